@@ -1,0 +1,70 @@
+# Every target makes its own virtual environment in $(VENV), from the extras in pyproject.toml, and needs nothing but
+# Python 3.10 or later and make.
+
+PYTHON ?= python3
+VENV ?= .venv
+WORKERS ?= 2
+ROWS ?= 200000
+KERNELS = $(shell find src \( -name '*.cl' -o -name '*.cu' -o -name '*.h' \) 2>/dev/null)
+
+BIN = $(VENV)/bin
+
+.PHONY: help demo test test-large lint format bench docs wheel clean
+.NOTPARALLEL:
+
+help:
+	@echo "make demo    train, evaluate, save and load a model ($(ROWS) rows)"
+	@echo "make test    run the tests, but not the large ones (make test-large)"
+	@echo "make lint    ruff, mypy, codespell, clang-format (make format mends what it can)"
+	@echo "make bench   time a training beside LightGBM, XGBoost and scikit-learn"
+	@echo "make docs    write docs/parameters.md anew"
+	@echo "make wheel   build the wheel in dist/"
+	@echo "make clean   remove what the other targets made"
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+		{ echo "Hornbeam needs Python 3.10 or later; $(PYTHON) is `$(PYTHON) -V 2>&1`. Try: make PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+# one stamp for each extra; `core` is the package alone
+$(VENV)/.installed-%: pyproject.toml $(BIN)/python
+	$(BIN)/python -m pip install --quiet -e '$(if $(filter core,$*),.,.[$*])'
+	@touch $@
+
+demo: $(VENV)/.installed-core
+	$(BIN)/python examples/demo.py --rows $(ROWS)
+
+test: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+test-large: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -m large $(ARGS)
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/codespell
+	$(if $(KERNELS),$(BIN)/clang-format --dry-run --Werror $(KERNELS),@echo "no kernel files")
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(if $(KERNELS),$(BIN)/clang-format -i $(KERNELS))
+
+bench: $(VENV)/.installed-bench
+	$(BIN)/python benchmarks/train.py $(ARGS)
+
+docs: $(VENV)/.installed-core
+	$(BIN)/python -W ignore -m hornbeam.params > docs/parameters.md.new
+	mv docs/parameters.md.new docs/parameters.md
+
+wheel: $(VENV)/.installed-dev
+	rm -rf dist
+	$(BIN)/python -m build --wheel
+	@ls -l dist
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +

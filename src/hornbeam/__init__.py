@@ -1,0 +1,77 @@
+"""Hornbeam: gradient boosted decision trees, the same model on every device.
+
+>>> import hornbeam as hb
+>>> train = hb.Dataset(X, label=y)                                       # doctest: +SKIP
+>>> booster = hb.train({"objective": "binary"}, train, 100)              # doctest: +SKIP
+>>> booster.predict(X)                                                   # doctest: +SKIP
+
+Importing touches no device and compiles nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hornbeam.backends.registry import DeviceInfo, devices
+from hornbeam.booster import Booster, load
+from hornbeam.callbacks import (
+    EarlyStopException,
+    early_stopping,
+    log_evaluation,
+    progress,
+    record_evaluation,
+    reset_parameter,
+)
+from hornbeam.cross_validation import CVBooster, cv
+from hornbeam.dataset import Dataset
+from hornbeam.errors import DataError, DeviceError, HornbeamError, ModelFormatError, ParameterError
+from hornbeam.params import Params
+from hornbeam.training import train
+from hornbeam.tree import Tree
+
+if TYPE_CHECKING:
+    from hornbeam.sklearn import HornbeamClassifier, HornbeamRegressor
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Booster",
+    "CVBooster",
+    "DataError",
+    "Dataset",
+    "DeviceError",
+    "DeviceInfo",
+    "EarlyStopException",
+    "HornbeamClassifier",
+    "HornbeamError",
+    "HornbeamRegressor",
+    "ModelFormatError",
+    "ParameterError",
+    "Params",
+    "Tree",
+    "__version__",
+    "cv",
+    "devices",
+    "early_stopping",
+    "load",
+    "log_evaluation",
+    "progress",
+    "record_evaluation",
+    "reset_parameter",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the estimators when they are first asked for: scikit-learn is optional and slow to import."""
+    if name in ("HornbeamClassifier", "HornbeamRegressor"):
+        try:
+            from hornbeam import sklearn as estimators
+        except ImportError as error:
+            raise ImportError(f"{name} needs scikit-learn: pip install 'hornbeam[sklearn]' ({error})") from error
+        return getattr(estimators, name)
+    raise AttributeError(f"module 'hornbeam' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,194 @@
+"""Bin finding and binning on the CPU: the fast twin of `hornbeam.binning`.
+
+Bins are found one column at a time from the sampled rows, columns side by side in threads. Then every thread codes a
+range of rows, block by block, so no copy of the whole table is ever made.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from hornbeam.backends.cpu.threads import run_ranges, run_threads
+from hornbeam.binning import BinMapper, BinnedData, BinParams, allocate_bins, find_upper_bounds, sample_rows
+from hornbeam.table import TableReader
+
+SAMPLE_CELLS = 1 << 23
+"""Sampled values held at once while bins are found (32 or 64 MB): wide tables are taken a few columns at a time."""
+
+BLOCK_CELLS = 1 << 19
+"""Values coded a call: where a block must be copied (other dtypes, frames) it stays small, in megabytes."""
+
+TILE_ROWS = 256
+"""Rows coded for one feature before the next: the lines read stay in the first-level cache for the next feature."""
+
+
+def bin_table(reader: TableReader, params: BinParams, n_threads: int) -> BinnedData:
+    """Find the bins of a table and code it."""
+    bounds = _find_bounds(reader, params, n_threads)
+    has_missing = np.zeros(reader.n_features, np.bool_)
+    # Features with one value bin are used only if they have missing values too, so these are looked for first; the
+    # others are used anyway, and their missing values are found while coding.
+    doubtful = np.array([feature for feature, b in enumerate(bounds) if len(b) <= 1], np.int64)
+    if params.use_missing and len(doubtful) > 0:
+        missing, present = _find_missing(reader, doubtful, n_threads)
+        has_missing[doubtful] = missing
+        for feature in doubtful[present]:
+            bounds[feature] = np.array([np.inf])
+    mapper = BinMapper(tuple(bounds), has_missing, params.use_missing)
+    bins, missing = encode(reader, mapper, n_threads)
+    if params.use_missing:
+        has_missing = has_missing.copy()
+        has_missing[mapper.used] |= missing
+        mapper = BinMapper(mapper.upper_bounds, has_missing, True)
+    return BinnedData(mapper, bins)
+
+
+def _find_bounds(reader: TableReader, params: BinParams, n_threads: int) -> list[NDArray[np.float64]]:
+    """Find the upper bounds of every feature from the sampled rows."""
+    n_sampled = min(params.bin_construct_sample_cnt, reader.n_rows)
+    rows = None if n_sampled == reader.n_rows else sample_rows(reader.n_rows, n_sampled)
+    bounds: list[NDArray[np.float64]] = [np.empty(0)] * reader.n_features
+    n_columns = max(n_threads, SAMPLE_CELLS // n_sampled)
+    for first in range(0, reader.n_features, n_columns):
+        last = min(first + n_columns, reader.n_features)
+        sample = reader.sample(rows, first, last)
+
+        def find(thread: int, first: int = first, last: int = last, sample: NDArray[Any] = sample) -> None:
+            for feature in range(first + thread, last, n_threads):
+                values = np.ascontiguousarray(sample[:, feature - first], reader.block_dtype)
+                if not params.use_missing:
+                    values = np.where(np.isnan(values), values.dtype.type(0.0), values)
+                bounds[feature] = find_upper_bounds(values, params.max_bin, params.min_data_in_bin)
+
+        run_threads(find, n_threads)
+    return bounds
+
+
+def _find_missing(
+    reader: TableReader, features: NDArray[np.int64], n_threads: int
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Say for each of some features whether it has missing values, and whether it has others."""
+    missing = np.zeros(len(features), np.bool_)
+    present = np.zeros(len(features), np.bool_)
+
+    def look(start: int, stop: int) -> None:
+        for first, last in _blocks(start, stop, reader.n_features):
+            nan = np.isnan(reader.block(first, last)[:, features])
+            missing[nan.any(axis=0)] = True
+            present[~nan.all(axis=0)] = True
+
+    run_ranges(look, reader.n_rows, n_threads, smallest=TILE_ROWS)
+    return missing, present
+
+
+def _blocks(start: int, stop: int, n_features: int) -> list[tuple[int, int]]:
+    """Cut a range of rows into blocks of about BLOCK_CELLS values."""
+    size = max(TILE_ROWS, BLOCK_CELLS // n_features)
+    return [(first, min(first + size, stop)) for first in range(start, stop, size)]
+
+
+def encode(reader: TableReader, mapper: BinMapper, n_threads: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Code a table with the bins of `mapper`.
+
+    Returns the bins, laid out as `BinnedData` says, and for each used feature whether NaN was seen, bool (n_used,).
+    """
+    used = mapper.used.astype(np.int64)
+    bins = allocate_bins(reader.n_rows, len(used), mapper.bin_dtype)
+    missing = np.zeros(len(used), np.uint8)
+    missing_codes = np.array([mapper.missing_code(feature) for feature in used.tolist()], np.uint64)
+    tables, starts, steps = _search_tables(mapper, used, reader.block_dtype)
+
+    def code(start: int, stop: int) -> None:
+        for first, last in _blocks(start, stop, reader.n_features):
+            block = reader.block(first, last)
+            encode_kernel(block, used, tables, starts, steps, missing_codes, bins[first:last], missing)
+
+    run_ranges(code, reader.n_rows, n_threads, smallest=TILE_ROWS)
+    return bins, missing.astype(np.bool_)
+
+
+def _search_tables(
+    mapper: BinMapper, used: NDArray[np.int64], dtype: np.dtype[Any]
+) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
+    """Lay the bounds out for `encode_kernel`: each feature padded with +inf to a power of two.
+
+    For float32 values a bound is rounded down to float32: x <= bound holds for the same x, since no float32 lies
+    between the two.
+
+    Returns the tables, the start of each feature and the number of halvings of each feature.
+    """
+    tables, steps = [], []
+    for feature in used.tolist():
+        bounds = mapper.upper_bounds[feature]
+        step = (len(bounds) - 1).bit_length()
+        table = np.full(1 << step, np.inf)
+        table[: len(bounds)] = bounds
+        tables.append(table)
+        steps.append(step)
+    table = np.concatenate(tables) if tables else np.empty(0)
+    if dtype == np.float32:
+        with np.errstate(over="ignore"):
+            narrow = table.astype(np.float32)
+        table = np.where(narrow > table, np.nextafter(narrow, np.float32(-np.inf)), narrow)
+    starts = np.cumsum([0] + [1 << step for step in steps[:-1]], dtype=np.int64)
+    return table, starts, np.array(steps, np.int64)
+
+
+@njit(nogil=True, cache=True, error_model="numpy", inline="always")  # type: ignore[untyped-decorator]
+def _halve(table: Any, position: Any, value: Any, half: Any, step: Any) -> Any:
+    """Move `position` past the next `half` bounds if they are all below `value`; without a branch to mispredict."""
+    return position + (np.uint64(table[position + half - np.uint64(1)] < value) << step)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def encode_kernel(
+    values: Any, features: Any, tables: Any, starts: Any, steps: Any, missing_codes: Any, out: Any, missing: Any
+) -> None:
+    """Code rows: count the bounds below each value by binary search.
+
+    values         float32 or float64 (n_rows, n_features)   in   C order
+    features       int64 (n_used,)                           in   columns of `values`
+    tables         dtype of values (sum of table sizes,)     in   see `_search_tables`
+    starts         int64 (n_used,)                           in   first bound of a feature in `tables`
+    steps          int64 (n_used,)                           in   the table of a feature has 2**steps bounds
+    missing_codes  uint64 (n_used,)                          in   code of NaN
+    out            uint8 or uint16 (n_rows, stride)          out  the first n_used columns
+    missing        uint8 (n_used,)                           out  set to 1 where NaN is seen, else unchanged
+
+    A search is a chain of dependent loads, so four rows are searched at once (28 million float32 values, 255 bins, one
+    thread of a Neoverse N1: 0.82 s one by one, 0.33 s four at a time, 1.3 s with branches).
+    """
+    n_rows = values.shape[0]
+    for tile in range(0, n_rows, TILE_ROWS):
+        tile_end = min(tile + TILE_ROWS, n_rows)
+        for position in range(len(features)):
+            feature = features[position]
+            table = tables[starts[position] :]
+            n_steps = steps[position]
+            missing_code = missing_codes[position]
+            seen = False
+            row = tile
+            while row < tile_end:
+                # The last group of a tile may repeat its last row.
+                r1, r2, r3 = min(row + 1, tile_end - 1), min(row + 2, tile_end - 1), min(row + 3, tile_end - 1)
+                v0, v1, v2, v3 = values[row, feature], values[r1, feature], values[r2, feature], values[r3, feature]
+                p0 = p1 = p2 = p3 = np.uint64(0)
+                for left in range(n_steps):
+                    step = np.uint64(n_steps - 1 - left)
+                    half = np.uint64(1) << step
+                    p0 = _halve(table, p0, v0, half, step)
+                    p1 = _halve(table, p1, v1, half, step)
+                    p2 = _halve(table, p2, v2, half, step)
+                    p3 = _halve(table, p3, v3, half, step)
+                seen |= (v0 != v0) | (v1 != v1) | (v2 != v2) | (v3 != v3)
+                out[row, position] = missing_code if v0 != v0 else p0
+                out[r1, position] = missing_code if v1 != v1 else p1
+                out[r2, position] = missing_code if v2 != v2 else p2
+                out[r3, position] = missing_code if v3 != v3 else p3
+                row += 4
+            if seen:
+                missing[position] = 1

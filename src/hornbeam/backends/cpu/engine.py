@@ -1,0 +1,135 @@
+"""The CPU engine: Numba kernels on all threads that the process may use."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.backends.cpu import leaves
+from hornbeam.backends.cpu.gradients import compute_gradients
+from hornbeam.backends.cpu.histogram import HistogramBuilder
+from hornbeam.backends.cpu.partition import partition
+from hornbeam.backends.cpu.quantize import quantize
+from hornbeam.backends.cpu.rows import RowStore
+from hornbeam.backends.cpu.split import SplitFinder
+from hornbeam.backends.cpu.threads import resolve_threads
+from hornbeam.backends.protocol import BinnedTree, Root, Segments
+from hornbeam.binning import BinnedData
+from hornbeam.objectives.base import Objective
+from hornbeam.quantize import Quantization
+from hornbeam.splitting import SplitRules
+
+
+class CpuEngine:
+    """Training state in host memory; see protocol.Engine for what each operation does."""
+
+    def __init__(self, binned: BinnedData, num_threads: int = 0) -> None:
+        self.binned = binned
+        self.n_rows = binned.n_rows
+        self.n_threads = resolve_threads(num_threads)
+        offsets = binned.offsets.astype(np.int64)
+        self._n_value_bins = binned.n_value_bins.astype(np.int64)
+        self._store = RowStore(binned.bins, len(binned.used))
+        self._histograms = HistogramBuilder(offsets, self.n_threads)
+        self._splits = SplitFinder(offsets, binned.has_missing, self.n_threads)
+        self._leaf = np.zeros(self.n_rows, np.uint16)
+        self._gradient = np.empty((0, 0))
+        self._hessian = np.empty((0, 0))
+        self._valid: list[tuple[BinnedData, NDArray[np.float64]]] = []
+
+    def set_scores(self, scores: NDArray[np.float64]) -> None:
+        """Set the raw scores."""
+        self._scores = np.array(scores, np.float64, order="C")
+
+    def scores(self) -> NDArray[np.float64]:
+        """Return the raw scores."""
+        return self._scores
+
+    def compute_gradients(
+        self, objective: Objective, label: NDArray[np.float64], weight: NDArray[np.float64] | None
+    ) -> None:
+        """Compute gradients and hessians of all outputs."""
+        if self._gradient.shape != self._scores.shape:
+            self._gradient, self._hessian = np.empty_like(self._scores), np.empty_like(self._scores)
+        compute_gradients(objective, self._scores, label, weight, self._gradient, self._hessian, self.n_threads)
+
+    def set_gradients(self, gradient: NDArray[np.float64], hessian: NDArray[np.float64]) -> None:
+        """Take gradients from elsewhere."""
+        self._gradient = np.ascontiguousarray(gradient, np.float64)
+        self._hessian = np.ascontiguousarray(hessian, np.float64)
+
+    def quantize(self, output: int, high_precision: bool) -> Quantization:
+        """Round one output's gradients into the rows' records."""
+        self._output = output
+        self._rounded = quantize(
+            self._store, self._gradient[output], self._hessian[output], high_precision, self.n_threads
+        )
+        return self._rounded.quantization
+
+    def begin_tree(self, n_slots: int) -> Root:
+        """Start a tree: the records are in row order already."""
+        self._histograms.set_slots(n_slots)
+        return self._rounded.root
+
+    def build_histograms(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
+        """Sum the nodes' rows."""
+        self._histograms.build(self._store, nodes, slots)
+
+    def subtract(self, parent_slots: NDArray[np.int32], child_slots: NDArray[np.int32]) -> None:
+        """Get the larger children."""
+        self._histograms.subtract(parent_slots, child_slots)
+
+    def find_splits(
+        self,
+        nodes: Segments,
+        slots: NDArray[np.int32],
+        gradient: NDArray[np.int64],
+        hessian: NDArray[np.int64],
+        rules: SplitRules,
+    ) -> NDArray[np.void]:
+        """Find the best splits."""
+        return self._splits.find(
+            self._store,
+            self._histograms.histograms,
+            nodes,
+            slots,
+            gradient,
+            hessian,
+            self._rounded.quantization,
+            rules,
+        )
+
+    def partition(self, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:
+        """Move rows to the children's places."""
+        return partition(self._store, nodes, splits, self._n_value_bins, self.n_threads)
+
+    def assign_leaves(self, nodes: Segments, leaves_of_nodes: NDArray[np.int32]) -> None:
+        """Scatter leaf numbers."""
+        leaves.assign_leaves(self._store, nodes, leaves_of_nodes, self.n_threads, self._leaf)
+
+    def leaf_sums(self, n_leaves: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Sum gradients per leaf."""
+        largest = self._rounded.largest_gradient, self._rounded.largest_hessian
+        gradient, hessian = self._gradient[self._output], self._hessian[self._output]
+        return leaves.leaf_sums(gradient, hessian, largest, self._leaf, n_leaves, self.n_threads)
+
+    def add_leaf_values(self, output: int, leaf_value: NDArray[np.float64]) -> None:
+        """Update the scores."""
+        leaves.add_leaf_values(self._scores[output], self._leaf, leaf_value, self.n_threads)
+
+    def add_valid(self, binned: BinnedData, scores: NDArray[np.float64]) -> int:
+        """Keep a validation set."""
+        self._valid.append((binned, np.array(scores, np.float64, order="C")))
+        return len(self._valid) - 1
+
+    def add_tree(self, valid: int, output: int, tree: BinnedTree) -> None:
+        """Update the scores of a validation set."""
+        binned, scores = self._valid[valid]
+        leaves.add_tree(binned, tree, scores[output], self.n_threads)
+
+    def valid_scores(self, valid: int) -> NDArray[np.float64]:
+        """Return the scores of a validation set."""
+        return self._valid[valid][1]
+
+    def close(self) -> None:
+        """Memory goes with the object."""

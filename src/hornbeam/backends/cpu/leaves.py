@@ -1,0 +1,128 @@
+"""Leaf numbers, leaf sums and score updates on the CPU.
+
+Leaf numbers are scattered to the rows (2 bytes a row, which stay in the cache); sums and scores then go through the
+rows in sequence.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from hornbeam.backends.cpu.partition import bin_goes_left
+from hornbeam.backends.cpu.pieces import cut
+from hornbeam.backends.cpu.rows import RowStore, records_at
+from hornbeam.backends.cpu.threads import run_ranges, run_threads
+from hornbeam.backends.protocol import BinnedTree, Segments
+from hornbeam.binning import BinnedData
+from hornbeam.quantize import exact_exponent
+
+ROWS_PER_THREAD = 32_768
+ROUTED_ROWS_PER_THREAD = 1024
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def assign_kernel(even, odd, begin, end, depth, leaf, start, stop, out):  # type: ignore[no-untyped-def]
+    """Write the leaf number of every row of the pieces start:stop.
+
+    leaf  uint16 (n_pieces,)  in
+    out   uint16 (n_rows,)    out
+    """
+    mask = np.uint64(0xFFFFFFFF)
+    for piece in range(start, stop):
+        records = records_at(even, odd, depth[piece])
+        for place in range(begin[piece], end[piece]):
+            out[records[place, 0] & mask] = leaf[piece]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def leaf_sums_kernel(gradient, hessian, leaf, g_scale, h_scale, start, stop, out):  # type: ignore[no-untyped-def]
+    """Add the rows start:stop to the fixed-point sums out, int64 (n_leaves, 2)."""
+    for row in range(start, stop):
+        out[leaf[row], 0] += np.int64(np.rint(gradient[row] * g_scale))
+        out[leaf[row], 1] += np.int64(np.rint(hessian[row] * h_scale))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def add_values_kernel(scores, leaf, leaf_value, start, stop):  # type: ignore[no-untyped-def]
+    """Add the leaf values to the scores of the rows start:stop."""
+    for row in range(start, stop):
+        scores[row] += leaf_value[leaf[row]]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def route_kernel(bins, n_value_bins, feature, bin_, missing_left, left, right, leaf_value, start, stop, scores):  # type: ignore[no-untyped-def]
+    """Send the rows start:stop down a tree of bins and add their leaf's value."""
+    for row in range(start, stop):
+        node = np.int64(0)
+        while node >= 0:
+            f = feature[node]
+            if bin_goes_left(np.int64(bins[row, f]), bin_[node], missing_left[node], n_value_bins[f]):
+                node = np.int64(left[node])
+            else:
+                node = np.int64(right[node])
+        scores[row] += leaf_value[~node]
+
+
+def assign_leaves(
+    store: RowStore, nodes: Segments, leaves: NDArray[np.int32], n_threads: int, out: NDArray[np.uint16]
+) -> None:
+    """See protocol.Engine.assign_leaves."""
+    pieces = cut(nodes, n_threads, ROWS_PER_THREAD)
+    leaf = leaves.astype(np.uint16)[pieces.node]
+    run_threads(
+        lambda t: assign_kernel(
+            store.even, store.odd, pieces.begin, pieces.end, pieces.depth, leaf, pieces.bounds[t],
+            pieces.bounds[t + 1], out,
+        ),
+        len(pieces.bounds) - 1,
+    )  # fmt: skip
+
+
+def leaf_sums(
+    gradient: NDArray[np.float64],
+    hessian: NDArray[np.float64],
+    largest: tuple[float, float],
+    leaf: NDArray[np.uint16],
+    n_leaves: int,
+    n_threads: int,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """See protocol.Engine.leaf_sums; `largest` are the largest |gradient| and hessian."""
+    n_rows = len(leaf)
+    exponents = [exact_exponent(value, n_rows) for value in largest]
+    n_parts = max(1, min(n_threads, n_rows // ROWS_PER_THREAD))
+    sums = np.zeros((n_parts, n_leaves, 2), np.int64)
+    run_threads(
+        lambda t: leaf_sums_kernel(
+            gradient, hessian, leaf, 2.0 ** exponents[0], 2.0 ** exponents[1], n_rows * t // n_parts,
+            n_rows * (t + 1) // n_parts, sums[t],
+        ),
+        n_parts,
+    )  # fmt: skip
+    total = sums.sum(axis=0).astype(np.float64)
+    return total[:, 0] * 2.0 ** -exponents[0], total[:, 1] * 2.0 ** -exponents[1]
+
+
+def add_leaf_values(
+    scores: NDArray[np.float64], leaf: NDArray[np.uint16], leaf_value: NDArray[np.float64], n_threads: int
+) -> None:
+    """See protocol.Engine.add_leaf_values."""
+    run_ranges(
+        lambda start, stop: add_values_kernel(scores, leaf, leaf_value, start, stop),
+        len(leaf), n_threads, smallest=ROWS_PER_THREAD,
+    )  # fmt: skip
+
+
+def add_tree(binned: BinnedData, tree: BinnedTree, scores: NDArray[np.float64], n_threads: int) -> None:
+    """See protocol.Engine.add_tree."""
+    if len(tree.feature) == 0:
+        scores += tree.leaf_value[0]
+        return
+    run_ranges(
+        lambda start, stop: route_kernel(
+            binned.bins, binned.n_value_bins, tree.feature, tree.bin, tree.missing_left, tree.left, tree.right,
+            tree.leaf_value, start, stop, scores,
+        ),
+        len(scores), n_threads, smallest=ROUTED_ROWS_PER_THREAD,
+    )  # fmt: skip

@@ -1,0 +1,143 @@
+"""Partition on the CPU: records (and bins, where they travel) move to the buffer of the next depth.
+
+A node in one piece is moved in one pass: left rows from the front of its segment upwards, right rows from the back
+downwards. The order of rows inside a node does not matter, since all sums are integers. A node in several pieces is
+counted first, so that every piece knows where its rows go.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from hornbeam.backends.cpu.pieces import cut
+from hornbeam.backends.cpu.rows import RowStore, bins_at, records_at
+from hornbeam.backends.cpu.threads import run_threads
+from hornbeam.backends.protocol import Segments
+
+ROWS_PER_THREAD = 8192
+"""A second thread is worth waking for this many rows, about 60 microseconds."""
+
+
+@njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
+def bin_goes_left(code, bin_, missing_left, n_value_bins):  # type: ignore[no-untyped-def]
+    """Twin of tree.goes_left in bins; the missing bin is code n_value_bins, above every split bin."""
+    return (code <= bin_) | (missing_left & (code == n_value_bins))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def count_kernel(  # type: ignore[no-untyped-def]
+    bins, bins_even, bins_odd, even, odd, gather, feature, bin_, missing_left, n_value_bins, node, begin, end, depth,
+    several, start, stop, n_left,
+):  # fmt: skip
+    """Count the rows that go left in each of the pieces start:stop whose node has several pieces.
+
+    feature, bin_, n_value_bins  int64 (n_nodes,)   in
+    missing_left                 bool  (n_nodes,)   in
+    several                      bool  (n_pieces,)  in
+    n_left                       int64 (n_pieces,)  out
+    """
+    mask = np.uint64(0xFFFFFFFF)
+    for piece in range(start, stop):
+        if not several[piece]:
+            continue
+        source = bins_at(bins, bins_even, bins_odd, gather, depth[piece])
+        records = records_at(even, odd, depth[piece])
+        f, b, m, v = feature[node[piece]], bin_[node[piece]], missing_left[node[piece]], n_value_bins[node[piece]]
+        count = 0
+        for place in range(begin[piece], end[piece]):
+            index = records[place, 0] & mask if gather else np.uint64(place)
+            count += bin_goes_left(np.int64(source[index, f]), b, m, v)
+        n_left[piece] = count
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def move_kernel(  # type: ignore[no-untyped-def]
+    bins, bins_even, bins_odd, even, odd, gather, words, words_even, words_odd, feature, bin_, missing_left,
+    n_value_bins, node, begin, end, depth, left_place, right_place, right_step, start, stop, n_left,
+):  # fmt: skip
+    """Move the rows of the pieces start:stop to the next depth.
+
+    words, words_even, words_odd  uint64 (n_rows, stride in words)  the bins, for copying; not used when gathered
+    left_place   int64 (n_pieces,)  in   first place of the piece's left rows, filled upwards
+    right_place  int64 (n_pieces,)  in   first place of its right rows, filled in steps of right_step
+    n_left       int64 (n_pieces,)  out
+    """
+    mask = np.uint64(0xFFFFFFFF)
+    n_record, n_words = even.shape[1], words.shape[1]
+    for piece in range(start, stop):
+        d = depth[piece]
+        source = bins_at(bins, bins_even, bins_odd, gather, d)
+        records, out = records_at(even, odd, d), records_at(even, odd, d + 1)
+        source_words = bins_at(words, words_even, words_odd, gather, d)
+        out_words = bins_at(words, words_even, words_odd, gather, d + 1)
+        f, b, m, v = feature[node[piece]], bin_[node[piece]], missing_left[node[piece]], n_value_bins[node[piece]]
+        left, right, step = left_place[piece], right_place[piece], right_step[piece]
+        for place in range(begin[piece], end[piece]):
+            record = records[place, 0]
+            index = record & mask if gather else np.uint64(place)
+            if bin_goes_left(np.int64(source[index, f]), b, m, v):
+                to = left
+                left += 1
+            else:
+                to = right
+                right += step
+            out[to, 0] = record
+            if n_record == 2:
+                out[to, 1] = records[place, 1]
+            if not gather:
+                for w in range(n_words):
+                    out_words[to, w] = source_words[place, w]
+        n_left[piece] = left - left_place[piece]
+
+
+def partition(
+    store: RowStore, nodes: Segments, splits: NDArray[np.void], n_value_bins: NDArray[np.int64], n_threads: int
+) -> NDArray[np.int64]:
+    """See protocol.Engine.partition."""
+    pieces = cut(nodes, n_threads, ROWS_PER_THREAD)
+    feature, bin_ = splits["feature"].astype(np.int64), splits["bin"].astype(np.int64)
+    rule = (feature, bin_, np.ascontiguousarray(splits["missing_left"]), n_value_bins[feature])
+    where = (pieces.node, pieces.begin, pieces.end, pieces.depth)
+    n_left = np.zeros(len(pieces.node), np.int64)
+    arrays = store.arrays()
+
+    left_place, right_place = pieces.begin, pieces.end - 1
+    right_step = np.full(len(pieces.node), -1)
+    if len(pieces.node) > len(splits):
+        several = (np.diff(pieces.first) > 1)[pieces.node]
+        run_threads(
+            lambda t: count_kernel(*arrays, *rule, *where, several, pieces.bounds[t], pieces.bounds[t + 1], n_left),
+            len(pieces.bounds) - 1,
+        )
+        lefts_before = exclusive_cumsum(n_left, pieces.first)
+        rights_before = exclusive_cumsum(pieces.end - pieces.begin - n_left, pieces.first)
+        all_left = np.add.reduceat(n_left, pieces.first[:-1])[pieces.node]
+        begin = nodes.begin[pieces.node]
+        left_place = np.where(several, begin + lefts_before, left_place)
+        right_place = np.where(several, begin + all_left + rights_before, right_place)
+        right_step[several] = 1
+
+    words = [as_words(array) for array in arrays[:3]]
+    run_threads(
+        lambda t: move_kernel(
+            *arrays, *words, *rule, *where, left_place, right_place, right_step, pieces.bounds[t],
+            pieces.bounds[t + 1], n_left,
+        ),
+        len(pieces.bounds) - 1,
+    )  # fmt: skip
+    return np.add.reduceat(n_left, pieces.first[:-1])
+
+
+def exclusive_cumsum(values: NDArray[np.int64], first: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sum what comes before each value within its group; group g starts at first[g]."""
+    before = np.cumsum(values) - values
+    return np.asarray(before - np.repeat(before[first[:-1]], np.diff(first)))
+
+
+def as_words(bins: NDArray[Any]) -> NDArray[np.uint64]:
+    """View row-major bins as 64-bit words; rows are padded to whole words."""
+    return bins.view(np.uint64)

@@ -1,0 +1,126 @@
+"""Rounding gradients to fixed point on the CPU: twin of quantize.round_gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from hornbeam.backends.cpu.rows import RowStore
+from hornbeam.backends.cpu.threads import run_threads
+from hornbeam.backends.protocol import Root
+from hornbeam.quantize import (
+    COARSE_SPREAD,
+    NARROW_GRADIENT_BITS,
+    NARROW_GRADIENT_LIMIT,
+    NARROW_HESSIAN_BITS,
+    NARROW_HESSIAN_LIMIT,
+    WIDE_BITS,
+    WIDE_LIMIT,
+    Quantization,
+    is_coarse,
+    scale_exponent,
+)
+
+ROWS_PER_THREAD = 16_384
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def measure_kernel(gradient, hessian, start, stop, out):  # type: ignore[no-untyped-def]
+    """Write the largest |gradient|, the largest and the smallest hessian of the rows start:stop to out (3,)."""
+    largest_g, largest_h, smallest_h = 0.0, 0.0, np.inf
+    for row in range(start, stop):
+        largest_g = max(largest_g, abs(gradient[row]))
+        largest_h = max(largest_h, hessian[row])
+        smallest_h = min(smallest_h, hessian[row])
+    out[0], out[1], out[2] = largest_g, largest_h, smallest_h
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def round_kernel(gradient, hessian, g_scale, h_scale, g_limit, h_limit, constant, start, stop, records, out):  # type: ignore[no-untyped-def]
+    """Write the records of the rows start:stop (rows.py) and what the coarseness rule looks at.
+
+    records  uint64 (n_rows, 1 or 2)  out
+    out      int64 (8,)  out  sums of g, h, |g|; non-zero g, h; smallest and largest g; smallest and largest h at 7, 8
+    """
+    wide = records.shape[1] == 2
+    sum_g, sum_h, sum_abs = np.int64(0), np.int64(0), np.int64(0)
+    nonzero_g, nonzero_h = np.int64(0), np.int64(0)
+    min_g, max_g, min_h, max_h = g_limit, -g_limit, h_limit, np.int64(0)
+    for row in range(start, stop):
+        g = np.int64(min(max(np.rint(gradient[row] * g_scale), np.float64(-g_limit)), np.float64(g_limit)))
+        h = np.int64(1)
+        if not constant:
+            smallest = 1.0 if hessian[row] > 0.0 else 0.0
+            h = np.int64(min(max(np.rint(hessian[row] * h_scale), smallest), np.float64(h_limit)))
+        sum_g += g
+        sum_h += h
+        sum_abs += abs(g)
+        nonzero_g += gradient[row] != 0.0
+        nonzero_h += hessian[row] != 0.0
+        min_g, max_g = min(min_g, g), max(max_g, g)
+        min_h, max_h = min(min_h, h), max(max_h, h)
+        if wide:
+            records[row, 0] = np.uint64(row)
+            records[row, 1] = np.uint64(g & 0xFFFFFFFF) | (np.uint64(h) << np.uint64(32))
+        else:
+            records[row, 0] = np.uint64(row) | (np.uint64(g & 0xFFFF) << np.uint64(32)) | (np.uint64(h) << np.uint64(48))
+    out[0], out[1], out[2], out[3], out[4] = sum_g, sum_h, sum_abs, nonzero_g, nonzero_h
+    out[5], out[6], out[7], out[8] = min_g, max_g, min_h, max_h
+
+
+@dataclass(frozen=True, slots=True)
+class Rounded:
+    """Result of rounding one output's gradients: how, the root's sums, and the largest float values."""
+
+    quantization: Quantization
+    root: Root
+    largest_gradient: float
+    largest_hessian: float
+
+
+def quantize(
+    store: RowStore,
+    gradient: NDArray[np.float64],
+    hessian: NDArray[np.float64],
+    high_precision: bool,
+    n_threads: int,
+) -> Rounded:
+    """Round the gradients of all rows into the records at depth 0; see quantize.round_gradients."""
+    n_rows = len(gradient)
+    n_parts = max(1, min(n_threads, n_rows // ROWS_PER_THREAD))
+    cuts = [n_rows * part // n_parts for part in range(n_parts + 1)]
+    measured = np.empty((n_parts, 3))
+    run_threads(lambda t: measure_kernel(gradient, hessian, cuts[t], cuts[t + 1], measured[t]), n_parts)
+    largest_g, largest_h = measured[:, 0].max(), measured[:, 1].max()
+    constant = bool(largest_h > 0.0 and measured[:, 2].min() == largest_h)
+
+    def rounded(wide: bool) -> tuple[NDArray[np.int64], Quantization]:
+        bits = (WIDE_BITS, WIDE_BITS) if wide else (NARROW_GRADIENT_BITS, NARROW_HESSIAN_BITS)
+        limits = (WIDE_LIMIT, WIDE_LIMIT) if wide else (NARROW_GRADIENT_LIMIT, NARROW_HESSIAN_LIMIT)
+        g_exponent, h_exponent = scale_exponent(largest_g, bits[0]), scale_exponent(largest_h, bits[1])
+        store.set_width(wide)
+        seen = np.empty((n_parts, 9), np.int64)
+        run_threads(
+            lambda t: round_kernel(
+                gradient, hessian, 2.0**g_exponent, 2.0**h_exponent, *limits, constant, cuts[t], cuts[t + 1],
+                store.even, seen[t],
+            ),
+            n_parts,
+        )  # fmt: skip
+        total = seen[:, :5].sum(axis=0)
+        low_g, low_h = seen[:, 5].min(), seen[:, 7].min()
+        high_g, high_h = seen[:, 6].max(), seen[:, 8].max()
+        h_unit = float(largest_h) if constant else 2.0**-h_exponent
+        how = Quantization(2.0**-g_exponent, h_unit, wide, int(low_h), int(high_h))
+        return np.array([*total, low_g, high_g]), how
+
+    seen, how = rounded(wide=high_precision)
+    if not high_precision:
+        coarse = is_coarse(int(seen[2]), int(seen[3])) or 0 < int(seen[6] - seen[5]) < COARSE_SPREAD
+        coarse = coarse or (not constant and is_coarse(int(seen[1]), int(seen[4])))
+        if coarse:
+            seen, how = rounded(wide=True)
+    return Rounded(how, Root(n_rows, int(seen[0]), int(seen[1])), float(largest_g), float(largest_h))

@@ -1,0 +1,136 @@
+"""What a backend has to provide: about a dozen operations on data that stays on its device.
+
+A backend makes an `Engine` for one training set. The engine owns the bins, the scores and the gradients; the growth
+loop (grower.py) only sees node tables, split records and integer sums. `reference` is the living definition of every
+operation; all others are compared with it with `==`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.binning import BinnedData
+from hornbeam.objectives.base import Objective
+from hornbeam.quantize import Quantization
+from hornbeam.splitting import SplitRules
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """The rows of some nodes: node i owns the places begin[i]:end[i] of the engine's row list at its depth.
+
+    begin, end  int64 (n_nodes,)
+    depth       int32 (n_nodes,)
+    """
+
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    depth: NDArray[np.int32]
+
+    def take(self, index: NDArray[np.intp]) -> Segments:
+        """Return some of the nodes."""
+        return Segments(self.begin[index], self.end[index], self.depth[index])
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """Number of rows and fixed-point sums of all rows of a tree."""
+
+    n_rows: int
+    gradient: int
+    hessian: int
+
+
+@dataclass(frozen=True, slots=True)
+class BinnedTree:
+    """A tree whose thresholds are bins of the training data; children as in tree.py.
+
+    feature       int32 (n_splits,)  position among the used features
+    bin           int32 (n_splits,)
+    missing_left  bool  (n_splits,)
+    left, right   int32 (n_splits,)
+    leaf_value    float64 (n_leaves,)
+    """
+
+    feature: NDArray[np.int32]
+    bin: NDArray[np.int32]
+    missing_left: NDArray[np.bool_]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    leaf_value: NDArray[np.float64]
+
+
+class Engine(Protocol):
+    """Training state on one device: one training set, its scores, and the tree that is growing."""
+
+    n_rows: int
+
+    def set_scores(self, scores: NDArray[np.float64]) -> None:
+        """Set the raw scores, float64 (n_outputs, n_rows)."""
+
+    def scores(self) -> NDArray[np.float64]:
+        """Return the raw scores, float64 (n_outputs, n_rows); not to be written to."""
+
+    def compute_gradients(
+        self, objective: Objective, label: NDArray[np.float64], weight: NDArray[np.float64] | None
+    ) -> None:
+        """Compute gradients and hessians of all outputs from the scores."""
+
+    def set_gradients(self, gradient: NDArray[np.float64], hessian: NDArray[np.float64]) -> None:
+        """Take gradients and hessians that were computed elsewhere, float64 (n_outputs, n_rows)."""
+
+    def quantize(self, output: int, high_precision: bool) -> Quantization:
+        """Round the gradients of one output to fixed point, see quantize.py."""
+
+    def begin_tree(self, n_slots: int) -> Root:
+        """Start a tree on all rows, with room for n_slots histograms."""
+
+    def build_histograms(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
+        """Sum gradients and hessians per (node, feature, bin) into the nodes' slots."""
+
+    def subtract(self, parent_slots: NDArray[np.int32], child_slots: NDArray[np.int32]) -> None:
+        """Replace each parent's histogram by parent - child: that of the other child."""
+
+    def find_splits(
+        self,
+        nodes: Segments,
+        slots: NDArray[np.int32],
+        gradient: NDArray[np.int64],
+        hessian: NDArray[np.int64],
+        rules: SplitRules,
+    ) -> NDArray[np.void]:
+        """Find the best split of each node from its histogram; gradient and hessian are the nodes' sums.
+
+        Returns dtypes.SPLIT (n_nodes,); gain is -inf where no split is allowed.
+        """
+
+    def partition(self, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:
+        """Move the rows of each node to its children's places: left from begin on, right up to end.
+
+        Returns the number of rows that went left, int64 (n_nodes,).
+        """
+
+    def assign_leaves(self, nodes: Segments, leaves: NDArray[np.int32]) -> None:
+        """Note for every row of every node its leaf number; together the nodes own all rows."""
+
+    def leaf_sums(self, n_leaves: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Sum gradients and hessians per leaf, with the full precision that 62 bits leave (quantize.exact_exponent)."""
+
+    def add_leaf_values(self, output: int, leaf_value: NDArray[np.float64]) -> None:
+        """Add to each row's score the value of its leaf."""
+
+    def add_valid(self, binned: BinnedData, scores: NDArray[np.float64]) -> int:
+        """Keep a validation set binned like the training set, with its scores; return its number."""
+
+    def add_tree(self, valid: int, output: int, tree: BinnedTree) -> None:
+        """Add a tree's values to the scores of a validation set."""
+
+    def valid_scores(self, valid: int) -> NDArray[np.float64]:
+        """Return the scores of a validation set, float64 (n_outputs, n_rows)."""
+
+    def close(self) -> None:
+        """Free what the engine holds on its device."""

@@ -1,0 +1,164 @@
+"""The reference engine: NumPy, naive, slow, obviously right. It defines every operation."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.backends.protocol import BinnedTree, Root, Segments
+from hornbeam.binning import BinnedData
+from hornbeam.dtypes import SPLIT
+from hornbeam.objectives.base import Objective
+from hornbeam.quantize import Quantization, exact_exponent, round_gradients
+from hornbeam.splitting import SplitRules, best_split
+
+
+class ReferenceEngine:
+    """Training state in plain NumPy arrays; one row list, permuted in place."""
+
+    def __init__(self, binned: BinnedData) -> None:
+        self.binned = binned
+        self.n_rows = binned.n_rows
+        self._valid: list[tuple[BinnedData, NDArray[np.float64]]] = []
+
+    def set_scores(self, scores: NDArray[np.float64]) -> None:
+        """Set the raw scores."""
+        self._scores = scores.copy()
+
+    def scores(self) -> NDArray[np.float64]:
+        """Return the raw scores."""
+        return self._scores
+
+    def compute_gradients(
+        self, objective: Objective, label: NDArray[np.float64], weight: NDArray[np.float64] | None
+    ) -> None:
+        """Compute gradients and hessians from the scores, by the objective's definition."""
+        self._gradient, self._hessian = objective.gradients(self._scores, label, weight)
+
+    def set_gradients(self, gradient: NDArray[np.float64], hessian: NDArray[np.float64]) -> None:
+        """Take gradients and hessians from elsewhere."""
+        self._gradient, self._hessian = gradient, hessian
+
+    def quantize(self, output: int, high_precision: bool) -> Quantization:
+        """Round one output's gradients to fixed point."""
+        self._output = output
+        self._g, self._h, self._quantization = round_gradients(
+            self._gradient[output], self._hessian[output], high_precision
+        )
+        return self._quantization
+
+    def begin_tree(self, n_slots: int) -> Root:
+        """Start with all rows in one node."""
+        self._rows = np.arange(self.n_rows)
+        self._histograms: dict[int, NDArray[np.int64]] = {}
+        return Root(self.n_rows, int(self._g.sum()), int(self._h.sum()))
+
+    def _codes(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        """Return the histogram entry of every (row, used feature), int64 (len(rows), n_used)."""
+        n_used = len(self.binned.used)
+        return self.binned.bins[rows, :n_used].astype(np.int64) + self.binned.offsets[:n_used].astype(np.int64)
+
+    def build_histograms(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
+        """Sum gradients and hessians per bin, one node after the other."""
+        for begin, end, slot in zip(nodes.begin, nodes.end, slots, strict=True):
+            rows = self._rows[begin:end]
+            codes = self._codes(rows)
+            histogram = np.zeros((int(self.binned.offsets[-1]), 2), np.int64)
+            for feature in range(codes.shape[1]):
+                np.add.at(histogram[:, 0], codes[:, feature], self._g[rows])
+                np.add.at(histogram[:, 1], codes[:, feature], self._h[rows])
+            self._histograms[int(slot)] = histogram
+
+    def subtract(self, parent_slots: NDArray[np.int32], child_slots: NDArray[np.int32]) -> None:
+        """Turn each parent's histogram into that of the other child."""
+        for parent, child in zip(parent_slots, child_slots, strict=True):
+            self._histograms[int(parent)] = self._histograms[int(parent)] - self._histograms[int(child)]
+
+    def find_splits(
+        self,
+        nodes: Segments,
+        slots: NDArray[np.int32],
+        gradient: NDArray[np.int64],
+        hessian: NDArray[np.int64],
+        rules: SplitRules,
+    ) -> NDArray[np.void]:
+        """Find the best split of each node; rows are counted exactly."""
+        splits = np.zeros(len(slots), SPLIT)
+        offsets = self.binned.offsets.astype(np.int64)
+        for i, slot in enumerate(slots):
+            codes = self._codes(self._rows[nodes.begin[i] : nodes.end[i]])
+            counts = np.bincount(codes.ravel(), minlength=int(offsets[-1]))
+            splits[i] = best_split(
+                self._histograms[int(slot)], counts, offsets, self.binned.has_missing, self._quantization, rules
+            )
+        return splits
+
+    def partition(self, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:
+        """Reorder each node's rows: left ones first."""
+        n_left = np.zeros(len(splits), np.int64)
+        for i, (begin, end, split) in enumerate(zip(nodes.begin, nodes.end, splits, strict=True)):
+            rows = self._rows[begin:end]
+            left = bins_go_left(self.binned, rows, split["feature"], split["bin"], split["missing_left"])
+            self._rows[begin:end] = np.concatenate([rows[left], rows[~left]])
+            n_left[i] = np.count_nonzero(left)
+        return n_left
+
+    def assign_leaves(self, nodes: Segments, leaves: NDArray[np.int32]) -> None:
+        """Write each row's leaf number."""
+        self._leaf = np.full(self.n_rows, -1, np.int64)
+        for begin, end, leaf in zip(nodes.begin, nodes.end, leaves, strict=True):
+            self._leaf[self._rows[begin:end]] = leaf
+
+    def leaf_sums(self, n_leaves: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Sum gradients and hessians per leaf in wide fixed point."""
+        sums = []
+        for values in (self._gradient[self._output], self._hessian[self._output]):
+            exponent = exact_exponent(float(np.max(np.abs(values))), self.n_rows)
+            total = np.zeros(n_leaves, np.int64)
+            np.add.at(total, self._leaf, np.rint(values * 2.0**exponent).astype(np.int64))
+            sums.append(total.astype(np.float64) * 2.0**-exponent)
+        return sums[0], sums[1]
+
+    def add_leaf_values(self, output: int, leaf_value: NDArray[np.float64]) -> None:
+        """Add each row's leaf value to its score."""
+        self._scores[output] += leaf_value[self._leaf]
+
+    def add_valid(self, binned: BinnedData, scores: NDArray[np.float64]) -> int:
+        """Keep a validation set."""
+        self._valid.append((binned, scores.copy()))
+        return len(self._valid) - 1
+
+    def add_tree(self, valid: int, output: int, tree: BinnedTree) -> None:
+        """Route the rows of a validation set through a tree and add its values."""
+        binned, scores = self._valid[valid]
+        scores[output] += tree.leaf_value[route(binned, tree)]
+
+    def valid_scores(self, valid: int) -> NDArray[np.float64]:
+        """Return the scores of a validation set."""
+        return self._valid[valid][1]
+
+    def close(self) -> None:
+        """Nothing to free."""
+
+
+def bins_go_left(
+    binned: BinnedData, rows: NDArray[np.intp], feature: int, bin_: int, missing_left: bool
+) -> NDArray[np.bool_]:
+    """Say which rows go left at a split: `tree.goes_left` in terms of bins."""
+    codes = binned.bins[rows, feature].astype(np.int64)
+    return np.where(codes == binned.n_value_bins[feature], missing_left, codes <= bin_)
+
+
+def route(binned: BinnedData, tree: BinnedTree) -> NDArray[np.int64]:
+    """Return the leaf of every row, int64 (n_rows,)."""
+    leaf = np.zeros(binned.n_rows, np.int64)
+    waiting = {0: np.arange(binned.n_rows)} if len(tree.feature) else {}
+    while waiting:
+        node, rows = waiting.popitem()
+        left = bins_go_left(binned, rows, tree.feature[node], tree.bin[node], tree.missing_left[node])
+        for child, part in ((int(tree.left[node]), rows[left]), (int(tree.right[node]), rows[~left])):
+            if child >= 0:
+                waiting[child] = part
+            else:
+                leaf[part] = ~child
+    return leaf

@@ -1,0 +1,229 @@
+"""`Booster`: a trained model. It predicts, saves itself, and can be trained on."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.errors import DataError, ParameterError
+from hornbeam.model_io import ModelData, fingerprint, model_from_bytes, model_to_bytes, read_model, write_atomically
+from hornbeam.objectives import Objective, objective_from_dict
+from hornbeam.predictor import Forest, predict_leaf, predict_raw
+from hornbeam.table import TableReader
+from hornbeam.tree import Tree
+
+
+class Booster:
+    """A trained model, as `hornbeam.train` returns it and `hornbeam.load` reads it.
+
+    Attributes
+    ----------
+    feature_names
+        Names of the columns, in order.
+    n_outputs
+        Raw scores a row.
+    init_scores
+        float64 (n_outputs,): score before the first tree.
+    trees
+        list of Tree, in boosting order; tree i adds to output i % n_outputs.
+    params
+        Training parameters that can change the model and differ from their default.
+    best_iteration
+        Number of iterations that early stopping found best; 0 if it did not run. `predict` uses that many.
+    best_score
+        best_score[dataset][metric] at the best iteration; empty if early stopping did not run.
+    eval_history
+        eval_history[dataset][metric]: list, one value an evaluated iteration. Not saved.
+    interrupted
+        Whether training was ended by Ctrl-C, with the trees built so far.
+    """
+
+    def __init__(self, model: ModelData) -> None:
+        self.feature_names = list(model.feature_names)
+        self.n_outputs = model.n_outputs
+        self.init_scores: NDArray[np.float64] = np.array(model.init_scores, np.float64)
+        self.trees: list[Tree] = list(model.trees)
+        self.params = dict(model.params)
+        self.best_iteration = model.best_iteration
+        self.best_score: dict[str, dict[str, float]] = {}
+        self.eval_history: dict[str, dict[str, list[float]]] = {}
+        self.interrupted = False
+        self.num_threads = 0
+        self._objective: Objective = objective_from_dict(model.objective)
+        self._forest: Forest | None = None
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns that the model was trained on."""
+        return len(self.feature_names)
+
+    @property
+    def objective(self) -> Objective:
+        """The objective: what turns raw scores into predictions."""
+        return self._objective
+
+    @property
+    def current_iteration(self) -> int:
+        """Number of iterations."""
+        return len(self.trees) // self.n_outputs
+
+    def num_trees(self) -> int:
+        """Return the number of trees."""
+        return len(self.trees)
+
+    def num_feature(self) -> int:
+        """Return the number of features."""
+        return self.n_features
+
+    def feature_name(self) -> list[str]:
+        """Return the names of the features."""
+        return list(self.feature_names)
+
+    @property
+    def forest(self) -> Forest:
+        """The trees in the form that prediction uses; made when first asked for."""
+        if self._forest is None or len(self._forest.trees) != len(self.trees):
+            self._forest = Forest(self.trees, self.n_outputs)
+        return self._forest
+
+    def predict(
+        self,
+        data: Any,
+        *,
+        raw_score: bool = False,
+        pred_leaf: bool = False,
+        start_iteration: int = 0,
+        num_iteration: int | None = None,
+        num_threads: int | None = None,
+    ) -> NDArray[Any]:
+        """Predict for every row of data.
+
+        Parameters
+        ----------
+        data
+            Table with the columns that the model was trained on, in the same order.
+        raw_score
+            Return raw scores instead of predictions (probabilities, means).
+        pred_leaf
+            Return the leaf number of every row in every tree instead.
+        start_iteration, num_iteration
+            Which iterations to use; None: up to the best iteration if early stopping found one, else all; 0 or less:
+            all.
+        num_threads
+            None or 0: all that the process may use.
+
+        Returns
+        -------
+        float64 (n_rows,), or (n_rows, n_outputs) with several outputs; int32 (n_rows, n_trees) with `pred_leaf`.
+        """
+        from hornbeam.backends.cpu.threads import resolve_threads
+
+        if raw_score and pred_leaf:
+            raise ParameterError("raw_score and pred_leaf are both set; ask for one of them")
+        if start_iteration < 0:
+            raise ParameterError(f"start_iteration={start_iteration}: must be >= 0")
+        reader = self._checked_reader(data)
+        n_threads = resolve_threads(self.num_threads if num_threads is None else num_threads)
+        if num_iteration is None and self.best_iteration > 0:
+            num_iteration = max(self.best_iteration - start_iteration, 0) or None
+            if start_iteration >= self.best_iteration:
+                start_iteration = self.current_iteration  # nothing is left up to the best iteration
+        if pred_leaf:
+            return predict_leaf(self.forest, reader, start_iteration, num_iteration, n_threads)
+        scores = predict_raw(self.forest, reader, self.init_scores, start_iteration, num_iteration, n_threads)
+        result = scores if raw_score else self._objective.transform(scores)
+        return result[0] if self.n_outputs == 1 else np.ascontiguousarray(result.T)
+
+    def _checked_reader(self, data: Any) -> TableReader:
+        """Wrap the data; its columns must be those of the training data."""
+        reader = TableReader(data)
+        if reader.n_features != self.n_features:
+            raise DataError(
+                f"data has {reader.n_features} features, but the model was trained on {self.n_features}; pass the same "
+                "columns in the same order"
+            )
+        named = reader.names
+        if named is not None and named != self.feature_names and not self._names_are_automatic():
+            position = next(i for i, name in enumerate(named) if name != self.feature_names[i])
+            raise DataError(
+                f"feature {position} of data is {named[position]!r}, but the model was trained on "
+                f"{self.feature_names[position]!r} there; pass the same columns in the same order"
+            )
+        return reader
+
+    def _names_are_automatic(self) -> bool:
+        return all(name == f"Column_{i}" for i, name in enumerate(self.feature_names))
+
+    def feature_importance(
+        self, importance_type: str = "split", iteration: int | None = None
+    ) -> NDArray[np.int64] | NDArray[np.float64]:
+        """Return how much each feature was used.
+
+        Parameters
+        ----------
+        importance_type
+            "split": number of splits, int64 (n_features,). "gain": sum of their gains, float64 (n_features,).
+        iteration
+            Use the trees of that many iterations; None: up to the best iteration if there is one, else all.
+        """
+        if importance_type not in ("split", "gain"):
+            raise ParameterError(f"importance_type={importance_type!r}: must be 'split' or 'gain'")
+        n_iterations = iteration if iteration is not None and iteration > 0 else self.best_iteration
+        trees = self.trees[: n_iterations * self.n_outputs] if n_iterations > 0 else self.trees
+        splits = np.zeros(self.n_features, np.int64)
+        gains = np.zeros(self.n_features)
+        for tree in trees:
+            np.add.at(splits, tree.feature, 1)
+            np.add.at(gains, tree.feature, tree.gain)
+        return splits if importance_type == "split" else gains
+
+    def _model_data(self) -> ModelData:
+        return ModelData(
+            feature_names=self.feature_names,
+            n_outputs=self.n_outputs,
+            objective=self._objective.to_dict(),
+            params=self.params,
+            init_scores=self.init_scores.tolist(),
+            best_iteration=self.best_iteration,
+            trees=self.trees,
+        )
+
+    def to_bytes(self) -> bytes:
+        """Return the canonical model file as bytes."""
+        return model_to_bytes(self._model_data())
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Booster:
+        """Read a model from the bytes of its file."""
+        return cls(model_from_bytes(content))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file, atomically: a crash leaves the old file as it was."""
+        write_atomically(path, self.to_bytes())
+
+    def fingerprint(self) -> str:
+        """Return 64 hexadecimal digits that name the model: the SHA-256 of its file."""
+        return fingerprint(self.to_bytes())
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {key: value for key, value in self.__dict__.items() if key not in ("_forest", "_objective")}
+        return {**state, "objective": self._objective.to_dict()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._objective = objective_from_dict(state.pop("objective"))
+        self._forest = None
+        self.__dict__.update(state)
+
+    def __repr__(self) -> str:
+        return (
+            f"<hornbeam.Booster: {self._objective.name}, {self.current_iteration} iterations, "
+            f"{len(self.trees)} trees, {self.n_features} features>"
+        )
+
+
+def load(path: str | os.PathLike[str]) -> Booster:
+    """Read a model from a file; raises ModelFormatError if it is damaged."""
+    return Booster(read_model(path))

@@ -1,0 +1,244 @@
+"""Callbacks: what happens before and after each iteration of a training.
+
+A callback is called with a `CallbackEnv` after every iteration, or before it if it has an attribute
+`before_iteration` that is true; those with a lower attribute `order` come first. Functions written for LightGBM work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hornbeam.errors import ParameterError
+
+if TYPE_CHECKING:
+    from hornbeam.booster import Booster
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One metric on one data set after one iteration."""
+
+    dataset: str
+    metric: str
+    value: float
+    higher_is_better: bool
+
+    def __iter__(self) -> Any:
+        """Unpack as (dataset, metric, value, higher_is_better)."""
+        return iter((self.dataset, self.metric, self.value, self.higher_is_better))
+
+
+@dataclass(slots=True)
+class CallbackEnv:
+    """What a callback sees and may change.
+
+    model                    the Booster so far
+    iteration                number of the iteration within this call of train, from 0
+    begin_iteration, end_iteration
+                             first number, and one past the last
+    evaluation_result_list   evaluations after this iteration; empty before it, and where metric_freq skips it
+    learning_rate            of this iteration; may be set before it
+    """
+
+    model: Booster
+    iteration: int
+    begin_iteration: int
+    end_iteration: int
+    learning_rate: float
+    evaluation_result_list: list[Evaluation] = field(default_factory=list)
+
+
+Callback = Callable[[CallbackEnv], None]
+
+
+class EarlyStopException(Exception):  # noqa: N818  (LightGBM's name)
+    """Raised by a callback to end training; best_iteration counts from 0, within this call of train."""
+
+    def __init__(self, best_iteration: int, best_score: list[Evaluation]) -> None:
+        super().__init__()
+        self.best_iteration = best_iteration
+        self.best_score = best_score
+
+
+class EarlyStopping:
+    """Ends training when no metric on any validation set has got better for some rounds."""
+
+    order = 30
+
+    def __init__(
+        self, stopping_rounds: int, first_metric_only: bool = False, min_delta: float | Sequence[float] = 0.0
+    ) -> None:
+        if isinstance(stopping_rounds, bool) or not isinstance(stopping_rounds, int) or stopping_rounds < 1:
+            raise ParameterError(f"stopping_rounds={stopping_rounds!r}: must be an integer of at least 1")
+        deltas = min_delta if isinstance(min_delta, Sequence) else [min_delta]
+        if any(not delta >= 0.0 for delta in deltas):
+            raise ParameterError(f"min_delta={min_delta!r}: must be >= 0")
+        self.stopping_rounds = stopping_rounds
+        self.first_metric_only = first_metric_only
+        self.min_delta = min_delta
+        self._begin = -1
+
+    def __call__(self, env: CallbackEnv) -> None:
+        """Look at the evaluations and raise EarlyStopException when it is time."""
+        if env.iteration == env.begin_iteration:
+            self._best: dict[tuple[str, str], tuple[float, int, list[Evaluation]]] = {}
+            self._evaluated = False
+        results = [result for result in env.evaluation_result_list if result.dataset != "training"]
+        if env.evaluation_result_list and not results:
+            raise ParameterError("early stopping needs a validation set: pass one in valid_sets besides the training set")
+        if results:
+            self._evaluated = True
+            self._update(env, results)
+        if env.iteration == env.end_iteration - 1:
+            if not self._evaluated:
+                raise ParameterError(
+                    "early stopping needs a validation set and a metric: pass valid_sets=, and leave metric on"
+                )
+            best = min(self._best.values(), key=lambda entry: entry[1])
+            raise EarlyStopException(best[1], best[2])
+
+    def _update(self, env: CallbackEnv, results: list[Evaluation]) -> None:
+        first = results[0].metric
+        metrics = list(dict.fromkeys(result.metric for result in results))
+        if isinstance(self.min_delta, Sequence) and len(self.min_delta) != len(metrics):
+            raise ParameterError(f"min_delta has {len(self.min_delta)} values for {len(metrics)} metrics; give one each")
+        for result in results:
+            if self.first_metric_only and result.metric != first:
+                continue
+            delta = self.min_delta[metrics.index(result.metric)] if isinstance(self.min_delta, Sequence) else self.min_delta
+            key = (result.dataset, result.metric)
+            sign = 1.0 if result.higher_is_better else -1.0
+            if key not in self._best or sign * result.value > sign * self._best[key][0] + delta:
+                self._best[key] = (result.value, env.iteration, results)
+            elif env.iteration - self._best[key][1] >= self.stopping_rounds:
+                raise EarlyStopException(self._best[key][1], self._best[key][2])
+
+
+def early_stopping(
+    stopping_rounds: int, first_metric_only: bool = False, min_delta: float | Sequence[float] = 0.0
+) -> EarlyStopping:
+    """End training when a metric on a validation set has not got better for `stopping_rounds` rounds.
+
+    Parameters
+    ----------
+    stopping_rounds
+        Rounds without improvement.
+    first_metric_only
+        Look at the first metric alone.
+    min_delta
+        Improvement that counts: one number, or one a metric.
+
+    Every (validation set, metric) pair is watched, and the first to run out of rounds ends training (as in LightGBM).
+    The training set, if it is among the validation sets, is not watched.
+    """
+    return EarlyStopping(stopping_rounds, first_metric_only, min_delta)
+
+
+def log_evaluation(period: int = 1, show_stdv: bool = True) -> Callback:
+    """Log the evaluations every `period` iterations; 0 or less: never."""
+    from hornbeam.log import logger
+
+    def callback(env: CallbackEnv) -> None:
+        if period > 0 and env.evaluation_result_list and (env.iteration + 1) % period == 0:
+            texts = [f"{result.dataset}'s {result.metric}: {result.value:g}" for result in env.evaluation_result_list]
+            logger.info(f"[{env.iteration + 1}]\t" + "\t".join(texts))
+
+    callback.order = 10  # type: ignore[attr-defined]
+    return callback
+
+
+def record_evaluation(eval_result: dict[str, dict[str, list[float]]]) -> Callback:
+    """Write the evaluations into a dict: eval_result[set][metric] is a list, one value an evaluated iteration."""
+    if not isinstance(eval_result, dict):
+        raise ParameterError(f"eval_result must be a dict, not {type(eval_result).__name__}")
+
+    def callback(env: CallbackEnv) -> None:
+        if env.iteration == env.begin_iteration:
+            eval_result.clear()
+        for result in env.evaluation_result_list:
+            eval_result.setdefault(result.dataset, {}).setdefault(result.metric, []).append(result.value)
+
+    callback.order = 20  # type: ignore[attr-defined]
+    return callback
+
+
+def reset_parameter(**schedules: Sequence[float] | Callable[[int], float]) -> Callback:
+    """Change the learning rate from iteration to iteration.
+
+    Parameters
+    ----------
+    learning_rate
+        A list with one value an iteration, or a function of the iteration's number (from 0).
+    """
+    schedules = {{"eta": "learning_rate", "shrinkage_rate": "learning_rate"}.get(k, k): v for k, v in schedules.items()}
+    if list(schedules) != ["learning_rate"]:
+        raise ParameterError(f"reset_parameter can change learning_rate, got {', '.join(schedules) or 'nothing'}")
+    schedule = schedules["learning_rate"]
+
+    def callback(env: CallbackEnv) -> None:
+        place = env.iteration - env.begin_iteration
+        if callable(schedule):
+            rate = float(schedule(place))
+        else:
+            n_rounds = env.end_iteration - env.begin_iteration
+            if len(schedule) != n_rounds:
+                raise ParameterError(f"learning_rate has {len(schedule)} values for {n_rounds} rounds; give one a round")
+            rate = float(schedule[place])
+        if not 0.0 < rate < float("inf"):
+            raise ParameterError(f"learning_rate={rate!r} for iteration {env.iteration}: must be positive and finite")
+        env.learning_rate = rate
+
+    callback.before_iteration = True  # type: ignore[attr-defined]
+    callback.order = 10  # type: ignore[attr-defined]
+    return callback
+
+
+class Progress:
+    """A progress bar with the latest metrics, in terminals and notebooks; silent where output goes to a file."""
+
+    order = 40
+
+    def __init__(self) -> None:
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __call__(self, env: CallbackEnv) -> None:
+        """Advance the bar by one iteration."""
+        if self._bar is None:
+            self._start(env)
+        if self._bar is None:
+            return
+        texts = [f"{result.dataset} {result.metric} {result.value:.5g}" for result in env.evaluation_result_list]
+        fields = {"metrics": "  ".join(texts)} if texts else {}
+        self._bar.update(self._task, completed=env.iteration - env.begin_iteration + 1, **fields)
+
+    def _start(self, env: CallbackEnv) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        console = Console(stderr=True)
+        if not (console.is_terminal or console.is_jupyter):
+            return
+        self._bar = Progress(
+            TextColumn("boosting"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[metrics]}"),
+            console=console,
+        )
+        self._bar.start()
+        self._task = self._bar.add_task("boosting", total=env.end_iteration - env.begin_iteration, metrics="")
+
+    def close(self) -> None:
+        """Leave the bar as it stands; `train` calls this however training ends."""
+        if self._bar is not None:
+            self._bar.stop()
+        self._bar = None
+
+
+def progress() -> Progress:
+    """Show a progress bar while training, in terminals and notebooks."""
+    return Progress()

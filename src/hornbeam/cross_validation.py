@@ -1,0 +1,206 @@
+"""`cv`: the same training on several folds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.booster import Booster
+from hornbeam.callbacks import Callback, CallbackEnv, EarlyStopException, Evaluation, early_stopping
+from hornbeam.dataset import Dataset
+from hornbeam.errors import DataError, ParameterError
+from hornbeam.params import Params
+from hornbeam.training import MetricFunction, TrainingRun
+
+VALID = "valid"
+
+
+class CVBooster:
+    """The Boosters of the folds.
+
+    Attributes
+    ----------
+    boosters
+        list of Booster.
+    best_iteration
+        Number of iterations that early stopping found best on average over the folds; 0 if it did not run.
+    """
+
+    def __init__(self, boosters: list[Booster]) -> None:
+        self.boosters = boosters
+        self.best_iteration = 0
+
+    def predict(self, data: Any, **arguments: Any) -> list[NDArray[Any]]:
+        """Predict with every fold's Booster; arguments as `Booster.predict`."""
+        return [booster.predict(data, **arguments) for booster in self.boosters]
+
+
+def cv(
+    params: Mapping[str, Any] | Params | None,
+    train_set: Dataset,
+    num_boost_round: int | None = None,
+    folds: Iterable[tuple[Any, Any]] | Any = None,
+    *,
+    nfold: int = 5,
+    stratified: bool = True,
+    shuffle: bool = True,
+    seed: int | None = None,
+    metrics: str | Sequence[str] | None = None,
+    feval: MetricFunction | Sequence[MetricFunction] | None = None,
+    callbacks: Sequence[Callback] | None = None,
+    eval_train_metric: bool = False,
+    return_cvbooster: bool = False,
+) -> dict[str, Any]:
+    """Cross-validate: train on all folds in step and average the metrics.
+
+    Parameters
+    ----------
+    params, train_set, num_boost_round, feval, callbacks
+        As in `train`.
+    folds
+        Pairs of (training rows, validation rows), or a scikit-learn splitter; None: `nfold` folds made here.
+    nfold, stratified, shuffle, seed
+        How to make the folds. Stratified (classes only) keeps the share of each class. The seed defaults to the
+        parameter `seed`.
+    metrics
+        Replaces the parameter `metric`.
+    eval_train_metric
+        Evaluate the training rows of each fold too.
+    return_cvbooster
+        Add the Boosters under the key "cvbooster".
+
+    Returns
+    -------
+    dict
+        "valid l2-mean": list, one value an iteration; "valid l2-stdv"; likewise for every metric. Ends at the best
+        iteration if early stopping ran.
+    """
+    params = params if isinstance(params, Params) else Params.from_dict(params)
+    if metrics is not None:
+        params = params.replace(metric=metrics)
+    n_rounds = params.num_iterations if num_boost_round is None else num_boost_round
+    if isinstance(n_rounds, bool) or not isinstance(n_rounds, (int, np.integer)) or n_rounds < 1:
+        raise ParameterError(f"num_boost_round={n_rounds!r}: must be an integer >= 1")
+    runs = []
+    for train_rows, valid_rows in _folds(params, train_set, folds, nfold, stratified, shuffle, seed):
+        part = take_rows(train_set, train_rows)
+        run = TrainingRun(params, part, None)
+        sets = {"train": part} if eval_train_metric else {}
+        run.add_valid_sets({**sets, VALID: take_rows(train_set, valid_rows, reference=part)}, None)
+        runs.append(run)
+    result = CVBooster([run.booster for run in runs])
+    history: dict[str, Any] = {}
+    functions = [feval] if callable(feval) else list(feval or [])
+    try:
+        _boost_together(params, runs, result, int(n_rounds), functions, list(callbacks or []), history)
+    finally:
+        for run in runs:
+            run.engine.close()
+    if return_cvbooster:
+        history["cvbooster"] = result
+    return history
+
+
+def _boost_together(
+    params: Params,
+    runs: list[TrainingRun],
+    result: CVBooster,
+    n_rounds: int,
+    functions: list[MetricFunction],
+    callbacks: list[Callback],
+    history: dict[str, Any],
+) -> None:
+    """Run the iterations of all folds in step; callbacks see the means over the folds."""
+    if params.early_stopping_round > 0:
+        callbacks.append(
+            early_stopping(params.early_stopping_round, params.first_metric_only, params.early_stopping_min_delta)
+        )
+    callbacks.sort(key=lambda callback: getattr(callback, "order", 0))
+    env = CallbackEnv(result, 0, 0, n_rounds, params.learning_rate)  # type: ignore[arg-type]
+    try:
+        for iteration in range(n_rounds):
+            env.iteration, env.learning_rate, env.evaluation_result_list = iteration, params.learning_rate, []
+            for callback in callbacks:
+                if getattr(callback, "before_iteration", False):
+                    callback(env)
+            found = []
+            for run in runs:
+                run.booster.trees.extend(run._boost_once(env.learning_rate))
+                found.append(run._evaluate(functions))
+            for same in zip(*found, strict=True):
+                values = [one.value for one in same]
+                mean, key = float(np.mean(values)), f"{same[0].dataset} {same[0].metric}"
+                history.setdefault(f"{key}-mean", []).append(mean)
+                history.setdefault(f"{key}-stdv", []).append(float(np.std(values)))
+                env.evaluation_result_list.append(
+                    Evaluation(same[0].dataset, same[0].metric, mean, same[0].higher_is_better)
+                )
+            for callback in callbacks:
+                if not getattr(callback, "before_iteration", False):
+                    callback(env)
+    except EarlyStopException as stop:
+        result.best_iteration = stop.best_iteration + 1
+        for booster in result.boosters:
+            booster.best_iteration = result.best_iteration
+        for key in history:
+            history[key] = history[key][: result.best_iteration]
+    finally:
+        for callback in callbacks:
+            close = getattr(callback, "close", None)
+            if close is not None:
+                close()
+
+
+def _folds(
+    params: Params,
+    train_set: Dataset,
+    folds: Iterable[tuple[Any, Any]] | Any,
+    nfold: int,
+    stratified: bool,
+    shuffle: bool,
+    seed: int | None,
+) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Return pairs of (training rows, validation rows)."""
+    if folds is not None:
+        if hasattr(folds, "split"):
+            folds = folds.split(np.empty((train_set.n_rows, 0)), train_set.label)
+        return [(_row_numbers(a, train_set.n_rows), _row_numbers(b, train_set.n_rows)) for a, b in folds]
+    if isinstance(nfold, bool) or not isinstance(nfold, (int, np.integer)) or not 2 <= nfold <= train_set.n_rows:
+        raise ParameterError(f"nfold={nfold!r}: must be an integer from 2 to the number of rows ({train_set.n_rows})")
+    order = np.arange(train_set.n_rows)
+    if shuffle:
+        order = np.random.default_rng(params.seed if seed is None else seed).permutation(order)
+    if stratified and params.objective in ("binary", "multiclass") and train_set.label is not None:
+        order = order[np.argsort(train_set.label[order], kind="stable")]
+        parts = [np.sort(order[first::nfold]) for first in range(nfold)]
+    else:
+        parts = [np.sort(part) for part in np.array_split(order, nfold)]
+    every = np.arange(train_set.n_rows)
+    return [(np.setdiff1d(every, part, assume_unique=True), part) for part in parts]
+
+
+def _row_numbers(rows: Any, n_rows: int) -> NDArray[np.intp]:
+    """Return row numbers, given as numbers or as a mask."""
+    array = np.asarray(rows)
+    if array.dtype == bool and array.shape == (n_rows,):
+        array = np.flatnonzero(array)
+    if array.ndim != 1 or array.dtype.kind not in "iu" or len(array) == 0 or array.min() < 0 or array.max() >= n_rows:
+        raise DataError(f"folds must hold row numbers from 0 to {n_rows - 1}, at least one on each side")
+    return array.astype(np.intp)
+
+
+def take_rows(dataset: Dataset, rows: NDArray[np.intp], reference: Dataset | None = None) -> Dataset:
+    """Make a Dataset of some rows."""
+    own = {} if reference is not None else dataset._own_params
+    return Dataset(
+        dataset.reader.sample(rows, 0, dataset.n_features),
+        label=None if dataset.label is None else dataset.label[rows],
+        weight=None if dataset.weight is None else dataset.weight[rows],
+        init_score=None if dataset.init_score is None else np.ascontiguousarray(dataset.init_score[:, rows].T),
+        feature_names=dataset.feature_names,
+        reference=reference,
+        **own,
+    )

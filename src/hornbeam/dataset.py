@@ -1,0 +1,314 @@
+"""Data in: `Dataset` checks what it is given and bins it once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.binning import BinMapper, BinnedData, BinParams
+from hornbeam.errors import DataError
+from hornbeam.params import BY_NAME, Params
+from hornbeam.table import TableReader
+
+__all__ = ["Dataset", "TableReader"]
+
+LARGEST_LABEL = 1e38
+"""Labels beyond this are refused: their squares and sums would leave the range of float64."""
+
+_BIN_PARAMS = ("max_bin", "min_data_in_bin", "bin_construct_sample_cnt", "use_missing")
+
+
+class Dataset:
+    """A table of features with labels and weights, binned once for any number of trainings.
+
+    Parameters
+    ----------
+    data
+        Features (n_rows, n_features): NumPy array of floats, integers or booleans in any order; list of lists; pandas,
+        polars or pyarrow table of numeric and boolean columns. NaN and nulls are missing values. Neither copied nor
+        changed.
+    label
+        (n_rows,) finite numbers, or None.
+    weight
+        (n_rows,) finite numbers >= 0, not all zero, or None.
+    group
+        Sizes of the query groups, in row order; they add up to n_rows. For ranking.
+    init_score
+        Raw scores to start from: (n_rows,), (n_rows, n_outputs) as `predict` returns them, (n_outputs, n_rows), or the
+        latter flat.
+    feature_names
+        One name a feature; "auto": the column names of a frame, else Column_0, Column_1, ...
+    categorical_features
+        "auto" or empty; categorical features are not supported yet.
+    max_bin, min_data_in_bin, bin_construct_sample_cnt, use_missing
+        Data parameters, see docs/parameters.md; None: those of the training, else the defaults.
+    reference
+        Training Dataset whose bins a validation set takes.
+
+    Attributes
+    ----------
+    data
+        What was given, not copied.
+    n_rows, n_features
+        Shape.
+    feature_names
+        list of str.
+    label, weight
+        float64 (n_rows,) or None.
+    init_score
+        float64 (n_outputs, n_rows) or None.
+    group
+        int64 (n_groups,) or None.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        label: Any = None,
+        *,
+        weight: Any = None,
+        group: Any = None,
+        init_score: Any = None,
+        feature_names: Sequence[str] | str = "auto",
+        categorical_features: Sequence[Any] | str = "auto",
+        max_bin: int | None = None,
+        min_data_in_bin: int | None = None,
+        bin_construct_sample_cnt: int | None = None,
+        use_missing: bool | None = None,
+        reference: Dataset | None = None,
+    ) -> None:
+        self.data = data
+        self._reader = TableReader(data)
+        self.n_rows = self._reader.n_rows
+        self.n_features = self._reader.n_features
+        self.label = None if label is None else _check_label(label, self.n_rows)
+        self.weight = None if weight is None else _check_weight(weight, self.n_rows)
+        self.group = None if group is None else _check_group(group, self.n_rows)
+        self.init_score = None if init_score is None else _check_init_score(init_score, self.n_rows)
+        if not (isinstance(categorical_features, str) and categorical_features == "auto") and (
+            isinstance(categorical_features, str) or len(categorical_features) > 0
+        ):
+            raise DataError(
+                f"categorical_features={categorical_features!r} is not supported yet; code the categories as ordinal "
+                'numbers, and leave categorical_features at "auto"'
+            )
+        own = (max_bin, min_data_in_bin, bin_construct_sample_cnt, use_missing)
+        self._own_params: dict[str, Any] = {
+            name: BY_NAME[name].check(value) for name, value in zip(_BIN_PARAMS, own, strict=True) if value is not None
+        }
+        self.reference = reference
+        named = self._reader.names if isinstance(feature_names, str) else list(feature_names)
+        if isinstance(feature_names, str) and feature_names != "auto":
+            raise DataError(f'feature_names={feature_names!r}: pass a list of {self.n_features} names, or "auto"')
+        if named is not None:
+            _check_names(named, self.n_features)
+        self._has_names = named is not None
+        if reference is not None:
+            self._check_reference(reference, named)
+            named = reference.feature_names
+        self.feature_names: list[str] = named if named is not None else [f"Column_{i}" for i in range(self.n_features)]
+        self._lock = threading.Lock()
+        self._binned: BinnedData | None = None
+        self._bin_params: BinParams | None = None
+
+    def _check_reference(self, reference: Dataset, named: list[str] | None) -> None:
+        if not isinstance(reference, Dataset):
+            raise DataError(f"reference must be a Dataset, not {type(reference).__name__}; pass the training Dataset")
+        if reference.n_features != self.n_features:
+            raise DataError(
+                f"data has {self.n_features} features and the reference Dataset {reference.n_features}; pass the same "
+                "columns in the same order"
+            )
+        if named is not None and reference._has_names and named != reference.feature_names:
+            position = next(i for i, name in enumerate(named) if name != reference.feature_names[i])
+            raise DataError(
+                f"feature {position} is {named[position]!r} and {reference.feature_names[position]!r} in the reference "
+                "Dataset; pass the same columns in the same order"
+            )
+        if self._own_params:
+            name, value = next(iter(self._own_params.items()))
+            raise DataError(
+                f"{name}={value!r} together with reference: the reference's bins are taken; set {name} there"
+            )
+
+    @property
+    def reader(self) -> TableReader:
+        """The table, to be read block by block."""
+        return self._reader
+
+    @property
+    def is_binned(self) -> bool:
+        """Whether `construct` has been called."""
+        return self._binned is not None
+
+    @property
+    def bin_params(self) -> BinParams:
+        """The data parameters the Dataset was binned with (it is binned first if need be)."""
+        self.construct()
+        assert self._bin_params is not None
+        return self._bin_params
+
+    @property
+    def binned(self) -> BinnedData:
+        """The bins (made first if need be)."""
+        self.construct()
+        assert self._binned is not None
+        return self._binned
+
+    @property
+    def mapper(self) -> BinMapper:
+        """How values are binned."""
+        return self.binned.mapper
+
+    def construct(self, params: Params | None = None) -> Dataset:
+        """Bin the data, unless that has been done; return self.
+
+        Parameters
+        ----------
+        params
+            Training parameters. Data parameters (`max_bin`, ...) that differ from their default there must agree with
+            those of the Dataset, or of its binning if it is binned already.
+
+        Raises
+        ------
+        DataError
+            If they do not agree.
+        """
+        with self._lock:
+            if self.reference is not None:
+                self.reference.construct(params)
+            elif self._binned is None:
+                self._check_agreement(self._own_params, params, "the Dataset has")
+            else:
+                self._check_agreement(vars(self._bin_params), params, "the Dataset is already binned with")
+            if self._binned is None:
+                self._bin(params)
+        return self
+
+    @staticmethod
+    def _check_agreement(own: dict[str, Any], params: Params | None, has: str) -> None:
+        for name, value in own.items():
+            asked = value if params is None else getattr(params, name)
+            if asked != value and asked != BY_NAME[name].default:
+                raise DataError(
+                    f"{name}={asked!r} in the training parameters, but {has} {name}={value!r}; make them equal, or "
+                    "make a new Dataset"
+                )
+
+    def _bin(self, params: Params | None) -> None:
+        from hornbeam.backends.cpu.binning import bin_table, encode
+        from hornbeam.backends.cpu.threads import resolve_threads
+
+        n_threads = resolve_threads(0 if params is None else params.num_threads)
+        if self.reference is not None:
+            mapper = self.reference.mapper
+            self._bin_params = self.reference.bin_params
+            self._binned = BinnedData(mapper, encode(self._reader, mapper, n_threads)[0])
+            return
+        given = {} if params is None else {name: getattr(params, name) for name in _BIN_PARAMS}
+        self._bin_params = BinParams(**{**given, **self._own_params})
+        self._binned = bin_table(self._reader, self._bin_params, n_threads)
+
+
+def _numbers(values: Any, name: str) -> NDArray[np.float64]:
+    """Return a copy of an argument as float64, C order, whatever array-like it is."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise DataError(f"{name} is a masked array, whose mask would be lost; leave the masked rows out")
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind == "O" and hasattr(values, "dtype"):  # nullable columns of frames
+            array = np.asarray(values, np.float64)
+    except (ValueError, TypeError) as error:
+        raise DataError(f"{name} cannot be read as numbers ({error}); pass an array of numbers without gaps") from None
+    if array.dtype.kind not in "fiub":
+        raise DataError(
+            f"{name} has dtype {array.dtype}; floats, integers and booleans are supported: code them as numbers"
+        )
+    return np.array(array, np.float64, order="C")  # a copy: later changes by the caller do no harm
+
+
+def _column(values: Any, name: str, n_rows: int) -> NDArray[np.float64]:
+    """Return an argument with one finite number a row as float64 (n_rows,)."""
+    array = _numbers(values, name)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise DataError(f"{name} must have one dimension, not shape {array.shape}; pass one number a row")
+    if len(array) != n_rows:
+        raise DataError(f"{name} has {len(array)} values and data {n_rows} rows; pass one number a row")
+    _check_finite(array, name)
+    return array
+
+
+def _check_finite(array: NDArray[np.float64], name: str) -> None:
+    finite = np.isfinite(array)
+    if not finite.all():
+        position = np.unravel_index(int(np.argmin(finite)), array.shape)
+        where = int(position[0]) if array.ndim == 1 else tuple(int(i) for i in position)
+        raise DataError(
+            f"{name}[{where}] is {array[position]}; NaN and infinite values are not allowed: drop these rows"
+        )
+
+
+def _check_label(label: Any, n_rows: int) -> NDArray[np.float64]:
+    array = _column(label, "label", n_rows)
+    largest = int(np.argmax(np.abs(array)))
+    if abs(array[largest]) > LARGEST_LABEL:
+        raise DataError(
+            f"label[{largest}] is {array[largest]}; magnitudes up to {LARGEST_LABEL} are allowed: rescale the labels"
+        )
+    return array
+
+
+def _check_weight(weight: Any, n_rows: int) -> NDArray[np.float64]:
+    array = _column(weight, "weight", n_rows)
+    smallest = int(np.argmin(array))
+    if array[smallest] < 0.0:
+        raise DataError(
+            f"weight[{smallest}] is {array[smallest]}; weights must be >= 0: drop rows that shall not count"
+        )
+    if not array.any():
+        raise DataError("weight is zero in every row; at least one row must count: leave weight out for equal weights")
+    return array
+
+
+def _check_group(group: Any, n_rows: int) -> NDArray[np.int64]:
+    array = _numbers(group, "group")
+    if array.ndim != 1 or not (np.isfinite(array) & (array == np.floor(array)) & (array > 0)).all():
+        raise DataError("group must be a list of group sizes, integers of at least 1, in row order")
+    if int(array.sum()) != n_rows:
+        raise DataError(
+            f"group sizes add up to {int(array.sum())} and data has {n_rows} rows; pass the rows of each group"
+        )
+    return array.astype(np.int64)
+
+
+def _check_init_score(init_score: Any, n_rows: int) -> NDArray[np.float64]:
+    """Return initial scores as (n_outputs, n_rows)."""
+    array = _numbers(init_score, "init_score")
+    if array.ndim == 1 and len(array) > 0 and len(array) % n_rows == 0:
+        array = array.reshape(-1, n_rows)
+    elif array.ndim == 2 and array.shape[0] == n_rows and array.shape[1] > 0:
+        array = np.ascontiguousarray(array.T)
+    elif not (array.ndim == 2 and array.shape[1] == n_rows and array.shape[0] > 0):
+        raise DataError(
+            f"init_score has shape {array.shape} and data {n_rows} rows; pass ({n_rows},), or ({n_rows}, n_outputs) "
+            "for several outputs"
+        )
+    _check_finite(array, "init_score")
+    return array
+
+
+def _check_names(names: list[Any], n_features: int) -> None:
+    if len(names) != n_features:
+        raise DataError(f"feature_names has {len(names)} names and data {n_features} features; pass one name a feature")
+    for position, name in enumerate(names):
+        if not isinstance(name, str) or not name:
+            raise DataError(f"feature_names[{position}] is {name!r}; names must be strings and not empty")
+    if len(set(names)) < n_features:
+        twice = next(name for position, name in enumerate(names) if name in names[:position])
+        raise DataError(f"feature name {twice!r} occurs more than once; rename the columns so that names are unique")

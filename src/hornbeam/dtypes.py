@@ -1,0 +1,60 @@
+"""Every scalar and record type of Hornbeam, each with its reason."""
+
+from __future__ import annotations
+
+import numpy as np
+
+BIN_SMALL = np.uint8
+"""Bins of a data set whose features all have at most 256 bins, the missing bin included."""
+
+BIN_LARGE = np.uint16
+"""Bins of a data set with a feature of more than 256 bins; 65,535 value bins and the missing bin fit."""
+
+MAX_BIN = 65_535
+"""Most value bins a feature may have; with the missing bin they fill 16 bits."""
+
+ROW = np.uint32
+"""A row number: 4 billion rows a data set, half the memory traffic of 64 bits. Cell counts are 64-bit."""
+
+SCORE = np.float64
+"""Raw scores. 64-bit so that thousands of trees add up alike on every device."""
+
+GRADIENT = np.float64
+"""Gradients and hessians before they are rounded to fixed point."""
+
+COUNTER = np.int64
+"""Histogram sums and node totals: fixed-point integers, whose sum has no order."""
+
+LEAF = np.uint16
+"""Leaf number of a row; `MAX_LEAVES` leaves a tree."""
+
+MAX_LEAVES = 65_535
+
+SPLIT = np.dtype(
+    [
+        ("gain", np.float64),  # -inf where the node cannot be split
+        ("left_gradient", COUNTER),  # fixed-point sums of the left child
+        ("left_hessian", COUNTER),
+        ("feature", np.int32),  # position among the used features
+        ("bin", np.int32),  # bins <= bin go left
+        ("missing_left", np.bool_),  # where the missing bin goes
+    ],
+    align=True,
+)
+"""The best split of one node, as `find_splits` reports it."""
+
+NODE = np.dtype(
+    [
+        ("begin", np.int64),  # the node's rows: places begin:end of the engine's row list
+        ("end", np.int64),
+        ("gradient", COUNTER),  # fixed-point sums
+        ("hessian", COUNTER),
+        ("priority", np.float64),  # smallest gain on the path from the root; -inf: cannot be split
+        ("depth", np.int32),
+        ("parent", np.int32),  # -1: the root
+        ("left", np.int32),  # -1: not expanded; the right child is left + 1
+        ("split", SPLIT),
+    ],
+    align=True,
+)
+"""One node of a growing tree."""

@@ -1,0 +1,23 @@
+"""What Hornbeam raises. Every message says what was given, what is allowed and what to do."""
+
+from __future__ import annotations
+
+
+class HornbeamError(Exception):
+    """Base of every error that Hornbeam raises on purpose."""
+
+
+class ParameterError(HornbeamError, ValueError):
+    """A training parameter is unknown, has a wrong value, or contradicts another one."""
+
+
+class DataError(HornbeamError, ValueError):
+    """Data, labels, weights or scores cannot be used as given."""
+
+
+class ModelFormatError(HornbeamError, ValueError):
+    """A model file is damaged, or is not a model file."""
+
+
+class DeviceError(HornbeamError, RuntimeError):
+    """The requested device is not there, or cannot do what the parameters ask."""

@@ -1,0 +1,68 @@
+"""Histogram slots: which node's histogram lives where, under a limit.
+
+A histogram is kept only so that a larger child can be had by subtraction. When slots run short the least promising
+nodes give theirs up, and their children are summed from the rows instead. Sums are integers, so the pool's size can be
+seen in the time, never in the model.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+from numpy.typing import NDArray
+
+SMALLEST_POOL = 2
+"""Slots for the two children of one node."""
+
+DEFAULT_BYTES = 2 << 30
+"""Limit of the pool when `histogram_pool_size` names none. Slots cost memory only once they are used."""
+
+
+def count_slots(n_leaves: int, bytes_per_slot: int, limit_mb: float) -> int:
+    """Return how many slots to offer: what a tree can use at most, or what the limit allows.
+
+    A round starts with fewer than n_leaves histograms and at most doubles them.
+    """
+    limit = limit_mb * 2**20 if limit_mb > 0 else DEFAULT_BYTES
+    return max(SMALLEST_POOL, min(2 * n_leaves, int(limit // bytes_per_slot)))
+
+
+class HistogramPool:
+    """Free slots (lowest first, so that untouched memory stays untouched) and the slot of each node."""
+
+    def __init__(self, n_slots: int) -> None:
+        self.free = list(range(n_slots))
+        self.slot_of: dict[int, int] = {}
+
+    def take(self, node: int) -> int:
+        """Give the node a free slot."""
+        slot = heapq.heappop(self.free)
+        self.slot_of[node] = slot
+        return slot
+
+    def hand_down(self, parent: int, child: int) -> int:
+        """Pass the parent's slot on to its child."""
+        slot = self.slot_of.pop(parent)
+        self.slot_of[child] = slot
+        return slot
+
+    def release(self, node: int) -> None:
+        """Free the node's slot, if it has one."""
+        slot = self.slot_of.pop(node, None)
+        if slot is not None:
+            heapq.heappush(self.free, slot)
+
+    def release_below(self, bound: float, priority: NDArray[np.float64]) -> None:
+        """Free the slots of the nodes whose priority is below the bound: they will not be split."""
+        for node in [node for node in self.slot_of if priority[node] < bound]:
+            self.release(node)
+
+    def make_room(self, n_slots: int, priority: NDArray[np.float64], keep: set[int]) -> None:
+        """Free slots of the nodes of lowest priority, except those to keep, until n_slots are free or none is left."""
+        if len(self.free) >= n_slots:
+            return
+        for node in sorted((node for node in self.slot_of if node not in keep), key=lambda node: priority[node]):
+            if len(self.free) >= n_slots:
+                return
+            self.release(node)

@@ -1,0 +1,127 @@
+"""What a metric is, and the means that most of them are."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.errors import DataError
+from hornbeam.objectives.base import FloatArray, Objective
+from hornbeam.quantize import exact_sum
+
+
+class Metric(ABC):
+    """A figure of merit on one data set, equal bit for bit whatever the order of the rows and the number of threads.
+
+    Attributes
+    ----------
+    name
+        Canonical name, which is LightGBM's.
+    higher_is_better
+        Whether early stopping looks for a maximum.
+    for_classes
+        Whether the metric takes one score a class (multi_logloss, multi_error) or a single score a row.
+    """
+
+    name: ClassVar[str]
+    higher_is_better: ClassVar[bool] = False
+    for_classes: ClassVar[bool] = False
+
+    @abstractmethod
+    def __call__(
+        self,
+        label: FloatArray,
+        raw_scores: FloatArray,
+        weight: FloatArray | None,
+        objective: Objective,
+        n_threads: int = 1,
+    ) -> float:
+        """Evaluate the metric.
+
+        label       float64 (n_rows,)            in
+        raw_scores  float64 (n_outputs, n_rows)  in   C order
+        weight      float64 (n_rows,)            in   or None
+        objective   its `transform` turns raw scores into predictions
+        n_threads   threads to use; cannot be seen in the result
+        """
+
+    def __repr__(self) -> str:
+        return f"<metric {self.name}>"
+
+
+class MeanLoss(Metric):
+    """The (weighted) mean of a loss of each row.
+
+    `losses` and `definition` are the NumPy definition; a call uses the twins of `hornbeam.backends.cpu.losses`.
+    """
+
+    uses_raw_scores: ClassVar[bool] = False
+    """Whether the loss looks at raw scores instead of predictions."""
+
+    @staticmethod
+    @abstractmethod
+    def losses(label: FloatArray, predictions: FloatArray) -> FloatArray:
+        """Return the loss of each row, float64 (n_rows,), >= 0.
+
+        label        float64 (n_rows,)            in
+        predictions  float64 (n_outputs, n_rows)  in   raw scores if `uses_raw_scores`
+        """
+
+    def definition(
+        self, label: FloatArray, raw_scores: FloatArray, weight: FloatArray | None, objective: Objective
+    ) -> float:
+        """Evaluate the metric with NumPy alone: sum(loss * weight) / sum(weight), in exact sums.
+
+        Arguments as in a call. The result is NaN where a loss is NaN or infinite.
+        """
+        if self.for_classes:
+            check_classes(label, len(raw_scores))
+        predictions = raw_scores if self.uses_raw_scores else objective.transform(raw_scores)
+        losses = self.losses(label, predictions)
+        if weight is not None:
+            losses = losses * weight
+        if not np.isfinite(losses).all():
+            return float("nan")
+        return self.finish(exact_sum(losses) / (len(label) if weight is None else exact_sum(weight)))
+
+    def __call__(
+        self,
+        label: FloatArray,
+        raw_scores: FloatArray,
+        weight: FloatArray | None,
+        objective: Objective,
+        n_threads: int = 1,
+    ) -> float:
+        """Evaluate the metric with compiled kernels; arguments as in `Metric.__call__`."""
+        from hornbeam.backends.cpu.gradients import transform_scores
+        from hornbeam.backends.cpu.losses import mean_loss
+
+        if self.for_classes:
+            check_classes(label, len(raw_scores))
+        predictions = raw_scores if self.uses_raw_scores else transform_scores(objective, raw_scores, n_threads)
+        return self.finish(mean_loss(self.name, label, predictions, weight, n_threads))
+
+    def finish(self, mean: float) -> float:
+        """Turn the mean loss into the metric; the identity except for rmse."""
+        return mean
+
+
+def check_classes(label: FloatArray, n_outputs: int) -> None:
+    """Raise DataError unless every label is one of n_outputs classes; kernels index by the label unchecked.
+
+    label  float64 (n_rows,)  in
+    """
+    low, high = float(label.min()), float(label.max())
+    if not (low >= 0.0 and high < n_outputs):
+        raise DataError(
+            f"metrics of {n_outputs} classes take labels 0 to {n_outputs - 1}, but the labels go from {low} to {high}; "
+            "recode the classes or raise num_class"
+        )
+
+
+def is_positive(label: FloatArray) -> NDArray[np.bool_]:
+    """Say which rows are of the positive class, for metrics of two classes: label > 0 (as LightGBM)."""
+    return label > 0.0

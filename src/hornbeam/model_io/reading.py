@@ -1,0 +1,152 @@
+"""File -> bytes -> model. Everything is checked before it is used; nothing in a file is ever executed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from hornbeam.errors import ModelFormatError, ParameterError
+from hornbeam.model_io.model_data import FORMAT_NAME, FORMAT_VERSION, ModelData
+from hornbeam.model_io.tree_checks import check_floats, check_int, check_keys, check_list, check_tree, fail, show
+from hornbeam.objectives import objective_from_dict
+from hornbeam.params import PARAMETERS, Params
+
+KEYS = (
+    "best_iteration",
+    "feature_names",
+    "format",
+    "init_scores",
+    "n_outputs",
+    "objective",
+    "params",
+    "trees",
+    "version",
+)
+
+ROOT = "model"
+"""How error messages call the outermost JSON object."""
+
+
+def read_model(path: str | os.PathLike[str]) -> ModelData:
+    """Read a model file; ModelFormatError names the file and the place of what is wrong."""
+    data = Path(path).read_bytes()
+    try:
+        return model_from_bytes(data)
+    except ModelFormatError as error:
+        raise ModelFormatError(f"{os.fspath(path)}: {error}") from None
+
+
+def model_from_bytes(data: bytes) -> ModelData:
+    """Rebuild a model from its bytes, or raise ModelFormatError."""
+    document = _parse(data)
+    if type(document) is not dict or document.get("format") != FORMAT_NAME:
+        fail(ROOT, f'this is not a Hornbeam model: it is no JSON object with "format":"{FORMAT_NAME}"')
+    version = document.get("version")
+    if type(version) is not int or version < 1:
+        fail("version", f"{show(version)} is not a format version")
+    if version > FORMAT_VERSION:
+        fail(
+            "version",
+            f"the file has format version {show(version)}, this Hornbeam reads up to {FORMAT_VERSION}: "
+            "it was written by a newer Hornbeam; upgrade to read it",
+        )
+    document = check_keys(document, KEYS, ROOT)
+    feature_names = _check_names(document["feature_names"])
+    objective = document["objective"]
+    n_outputs = check_int(document["n_outputs"], "n_outputs", 1, 2**31 - 1)
+    _check_objective(objective, n_outputs)
+    init_scores = check_floats(document["init_scores"], "init_scores", n_outputs).tolist()
+    _check_params(document["params"])
+    trees = check_list(document["trees"], dict, "trees")
+    if len(trees) % n_outputs:
+        fail("trees", f"has {len(trees)} trees, must have a multiple of the {n_outputs} outputs")
+    best_iteration = check_int(document["best_iteration"], "best_iteration", 0, len(trees) // n_outputs)
+    return ModelData(
+        feature_names=feature_names,
+        n_outputs=n_outputs,
+        objective=objective,
+        params=document["params"],
+        init_scores=init_scores,
+        best_iteration=best_iteration,
+        trees=[check_tree(tree, len(feature_names), f"trees[{i}]") for i, tree in enumerate(trees)],
+        version=version,
+    )
+
+
+def _parse(data: bytes) -> Any:
+    """Parse JSON strictly: no duplicate keys, no NaN or Infinity, no depth that exhausts the stack."""
+    if not data.strip():
+        fail(ROOT, "the file is empty")
+    try:
+        return json.loads(data.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_no_constant)
+    except UnicodeDecodeError as error:
+        fail(ROOT, f"the file is damaged or not a model: byte {error.start} is not UTF-8 text")
+    except json.JSONDecodeError as error:
+        fail(ROOT, f"the file is damaged, cut short or not a model: {error}")
+    except RecursionError:
+        fail(ROOT, "the file is damaged or not a model: its JSON is nested too deeply")
+    except ModelFormatError:
+        raise
+    except ValueError as error:  # an integer of thousands of digits
+        fail(ROOT, f"the file is damaged: {error}")
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                fail(ROOT, f"the key {show(key)} occurs twice in one JSON object")
+            seen.add(key)
+    return document
+
+
+def _no_constant(text: str) -> Any:
+    fail(ROOT, f"{text} is not a number that a model file may hold")
+
+
+def _check_names(value: object) -> list[str]:
+    names = check_list(value, str, "feature_names")
+    if not names:
+        fail("feature_names", "is empty, a model has at least one feature")
+    seen: set[str] = set()
+    for i, name in enumerate(names):
+        if not name or name in seen:
+            fail(f"feature_names[{i}]", f"{show(name)} is {'used twice' if name else 'empty'}")
+        seen.add(name)
+    return names
+
+
+def _check_objective(value: object, n_outputs: int) -> None:
+    if type(value) is not dict:
+        fail("objective", f"{show(value)} is not a JSON object")
+    try:
+        objective = objective_from_dict(value)
+    except ModelFormatError as error:
+        raise ModelFormatError(f"objective: {error}") from None
+    if objective.n_outputs != n_outputs:
+        fail("n_outputs", f"{n_outputs} does not go with the objective, which has {objective.n_outputs}")
+
+
+def _check_params(value: object) -> None:
+    """Fail unless these are parameters that `Params.model_dict` may have written."""
+    if type(value) is not dict:
+        fail("params", f"{show(value)} is not a JSON object")
+    names = {parameter.name for parameter in PARAMETERS if parameter.in_model}
+    for name in value:
+        if name not in names:
+            fail("params", f"{show(name)} is not a parameter that a model keeps")
+    given = {name: entry for name, entry in value.items() if (name, entry) != ("objective", "custom")}
+    try:
+        params = Params.from_dict(given)
+    except ParameterError as error:
+        fail("params", str(error))
+    for name, entry in given.items():
+        read = getattr(params, name)
+        if type(read) is tuple:
+            read = list(read)
+        if type(read) is not type(entry) or read != entry:
+            fail(f"params.{name}", f"{show(entry)} is not how this value is written, which is {show(read)}")

@@ -1,0 +1,127 @@
+"""Model -> bytes -> file.
+
+A model file is one JSON object in canonical form: keys sorted, no spaces, ASCII only, floats in the shortest form that
+reads back to the same bits, one newline at the end. One model has one sequence of bytes.
+
+    {"best_iteration":0,"feature_names":["age","income"],"format":"hornbeam-model","init_scores":[0.5],"n_outputs":1,
+     "objective":{"name":"regression"},"params":{"num_leaves":3},"trees":[
+        {"feature":[1,0],"gain":[9.5,2.0],"leaf_count":[4,5,6],"leaf_value":[-1.5,0.5,-0.0],"leaf_weight":[4.0,5.0,6.0],
+         "left":[1,-1],"missing_left":[true,false],"right":[-2,-3],"shrinkage":0.1,"split_count":[15,10],
+         "split_value":[0.0,0.25],"split_weight":[15.0,10.0],"threshold":[1.5,"inf"]}],"version":1}
+
+Trees are the arrays of `hornbeam.tree.Tree`. An infinite threshold is the string "inf" or "-inf", since JSON has no
+infinities; every other number is finite.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import secrets
+import stat
+from pathlib import Path
+from typing import Any
+
+from hornbeam.model_io.model_data import FORMAT_NAME, ModelData
+from hornbeam.tree import Tree
+
+TREE_ARRAYS = {
+    "feature": "int32",
+    "threshold": "float64",
+    "missing_left": "bool",
+    "left": "int32",
+    "right": "int32",
+    "gain": "float64",
+    "split_value": "float64",
+    "split_weight": "float64",
+    "split_count": "int64",
+    "leaf_value": "float64",
+    "leaf_weight": "float64",
+    "leaf_count": "int64",
+}
+"""Arrays of a tree in the file, which are those of `Tree`, and their dtypes."""
+
+INFINITE = {math.inf: "inf", -math.inf: "-inf"}
+"""How infinite thresholds are written."""
+
+
+def model_to_bytes(model: ModelData) -> bytes:
+    """Return the canonical bytes of a model."""
+    document = {
+        "best_iteration": int(model.best_iteration),
+        "feature_names": list(model.feature_names),
+        "format": FORMAT_NAME,
+        "init_scores": [float(score) for score in model.init_scores],
+        "n_outputs": int(model.n_outputs),
+        "objective": model.objective,
+        "params": model.params,
+        "trees": [_tree_to_dict(tree) for tree in model.trees],
+        "version": int(model.version),
+    }
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return text.encode("ascii") + b"\n"
+
+
+def _tree_to_dict(tree: Tree) -> dict[str, Any]:
+    document: dict[str, Any] = {name: getattr(tree, name).tolist() for name in TREE_ARRAYS}
+    document["threshold"] = [INFINITE.get(value, value) for value in document["threshold"]]
+    document["shrinkage"] = float(tree.shrinkage)
+    return document
+
+
+def fingerprint(data: bytes) -> str:
+    """Return the SHA-256 of a model's bytes as 64 hexadecimal digits: what `sha256sum` says of its file."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file so that at every moment either the old or the whole new content is there.
+
+    The bytes go to a temporary file in the same folder, reach the disk, and then take the name in one step. Raises the
+    OSError of the operating system, with a message that names the path and what to do.
+    """
+    try:
+        target = Path(path).resolve()  # a symbolic link stays a link: its target is replaced
+        mode = target.stat().st_mode if target.exists() else None
+        if mode is not None and not stat.S_ISREG(mode):
+            target.write_bytes(data)  # a pipe or a terminal; a folder raises here
+        else:
+            _replace(target, data, mode)
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"cannot write the model ({error.strerror}); give a file in a folder that exists and may be written to",
+            os.fspath(path),
+        ) from error
+
+
+def _replace(target: Path, data: bytes, mode: int | None) -> None:
+    # Not the tempfile module: its files are private, and a model should get the permissions of any new file. The name
+    # is cut so that the longest name that a file system allows still has a temporary file.
+    temporary = target.with_name(f".{target.name[:40]}.{secrets.token_hex(8)}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if mode is not None:
+            temporary.chmod(stat.S_IMODE(mode))
+        temporary.replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):  # the first error is the one to report
+            temporary.unlink()
+        raise
+    _sync_folder(target.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name survive a power cut, where the system can do that: Windows cannot open folders."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,96 @@
+"""Elementary functions that give the same bits on every device.
+
+libm differs between platforms in the last bit, so the few transcendental functions of the library are built here from
+`+ - * /`, `floor`, comparisons and exponent bits, in a fixed order. These are the NumPy definitions; each backend has
+a twin that the tests compare with `==`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+LOG2_E = 1.4426950408889634
+LN2_HIGH = 6.93147180369123816490e-01  # 33 leading bits of ln 2: k * LN2_HIGH is exact for |k| < 2**20
+LN2_LOW = 1.90821492927058770002e-10
+LN2 = 0.6931471805599453
+SQRT_HALF = 0.7071067811865476
+
+EXP_LIMIT = 708.0
+"""`exp` clamps its argument to +-EXP_LIMIT, so that the result is a normal, finite number."""
+
+# 1/13!, 1/12!, ..., 1/1!, 1/0!; written as literals in every twin
+EXP_COEFFICIENTS = (
+    1.6059043836821613e-10,
+    2.08767569878681e-09,
+    2.505210838544172e-08,
+    2.755731922398589e-07,
+    2.7557319223985893e-06,
+    2.48015873015873e-05,
+    0.0001984126984126984,
+    0.001388888888888889,
+    0.008333333333333333,
+    0.041666666666666664,
+    0.16666666666666666,
+    0.5,
+    1.0,
+    1.0,
+)
+
+# log(m) = 2 s (1 + z/3 + z^2/5 + ...), s = (m - 1)/(m + 1), z = s^2; highest power first
+LOG_COEFFICIENTS = (
+    0.047619047619047616,
+    0.05263157894736842,
+    0.058823529411764705,
+    0.06666666666666667,
+    0.07692307692307693,
+    0.09090909090909091,
+    0.1111111111111111,
+    0.14285714285714285,
+    0.2,
+    0.3333333333333333,
+    1.0,
+)
+
+SMALLEST_NORMAL = 2.2250738585072014e-308
+
+
+def exp(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return e**x, for x clamped to +-708; relative error below 1e-15.
+
+    x  float64 (...)  in
+    """
+    x = np.minimum(np.maximum(np.asarray(x, np.float64), -EXP_LIMIT), EXP_LIMIT)
+    k = np.floor(x * LOG2_E + 0.5)
+    r = (x - k * LN2_HIGH) - k * LN2_LOW
+    p = np.full_like(x, EXP_COEFFICIENTS[0])
+    for coefficient in EXP_COEFFICIENTS[1:]:
+        p = p * r + coefficient
+    with np.errstate(invalid="ignore"):  # NaN has no exponent; p is NaN there already
+        power = ((k.astype(np.int64) + 1023) << 52).view(np.float64)
+    return np.asarray(p * power)
+
+
+def log(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the natural logarithm of x >= 0; values below the smallest normal number count as that number.
+
+    x  float64 (...)  in
+    """
+    x = np.maximum(np.asarray(x, np.float64), SMALLEST_NORMAL)
+    bits = x.view(np.int64)
+    k = ((bits >> 52) - 1022).astype(np.float64)
+    m = ((bits & 0x000FFFFFFFFFFFFF) | 0x3FE0000000000000).view(np.float64)  # in [0.5, 1)
+    low = m < SQRT_HALF
+    m = np.where(low, m + m, m)
+    k = np.where(low, k - 1.0, k)
+    s = (m - 1.0) / (m + 1.0)
+    z = s * s
+    p = np.full_like(x, LOG_COEFFICIENTS[0])
+    for coefficient in LOG_COEFFICIENTS[1:]:
+        p = p * z + coefficient
+    return np.asarray(k * LN2_HIGH + (k * LN2_LOW + 2.0 * s * p))
+
+
+def sigmoid(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return 1 / (1 + exp(-x))."""
+    return np.asarray(1.0 / (1.0 + exp(-np.asarray(x, np.float64))))

@@ -1,0 +1,96 @@
+"""What an objective is: labels it accepts, where it starts, its gradients, and its link function."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.errors import DataError
+
+FloatArray = NDArray[np.float64]
+
+
+class Objective(ABC):
+    """A loss to minimise, as NumPy definitions that every backend repeats bit for bit.
+
+    The order of the float operations in `gradients` and `transform` is part of the contract: a twin performs the same
+    additions, multiplications and divisions in the same order, in float64, never fused.
+
+    Attributes
+    ----------
+    name
+        Canonical name, as in the parameter `objective` and in the model file.
+    n_outputs
+        Raw scores a row, which is also the number of trees an iteration.
+    default_metric
+        Name of the metric used when the parameter `metric` is not given; "none" if there is none.
+    boost_from_average
+        Whether `init_scores` fits a constant or returns zeros.
+    """
+
+    name: ClassVar[str]
+    default_metric: ClassVar[str]
+
+    def __init__(self, n_outputs: int = 1, boost_from_average: bool = True) -> None:
+        self.n_outputs = n_outputs
+        self.boost_from_average = boost_from_average
+
+    @abstractmethod
+    def check_labels(self, label: FloatArray | None) -> None:
+        """Raise DataError unless the labels lie in the domain of this objective.
+
+        label  float64 (n_rows,)  in  finite, or None
+        """
+
+    @abstractmethod
+    def init_scores(self, label: FloatArray, weight: FloatArray | None) -> FloatArray:
+        """Return the best constant raw scores, float64 (n_outputs,); they do not depend on the order of the rows.
+
+        label   float64 (n_rows,)  in
+        weight  float64 (n_rows,)  in  or None
+        """
+
+    @abstractmethod
+    def gradients(
+        self, scores: FloatArray, label: FloatArray, weight: FloatArray | None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return first and second derivative of the loss by the raw score, each float64 (n_outputs, n_rows).
+
+        scores  float64 (n_outputs, n_rows)  in
+        label   float64 (n_rows,)            in
+        weight  float64 (n_rows,)            in  or None; multiplies both, last
+        """
+
+    @abstractmethod
+    def transform(self, raw: FloatArray) -> FloatArray:
+        """Turn raw scores into predictions; both float64 (n_outputs, n_rows). The result may be `raw` itself."""
+
+    def to_dict(self) -> dict[str, str | int | float]:
+        """Return what the model file keeps: the name and what `transform` needs."""
+        return {"name": self.name}
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in vars(self).items())})"
+
+
+def require_labels(label: FloatArray | None, objective: str) -> FloatArray:
+    """Return the labels, or raise DataError if there are none."""
+    if label is None:
+        raise DataError(f"objective {objective!r} needs labels, but the Dataset has none; pass label= to Dataset")
+    return label
+
+
+def first_wrong_label(label: FloatArray, wrong: NDArray[np.bool_]) -> str | None:
+    """Describe the first label that is wrong ("label[7] is 2.5"), or return None if none is."""
+    if not wrong.any():
+        return None
+    row = int(np.argmax(wrong))
+    return f"label[{row}] is {float(label[row])!r}"

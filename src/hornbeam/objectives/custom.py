@@ -1,0 +1,108 @@
+"""An objective given as a Python function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from hornbeam.errors import DataError, ParameterError
+from hornbeam.objectives.base import FloatArray, Objective
+
+if TYPE_CHECKING:
+    from hornbeam.dataset import Dataset
+
+ObjectiveFunction = Callable[[FloatArray, "Dataset"], tuple[Any, Any]]
+
+
+class CustomObjective(Objective):
+    """function(scores, dataset) -> (gradient, hessian), with raw scores in and raw scores as predictions.
+
+    Scores and both results have shape (n_rows,), or (n_rows, num_class) with several outputs. The function applies the
+    weights of the dataset itself, as in LightGBM. Training starts from zero. A model from a file has no function: it
+    predicts, but needs `objective` anew to train on.
+    """
+
+    name: ClassVar[str] = "custom"
+    default_metric: ClassVar[str] = "none"
+
+    def __init__(self, function: ObjectiveFunction | None = None, n_outputs: int = 1) -> None:
+        super().__init__(n_outputs, boost_from_average=False)
+        self.function = function
+
+    def check_labels(self, label: FloatArray | None) -> None:
+        """Accept anything: what labels mean, and whether there are any, is the function's affair."""
+
+    def init_scores(self, label: FloatArray, weight: FloatArray | None) -> FloatArray:
+        """Return zeros."""
+        return np.zeros(self.n_outputs)
+
+    def gradients(
+        self, scores: FloatArray, label: FloatArray, weight: FloatArray | None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Not available: the function takes the whole Dataset, so call `evaluate`."""
+        raise TypeError("a custom objective takes the whole Dataset: call evaluate(scores, dataset)")
+
+    def evaluate(self, scores: FloatArray, dataset: Dataset) -> tuple[FloatArray, FloatArray]:
+        """Call the function on a copy of the scores and check what it returns.
+
+        scores  float64 (n_outputs, n_rows)  in
+
+        Returns gradient and hessian, each float64 (n_outputs, n_rows).
+        """
+        if self.function is None:
+            raise ParameterError(
+                "this model was trained with a custom objective, which a model file does not hold; "
+                "pass the function as objective= to train on"
+            )
+        n_rows = scores.shape[1]
+        shape = (n_rows,) if self.n_outputs == 1 else (n_rows, self.n_outputs)
+        result: Any = self.function(scores.T.reshape(shape).copy(), dataset)
+        if not isinstance(result, (tuple, list)) or len(result) != 2:
+            raise DataError(
+                f"the custom objective returned {type(result).__name__}, not a pair; return (gradient, hessian)"
+            )
+        gradient = self._checked("gradient", result[0], shape)
+        hessian = self._checked("hessian", result[1], shape)
+        if hessian.min(initial=0.0) < 0.0:
+            row = int(np.argmax((hessian < 0.0).any(axis=0)))
+            raise DataError(
+                f"the custom objective returned a negative hessian in row {row}; "
+                "hessians must be >= 0: return an upper bound of the curvature, or ones"
+            )
+        return gradient, hessian
+
+    def _checked(self, what: str, values: Any, shape: tuple[int, ...]) -> FloatArray:
+        """Return one of the function's results as float64 (n_outputs, n_rows), finite."""
+        try:
+            array = np.asarray(values)
+            if array.dtype.kind not in "fiub":
+                raise TypeError(f"dtype is {array.dtype}")
+            array = array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(
+                f"the custom objective returned a {what} that is no array of real numbers ({error}); "
+                f"return a float array of shape {shape}"
+            ) from error
+        if array.shape != shape:
+            raise DataError(
+                f"the custom objective returned a {what} of shape {array.shape}; it must have shape {shape}"
+            )
+        array = np.ascontiguousarray(array.reshape(shape[0], self.n_outputs).T)
+        finite = np.isfinite(array)
+        if not finite.all():
+            row = int(np.argmax(~finite.all(axis=0)))
+            raise DataError(
+                f"the custom objective returned a {what} that is NaN or infinite in row {row}; "
+                "all values must be finite: check the function for overflow, division by zero and log(0)"
+            )
+        return array
+
+    def transform(self, raw: FloatArray) -> FloatArray:
+        """Return the raw scores themselves."""
+        return raw
+
+    def to_dict(self) -> dict[str, str | int | float]:
+        """Return name and number of outputs; the function is not kept."""
+        return {"name": self.name, "num_class": self.n_outputs}

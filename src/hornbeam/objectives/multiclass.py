@@ -1,0 +1,81 @@
+"""Softmax cross entropy of classes labelled 0, 1, ..., num_class - 1; one tree a class and iteration."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from hornbeam import numerics
+from hornbeam.errors import DataError
+from hornbeam.objectives.base import FloatArray, Objective, first_wrong_label, require_labels
+from hornbeam.objectives.binary import SMALLEST_SHARE
+from hornbeam.quantize import exact_sum
+
+
+class MulticlassObjective(Objective):
+    """Loss -log(p[label]) a row, where p = softmax(scores)."""
+
+    name: ClassVar[str] = "multiclass"
+    default_metric: ClassVar[str] = "multi_logloss"
+
+    def __init__(self, n_outputs: int, boost_from_average: bool = True) -> None:
+        super().__init__(n_outputs, boost_from_average)
+
+    @property
+    def hessian_factor(self) -> float:
+        """K / (K - 1): the diagonal of the softmax hessian, scaled up because the classes move together (LightGBM)."""
+        return self.n_outputs / (self.n_outputs - 1.0)
+
+    def check_labels(self, label: FloatArray | None) -> None:
+        """Labels must be whole numbers from 0 to num_class - 1; a class may be absent."""
+        label = require_labels(label, self.name)
+        wrong = (label < 0.0) | (label >= self.n_outputs) | (label != np.floor(label))
+        found = first_wrong_label(label, wrong)
+        if found is not None:
+            raise DataError(
+                f"objective 'multiclass' with num_class={self.n_outputs} takes whole labels 0 to {self.n_outputs - 1}, "
+                f"but {found}; recode the classes or raise num_class"
+            )
+
+    def init_scores(self, label: FloatArray, weight: FloatArray | None) -> FloatArray:
+        """Return log(share) of each class; an absent class counts as share 1e-15."""
+        if not self.boost_from_average:
+            return np.zeros(self.n_outputs)
+        if weight is None:
+            counts = np.bincount(label.astype(np.int64), minlength=self.n_outputs)
+            shares = counts / float(len(label))
+        else:
+            total = exact_sum(weight)
+            shares = np.array([exact_sum(weight[label == k]) for k in range(self.n_outputs)]) / total
+        return numerics.log(np.maximum(shares, SMALLEST_SHARE))
+
+    def gradients(
+        self, scores: FloatArray, label: FloatArray, weight: FloatArray | None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Order of operations, with f = K / (K - 1) and p as in `transform`.
+
+        g = p - 1 for the class of the label, else g = p; h = (f * p) * (1 - p); with weights g = g * w, h = h * w.
+        """
+        p = self.transform(scores)
+        hessian = (self.hessian_factor * p) * (1.0 - p)
+        gradient = p - (label == np.arange(self.n_outputs, dtype=np.float64)[:, None])
+        if weight is None:
+            return gradient, hessian
+        return gradient * weight, hessian * weight
+
+    def transform(self, raw: FloatArray) -> FloatArray:
+        """Return the class probabilities.
+
+        Order of operations: m = the largest score of the row; e[k] = exp(raw[k] - m); t = e[0] + e[1] + ... in this
+        order; p[k] = e[k] / t.
+        """
+        e = numerics.exp(raw - raw.max(axis=0))
+        total = e[0]
+        for k in range(1, self.n_outputs):
+            total = total + e[k]
+        return np.asarray(e / total)
+
+    def to_dict(self) -> dict[str, str | int | float]:
+        """Return name and number of classes."""
+        return {"name": self.name, "num_class": self.n_outputs}

@@ -1,0 +1,546 @@
+"""Training parameters: names, aliases, defaults, ranges and documentation, in one table.
+
+The table is the class `Params` itself: every field carries its `Parameter`. Names and defaults are LightGBM's; the
+names that XGBoost and scikit-learn users type are aliases. Nothing is dropped in silence: an unknown name, a value out
+of range and two names of one parameter that disagree are errors.
+
+`python -m hornbeam.params` prints docs/parameters.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hornbeam.dtypes import MAX_BIN, MAX_LEAVES
+from hornbeam.errors import ParameterError
+
+DEVICE = re.compile(r"auto|cpu|reference|(cuda|opencl)(:\d+)?")
+
+GROUPS = ("Objective", "Boosting", "Tree", "Binning", "Evaluation", "Machine")
+"""Sections of docs/parameters.md, in order."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One row of the table.
+
+    `choices` maps every accepted spelling to its canonical value. `none_below` turns every value below it into the
+    default, for parameters where any such value means "off", so that one meaning has one canonical value.
+    """
+
+    name: str
+    type: str
+    default: Any
+    doc: str
+    group: str
+    aliases: tuple[str, ...] = ()
+    choices: Mapping[str, str] | None = None
+    low: float = -math.inf
+    high: float = math.inf
+    low_open: bool = False
+    none_below: float | None = None
+    in_model: bool = True
+
+    def check(self, value: Any) -> Any:
+        """Return the canonical form of a value, or raise `ParameterError`."""
+        return _CHECKS[self.type](self, value)
+
+    def error(self, value: Any, allowed: str) -> ParameterError:
+        """Make the error for a value that is not allowed."""
+        return ParameterError(f"{self.name}={value!r}: must be {allowed} (default {self.default!r})")
+
+    def range_text(self) -> str:
+        """Describe the allowed numbers: `2 to 65535`, `> 0.0`; empty when there is no limit."""
+        if self.none_below is not None or (math.isinf(self.low) and math.isinf(self.high)):
+            return ""
+        if math.isinf(self.high):
+            return f"{'>' if self.low_open else '>='} {self.low}"
+        return f"{self.low} to {self.high}"
+
+
+def _check_number(parameter: Parameter, value: Any, kind: str) -> Any:
+    if parameter.none_below is not None and value < parameter.none_below:
+        return parameter.default
+    too_low = value <= parameter.low if parameter.low_open else value < parameter.low
+    if too_low or value > parameter.high:
+        raise parameter.error(value, f"{kind} {parameter.range_text()}")
+    return value
+
+
+def _check_int(parameter: Parameter, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise parameter.error(value, f"an integer {parameter.range_text()}".rstrip())
+    return int(_check_number(parameter, int(value), "an integer"))
+
+
+def _check_float(parameter: Parameter, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise parameter.error(value, f"a number {parameter.range_text()}".rstrip())
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise parameter.error(value, f"a finite number {parameter.range_text()}".rstrip())
+    return float(_check_number(parameter, number, "a number")) + 0.0  # + 0.0 turns -0.0 into 0.0: one zero, one model
+
+
+def _check_bool(parameter: Parameter, value: Any) -> bool:
+    if not isinstance(value, (bool, np.bool_)):
+        raise parameter.error(value, "True or False")
+    return bool(value)
+
+
+def _check_choice(parameter: Parameter, value: Any) -> str:
+    choices = parameter.choices or {}
+    if not isinstance(value, str) or value not in choices:
+        allowed = "one of " + ", ".join(repr(choice) for choice in dict.fromkeys(choices.values()))
+        raise parameter.error(value, allowed + _did_you_mean(value, choices))
+    return choices[value]
+
+
+def _check_objective(parameter: Parameter, value: Any) -> str | Callable[..., Any]:
+    return value if callable(value) else _check_choice(parameter, value)
+
+
+def _check_metric(parameter: Parameter, value: Any) -> str | tuple[str, ...] | None:
+    if value is None:
+        return None
+    given = value.split(",") if isinstance(value, str) else value
+    if not isinstance(given, (list, tuple)) or not all(isinstance(name, str) for name in given):
+        raise parameter.error(value, "a metric's name, a list of names or None; pass a function to train() as feval")
+    names = tuple(dict.fromkeys(str(name).strip() for name in given))
+    if not names or "" in names:
+        raise parameter.error(value, "one name or more; None means the objective's own metric, 'none' no metric")
+    return names[0] if isinstance(value, str) and len(names) == 1 else names
+
+
+def _check_device(parameter: Parameter, value: Any) -> str:
+    if not isinstance(value, str) or DEVICE.fullmatch(value) is None:
+        allowed = "'auto', 'cpu', 'cuda', 'cuda:1', 'opencl', 'opencl:0' or 'reference'"
+        raise parameter.error(value, allowed + "; hornbeam.devices() lists what this machine offers")
+    return str(value)
+
+
+def _check_threads(parameter: Parameter, value: Any) -> int:
+    # scikit-learn's n_jobs=-1 is our 0
+    return 0 if _check_int(parameter, value) == -1 else int(value)
+
+
+_CHECKS: dict[str, Callable[[Parameter, Any], Any]] = {
+    "int": _check_int,
+    "float": _check_float,
+    "bool": _check_bool,
+    "choice": _check_choice,
+    "objective": _check_objective,
+    "metric": _check_metric,
+    "device": _check_device,
+    "threads": _check_threads,
+}
+
+
+def _parameter(type: str, default: Any, group: str, doc: str, **details: Any) -> Any:
+    """Make a dataclass field that carries its row of the table (the field's name is filled in below)."""
+    row = Parameter("", type, default, doc, group, **details)
+    return dataclasses.field(default=default, metadata={"parameter": row})
+
+
+_OBJECTIVES = {
+    "regression": "regression",
+    "regression_l2": "regression",
+    "l2": "regression",
+    "mean_squared_error": "regression",
+    "mse": "regression",
+    "l2_root": "regression",
+    "root_mean_squared_error": "regression",
+    "rmse": "regression",
+    "reg:squarederror": "regression",
+    "squared_error": "regression",
+    "binary": "binary",
+    "binary:logistic": "binary",
+    "log_loss": "binary",
+    "multiclass": "multiclass",
+    "softmax": "multiclass",
+    "multi:softprob": "multiclass",
+    "custom": "custom",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params:
+    """The validated parameters of a training; attributes bear the canonical names.
+
+    Make it with `Params.from_dict`, which knows the aliases. Fields are checked and brought to canonical form however
+    the object is made.
+    """
+
+    objective: str | Callable[..., Any] = _parameter(
+        "objective",
+        "regression",
+        "Objective",
+        "What to learn: `regression` (squared error), `binary` (log loss, labels 0 and 1), `multiclass` (softmax, "
+        "labels 0 to `num_class` - 1) or a function `(scores, dataset) -> (gradient, hessian)`. A saved model that "
+        "was trained with a function says `custom`.",
+        aliases=("objective_type", "app", "application", "loss"),
+        choices=_OBJECTIVES,
+    )
+    num_class: int = _parameter(
+        "int",
+        1,
+        "Objective",
+        "Number of classes of `multiclass` (2 or more), or of outputs of an objective function; 1 otherwise.",
+        aliases=("num_classes", "n_classes"),
+        low=1,
+    )
+    boost_from_average: bool = _parameter(
+        "bool", True, "Objective", "Start from the best constant (mean, log-odds, class priors) instead of zero."
+    )
+    sigmoid: float = _parameter("float", 1.0, "Objective", "Slope of the sigmoid of `binary`.", low=0.0, low_open=True)
+
+    num_iterations: int = _parameter(
+        "int",
+        100,
+        "Boosting",
+        "Number of boosting rounds; `multiclass` grows `num_class` trees a round. Not saved: the trees can be counted.",
+        aliases=(
+            "num_iteration",
+            "n_iter",
+            "num_tree",
+            "num_trees",
+            "num_round",
+            "num_rounds",
+            "nrounds",
+            "num_boost_round",
+            "n_estimators",
+            "max_iter",
+        ),
+        low=0,
+        in_model=False,
+    )
+    learning_rate: float = _parameter(
+        "float",
+        0.1,
+        "Boosting",
+        "Factor on the output of every tree.",
+        aliases=("eta", "shrinkage_rate"),
+        low=0.0,
+        low_open=True,
+    )
+    seed: int = _parameter(
+        "int",
+        0,
+        "Boosting",
+        "Key of every random choice. The same seed gives the same model on every device.",
+        aliases=("random_seed", "random_state"),
+        low=0,
+        high=2**63 - 1,
+    )
+    precision: str = _parameter(
+        "choice",
+        "auto",
+        "Boosting",
+        "`auto`: gradients keep 16 bits, 31 where the data need them (a rule on the data alone). `high`: always 31.",
+        choices={"auto": "auto", "high": "high"},
+    )
+
+    num_leaves: int = _parameter(
+        "int",
+        31,
+        "Tree",
+        "Most leaves of a tree.",
+        aliases=("num_leaf", "max_leaf", "max_leaves", "max_leaf_nodes"),
+        low=2,
+        high=MAX_LEAVES,
+    )
+    max_depth: int = _parameter(
+        "int", -1, "Tree", "Most splits from the root to a leaf; 0 or less: no limit.", none_below=1
+    )
+    grow_policy: str = _parameter(
+        "choice",
+        "leafwise",
+        "Tree",
+        "`leafwise` (also `lossguide`): split the leaf with the highest gain next. `depthwise`: level by level.",
+        choices={"leafwise": "leafwise", "lossguide": "leafwise", "depthwise": "depthwise"},
+    )
+    min_data_in_leaf: int = _parameter(
+        "int",
+        20,
+        "Tree",
+        "Fewest rows of a leaf, counted exactly.",
+        aliases=("min_data", "min_data_per_leaf", "min_child_samples", "min_samples_leaf"),
+        low=0,
+    )
+    min_sum_hessian_in_leaf: float = _parameter(
+        "float",
+        1e-3,
+        "Tree",
+        "Smallest sum of hessians of a leaf.",
+        aliases=("min_sum_hessian", "min_sum_hessian_per_leaf", "min_hessian", "min_child_weight"),
+        low=0.0,
+    )
+    lambda_l1: float = _parameter(
+        "float",
+        0.0,
+        "Tree",
+        "L1 penalty on leaf values.",
+        aliases=("reg_alpha", "l1_regularization", "alpha"),
+        low=0.0,
+    )
+    lambda_l2: float = _parameter(
+        "float",
+        0.0,
+        "Tree",
+        "L2 penalty on leaf values.",
+        aliases=("reg_lambda", "lambda", "l2_regularization"),
+        low=0.0,
+    )
+    min_gain_to_split: float = _parameter(
+        "float",
+        0.0,
+        "Tree",
+        "A split must gain more than this.",
+        aliases=("min_split_gain", "min_split_loss", "gamma"),
+        low=0.0,
+    )
+    max_delta_step: float = _parameter(
+        "float",
+        0.0,
+        "Tree",
+        "Largest magnitude of a leaf value, before the learning rate; 0 or less: no limit.",
+        aliases=("max_tree_output", "max_leaf_output"),
+        none_below=0.0,
+    )
+
+    max_bin: int = _parameter(
+        "int",
+        255,
+        "Binning",
+        "Most bins of a feature; missing values have a bin of their own besides. Above 255, bins take 16 bits.",
+        aliases=("max_bins",),
+        low=2,
+        high=MAX_BIN,
+    )
+    min_data_in_bin: int = _parameter("int", 3, "Binning", "Fewest sampled rows of a bin.", low=1)
+    bin_construct_sample_cnt: int = _parameter(
+        "int",
+        200_000,
+        "Binning",
+        "Rows from which bins are found, chosen by a hash of the row number.",
+        aliases=("subsample_for_bin",),
+        low=1,
+    )
+    use_missing: bool = _parameter(
+        "bool", True, "Binning", "Learn at every split where missing values (NaN) go. False: NaN counts as 0."
+    )
+
+    metric: str | tuple[str, ...] | None = _parameter(
+        "metric",
+        None,
+        "Evaluation",
+        "What to measure on the validation sets: a name, several (a list, or separated by commas), `none` for nothing; "
+        "None: the objective's own metric.",
+        aliases=("metrics", "metric_types", "eval_metric"),
+        in_model=False,
+    )
+    metric_freq: int = _parameter(
+        "int",
+        1,
+        "Evaluation",
+        "Rounds from one evaluation to the next.",
+        aliases=("output_freq",),
+        low=1,
+        in_model=False,
+    )
+    early_stopping_round: int = _parameter(
+        "int",
+        0,
+        "Evaluation",
+        "Stop when no validation metric got better for this many rounds; 0 or less: never.",
+        aliases=("early_stopping_rounds", "early_stopping", "n_iter_no_change"),
+        none_below=0,
+        in_model=False,
+    )
+    early_stopping_min_delta: float = _parameter(
+        "float", 0.0, "Evaluation", "A metric got better when it gained more than this.", low=0.0, in_model=False
+    )
+    first_metric_only: bool = _parameter(
+        "bool", False, "Evaluation", "Only the first metric decides on early stopping.", in_model=False
+    )
+
+    device: str = _parameter(
+        "device",
+        "auto",
+        "Machine",
+        "Where to train: `auto`, `cpu`, `cuda`, `cuda:1`, `opencl`, `opencl:0` or `reference`. The model is the same.",
+        aliases=("device_type",),
+        in_model=False,
+    )
+    num_threads: int = _parameter(
+        "threads",
+        0,
+        "Machine",
+        "Threads on the CPU; 0 or -1: all that the process may use. The model is the same.",
+        aliases=("num_thread", "nthread", "nthreads", "n_jobs"),
+        low=-1,
+        in_model=False,
+    )
+    histogram_pool_size: float = _parameter(
+        "float",
+        -1.0,
+        "Machine",
+        "Megabytes for histograms of earlier nodes; 0 or less: no limit. The model is the same.",
+        aliases=("hist_pool_size",),
+        none_below=math.ulp(0.0),  # zero too is "no limit"
+        in_model=False,
+    )
+    verbosity: int = _parameter(
+        "int",
+        1,
+        "Machine",
+        "Below 0: errors only; 0: warnings too; 1: information too; above: details.",
+        aliases=("verbose",),
+        in_model=False,
+    )
+
+    def __post_init__(self) -> None:
+        """Check every field and bring it to its canonical form."""
+        for parameter in PARAMETERS:
+            object.__setattr__(self, parameter.name, parameter.check(getattr(self, parameter.name)))
+        if self.objective == "multiclass" and self.num_class < 2:
+            raise ParameterError(
+                f"num_class={self.num_class}: objective='multiclass' needs the number of classes, "
+                "2 or more; set num_class"
+            )
+        if self.objective in ("regression", "binary") and self.num_class != 1:
+            raise ParameterError(
+                f"num_class={self.num_class}: objective={self.objective!r} has one output; leave num_class at 1, "
+                "or use objective='multiclass'"
+            )
+
+    @classmethod
+    def from_dict(cls, params: Mapping[str, Any] | None = None, **overrides: Any) -> Params:
+        """Make parameters from names and aliases.
+
+        Parameters
+        ----------
+        params
+            Parameter values by name or alias; missing ones take their default.
+        **overrides
+            Values that win over those in `params`, whatever alias either uses. None means: not given.
+
+        Raises
+        ------
+        ParameterError
+            For an unknown name, a value that is not allowed, or two names of one parameter with different values.
+        """
+        if params is not None and not isinstance(params, Mapping):
+            raise ParameterError(f"params must be a dict of parameter names and values, not {type(params).__name__}")
+        given = canonical_names(params or {})
+        given.update(canonical_names({name: value for name, value in overrides.items() if value is not None}))
+        return cls(**given)
+
+    def replace(self, **changes: Any) -> Params:
+        """Return a copy with some values (by name or alias) changed, checked again."""
+        return dataclasses.replace(self, **canonical_names(changes))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every parameter by canonical name."""
+        return {parameter.name: getattr(self, parameter.name) for parameter in PARAMETERS}
+
+    def model_dict(self) -> dict[str, Any]:
+        """Return what is saved with a model: values that may change the model and differ from the default, sorted.
+
+        An objective function is saved as `"custom"`.
+        """
+        values = {p.name: getattr(self, p.name) for p in sorted(PARAMETERS, key=lambda p: p.name) if p.in_model}
+        if callable(values["objective"]):
+            values["objective"] = "custom"
+        return {name: value for name, value in values.items() if value != BY_NAME[name].default}
+
+
+PARAMETERS: tuple[Parameter, ...] = tuple(
+    dataclasses.replace(field.metadata["parameter"], name=field.name) for field in dataclasses.fields(Params)
+)
+"""The table, in the order of the documentation."""
+
+BY_NAME: dict[str, Parameter] = {name: row for row in PARAMETERS for name in (row.name, *row.aliases)}
+"""Every name and alias."""
+
+
+def _did_you_mean(name: Any, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.6) if isinstance(name, str) else []
+    return "; did you mean " + " or ".join(repr(match) for match in near) + "?" if near else ""
+
+
+def canonical_names(params: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return checked values by canonical name; raise for unknown names and for aliases that disagree."""
+    values: dict[str, Any] = {}
+    spelled: dict[str, str] = {}
+    for name, value in params.items():
+        row = BY_NAME.get(name) if isinstance(name, str) else None
+        if row is None:
+            hint = _did_you_mean(name, BY_NAME) or "; docs/parameters.md lists all names"
+            raise ParameterError(f"unknown parameter {name!r}{hint}")
+        value = row.check(value)
+        if row.name in values and values[row.name] != value:
+            raise ParameterError(
+                f"{spelled[row.name]}={values[row.name]!r} and {name}={value!r} are two names of one parameter "
+                f"({row.name}) with different values; give one of them"
+            )
+        values[row.name], spelled[row.name] = value, name
+    return values
+
+
+_TYPE_TEXT = {
+    "choice": "str",
+    "objective": "str or function",
+    "metric": "str, list or None",
+    "device": "str",
+    "threads": "int",
+}
+
+
+def to_markdown() -> str:
+    """Return the text of docs/parameters.md."""
+    lines = [
+        "# Parameters",
+        "",
+        "<!-- Written by `make docs` from src/hornbeam/params.py; change it there. -->",
+        "",
+        "Names and defaults are LightGBM's. The aliases are the names that LightGBM, XGBoost and scikit-learn use. An",
+        "unknown name, a value out of range and two names of one parameter that disagree raise `ParameterError`.",
+        'Strings are not numbers (`"0.1"`), and `True` is not an integer.',
+        "",
+        "*Saved* says whether the parameter is part of the model (and so of its fingerprint) when it differs from the",
+        "default. What is not saved cannot change a tree.",
+        "",
+    ]
+    for group in GROUPS:
+        lines += [f"## {group}", ""]
+        for row in (row for row in PARAMETERS if row.group == group):
+            facts = [_TYPE_TEXT.get(row.type, row.type), f"default `{row.default!r}`"]
+            facts += [f"`{row.range_text()}`"] if row.range_text() else []
+            facts += ["saved" if row.in_model else "not saved"]
+            lines += [f"### `{row.name}`", "", ", ".join(facts), "", row.doc, ""]
+            if row.aliases:
+                lines += ["Aliases: " + ", ".join(f"`{alias}`" for alias in row.aliases), ""]
+            synonyms: dict[str, list[str]] = {}
+            for spelling, value in (row.choices or {}).items():
+                if spelling != value:
+                    synonyms.setdefault(value, []).append(spelling)
+            for value, spellings in synonyms.items():
+                lines += [f"- `{value}` may be spelled " + ", ".join(f"`{spelling}`" for spelling in spellings)]
+            lines += [""] if synonyms else []
+    return "\n".join(lines).rstrip() + "\n"
+
+
+if __name__ == "__main__":
+    print(to_markdown(), end="")

@@ -1,0 +1,182 @@
+"""Reading tables: whatever holds the features, block by block, as floats.
+
+`TableReader` knows NumPy arrays (any real dtype, any order and strides), lists of lists and, through narwhals, pandas,
+polars and pyarrow tables. It never copies a whole table to floats: a consumer asks for a block of rows at a time.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.errors import DataError
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+_REAL_KINDS = "fiub"
+"""NumPy dtype kinds that are numbers on the real line: float, int, unsigned, bool."""
+
+
+class TableReader:
+    """A table of n_rows x n_features numbers that is read block by block.
+
+    Parameters
+    ----------
+    data
+        2-D NumPy array of floats, integers or booleans; list of lists of numbers; pandas, polars or pyarrow table with
+        numeric and boolean columns, whose nulls are read as NaN. It is not copied.
+    name
+        What error messages call the table.
+
+    Attributes
+    ----------
+    n_rows, n_features
+        Shape of the table, both at least 1.
+    names
+        Column names of a frame, else None.
+    block_dtype
+        dtype of what `block` returns: float32 where the table holds float32, else float64.
+    """
+
+    def __init__(self, data: Any, name: str = "data") -> None:
+        self._array: NDArray[Any] | None = None
+        self._columns: list[nw.Series[Any]] = []
+        self.names: list[str] | None = None
+        frame = _as_frame(data)
+        if frame is None:
+            self._array = _as_array(data, name)
+            self.n_rows, self.n_features = self._array.shape
+            dtypes = {self._array.dtype}
+        else:
+            self.names, self._columns, dtypes = _frame_columns(frame, name)
+            self.n_rows, self.n_features = len(frame), len(self._columns)
+        if self.n_rows == 0 or self.n_features == 0:
+            raise DataError(
+                f"{name} is empty: {self.n_rows} rows and {self.n_features} columns; at least one of each is needed"
+            )
+        self.block_dtype: np.dtype[Any] = np.dtype(np.float32 if dtypes == {np.dtype(np.float32)} else np.float64)
+
+    def read(self, start: int, stop: int, out: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        """Return rows start to stop as float64 (stop - start, n_features), C order; in `out` where it is given."""
+        if out is None:
+            out = np.empty((stop - start, self.n_features), np.float64)
+        self._fill(start, stop, out)
+        return out
+
+    def block(self, start: int, stop: int) -> NDArray[Any]:
+        """Return rows start to stop as `block_dtype` (stop - start, n_features), C order, aligned and writeable.
+
+        It may be a view of the table: do not write to it.
+        """
+        if self._array is not None and self._array.dtype == self.block_dtype:
+            view = self._array[start:stop]
+            if view.flags.carray:  # else compiled kernels would need another specialisation
+                return view
+        out = np.empty((stop - start, self.n_features), self.block_dtype)
+        self._fill(start, stop, out)
+        return out
+
+    def sample(self, rows: NDArray[np.int64] | None, first: int, last: int) -> NDArray[Any]:
+        """Return columns first to last of some rows (None: of all), (len(rows), last - first), to be converted yet.
+
+        An array keeps its dtype, so that a sample of small integers stays small. A view where that is possible: do not
+        write to it.
+        """
+        if self._array is not None:
+            part = self._array[:, first:last]
+            return part if rows is None else part[rows]
+        out = np.empty((self.n_rows if rows is None else len(rows), last - first), self.block_dtype, order="F")
+        for position, column in enumerate(self._columns[first:last]):
+            values = _column_values(column)
+            out[:, position] = values if rows is None else values[rows]
+        return out
+
+    def _fill(self, start: int, stop: int, out: NDArray[Any]) -> None:
+        if self._array is not None:
+            out[...] = self._array[start:stop]
+            return
+        for position, column in enumerate(self._columns):
+            out[:, position] = _column_values(column[start:stop])
+
+
+def _as_array(data: Any, name: str) -> NDArray[Any]:
+    """Return data as a 2-D array of real numbers, or say why that cannot be."""
+    if hasattr(data, "tocsr"):
+        raise DataError(
+            f"{name} is a sparse matrix ({type(data).__name__}), which is not supported yet; pass .toarray()"
+        )
+    if isinstance(data, np.ma.MaskedArray):
+        raise DataError(f"{name} is a masked array, whose mask would be lost; pass .filled(numpy.nan)")
+    if data is None or isinstance(data, (str, bytes, dict, set)):
+        given = "None" if data is None else f"a {type(data).__name__}"
+        raise DataError(f"{name} is {given}; pass a 2-D array or a frame of numbers")
+    try:
+        array = np.asarray(data)
+    except ValueError as error:
+        raise DataError(f"{name} cannot be read as a table ({error}); all rows must have the same length") from None
+    if array.ndim != 2 and array.size == 0:
+        raise DataError(f"{name} is empty (shape {array.shape}); at least one row and one column are needed")
+    if array.ndim != 2:
+        remedy = "use reshape(-1, 1) for a single feature" if array.ndim == 1 else "pass rows x features"
+        raise DataError(f"{name} must have 2 dimensions (rows, features), not shape {array.shape}; {remedy}")
+    if array.dtype.kind not in _REAL_KINDS and array.size > 0:
+        raise DataError(
+            f"{name} has dtype {array.dtype}; floats, integers and booleans are supported: convert with "
+            "astype(float), code strings and categories as numbers, and write missing values as NaN"
+        )
+    return array
+
+
+def _as_frame(data: Any) -> nw.DataFrame[Any] | None:
+    """Return a narwhals view of a pandas, polars or pyarrow table; None for anything else."""
+    kind = type(data)  # the class is asked, since polars' LazyFrame computes `columns`
+    if issubclass(kind, (np.ndarray, list, tuple)) or not (
+        hasattr(kind, "columns") or hasattr(kind, "__narwhals_dataframe__")
+    ):
+        return None
+    import narwhals
+
+    pyarrow = sys.modules.get("pyarrow")
+    if pyarrow is not None and isinstance(data, pyarrow.RecordBatch):
+        data = pyarrow.Table.from_batches([data])
+    try:
+        frame = narwhals.from_native(data, pass_through=True)
+    except ValueError as error:  # duplicated column names, found by narwhals itself
+        raise DataError(f"data cannot be read as a table: {error}") from None
+    if isinstance(frame, narwhals.LazyFrame):
+        raise DataError("data is a lazy frame; pass the result of .collect()")
+    return frame if isinstance(frame, narwhals.DataFrame) else None
+
+
+def _frame_columns(frame: nw.DataFrame[Any], name: str) -> tuple[list[str], list[nw.Series[Any]], set[np.dtype[Any]]]:
+    """Return names, columns and dtypes of a frame; columns that are not numbers raise."""
+    import narwhals
+
+    columns = [frame[:, position] for position in range(frame.shape[1])]
+    names = [str(column_name) for column_name in frame.columns]
+    wrong = [
+        f"{column_name!r} ({column.dtype})"
+        for column_name, column in zip(names, columns, strict=True)
+        if not (column.dtype.is_numeric() or column.dtype == narwhals.Boolean) or column.dtype == narwhals.Decimal
+    ]
+    if wrong:
+        shown = ", ".join(wrong[:5]) + (f" and {len(wrong) - 5} more" if len(wrong) > 5 else "")
+        raise DataError(
+            f"{name} has columns that are not numbers: {shown}; numeric and boolean columns are supported: drop these, "
+            "or code them as numbers"
+        )
+    dtypes = {np.dtype(np.float32 if column.dtype == narwhals.Float32 else np.float64) for column in columns}
+    return names, columns, dtypes
+
+
+def _column_values(column: nw.Series[Any]) -> NDArray[Any]:
+    """Return a column, or a slice of one, as numbers; nulls as NaN."""
+    import narwhals
+
+    if column.null_count() > 0 and not column.dtype.is_float():
+        column = column.cast(narwhals.Float64)
+    return column.to_numpy()

@@ -1,0 +1,1 @@
+"""Shipped for tests and benchmarks, ours and yours: data makers and the peers' equivalent parameters."""

@@ -1,0 +1,201 @@
+"""What the peers call our parameters, so that tests and benchmarks compare like with like.
+
+A peer's defaults differ from ours (XGBoost has `lambda = 1`), so the mapping is always complete: it starts from all our
+parameters, not only from those that were given. What a peer cannot do raises. Three things no parameter can bring
+into line, and a comparison must allow for: each library finds its bins its own way; LightGBM counts the bin of the
+missing values in `max_bin`; and the multiclass hessian carries a constant factor of the library's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from hornbeam.errors import ParameterError
+from hornbeam.metrics import ALIASES, NO_METRIC
+from hornbeam.params import BY_NAME, PARAMETERS, Params
+
+Peer = Literal["lightgbm", "xgboost", "sklearn"]
+
+_XGBOOST_METRICS = {
+    "l1": "mae",
+    "rmse": "rmse",
+    "binary_logloss": "logloss",
+    "binary_error": "error",
+    "auc": "auc",
+    "average_precision": "aucpr",
+    "multi_logloss": "mlogloss",
+    "multi_error": "merror",
+}
+
+
+def peer_params(params: Mapping[str, Any], peer: Peer) -> dict[str, Any]:
+    """Translate our parameters into a peer's.
+
+    Parameters
+    ----------
+    params
+        Our parameters, by name or alias; those not given take our defaults.
+    peer
+        `"lightgbm"`: the result is `params` of `lightgbm.train` (and of its Dataset).
+        `"xgboost"`: `params` of `xgboost.train`; its `max_bin` is also that of a QuantileDMatrix.
+        `"sklearn"`: keyword arguments of `HistGradientBoostingClassifier`, or `...Regressor` for regression.
+        The number of rounds is an argument of `train` for the first two, and is left out for them.
+
+    Raises
+    ------
+    ParameterError
+        When the peer has no equivalent of what is asked.
+    """
+    translate = {"lightgbm": _lightgbm, "xgboost": _xgboost, "sklearn": _sklearn}
+    if peer not in translate:
+        raise ParameterError(f"peer={peer!r}: must be one of {', '.join(map(repr, translate))}")
+    ours = Params.from_dict(params)
+    if callable(ours.objective) or ours.objective == "custom":
+        raise _no_equivalent(ours, "objective", peer, "write the peer's own function")
+    return translate[peer](ours)
+
+
+def _no_equivalent(ours: Params, name: str, peer: str, remedy: str = "") -> ParameterError:
+    remedy = remedy or f"leave it at {BY_NAME[name].default!r}"
+    return ParameterError(f"{name}={getattr(ours, name)!r} has no equivalent in {peer}; {remedy}")
+
+
+def _must_be_default(ours: Params, peer: str, *names: str) -> None:
+    for name in names:
+        if getattr(ours, name) != BY_NAME[name].default:
+            raise _no_equivalent(ours, name, peer)
+
+
+def _metric_names(ours: Params) -> list[str] | None:
+    """Return the canonical names of the metrics; [] for none, None for the objective's own."""
+    if ours.metric is None:
+        return None
+    names = [ours.metric] if isinstance(ours.metric, str) else ours.metric
+    return [ALIASES.get(name, name) for name in names if name not in NO_METRIC]
+
+
+def _device_number(device: str) -> str:
+    return device.partition(":")[2]
+
+
+def _lightgbm(ours: Params) -> dict[str, Any]:
+    if ours.grow_policy != "leafwise":
+        raise _no_equivalent(ours, "grow_policy", "lightgbm")
+    if ours.device == "reference":
+        raise _no_equivalent(ours, "device", "lightgbm", "use 'cpu'")
+    # precision has no part here: LightGBM's default is full floats. Its names and values are ours for all the rest.
+    left_out = ("num_iterations", "grow_policy", "precision", "device")
+    theirs = {p.name: getattr(ours, p.name) for p in PARAMETERS if p.name not in left_out}
+    metrics = _metric_names(ours)
+    theirs["metric"] = metrics or "none"
+    if metrics is None:
+        del theirs["metric"]
+    kind = ours.device.partition(":")[0]
+    theirs["device_type"] = {"auto": "cpu", "opencl": "gpu"}.get(kind, kind)
+    if _device_number(ours.device):
+        theirs["gpu_device_id"] = int(_device_number(ours.device))
+    # a Dataset built under one min_data_in_leaf must serve trainings with a smaller one, as ours does
+    theirs["feature_pre_filter"] = False
+    return theirs
+
+
+def _xgboost(ours: Params) -> dict[str, Any]:
+    _must_be_default(
+        ours,
+        "xgboost",
+        "use_missing",
+        "min_data_in_bin",
+        "bin_construct_sample_cnt",
+        "sigmoid",
+        "early_stopping_round",
+        "early_stopping_min_delta",
+        "first_metric_only",
+        "metric_freq",
+        "histogram_pool_size",
+    )
+    kind = ours.device.partition(":")[0]
+    if kind not in ("auto", "cpu", "cuda"):
+        raise _no_equivalent(ours, "device", "xgboost", "use 'cpu' or 'cuda'")
+    # XGBoost knows no row count, but without weights the squared error's hessian counts rows
+    min_child_weight = ours.min_sum_hessian_in_leaf
+    if ours.objective == "regression":
+        min_child_weight = max(min_child_weight, float(ours.min_data_in_leaf))
+    elif ours.min_data_in_leaf > 1:
+        raise _no_equivalent(ours, "min_data_in_leaf", "xgboost", "set it to 1 and use min_sum_hessian_in_leaf")
+    objective = {"regression": "reg:squarederror", "binary": "binary:logistic", "multiclass": "multi:softprob"}
+    theirs: dict[str, Any] = {
+        "objective": objective[str(ours.objective)],
+        "tree_method": "hist",
+        "grow_policy": "lossguide" if ours.grow_policy == "leafwise" else "depthwise",
+        "max_leaves": ours.num_leaves,
+        "max_depth": max(ours.max_depth, 0),
+        "learning_rate": ours.learning_rate,
+        "max_bin": ours.max_bin,
+        "min_child_weight": min_child_weight,
+        "reg_alpha": ours.lambda_l1,
+        "reg_lambda": ours.lambda_l2,
+        "gamma": ours.min_gain_to_split,
+        "max_delta_step": ours.max_delta_step,
+        "seed": ours.seed,
+        "device": "cpu" if kind == "auto" else ours.device,
+        "nthread": ours.num_threads,
+        "verbosity": 0 if ours.verbosity < 0 else 1 if ours.verbosity <= 1 else 3,
+    }
+    if ours.objective == "multiclass":
+        theirs["num_class"] = ours.num_class
+    if not ours.boost_from_average:
+        theirs["base_score"] = 0.5 if ours.objective == "binary" else 0.0  # a probability for binary
+    metrics = _metric_names(ours)
+    if metrics == []:
+        theirs["disable_default_eval_metric"] = True
+    elif metrics is not None:
+        if not all(name in _XGBOOST_METRICS for name in metrics):
+            raise _no_equivalent(ours, "metric", "xgboost", "use some of " + ", ".join(_XGBOOST_METRICS))
+        theirs["eval_metric"] = [_XGBOOST_METRICS[name] for name in metrics]
+    return theirs
+
+
+def _sklearn(ours: Params) -> dict[str, Any]:
+    _must_be_default(
+        ours,
+        "sklearn",
+        "use_missing",
+        "min_data_in_bin",
+        "bin_construct_sample_cnt",
+        "boost_from_average",
+        "sigmoid",
+        "grow_policy",
+        "min_sum_hessian_in_leaf",  # scikit-learn's own is fixed, at our default
+        "lambda_l1",
+        "min_gain_to_split",
+        "max_delta_step",
+        "early_stopping_round",
+        "early_stopping_min_delta",
+        "first_metric_only",
+        "metric_freq",
+        "histogram_pool_size",
+    )
+    if ours.device not in ("auto", "cpu"):
+        raise _no_equivalent(ours, "device", "sklearn", "use 'cpu'")
+    if ours.num_threads != 0:
+        raise _no_equivalent(
+            ours, "num_threads", "sklearn", "leave it at 0 and set OMP_NUM_THREADS or use threadpoolctl"
+        )
+    if _metric_names(ours):
+        raise _no_equivalent(ours, "metric", "sklearn", "measure its predictions instead")
+    if ours.max_bin > 255:
+        raise _no_equivalent(ours, "max_bin", "sklearn", "use 255 or less")
+    return {
+        "loss": "squared_error" if ours.objective == "regression" else "log_loss",
+        "max_iter": ours.num_iterations,
+        "learning_rate": ours.learning_rate,
+        "max_leaf_nodes": ours.num_leaves,
+        "max_depth": None if ours.max_depth < 0 else ours.max_depth,
+        "min_samples_leaf": max(ours.min_data_in_leaf, 1),
+        "l2_regularization": ours.lambda_l2,
+        "max_bins": ours.max_bin,
+        "early_stopping": False,
+        "random_state": ours.seed,
+        "verbose": int(ours.verbosity > 1),
+    }

@@ -1,0 +1,360 @@
+"""`train`: the boosting loop.
+
+    scores -> gradients -> quantize -> grow a tree (grower.py) -> scores        per output
+    scores of the validation sets -> metrics -> callbacks                       per iteration
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.backends.protocol import Engine
+from hornbeam.backends.registry import make_engine
+from hornbeam.booster import Booster, load
+from hornbeam.callbacks import Callback, CallbackEnv, EarlyStopException, Evaluation, early_stopping
+from hornbeam.dataset import Dataset
+from hornbeam.errors import DataError, ParameterError
+from hornbeam.frontier import GrowthLimits
+from hornbeam.grower import TreeGrower
+from hornbeam.histogram_pool import count_slots
+from hornbeam.log import inform, warn
+from hornbeam.metrics import Metric, get_metrics
+from hornbeam.model_io import ModelData
+from hornbeam.objectives import CustomObjective, Objective, get_objective
+from hornbeam.params import Params
+from hornbeam.splitting import SplitRules
+from hornbeam.tree import Tree
+
+MetricFunction = Callable[[NDArray[np.float64], Dataset], Any]
+ValidSets = Mapping[str, Dataset] | Sequence[Dataset] | Dataset | None
+
+NO_LIMIT = 1 << 30
+TRAINING = "training"
+"""Name of the training set where it is evaluated too."""
+
+CONVERGED = 1e-12
+"""An iteration without a split whose constants are all smaller than this ends training."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatedSet:
+    """A data set to evaluate; `valid` is its number in the engine, -1 for the training set."""
+
+    name: str
+    dataset: Dataset
+    valid: int
+
+
+def train(
+    params: Mapping[str, Any] | Params | None,
+    train_set: Dataset,
+    num_boost_round: int | None = None,
+    valid_sets: ValidSets = None,
+    *,
+    valid_names: Sequence[str] | str | None = None,
+    feval: MetricFunction | Sequence[MetricFunction] | None = None,
+    init_model: Booster | str | os.PathLike[str] | None = None,
+    callbacks: Sequence[Callback] | None = None,
+) -> Booster:
+    """Train a model.
+
+    Parameters
+    ----------
+    params
+        Parameters by name or alias, see docs/parameters.md.
+    train_set
+        Training data.
+    num_boost_round
+        Number of iterations; None: `num_iterations` of the parameters (100).
+    valid_sets
+        Data to evaluate after each iteration: dict of names and Datasets, list of Datasets, or one Dataset. They should
+        be made with `reference=train_set`; one that is not binned yet takes the training set's bins by itself.
+    valid_names
+        Names for a list of Datasets; None: valid_0, valid_1, ...
+    feval
+        Further metrics: function(predictions, dataset) -> (name, value, higher_is_better), or a list of such.
+        Predictions are raw scores with a custom objective.
+    init_model
+        Booster or model file to train on: the result has its trees and the new ones, as if trained in one go.
+    callbacks
+        See hornbeam.callbacks.
+
+    Returns
+    -------
+    Booster
+        After Ctrl-C too, with the iterations finished so far and `interrupted` set; before the first is finished the
+        KeyboardInterrupt goes on.
+    """
+    params = params if isinstance(params, Params) else Params.from_dict(params)
+    if not isinstance(train_set, Dataset):
+        raise DataError(f"train_set must be a hornbeam.Dataset, not {type(train_set).__name__}; wrap it: Dataset(X, label=y)")
+    n_rounds = params.num_iterations if num_boost_round is None else num_boost_round
+    if isinstance(n_rounds, bool) or not isinstance(n_rounds, (int, np.integer)) or n_rounds < 0:
+        raise ParameterError(f"num_boost_round={n_rounds!r}: must be an integer >= 0")
+    start = load(init_model) if isinstance(init_model, (str, os.PathLike)) else init_model
+    run = TrainingRun(params, train_set, start)
+    try:
+        run.add_valid_sets(valid_sets, valid_names)
+        run.boost(int(n_rounds), feval, callbacks)
+    finally:
+        run.engine.close()
+    return run.booster
+
+
+class TrainingRun:
+    """One call of `train`: the engine, the growing Booster, and what is evaluated."""
+
+    def __init__(self, params: Params, train_set: Dataset, start: Booster | None) -> None:
+        self.params = params
+        self.train_set = train_set
+        self.objective: Objective = get_objective(params)
+        self.objective.check_labels(train_set.label)
+        self.metrics: list[Metric] = get_metrics(params, self.objective)
+        if start is not None:
+            self._check_start(start)
+        train_set.construct(params)
+        self.engine: Engine = make_engine(train_set.binned, params)
+        self.booster = self._new_booster(start)
+        self.engine.set_scores(self._start_scores(train_set))
+        self.evaluated: list[EvaluatedSet] = []
+        binned = train_set.binned
+        bytes_per_slot = 16 * max(1, int(binned.offsets[-1]))
+        limits = GrowthLimits(
+            n_leaves=params.num_leaves,
+            max_depth=params.max_depth if params.max_depth > 0 else NO_LIMIT,
+            depthwise=params.grow_policy == "depthwise",
+        )
+        n_slots = count_slots(params.num_leaves, bytes_per_slot, params.histogram_pool_size)
+        self.grower = TreeGrower(self.engine, binned, SplitRules.from_params(params), limits, n_slots)
+
+    def _check_start(self, start: Booster) -> None:
+        """A model to train on must fit the data and the objective."""
+        if not isinstance(start, Booster):
+            raise ParameterError(f"init_model must be a Booster or a path, not {type(start).__name__}")
+        if start.n_features != self.train_set.n_features:
+            raise DataError(
+                f"init_model has {start.n_features} features and train_set {self.train_set.n_features}; pass the columns "
+                "that the model was trained on"
+            )
+        if start.objective.to_dict() != self.objective.to_dict():
+            raise ParameterError(
+                f"init_model was trained with objective {start.objective.to_dict()}, now it is "
+                f"{self.objective.to_dict()}; pass the same objective and num_class"
+            )
+
+    def _new_booster(self, start: Booster | None) -> Booster:
+        """Make the Booster that will grow: empty, or a copy of the model to train on."""
+        if start is not None:
+            init_scores = start.init_scores.tolist()
+            trees = list(start.trees)
+        else:
+            label, weight = self.train_set.label, self.train_set.weight
+            has_start = self.train_set.init_score is not None or label is None
+            zeros = [0.0] * self.objective.n_outputs
+            init_scores = zeros if has_start else self.objective.init_scores(label, weight).tolist()  # type: ignore[arg-type]
+            trees = []
+        booster = Booster(
+            ModelData(
+                feature_names=self.train_set.feature_names,
+                n_outputs=self.objective.n_outputs,
+                objective=self.objective.to_dict(),
+                params=self.params.model_dict(),
+                init_scores=init_scores,
+                trees=trees,
+            )
+        )
+        booster.num_threads = self.params.num_threads
+        return booster
+
+    def _start_scores(self, dataset: Dataset) -> NDArray[np.float64]:
+        """Return the scores before the first new tree: initial ones, then the trees there are, in their order."""
+        n_outputs = self.objective.n_outputs
+        scores = np.empty((n_outputs, dataset.n_rows))
+        scores[:] = self.booster.init_scores[:, None]
+        if dataset.init_score is not None:
+            if dataset.init_score.shape != scores.shape:
+                raise DataError(
+                    f"init_score has {len(dataset.init_score)} outputs, but objective {self.objective.name!r} has "
+                    f"{n_outputs}; pass one score a row and output"
+                )
+            scores += dataset.init_score
+        if self.booster.trees:
+            from hornbeam.backends.cpu.predict import add_trees
+            from hornbeam.backends.cpu.threads import resolve_threads
+
+            forest = self.booster.forest
+            n_threads = resolve_threads(self.params.num_threads)
+            add_trees(forest.packed, dataset.reader, 0, len(forest.trees), scores, n_threads)
+        return scores
+
+    def add_valid_sets(self, valid_sets: ValidSets, names: Sequence[str] | str | None) -> None:
+        """Enter the data sets to evaluate."""
+        for name, dataset in _named_sets(valid_sets, names, self.train_set).items():
+            if dataset is self.train_set:
+                self.evaluated.append(EvaluatedSet(name, dataset, -1))
+                continue
+            self._check_valid(name, dataset)
+            dataset.construct(self.params)
+            valid = self.engine.add_valid(dataset.binned, self._start_scores(dataset))
+            self.evaluated.append(EvaluatedSet(name, dataset, valid))
+
+    def _check_valid(self, name: str, dataset: Dataset) -> None:
+        if dataset.n_features != self.train_set.n_features:
+            raise DataError(
+                f"valid_sets[{name!r}] has {dataset.n_features} features and train_set {self.train_set.n_features}; pass "
+                "the same columns in the same order"
+            )
+        if dataset.reference is None and not dataset.is_binned:
+            dataset.reference = self.train_set
+        if dataset.binned.mapper is not self.train_set.binned.mapper:
+            raise DataError(
+                f"valid_sets[{name!r}] is binned by itself; make it with Dataset(..., reference=train_set)"
+            )
+        self.objective.check_labels(dataset.label)
+
+    def boost(
+        self, n_rounds: int, feval: MetricFunction | Sequence[MetricFunction] | None, callbacks: Sequence[Callback] | None
+    ) -> None:
+        """Run the iterations."""
+        functions = [feval] if callable(feval) else list(feval or [])
+        all_callbacks = list(callbacks or [])
+        if self.params.early_stopping_round > 0:
+            all_callbacks.append(
+                early_stopping(
+                    self.params.early_stopping_round,
+                    self.params.first_metric_only,
+                    self.params.early_stopping_min_delta,
+                )
+            )
+        all_callbacks.sort(key=lambda callback: getattr(callback, "order", 0))
+        before = [callback for callback in all_callbacks if getattr(callback, "before_iteration", False)]
+        after = [callback for callback in all_callbacks if not getattr(callback, "before_iteration", False)]
+        begin = self.booster.current_iteration
+        env = CallbackEnv(self.booster, begin, begin, begin + n_rounds, self.params.learning_rate)
+        try:
+            for iteration in range(begin, begin + n_rounds):
+                env.iteration, env.learning_rate, env.evaluation_result_list = iteration, self.params.learning_rate, []
+                for callback in before:
+                    callback(env)
+                trees = self._boost_once(env.learning_rate)
+                if not any(tree.n_splits or abs(tree.leaf_value[0]) > CONVERGED for tree in trees):
+                    inform(
+                        f"training ends after {iteration} iterations: no split gains anything any more",
+                        self.params.verbosity,
+                    )
+                    self._end_early(env, after, begin)
+                    break
+                self.booster.trees.extend(trees)
+                last = iteration == begin + n_rounds - 1
+                if last or (iteration + 1) % self.params.metric_freq == 0:
+                    env.evaluation_result_list = self._evaluate(functions)
+                for callback in after:
+                    callback(env)
+        except EarlyStopException as stop:
+            self.booster.best_iteration = stop.best_iteration + 1
+            for result in stop.best_score:
+                self.booster.best_score.setdefault(result.dataset, {})[result.metric] = result.value
+            inform(f"best iteration: {stop.best_iteration + 1}", self.params.verbosity)
+        except KeyboardInterrupt:
+            if self.booster.current_iteration == begin:
+                raise
+            self.booster.interrupted = True
+            warn(
+                f"interrupted: returning the {self.booster.current_iteration} iterations finished so far",
+                self.params.verbosity,
+            )
+        finally:
+            for callback in all_callbacks:
+                close = getattr(callback, "close", None)
+                if close is not None:
+                    close()
+
+    def _end_early(self, env: CallbackEnv, after: list[Callback], begin: int) -> None:
+        """Tell the callbacks that the iteration before was the last."""
+        if self.booster.current_iteration == begin:
+            return
+        env.iteration, env.end_iteration = env.iteration - 1, env.iteration
+        env.evaluation_result_list = []
+        for callback in after:
+            callback(env)
+
+    def _boost_once(self, learning_rate: float) -> list[Tree]:
+        """Grow one tree for each output and update all scores."""
+        if isinstance(self.objective, CustomObjective):
+            self.engine.set_gradients(*self.objective.evaluate(self.engine.scores(), self.train_set))
+        else:
+            assert self.train_set.label is not None
+            self.engine.compute_gradients(self.objective, self.train_set.label, self.train_set.weight)
+        trees = []
+        for output in range(self.objective.n_outputs):
+            quantization = self.engine.quantize(output, self.params.precision == "high")
+            grown = self.grower.grow(quantization, learning_rate)
+            self.engine.add_leaf_values(output, grown.tree.leaf_value)
+            for entry in self.evaluated:
+                if entry.valid >= 0:
+                    self.engine.add_tree(entry.valid, output, grown.binned)
+            trees.append(grown.tree)
+        return trees
+
+    def _evaluate(self, functions: list[MetricFunction]) -> list[Evaluation]:
+        """Evaluate every metric on every set, and enter the values into the history."""
+        from hornbeam.backends.cpu.threads import resolve_threads
+
+        n_threads = resolve_threads(self.params.num_threads)
+        results = []
+        for entry in self.evaluated:
+            dataset = entry.dataset
+            scores = self.engine.scores() if entry.valid < 0 else self.engine.valid_scores(entry.valid)
+            for metric in self.metrics:
+                if dataset.label is None:
+                    raise DataError(f"valid_sets[{entry.name!r}] has no labels to evaluate {metric.name} on; pass label=")
+                value = metric(dataset.label, scores, dataset.weight, self.objective, n_threads)
+                results.append(Evaluation(entry.name, metric.name, value, metric.higher_is_better))
+            for function in functions:
+                results += [Evaluation(entry.name, *found) for found in self._call(function, scores, dataset)]
+        for result in results:
+            history = self.booster.eval_history.setdefault(result.dataset, {})
+            history.setdefault(result.metric, []).append(result.value)
+        return results
+
+    def _call(
+        self, function: MetricFunction, scores: NDArray[np.float64], dataset: Dataset
+    ) -> list[tuple[str, float, bool]]:
+        """Call a metric function; it may return one result or a list of them."""
+        predictions = self.objective.transform(scores)
+        predictions = predictions[0].copy() if len(predictions) == 1 else predictions.T.copy()
+        found = function(predictions, dataset)
+        many = found if isinstance(found, list) else [found]
+        for one in many:
+            if not (isinstance(one, tuple) and len(one) == 3 and isinstance(one[0], str)):
+                raise ParameterError(
+                    f"feval returned {one!r}; return (name, value, higher_is_better), or a list of such tuples"
+                )
+        return [(name, float(value), bool(higher)) for name, value, higher in many]
+
+
+def _named_sets(valid_sets: ValidSets, names: Sequence[str] | str | None, train_set: Dataset) -> dict[str, Dataset]:
+    """Return the data sets to evaluate by name."""
+    if valid_sets is None:
+        return {}
+    if isinstance(valid_sets, Mapping):
+        named = dict(valid_sets)
+    else:
+        sets = [valid_sets] if isinstance(valid_sets, Dataset) else list(valid_sets)
+        given = [names] if isinstance(names, str) else names
+        if given is not None and len(given) != len(sets):
+            raise ParameterError(f"valid_names has {len(given)} names for {len(sets)} valid_sets; give one each")
+        chosen = given or [TRAINING if dataset is train_set else f"valid_{i}" for i, dataset in enumerate(sets)]
+        named = dict(zip(chosen, sets, strict=True))
+        if len(named) < len(sets):
+            raise ParameterError(f"valid_names {list(chosen)} are not unique; give every set a name of its own")
+    for name, dataset in named.items():
+        if not isinstance(dataset, Dataset):
+            raise DataError(f"valid_sets[{name!r}] must be a hornbeam.Dataset, not {type(dataset).__name__}")
+    return named

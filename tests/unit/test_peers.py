@@ -1,0 +1,146 @@
+"""The peers' equivalent parameters are accepted by the peers and give comparable models."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from hornbeam.errors import ParameterError
+from hornbeam.testing.data import make_higgs_like, make_multiclass
+from hornbeam.testing.peers import peer_params
+
+COMPARABLE = {"num_iterations": 20, "num_leaves": 15, "min_data_in_leaf": 1, "verbosity": -1}
+N_ROWS = 3_000
+
+
+def binary_data():
+    return *make_higgs_like(N_ROWS, 8, seed=0), make_higgs_like(N_ROWS, 8, seed=1)
+
+
+def accuracy(label, probability):
+    return float(np.mean((probability > 0.5) == (label > 0)))
+
+
+def test_peers_learn_the_same_problem_about_as_well():
+    X, y, (X_test, y_test) = binary_data()
+    ours = {**COMPARABLE, "objective": "binary"}
+    scores = {}
+    for peer, train in {"lightgbm": train_lightgbm, "xgboost": train_xgboost, "sklearn": train_sklearn}.items():
+        try:
+            predict = train(peer_params(ours, peer), X, y)
+        except ImportError:
+            continue
+        scores[peer] = accuracy(y_test, predict(X_test))
+    if len(scores) < 2:
+        pytest.skip("needs two of lightgbm, xgboost and scikit-learn")
+    assert min(scores.values()) > 0.6
+    assert max(scores.values()) - min(scores.values()) < 0.03
+
+
+def train_lightgbm(params, X, y):
+    import lightgbm
+
+    return lightgbm.train(params, lightgbm.Dataset(X, y, params=params), num_boost_round=20).predict
+
+
+def train_xgboost(params, X, y):
+    import xgboost
+
+    booster = xgboost.train(params, xgboost.QuantileDMatrix(X, y, max_bin=params["max_bin"]), num_boost_round=20)
+    return booster.inplace_predict
+
+
+def train_sklearn(params, X, y):
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    model = HistGradientBoostingClassifier(**params).fit(X, y)
+    return lambda X: model.predict_proba(X)[:, 1]
+
+
+def test_lightgbm_knows_every_name():
+    lightgbm = pytest.importorskip("lightgbm")
+    known = lightgbm.basic._ConfigAliases._get_all_param_aliases()
+    theirs = peer_params({**COMPARABLE, "device": "opencl:1", "metric": ["l1", "l2"]}, "lightgbm")
+    assert set(theirs) <= set(known) | {"feature_pre_filter", "gpu_device_id"}
+    assert theirs["device_type"] == "gpu"
+    assert theirs["gpu_device_id"] == 1
+    assert theirs["metric"] == ["l1", "l2"]
+
+
+def test_xgboost_uses_every_name(capfd):
+    xgboost = pytest.importorskip("xgboost")
+    X, y = make_multiclass(500, 3, 8)
+    ours = {**COMPARABLE, "objective": "multiclass", "num_class": 3, "verbosity": 1, "metric": "multi_logloss"}
+    params = peer_params({**ours, "boost_from_average": False}, "xgboost")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        booster = xgboost.train({**params, "validate_parameters": True}, xgboost.DMatrix(X, y), 2)
+    captured = capfd.readouterr()  # where older versions say it
+    assert "not used" not in captured.out + captured.err + "".join(str(warning.message) for warning in caught)
+    assert booster.inplace_predict(X).shape == (500, 3)
+
+
+def test_sklearn_accepts_every_name():
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    X, y, _ = binary_data()
+    regressor = ensemble.HistGradientBoostingRegressor(**peer_params({"num_iterations": 2}, "sklearn")).fit(X, y)
+    assert regressor.n_iter_ == 2
+    X, y = make_multiclass(500, 3, 8)
+    params = peer_params({"objective": "multiclass", "num_class": 3, "num_iterations": 2, "max_depth": 3}, "sklearn")
+    assert ensemble.HistGradientBoostingClassifier(**params).fit(X, y).n_iter_ == 2
+
+
+def test_defaults_that_differ_are_spelled_out():
+    xgboost = peer_params({"min_data_in_leaf": 1}, "xgboost")
+    assert (xgboost["reg_lambda"], xgboost["max_bin"], xgboost["max_depth"]) == (0.0, 255, 0)
+    assert xgboost["grow_policy"] == "lossguide"
+    assert peer_params({}, "sklearn")["early_stopping"] is False
+
+
+def test_metrics_are_translated():
+    ours = {"metric": ["mae", "roc_auc"], "min_data_in_leaf": 1}
+    assert peer_params(ours, "lightgbm")["metric"] == ["l1", "auc"]
+    assert peer_params(ours, "xgboost")["eval_metric"] == ["mae", "auc"]
+    assert peer_params({"metric": "none"}, "lightgbm")["metric"] == "none"
+    assert peer_params({"metric": "none"}, "xgboost")["disable_default_eval_metric"] is True
+    assert "metric" not in peer_params({}, "lightgbm")
+    with pytest.raises(ParameterError, match=r"metric=.*sklearn"):
+        peer_params(ours, "sklearn")
+
+
+def test_row_minimum_becomes_a_hessian_minimum_where_hessians_count_rows():
+    assert peer_params({"min_data_in_leaf": 20}, "xgboost")["min_child_weight"] == 20.0
+    with pytest.raises(ParameterError, match="min_data_in_leaf=20"):
+        peer_params({"objective": "binary"}, "xgboost")
+
+
+@pytest.mark.parametrize(
+    ("peer", "params"),
+    [
+        ("lightgbm", {"grow_policy": "depthwise"}),
+        ("lightgbm", {"device": "reference"}),
+        ("xgboost", {"use_missing": False}),
+        ("xgboost", {"device": "opencl"}),
+        ("xgboost", {"metric": "r2"}),
+        ("xgboost", {"early_stopping_round": 5}),
+        ("sklearn", {"lambda_l1": 1.0}),
+        ("sklearn", {"min_sum_hessian_in_leaf": 1.0}),
+        ("sklearn", {"max_bin": 256}),
+        ("sklearn", {"grow_policy": "depthwise"}),
+        ("sklearn", {"num_threads": 2}),
+        ("sklearn", {"device": "cuda"}),
+        ("lightgbm", {"objective": max}),
+        ("xgboost", {"objective": max}),
+        ("sklearn", {"objective": max}),
+    ],
+)
+def test_what_a_peer_cannot_do_raises(peer, params):
+    with pytest.raises(ParameterError, match=rf"{next(iter(params))}=.*has no equivalent in {peer}"):
+        peer_params(params, peer)
+
+
+def test_unknown_peer_raises():
+    with pytest.raises(ParameterError, match="catboost"):
+        peer_params({}, "catboost")
