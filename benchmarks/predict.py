@@ -57,9 +57,7 @@ def tree_from_lightgbm(structure: dict[str, Any], shrinkage: float) -> Tree:
     )
 
 
-def make_rows(
-    n_rows: int, n_features: int, missing: float, seed: int
-) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+def make_rows(n_rows: int, n_features: int, missing: float, seed: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
     """Make float32 rows, some cells missing, and two classes that take every leaf of every tree to tell apart."""
     rng = np.random.default_rng(seed)
     rows = rng.standard_normal((n_rows, n_features), np.float32)

@@ -14,6 +14,7 @@ Everything here is NumPy and defines what the backends compute (`backends/cpu/bi
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -167,7 +168,7 @@ def sample_rows(n_rows: int, count: int) -> NDArray[np.int64]:
         return np.arange(n_rows, dtype=np.int64)
     # Hashes are evenly spread, so a limit a little above the expected quantile keeps a little more than `count` rows;
     # only those are sorted. Should it keep too few, the limit grows: the result never depends on it.
-    margin = 8.0 * float(np.sqrt(count)) + 64.0
+    margin = 8.0 * math.sqrt(count) + 64.0
     while True:
         limit = min(2.0**64 * (count + margin) / n_rows, 2.0**64 - 2.0**11)
         rows, hashes = _rows_below(n_rows, np.uint64(limit))
@@ -264,21 +265,22 @@ def _ends_of_shared(cumulative: NDArray[np.int64], max_bin: int, min_data_in_bin
             # Light values fill the bin to the mean of what is left. A heavy value met before that has the bin to
             # itself if the bin is at least half full without it.
             mean = light_rows / light_bins if light_bins > 0 else float(total)
-            end = int(cumulative.searchsorted(below + max(1, int(np.ceil(mean)))))
+            end = int(cumulative.searchsorted(below + max(1, math.ceil(mean))))
             if end >= next_heavy:
                 light = int(cumulative[next_heavy - 1]) - below
                 end = next_heavy - 1 if light_bins > 0 and 2 * light >= mean else next_heavy
         if end >= n_distinct - 1:
             break
         ends.append(end)
-        rows = int(cumulative[end]) - below
+        reached = int(cumulative[end])
+        rows = reached - below
         if end == next_heavy:
             heavy_left.pop()
             rows -= int(counts[end])
         else:
             light_bins -= 1
         light_rows -= rows
-        start, below = end + 1, int(cumulative[end])
+        start, below = end + 1, reached
     return np.array(ends, np.int64)
 
 
@@ -289,6 +291,7 @@ def _bounds_between(distinct: NDArray[np.float64], ends: NDArray[np.int64]) -> N
     not when b is infinite or when rounding reaches b.
     """
     low, high = distinct[ends], distinct[ends + 1]
-    middle = low / 2 + high / 2
+    with np.errstate(all="ignore"):  # -inf/2 + inf/2
+        middle = low / 2 + high / 2
     middle = np.where((low <= middle) & (middle < high), middle, low)
     return np.append(middle, np.inf) + 0.0  # -0.0 becomes 0.0: equal bounds have equal bits

@@ -42,19 +42,3 @@ SPLIT = np.dtype(
     align=True,
 )
 """The best split of one node, as `find_splits` reports it."""
-
-NODE = np.dtype(
-    [
-        ("begin", np.int64),  # the node's rows: places begin:end of the engine's row list
-        ("end", np.int64),
-        ("gradient", COUNTER),  # fixed-point sums
-        ("hessian", COUNTER),
-        ("priority", np.float64),  # smallest gain on the path from the root; -inf: cannot be split
-        ("depth", np.int32),
-        ("parent", np.int32),  # -1: the root
-        ("left", np.int32),  # -1: not expanded; the right child is left + 1
-        ("split", SPLIT),
-    ],
-    align=True,
-)
-"""One node of a growing tree."""

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.protocol import BinnedTree, Engine, Segments
+from hornbeam.backends.protocol import BinnedTree, Engine, Root, Segments
 from hornbeam.binning import BinnedData
-from hornbeam.dtypes import NODE
+from hornbeam.dtypes import SPLIT
 from hornbeam.frontier import GrowthLimits, next_batch, one_at_a_time
 from hornbeam.histogram_pool import HistogramPool
 from hornbeam.quantize import Quantization
@@ -36,6 +36,72 @@ class GrownTree:
 
     tree: Tree
     binned: BinnedTree
+
+
+class NodeTable:
+    """The nodes of a growing tree, one array a property; the first `n_nodes` entries count.
+
+    begin, end         int64    the node's rows: places begin:end of the engine's row list
+    gradient, hessian  int64    fixed-point sums
+    gain               float64  of the best split; -inf: cannot be split
+    priority           float64  smallest gain on the path from the root
+    depth, parent      int32    parent -1: the root
+    left               int32    -1: not expanded; the right child is left + 1
+    split              SPLIT    the best split
+    """
+
+    COLUMNS = ("begin", "end", "gradient", "hessian", "gain", "priority", "depth", "parent", "left", "split")
+
+    def __init__(self, capacity: int, root: Root) -> None:
+        self.n_nodes = 1
+        self.begin = np.zeros(capacity, np.int64)
+        self.end = np.zeros(capacity, np.int64)
+        self.gradient = np.zeros(capacity, np.int64)
+        self.hessian = np.zeros(capacity, np.int64)
+        self.gain = np.zeros(capacity)
+        self.priority = np.zeros(capacity)
+        self.depth = np.zeros(capacity, np.int32)
+        self.parent = np.zeros(capacity, np.int32)
+        self.left = np.zeros(capacity, np.int32)
+        self.split = np.zeros(capacity, SPLIT)
+        self.end[0], self.gradient[0], self.hessian[0] = root.n_rows, root.gradient, root.hessian
+        self.gain[0] = self.priority[0] = -np.inf
+        self.parent[0] = self.left[0] = -1
+
+    def segments(self, nodes: NDArray[np.intp]) -> Segments:
+        """Return the rows of some nodes."""
+        return Segments(self.begin[nodes], self.end[nodes], self.depth[nodes])
+
+    def add_children(self, parents: NDArray[np.intp], n_left: NDArray[np.int64]) -> None:
+        """Enter the two children of each node, of which n_left rows are in the left one."""
+        first, last = self.n_nodes, self.n_nodes + 2 * len(parents)
+        if last > len(self.begin):
+            for name in self.COLUMNS:
+                column = getattr(self, name)
+                setattr(self, name, np.concatenate([column, np.zeros(last, column.dtype)]))
+        left, right = slice(first, last, 2), slice(first + 1, last, 2)
+        split = self.split[parents]
+        middle = self.begin[parents] + n_left
+        self.begin[left], self.end[left] = self.begin[parents], middle
+        self.begin[right], self.end[right] = middle, self.end[parents]
+        self.gradient[left], self.hessian[left] = split["left_gradient"], split["left_hessian"]
+        self.gradient[right] = self.gradient[parents] - split["left_gradient"]
+        self.hessian[right] = self.hessian[parents] - split["left_hessian"]
+        self.gain[first:last] = self.priority[first:last] = -np.inf
+        self.left[first:last] = -1
+        for side in (left, right):
+            self.depth[side] = self.depth[parents] + 1
+            self.parent[side] = parents
+        self.left[parents] = np.arange(first, last, 2)
+        self.n_nodes = last
+
+    def set_splits(self, nodes: NDArray[np.intp], splits: NDArray[np.void]) -> None:
+        """Enter the best splits of some nodes."""
+        self.split[nodes] = splits
+        self.gain[nodes] = splits["gain"]
+        parents = self.parent[nodes]
+        above = np.where(parents < 0, np.inf, self.priority[parents])
+        self.priority[nodes] = np.minimum(splits["gain"], above)
 
 
 class TreeGrower:
@@ -53,88 +119,59 @@ class TreeGrower:
     def grow(self, quantization: Quantization, learning_rate: float) -> GrownTree:
         """Grow a tree on the engine's quantised gradients; leaves every row with its leaf number."""
         nodes = self._expand_nodes()
-        order = one_at_a_time(nodes["split"]["gain"], nodes["left"], nodes["depth"], self.limits)
+        n = nodes.n_nodes
+        order = one_at_a_time(nodes.gain[:n], nodes.left[:n], nodes.depth[:n], self.limits)
         return self._finish(nodes, order, quantization, learning_rate)
 
-    def _expand_nodes(self) -> NDArray[np.void]:
+    def _expand_nodes(self) -> NodeTable:
         """Expand nodes round by round until the best n_leaves - 1 are all expanded; returns all nodes evaluated."""
-        root = self.engine.begin_tree(self.n_slots)
+        nodes = NodeTable(4 * self.limits.n_leaves, self.engine.begin_tree(self.n_slots))
         pool = HistogramPool(self.n_slots)
-        nodes = np.zeros(4 * self.limits.n_leaves, NODE)
-        nodes[0] = (0, root.n_rows, root.gradient, root.hessian, -np.inf, 0, -1, -1, nodes[0]["split"])
-        n_nodes = 1
-        self._evaluate(nodes, np.zeros(1, np.intp), pool, parents=False)
-        while True:
-            now = nodes[:n_nodes]
-            batch, bound = next_batch(now["split"]["gain"], now["priority"], now["left"], now["depth"], self.limits)
-            if len(batch) == 0:
-                return now
-            if bound > -np.inf:
-                pool.release_below(bound, now["priority"])
-            if n_nodes + 2 * len(batch) > len(nodes):
-                nodes = np.concatenate([nodes, np.zeros(len(nodes) + 2 * len(batch), NODE)])
-            self._split(nodes, batch, n_nodes)
-            n_nodes += 2 * len(batch)
-            self._evaluate(nodes, batch, pool, parents=True)
-
-    def _split(self, nodes: NDArray[np.void], batch: NDArray[np.intp], n_nodes: int) -> None:
-        """Partition the rows of the batch and enter the children, from place n_nodes of the table on."""
-        parents = nodes[batch]
-        splits = np.ascontiguousarray(parents["split"])
-        n_left = self.engine.partition(segments(parents), splits)
-        middle = parents["begin"] + n_left
-        nodes["left"][batch] = n_nodes + 2 * np.arange(len(batch), dtype=np.int32)
-        for side in (0, 1):
-            children = nodes[n_nodes + side : n_nodes + 2 * len(batch) : 2]
-            children["begin"] = middle if side else parents["begin"]
-            children["end"] = parents["end"] if side else middle
-            for total, of_left in (("gradient", "left_gradient"), ("hessian", "left_hessian")):
-                children[total] = parents[total] - splits[of_left] if side else splits[of_left]
-            children["depth"] = parents["depth"] + 1
-            children["parent"] = batch
-            children["left"] = -1
-            children["split"]["gain"] = -np.inf
-            children["priority"] = -np.inf
-
-    def _splittable(self, nodes: NDArray[np.void]) -> NDArray[np.bool_]:
-        """Say which nodes could have two children at all."""
-        many = nodes["end"] - nodes["begin"] >= 2 * self.rules.min_data_in_leaf
-        return np.asarray(many & (nodes["depth"] < self.limits.max_depth) & (nodes["hessian"] > 1))
-
-    def _evaluate(self, nodes: NDArray[np.void], batch: NDArray[np.intp], pool: HistogramPool, parents: bool) -> None:
-        """Build histograms and find the best splits: of the batch's children, or of the batch itself (the root)."""
-        if not parents:
-            root = batch[self._splittable(nodes[batch])]
-            slots = np.array([pool.take(int(node)) for node in root], np.int32)
-            self.engine.build_histograms(segments(nodes[root]), slots)
+        root = np.zeros(1, np.intp)
+        if self._splittable(nodes, root)[0]:
+            slots = np.array([pool.take(0)], np.int32)
+            self.engine.build_histograms(nodes.segments(root), slots)
             self._find_splits(nodes, root, slots, pool)
-            return
-        pending = [int(node) for node in batch]
-        while pending:
-            pending = self._evaluate_some(nodes, pending, pool)
+        while True:
+            n = nodes.n_nodes
+            batch, bound = next_batch(nodes.gain[:n], nodes.priority[:n], nodes.left[:n], nodes.depth[:n], self.limits)
+            if len(batch) == 0:
+                return nodes
+            if bound > -np.inf:
+                pool.release_below(bound, nodes.priority)
+            nodes.add_children(batch, self.engine.partition(nodes.segments(batch), nodes.split[batch]))
+            pending = batch.tolist()
+            while pending:
+                pending = self._evaluate_children(nodes, pending, pool)
 
-    def _evaluate_some(self, nodes: NDArray[np.void], pending: list[int], pool: HistogramPool) -> list[int]:
+    def _splittable(self, nodes: NodeTable, some: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Say which nodes could have two children at all."""
+        many = nodes.end[some] - nodes.begin[some] >= 2 * self.rules.min_data_in_leaf
+        return np.asarray(many & (nodes.depth[some] < self.limits.max_depth) & (nodes.hessian[some] > 1))
+
+    def _evaluate_children(self, nodes: NodeTable, pending: list[int], pool: HistogramPool) -> list[int]:
         """Evaluate the children of as many pending nodes as slots allow; returns the rest."""
-        children = nodes["left"][pending][:, None] + np.array([0, 1])
-        wanted = self._splittable(nodes[children])
-        n_rows = nodes["end"][children] - nodes["begin"][children]
-        smaller = (n_rows[:, 0] > n_rows[:, 1]).astype(int)
+        children = nodes.left[pending][:, None] + np.array([0, 1])
+        wanted = self._splittable(nodes, children)
+        n_rows = nodes.end[children] - nodes.begin[children]
+        right_is_smaller = (n_rows[:, 0] > n_rows[:, 1]).tolist()
         build: list[int] = []
-        subtract: list[int] = []  # positions in `build` whose sibling comes by subtraction
+        halves: list[tuple[int, int]] = []  # (smaller child, larger child): the larger one comes by subtraction
         evaluate: list[int] = []
         n_slots = sum(1 if node in pool.slot_of else 2 for node in pending)
-        pool.make_room(n_slots, nodes["priority"], keep=set(pending))
+        pool.make_room(n_slots, nodes.priority, keep=set(pending))
         done = 0
-        for node, pair, want, small in zip(pending, children.tolist(), wanted.tolist(), smaller.tolist(), strict=True):
+        for node, pair, want, swap in zip(pending, children.tolist(), wanted.tolist(), right_is_smaller, strict=True):
+            small, large = pair[::-1] if swap else pair
             if not any(want):
                 pool.release(node)
-            elif want[1 - small] and node in pool.slot_of:  # the larger child by subtraction
+            elif want[0 if swap else 1] and node in pool.slot_of:
                 if len(pool.free) < 1:
                     break
-                subtract.append(len(build))
-                build.append(pair[small])
-                pool.take(pair[small])
-                pool.hand_down(node, pair[1 - small])
+                halves.append((small, large))
+                build.append(small)
+                pool.take(small)
+                pool.hand_down(node, large)
             else:  # the larger child is not wanted, or the parent's histogram is gone: sum what is wanted
                 pool.release(node)
                 if len(pool.free) < sum(want):
@@ -146,84 +183,70 @@ class TreeGrower:
             evaluate.extend(child for child, is_wanted in zip(pair, want, strict=True) if is_wanted)
             done += 1
         if done == 0:  # no slot left beside the pending nodes' own: they have to give theirs up
-            pool.make_room(2, nodes["priority"], keep={pending[0]})
+            pool.make_room(2, nodes.priority, keep={pending[0]})
             if len(pool.free) < 2:
                 pool.release(pending[0])
             return pending
         if build:
-            built = np.array(build)
-            slots = np.array([pool.slot_of[node] for node in build], np.int32)
-            self.engine.build_histograms(segments(nodes[built]), slots)
-            if subtract:
-                siblings = [nodes["left"][nodes["parent"][node]] * 2 + 1 - node for node in built[subtract]]
-                parent_slots = np.array([pool.slot_of[int(node)] for node in siblings], np.int32)
-                self.engine.subtract(parent_slots, slots[subtract])
-            found = np.array(evaluate)
-            self._find_splits(nodes, found, np.array([pool.slot_of[node] for node in evaluate], np.int32), pool)
-            for node in set(build) - set(evaluate):
+            self.engine.build_histograms(nodes.segments(np.array(build)), pool.slots(build))
+            if halves:
+                smaller, larger = zip(*halves, strict=True)
+                self.engine.subtract(pool.slots(larger), pool.slots(smaller))
+            self._find_splits(nodes, np.array(evaluate), pool.slots(evaluate), pool)
+            for node in set(build).difference(evaluate):
                 pool.release(node)
         return pending[done:]
 
     def _find_splits(
-        self, nodes: NDArray[np.void], found: NDArray[np.intp], slots: NDArray[np.int32], pool: HistogramPool
+        self, nodes: NodeTable, some: NDArray[np.intp], slots: NDArray[np.int32], pool: HistogramPool
     ) -> None:
-        """Enter the best splits of the nodes, and free the slots of those that have none."""
-        some = nodes[found]
+        """Enter the best splits of some nodes, and free the slots of those that have none."""
         splits = self.engine.find_splits(
-            segments(some),
-            slots,
-            np.ascontiguousarray(some["gradient"]),
-            np.ascontiguousarray(some["hessian"]),
-            self.rules,
+            nodes.segments(some), slots, nodes.gradient[some], nodes.hessian[some], self.rules
         )
-        nodes["split"][found] = splits
-        parents = some["parent"]
-        above = np.where(parents < 0, np.inf, nodes["priority"][parents])
-        nodes["priority"][found] = np.minimum(splits["gain"], above)
-        for node in found[splits["gain"] == -np.inf]:
-            pool.release(int(node))
+        nodes.set_splits(some, splits)
+        for node in some[splits["gain"] == -np.inf].tolist():
+            pool.release(node)
 
     def _finish(
-        self, nodes: NDArray[np.void], order: list[int], quantization: Quantization, learning_rate: float
+        self, nodes: NodeTable, order: list[int], quantization: Quantization, learning_rate: float
     ) -> GrownTree:
         """Cut the evaluated nodes back to the tree, tell the rows their leaves, and compute the leaf values."""
+        n, n_leaves = nodes.n_nodes, len(order) + 1
         number = {node: split for split, node in enumerate(order)}
-        leaf_of = np.full(len(nodes), -1, np.int32)
-        leaf_of[0] = 0
+        lefts = nodes.left[:n].tolist()
+        leaf_of = [0] * n
         for split, node in enumerate(order):
-            left = nodes["left"][node]
-            leaf_of[left], leaf_of[left + 1] = leaf_of[node], split + 1
-        lefts, parents = nodes["left"].tolist(), nodes["parent"].tolist()
-        for node, parent in enumerate(parents):  # parents come first; a pruned node passes its leaf on
+            leaf_of[lefts[node]], leaf_of[lefts[node] + 1] = leaf_of[node], split + 1
+        for node, parent in enumerate(nodes.parent[:n].tolist()):  # parents come first; a pruned node passes its leaf on
             if parent >= 0 and parent not in number:
                 leaf_of[node] = leaf_of[parent]
-        ends = np.flatnonzero(nodes["left"] < 0)
-        self.engine.assign_leaves(segments(nodes[ends]), leaf_of[ends])
-
-        n_leaves = len(order) + 1
+        ends = np.flatnonzero(nodes.left[:n] < 0)
+        leaf_of_end = np.array(leaf_of, np.int32)[ends]
+        self.engine.assign_leaves(nodes.segments(ends), leaf_of_end)
         gradient, hessian = self.engine.leaf_sums(n_leaves)
         leaf_value = leaf_output(gradient, hessian, self.rules) * learning_rate
-        leaf_count = np.bincount(leaf_of[ends], (nodes["end"] - nodes["begin"])[ends], n_leaves).astype(np.int64)
+        leaf_count = np.zeros(n_leaves, np.int64)
+        np.add.at(leaf_count, leaf_of_end, nodes.end[ends] - nodes.begin[ends])
 
-        split_nodes = nodes[order]
-        children = [[number.get(child, ~int(leaf_of[child])) for child in (lefts[n], lefts[n] + 1)] for n in order]
+        splits = nodes.split[order]
+        feature, bins = splits["feature"].copy(), splits["bin"].copy()
+        children = [[number.get(child, ~leaf_of[child]) for child in (lefts[node], lefts[node] + 1)] for node in order]
         left, right = np.array(children, np.int32).reshape(-1, 2).T.copy()
-        splits = split_nodes["split"]
-        positions = splits["feature"]
-        left_rows = nodes["end"][split_nodes["left"]] - nodes["begin"][split_nodes["left"]]
-        n_rows = split_nodes["end"] - split_nodes["begin"]
-        # a feature without missing values in training sends them where most rows go
-        missing_left = np.where(self.binned.has_missing[positions], splits["missing_left"], 2 * left_rows >= n_rows)
-        units = quantization.gradient_unit, quantization.hessian_unit
-        weight = split_nodes["hessian"] * units[1]
+        threshold = np.array(list(map(self.binned.threshold, feature.tolist(), bins.tolist())), np.float64)
+        n_rows = nodes.end[order] - nodes.begin[order]
+        left_rows = nodes.end[nodes.left[order]] - nodes.begin[order]
+        missing_left = self._missing_left(feature, threshold, splits["missing_left"], 2 * left_rows >= n_rows)
+        weight = nodes.hessian[order] * quantization.hessian_unit
+        value = leaf_output(nodes.gradient[order] * quantization.gradient_unit, weight, self.rules) * learning_rate
         tree = Tree(
-            feature=self.binned.used[positions].astype(np.int32),
-            threshold=np.array(list(map(self.binned.threshold, positions.tolist(), splits["bin"].tolist())), np.float64),
+            feature=self.binned.used[feature].astype(np.int32),
+            threshold=threshold,
             missing_left=missing_left,
             left=left,
             right=right,
             gain=splits["gain"].copy(),
-            split_value=leaf_output(split_nodes["gradient"] * units[0], weight, self.rules) * learning_rate,
+            split_value=value,
             split_weight=weight,
             split_count=n_rows,
             leaf_value=leaf_value,
@@ -231,11 +254,16 @@ class TreeGrower:
             leaf_count=leaf_count,
             shrinkage=learning_rate,
         )
-        binned = BinnedTree(positions.copy(), splits["bin"].copy(), missing_left, left, right, leaf_value)
-        return GrownTree(tree, binned)
+        return GrownTree(tree, BinnedTree(feature, bins, missing_left, left, right, leaf_value))
 
-
-def segments(nodes: NDArray[np.void]) -> Segments:
-    """Return the rows of some nodes of the table."""
-    begin, end, depth = (np.ascontiguousarray(nodes[name]) for name in ("begin", "end", "depth"))
-    return Segments(begin, end, depth)
+    def _missing_left(
+        self,
+        feature: NDArray[np.int32],
+        threshold: NDArray[np.float64],
+        learned: NDArray[np.bool_],
+        left_is_larger: NDArray[np.bool_],
+    ) -> NDArray[np.bool_]:
+        """Say where missing values go: as learned; without any in training, where most rows go; or as 0.0 would."""
+        if not self.binned.mapper.use_missing:
+            return np.asarray(0.0 <= threshold)
+        return np.where(self.binned.has_missing[feature], learned, left_is_larger)

@@ -8,6 +8,7 @@ seen in the time, never in the model.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +47,10 @@ class HistogramPool:
         slot = self.slot_of.pop(parent)
         self.slot_of[child] = slot
         return slot
+
+    def slots(self, nodes: Sequence[int]) -> NDArray[np.int32]:
+        """Return the slots of some nodes."""
+        return np.array([self.slot_of[node] for node in nodes], np.int32)
 
     def release(self, node: int) -> None:
         """Free the node's slot, if it has one."""

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hornbeam.backends.cpu import predict as cpu
 from hornbeam.errors import DataError, DeviceError
 from hornbeam.predictor import ArrayReader, Forest, predict_leaf, predict_raw
+from hornbeam.table import TableReader
 from hornbeam.testing.trees import random_tree
 
 SPECIAL = np.array([-np.inf, -1.0, -0.0, 0.0, 0.25, 5e-324, 1.0, 1.7e308, np.inf, np.nan])
@@ -76,10 +77,19 @@ def test_scores_are_added_in_tree_order() -> None:
 
 @pytest.mark.parametrize("n_rows", [1, 7, 8, 9, 4095, 4096, 4097, 20_001])
 def test_rows_of_every_block_are_predicted(n_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu, "READ_CELLS", 5000)
+    monkeypatch.setattr(cpu, "BLOCK_CELLS", 5000)
     rng = np.random.default_rng(n_rows)
     forest = Forest([random_tree(rng, 20, 3) for _ in range(5)])
     assert_same(forest, make_rows(rng, n_rows, 3))
+
+
+def test_frames_are_read_through_the_table_reader() -> None:
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(9)
+    rows = make_rows(rng, 300, 3)
+    forest = Forest([random_tree(rng, 20, 3) for _ in range(3)])
+    frame = pandas.DataFrame(rows, columns=["a", "b", "c"])
+    assert (predict_raw(forest, TableReader(frame), n_threads=2) == predict_raw(forest, rows)).all()
 
 
 def test_lone_leaves_and_an_empty_forest() -> None:
@@ -164,9 +174,9 @@ class RecordingReader(ArrayReader):
 
 def test_input_is_read_in_blocks() -> None:
     rng = np.random.default_rng(7)
-    reader = RecordingReader(rng.standard_normal((200_000, 10)).astype(np.float32))
-    predict_raw(Forest([random_tree(rng, 8, 10)]), reader)
-    assert reader.largest * 10 <= cpu.READ_CELLS
+    reader = RecordingReader(rng.standard_normal((2000, 1000)).astype(np.float32))
+    predict_raw(Forest([random_tree(rng, 2, 1000)]), reader)
+    assert reader.largest * 1000 <= cpu.BLOCK_CELLS < reader.n_rows * reader.n_features
 
 
 def test_an_error_of_the_reader_comes_through() -> None:

@@ -74,6 +74,13 @@ def test_infinite_values_are_ordinary_values():
     assert np.searchsorted(bounds, [-INF, -1.0, 3.0, INF]).tolist() == [0, 1, 2, 3]
 
 
+def test_finding_bins_warns_about_nothing():
+    table = np.repeat([[-INF], [INF], [1e300], [-1e-320], [0.0]], 3, axis=0)
+    with np.errstate(all="raise"):
+        assert find_upper_bounds(np.repeat([-INF, INF], 3), 255, 3).tolist() == [-INF, INF]
+        assert_bins_are_as_defined(binned(table), table)
+
+
 def test_huge_and_neighbouring_values_stay_separate():
     largest = np.finfo(np.float64).max
     for low, high in [(-largest, largest), (largest / 2, largest), (1.0, np.nextafter(1.0, 2)), (0.0, 5e-324)]:

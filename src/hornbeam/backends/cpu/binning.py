@@ -131,9 +131,9 @@ def _search_tables(
         steps.append(step)
     table = np.concatenate(tables) if tables else np.empty(0)
     if dtype == np.float32:
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             narrow = table.astype(np.float32)
-        table = np.where(narrow > table, np.nextafter(narrow, np.float32(-np.inf)), narrow)
+            table = np.where(narrow > table, np.nextafter(narrow, np.float32(-np.inf)), narrow)
     starts = np.cumsum([0] + [1 << step for step in steps[:-1]], dtype=np.int64)
     return table, starts, np.array(steps, np.int64)
 

@@ -37,6 +37,13 @@ def feature_blocks(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.array([*blocks, len(offsets) - 1], np.int64)
 
 
+@njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
+def packed(record):  # type: ignore[no-untyped-def]
+    """Return gradient * 2**32 + hessian of a narrow record."""
+    upper = np.int64(record) >> 32  # hessian << 16 | gradient, with the hessian's top bit for a sign
+    return (np.int64(np.int16(upper & 0xFFFF)) << 32) + ((upper >> 16) & 0xFFFF)
+
+
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def add_packed(bins, records, begin, end, gather, f0, f1, offsets, places, counters, out):  # type: ignore[no-untyped-def]
     """Add the rows of one piece for the features f0:f1.
@@ -44,49 +51,56 @@ def add_packed(bins, records, begin, end, gather, f0, f1, offsets, places, count
     offsets   uint64 (n_used + 1,)  in
     places    uint32 (n_used,)      in   first counter of each feature
     counters  int64 (>= bins of the block,)  scratch
-    out       int64 (n_total_bins, 2)  in out
+    out       int64 (n_total_bins, 2)  out
     """
-    base = offsets[f0]
-    size = np.int64(offsets[f1] - base)
     mask = np.uint64(0xFFFFFFFF)
-    f4 = f0 + (f1 - f0) // 4 * 4
+    first, last = np.uint64(f0), np.uint64(f1)  # unsigned: a signed index is checked for being negative at every use
+    base, size = np.int64(offsets[f0]), np.int64(offsets[f1] - offsets[f0])
     for start in range(begin, end, PACKED_ROWS):
+        stop = min(start + PACKED_ROWS, end)
         counters[:size] = 0
-        for place in range(start, min(start + PACKED_ROWS, end)):
-            record = records[place, 0]
-            index = record & mask if gather else np.uint64(place)
-            upper = np.int64(record) >> 32  # hessian << 16 | gradient, sign of the hessian's top bit
-            value = (np.int64(np.int16(upper & 0xFFFF)) << 32) + ((upper >> 16) & 0xFFFF)
-            # four at a time: addresses first, so that the additions overlap
-            for f in range(f0, f4, 4):
-                a = places[f] + bins[index, f]
-                b = places[f + 1] + bins[index, f + 1]
-                c = places[f + 2] + bins[index, f + 2]
-                d = places[f + 3] + bins[index, f + 3]
-                counters[a] += value
-                counters[b] += value
-                counters[c] += value
-                counters[d] += value
-            for f in range(f4, f1):
-                counters[places[f] + bins[index, f]] += value
-        place = np.int64(base)
-        for i in range(size):
-            value = counters[i]
-            out[place + i, 0] += value >> 32
-            out[place + i, 1] += value & 0xFFFFFFFF
+        fours = start + (stop - start) // 4 * 4
+        for place in range(start, fours, 4):  # four rows at a time, so that their additions overlap
+            p0, p1, p2, p3 = np.uint64(place), np.uint64(place + 1), np.uint64(place + 2), np.uint64(place + 3)
+            r0, r1, r2, r3 = records[p0, 0], records[p1, 0], records[p2, 0], records[p3, 0]
+            v0, v1, v2, v3 = packed(r0), packed(r1), packed(r2), packed(r3)
+            if gather:
+                p0, p1, p2, p3 = r0 & mask, r1 & mask, r2 & mask, r3 & mask
+            for f in range(first, last):
+                counter = places[f]
+                counters[counter + bins[p0, f]] += v0
+                counters[counter + bins[p1, f]] += v1
+                counters[counter + bins[p2, f]] += v2
+                counters[counter + bins[p3, f]] += v3
+        for place in range(fours, stop):
+            p0 = np.uint64(place)
+            r0 = records[p0, 0]
+            v0 = packed(r0)
+            if gather:
+                p0 = r0 & mask
+            for f in range(first, last):
+                counters[places[f] + bins[p0, f]] += v0
+        slot = out[base : base + size]
+        if start == begin:
+            for i in range(size):
+                slot[i, 0], slot[i, 1] = counters[i] >> 32, counters[i] & 0xFFFFFFFF
+        else:
+            for i in range(size):
+                slot[i, 0] += counters[i] >> 32
+                slot[i, 1] += counters[i] & 0xFFFFFFFF
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def add_wide(bins, records, begin, end, gather, f0, f1, offsets, out):  # type: ignore[no-untyped-def]
     """Add the rows of one piece for the features f0:f1, gradient and hessian in counters of their own."""
     mask = np.uint64(0xFFFFFFFF)
-    for place in range(begin, end):
-        index = records[place, 0] & mask if gather else np.uint64(place)
+    for place in range(np.uint64(begin), np.uint64(end)):
+        row = records[place, 0] & mask if gather else place
         both = np.int64(records[place, 1])
         gradient = np.int64(np.int32(both & 0xFFFFFFFF))
         hessian = both >> 32
-        for f in range(f0, f1):
-            entry = offsets[f] + np.uint64(bins[index, f])
+        for f in range(np.uint64(f0), np.uint64(f1)):
+            entry = offsets[f] + bins[row, f]
             out[entry, 0] += gradient
             out[entry, 1] += hessian
 
@@ -108,9 +122,10 @@ def histogram_kernel(  # type: ignore[no-untyped-def]
         source = bins_at(bins, bins_even, bins_odd, gather, depth[piece])
         records = records_at(even, odd, depth[piece])
         out = histograms[target[piece]] if target[piece] >= 0 else partials[~target[piece]]
-        out[:] = 0
         for block in range(len(blocks) - 1):
             f0, f1 = blocks[block], blocks[block + 1]
+            if wide or begin[piece] == end[piece]:
+                out[offsets[f0] : offsets[f1]] = 0
             if wide:
                 add_wide(source, records, begin[piece], end[piece], gather, f0, f1, offsets, out)
             else:

@@ -32,7 +32,7 @@ def assign_kernel(even, odd, begin, end, depth, leaf, start, stop, out):  # type
     mask = np.uint64(0xFFFFFFFF)
     for piece in range(start, stop):
         records = records_at(even, odd, depth[piece])
-        for place in range(begin[piece], end[piece]):
+        for place in range(np.uint64(begin[piece]), np.uint64(end[piece])):
             out[records[place, 0] & mask] = leaf[piece]
 
 

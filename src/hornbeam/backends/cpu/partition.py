@@ -46,10 +46,11 @@ def count_kernel(  # type: ignore[no-untyped-def]
             continue
         source = bins_at(bins, bins_even, bins_odd, gather, depth[piece])
         records = records_at(even, odd, depth[piece])
-        f, b, m, v = feature[node[piece]], bin_[node[piece]], missing_left[node[piece]], n_value_bins[node[piece]]
+        n = node[piece]
+        f, b, m, v = np.uint64(feature[n]), bin_[n], missing_left[n], n_value_bins[n]
         count = 0
-        for place in range(begin[piece], end[piece]):
-            index = records[place, 0] & mask if gather else np.uint64(place)
+        for place in range(np.uint64(begin[piece]), np.uint64(end[piece])):
+            index = records[place, 0] & mask if gather else place
             count += bin_goes_left(np.int64(source[index, f]), b, m, v)
         n_left[piece] = count
 
@@ -74,16 +75,17 @@ def move_kernel(  # type: ignore[no-untyped-def]
         records, out = records_at(even, odd, d), records_at(even, odd, d + 1)
         source_words = bins_at(words, words_even, words_odd, gather, d)
         out_words = bins_at(words, words_even, words_odd, gather, d + 1)
-        f, b, m, v = feature[node[piece]], bin_[node[piece]], missing_left[node[piece]], n_value_bins[node[piece]]
+        n = node[piece]
+        f, b, m, v = np.uint64(feature[n]), bin_[n], missing_left[n], n_value_bins[n]
         left, right, step = left_place[piece], right_place[piece], right_step[piece]
-        for place in range(begin[piece], end[piece]):
+        for place in range(np.uint64(begin[piece]), np.uint64(end[piece])):
             record = records[place, 0]
-            index = record & mask if gather else np.uint64(place)
+            index = record & mask if gather else place
             if bin_goes_left(np.int64(source[index, f]), b, m, v):
-                to = left
+                to = np.uint64(left)
                 left += 1
             else:
-                to = right
+                to = np.uint64(right)
                 right += step
             out[to, 0] = record
             if n_record == 2:

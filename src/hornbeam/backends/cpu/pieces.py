@@ -43,7 +43,10 @@ def cut(nodes: Segments, n_threads: int, rows_per_thread: int) -> Pieces:
     n_rows = nodes.end - nodes.begin
     total = int(n_rows.sum())
     n_threads = max(1, min(n_threads, total // max(rows_per_thread, 1)))
-    largest = max(SMALLEST_PIECE, total // (PIECES_PER_THREAD * n_threads) + 1) if n_threads > 1 else max(total, 1)
+    if n_threads == 1:
+        every = np.arange(len(n_rows) + 1)
+        return Pieces(every[:-1], nodes.begin, nodes.end, nodes.depth.astype(np.int64), every, [0, len(n_rows)])
+    largest = max(SMALLEST_PIECE, total // (PIECES_PER_THREAD * n_threads) + 1)
     n_pieces = np.maximum(1, -(-n_rows // largest))
     first = np.concatenate([[0], np.cumsum(n_pieces)])
     node = np.repeat(np.arange(len(n_rows)), n_pieces)

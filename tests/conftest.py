@@ -1,0 +1,18 @@
+"""What all tests share: every device that this machine offers, and settings of Hypothesis."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+
+from hornbeam.testing.checks import usable_devices
+
+# The first call of a kernel compiles it, so no example may be judged by its time.
+settings.register_profile("hornbeam", deadline=None)
+settings.load_profile("hornbeam")
+
+
+@pytest.fixture(scope="session", params=usable_devices())  # the scope that Hypothesis allows
+def device(request: pytest.FixtureRequest) -> str:
+    """Every usable device in turn: a new backend joins the tests by being listed in hornbeam.devices()."""
+    return str(request.param)
