@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hornbeam.errors import ParameterError
+from hornbeam.params import whole_number
 
 if TYPE_CHECKING:
     from hornbeam.booster import Booster
@@ -70,15 +71,12 @@ class EarlyStopping:
     def __init__(
         self, stopping_rounds: int, first_metric_only: bool = False, min_delta: float | Sequence[float] = 0.0
     ) -> None:
-        if isinstance(stopping_rounds, bool) or not isinstance(stopping_rounds, int) or stopping_rounds < 1:
-            raise ParameterError(f"stopping_rounds={stopping_rounds!r}: must be an integer of at least 1")
         deltas = min_delta if isinstance(min_delta, Sequence) else [min_delta]
         if any(not delta >= 0.0 for delta in deltas):
             raise ParameterError(f"min_delta={min_delta!r}: must be >= 0")
-        self.stopping_rounds = stopping_rounds
+        self.stopping_rounds = whole_number(stopping_rounds, "stopping_rounds", low=1)
         self.first_metric_only = first_metric_only
         self.min_delta = min_delta
-        self._begin = -1
 
     def __call__(self, env: CallbackEnv) -> None:
         """Look at the evaluations and raise EarlyStopException when it is time."""
@@ -87,7 +85,9 @@ class EarlyStopping:
             self._evaluated = False
         results = [result for result in env.evaluation_result_list if result.dataset != "training"]
         if env.evaluation_result_list and not results:
-            raise ParameterError("early stopping needs a validation set: pass one in valid_sets besides the training set")
+            raise ParameterError(
+                "early stopping needs a validation set: pass one in valid_sets besides the training set"
+            )
         if results:
             self._evaluated = True
             self._update(env, results)
@@ -103,11 +103,15 @@ class EarlyStopping:
         first = results[0].metric
         metrics = list(dict.fromkeys(result.metric for result in results))
         if isinstance(self.min_delta, Sequence) and len(self.min_delta) != len(metrics):
-            raise ParameterError(f"min_delta has {len(self.min_delta)} values for {len(metrics)} metrics; give one each")
+            raise ParameterError(
+                f"min_delta has {len(self.min_delta)} values for {len(metrics)} metrics; give one each"
+            )
         for result in results:
             if self.first_metric_only and result.metric != first:
                 continue
-            delta = self.min_delta[metrics.index(result.metric)] if isinstance(self.min_delta, Sequence) else self.min_delta
+            delta = (
+                self.min_delta[metrics.index(result.metric)] if isinstance(self.min_delta, Sequence) else self.min_delta
+            )
             key = (result.dataset, result.metric)
             sign = 1.0 if result.higher_is_better else -1.0
             if key not in self._best or sign * result.value > sign * self._best[key][0] + delta:
@@ -184,7 +188,9 @@ def reset_parameter(**schedules: Sequence[float] | Callable[[int], float]) -> Ca
         else:
             n_rounds = env.end_iteration - env.begin_iteration
             if len(schedule) != n_rounds:
-                raise ParameterError(f"learning_rate has {len(schedule)} values for {n_rounds} rounds; give one a round")
+                raise ParameterError(
+                    f"learning_rate has {len(schedule)} values for {n_rounds} rounds; give one a round"
+                )
             rate = float(schedule[place])
         if not 0.0 < rate < float("inf"):
             raise ParameterError(f"learning_rate={rate!r} for iteration {env.iteration}: must be positive and finite")

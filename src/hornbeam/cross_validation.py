@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from hornbeam.booster import Booster
 from hornbeam.callbacks import Callback, CallbackEnv, EarlyStopException, Evaluation, early_stopping
 from hornbeam.dataset import Dataset
-from hornbeam.errors import DataError, ParameterError
-from hornbeam.params import Params
+from hornbeam.errors import DataError
+from hornbeam.params import Params, whole_number
 from hornbeam.training import MetricFunction, TrainingRun
 
 VALID = "valid"
@@ -81,9 +81,7 @@ def cv(
     params = params if isinstance(params, Params) else Params.from_dict(params)
     if metrics is not None:
         params = params.replace(metric=metrics)
-    n_rounds = params.num_iterations if num_boost_round is None else num_boost_round
-    if isinstance(n_rounds, bool) or not isinstance(n_rounds, (int, np.integer)) or n_rounds < 1:
-        raise ParameterError(f"num_boost_round={n_rounds!r}: must be an integer >= 1")
+    n_rounds = whole_number(params.num_iterations if num_boost_round is None else num_boost_round, "num_boost_round", 1)
     runs = []
     for train_rows, valid_rows in _folds(params, train_set, folds, nfold, stratified, shuffle, seed):
         part = take_rows(train_set, train_rows)
@@ -95,7 +93,7 @@ def cv(
     history: dict[str, Any] = {}
     functions = [feval] if callable(feval) else list(feval or [])
     try:
-        _boost_together(params, runs, result, int(n_rounds), functions, list(callbacks or []), history)
+        _boost_together(params, runs, result, n_rounds, functions, list(callbacks or []), history)
     finally:
         for run in runs:
             run.engine.close()
@@ -168,8 +166,7 @@ def _folds(
         if hasattr(folds, "split"):
             folds = folds.split(np.empty((train_set.n_rows, 0)), train_set.label)
         return [(_row_numbers(a, train_set.n_rows), _row_numbers(b, train_set.n_rows)) for a, b in folds]
-    if isinstance(nfold, bool) or not isinstance(nfold, (int, np.integer)) or not 2 <= nfold <= train_set.n_rows:
-        raise ParameterError(f"nfold={nfold!r}: must be an integer from 2 to the number of rows ({train_set.n_rows})")
+    nfold = whole_number(nfold, "nfold", 2, train_set.n_rows)
     order = np.arange(train_set.n_rows)
     if shuffle:
         order = np.random.default_rng(params.seed if seed is None else seed).permutation(order)

@@ -170,8 +170,8 @@ class Dataset:
         Parameters
         ----------
         params
-            Training parameters. Data parameters (`max_bin`, ...) that differ from their default there must agree with
-            those of the Dataset, or of its binning if it is binned already.
+            Training parameters. Data parameters (`max_bin`, ...) that are given there must agree with those of the
+            Dataset, or of its binning if it is binned already.
 
         Raises
         ------
@@ -189,11 +189,17 @@ class Dataset:
                 self._bin(params)
         return self
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())
+
     @staticmethod
     def _check_agreement(own: dict[str, Any], params: Params | None, has: str) -> None:
         for name, value in own.items():
-            asked = value if params is None else getattr(params, name)
-            if asked != value and asked != BY_NAME[name].default:
+            asked = getattr(params, name) if params is not None and name in params.given else value
+            if asked != value:
                 raise DataError(
                     f"{name}={asked!r} in the training parameters, but {has} {name}={value!r}; make them equal, or "
                     "make a new Dataset"

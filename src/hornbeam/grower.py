@@ -218,7 +218,9 @@ class TreeGrower:
         leaf_of = [0] * n
         for split, node in enumerate(order):
             leaf_of[lefts[node]], leaf_of[lefts[node] + 1] = leaf_of[node], split + 1
-        for node, parent in enumerate(nodes.parent[:n].tolist()):  # parents come first; a pruned node passes its leaf on
+        for node, parent in enumerate(
+            nodes.parent[:n].tolist()
+        ):  # parents come first; a pruned node passes its leaf on
             if parent >= 0 and parent not in number:
                 leaf_of[node] = leaf_of[parent]
         ends = np.flatnonzero(nodes.left[:n] < 0)
@@ -237,8 +239,8 @@ class TreeGrower:
         n_rows = nodes.end[order] - nodes.begin[order]
         left_rows = nodes.end[nodes.left[order]] - nodes.begin[order]
         missing_left = self._missing_left(feature, threshold, splits["missing_left"], 2 * left_rows >= n_rows)
-        weight = nodes.hessian[order] * quantization.hessian_unit
-        value = leaf_output(nodes.gradient[order] * quantization.gradient_unit, weight, self.rules) * learning_rate
+        gradient = nodes.gradient[order].astype(np.float64) * quantization.gradient_unit
+        weight = nodes.hessian[order].astype(np.float64) * quantization.hessian_unit
         tree = Tree(
             feature=self.binned.used[feature].astype(np.int32),
             threshold=threshold,
@@ -246,7 +248,7 @@ class TreeGrower:
             left=left,
             right=right,
             gain=splits["gain"].copy(),
-            split_value=value,
+            split_value=leaf_output(gradient, weight, self.rules) * learning_rate,
             split_weight=weight,
             split_count=n_rows,
             leaf_value=leaf_value,
@@ -265,5 +267,5 @@ class TreeGrower:
     ) -> NDArray[np.bool_]:
         """Say where missing values go: as learned; without any in training, where most rows go; or as 0.0 would."""
         if not self.binned.mapper.use_missing:
-            return np.asarray(0.0 <= threshold)
+            return np.asarray(threshold >= 0.0)
         return np.where(self.binned.has_missing[feature], learned, left_is_larger)

@@ -15,7 +15,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -410,6 +410,9 @@ class Params:
         in_model=False,
     )
 
+    given: ClassVar[frozenset[str]] = frozenset()
+    """Names that `from_dict` was given, whatever their value."""
+
     def __post_init__(self) -> None:
         """Check every field and bring it to its canonical form."""
         for parameter in PARAMETERS:
@@ -445,11 +448,16 @@ class Params:
             raise ParameterError(f"params must be a dict of parameter names and values, not {type(params).__name__}")
         given = canonical_names(params or {})
         given.update(canonical_names({name: value for name, value in overrides.items() if value is not None}))
-        return cls(**given)
+        made = cls(**given)
+        object.__setattr__(made, "given", frozenset(given))
+        return made
 
     def replace(self, **changes: Any) -> Params:
         """Return a copy with some values (by name or alias) changed, checked again."""
-        return dataclasses.replace(self, **canonical_names(changes))
+        changed = canonical_names(changes)
+        made = dataclasses.replace(self, **changed)
+        object.__setattr__(made, "given", self.given | frozenset(changed))
+        return made
 
     def to_dict(self) -> dict[str, Any]:
         """Return every parameter by canonical name."""
@@ -497,6 +505,14 @@ def canonical_names(params: Mapping[Any, Any]) -> dict[str, Any]:
             )
         values[row.name], spelled[row.name] = value, name
     return values
+
+
+def whole_number(value: object, name: str, low: int, high: int | None = None) -> int:
+    """Check an argument that must be an integer from low to high, and return it."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low or value > (high or value):
+        allowed = f"from {low} to {high}" if high is not None else f"of at least {low}"
+        raise ParameterError(f"{name}={value!r}: must be an integer {allowed}")
+    return int(value)
 
 
 _TYPE_TEXT = {

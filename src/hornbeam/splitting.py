@@ -60,9 +60,7 @@ def soft_threshold(gradient: NDArray[np.float64], lambda_l1: float) -> NDArray[n
     )
 
 
-def leaf_output(
-    gradient: NDArray[np.float64], hessian: NDArray[np.float64], rules: SplitRules
-) -> NDArray[np.float64]:
+def leaf_output(gradient: NDArray[np.float64], hessian: NDArray[np.float64], rules: SplitRules) -> NDArray[np.float64]:
     """Return the output of nodes with these sums, before shrinkage; 0 where H + lambda_l2 is 0.
 
     gradient, hessian  float64 (n,)  in
@@ -76,9 +74,7 @@ def leaf_output(
     return output + 0.0  # no negative zero
 
 
-def leaf_score(
-    gradient: NDArray[np.float64], hessian: NDArray[np.float64], rules: SplitRules
-) -> NDArray[np.float64]:
+def leaf_score(gradient: NDArray[np.float64], hessian: NDArray[np.float64], rules: SplitRules) -> NDArray[np.float64]:
     """Return the part of the loss that leaves with these sums remove (twice the reduction).
 
     gradient, hessian  float64 (n,)  in
@@ -115,7 +111,7 @@ def best_split(
         own = slice(offsets[feature], offsets[feature + 1])
         sums, rows = histogram[own], counts[own]
         total, n_rows = sums.sum(axis=0), rows.sum()
-        parent = leaf_score(*(total * units)[:, None], rules)[0]
+        parent = leaf_score(total[:1] * units[0], total[1:] * units[1], rules)[0]
         left = np.cumsum(sums[:-1], axis=0)
         left_rows = np.cumsum(rows[:-1])
         if has_missing[feature]:  # (bin, missing left), (bin, missing right), in the order in which ties are broken

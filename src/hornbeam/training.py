@@ -1,7 +1,7 @@
 """`train`: the boosting loop.
 
-    scores -> gradients -> quantize -> grow a tree (grower.py) -> scores        per output
-    scores of the validation sets -> metrics -> callbacks                       per iteration
+scores -> gradients -> quantize -> grow a tree (grower.py) -> scores        per output
+scores of the validation sets -> metrics -> callbacks                       per iteration
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hornbeam.log import inform, warn
 from hornbeam.metrics import Metric, get_metrics
 from hornbeam.model_io import ModelData
 from hornbeam.objectives import CustomObjective, Objective, get_objective
-from hornbeam.params import Params
+from hornbeam.params import Params, whole_number
 from hornbeam.splitting import SplitRules
 from hornbeam.tree import Tree
 
@@ -93,15 +93,15 @@ def train(
     """
     params = params if isinstance(params, Params) else Params.from_dict(params)
     if not isinstance(train_set, Dataset):
-        raise DataError(f"train_set must be a hornbeam.Dataset, not {type(train_set).__name__}; wrap it: Dataset(X, label=y)")
-    n_rounds = params.num_iterations if num_boost_round is None else num_boost_round
-    if isinstance(n_rounds, bool) or not isinstance(n_rounds, (int, np.integer)) or n_rounds < 0:
-        raise ParameterError(f"num_boost_round={n_rounds!r}: must be an integer >= 0")
+        raise DataError(
+            f"train_set must be a hornbeam.Dataset, not {type(train_set).__name__}; wrap it: Dataset(X, label=y)"
+        )
+    n_rounds = whole_number(params.num_iterations if num_boost_round is None else num_boost_round, "num_boost_round", 0)
     start = load(init_model) if isinstance(init_model, (str, os.PathLike)) else init_model
     run = TrainingRun(params, train_set, start)
     try:
         run.add_valid_sets(valid_sets, valid_names)
-        run.boost(int(n_rounds), feval, callbacks)
+        run.boost(n_rounds, feval, callbacks)
     finally:
         run.engine.close()
     return run.booster
@@ -119,6 +119,7 @@ class TrainingRun:
         if start is not None:
             self._check_start(start)
         train_set.construct(params)
+        params = self.params = params.replace(**vars(train_set.bin_params))  # the model keeps what the bins came from
         self.engine: Engine = make_engine(train_set.binned, params)
         self.booster = self._new_booster(start)
         self.engine.set_scores(self._start_scores(train_set))
@@ -134,13 +135,13 @@ class TrainingRun:
         self.grower = TreeGrower(self.engine, binned, SplitRules.from_params(params), limits, n_slots)
 
     def _check_start(self, start: Booster) -> None:
-        """A model to train on must fit the data and the objective."""
+        """Check that a model to train on fits the data and the objective."""
         if not isinstance(start, Booster):
             raise ParameterError(f"init_model must be a Booster or a path, not {type(start).__name__}")
         if start.n_features != self.train_set.n_features:
             raise DataError(
-                f"init_model has {start.n_features} features and train_set {self.train_set.n_features}; pass the columns "
-                "that the model was trained on"
+                f"init_model has {start.n_features} features and train_set {self.train_set.n_features}; pass the "
+                "columns that the model was trained on"
             )
         if start.objective.to_dict() != self.objective.to_dict():
             raise ParameterError(
@@ -207,19 +208,20 @@ class TrainingRun:
     def _check_valid(self, name: str, dataset: Dataset) -> None:
         if dataset.n_features != self.train_set.n_features:
             raise DataError(
-                f"valid_sets[{name!r}] has {dataset.n_features} features and train_set {self.train_set.n_features}; pass "
-                "the same columns in the same order"
+                f"valid_sets[{name!r}] has {dataset.n_features} features and train_set {self.train_set.n_features}; "
+                "pass the same columns in the same order"
             )
         if dataset.reference is None and not dataset.is_binned:
             dataset.reference = self.train_set
         if dataset.binned.mapper is not self.train_set.binned.mapper:
-            raise DataError(
-                f"valid_sets[{name!r}] is binned by itself; make it with Dataset(..., reference=train_set)"
-            )
+            raise DataError(f"valid_sets[{name!r}] is binned by itself; make it with Dataset(..., reference=train_set)")
         self.objective.check_labels(dataset.label)
 
     def boost(
-        self, n_rounds: int, feval: MetricFunction | Sequence[MetricFunction] | None, callbacks: Sequence[Callback] | None
+        self,
+        n_rounds: int,
+        feval: MetricFunction | Sequence[MetricFunction] | None,
+        callbacks: Sequence[Callback] | None,
     ) -> None:
         """Run the iterations."""
         functions = [feval] if callable(feval) else list(feval or [])
@@ -313,7 +315,9 @@ class TrainingRun:
             scores = self.engine.scores() if entry.valid < 0 else self.engine.valid_scores(entry.valid)
             for metric in self.metrics:
                 if dataset.label is None:
-                    raise DataError(f"valid_sets[{entry.name!r}] has no labels to evaluate {metric.name} on; pass label=")
+                    raise DataError(
+                        f"valid_sets[{entry.name!r}] has no labels to evaluate {metric.name} on; pass label="
+                    )
                 value = metric(dataset.label, scores, dataset.weight, self.objective, n_threads)
                 results.append(Evaluation(entry.name, metric.name, value, metric.higher_is_better))
             for function in functions:

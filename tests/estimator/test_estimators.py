@@ -71,10 +71,20 @@ def test_float32_and_frames_give_the_model_of_the_array():
     for data in (frame, pl.DataFrame(frame.to_dict("list"), schema=dict.fromkeys(names, pl.Float32)), pa.table(frame)):
         model = HornbeamRegressor(**QUIET).fit(data, NUMBER)
         assert fingerprint(model) == expected
-        assert list(model.feature_names_in_) == names and model.n_features_in_ == 5
+        assert model.booster_.feature_names == names and model.n_features_in_ == 5
         assert (model.predict(data) == model.booster_.predict(single)).all()
+        with pytest.raises(ValueError, match="feature"):
+            model.predict(frame[names[::-1]])
+
+
+def test_names_of_a_frame_are_learned_and_compared():
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    model = HornbeamRegressor(**QUIET).fit(frame, NUMBER)
+    assert model.feature_names_in_.tolist() == list("abcde")
     with pytest.raises(ValueError, match="feature names"):
-        model.predict(frame[names[::-1]])
+        model.predict(frame[list("edcba")])
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        model.predict(X)
 
 
 def test_frame_with_numbers_as_names_is_an_array():

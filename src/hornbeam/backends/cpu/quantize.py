@@ -66,7 +66,9 @@ def round_kernel(gradient, hessian, g_scale, h_scale, g_limit, h_limit, constant
             records[row, 0] = np.uint64(row)
             records[row, 1] = np.uint64(g & 0xFFFFFFFF) | (np.uint64(h) << np.uint64(32))
         else:
-            records[row, 0] = np.uint64(row) | (np.uint64(g & 0xFFFF) << np.uint64(32)) | (np.uint64(h) << np.uint64(48))
+            records[row, 0] = (
+                np.uint64(row) | (np.uint64(g & 0xFFFF) << np.uint64(32)) | (np.uint64(h) << np.uint64(48))
+            )
     out[0], out[1], out[2], out[3], out[4] = sum_g, sum_h, sum_abs, nonzero_g, nonzero_h
     out[5], out[6], out[7], out[8] = min_g, max_g, min_h, max_h
 

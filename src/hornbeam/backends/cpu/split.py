@@ -141,14 +141,36 @@ def scan_feature(histogram, counts, has_missing, total_g, total_h, n_rows, known
     missing_rows = counts[n_values] if len(counts) > 0 else np.int64(0)
     zero = np.int64(0)
     best, bin_, left_g, left_h, left_open = scan_side(
-        values, value_rows, missing_g, missing_h, missing_rows, total_g, total_h, n_rows, parent, known, units, rules,
+        values,
+        value_rows,
+        missing_g,
+        missing_h,
+        missing_rows,
+        total_g,
+        total_h,
+        n_rows,
+        parent,
+        known,
+        units,
+        rules,
         bounds,
     )
     missing_left = True
     if has_missing and (missing_g != 0 or missing_h != 0 or missing_rows != 0):
         best2, bin2, left_g2, left_h2, left_open2 = scan_side(
-            values, value_rows, zero, zero, zero, total_g, total_h, n_rows, parent, known, units, rules,
-        bounds,
+            values,
+            value_rows,
+            zero,
+            zero,
+            zero,
+            total_g,
+            total_h,
+            n_rows,
+            parent,
+            known,
+            units,
+            rules,
+            bounds,
         )
         if best2 > best or (best2 == best and bin2 < bin_):
             best, bin_, left_g, left_h, missing_left = best2, bin2, left_g2, left_h2, False
