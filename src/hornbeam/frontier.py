@@ -10,14 +10,16 @@ in its order, ties included. How many nodes a round takes can therefore never ch
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
+SMALLEST_BATCH = 4
+"""A round takes the better half of the nodes that the bound allows, but not fewer than this many. 255 leaves on 200,000
+x 28: 17 rounds, 254.3 nodes expanded for 254 splits; 31 leaves on 20,000 x 20: 10 rounds, 33.2 for 30 (a larger batch
+saves at most one round and wastes up to a third)."""
 
-SMALLEST_BATCH = 8
-"""A round takes the better half of the nodes that the bound allows, but not fewer than this many: with the whole bound
-5% of the rows touched are wasted on a 28-feature set, with half of it none (255 leaves, 12 against 18 rounds)."""
+NEVER = float("-inf")
+"""Gain and priority of a node that cannot be split."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,63 +31,55 @@ class GrowthLimits:
     depthwise: bool
 
 
-def one_at_a_time(
-    gain: NDArray[np.float64], left: NDArray[np.int32], depth: NDArray[np.int32], limits: GrowthLimits
-) -> list[int]:
+def one_at_a_time(gain: Sequence[float], left: Sequence[int], depth: Sequence[int], limits: GrowthLimits) -> list[int]:
     """Replay one-split-at-a-time growth and return the nodes that it splits, in its order.
 
-    gain   float64 (n_nodes,)  in  -inf: cannot be split
-    left   int32   (n_nodes,)  in  left child, the right one is next to it; -1: not expanded (yet)
-    depth  int32   (n_nodes,)  in
+    gain   best gain of each node; NEVER: cannot be split
+    left   left child of each node, the right one is next to it; -1: not expanded (yet)
+    depth  depth of each node
 
     Leaf-wise takes the highest gain, depth-wise the highest gain of the shallowest level; among equals the node that
     was made first. Nodes that are not expanded count as splits without splittable children.
     """
     order: list[int] = []
-    gains, lefts, depths = gain.tolist(), left.tolist(), depth.tolist()
     made = 0
-
-    def entry(node: int) -> tuple[int, float, int, int]:
-        return (depths[node] if limits.depthwise else 0, -gains[node], made, node)
-
-    heap = [entry(0)] if gains[0] > -np.inf else []
+    heap = [(0, -gain[0], made, 0)] if gain[0] > NEVER else []
     while heap and len(order) < limits.n_leaves - 1:
         node = heapq.heappop(heap)[-1]
         order.append(node)
-        child = lefts[node]
+        child = left[node]
         if child >= 0:
-            for made_now in (child, child + 1):
+            for new in (child, child + 1):
                 made += 1
-                if gains[made_now] > -np.inf:
-                    heapq.heappush(heap, entry(made_now))
+                if gain[new] > NEVER:
+                    heapq.heappush(heap, (depth[new] if limits.depthwise else 0, -gain[new], made, new))
     return order
 
 
 def next_batch(
-    gain: NDArray[np.float64],
-    priority: NDArray[np.float64],
-    left: NDArray[np.int32],
-    depth: NDArray[np.int32],
-    limits: GrowthLimits,
-) -> tuple[NDArray[np.intp], float]:
+    gain: Sequence[float], priority: Sequence[float], left: Sequence[int], depth: Sequence[int], limits: GrowthLimits
+) -> tuple[list[int], float]:
     """Choose the nodes to expand in this round.
 
-    gain, priority  float64 (n_nodes,)  in  -inf: cannot be split
-    left            int32   (n_nodes,)  in  -1: not expanded
-    depth           int32   (n_nodes,)  in
+    gain, priority, left, depth  of each node evaluated so far; see one_at_a_time
 
     Returns the nodes, and the priority below which a frontier node can be forgotten.
     """
-    if limits.depthwise:
-        order = one_at_a_time(gain, left, depth, limits)
-        return np.array([node for node in order if left[node] < 0], np.intp), -np.inf
-    bound = -np.inf
     n_splits = limits.n_leaves - 1
-    if len(priority) > n_splits:
-        bound = float(np.partition(priority, len(priority) - n_splits)[len(priority) - n_splits])
-    candidates = np.flatnonzero((left < 0) & (priority >= bound) & (priority > -np.inf))
-    n_best = max(SMALLEST_BATCH, (len(candidates) + 1) // 2)
-    if n_best < len(candidates):
-        best_first = np.argsort(-priority[candidates], kind="stable")
-        candidates = candidates[best_first[:n_best]]
-    return candidates, bound
+    bound, n_eligible = NEVER, 0
+    if not limits.depthwise and len(priority) > n_splits:
+        bound = sorted(priority)[-n_splits]
+        n_eligible = sum(value >= bound for value in priority) if bound > NEVER else 0
+    if limits.depthwise or n_eligible > n_splits:
+        # Equals at the bound are common: a child whose gain is above its parent's has its parent's priority.
+        frontier = [node for node in one_at_a_time(gain, left, depth, limits) if left[node] < 0]
+    else:
+        frontier = [
+            node
+            for node, (value, child) in enumerate(zip(priority, left, strict=True))
+            if child < 0 and value >= bound and value > NEVER
+        ]
+    n_best = max(SMALLEST_BATCH, (len(frontier) + 1) // 2)
+    if not limits.depthwise and n_best < len(frontier):
+        frontier = sorted(frontier, key=lambda node: -priority[node])[:n_best]
+    return frontier, bound

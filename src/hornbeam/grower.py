@@ -15,6 +15,7 @@ the engine's row list, and its children divide the segment between them:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 from hornbeam.backends.protocol import BinnedTree, Engine, Root, Segments
 from hornbeam.binning import BinnedData
 from hornbeam.dtypes import SPLIT
-from hornbeam.frontier import GrowthLimits, next_batch, one_at_a_time
+from hornbeam.frontier import NEVER, GrowthLimits, next_batch, one_at_a_time
 from hornbeam.histogram_pool import HistogramPool
 from hornbeam.quantize import Quantization
 from hornbeam.splitting import SplitRules, leaf_output
@@ -39,69 +40,61 @@ class GrownTree:
 
 
 class NodeTable:
-    """The nodes of a growing tree, one array a property; the first `n_nodes` entries count.
+    """The nodes of a growing tree, one list a property.
 
-    begin, end         int64    the node's rows: places begin:end of the engine's row list
-    gradient, hessian  int64    fixed-point sums
-    gain               float64  of the best split; -inf: cannot be split
-    priority           float64  smallest gain on the path from the root
-    depth, parent      int32    parent -1: the root
-    left               int32    -1: not expanded; the right child is left + 1
-    split              SPLIT    the best split
+    Plain lists: a tree has a few hundred nodes, touched a few at a time, which costs less than calls of NumPy.
+
+    begin, end         the node's rows: places begin:end of the engine's row list
+    gradient, hessian  fixed-point sums
+    gain, priority     of the best split; smallest gain on the path from the root; NEVER: cannot be split
+    depth, parent      parent -1: the root
+    left               -1: not expanded; the right child is left + 1
+    split              the best split, (left_gradient, left_hessian, feature, bin, missing_left)
     """
 
-    COLUMNS = ("begin", "end", "gradient", "hessian", "gain", "priority", "depth", "parent", "left", "split")
+    def __init__(self, root: Root) -> None:
+        self.begin, self.end = [0], [root.n_rows]
+        self.gradient, self.hessian = [root.gradient], [root.hessian]
+        self.gain, self.priority = [NEVER], [NEVER]
+        self.depth, self.parent, self.left = [0], [-1], [-1]
+        self.split: list[tuple[int, int, int, int, bool]] = [(0, 0, -1, -1, False)]
 
-    def __init__(self, capacity: int, root: Root) -> None:
-        self.n_nodes = 1
-        self.begin = np.zeros(capacity, np.int64)
-        self.end = np.zeros(capacity, np.int64)
-        self.gradient = np.zeros(capacity, np.int64)
-        self.hessian = np.zeros(capacity, np.int64)
-        self.gain = np.zeros(capacity)
-        self.priority = np.zeros(capacity)
-        self.depth = np.zeros(capacity, np.int32)
-        self.parent = np.zeros(capacity, np.int32)
-        self.left = np.zeros(capacity, np.int32)
-        self.split = np.zeros(capacity, SPLIT)
-        self.end[0], self.gradient[0], self.hessian[0] = root.n_rows, root.gradient, root.hessian
-        self.gain[0] = self.priority[0] = -np.inf
-        self.parent[0] = self.left[0] = -1
-
-    def segments(self, nodes: NDArray[np.intp]) -> Segments:
+    def segments(self, nodes: Sequence[int]) -> Segments:
         """Return the rows of some nodes."""
-        return Segments(self.begin[nodes], self.end[nodes], self.depth[nodes])
+        return Segments(
+            np.array([self.begin[node] for node in nodes], np.int64),
+            np.array([self.end[node] for node in nodes], np.int64),
+            np.array([self.depth[node] for node in nodes], np.int32),
+        )
 
-    def add_children(self, parents: NDArray[np.intp], n_left: NDArray[np.int64]) -> None:
+    def splits(self, nodes: Sequence[int]) -> NDArray[np.void]:
+        """Return the best splits of some nodes, SPLIT (n_nodes,)."""
+        return np.array([(self.gain[node], *self.split[node]) for node in nodes], SPLIT)
+
+    def add_children(self, parents: Sequence[int], n_left: Sequence[int]) -> None:
         """Enter the two children of each node, of which n_left rows are in the left one."""
-        first, last = self.n_nodes, self.n_nodes + 2 * len(parents)
-        if last > len(self.begin):
-            for name in self.COLUMNS:
-                column = getattr(self, name)
-                setattr(self, name, np.concatenate([column, np.zeros(last, column.dtype)]))
-        left, right = slice(first, last, 2), slice(first + 1, last, 2)
-        split = self.split[parents]
-        middle = self.begin[parents] + n_left
-        self.begin[left], self.end[left] = self.begin[parents], middle
-        self.begin[right], self.end[right] = middle, self.end[parents]
-        self.gradient[left], self.hessian[left] = split["left_gradient"], split["left_hessian"]
-        self.gradient[right] = self.gradient[parents] - split["left_gradient"]
-        self.hessian[right] = self.hessian[parents] - split["left_hessian"]
-        self.gain[first:last] = self.priority[first:last] = -np.inf
-        self.left[first:last] = -1
-        for side in (left, right):
-            self.depth[side] = self.depth[parents] + 1
-            self.parent[side] = parents
-        self.left[parents] = np.arange(first, last, 2)
-        self.n_nodes = last
+        for parent, rows in zip(parents, n_left, strict=True):
+            gradient, hessian = self.split[parent][:2]
+            middle = self.begin[parent] + rows
+            self.left[parent] = len(self.begin)
+            self.begin += (self.begin[parent], middle)
+            self.end += (middle, self.end[parent])
+            self.gradient += (gradient, self.gradient[parent] - gradient)
+            self.hessian += (hessian, self.hessian[parent] - hessian)
+            self.gain += (NEVER, NEVER)
+            self.priority += (NEVER, NEVER)
+            self.depth += (self.depth[parent] + 1,) * 2
+            self.parent += (parent, parent)
+            self.left += (-1, -1)
+            self.split += (self.split[0],) * 2
 
-    def set_splits(self, nodes: NDArray[np.intp], splits: NDArray[np.void]) -> None:
+    def set_splits(self, nodes: Sequence[int], splits: NDArray[np.void]) -> None:
         """Enter the best splits of some nodes."""
-        self.split[nodes] = splits
-        self.gain[nodes] = splits["gain"]
-        parents = self.parent[nodes]
-        above = np.where(parents < 0, np.inf, self.priority[parents])
-        self.priority[nodes] = np.minimum(splits["gain"], above)
+        for node, (gain, *split) in zip(nodes, splits.tolist(), strict=True):
+            parent = self.parent[node]
+            self.gain[node] = gain
+            self.priority[node] = gain if parent < 0 else min(gain, self.priority[parent])
+            self.split[node] = tuple(split)
 
 
 class TreeGrower:
@@ -119,68 +112,64 @@ class TreeGrower:
     def grow(self, quantization: Quantization, learning_rate: float) -> GrownTree:
         """Grow a tree on the engine's quantised gradients; leaves every row with its leaf number."""
         nodes = self._expand_nodes()
-        n = nodes.n_nodes
-        order = one_at_a_time(nodes.gain[:n], nodes.left[:n], nodes.depth[:n], self.limits)
+        order = one_at_a_time(nodes.gain, nodes.left, nodes.depth, self.limits)
         return self._finish(nodes, order, quantization, learning_rate)
 
     def _expand_nodes(self) -> NodeTable:
         """Expand nodes round by round until the best n_leaves - 1 are all expanded; returns all nodes evaluated."""
-        nodes = NodeTable(4 * self.limits.n_leaves, self.engine.begin_tree(self.n_slots))
+        nodes = NodeTable(self.engine.begin_tree(self.n_slots))
         pool = HistogramPool(self.n_slots)
-        root = np.zeros(1, np.intp)
-        if self._splittable(nodes, root)[0]:
-            slots = np.array([pool.take(0)], np.int32)
-            self.engine.build_histograms(nodes.segments(root), slots)
-            self._find_splits(nodes, root, slots, pool)
+        if self._splittable(nodes, 0):
+            pool.take(0)
+            self.engine.build_histograms(nodes.segments([0]), pool.slots([0]))
+            self._find_splits(nodes, [0], pool)
         while True:
-            n = nodes.n_nodes
-            batch, bound = next_batch(nodes.gain[:n], nodes.priority[:n], nodes.left[:n], nodes.depth[:n], self.limits)
-            if len(batch) == 0:
+            batch, bound = next_batch(nodes.gain, nodes.priority, nodes.left, nodes.depth, self.limits)
+            if not batch:
                 return nodes
-            if bound > -np.inf:
+            if bound > NEVER:
                 pool.release_below(bound, nodes.priority)
-            nodes.add_children(batch, self.engine.partition(nodes.segments(batch), nodes.split[batch]))
-            pending = batch.tolist()
-            while pending:
-                pending = self._evaluate_children(nodes, pending, pool)
+            n_left = self.engine.partition(nodes.segments(batch), nodes.splits(batch))
+            nodes.add_children(batch, n_left.tolist())
+            while batch:
+                batch = self._evaluate_children(nodes, batch, pool)
 
-    def _splittable(self, nodes: NodeTable, some: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Say which nodes could have two children at all."""
-        many = nodes.end[some] - nodes.begin[some] >= 2 * self.rules.min_data_in_leaf
-        return np.asarray(many & (nodes.depth[some] < self.limits.max_depth) & (nodes.hessian[some] > 1))
+    def _splittable(self, nodes: NodeTable, node: int) -> bool:
+        """Say whether a node could have two children at all."""
+        return (
+            nodes.end[node] - nodes.begin[node] >= 2 * self.rules.min_data_in_leaf
+            and nodes.depth[node] < self.limits.max_depth
+            and nodes.hessian[node] > 1
+        )
 
     def _evaluate_children(self, nodes: NodeTable, pending: list[int], pool: HistogramPool) -> list[int]:
         """Evaluate the children of as many pending nodes as slots allow; returns the rest."""
-        children = nodes.left[pending][:, None] + np.array([0, 1])
-        wanted = self._splittable(nodes, children)
-        n_rows = nodes.end[children] - nodes.begin[children]
-        right_is_smaller = (n_rows[:, 0] > n_rows[:, 1]).tolist()
         build: list[int] = []
-        halves: list[tuple[int, int]] = []  # (smaller child, larger child): the larger one comes by subtraction
+        halves: list[tuple[int, int]] = []  # (larger child, smaller child): the larger one comes by subtraction
         evaluate: list[int] = []
         n_slots = sum(1 if node in pool.slot_of else 2 for node in pending)
         pool.make_room(n_slots, nodes.priority, keep=set(pending))
         done = 0
-        for node, pair, want, swap in zip(pending, children.tolist(), wanted.tolist(), right_is_smaller, strict=True):
-            small, large = pair[::-1] if swap else pair
-            if not any(want):
-                pool.release(node)
-            elif want[0 if swap else 1] and node in pool.slot_of:
-                if len(pool.free) < 1:
+        for node in pending:
+            small, large = nodes.left[node], nodes.left[node] + 1
+            if nodes.end[small] - nodes.begin[small] > nodes.end[large] - nodes.begin[large]:
+                small, large = large, small
+            wanted = [child for child in (small, large) if self._splittable(nodes, child)]
+            if large in wanted and node in pool.slot_of:
+                if not pool.free:
                     break
-                halves.append((small, large))
                 build.append(small)
+                halves.append((large, small))
                 pool.take(small)
                 pool.hand_down(node, large)
             else:  # the larger child is not wanted, or the parent's histogram is gone: sum what is wanted
                 pool.release(node)
-                if len(pool.free) < sum(want):
+                if len(pool.free) < len(wanted):
                     break
-                for child, is_wanted in zip(pair, want, strict=True):
-                    if is_wanted:
-                        build.append(child)
-                        pool.take(child)
-            evaluate.extend(child for child, is_wanted in zip(pair, want, strict=True) if is_wanted)
+                build += wanted
+                for child in wanted:
+                    pool.take(child)
+            evaluate += wanted
             done += 1
         if done == 0:  # no slot left beside the pending nodes' own: they have to give theirs up
             pool.make_room(2, nodes.priority, keep={pending[0]})
@@ -188,59 +177,65 @@ class TreeGrower:
                 pool.release(pending[0])
             return pending
         if build:
-            self.engine.build_histograms(nodes.segments(np.array(build)), pool.slots(build))
+            self.engine.build_histograms(nodes.segments(build), pool.slots(build))
             if halves:
-                smaller, larger = zip(*halves, strict=True)
+                larger, smaller = zip(*halves, strict=True)
                 self.engine.subtract(pool.slots(larger), pool.slots(smaller))
-            self._find_splits(nodes, np.array(evaluate), pool.slots(evaluate), pool)
+            self._find_splits(nodes, evaluate, pool)
             for node in set(build).difference(evaluate):
                 pool.release(node)
         return pending[done:]
 
-    def _find_splits(
-        self, nodes: NodeTable, some: NDArray[np.intp], slots: NDArray[np.int32], pool: HistogramPool
-    ) -> None:
+    def _find_splits(self, nodes: NodeTable, some: list[int], pool: HistogramPool) -> None:
         """Enter the best splits of some nodes, and free the slots of those that have none."""
         splits = self.engine.find_splits(
-            nodes.segments(some), slots, nodes.gradient[some], nodes.hessian[some], self.rules
+            nodes.segments(some),
+            pool.slots(some),
+            np.array([nodes.gradient[node] for node in some], np.int64),
+            np.array([nodes.hessian[node] for node in some], np.int64),
+            self.rules,
         )
         nodes.set_splits(some, splits)
-        for node in some[splits["gain"] == -np.inf].tolist():
-            pool.release(node)
+        for node in some:
+            if nodes.gain[node] == NEVER:
+                pool.release(node)
 
     def _finish(
         self, nodes: NodeTable, order: list[int], quantization: Quantization, learning_rate: float
     ) -> GrownTree:
         """Cut the evaluated nodes back to the tree, tell the rows their leaves, and compute the leaf values."""
-        n, n_leaves = nodes.n_nodes, len(order) + 1
+        n_leaves = len(order) + 1
         number = {node: split for split, node in enumerate(order)}
-        lefts = nodes.left[:n].tolist()
-        leaf_of = [0] * n
+        leaf_of = [0] * len(nodes.begin)
         for split, node in enumerate(order):
-            leaf_of[lefts[node]], leaf_of[lefts[node] + 1] = leaf_of[node], split + 1
-        for node, parent in enumerate(
-            nodes.parent[:n].tolist()
-        ):  # parents come first; a pruned node passes its leaf on
+            child = nodes.left[node]
+            leaf_of[child], leaf_of[child + 1] = leaf_of[node], split + 1
+        for node, parent in enumerate(nodes.parent):  # parents come first; a pruned node passes its leaf on
             if parent >= 0 and parent not in number:
                 leaf_of[node] = leaf_of[parent]
-        ends = np.flatnonzero(nodes.left[:n] < 0)
-        leaf_of_end = np.array(leaf_of, np.int32)[ends]
-        self.engine.assign_leaves(nodes.segments(ends), leaf_of_end)
-        gradient, hessian = self.engine.leaf_sums(n_leaves)
-        leaf_value = leaf_output(gradient, hessian, self.rules) * learning_rate
+        ends = [node for node, child in enumerate(nodes.left) if child < 0]
+        segments = nodes.segments(ends)
+        leaf_of_end = np.array([leaf_of[node] for node in ends], np.int32)
+        self.engine.assign_leaves(segments, leaf_of_end)
+        leaf_gradient, leaf_weight = self.engine.leaf_sums(n_leaves)
+        leaf_value = leaf_output(leaf_gradient, leaf_weight, self.rules) * learning_rate
         leaf_count = np.zeros(n_leaves, np.int64)
-        np.add.at(leaf_count, leaf_of_end, nodes.end[ends] - nodes.begin[ends])
+        np.add.at(leaf_count, leaf_of_end, segments.end - segments.begin)
 
-        splits = nodes.split[order]
+        splits = nodes.splits(order)
         feature, bins = splits["feature"].copy(), splits["bin"].copy()
-        children = [[number.get(child, ~leaf_of[child]) for child in (lefts[node], lefts[node] + 1)] for node in order]
-        left, right = np.array(children, np.int32).reshape(-1, 2).T.copy()
+        children = [nodes.left[node] for node in order]
+        left, right = (
+            np.array([number.get(child + side, ~leaf_of[child + side]) for child in children], np.int32)
+            for side in (0, 1)
+        )
         threshold = np.array(list(map(self.binned.threshold, feature.tolist(), bins.tolist())), np.float64)
-        n_rows = nodes.end[order] - nodes.begin[order]
-        left_rows = nodes.end[nodes.left[order]] - nodes.begin[order]
+        split_rows = nodes.segments(order)
+        n_rows = split_rows.end - split_rows.begin
+        left_rows = np.array([nodes.end[child] for child in children], np.int64) - split_rows.begin
         missing_left = self._missing_left(feature, threshold, splits["missing_left"], 2 * left_rows >= n_rows)
-        gradient = nodes.gradient[order].astype(np.float64) * quantization.gradient_unit
-        weight = nodes.hessian[order].astype(np.float64) * quantization.hessian_unit
+        gradient = np.array([nodes.gradient[node] for node in order], np.float64) * quantization.gradient_unit
+        weight = np.array([nodes.hessian[node] for node in order], np.float64) * quantization.hessian_unit
         tree = Tree(
             feature=self.binned.used[feature].astype(np.int32),
             threshold=threshold,
@@ -252,7 +247,7 @@ class TreeGrower:
             split_weight=weight,
             split_count=n_rows,
             leaf_value=leaf_value,
-            leaf_weight=hessian,
+            leaf_weight=leaf_weight,
             leaf_count=leaf_count,
             shrinkage=learning_rate,
         )

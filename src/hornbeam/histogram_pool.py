@@ -58,12 +58,12 @@ class HistogramPool:
         if slot is not None:
             heapq.heappush(self.free, slot)
 
-    def release_below(self, bound: float, priority: NDArray[np.float64]) -> None:
+    def release_below(self, bound: float, priority: Sequence[float]) -> None:
         """Free the slots of the nodes whose priority is below the bound: they will not be split."""
         for node in [node for node in self.slot_of if priority[node] < bound]:
             self.release(node)
 
-    def make_room(self, n_slots: int, priority: NDArray[np.float64], keep: set[int]) -> None:
+    def make_room(self, n_slots: int, priority: Sequence[float], keep: set[int]) -> None:
         """Free slots of the nodes of lowest priority, except those to keep, until n_slots are free or none is left."""
         if len(self.free) >= n_slots:
             return

@@ -16,7 +16,7 @@ class _FallbackHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if not logging.getLogger().handlers:
-            print(f"[hornbeam] {record.getMessage()}", file=sys.stderr)
+            sys.stderr.write(f"[hornbeam] {record.getMessage()}\n")
 
 
 if not logger.handlers:

@@ -53,8 +53,34 @@ def leaf_score(gradient, hessian, lambda_l1, lambda_l2, max_delta_step):  # type
     return gradient * gradient / weight
 
 
+@njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
+def can_compare(units, rules):  # type: ignore[no-untyped-def]
+    """Say whether candidates can be compared by products: no L1 penalty, no clipping, and nothing out of range."""
+    scale = units[1] / (units[0] * units[0])
+    return rules[0] == 0.0 and rules[2] <= 0.0 and 1e-200 < scale < 1e200 and rules[1] < 1e100 * units[1]
+
+
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def scan_side(histogram, counts, g, h, rows, total_g, total_h, n_rows, parent, known, units, rules, bounds):  # type: ignore[no-untyped-def]
+def compare(left_g, left_h, n_values, total_g, total_h, extra, bar, above):  # type: ignore[no-untyped-def]
+    """Compare the score of every candidate with a bar, without division or branch; return how many reach it.
+
+    left_g, left_h  int64 (>= n_values,)    in   sums of the left side
+    above           float64 (>= n_values,)  out  positive where the bar is reached
+    """
+    for b in range(n_values):
+        left, right = np.float64(left_g[b]), np.float64(total_g - left_g[b])
+        wl, wr = np.float64(left_h[b]) + extra, np.float64(total_h - left_h[b]) + extra
+        above[b] = (left * left * wr + right * right * wl) - bar * (wl * wr)
+    reached = 0
+    for b in range(n_values):
+        reached += above[b] > 0.0
+    return reached
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def scan_side(
+    histogram, counts, g, h, rows, total_g, total_h, n_rows, parent, known, units, rules, bounds, sums, above
+):  # type: ignore[no-untyped-def]
     """Scan the value bins of one feature of one node, with missing rows on a given side.
 
     histogram  int64 (n_values, 2)    in
@@ -63,6 +89,8 @@ def scan_side(histogram, counts, g, h, rows, total_g, total_h, n_rows, parent, k
     parent                            score of the node
     known                             gain that another feature of the node reaches: what is lower need not be found
     units, rules, bounds              see scan_feature
+    sums       int64 (2, >= n_values)    scratch
+    above      float64 (>= n_values,)    scratch
 
     Returns the best certain candidate (gain, bin, left_g, left_h) and the best gain among the uncertain.
     """
@@ -76,25 +104,29 @@ def scan_side(histogram, counts, g, h, rows, total_g, total_h, n_rows, parent, k
     many = np.int64(0) if exact else np.int64((min_data - 1) * h_max)
     scale = h_unit / (g_unit * g_unit)  # the products below are in fixed-point units
     extra = lambda_l2 / h_unit
-    compare_first = lambda_l1 == 0.0 and max_delta_step <= 0.0 and 1e-200 < scale < 1e200 and extra < 1e100
+    compare_first = can_compare(units, rules)
     floor = max(min_gain, known)
-    bar = (floor + parent) * scale * MARGIN if compare_first else -np.inf
-    bar_open = bar
-    for b in range(len(histogram)):
-        bin_g, bin_h = histogram[b, 0], histogram[b, 1]
-        g += bin_g
-        h += bin_h
-        right_h = total_h - h
+    n_values = len(histogram)
+    left_g, left_h = sums[0], sums[1]
+    for b in range(n_values):
+        g += histogram[b, 0]
+        h += histogram[b, 1]
+        left_g[b], left_h[b] = g, h
+    if compare_first:
+        bar = (floor + parent) * scale * MARGIN
+        if compare(left_g, left_h, n_values, total_g, total_h, extra, bar, above) == 0:
+            return best, best_bin, best_g, best_h, best_open
+    bar = bar_open = -np.inf
+    for b in range(n_values):
         if exact:
             rows += counts[b]
-        elif bin_h == 0 and bin_g == 0 and b > 0:
-            continue  # the same division as one bin before, which wins the tie
-        if h < few:
+        if compare_first and above[b] <= 0.0:
             continue
-        if right_h < few:
-            break
+        g, h = left_g[b], left_h[b]
+        right_g, right_h = total_g - g, total_h - h
+        if h < few or right_h < few:
+            continue
         certain = h > many and right_h > many
-        right_g = total_g - g
         left, right = np.float64(g), np.float64(right_g)
         wl, wr = np.float64(h) + extra, np.float64(right_h) + extra
         if left * left * wr + right * right * wl < (bar if certain else bar_open) * (wl * wr):
@@ -121,7 +153,7 @@ def scan_side(histogram, counts, g, h, rows, total_g, total_h, n_rows, parent, k
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def scan_feature(histogram, counts, has_missing, total_g, total_h, n_rows, known, units, rules, bounds):  # type: ignore[no-untyped-def]
+def scan_feature(histogram, counts, has_missing, total_g, total_h, n_rows, known, units, rules, bounds, sums, above):  # type: ignore[no-untyped-def]
     """Scan the bins of one feature of one node.
 
     histogram  int64 (n_values + 1, 2)   in  the missing bin last
@@ -130,6 +162,7 @@ def scan_feature(histogram, counts, has_missing, total_g, total_h, n_rows, known
     units      (gradient unit, hessian unit)
     rules      (lambda_l1, lambda_l2, max_delta_step, min_gain, min_data, min_hessian)
     bounds     (smallest, largest) fixed-point hessian of a row
+    sums, above  scratch, see scan_side
 
     Returns the best certain candidate (gain, bin, missing_left, left_g, left_h) and the best gain among those whose row
     counts the bounds leave open (-inf with counts).
@@ -141,37 +174,15 @@ def scan_feature(histogram, counts, has_missing, total_g, total_h, n_rows, known
     missing_rows = counts[n_values] if len(counts) > 0 else np.int64(0)
     zero = np.int64(0)
     best, bin_, left_g, left_h, left_open = scan_side(
-        values,
-        value_rows,
-        missing_g,
-        missing_h,
-        missing_rows,
-        total_g,
-        total_h,
-        n_rows,
-        parent,
-        known,
-        units,
-        rules,
-        bounds,
-    )
+        values, value_rows, missing_g, missing_h, missing_rows, total_g, total_h, n_rows, parent, known, units, rules,
+        bounds, sums, above,
+    )  # fmt: skip
     missing_left = True
     if has_missing and (missing_g != 0 or missing_h != 0 or missing_rows != 0):
         best2, bin2, left_g2, left_h2, left_open2 = scan_side(
-            values,
-            value_rows,
-            zero,
-            zero,
-            zero,
-            total_g,
-            total_h,
-            n_rows,
-            parent,
-            known,
-            units,
-            rules,
-            bounds,
-        )
+            values, value_rows, zero, zero, zero, total_g, total_h, n_rows, parent, known, units, rules, bounds, sums,
+            above,
+        )  # fmt: skip
         if best2 > best or (best2 == best and bin2 < bin_):
             best, bin_, left_g, left_h, missing_left = best2, bin2, left_g2, left_h2, False
         left_open = max(left_open, left_open2)
@@ -181,7 +192,7 @@ def scan_feature(histogram, counts, has_missing, total_g, total_h, n_rows, known
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def scan_kernel(  # type: ignore[no-untyped-def]
     histograms, slots, gradient, hessian, begin, end, offsets, has_missing, no_counts, units, rules, bounds,
-    start, stop, found, left_open,
+    most_bins, start, stop, found, left_open,
 ):  # fmt: skip
     """Scan the (node, feature) pairs start:stop.
 
@@ -189,15 +200,36 @@ def scan_kernel(  # type: ignore[no-untyped-def]
     left_open  float64 (n_nodes, n_used)  out  best gain that would need a row count
     """
     n_used = len(has_missing)
-    known, last_node = -np.inf, -1
+    g_unit, h_unit = units
+    scale, extra = h_unit / (g_unit * g_unit), rules[1] / h_unit
+    compare_first = can_compare(units, rules)
+    nothing = (-np.inf, -1, False, np.int64(0), np.int64(0), -np.inf)
+    known, parent, last_node = -np.inf, 0.0, -1
+    sums, above = np.empty((2, most_bins), np.int64), np.empty(most_bins)
+    left_g, left_h = sums[0], sums[1]
     for pair in range(start, stop):
         node, f = pair // n_used, pair % n_used
+        slot, total_g, total_h = np.uint64(slots[node]), gradient[node], hessian[node]
         if node != last_node:
             known, last_node = -np.inf, node
-        first, last = offsets[f], offsets[f + 1]
+            parent = leaf_score(total_g * g_unit, total_h * h_unit, rules[0], rules[1], rules[2])
+        first, last = np.uint64(offsets[f]), np.uint64(offsets[f + 1])
+        missing = last - np.uint64(1)
+        if compare_first and histograms[slot, missing, 0] == 0 and histograms[slot, missing, 1] == 0:
+            # most features of a node end here: nothing reaches what another one has
+            g, h = np.int64(0), np.int64(0)
+            for entry in range(first, missing):
+                g += histograms[slot, entry, 0]
+                h += histograms[slot, entry, 1]
+                left_g[entry - first], left_h[entry - first] = g, h
+            bar = (max(rules[3], known) + parent) * scale * MARGIN
+            if compare(left_g, left_h, np.int64(missing - first), total_g, total_h, extra, bar, above) == 0:
+                write_split(found[node, f], f, nothing)
+                left_open[node, f] = -np.inf
+                continue
         result = scan_feature(
-            histograms[slots[node], first:last], no_counts, has_missing[f], gradient[node],
-            hessian[node], end[node] - begin[node], known, units, rules, bounds,
+            histograms[slot, offsets[f] : offsets[f + 1]], no_counts, has_missing[f], total_g, total_h,
+            end[node] - begin[node], known, units, rules, bounds, sums, above,
         )  # fmt: skip
         known = max(known, result[0])
         write_split(found[node, f], f, result)
@@ -227,6 +259,7 @@ def choose_kernel(  # type: ignore[no-untyped-def]
     """
     mask = np.uint64(0xFFFFFFFF)
     n_used = len(has_missing)
+    sums, above = np.empty((2, len(counts)), np.int64), np.empty(len(counts))
     for node in range(start, stop):
         certain = -np.inf
         for f in range(n_used):
@@ -244,6 +277,7 @@ def choose_kernel(  # type: ignore[no-untyped-def]
                 result = scan_feature(
                     histograms[slots[node], first:last], counts[: last - first], has_missing[f], gradient[node],
                     hessian[node], end[node] - begin[node], certain, units, rules, bounds,
+                    sums, above,
                 )  # fmt: skip
                 write_split(found[node, f], f, result)
                 certain = max(certain, result[0])
@@ -290,7 +324,7 @@ class SplitFinder:
         run_ranges(
             lambda start, stop: scan_kernel(
                 histograms, slots, gradient, hessian, nodes.begin, nodes.end, self.offsets, self.has_missing,
-                NO_COUNTS, units, limits, bounds, start, stop, found, left_open,
+                NO_COUNTS, units, limits, bounds, self.most_bins, start, stop, found, left_open,
             ),
             n_nodes * n_used, self.n_threads, smallest=BINS_PER_THREAD // bins_per_feature + 1,
         )  # fmt: skip

@@ -1,0 +1,149 @@
+// Sums of gradients and hessians (and rows) per (node, feature, bin).
+//
+// Bins lie in tiles: 8 words a row, a word holds 4 features of 8 bits or 2 of 16 bits. A warp of 32 threads takes
+// 32 / WORDS rows at once, thread (r, w) word w of row r; at step s it adds feature (s + r) mod 4 of its word. With 8
+// words and 8-bit bins the 32 threads hold 32 different features at every step:
+//
+//                 w=0  w=1 .. w=7            counters, local memory      [stat][bin][lane]
+//     row r=0   |  0    4  ..  28            bin 0   | f0 f1 f2 ... f31 |   lane == feature == memory bank:
+//     row r=1   |  1    5  ..  29   (s=0)    bin 1   | f0 f1 f2 ... f31 |   no two threads ever meet,
+//     row r=2   |  2    6  ..  30            ...                            whatever the data
+//     row r=3   |  3    7  ..  31
+//
+// Where local memory is too small for 8 words, a group takes 4, 2 or 1 of them, and several groups read the same rows;
+// where it is too small for one word (WORDS == 0), every row is added to the 64-bit sums in global memory at once.
+//
+// Local counters have 32 bits. At most MOST_ROWS rows are added between two flushes:
+//     65,536 * 65,535 < 2^32 (hessians, unsigned)        65,536 * 32,767 < 2^31 (gradients, signed)
+//
+// The work of a launch is a list of chunks of rows, node after node; each group takes an equal share of the list and
+// flushes when the node changes. Histograms are [slot][tile][stat][bin][lane], i64.
+//
+//     table   u32 (5, n_nodes + 1)   first chunk; begin; end; depth; slot
+#define MOST_ROWS  65536u
+#define PER_WORD   (4 / BIN_BYTES)
+#define BIN_BITS   (8 * BIN_BYTES)
+#define BIN_MASK   ((1u << BIN_BITS) - 1u)
+#define TILE_LANES (8 * PER_WORD)
+#define UNROLLED   4
+#if WORDS == 0
+#define WORDS_AT_ONCE 8
+#else
+#define WORDS_AT_ONCE WORDS
+#endif
+#define ROWS_AT_ONCE (32 / WORDS_AT_ONCE)
+#define LANES        (WORDS_AT_ONCE * PER_WORD)
+#define PLANE        (N_BINS * LANES)
+#define PASSES       (8 / WORDS_AT_ONCE)
+#define SLOT_PLANE   (N_BINS * TILE_LANES)
+
+#if WIDE
+typedef u64 record_t;
+typedef u64 counter_t;
+#define GRADIENT(record)        ((i64)(i32)(u32)(record))
+#define HESSIAN(record)         ((record) >> 32)
+#define ADD_LOCAL(place, value) ADD_LOCAL64(place, value)
+#define SIGNED_SUM(counter)     ((i64)(counter))
+#else
+typedef u32 record_t;
+typedef u32 counter_t;
+#define GRADIENT(record)        ((i32)(i16)((record) & 0xFFFFu))
+#define HESSIAN(record)         ((record) >> 16)
+#define ADD_LOCAL(place, value) ADD_LOCAL32(place, value)
+#define SIGNED_SUM(counter)     ((i64)(i32)(counter))
+#endif
+
+#if WORDS == 0
+#define ADD(stat, bin, lane, value) ADD_GLOBAL64(&out[(stat) * SLOT_PLANE + (bin) * TILE_LANES + (lane)], (i64)(value))
+#else
+#define ADD(stat, bin, lane, value) ADD_LOCAL(&counters[(stat) * PLANE + (bin) * LANES + (lane)], value)
+#endif
+
+KERNEL(THREADS) void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL const u32 *RESTRICT rows_even,
+                                      GLOBAL const u32 *RESTRICT rows_odd,
+                                      GLOBAL const record_t *RESTRICT records_even,
+                                      GLOBAL const record_t *RESTRICT records_odd, GLOBAL const u32 *RESTRICT table,
+                                      u32 n_nodes, u32 chunk_rows, u32 groups_a_pass, u32 n_rows, u32 n_tiles,
+                                      GLOBAL i64 *histograms) {
+#if WORDS != 0
+    BIG_LOCAL(counter_t, counters, STATS * PLANE);
+#endif
+    GLOBAL const u32 *first_chunk = table, *begin = table + (n_nodes + 1), *end = begin + (n_nodes + 1);
+    GLOBAL const u32 *depth = end + (n_nodes + 1), *slot = depth + (n_nodes + 1);
+    const u32 pass = GROUP_ID / groups_a_pass, share = GROUP_ID % groups_a_pass;
+    const u32 tile = pass / PASSES, first_word = pass % PASSES * WORDS_AT_ONCE;
+    const u32 n_chunks = first_chunk[n_nodes];
+    u32 chunk = (u32)((u64)n_chunks * share / groups_a_pass);
+    const u32 last = (u32)((u64)n_chunks * (share + 1) / groups_a_pass);
+
+    const u32 lane = LOCAL_ID % 32, r = lane / WORDS_AT_ONCE, w = lane % WORDS_AT_ONCE;
+    const u32 warp = LOCAL_ID / 32, step = THREADS / 32 * ROWS_AT_ONCE * UNROLLED;
+    GLOBAL const u32 *own = tiles + (u64)tile * n_rows * 8 + first_word + w;
+
+    u32 node = 0;
+    for (u32 above = n_nodes; above - node > 1;) {  // the node of the first chunk
+        const u32 middle = (node + above) / 2;
+        if (first_chunk[middle] <= chunk) node = middle;
+        else above = middle;
+    }
+    while (chunk < last) {
+        while (chunk >= first_chunk[node + 1]) node++;
+        u32 stop = first_chunk[node + 1] < last ? first_chunk[node + 1] : last;
+        const u32 most = MOST_ROWS / chunk_rows;
+        stop = stop < chunk + most ? stop : chunk + most;
+        const u32 from = begin[node] + (chunk - first_chunk[node]) * chunk_rows;
+        const u32 to = end[node] - from < (stop - chunk) * chunk_rows ? end[node] : from + (stop - chunk) * chunk_rows;
+        const u32 is_root = depth[node] == 0, is_odd = depth[node] % 2;
+        GLOBAL const u32 *rows = is_odd ? rows_odd : rows_even;
+        GLOBAL const record_t *records = is_odd ? records_odd : records_even;
+        GLOBAL i64 *out = histograms + ((u64)slot[node] * n_tiles + tile) * (STATS * SLOT_PLANE);
+#if WORDS != 0
+        for (u32 i = LOCAL_ID; i < STATS * PLANE; i += THREADS) counters[i] = 0;
+        BARRIER;
+#endif
+        for (u32 base = from + warp * ROWS_AT_ONCE * UNROLLED; base < to; base += step) {
+            u32 word[UNROLLED], present[UNROLLED];
+            record_t record[UNROLLED];
+            UNROLL for (u32 u = 0; u < UNROLLED; u++) {
+                const u32 place = base + u * ROWS_AT_ONCE + r;
+                present[u] = place < to ? 1u : 0u;
+                const u32 row = present[u] ? (is_root ? place : rows[place]) : 0u;
+                record[u] = present[u] ? records[place] : 0u;
+                word[u] = own[(u64)row * 8];
+            }
+            UNROLL for (u32 u = 0; u < UNROLLED; u++) {
+                UNROLL for (u32 s = 0; s < PER_WORD; s++) {
+                    const u32 j = (s + r) % PER_WORD, at = w * PER_WORD + j;
+                    const u32 bin = (word[u] >> (BIN_BITS * j)) & BIN_MASK;
+                    ADD(0, bin, at, GRADIENT(record[u]));
+                    ADD(1, bin, at, HESSIAN(record[u]));
+#if STATS == 3
+                    ADD(2, bin, at, present[u]);
+#endif
+                }
+            }
+        }
+#if WORDS != 0
+        BARRIER;
+        for (u32 i = LOCAL_ID; i < STATS * PLANE; i += THREADS) {
+            const counter_t sum = counters[i];
+            const u64 place = (u64)(i / LANES) * TILE_LANES + first_word * PER_WORD + i % LANES;
+            if (sum != 0) ADD_GLOBAL64(&out[place], i < PLANE ? SIGNED_SUM(sum) : (i64)sum);
+        }
+        BARRIER;
+#endif
+        chunk = stop;
+    }
+}
+
+// Clears some slots before they are summed into.
+//
+//     table   as above; its last row, the slots, is what counts
+KERNEL(THREADS) void zero_kernel(GLOBAL const u32 *RESTRICT table, u32 n_slots, u32 slot_size,
+                                 GLOBAL i64 *RESTRICT histograms) {
+    GLOBAL const u32 *slots = table + 4 * (n_slots + 1);
+    const u64 n = (u64)n_slots * slot_size;
+    for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n; i += (u64)GROUP_COUNT * THREADS) {
+        histograms[(u64)slots[i / slot_size] * slot_size + i % slot_size] = 0;
+    }
+}

@@ -1,0 +1,85 @@
+// Leaf numbers of rows, exact sums per leaf, and the score update.
+//
+// Leaf numbers are scattered once (2 bytes a row, which stay in the cache); sums and scores then go through the rows in
+// sequence.
+
+#define TILE (THREADS * 8)
+
+//     table   u32 (5, n_nodes + 1)   in    first tile; begin; end; depth; leaf
+//     leaf    u16 (n_rows,)          out
+KERNEL(THREADS) void assign_kernel(GLOBAL const u32 *RESTRICT rows_even, GLOBAL const u32 *RESTRICT rows_odd,
+                                   GLOBAL const u32 *RESTRICT table, u32 n_nodes, GLOBAL u16 *RESTRICT leaf) {
+    GLOBAL const u32 *first_tile = table, *begin = table + (n_nodes + 1), *end = begin + (n_nodes + 1);
+    GLOBAL const u32 *depth = end + (n_nodes + 1), *leaves = depth + (n_nodes + 1);
+    const u32 n_tiles = first_tile[n_nodes];
+    for (u32 tile = GROUP_ID; tile < n_tiles; tile += GROUP_COUNT) {
+        u32 node = 0;
+        for (u32 above = n_nodes; above - node > 1;) {
+            const u32 middle = (node + above) / 2;
+            if (first_tile[middle] <= tile) node = middle;
+            else above = middle;
+        }
+        const u32 from = begin[node] + (tile - first_tile[node]) * TILE;
+        const u32 n_here = end[node] - from < TILE ? end[node] - from : TILE;
+        GLOBAL const u32 *rows = depth[node] % 2 ? rows_odd : rows_even;
+        const u16 number = (u16)leaves[node];
+        for (u32 i = LOCAL_ID; i < n_here; i += THREADS) leaf[depth[node] == 0 ? from + i : rows[from + i]] = number;
+    }
+}
+
+// Exact sums: each value becomes an integer of at most 52 bits (quantize.exact_exponent), and the sum of all stays
+// below 2^62. Local memory adds 32 bits fast and 64 bits slowly, so an integer is added in three pieces:
+//
+//     value    | upper 32, signed | middle 16 | lower 16 |
+//
+// Over the 65,536 rows that a group may take, lower and middle pieces stay below 2^32. The upper ones stay below 2^31:
+// n values of b bits have n * 2^b <= 2^62, so n * 2^(b - 32) <= 2^30; and where b < 32 each is 0 or -1.
+//
+//     scales   powers of two
+//     sums     i64 (n_leaves, 2)   in, out   zeros at first
+#define SLICE 65536u
+
+KERNEL(THREADS) void leaf_sums_kernel(GLOBAL const f64 *RESTRICT gradient, GLOBAL const f64 *RESTRICT hessian,
+                                      u64 offset, GLOBAL const u16 *RESTRICT leaf, f64 gradient_scale,
+                                      f64 hessian_scale, u32 n_rows, u32 rows_a_group, u32 n_leaves, GLOBAL i64 *sums) {
+#if LEAVES > 0
+    LOCAL u32 pieces[LEAVES * 6];
+    for (u32 i = LOCAL_ID; i < n_leaves * 6; i += THREADS) pieces[i] = 0;
+    BARRIER;
+#endif
+    const u64 from = (u64)GROUP_ID * rows_a_group;
+    const u64 to = from + rows_a_group < n_rows ? from + rows_a_group : n_rows;
+    for (u64 row = from + LOCAL_ID; row < to; row += THREADS) {
+        const u32 at = leaf[row];
+        const i64 g = (i64)rint(gradient[offset + row] * gradient_scale);
+        const i64 h = (i64)rint(hessian[offset + row] * hessian_scale);
+#if LEAVES > 0
+        ADD_LOCAL32(&pieces[at], g & 0xFFFF);
+        ADD_LOCAL32(&pieces[n_leaves + at], (g >> 16) & 0xFFFF);
+        ADD_LOCAL32(&pieces[n_leaves * 2 + at], g >> 32);
+        ADD_LOCAL32(&pieces[n_leaves * 3 + at], h & 0xFFFF);
+        ADD_LOCAL32(&pieces[n_leaves * 4 + at], (h >> 16) & 0xFFFF);
+        ADD_LOCAL32(&pieces[n_leaves * 5 + at], h >> 32);
+#else
+        ADD_GLOBAL64(&sums[at * 2], g);
+        ADD_GLOBAL64(&sums[at * 2 + 1], h);
+#endif
+    }
+#if LEAVES > 0
+    BARRIER;
+    for (u32 i = LOCAL_ID; i < n_leaves * 2; i += THREADS) {
+        const u32 lower = i % 2 * 3 * n_leaves + i / 2, middle = lower + n_leaves, upper = middle + n_leaves;
+        const u64 sum = ((u64)pieces[upper] << 32) + ((u64)pieces[middle] << 16) + pieces[lower];
+        if (sum != 0) ADD_GLOBAL64(&sums[i], sum);
+    }
+#endif
+}
+
+//     values   f64 (n_leaves,)   in
+//     scores   f64               in, out   of one output, from `offset` on
+KERNEL(THREADS) void add_values_kernel(GLOBAL f64 *scores, u64 offset, GLOBAL const u16 *RESTRICT leaf,
+                                       GLOBAL const f64 *RESTRICT values, u32 n_rows) {
+    for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
+        scores[offset + row] = scores[offset + row] + values[leaf[row]];
+    }
+}

@@ -1,0 +1,99 @@
+// Moving rows to their children's places.
+//
+// The rows of a node are a segment; nodes of even depth keep it in one buffer, of odd depth in the other. Sums are
+// integers, so the order of rows inside a node does not matter, and one pass suffices: a group takes a tile of rows,
+// sorts it into left and right in local memory, reserves room on both sides of the segment with one atomic each, and
+// writes two runs.
+//
+//     depth d       [ . . . . tile . . . . )          one atomic counter a side and node
+//                          |      |
+//     depth d + 1   [ left -->          <-- right )
+//
+//     table      u32 (8, n_nodes + 1)   in    first tile; begin; end; depth; feature; bin; missing left; value bins
+//                u32 (n_nodes, 2)       in, out   behind it: rows placed so far, left and right; zeros at first
+//     columns    bin_t (n_used, n_rows) in
+#if BIN_BYTES == 1
+typedef u8 bin_t;
+#else
+typedef u16 bin_t;
+#endif
+#if WIDE
+typedef u64 record_t;
+#else
+typedef u32 record_t;
+#endif
+#define TILE (THREADS * EACH)
+
+KERNEL(THREADS) void partition_kernel(GLOBAL const bin_t *RESTRICT columns, GLOBAL u32 *rows_even, GLOBAL u32 *rows_odd,
+                                      GLOBAL record_t *records_even, GLOBAL record_t *records_odd,
+                                      GLOBAL u32 *table, u32 n_nodes, u32 n_rows) {
+    LOCAL u32 counts[THREADS];  // rows that go left (lower half) and right (upper half), then the same of all before
+    LOCAL u32 bases[2];
+    LOCAL u32 sorted_rows[TILE];
+    LOCAL record_t sorted_records[TILE];
+    GLOBAL const u32 *first_tile = table, *begin = table + (n_nodes + 1), *end = begin + (n_nodes + 1);
+    GLOBAL const u32 *depth = end + (n_nodes + 1), *features = depth + (n_nodes + 1), *bins = features + (n_nodes + 1);
+    GLOBAL const u32 *missing_left = bins + (n_nodes + 1), *n_values = missing_left + (n_nodes + 1);
+    GLOBAL u32 *n_taken = table + 8 * (n_nodes + 1);
+    const u32 n_tiles = first_tile[n_nodes];
+    for (u32 tile = GROUP_ID; tile < n_tiles; tile += GROUP_COUNT) {
+        u32 node = 0;
+        for (u32 above = n_nodes; above - node > 1;) {
+            const u32 middle = (node + above) / 2;
+            if (first_tile[middle] <= tile) node = middle;
+            else above = middle;
+        }
+        const u32 from = begin[node] + (tile - first_tile[node]) * TILE;
+        const u32 n_here = end[node] - from < TILE ? end[node] - from : TILE;
+        const u32 is_root = depth[node] == 0, is_odd = depth[node] % 2;
+        GLOBAL const u32 *rows = is_odd ? rows_odd : rows_even;
+        GLOBAL const record_t *records = is_odd ? records_odd : records_even;
+        GLOBAL u32 *rows_out = is_odd ? rows_even : rows_odd;
+        GLOBAL record_t *records_out = is_odd ? records_even : records_odd;
+        GLOBAL const bin_t *column = columns + (u64)features[node] * n_rows;
+        const u32 threshold = bins[node], missing = n_values[node], with_missing = missing_left[node];
+
+        u32 row[EACH], goes_left = 0, count = 0;
+        record_t record[EACH];
+        UNROLL for (u32 j = 0; j < EACH; j++) {
+            const u32 i = j * THREADS + LOCAL_ID;
+            row[j] = i < n_here ? (is_root ? from + i : rows[from + i]) : 0u;
+            record[j] = i < n_here ? records[from + i] : 0u;
+        }
+        UNROLL for (u32 j = 0; j < EACH; j++) {
+            const u32 present = j * THREADS + LOCAL_ID < n_here ? 1u : 0u, bin = column[row[j]];
+            const u32 left = (bin == missing ? with_missing : (bin <= threshold ? 1u : 0u)) & present;
+            goes_left |= left << j;
+            count += left + ((present - left) << 16);
+        }
+        counts[LOCAL_ID] = count;
+        BARRIER;
+        for (u32 distance = 1; distance < THREADS; distance *= 2) {  // inclusive sums over the threads
+            const u32 before = LOCAL_ID >= distance ? counts[LOCAL_ID - distance] : 0u;
+            BARRIER;
+            counts[LOCAL_ID] += before;
+            BARRIER;
+        }
+        const u32 total_left = counts[THREADS - 1] & 0xFFFFu, total_right = counts[THREADS - 1] >> 16;
+        if (LOCAL_ID == 0) {
+            bases[0] = begin[node] + ADD_GLOBAL32(&n_taken[node * 2], total_left);
+            bases[1] = end[node] - total_right - ADD_GLOBAL32(&n_taken[node * 2 + 1], total_right);
+        }
+        u32 left_place = (counts[LOCAL_ID] - count) & 0xFFFFu;
+        u32 right_place = total_left + ((counts[LOCAL_ID] - count) >> 16);
+        UNROLL for (u32 j = 0; j < EACH; j++) {
+            if (j * THREADS + LOCAL_ID < n_here) {
+                const u32 place = (goes_left >> j) & 1u ? left_place++ : right_place++;
+                sorted_rows[place] = row[j];
+                sorted_records[place] = record[j];
+            }
+        }
+        BARRIER;
+        for (u32 i = LOCAL_ID; i < n_here; i += THREADS) {
+            const u32 place = i < total_left ? bases[0] + i : bases[1] + (i - total_left);
+            rows_out[place] = sorted_rows[i];
+            records_out[place] = sorted_records[i];
+        }
+        BARRIER;
+    }
+}

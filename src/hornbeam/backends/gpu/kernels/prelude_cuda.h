@@ -1,0 +1,34 @@
+// The portable dialect, as CUDA C++ for NVRTC (compiled with --fmad=false). prelude_opencl.h defines the same names.
+typedef signed char i8;
+typedef unsigned char u8;
+typedef short i16;
+typedef unsigned short u16;
+typedef int i32;
+typedef unsigned int u32;
+typedef long long i64;
+typedef unsigned long long u64;
+typedef double f64;
+
+#define KERNEL(threads) extern "C" __global__ __launch_bounds__(threads)
+#define DEVICE          static __device__ __forceinline__
+#define GLOBAL
+#define LOCAL    __shared__
+#define RESTRICT __restrict__
+// Local memory whose size may pass 48 KB is given at launch; one such array a source file.
+#define BIG_LOCAL(type, name, size) extern __shared__ type name[]
+
+#define LOCAL_ID    ((u32)threadIdx.x)
+#define GROUP_ID    ((u32)blockIdx.x)
+#define GROUP_COUNT ((u32)gridDim.x)
+#define BARRIER     __syncthreads()
+#define UNROLL      _Pragma("unroll")
+
+#define BITS_TO_F64(bits)  __longlong_as_double((i64)(bits))
+#define F64_TO_BITS(value) __double_as_longlong(value)
+
+#define ADD_LOCAL32(place, value)  atomicAdd((u32 *)(place), (u32)(value))
+#define ADD_GLOBAL32(place, value) atomicAdd((u32 *)(place), (u32)(value))
+#define MIN_GLOBAL32(place, value) atomicMin((i32 *)(place), (i32)(value))
+#define MAX_GLOBAL32(place, value) atomicMax((i32 *)(place), (i32)(value))
+#define ADD_LOCAL64(place, value)  atomicAdd((u64 *)(place), (u64)(value))
+#define ADD_GLOBAL64(place, value) atomicAdd((u64 *)(place), (u64)(value))

@@ -1,0 +1,167 @@
+// Rounding gradients to fixed point: twin of quantize.round_gradients.
+//
+// A record is what travels with a row from node to node:
+//
+//     narrow   u32   hessian (16 bits) | gradient (16, two's complement)
+//     wide     u64   hessian (32 bits) | gradient (32, two's complement)
+//
+// Two launches and one small copy back: `measure` finds the largest values, `round` derives the scales from them (the
+// same integer arithmetic as quantize.scale_exponent), so the host need not be asked in between.
+#if WIDE
+typedef u64 record_t;
+#define G_BITS  30
+#define H_BITS  30
+#define G_LIMIT 1073741824.0
+#define H_LIMIT 1073741824.0
+#else
+typedef u32 record_t;
+#define G_BITS  15
+#define H_BITS  16
+#define G_LIMIT 32767.0
+#define H_LIMIT 65535.0
+#endif
+
+// 2**e with the largest e such that value * 2**e < 2**bits, but at most 2**1000; 1 for value 0.
+DEVICE f64 scale_for(f64 value, i32 bits) {
+    if (value == 0.0) return 1.0;
+    const i32 above = (i32)((F64_TO_BITS(value) >> 52) & 0x7FF) - 1022;  // frexp; subnormal numbers end at 1000 anyway
+    const i32 e = bits - above < 1000 ? bits - above : 1000;
+    return BITS_TO_F64((i64)(e + 1023) << 52);
+}
+
+// Combines one value a thread into local[0].
+#define REDUCE(local, combine)                                                \
+    for (u32 half = THREADS / 2; half > 0; half /= 2) {                       \
+        BARRIER;                                                              \
+        if (LOCAL_ID < half) {                                                \
+            local[LOCAL_ID] = combine(local[LOCAL_ID], local[LOCAL_ID + half]); \
+        }                                                                     \
+    }                                                                         \
+    BARRIER
+#define LARGER(a, b)  ((a) > (b) ? (a) : (b))
+#define SMALLER(a, b) ((a) < (b) ? (a) : (b))
+#define SUM(a, b)     ((a) + (b))
+
+// Largest |gradient|, largest and smallest hessian of each group's rows; also clears what `round` adds to.
+//
+//   partial   f64 (n_groups, 3)   out
+//   sums      i64 (8,)            out   zeros
+//   extremes  i32 (4,)            out   smallest g, largest g, smallest h, largest h, before any row
+KERNEL(THREADS) void measure_kernel(GLOBAL const f64 *RESTRICT gradient, GLOBAL const f64 *RESTRICT hessian, u64 offset,
+                                    u32 n_rows, GLOBAL f64 *RESTRICT partial, GLOBAL i64 *RESTRICT sums,
+                                    GLOBAL i32 *RESTRICT extremes) {
+    LOCAL f64 shared[THREADS];
+    f64 largest_g = 0.0, largest_h = 0.0, smallest_h = BITS_TO_F64(0x7FF0000000000000);
+    for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
+        const f64 g = fabs(gradient[offset + row]), h = hessian[offset + row];
+        largest_g = LARGER(g, largest_g);
+        largest_h = LARGER(h, largest_h);
+        smallest_h = SMALLER(h, smallest_h);
+    }
+    shared[LOCAL_ID] = largest_g;
+    REDUCE(shared, LARGER);
+    if (LOCAL_ID == 0) partial[GROUP_ID * 3] = shared[0];
+    BARRIER;
+    shared[LOCAL_ID] = largest_h;
+    REDUCE(shared, LARGER);
+    if (LOCAL_ID == 0) partial[GROUP_ID * 3 + 1] = shared[0];
+    BARRIER;
+    shared[LOCAL_ID] = smallest_h;
+    REDUCE(shared, SMALLER);
+    if (LOCAL_ID == 0) partial[GROUP_ID * 3 + 2] = shared[0];
+    if (GROUP_ID == 0 && LOCAL_ID < 8) sums[LOCAL_ID] = 0;
+    if (GROUP_ID == 0 && LOCAL_ID == 0) {
+        extremes[0] = 0x7FFFFFFF;
+        extremes[1] = -0x7FFFFFFF;
+        extremes[2] = 0x7FFFFFFF;
+        extremes[3] = 0;
+    }
+}
+
+// Rounds every row, and gathers what the rule for coarse gradients looks at.
+//
+//   partial   f64 (n_partial, 3)   in    from measure
+//   records   record_t (n_rows,)   out   in row order: the records of depth 0
+//   largest   f64 (3,)             out   largest |gradient|, largest hessian, smallest hessian
+//   sums      i64 (8,)             out   sums of g, h, |g|; non-zero gradients, non-zero hessians
+//   extremes  i32 (4,)             out
+KERNEL(THREADS) void round_kernel(GLOBAL const f64 *RESTRICT gradient, GLOBAL const f64 *RESTRICT hessian, u64 offset,
+                                  u32 n_rows, GLOBAL const f64 *RESTRICT partial, u32 n_partial,
+                                  GLOBAL record_t *RESTRICT records, GLOBAL f64 *RESTRICT largest,
+                                  GLOBAL i64 *RESTRICT sums, GLOBAL i32 *RESTRICT extremes) {
+    LOCAL f64 shared[THREADS];
+    LOCAL i64 totals[THREADS];
+    f64 largest_g = 0.0, largest_h = 0.0, smallest_h = BITS_TO_F64(0x7FF0000000000000);
+    for (u32 i = LOCAL_ID; i < n_partial; i += THREADS) {
+        largest_g = LARGER(partial[i * 3], largest_g);
+        largest_h = LARGER(partial[i * 3 + 1], largest_h);
+        smallest_h = SMALLER(partial[i * 3 + 2], smallest_h);
+    }
+    shared[LOCAL_ID] = largest_g;
+    REDUCE(shared, LARGER);
+    largest_g = shared[0];
+    BARRIER;
+    shared[LOCAL_ID] = largest_h;
+    REDUCE(shared, LARGER);
+    largest_h = shared[0];
+    BARRIER;
+    shared[LOCAL_ID] = smallest_h;
+    REDUCE(shared, SMALLER);
+    smallest_h = shared[0];
+    if (GROUP_ID == 0 && LOCAL_ID == 0) {
+        largest[0] = largest_g;
+        largest[1] = largest_h;
+        largest[2] = smallest_h;
+    }
+    const u32 constant = largest_h > 0.0 && smallest_h == largest_h;
+    const f64 g_scale = scale_for(largest_g, G_BITS), h_scale = scale_for(largest_h, H_BITS);
+
+    i64 sum_g = 0, sum_h = 0, sum_abs = 0, nonzero_g = 0, nonzero_h = 0;
+    i32 min_g = 0x7FFFFFFF, max_g = -0x7FFFFFFF, min_h = 0x7FFFFFFF, max_h = 0;
+    for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
+        const f64 exact_g = gradient[offset + row], exact_h = hessian[offset + row];
+        f64 rounded_g = rint(exact_g * g_scale);
+        rounded_g = SMALLER(LARGER(rounded_g, -G_LIMIT), G_LIMIT);
+        f64 rounded_h = rint(exact_h * h_scale);
+        const f64 least = exact_h > 0.0 ? 1.0 : 0.0;  // a positive hessian never rounds to zero
+        rounded_h = SMALLER(LARGER(rounded_h, least), H_LIMIT);
+        const i32 g = (i32)rounded_g, h = constant ? 1 : (i32)rounded_h;
+        sum_g += g;
+        sum_h += h;
+        sum_abs += g < 0 ? -g : g;
+        nonzero_g += exact_g != 0.0 ? 1 : 0;
+        nonzero_h += exact_h != 0.0 ? 1 : 0;
+        min_g = SMALLER(min_g, g);
+        max_g = LARGER(max_g, g);
+        min_h = SMALLER(min_h, h);
+        max_h = LARGER(max_h, h);
+#if WIDE
+        records[row] = ((u64)(u32)h << 32) | (u32)g;
+#else
+        records[row] = ((u32)h << 16) | ((u32)g & 0xFFFF);
+#endif
+    }
+    const i64 mine[5] = {sum_g, sum_h, sum_abs, nonzero_g, nonzero_h};
+    for (u32 i = 0; i < 5; i++) {
+        BARRIER;
+        totals[LOCAL_ID] = mine[i];
+        REDUCE(totals, SUM);
+        if (LOCAL_ID == 0) ADD_GLOBAL64(&sums[i], totals[0]);
+    }
+    BARRIER;
+    totals[LOCAL_ID] = min_g;
+    REDUCE(totals, SMALLER);
+    if (LOCAL_ID == 0) MIN_GLOBAL32(&extremes[0], totals[0]);
+    BARRIER;
+    totals[LOCAL_ID] = max_g;
+    REDUCE(totals, LARGER);
+    if (LOCAL_ID == 0) MAX_GLOBAL32(&extremes[1], totals[0]);
+    BARRIER;
+    totals[LOCAL_ID] = min_h;
+    REDUCE(totals, SMALLER);
+    if (LOCAL_ID == 0) MIN_GLOBAL32(&extremes[2], totals[0]);
+    BARRIER;
+    totals[LOCAL_ID] = max_h;
+    REDUCE(totals, LARGER);
+    if (LOCAL_ID == 0) MAX_GLOBAL32(&extremes[3], totals[0]);
+}

@@ -1,0 +1,240 @@
+"""Callbacks: early stopping, schedules, records, logs and the progress bar."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import hornbeam as hb
+from hornbeam.testing.data import make_higgs_like
+
+X, Y = make_higgs_like(600, 6)
+XV, YV = make_higgs_like(300, 6, seed=1)
+FAST = {"objective": "binary", "num_leaves": 15, "learning_rate": 0.8, "verbosity": -1}
+
+
+def train(params=FAST, rounds=60, valid_sets=None, **arguments) -> hb.Booster:
+    valid_sets = {"v": hb.Dataset(XV, label=YV)} if valid_sets is None else valid_sets
+    return hb.train(params, hb.Dataset(X, label=Y), rounds, valid_sets, **arguments)
+
+
+# --- early stopping -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", ["binary_logloss", "auc", "binary_error", "average_precision", "l1"])
+@pytest.mark.parametrize("rounds", [1, 3, 7])
+def test_early_stopping_keeps_the_best_iteration_of_any_metric(metric, rounds):
+    model = train({**FAST, "metric": metric}, callbacks=[hb.early_stopping(rounds)])
+    values = np.array(model.eval_history["v"][metric])
+    best = int(np.argmax(values) if metric in ("auc", "average_precision") else np.argmin(values))
+    assert model.best_iteration == best + 1
+    assert model.best_score == {"v": {metric: values[best]}}
+    assert model.current_iteration == len(values)
+    assert len(values) == min(60, best + 1 + rounds)
+    assert model.predict(XV).tobytes() == model.predict(XV, num_iteration=best + 1).tobytes()
+
+
+def test_early_stopping_by_parameter_equals_the_callback():
+    by_callback = train(callbacks=[hb.early_stopping(3)])
+    by_parameter = train({**FAST, "early_stopping_rounds": 3})
+    assert by_parameter.fingerprint() == by_callback.fingerprint()
+    assert by_parameter.best_score == by_callback.best_score
+
+
+def test_any_validation_set_ends_training():
+    sets = {"good": hb.Dataset(X, label=Y), "bad": hb.Dataset(XV, label=YV)}
+    model = train(valid_sets=sets, callbacks=[hb.early_stopping(3)])
+    assert model.best_iteration == int(np.argmin(model.eval_history["bad"]["binary_logloss"])) + 1
+    assert set(model.best_score) == {"good", "bad"}
+
+
+def test_first_metric_only_looks_at_the_first():
+    params = {**FAST, "metric": ["l1", "binary_logloss"], "learning_rate": 0.3}
+    model = train(params, rounds=40, callbacks=[hb.early_stopping(2, first_metric_only=True)])
+    alone = train({**params, "metric": "l1"}, rounds=40, callbacks=[hb.early_stopping(2)])
+    assert model.best_iteration == alone.best_iteration
+
+
+def test_metric_functions_steer_early_stopping():
+    def falling(predictions, dataset):
+        return "falling", -float(len(seen)), bool(seen.append(1)) or True
+
+    seen: list[int] = []
+    model = train({**FAST, "metric": "none"}, feval=falling, callbacks=[hb.early_stopping(4)])
+    assert model.best_iteration == 1
+    assert model.current_iteration == 5
+
+
+def test_min_delta_asks_for_a_real_improvement():
+    model = train({**FAST, "learning_rate": 0.05}, callbacks=[hb.early_stopping(3, min_delta=10.0)])
+    assert (model.best_iteration, model.current_iteration) == (1, 4)
+    with pytest.raises(hb.ParameterError, match="min_delta has 2 values for 1 metrics"):
+        train(callbacks=[hb.early_stopping(3, min_delta=[0.1, 0.2])])
+
+
+def test_training_set_is_not_watched_whatever_its_name():
+    for name in ("training", "mine"):
+        data = hb.Dataset(X, label=np.roll(Y, 1))
+        model = hb.train(
+            FAST, data, 60, {name: data, "v": hb.Dataset(XV, label=YV)}, callbacks=[hb.early_stopping(3)]
+        )
+        assert model.best_iteration == int(np.argmin(model.eval_history["v"]["binary_logloss"])) + 1
+    data = hb.Dataset(X, label=Y)
+    with pytest.raises(hb.ParameterError, match="validation set"):
+        hb.train(FAST, data, 5, {"mine": data}, callbacks=[hb.early_stopping(3)])
+
+
+def test_early_stopping_without_anything_to_watch_is_refused():
+    with pytest.raises(hb.ParameterError, match="validation set"):
+        hb.train(FAST, hb.Dataset(X, label=Y), 5, callbacks=[hb.early_stopping(3)])
+    with pytest.raises(hb.ParameterError, match="metric"):
+        train({**FAST, "metric": "none"}, callbacks=[hb.early_stopping(3)])
+
+
+def test_training_that_never_got_worse_ends_with_its_best_iteration():
+    model = train({**FAST, "learning_rate": 0.01}, rounds=5, callbacks=[hb.early_stopping(50)])
+    assert (model.best_iteration, model.current_iteration) == (5, 5)
+
+
+def test_one_callback_serves_several_trainings():
+    stopper = hb.early_stopping(3)
+    assert train(callbacks=[stopper]).fingerprint() == train(callbacks=[stopper]).fingerprint()
+
+
+@pytest.mark.parametrize("arguments", [(0,), (-1,), (2.5,), (True,), (3, False, -0.1), (3, False, float("nan"))])
+def test_unusable_arguments_are_refused(arguments):
+    with pytest.raises(hb.ParameterError, match="stopping_rounds|min_delta"):
+        hb.early_stopping(*arguments)
+
+
+# --- schedules, records, logs ---------------------------------------------------------------------------------------
+
+
+def test_learning_rate_follows_its_schedule():
+    by_list = train(rounds=3, callbacks=[hb.reset_parameter(learning_rate=[0.5, 0.25, 0.125])])
+    by_function = train(rounds=3, callbacks=[hb.reset_parameter(eta=lambda i: 0.5 * 0.5**i)])
+    assert [tree.shrinkage for tree in by_list.trees] == [0.5, 0.25, 0.125]
+    assert by_list.fingerprint() == by_function.fingerprint()
+    start = train({**FAST, "learning_rate": 0.5}, rounds=1)
+    rest = train(rounds=2, callbacks=[hb.reset_parameter(learning_rate=[0.25, 0.125])], init_model=start)
+    assert rest.predict(X).tobytes() == by_list.predict(X).tobytes()
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, float("nan"), float("inf")])
+def test_impossible_learning_rate_is_refused(rate):
+    with pytest.raises(hb.ParameterError, match="learning_rate"):
+        train(rounds=2, callbacks=[hb.reset_parameter(learning_rate=lambda i: rate)])
+
+
+def test_schedules_that_cannot_be_followed_are_refused():
+    with pytest.raises(hb.ParameterError, match="3 values for 2 rounds"):
+        train(rounds=2, callbacks=[hb.reset_parameter(learning_rate=[0.1] * 3)])
+    with pytest.raises(hb.ParameterError, match="learning_rate"):
+        hb.reset_parameter(num_leaves=[3])
+    with pytest.raises(hb.ParameterError, match="learning_rate"):
+        hb.reset_parameter()
+
+
+def test_record_is_the_history():
+    record: dict = {"old": {"x": [1.0]}}
+    params = {**FAST, "metric": ["auc", "l2"]}
+    model = train(params, rounds=4, callbacks=[hb.record_evaluation(record)])
+    assert record == model.eval_history
+    assert {len(values) for values in record["v"].values()} == {4}
+    with pytest.raises(hb.ParameterError, match="eval_result must be a dict"):
+        hb.record_evaluation([])
+
+
+def test_log_has_a_line_every_period(caplog):
+    with caplog.at_level(logging.INFO, "hornbeam"):
+        model = train(rounds=6, callbacks=[hb.log_evaluation(3)])
+        train(rounds=2, callbacks=[hb.log_evaluation(0)])
+    lines = [record.getMessage() for record in caplog.records]
+    values = model.eval_history["v"]["binary_logloss"]
+    assert lines == [f"[{n}]\tv's binary_logloss: {values[n - 1]:g}" for n in (3, 6)]
+
+
+def test_callbacks_run_in_their_order_before_and_after_every_iteration():
+    seen = []
+
+    def callback(name, order, before=False):
+        def call(env):
+            seen.append((name, env.iteration, len(env.evaluation_result_list)))
+
+        call.order, call.before_iteration = order, before
+        return call
+
+    train(rounds=2, callbacks=[callback("late", 5), callback("early", 1), callback("before", 9, True)])
+    assert seen == [(name, i, int(name != "before")) for i in range(2) for name in ("before", "early", "late")]
+
+
+def test_environment_unpacks_as_in_lightgbm():
+    seen = []
+
+    def call(env):
+        ((name, metric, value, higher),) = env.evaluation_result_list
+        seen.append((name, metric, higher, env.begin_iteration, env.end_iteration, env.model.current_iteration))
+        assert isinstance(value, float)
+
+    train(rounds=2, callbacks=[call])
+    assert seen == [("v", "binary_logloss", False, 0, 2, 1), ("v", "binary_logloss", False, 0, 2, 2)]
+
+
+# --- progress -------------------------------------------------------------------------------------------------------
+
+PROGRESS = """
+import numpy as np, hornbeam as hb
+X = np.random.default_rng(0).normal(size=(200, 2))
+y = X[:, 0]
+train, valid = hb.Dataset(X, label=y), hb.Dataset(X, label=y)
+hb.train({"verbosity": -1, "num_leaves": 4}, train, 7, {"mine [x]": valid}, callbacks=[hb.progress()])
+"""
+
+
+def test_progress_is_silent_where_output_is_no_terminal():
+    environment = {k: v for k, v in os.environ.items() if k not in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")}
+    run = subprocess.run([sys.executable, "-c", PROGRESS], capture_output=True, text=True, check=True, env=environment)
+    assert (run.stdout, run.stderr) == ("", "")
+
+
+def test_progress_shows_in_a_terminal():
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "150"}
+    process = subprocess.Popen([sys.executable, "-c", PROGRESS], stderr=theirs, stdout=subprocess.PIPE, env=environment)
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            part = os.read(ours, 4096)
+        except OSError:  # how Linux says that the other side is closed
+            break
+        if not part:
+            break
+        shown += part
+    os.close(ours)
+    assert process.communicate()[0] == b""
+    assert process.returncode == 0
+    assert b"boosting" in shown
+    assert b"7/7" in shown
+    assert b"mine [x] l2" in shown
+
+
+def test_progress_bar_is_closed_however_training_ends(monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    bar = hb.progress()
+
+    def fail(env):
+        raise RuntimeError("stop here")
+
+    fail.order = 50
+    with pytest.raises(RuntimeError, match="stop here"):
+        train(rounds=3, callbacks=[bar, fail])
+    assert bar._bar is None
+    train(rounds=2, callbacks=[bar])
+    assert bar._bar is None

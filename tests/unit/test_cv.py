@@ -1,0 +1,158 @@
+"""cv: the same training on several folds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.model_selection import KFold
+
+import hornbeam as hb
+from hornbeam.testing.data import make_higgs_like, make_multiclass
+
+X, Y = make_higgs_like(300, 6)
+BINARY = {"objective": "binary", "num_leaves": 7, "verbosity": -1}
+
+
+def data(**options) -> hb.Dataset:
+    return hb.Dataset(X, label=Y, **options)
+
+
+def test_results_are_means_and_deviations_over_the_folds():
+    folds = list(KFold(3).split(X))
+    found = hb.cv(BINARY, data(), 4, folds, metrics=["auc", "binary_logloss"])
+    boosters = []
+    for train_rows, valid_rows in folds:
+        train_set = hb.Dataset(X[train_rows], label=Y[train_rows])
+        valid_set = hb.Dataset(X[valid_rows], label=Y[valid_rows])
+        params = {**BINARY, "metric": ["auc", "binary_logloss"]}
+        boosters.append(hb.train(params, train_set, 4, {"valid": valid_set}))
+    assert set(found) == {f"valid {m}-{s}" for m in ("auc", "binary_logloss") for s in ("mean", "stdv")}
+    for metric in ("auc", "binary_logloss"):
+        values = np.array([booster.eval_history["valid"][metric] for booster in boosters])
+        assert found[f"valid {metric}-mean"] == pytest.approx(values.mean(axis=0).tolist(), rel=1e-12)
+        assert found[f"valid {metric}-stdv"] == pytest.approx(values.std(axis=0).tolist(), rel=1e-9)
+
+
+def test_boosters_of_the_folds_are_those_of_train():
+    folds = list(KFold(3).split(X))
+    boosters = hb.cv(BINARY, data(), 3, folds, return_cvbooster=True)["cvbooster"].boosters
+    for (train_rows, _), booster in zip(folds, boosters, strict=True):
+        alone = hb.train(BINARY, hb.Dataset(X[train_rows], label=Y[train_rows]), 3)
+        assert booster.fingerprint() == alone.fingerprint()
+
+
+def test_weights_and_init_scores_go_with_their_rows():
+    weight, start = np.linspace(0.5, 2.0, 300), np.sin(np.arange(300.0))
+    folds = [(np.arange(200), np.arange(200, 300))]
+    (booster,) = hb.cv(BINARY, data(weight=weight, init_score=start), 3, folds, return_cvbooster=True)["cvbooster"].boosters
+    alone = hb.train(BINARY, hb.Dataset(X[:200], label=Y[:200], weight=weight[:200], init_score=start[:200]), 3)
+    assert booster.fingerprint() == alone.fingerprint()
+
+
+def test_data_parameters_of_the_dataset_go_with_the_folds():
+    folds = [(np.arange(200), np.arange(200, 300))]
+    (booster,) = hb.cv(BINARY, data(max_bin=7), 3, folds, return_cvbooster=True)["cvbooster"].boosters
+    alone = hb.train(BINARY, hb.Dataset(X[:200], label=Y[:200], max_bin=7), 3)
+    assert booster.fingerprint() == alone.fingerprint()
+
+
+def test_folds_may_be_masks_or_a_splitter():
+    mask = np.arange(300) < 100
+    by_mask = hb.cv(BINARY, data(), 3, [(~mask, mask)])
+    by_number = hb.cv(BINARY, data(), 3, [(np.arange(100, 300), np.arange(100))])
+    assert by_mask == by_number
+    assert hb.cv(BINARY, data(), 3, KFold(3)) == hb.cv(BINARY, data(), 3, list(KFold(3).split(X)))
+
+
+def test_seed_names_the_folds():
+    assert hb.cv(BINARY, data(), 3, seed=1) == hb.cv(BINARY, data(), 3, seed=1)
+    assert hb.cv(BINARY, data(), 3, seed=1) != hb.cv(BINARY, data(), 3, seed=2)
+    assert hb.cv(BINARY, data(), 3) == hb.cv(BINARY, data(), 3, seed=0)
+
+
+def valid_labels(params, label, **options) -> list[np.ndarray]:
+    seen = []
+
+    def metric(predictions, dataset):
+        seen.append(dataset.label)
+        return "zero", 0.0, True
+
+    hb.cv({**params, "metric": "none"}, hb.Dataset(X, label=label), 1, feval=metric, **options)
+    return seen
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_folds_cover_every_row_once(shuffle):
+    parts = valid_labels({"verbosity": -1}, np.arange(300.0), nfold=7, shuffle=shuffle)
+    assert len(parts) == 7
+    assert sorted(np.concatenate(parts).tolist()) == list(range(300))
+    assert {len(part) for part in parts} <= {42, 43}
+
+
+def test_stratified_folds_keep_the_share_of_each_class():
+    label = (np.arange(300) < 30).astype(float)
+    assert {part.sum() for part in valid_labels(BINARY, label, nfold=5)} == {6.0}
+    assert {len(part) for part in valid_labels(BINARY, label, nfold=5)} == {60}
+
+
+def test_early_stopping_cuts_the_results_at_the_best_mean():
+    params = {**BINARY, "learning_rate": 0.9, "early_stopping_round": 3}
+    found = hb.cv(params, data(), 60, return_cvbooster=True)
+    means = found["valid binary_logloss-mean"]
+    full = hb.cv({**params, "early_stopping_round": 0}, data(), 30)["valid binary_logloss-mean"]
+    assert means == full[: len(means)]
+    assert means[-1] == min(full[: len(means) + 3])
+    booster = found["cvbooster"]
+    assert booster.best_iteration == len(means)
+    assert [part.shape for part in booster.predict(X)] == [(300,)] * 5
+    assert booster.boosters[0].predict(X).tobytes() == booster.boosters[0].predict(X, num_iteration=len(means)).tobytes()
+
+
+def test_training_metrics_are_shown_but_do_not_steer():
+    params = {**BINARY, "learning_rate": 0.9, "early_stopping_round": 3}
+    plain = hb.cv(params, data(), 60)
+    found = hb.cv(params, data(), 60, eval_train_metric=True)
+    assert found["train binary_logloss-mean"][-1] < found["valid binary_logloss-mean"][-1]
+    assert found["valid binary_logloss-mean"] == plain["valid binary_logloss-mean"]
+    # more noise than signal: the training loss falls all the time, or rises at once where every leaf overshoots
+    rising = hb.cv({**params, "learning_rate": 30.0, "metric": "auc"}, data(), 8, eval_train_metric=True)
+    alone = hb.cv({**params, "learning_rate": 30.0, "metric": "auc"}, data(), 8)
+    assert rising["valid auc-mean"] == alone["valid auc-mean"]
+
+
+def test_schedules_and_functions_work_in_folds():
+    found = hb.cv(
+        BINARY,
+        data(),
+        2,
+        feval=lambda predictions, dataset: ("size", len(predictions), True),
+        callbacks=[hb.reset_parameter(learning_rate=[0.5, 0.25])],
+        return_cvbooster=True,
+    )
+    assert found["valid size-mean"] == [60.0, 60.0]
+    assert [tree.shrinkage for tree in found["cvbooster"].boosters[0].trees] == [0.5, 0.25]
+
+
+def test_multiclass_and_regression_have_folds_too():
+    X3, y3 = make_multiclass(300, 3, 6)
+    params = {"objective": "multiclass", "num_class": 3, "verbosity": -1, "num_leaves": 4}
+    assert len(hb.cv(params, hb.Dataset(X3, label=y3), 2)["valid multi_logloss-mean"]) == 2
+    assert len(hb.cv({"verbosity": -1}, hb.Dataset(X3, label=y3), 2)["valid l2-mean"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"nfold": 1}, hb.ParameterError, "nfold"),
+        ({"nfold": 301}, hb.ParameterError, "nfold"),
+        ({"nfold": 2.5}, hb.ParameterError, "nfold"),
+        ({"num_boost_round": 0}, hb.ParameterError, "num_boost_round"),
+        ({"folds": [([0, 1], [300])]}, hb.DataError, "folds"),
+        ({"folds": [([0, 1], [])]}, hb.DataError, "folds"),
+        ({"folds": [([0.5], [1])]}, hb.DataError, "folds"),
+    ],
+    ids=str,
+)
+def test_impossible_folds_are_refused(arguments, error, message):
+    with pytest.raises(error, match=message):
+        hb.cv(BINARY, data(), **{"num_boost_round": 2, **arguments})

@@ -1,0 +1,322 @@
+"""train: rounds, validation sets, continued training, interruption, and training that ends by itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas
+import pytest
+
+import hornbeam as hb
+from hornbeam.testing.data import make_higgs_like
+
+X, Y = make_higgs_like(600, 6)
+XV, YV = make_higgs_like(300, 6, seed=1)
+BINARY = {"objective": "binary", "num_leaves": 7, "verbosity": -1}
+
+
+def train_set(**options) -> hb.Dataset:
+    return hb.Dataset(X, label=Y, **options)
+
+
+def valid_set(**options) -> hb.Dataset:
+    return hb.Dataset(XV, label=YV, **options)
+
+
+def step_data(n_rows: int = 100) -> tuple[np.ndarray, np.ndarray]:
+    """Data that one tree with learning rate 1 fits exactly."""
+    table = np.repeat([[0.0], [1.0]], n_rows // 2, axis=0)
+    return table, table[:, 0] * 4.0
+
+
+# --- rounds ---------------------------------------------------------------------------------------------------------
+
+
+def test_number_of_rounds_comes_from_the_argument_then_the_parameters():
+    assert hb.train({**BINARY, "n_estimators": 3}, train_set()).current_iteration == 3
+    assert hb.train({**BINARY, "num_iterations": 3}, train_set(), 2).current_iteration == 2
+
+
+def test_zero_rounds_make_the_best_constant():
+    model = hb.train(BINARY, train_set(), 0)
+    assert model.num_trees() == 0
+    assert model.predict(X) == pytest.approx(float(Y.mean()))
+
+
+@pytest.mark.parametrize("rounds", [-1, 2.5, True, "3"])
+def test_impossible_number_of_rounds_is_refused(rounds):
+    with pytest.raises(hb.ParameterError, match="num_boost_round"):
+        hb.train(BINARY, train_set(), rounds)
+
+
+def test_training_lowers_the_loss_every_round():
+    data = train_set()
+    history = hb.train(BINARY, data, 20, {"training": data}).eval_history["training"]["binary_logloss"]
+    assert all(after < before for before, after in zip(history, history[1:], strict=False))
+
+
+def test_learning_rate_scales_the_first_tree_alone():
+    one, tenth = (hb.train({**BINARY, "learning_rate": rate}, train_set(), 1).trees[0] for rate in (1.0, 0.5))
+    assert one.threshold.tolist() == tenth.threshold.tolist()
+    assert (one.leaf_value * 0.5).tolist() == tenth.leaf_value.tolist()
+
+
+def test_training_ends_when_nothing_is_left_to_gain():
+    table, label = step_data()
+    model = hb.train({"learning_rate": 1.0, "verbosity": -1}, hb.Dataset(table, label=label), 50)
+    assert model.current_iteration == 1
+    assert model.predict(table).tolist() == label.tolist()
+
+
+def test_training_that_ends_after_one_iteration_keeps_evaluations_and_early_stopping():
+    table, label = step_data()
+    recorded: dict = {}
+    model = hb.train(
+        {"learning_rate": 1.0, "verbosity": -1},
+        hb.Dataset(table, label=label),
+        50,
+        {"valid": hb.Dataset(table, label=label)},
+        callbacks=[hb.record_evaluation(recorded), hb.early_stopping(5)],
+    )
+    assert model.current_iteration == 1
+    assert model.eval_history == {"valid": {"l2": [0.0]}}
+    assert recorded == model.eval_history
+    assert model.best_iteration == 1
+
+
+def test_training_that_ends_by_itself_calls_every_callback_once_an_iteration():
+    table, label = step_data()
+    label = label + np.arange(100) % 2  # cannot be fitted, so it takes some rounds to converge
+    seen = []
+    model = hb.train(
+        {"learning_rate": 0.999, "verbosity": -1},
+        hb.Dataset(table, label=label),
+        50,
+        callbacks=[lambda env: seen.append(env.iteration)],
+    )
+    assert 1 < model.current_iteration < 50
+    assert seen == list(range(model.current_iteration))
+
+
+def test_labels_that_are_all_equal_make_a_constant():
+    model = hb.train({"verbosity": -1}, hb.Dataset(X, label=np.full(len(X), 3.0)), 5)
+    assert model.predict(X).tolist() == [3.0] * len(X)
+
+
+# --- data -----------------------------------------------------------------------------------------------------------
+
+
+def test_weights_are_honoured():
+    weight = np.where(Y > 0, 5.0, 1.0)
+    assert hb.train(BINARY, train_set(weight=weight), 10).predict(X).mean() > Y.mean() + 0.1
+
+
+def test_init_score_is_where_training_starts():
+    start = hb.train(BINARY, train_set(), 5).predict(X, raw_score=True)
+    rest = hb.train(BINARY, train_set(init_score=start), 5)
+    assert rest.init_scores.tolist() == [0.0]
+    data = train_set(init_score=start)
+    history = hb.train(BINARY, data, 3, {"training": data}).eval_history["training"]["binary_logloss"]
+    plain = hb.train(BINARY, (data2 := train_set()), 8, {"training": data2}).eval_history["training"]["binary_logloss"]
+    assert history == pytest.approx(plain[5:], rel=1e-6)
+
+
+def test_one_dataset_serves_any_number_of_trainings():
+    data = train_set()
+    first = hb.train(BINARY, data, 3).fingerprint()
+    hb.train({**BINARY, "learning_rate": 0.5}, data, 3)
+    assert hb.train(BINARY, data, 3).fingerprint() == first
+
+
+def test_names_of_a_frame_reach_the_model():
+    names = ["a", "b", "c", "d", "e", "f"]
+    model = hb.train(BINARY, hb.Dataset(pandas.DataFrame(X, columns=names), label=Y), 2)
+    assert model.feature_names == names
+
+
+# --- validation sets ------------------------------------------------------------------------------------------------
+
+
+def test_validation_sets_may_be_given_in_any_form():
+    for given, names, expected in (
+        ({"a": valid_set()}, None, ["a"]),
+        ([valid_set(), valid_set()], None, ["valid_0", "valid_1"]),
+        ([valid_set(), valid_set()], ["x", "y"], ["x", "y"]),
+        (valid_set(), None, ["valid_0"]),
+        (valid_set(), "mine", ["mine"]),
+    ):
+        model = hb.train(BINARY, train_set(), 2, given, valid_names=names)
+        assert list(model.eval_history) == expected
+    data = train_set()
+    assert list(hb.train(BINARY, data, 2, [data, valid_set()]).eval_history) == ["training", "valid_1"]
+
+
+def test_validation_set_leaves_the_model_alone():
+    alone = hb.train(BINARY, train_set(), 4).fingerprint()
+    assert hb.train(BINARY, train_set(), 4, valid_set()).fingerprint() == alone
+    assert hb.train({**BINARY, "metric": ["auc", "binary_error"]}, train_set(), 4, valid_set()).fingerprint() == alone
+
+
+def test_evaluations_are_those_of_the_predictions():
+    model = hb.train({**BINARY, "metric": "l2"}, train_set(), 5, {"v": valid_set()})
+    for n, value in enumerate(model.eval_history["v"]["l2"], 1):
+        assert value == pytest.approx(float(np.mean((model.predict(XV, num_iteration=n) - YV) ** 2)), rel=1e-12)
+
+
+def test_metric_freq_skips_rounds_but_not_the_last():
+    model = hb.train({**BINARY, "metric_freq": 3}, train_set(), 8, {"v": valid_set()})
+    every = hb.train(BINARY, train_set(), 8, {"v": valid_set()}).eval_history["v"]["binary_logloss"]
+    assert model.eval_history["v"]["binary_logloss"] == [every[2], every[5], every[7]]
+
+
+def test_no_metric_evaluates_nothing():
+    assert hb.train({**BINARY, "metric": "none"}, train_set(), 2, valid_set()).eval_history == {}
+
+
+def test_metric_functions_see_predictions_and_data():
+    def mean(predictions, dataset):
+        assert predictions.shape == dataset.label.shape
+        return "mean", predictions.mean(), False
+
+    def two(predictions, dataset):
+        return [("one", 1.0, True), ("two", 2, True)]
+
+    model = hb.train(BINARY, train_set(), 3, {"v": valid_set()}, feval=[mean, two])
+    history = model.eval_history["v"]
+    assert list(history) == ["binary_logloss", "mean", "one", "two"]
+    assert history["mean"][-1] == pytest.approx(float(model.predict(XV).mean()))
+    assert history["two"] == [2.0] * 3
+
+
+def test_metric_function_of_several_outputs_sees_one_column_a_class():
+    shapes = []
+
+    def metric(predictions, dataset):
+        shapes.append(predictions.shape)
+        return "zero", 0.0, True
+
+    params = {"objective": "multiclass", "num_class": 3, "verbosity": -1, "num_leaves": 4}
+    label = np.arange(600) % 3
+    hb.train(params, hb.Dataset(X, label=label), 2, hb.Dataset(XV, label=label[:300]), feval=metric)
+    assert shapes == [(300, 3)] * 2
+
+
+@pytest.mark.parametrize("result", [1.0, ("name", 1.0), (1, 2, 3), [("a", 1.0)], None])
+def test_metric_function_that_returns_nonsense_is_refused(result):
+    with pytest.raises(hb.ParameterError, match="feval returned"):
+        hb.train(BINARY, train_set(), 2, valid_set(), feval=lambda predictions, dataset: result)
+
+
+# --- continued training ---------------------------------------------------------------------------------------------
+
+
+def test_init_model_is_not_changed(tmp_path):
+    start = hb.train(BINARY, train_set(), 3)
+    before = start.fingerprint()
+    more = hb.train(BINARY, train_set(), 2, init_model=start)
+    assert start.fingerprint() == before
+    assert more.current_iteration == 5
+    assert more.trees[:3] == start.trees
+
+
+def test_init_model_may_come_with_another_learning_rate_and_more_data():
+    start = hb.train(BINARY, train_set(), 3)
+    more = hb.train({**BINARY, "learning_rate": 0.5}, valid_set(), 2, init_model=start)
+    assert [tree.shrinkage for tree in more.trees] == [0.1, 0.1, 0.1, 0.5, 0.5]
+    assert more.init_scores.tolist() == start.init_scores.tolist()
+
+
+def test_early_stopping_counts_the_iterations_of_the_start():
+    start = hb.train(BINARY, train_set(), 3)
+    params = {**BINARY, "learning_rate": 1.0, "early_stopping_round": 2}
+    more = hb.train(params, train_set(), 50, {"v": valid_set()}, init_model=start)
+    losses = more.eval_history["v"]["binary_logloss"]
+    assert more.best_iteration == 3 + int(np.argmin(losses)) + 1
+    assert more.current_iteration == 3 + len(losses)
+
+
+@pytest.mark.parametrize(
+    ("params", "data", "error", "message"),
+    [
+        ({"verbosity": -1}, train_set(), hb.ParameterError, "objective"),
+        ({**BINARY, "sigmoid": 2.0}, train_set(), hb.ParameterError, "objective"),
+        (BINARY, hb.Dataset(X[:, :3], label=Y), hb.DataError, "6 features"),
+    ],
+)
+def test_init_model_that_does_not_fit_is_refused(params, data, error, message):
+    start = hb.train(BINARY, train_set(), 2)
+    with pytest.raises(error, match=message):
+        hb.train(params, data, 2, init_model=start)
+
+
+def test_init_model_with_other_feature_names_is_refused():
+    frame = pandas.DataFrame(X, columns=list("abcdef"))
+    start = hb.train(BINARY, hb.Dataset(frame, label=Y), 2)
+    with pytest.raises(hb.DataError, match="'a'"):
+        hb.train(BINARY, hb.Dataset(frame[list("fedcba")], label=Y), 2, init_model=start)
+
+
+# --- interruption ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_interruption_returns_the_iterations_finished_so_far(k):
+    def interrupt(env):
+        if env.iteration == k - 1:
+            raise KeyboardInterrupt
+
+    model = hb.train(BINARY, train_set(), 9, callbacks=[interrupt])
+    assert model.interrupted
+    assert model.current_iteration == k
+    whole = hb.train(BINARY, train_set(), k)
+    assert model.fingerprint() == whole.fingerprint()
+    assert not whole.interrupted
+
+
+def test_interruption_before_an_iteration_keeps_those_before_it():
+    def interrupt(env):
+        if env.iteration == 2:
+            raise KeyboardInterrupt
+
+    interrupt.before_iteration = True
+    assert hb.train(BINARY, train_set(), 9, callbacks=[interrupt]).current_iteration == 2
+
+
+def test_interruption_before_the_first_iteration_goes_on():
+    def interrupt(env):
+        raise KeyboardInterrupt
+
+    interrupt.before_iteration = True
+    with pytest.raises(KeyboardInterrupt):
+        hb.train(BINARY, train_set(), 9, callbacks=[interrupt])
+    start = hb.train(BINARY, train_set(), 2)
+    with pytest.raises(KeyboardInterrupt):  # no new iteration is finished
+        hb.train(BINARY, train_set(), 9, callbacks=[interrupt], init_model=start)
+
+
+def test_interruption_inside_a_multiclass_iteration_leaves_no_half_iteration():
+    calls = []
+
+    def objective(scores, dataset):
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return scores - np.eye(3)[np.arange(len(X)) % 3], np.ones_like(scores)
+
+    params = {"objective": objective, "num_class": 3, "verbosity": -1}
+    model = hb.train(params, train_set(), 9)
+    assert (model.current_iteration, model.num_trees(), model.interrupted) == (3, 9, True)
+
+
+def test_other_errors_go_on_and_close_the_callbacks():
+    closed = []
+
+    class Failing:
+        def __call__(self, env):
+            raise RuntimeError("stop here")
+
+        def close(self):
+            closed.append(True)
+
+    with pytest.raises(RuntimeError, match="stop here"):
+        hb.train(BINARY, train_set(), 3, callbacks=[Failing()])
+    assert closed == [True]
