@@ -36,11 +36,12 @@ class CallbackEnv:
     """What a callback sees and may change.
 
     model                    the Booster so far
-    iteration                number of the iteration within this call of train, from 0
+    iteration                number of the iteration, from 0; goes on from those of an init_model
     begin_iteration, end_iteration
-                             first number, and one past the last
+                             first number of this call of train, and one past the last
     evaluation_result_list   evaluations after this iteration; empty before it, and where metric_freq skips it
     learning_rate            of this iteration; may be set before it
+    training_names           names under which the training set itself is evaluated
     """
 
     model: Booster
@@ -49,13 +50,14 @@ class CallbackEnv:
     end_iteration: int
     learning_rate: float
     evaluation_result_list: list[Evaluation] = field(default_factory=list)
+    training_names: frozenset[str] = frozenset()
 
 
 Callback = Callable[[CallbackEnv], None]
 
 
 class EarlyStopException(Exception):  # noqa: N818  (LightGBM's name)
-    """Raised by a callback to end training; best_iteration counts from 0, within this call of train."""
+    """Raised by a callback to end training; best_iteration counts from 0, like CallbackEnv.iteration."""
 
     def __init__(self, best_iteration: int, best_score: list[Evaluation]) -> None:
         super().__init__()
@@ -77,13 +79,14 @@ class EarlyStopping:
         self.stopping_rounds = whole_number(stopping_rounds, "stopping_rounds", low=1)
         self.first_metric_only = first_metric_only
         self.min_delta = min_delta
+        self._best: dict[tuple[str, str], tuple[float, int, list[Evaluation]]] = {}
+        self._evaluated = False
 
     def __call__(self, env: CallbackEnv) -> None:
         """Look at the evaluations and raise EarlyStopException when it is time."""
         if env.iteration == env.begin_iteration:
-            self._best: dict[tuple[str, str], tuple[float, int, list[Evaluation]]] = {}
-            self._evaluated = False
-        results = [result for result in env.evaluation_result_list if result.dataset != "training"]
+            self._best, self._evaluated = {}, False
+        results = [result for result in env.evaluation_result_list if result.dataset not in env.training_names]
         if env.evaluation_result_list and not results:
             raise ParameterError(
                 "early stopping needs a validation set: pass one in valid_sets besides the training set"
@@ -92,10 +95,15 @@ class EarlyStopping:
             self._evaluated = True
             self._update(env, results)
         if env.iteration == env.end_iteration - 1:
+            self.finish()
             if not self._evaluated:
                 raise ParameterError(
                     "early stopping needs a validation set and a metric: pass valid_sets=, and leave metric on"
                 )
+
+    def finish(self) -> None:
+        """Name the best iteration when training ends by itself; `train` calls this after the last iteration."""
+        if self._best:
             best = min(self._best.values(), key=lambda entry: entry[1])
             raise EarlyStopException(best[1], best[2])
 
@@ -232,7 +240,7 @@ class Progress:
             BarColumn(),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[metrics]}"),
+            TextColumn("{task.fields[metrics]}", markup=False),
             console=console,
         )
         self._bar.start()

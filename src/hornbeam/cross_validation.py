@@ -117,7 +117,8 @@ def _boost_together(
             early_stopping(params.early_stopping_round, params.first_metric_only, params.early_stopping_min_delta)
         )
     callbacks.sort(key=lambda callback: getattr(callback, "order", 0))
-    env = CallbackEnv(result, 0, 0, n_rounds, params.learning_rate)  # type: ignore[arg-type]
+    training = frozenset(entry.name for entry in runs[0].evaluated if entry.valid < 0)
+    env = CallbackEnv(result, 0, 0, n_rounds, params.learning_rate, training_names=training)  # type: ignore[arg-type]
     try:
         for iteration in range(n_rounds):
             env.iteration, env.learning_rate, env.evaluation_result_list = iteration, params.learning_rate, []

@@ -135,6 +135,13 @@ class Dataset:
                 f"{name}={value!r} together with reference: the reference's bins are taken; set {name} there"
             )
 
+    def set_reference(self, reference: Dataset) -> None:
+        """Take the bins of another Dataset; only before `construct`."""
+        if self.is_binned:
+            raise DataError("reference: the Dataset is binned already; pass reference= when making it")
+        self._check_reference(reference, self.feature_names if self._has_names else None)
+        self.reference = reference
+
     @property
     def reader(self) -> TableReader:
         """The table, to be read block by block."""

@@ -42,3 +42,22 @@ SPLIT = np.dtype(
     align=True,
 )
 """The best split of one node, as `find_splits` reports it."""
+
+EXPANSION = np.dtype(
+    [
+        ("begin", np.int64),  # the node's rows: places begin:end of the row list of its depth
+        ("end", np.int64),
+        ("gradient", COUNTER),  # fixed-point sums of the node
+        ("hessian", COUNTER),
+        ("left_gradient", COUNTER),  # and of its left child
+        ("left_hessian", COUNTER),
+        ("depth", np.int32),
+        ("feature", np.int32),
+        ("bin", np.int32),
+        ("slot", np.int32),  # its histogram; the larger child takes it over
+        ("spare_slot", np.int32),  # for the smaller child
+        ("missing_left", np.bool_),
+    ],
+    align=True,
+)
+"""One node to expand in a round: its split and its slots."""

@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.protocol import BinnedTree, Engine, Root, Segments
 from hornbeam.binning import BinnedData
-from hornbeam.dtypes import SPLIT
+from hornbeam.dtypes import EXPANSION, SPLIT
 from hornbeam.frontier import NEVER, GrowthLimits, next_batch, one_at_a_time
 from hornbeam.histogram_pool import HistogramPool
 from hornbeam.quantize import Quantization
-from hornbeam.splitting import SplitRules, leaf_output
+from hornbeam.splitting import SplitRules, can_split, leaf_output
 from hornbeam.tree import Tree
 
 
@@ -70,6 +70,21 @@ class NodeTable:
     def splits(self, nodes: Sequence[int]) -> NDArray[np.void]:
         """Return the best splits of some nodes, SPLIT (n_nodes,)."""
         return np.array([(self.gain[node], *self.split[node]) for node in nodes], SPLIT)
+
+    def expansion(self, node: int, slot: int, spare_slot: int) -> tuple[int | bool, ...]:
+        """Return what `Engine.expand` needs of a node, in the order of dtypes.EXPANSION."""
+        left_gradient, left_hessian, feature, bin_, missing_left = self.split[node]
+        return (
+            self.begin[node], self.end[node], self.gradient[node], self.hessian[node], left_gradient, left_hessian,
+            self.depth[node], feature, bin_, slot, spare_slot, missing_left,
+        )  # fmt: skip
+
+    def halves(self, node: int) -> tuple[int, int]:
+        """Return a node's children, the one with fewer rows (the left one of equals) first."""
+        left = self.left[node]
+        if self.end[left] - self.begin[left] <= self.end[left + 1] - self.begin[left + 1]:
+            return left, left + 1
+        return left + 1, left
 
     def add_children(self, parents: Sequence[int], n_left: Sequence[int]) -> None:
         """Enter the two children of each node, of which n_left rows are in the left one."""
@@ -129,18 +144,31 @@ class TreeGrower:
                 return nodes
             if bound > NEVER:
                 pool.release_below(bound, nodes.priority)
-            n_left = self.engine.partition(nodes.segments(batch), nodes.splits(batch))
-            nodes.add_children(batch, n_left.tolist())
-            while batch:
-                batch = self._evaluate_children(nodes, batch, pool)
+            if len(pool.free) >= len(batch) and all(node in pool.slot_of for node in batch):
+                self._expand(nodes, batch, pool)
+            else:
+                n_left = self.engine.partition(nodes.segments(batch), nodes.splits(batch))
+                nodes.add_children(batch, n_left.tolist())
+                while batch:
+                    batch = self._evaluate_children(nodes, batch, pool)
+
+    def _expand(self, nodes: NodeTable, batch: list[int], pool: HistogramPool) -> None:
+        """Do a whole round in one operation: there is a histogram of every node and a free slot for a child of each."""
+        expansions = [nodes.expansion(node, pool.slot_of[node], pool.free[i]) for i, node in enumerate(batch)]
+        n_left, splits = self.engine.expand(np.array(expansions, EXPANSION), self.rules, self.limits.max_depth)
+        first = len(nodes.begin)
+        nodes.add_children(batch, n_left.tolist())
+        children = list(range(first, len(nodes.begin)))
+        nodes.set_splits(children, splits.reshape(-1))
+        pool.hand_over(batch, [nodes.halves(node) for node in batch])
+        for child in children:
+            if nodes.gain[child] == NEVER:
+                pool.release(child)
 
     def _splittable(self, nodes: NodeTable, node: int) -> bool:
         """Say whether a node could have two children at all."""
-        return (
-            nodes.end[node] - nodes.begin[node] >= 2 * self.rules.min_data_in_leaf
-            and nodes.depth[node] < self.limits.max_depth
-            and nodes.hessian[node] > 1
-        )
+        n_rows = nodes.end[node] - nodes.begin[node]
+        return can_split(n_rows, nodes.hessian[node], nodes.depth[node], self.rules, self.limits.max_depth)
 
     def _evaluate_children(self, nodes: NodeTable, pending: list[int], pool: HistogramPool) -> list[int]:
         """Evaluate the children of as many pending nodes as slots allow; returns the rest."""
@@ -151,9 +179,7 @@ class TreeGrower:
         pool.make_room(n_slots, nodes.priority, keep=set(pending))
         done = 0
         for node in pending:
-            small, large = nodes.left[node], nodes.left[node] + 1
-            if nodes.end[small] - nodes.begin[small] > nodes.end[large] - nodes.begin[large]:
-                small, large = large, small
+            small, large = nodes.halves(node)
             wanted = [child for child in (small, large) if self._splittable(nodes, child)]
             if large in wanted and node in pool.slot_of:
                 if not pool.free:

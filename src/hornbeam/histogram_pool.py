@@ -48,6 +48,14 @@ class HistogramPool:
         self.slot_of[child] = slot
         return slot
 
+    def hand_over(self, parents: Sequence[int], halves: Sequence[tuple[int, int]]) -> None:
+        """Give each parent's slot to its larger child, and free[0], free[1], ... to the smaller ones, in this order."""
+        spare = self.free[: len(parents)]
+        for parent, (smaller, larger), slot in zip(parents, halves, spare, strict=True):
+            self.slot_of[smaller] = slot
+            self.slot_of[larger] = self.slot_of.pop(parent)
+        self.free = sorted(self.free[len(parents) :])
+
     def slots(self, nodes: Sequence[int]) -> NDArray[np.int32]:
         """Return the slots of some nodes."""
         return np.array([self.slot_of[node] for node in nodes], np.int32)

@@ -53,6 +53,11 @@ class SplitRules:
         )
 
 
+def can_split(n_rows: int, hessian: int, depth: int, rules: SplitRules, max_depth: int) -> bool:
+    """Say whether a node could have two children at all; hessian is its fixed-point sum."""
+    return n_rows >= 2 * rules.min_data_in_leaf and hessian > 1 and depth < max_depth
+
+
 def soft_threshold(gradient: NDArray[np.float64], lambda_l1: float) -> NDArray[np.float64]:
     """Return sign(G) max(|G| - lambda_l1, 0)."""
     return np.where(

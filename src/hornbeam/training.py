@@ -143,6 +143,11 @@ class TrainingRun:
                 f"init_model has {start.n_features} features and train_set {self.train_set.n_features}; pass the "
                 "columns that the model was trained on"
             )
+        if start.feature_names != self.train_set.feature_names:
+            raise DataError(
+                f"init_model was trained on features {start.feature_names[:3]}..., train_set has "
+                f"{self.train_set.feature_names[:3]}...; pass the same columns in the same order"
+            )
         if start.objective.to_dict() != self.objective.to_dict():
             raise ParameterError(
                 f"init_model was trained with objective {start.objective.to_dict()}, now it is "
@@ -212,7 +217,7 @@ class TrainingRun:
                 "pass the same columns in the same order"
             )
         if dataset.reference is None and not dataset.is_binned:
-            dataset.reference = self.train_set
+            dataset.set_reference(self.train_set)
         if dataset.binned.mapper is not self.train_set.binned.mapper:
             raise DataError(f"valid_sets[{name!r}] is binned by itself; make it with Dataset(..., reference=train_set)")
         self.objective.check_labels(dataset.label)
@@ -238,7 +243,10 @@ class TrainingRun:
         before = [callback for callback in all_callbacks if getattr(callback, "before_iteration", False)]
         after = [callback for callback in all_callbacks if not getattr(callback, "before_iteration", False)]
         begin = self.booster.current_iteration
-        env = CallbackEnv(self.booster, begin, begin, begin + n_rounds, self.params.learning_rate)
+        training = frozenset(entry.name for entry in self.evaluated if entry.valid < 0)
+        env = CallbackEnv(
+            self.booster, begin, begin, begin + n_rounds, self.params.learning_rate, training_names=training
+        )
         try:
             for iteration in range(begin, begin + n_rounds):
                 env.iteration, env.learning_rate, env.evaluation_result_list = iteration, self.params.learning_rate, []
@@ -250,7 +258,10 @@ class TrainingRun:
                         f"training ends after {iteration} iterations: no split gains anything any more",
                         self.params.verbosity,
                     )
-                    self._end_early(env, after, begin)
+                    for callback in after:
+                        finish = getattr(callback, "finish", None)
+                        if finish is not None:
+                            finish()
                     break
                 self.booster.trees.extend(trees)
                 last = iteration == begin + n_rounds - 1
@@ -276,15 +287,6 @@ class TrainingRun:
                 close = getattr(callback, "close", None)
                 if close is not None:
                     close()
-
-    def _end_early(self, env: CallbackEnv, after: list[Callback], begin: int) -> None:
-        """Tell the callbacks that the iteration before was the last."""
-        if self.booster.current_iteration == begin:
-            return
-        env.iteration, env.end_iteration = env.iteration - 1, env.iteration
-        env.evaluation_result_list = []
-        for callback in after:
-            callback(env)
 
     def _boost_once(self, learning_rate: float) -> list[Tree]:
         """Grow one tree for each output and update all scores."""

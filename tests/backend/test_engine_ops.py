@@ -290,7 +290,9 @@ def test_blocks_of_features_that_exceed_the_counters(monkeypatch):
         check("cpu", make_binned(400, 11, n_bins, 0.2, seed=n_bins), rules=RULES)
 
 
-@given(sizes=st.lists(st.integers(0, 60), min_size=1, max_size=8), n_threads=st.integers(1, 8), smallest=st.integers(1, 30))
+@given(
+    sizes=st.lists(st.integers(0, 60), min_size=1, max_size=8), n_threads=st.integers(1, 8), smallest=st.integers(1, 30)
+)
 def test_pieces_cover_every_row_once(sizes, n_threads, smallest):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pieces, "SMALLEST_PIECE", smallest)
@@ -305,5 +307,7 @@ def test_pieces_cover_every_row_once(sizes, n_threads, smallest):
         own = slice(found.first[node], found.first[node + 1])
         assert (found.node[own] == node).all()
         assert (found.depth[own] == node).all()
-        covered = [place for begin, end in zip(found.begin[own], found.end[own], strict=True) for place in range(begin, end)]
+        covered = [
+            place for begin, end in zip(found.begin[own], found.end[own], strict=True) for place in range(begin, end)
+        ]
         assert covered == list(range(nodes.begin[node], nodes.end[node]))

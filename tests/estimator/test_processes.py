@@ -8,14 +8,17 @@ import sys
 import joblib
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from hornbeam.sklearn import HornbeamClassifier
 
+X = np.random.default_rng(0).normal(size=(2000, 6))
+Y = X[:, 0] + X[:, 1] ** 2 > 0.5
+MODEL = HornbeamClassifier(n_estimators=5, num_leaves=7, verbosity=-1, n_jobs=2)
+
 
 def fit() -> str:
-    X = np.random.default_rng(0).normal(size=(2000, 6))
-    model = HornbeamClassifier(n_estimators=5, num_leaves=7, verbosity=-1, n_jobs=2)
-    return model.fit(X, X[:, 0] + X[:, 1] ** 2 > 0.5).booster_.fingerprint()
+    return clone(MODEL).fit(X, Y).booster_.fingerprint()
 
 
 def fit_into(queue) -> None:
@@ -24,8 +27,10 @@ def fit_into(queue) -> None:
 
 @pytest.mark.parametrize("backend", ["threading", "loky"])
 def test_parallel_fits_give_the_same_model(backend):
-    found = joblib.Parallel(n_jobs=2, backend=backend)(joblib.delayed(fit)() for _ in range(4))
-    assert set(found) == {fit()}
+    # a method of the library, not a function of this file: processes need not import the tests
+    tasks = [joblib.delayed(clone(MODEL).fit)(X, Y) for _ in range(4)]
+    found = joblib.Parallel(n_jobs=2, backend=backend)(tasks)
+    assert {model.booster_.fingerprint() for model in found} == {fit()}
 
 
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="forking is not safe there")

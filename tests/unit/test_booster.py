@@ -6,8 +6,8 @@ import copy
 import pickle
 
 import numpy as np
-import pandas
-import polars
+import pandas as pd
+import polars as pl
 import pytest
 
 import hornbeam as hb
@@ -82,7 +82,9 @@ def test_num_iteration_takes_the_first_iterations(multiclass):
 
 def test_start_iteration_leaves_out_the_first_iterations(multiclass):
     leaves = multiclass.predict(X3, pred_leaf=True)
-    assert multiclass.predict(X3, pred_leaf=True, start_iteration=2, num_iteration=2).tolist() == leaves[:, 6:12].tolist()
+    assert (
+        multiclass.predict(X3, pred_leaf=True, start_iteration=2, num_iteration=2).tolist() == leaves[:, 6:12].tolist()
+    )
     assert multiclass.predict(X3, raw_score=True, start_iteration=5).tolist() == [multiclass.init_scores.tolist()] * 400
 
 
@@ -104,9 +106,9 @@ def test_any_table_of_the_same_numbers_gets_the_same_prediction(binary):
         X.astype(np.float64),
         np.asfortranarray(X),
         X.tolist(),
-        pandas.DataFrame(X, columns=names),
-        polars.DataFrame(X, schema=names),
-        pandas.DataFrame(X, columns=list("abcdef")),  # the model was trained without names
+        pd.DataFrame(X, columns=names),
+        pl.DataFrame(X, schema=names),
+        pd.DataFrame(X, columns=list("abcdef")),  # the model was trained without names
     ):
         assert binary.predict(table).tobytes() == expected
 

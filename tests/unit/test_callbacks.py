@@ -80,9 +80,7 @@ def test_min_delta_asks_for_a_real_improvement():
 def test_training_set_is_not_watched_whatever_its_name():
     for name in ("training", "mine"):
         data = hb.Dataset(X, label=np.roll(Y, 1))
-        model = hb.train(
-            FAST, data, 60, {name: data, "v": hb.Dataset(XV, label=YV)}, callbacks=[hb.early_stopping(3)]
-        )
+        model = hb.train(FAST, data, 60, {name: data, "v": hb.Dataset(XV, label=YV)}, callbacks=[hb.early_stopping(3)])
         assert model.best_iteration == int(np.argmin(model.eval_history["v"]["binary_logloss"])) + 1
     data = hb.Dataset(X, label=Y)
     with pytest.raises(hb.ParameterError, match="validation set"):
@@ -108,7 +106,7 @@ def test_one_callback_serves_several_trainings():
 
 @pytest.mark.parametrize("arguments", [(0,), (-1,), (2.5,), (True,), (3, False, -0.1), (3, False, float("nan"))])
 def test_unusable_arguments_are_refused(arguments):
-    with pytest.raises(hb.ParameterError, match="stopping_rounds|min_delta"):
+    with pytest.raises(hb.ParameterError, match=r"stopping_rounds|min_delta"):
         hb.early_stopping(*arguments)
 
 

@@ -44,7 +44,9 @@ def test_boosters_of_the_folds_are_those_of_train():
 def test_weights_and_init_scores_go_with_their_rows():
     weight, start = np.linspace(0.5, 2.0, 300), np.sin(np.arange(300.0))
     folds = [(np.arange(200), np.arange(200, 300))]
-    (booster,) = hb.cv(BINARY, data(weight=weight, init_score=start), 3, folds, return_cvbooster=True)["cvbooster"].boosters
+    (booster,) = hb.cv(BINARY, data(weight=weight, init_score=start), 3, folds, return_cvbooster=True)[
+        "cvbooster"
+    ].boosters
     alone = hb.train(BINARY, hb.Dataset(X[:200], label=Y[:200], weight=weight[:200], init_score=start[:200]), 3)
     assert booster.fingerprint() == alone.fingerprint()
 
@@ -105,7 +107,9 @@ def test_early_stopping_cuts_the_results_at_the_best_mean():
     booster = found["cvbooster"]
     assert booster.best_iteration == len(means)
     assert [part.shape for part in booster.predict(X)] == [(300,)] * 5
-    assert booster.boosters[0].predict(X).tobytes() == booster.boosters[0].predict(X, num_iteration=len(means)).tobytes()
+    assert (
+        booster.boosters[0].predict(X).tobytes() == booster.boosters[0].predict(X, num_iteration=len(means)).tobytes()
+    )
 
 
 def test_training_metrics_are_shown_but_do_not_steer():
@@ -114,10 +118,18 @@ def test_training_metrics_are_shown_but_do_not_steer():
     found = hb.cv(params, data(), 60, eval_train_metric=True)
     assert found["train binary_logloss-mean"][-1] < found["valid binary_logloss-mean"][-1]
     assert found["valid binary_logloss-mean"] == plain["valid binary_logloss-mean"]
-    # more noise than signal: the training loss falls all the time, or rises at once where every leaf overshoots
-    rising = hb.cv({**params, "learning_rate": 30.0, "metric": "auc"}, data(), 8, eval_train_metric=True)
-    alone = hb.cv({**params, "learning_rate": 30.0, "metric": "auc"}, data(), 8)
-    assert rising["valid auc-mean"] == alone["valid auc-mean"]
+
+
+def test_training_rows_never_stop_the_folds():
+    calls = []
+
+    def metric(predictions, dataset):  # ever worse on the training rows, ever better on the others
+        calls.append(1)
+        return "made up", float(-len(calls) if dataset.n_rows == 240 else len(calls)), True
+
+    params = {**BINARY, "metric": "none", "early_stopping_round": 2}
+    found = hb.cv(params, data(), 7, feval=metric, eval_train_metric=True)
+    assert len(found["valid made up-mean"]) == 7
 
 
 def test_schedules_and_functions_work_in_folds():

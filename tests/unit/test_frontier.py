@@ -88,9 +88,7 @@ def grow_in_rounds(gain_of: GainTree, limits: GrowthLimits) -> tuple[list[str], 
     return [paths[node] for node in order], rounds, sum(child >= 0 for child in left)
 
 
-limits_of = st.builds(
-    GrowthLimits, n_leaves=st.integers(2, 40), max_depth=st.just(BIG), depthwise=st.booleans()
-)
+limits_of = st.builds(GrowthLimits, n_leaves=st.integers(2, 40), max_depth=st.just(BIG), depthwise=st.booleans())
 
 
 @given(gain_trees, limits_of)

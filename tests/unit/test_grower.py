@@ -163,10 +163,10 @@ def test_tree_of_tiny_random_data_equals_one_split_at_a_time(device, data):
     bins = codes.reshape(n_rows, n_features)
     gradient = np.array(data.draw(st.lists(st.integers(-2, 2), min_size=n_rows, max_size=n_rows)), np.float64)
     hessian = np.array(data.draw(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=n_rows, max_size=n_rows)))
-    sample = BinnedSample(
-        bins, np.full(n_features, n_bins, np.int32), (bins == n_bins).any(axis=0), gradient, hessian
+    sample = BinnedSample(bins, np.full(n_features, n_bins, np.int32), (bins == n_bins).any(axis=0), gradient, hessian)
+    limits = GrowthLimits(
+        data.draw(st.integers(2, 12)), data.draw(st.sampled_from([1, 2, 3, BIG])), data.draw(st.booleans())
     )
-    limits = GrowthLimits(data.draw(st.integers(2, 12)), data.draw(st.sampled_from([1, 2, 3, BIG])), data.draw(st.booleans()))
     rules = replace(PLAIN_RULES, min_data_in_leaf=data.draw(st.integers(1, 3)))
     assert_same_tree(device, sample, rules, limits, n_slots=data.draw(st.integers(SMALLEST_POOL, 8)))
 
@@ -225,7 +225,9 @@ def test_grower_is_used_for_tree_after_tree(device):
         engine.set_gradients(gradient[None], sample.hessian[None])
         grown = grower.grow(engine.quantize(0, False), RATE)
         expected = naive_tree(binned, gradient, sample.hessian, RULES, limits)
-        assert {name: getattr(grown.binned, name).tolist() for name in NAMES} == {name: expected[name] for name in NAMES}
+        assert {name: getattr(grown.binned, name).tolist() for name in NAMES} == {
+            name: expected[name] for name in NAMES
+        }
 
 
 def test_training_rows_are_routed_as_validation_rows(device):

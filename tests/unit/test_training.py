@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
-import pandas
+import pandas as pd
 import pytest
 
 import hornbeam as hb
@@ -51,7 +53,7 @@ def test_impossible_number_of_rounds_is_refused(rounds):
 def test_training_lowers_the_loss_every_round():
     data = train_set()
     history = hb.train(BINARY, data, 20, {"training": data}).eval_history["training"]["binary_logloss"]
-    assert all(after < before for before, after in zip(history, history[1:], strict=False))
+    assert all(after < before for before, after in itertools.pairwise(history))
 
 
 def test_learning_rate_scales_the_first_tree_alone():
@@ -129,7 +131,7 @@ def test_one_dataset_serves_any_number_of_trainings():
 
 def test_names_of_a_frame_reach_the_model():
     names = ["a", "b", "c", "d", "e", "f"]
-    model = hb.train(BINARY, hb.Dataset(pandas.DataFrame(X, columns=names), label=Y), 2)
+    model = hb.train(BINARY, hb.Dataset(pd.DataFrame(X, columns=names), label=Y), 2)
     assert model.feature_names == names
 
 
@@ -249,7 +251,7 @@ def test_init_model_that_does_not_fit_is_refused(params, data, error, message):
 
 
 def test_init_model_with_other_feature_names_is_refused():
-    frame = pandas.DataFrame(X, columns=list("abcdef"))
+    frame = pd.DataFrame(X, columns=list("abcdef"))
     start = hb.train(BINARY, hb.Dataset(frame, label=Y), 2)
     with pytest.raises(hb.DataError, match="'a'"):
         hb.train(BINARY, hb.Dataset(frame[list("fedcba")], label=Y), 2, init_model=start)

@@ -114,6 +114,20 @@ class Engine(Protocol):
         Returns the number of rows that went left, int64 (n_nodes,).
         """
 
+    def expand(
+        self, batch: NDArray[np.void], rules: SplitRules, max_depth: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.void]]:
+        """Do a whole round: partition the nodes, get their children's histograms, and find the children's splits.
+
+        batch  dtypes.EXPANSION (n_nodes,)  in
+
+        The same as the operations above in sequence (steps.expand_in_steps), for engines that can do better in one go.
+        The child with fewer rows, or the left one of equals, gets the spare slot, the other one its parent's.
+
+        Returns the number of rows that went left, int64 (n_nodes,), and the best splits of both children, dtypes.SPLIT
+        (n_nodes, 2); the gain is -inf where a child cannot be split (splitting.can_split).
+        """
+
     def assign_leaves(self, nodes: Segments, leaves: NDArray[np.int32]) -> None:
         """Note for every row of every node its leaf number; together the nodes own all rows."""
 

@@ -1,6 +1,7 @@
 """Which devices there are, and the engine that runs on one.
 
 An explicit device that is not there raises; "auto" may choose, because the choice cannot be seen in the result.
+Drivers are asked when a device is, never at import.
 """
 
 from __future__ import annotations
@@ -9,11 +10,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hornbeam.errors import DeviceError
+from hornbeam.log import inform
 
 if TYPE_CHECKING:
+    from hornbeam.backends.gpu.runtime import Runtime
     from hornbeam.backends.protocol import Engine
     from hornbeam.binning import BinnedData
     from hornbeam.params import Params
+
+CELLS_WORTH_A_GPU = 20_000_000
+"""Rows x features from which "auto" takes a CUDA device: below, the CPU is done before a GPU has its data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,36 +35,98 @@ def devices() -> list[DeviceInfo]:
     """List what this machine offers, and why something is not offered."""
     from hornbeam.backends.cpu.threads import available_cpus
 
-    not_yet = "this version of Hornbeam trains on the CPU; GPU backends are still to come"
     return [
         DeviceInfo("cpu", True, f"{available_cpus()} thread(s), Numba kernels"),
         DeviceInfo("reference", True, "NumPy, slow: the definition that the others are tested against"),
-        DeviceInfo("cuda", False, not_yet),
-        DeviceInfo("opencl", False, not_yet),
+        *_cuda_devices(),
+        *_opencl_devices(),
     ]
 
 
-def choose_device(device: str) -> str:
-    """Turn the parameter `device` into the name of a usable device."""
+def _cuda_devices() -> list[DeviceInfo]:
+    """List CUDA devices, or one entry that says why there are none."""
+    try:
+        from hornbeam.backends.gpu import cuda
+    except ImportError as error:
+        return [DeviceInfo("cuda", False, f"CuPy cannot be imported ({error}); pip install hornbeam[cuda]")]
+    try:
+        n_devices = cuda.count_devices()
+        found = [DeviceInfo(f"cuda:{number}", True, cuda.describe(number)) for number in range(n_devices)]
+    except Exception as error:  # CuPy's errors derive from nothing in particular
+        return [DeviceInfo("cuda", False, f"no CUDA device or driver ({error})")]
+    return found or [DeviceInfo("cuda", False, "no CUDA device")]
+
+
+def _opencl_devices() -> list[DeviceInfo]:
+    """List OpenCL devices, GPUs first, or one entry that says why there are none."""
+    try:
+        from hornbeam.backends.gpu import opencl
+    except ImportError as error:
+        return [DeviceInfo("opencl", False, f"PyOpenCL cannot be imported ({error}); pip install hornbeam[opencl]")]
+    try:
+        found = opencl.list_devices()
+    except Exception as error:  # the loader raises when there is no platform
+        return [DeviceInfo("opencl", False, f"no OpenCL platform ({error}); install the driver of the device, or PoCL")]
+    listed = []
+    for number, device in enumerate(found):
+        reason = opencl.why_not(device)
+        listed.append(DeviceInfo(f"opencl:{number}", reason is None, reason or opencl.describe(device)))
+    return listed or [DeviceInfo("opencl", False, "no OpenCL device")]
+
+
+def choose_device(device: str, n_cells: int = 0) -> str:
+    """Turn the parameter `device` into the name of a usable device.
+
+    n_cells  rows x features, by which "auto" chooses
+    """
     if device == "auto":
+        if n_cells > CELLS_WORTH_A_GPU:
+            for info in _cuda_devices():
+                if info.usable:
+                    return info.name
         return "cpu"
+    if device in ("cpu", "reference"):
+        return device
+    kind, _, number = device.partition(":")
     offered = devices()
-    wanted = device.split(":")[0]
+    wanted = f"{kind}:{number or 0}"
     for info in offered:
         if info.name == wanted and info.usable:
             return info.name
-    reason = next((info.description for info in offered if info.name == wanted), "unknown")
+    same_kind = [info for info in offered if info.name.split(":")[0] == kind]
+    reason = next((info.description for info in same_kind if info.name in (wanted, kind)), "there is no such number")
     usable = ", ".join(repr(info.name) for info in offered if info.usable)
     raise DeviceError(f"device={device!r} is not available here ({reason}); usable: {usable}, or 'auto'")
 
 
+def open_runtime(device: str) -> Runtime:
+    """Open a GPU by its full name, "cuda:0" or "opencl:0"."""
+    kind, _, number = device.partition(":")
+    if kind == "cuda":
+        from hornbeam.backends.gpu import cuda
+
+        return cuda.open_device(int(number))
+    from hornbeam.backends.gpu import opencl
+
+    return opencl.open_device(int(number))
+
+
 def make_engine(binned: BinnedData, params: Params) -> Engine:
     """Make an engine for a binned training set on the device that the parameters ask for."""
-    device = choose_device(params.device)
+    device = choose_device(params.device, binned.n_rows * binned.n_used)
     if device == "reference":
         from hornbeam.backends.reference.engine import ReferenceEngine
 
         return ReferenceEngine(binned)
+    if device != "cpu":
+        from hornbeam.backends.gpu.engine import GpuEngine
+
+        try:
+            return GpuEngine(open_runtime(device), binned, params.min_data_in_leaf)
+        except DeviceError as error:
+            if params.device != "auto":
+                raise
+            inform(f"training on the CPU: {error}", params.verbosity)
     from hornbeam.backends.cpu.engine import CpuEngine
 
     return CpuEngine(binned, params.num_threads)

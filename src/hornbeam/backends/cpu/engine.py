@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu import leaves
+from hornbeam.backends.cpu.expand import Expander
 from hornbeam.backends.cpu.gradients import compute_gradients
 from hornbeam.backends.cpu.histogram import HistogramBuilder
 from hornbeam.backends.cpu.partition import partition
@@ -14,6 +15,7 @@ from hornbeam.backends.cpu.rows import RowStore
 from hornbeam.backends.cpu.split import SplitFinder
 from hornbeam.backends.cpu.threads import resolve_threads
 from hornbeam.backends.protocol import BinnedTree, Root, Segments
+from hornbeam.backends.steps import expand_in_steps
 from hornbeam.binning import BinnedData
 from hornbeam.objectives.base import Objective
 from hornbeam.quantize import Quantization
@@ -32,6 +34,7 @@ class CpuEngine:
         self._store = RowStore(binned.bins, len(binned.used))
         self._histograms = HistogramBuilder(offsets, self.n_threads)
         self._splits = SplitFinder(offsets, binned.has_missing, self.n_threads)
+        self._expander = Expander(self._histograms, self._splits, self._n_value_bins)
         self._leaf = np.zeros(self.n_rows, np.uint16)
         self._gradient = np.empty((0, 0))
         self._hessian = np.empty((0, 0))
@@ -102,6 +105,15 @@ class CpuEngine:
     def partition(self, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:
         """Move rows to the children's places."""
         return partition(self._store, nodes, splits, self._n_value_bins, self.n_threads)
+
+    def expand(
+        self, batch: NDArray[np.void], rules: SplitRules, max_depth: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.void]]:
+        """Do a round in one go where the nodes are many and small, else step by step."""
+        bounds = self._expander.deal(batch)
+        if bounds is None:
+            return expand_in_steps(self, batch, rules, max_depth)
+        return self._expander.expand(self._store, batch, bounds, self._rounded.quantization, rules, max_depth)
 
     def assign_leaves(self, nodes: Segments, leaves_of_nodes: NDArray[np.int32]) -> None:
         """Scatter leaf numbers."""

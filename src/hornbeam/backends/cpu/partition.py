@@ -56,44 +56,56 @@ def count_kernel(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def move_rows(  # type: ignore[no-untyped-def]
+    bins, records, words, out_records, out_words, gather, feature, bin_, missing_left, n_value_bins, begin, end, left,
+    right, right_step,
+):  # fmt: skip
+    """Move the rows begin:end of one node to the next depth and return how many went left.
+
+    words, out_words  uint64 (n_rows, stride in words)  the bins, for copying; not used when gathered
+    left              first place of left rows, filled upwards
+    right             first place of right rows, filled in steps of right_step
+    """
+    mask = np.uint64(0xFFFFFFFF)
+    n_record, n_words = records.shape[1], words.shape[1]
+    f, b, v = np.uint64(feature), np.int64(bin_), np.int64(n_value_bins)
+    left_place, right_place = np.int64(left), np.int64(right)
+    for place in range(np.uint64(begin), np.uint64(end)):
+        record = records[place, 0]
+        index = record & mask if gather else place
+        if bin_goes_left(np.int64(bins[index, f]), b, missing_left, v):
+            to = np.uint64(left_place)
+            left_place += 1
+        else:
+            to = np.uint64(right_place)
+            right_place += right_step
+        out_records[to, 0] = record
+        if n_record == 2:
+            out_records[to, 1] = records[place, 1]
+        if not gather:
+            for w in range(n_words):
+                out_words[to, w] = words[place, w]
+    return left_place - left
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def move_kernel(  # type: ignore[no-untyped-def]
     bins, bins_even, bins_odd, even, odd, gather, words, words_even, words_odd, feature, bin_, missing_left,
     n_value_bins, node, begin, end, depth, left_place, right_place, right_step, start, stop, n_left,
 ):  # fmt: skip
     """Move the rows of the pieces start:stop to the next depth.
 
-    words, words_even, words_odd  uint64 (n_rows, stride in words)  the bins, for copying; not used when gathered
-    left_place   int64 (n_pieces,)  in   first place of the piece's left rows, filled upwards
-    right_place  int64 (n_pieces,)  in   first place of its right rows, filled in steps of right_step
-    n_left       int64 (n_pieces,)  out
+    left_place, right_place, right_step  int64 (n_pieces,)  in   see move_rows
+    n_left                               int64 (n_pieces,)  out
     """
-    mask = np.uint64(0xFFFFFFFF)
-    n_record, n_words = even.shape[1], words.shape[1]
     for piece in range(start, stop):
-        d = depth[piece]
-        source = bins_at(bins, bins_even, bins_odd, gather, d)
-        records, out = records_at(even, odd, d), records_at(even, odd, d + 1)
-        source_words = bins_at(words, words_even, words_odd, gather, d)
-        out_words = bins_at(words, words_even, words_odd, gather, d + 1)
-        n = node[piece]
-        f, b, m, v = np.uint64(feature[n]), bin_[n], missing_left[n], n_value_bins[n]
-        left, right, step = left_place[piece], right_place[piece], right_step[piece]
-        for place in range(np.uint64(begin[piece]), np.uint64(end[piece])):
-            record = records[place, 0]
-            index = record & mask if gather else place
-            if bin_goes_left(np.int64(source[index, f]), b, m, v):
-                to = np.uint64(left)
-                left += 1
-            else:
-                to = np.uint64(right)
-                right += step
-            out[to, 0] = record
-            if n_record == 2:
-                out[to, 1] = records[place, 1]
-            if not gather:
-                for w in range(n_words):
-                    out_words[to, w] = source_words[place, w]
-        n_left[piece] = left - left_place[piece]
+        d, n = depth[piece], node[piece]
+        n_left[piece] = move_rows(
+            bins_at(bins, bins_even, bins_odd, gather, d), records_at(even, odd, d),
+            bins_at(words, words_even, words_odd, gather, d), records_at(even, odd, d + 1),
+            bins_at(words, words_even, words_odd, gather, d + 1), gather, feature[n], bin_[n], missing_left[n],
+            n_value_bins[n], begin[piece], end[piece], left_place[piece], right_place[piece], right_step[piece],
+        )  # fmt: skip
 
 
 def partition(

@@ -78,9 +78,9 @@ def compare(left_g, left_h, n_values, total_g, total_h, extra, bar, above):  # t
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def scan_side(
+def scan_side(  # type: ignore[no-untyped-def]
     histogram, counts, g, h, rows, total_g, total_h, n_rows, parent, known, units, rules, bounds, sums, above
-):  # type: ignore[no-untyped-def]
+):
     """Scan the value bins of one feature of one node, with missing rows on a given side.
 
     histogram  int64 (n_values, 2)    in
@@ -189,53 +189,6 @@ def scan_feature(histogram, counts, has_missing, total_g, total_h, n_rows, known
     return best, bin_, missing_left and bin_ >= 0, left_g, left_h, left_open
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def scan_kernel(  # type: ignore[no-untyped-def]
-    histograms, slots, gradient, hessian, begin, end, offsets, has_missing, no_counts, units, rules, bounds,
-    most_bins, start, stop, found, left_open,
-):  # fmt: skip
-    """Scan the (node, feature) pairs start:stop.
-
-    found      SPLIT   (n_nodes, n_used)  out
-    left_open  float64 (n_nodes, n_used)  out  best gain that would need a row count
-    """
-    n_used = len(has_missing)
-    g_unit, h_unit = units
-    scale, extra = h_unit / (g_unit * g_unit), rules[1] / h_unit
-    compare_first = can_compare(units, rules)
-    nothing = (-np.inf, -1, False, np.int64(0), np.int64(0), -np.inf)
-    known, parent, last_node = -np.inf, 0.0, -1
-    sums, above = np.empty((2, most_bins), np.int64), np.empty(most_bins)
-    left_g, left_h = sums[0], sums[1]
-    for pair in range(start, stop):
-        node, f = pair // n_used, pair % n_used
-        slot, total_g, total_h = np.uint64(slots[node]), gradient[node], hessian[node]
-        if node != last_node:
-            known, last_node = -np.inf, node
-            parent = leaf_score(total_g * g_unit, total_h * h_unit, rules[0], rules[1], rules[2])
-        first, last = np.uint64(offsets[f]), np.uint64(offsets[f + 1])
-        missing = last - np.uint64(1)
-        if compare_first and histograms[slot, missing, 0] == 0 and histograms[slot, missing, 1] == 0:
-            # most features of a node end here: nothing reaches what another one has
-            g, h = np.int64(0), np.int64(0)
-            for entry in range(first, missing):
-                g += histograms[slot, entry, 0]
-                h += histograms[slot, entry, 1]
-                left_g[entry - first], left_h[entry - first] = g, h
-            bar = (max(rules[3], known) + parent) * scale * MARGIN
-            if compare(left_g, left_h, np.int64(missing - first), total_g, total_h, extra, bar, above) == 0:
-                write_split(found[node, f], f, nothing)
-                left_open[node, f] = -np.inf
-                continue
-        result = scan_feature(
-            histograms[slot, offsets[f] : offsets[f + 1]], no_counts, has_missing[f], total_g, total_h,
-            end[node] - begin[node], known, units, rules, bounds, sums, above,
-        )  # fmt: skip
-        known = max(known, result[0])
-        write_split(found[node, f], f, result)
-        left_open[node, f] = result[5]
-
-
 @njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
 def write_split(split, feature, result):  # type: ignore[no-untyped-def]
     """Store what scan_feature returned."""
@@ -248,41 +201,117 @@ def write_split(split, feature, result):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def scan_features(  # type: ignore[no-untyped-def]
+    histograms, slot_of_node, total_g, total_h, n_rows, offsets, has_missing, no_counts, units, rules, bounds, f0, f1,
+    sums, above, found, left_open,
+):  # fmt: skip
+    """Scan the features f0:f1 of one node.
+
+    sums, above  scratch, see scan_side
+    found        SPLIT   (n_used,)  out  gain -inf also where another feature is known to be better
+    left_open    float64 (n_used,)  out  best gain that would need a row count
+    """
+    g_unit, h_unit = units
+    scale, extra = h_unit / (g_unit * g_unit), rules[1] / h_unit
+    compare_first = can_compare(units, rules)
+    nothing = (-np.inf, -1, False, np.int64(0), np.int64(0), -np.inf)
+    known = -np.inf
+    parent = leaf_score(total_g * g_unit, total_h * h_unit, rules[0], rules[1], rules[2])
+    left_g, left_h = sums[0], sums[1]
+    slot = np.uint64(slot_of_node)
+    for f in range(f0, f1):
+        first, missing = np.uint64(offsets[f]), np.uint64(offsets[f + 1] - 1)
+        if compare_first and histograms[slot, missing, 0] == 0 and histograms[slot, missing, 1] == 0:
+            # most features of a node end here: nothing reaches what another one has
+            g, h = np.int64(0), np.int64(0)
+            for entry in range(first, missing):
+                g += histograms[slot, entry, 0]
+                h += histograms[slot, entry, 1]
+                left_g[entry - first], left_h[entry - first] = g, h
+            bar = (max(rules[3], known) + parent) * scale * MARGIN
+            if compare(left_g, left_h, np.int64(missing - first), total_g, total_h, extra, bar, above) == 0:
+                write_split(found[f], f, nothing)
+                left_open[f] = -np.inf
+                continue
+        result = scan_feature(
+            histograms[slot, offsets[f] : offsets[f + 1]], no_counts, has_missing[f], total_g, total_h, n_rows, known,
+            units, rules, bounds, sums, above,
+        )  # fmt: skip
+        known = max(known, result[0])
+        write_split(found[f], f, result)
+        left_open[f] = result[5]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def choose_feature(  # type: ignore[no-untyped-def]
+    bins, records, gather, histograms, slot, total_g, total_h, begin, end, offsets, has_missing, units, rules, bounds,
+    counts, sums, above, found, left_open,
+):  # fmt: skip
+    """Return the feature with the best split of one node; count rows where that decides.
+
+    counts            int64 (most bins of a feature,)  scratch
+    found, left_open  in out, see scan_features
+    """
+    mask = np.uint64(0xFFFFFFFF)
+    n_used = len(has_missing)
+    certain = -np.inf
+    for f in range(n_used):
+        certain = max(certain, found[f].gain)
+    winner = 0
+    for f in range(n_used):
+        if left_open[f] > -np.inf and left_open[f] >= certain:
+            first, last = np.int64(offsets[f]), np.int64(offsets[f + 1])
+            counts[: last - first] = 0
+            for place in range(np.uint64(begin), np.uint64(end)):
+                index = records[place, 0] & mask if gather else place
+                counts[np.uint64(bins[index, np.uint64(f)])] += 1
+            result = scan_feature(
+                histograms[slot, first:last], counts[: last - first], has_missing[f], total_g, total_h, end - begin,
+                certain, units, rules, bounds, sums, above,
+            )  # fmt: skip
+            write_split(found[f], f, result)
+            certain = max(certain, result[0])
+        if found[f].gain > found[winner].gain:
+            winner = f
+    return winner
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def scan_kernel(  # type: ignore[no-untyped-def]
+    histograms, slots, gradient, hessian, begin, end, offsets, has_missing, no_counts, units, rules, bounds, most_bins,
+    start, stop, found, left_open,
+):  # fmt: skip
+    """Scan the (node, feature) pairs start:stop.
+
+    found, left_open  (n_nodes, n_used)  out  see scan_features
+    """
+    n_used = len(has_missing)
+    sums, above = np.empty((2, most_bins), np.int64), np.empty(most_bins)
+    for node in range(start // n_used, (stop - 1) // n_used + 1):
+        f0, f1 = max(0, start - node * n_used), min(n_used, stop - node * n_used)
+        scan_features(
+            histograms, slots[node], gradient[node], hessian[node], end[node] - begin[node], offsets, has_missing,
+            no_counts, units, rules, bounds, f0, f1, sums, above, found[node], left_open[node],
+        )  # fmt: skip
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def choose_kernel(  # type: ignore[no-untyped-def]
     bins, bins_even, bins_odd, even, odd, gather, histograms, slots, gradient, hessian, begin, end, depth, offsets,
     has_missing, units, rules, bounds, counts, start, stop, found, left_open, best,
 ):  # fmt: skip
-    """Choose the best feature of the nodes start:stop; count rows where that decides.
+    """Choose the best feature of the nodes start:stop.
 
     counts  int64 (most bins of a feature,)  scratch
     best    SPLIT (n_nodes,)                 out
     """
-    mask = np.uint64(0xFFFFFFFF)
-    n_used = len(has_missing)
     sums, above = np.empty((2, len(counts)), np.int64), np.empty(len(counts))
     for node in range(start, stop):
-        certain = -np.inf
-        for f in range(n_used):
-            certain = max(certain, found[node, f].gain)
-        source = bins_at(bins, bins_even, bins_odd, gather, depth[node])
-        records = records_at(even, odd, depth[node])
-        winner = 0
-        for f in range(n_used):
-            if left_open[node, f] > -np.inf and left_open[node, f] >= certain:
-                first, last = offsets[f], offsets[f + 1]
-                counts[: last - first] = 0
-                for place in range(np.uint64(begin[node]), np.uint64(end[node])):
-                    index = records[place, 0] & mask if gather else place
-                    counts[np.uint64(source[index, np.uint64(f)])] += 1
-                result = scan_feature(
-                    histograms[slots[node], first:last], counts[: last - first], has_missing[f], gradient[node],
-                    hessian[node], end[node] - begin[node], certain, units, rules, bounds,
-                    sums, above,
-                )  # fmt: skip
-                write_split(found[node, f], f, result)
-                certain = max(certain, result[0])
-            if found[node, f].gain > found[node, winner].gain:
-                winner = f
+        winner = choose_feature(
+            bins_at(bins, bins_even, bins_odd, gather, depth[node]), records_at(even, odd, depth[node]), gather,
+            histograms, slots[node], gradient[node], hessian[node], begin[node], end[node], offsets, has_missing, units,
+            rules, bounds, counts, sums, above, found[node], left_open[node],
+        )  # fmt: skip
         best[node] = found[node, winner]
 
 
@@ -294,6 +323,18 @@ class SplitFinder:
         self.has_missing = has_missing
         self.n_threads = n_threads
         self.most_bins = int(np.diff(offsets).max(initial=1))
+
+    @staticmethod
+    def numbers(quantization: Quantization, rules: SplitRules) -> tuple[tuple[float, ...], ...]:
+        """Return `units, rules, bounds` as the kernels take them, see scan_feature."""
+        return (
+            (quantization.gradient_unit, quantization.hessian_unit),
+            (
+                rules.lambda_l1, rules.lambda_l2, rules.max_delta_step, rules.min_gain_to_split,
+                rules.min_data_in_leaf, rules.min_sum_hessian_in_leaf,
+            ),
+            (quantization.hessian_min, quantization.hessian_max),
+        )  # fmt: skip
 
     def find(
         self,
@@ -314,24 +355,19 @@ class SplitFinder:
             return best
         found = np.empty((n_nodes, n_used), SPLIT)
         left_open = np.empty((n_nodes, n_used))
-        units = (quantization.gradient_unit, quantization.hessian_unit)
-        limits = (
-            rules.lambda_l1, rules.lambda_l2, rules.max_delta_step, rules.min_gain_to_split, rules.min_data_in_leaf,
-            rules.min_sum_hessian_in_leaf,
-        )  # fmt: skip
-        bounds = (quantization.hessian_min, quantization.hessian_max)
+        how = self.numbers(quantization, rules)
         bins_per_feature = max(1, int(self.offsets[-1]) // n_used)
         run_ranges(
             lambda start, stop: scan_kernel(
                 histograms, slots, gradient, hessian, nodes.begin, nodes.end, self.offsets, self.has_missing,
-                NO_COUNTS, units, limits, bounds, self.most_bins, start, stop, found, left_open,
+                NO_COUNTS, *how, self.most_bins, start, stop, found, left_open,
             ),
             n_nodes * n_used, self.n_threads, smallest=BINS_PER_THREAD // bins_per_feature + 1,
         )  # fmt: skip
         run_ranges(
             lambda start, stop: choose_kernel(
                 *store.arrays(), histograms, slots, gradient, hessian, nodes.begin, nodes.end, nodes.depth,
-                self.offsets, self.has_missing, units, limits, bounds, np.empty(self.most_bins, np.int64), start, stop,
+                self.offsets, self.has_missing, *how, np.empty(self.most_bins, np.int64), start, stop,
                 found, left_open, best,
             ),
             n_nodes, self.n_threads, smallest=16,

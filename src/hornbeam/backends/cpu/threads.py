@@ -74,7 +74,7 @@ def _cgroup_cpus(root: Path = Path("/sys/fs/cgroup")) -> int:
             period = (root / "cpu/cpu.cfs_period_us").read_text().strip()
         except OSError:
             return 1 << 30
-    if quota == "max" or int(quota) <= 0:
+    if not (quota.isdigit() and period.isdigit()) or 0 in (int(quota), int(period)):  # "max", or -1: no limit
         return 1 << 30
     return max(1, math.ceil(int(quota) / int(period)))
 

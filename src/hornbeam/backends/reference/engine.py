@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.protocol import BinnedTree, Root, Segments
+from hornbeam.backends.steps import expand_in_steps
 from hornbeam.binning import BinnedData
 from hornbeam.dtypes import SPLIT
 from hornbeam.objectives.base import Objective
@@ -102,6 +103,12 @@ class ReferenceEngine:
             self._rows[begin:end] = np.concatenate([rows[left], rows[~left]])
             n_left[i] = np.count_nonzero(left)
         return n_left
+
+    def expand(
+        self, batch: NDArray[np.void], rules: SplitRules, max_depth: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.void]]:
+        """Do a round step by step."""
+        return expand_in_steps(self, batch, rules, max_depth)
 
     def assign_leaves(self, nodes: Segments, leaves: NDArray[np.int32]) -> None:
         """Write each row's leaf number."""

@@ -19,7 +19,7 @@
 // The work of a launch is a list of chunks of rows, node after node; each group takes an equal share of the list and
 // flushes when the node changes. Histograms are [slot][tile][stat][bin][lane], i64.
 //
-//     table   u32 (5, n_nodes + 1)   first chunk; begin; end; depth; slot
+//     table   u32 (5, n_nodes + 1)   first chunk; begin, and last the rows of a chunk; end; depth; slot
 #define MOST_ROWS  65536u
 #define PER_WORD   (4 / BIN_BYTES)
 #define BIN_BITS   (8 * BIN_BYTES)
@@ -59,12 +59,11 @@ typedef u32 counter_t;
 #define ADD(stat, bin, lane, value) ADD_LOCAL(&counters[(stat) * PLANE + (bin) * LANES + (lane)], value)
 #endif
 
-KERNEL(THREADS) void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL const u32 *RESTRICT rows_even,
-                                      GLOBAL const u32 *RESTRICT rows_odd,
-                                      GLOBAL const record_t *RESTRICT records_even,
-                                      GLOBAL const record_t *RESTRICT records_odd, GLOBAL const u32 *RESTRICT table,
-                                      u32 n_nodes, u32 chunk_rows, u32 groups_a_pass, u32 n_rows, u32 n_tiles,
-                                      GLOBAL i64 *histograms) {
+KERNEL_SHARING(THREADS, RESIDENT)
+void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL const u32 *RESTRICT rows_even,
+                      GLOBAL const u32 *RESTRICT rows_odd, GLOBAL const record_t *RESTRICT records_even,
+                      GLOBAL const record_t *RESTRICT records_odd, GLOBAL const u32 *RESTRICT table, u32 n_nodes,
+                      u32 groups_a_pass, u32 n_rows, u32 n_tiles, GLOBAL i64 *histograms) {
 #if WORDS != 0
     BIG_LOCAL(counter_t, counters, STATS * PLANE);
 #endif
@@ -72,7 +71,7 @@ KERNEL(THREADS) void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL c
     GLOBAL const u32 *depth = end + (n_nodes + 1), *slot = depth + (n_nodes + 1);
     const u32 pass = GROUP_ID / groups_a_pass, share = GROUP_ID % groups_a_pass;
     const u32 tile = pass / PASSES, first_word = pass % PASSES * WORDS_AT_ONCE;
-    const u32 n_chunks = first_chunk[n_nodes];
+    const u32 n_chunks = first_chunk[n_nodes], chunk_rows = begin[n_nodes];
     u32 chunk = (u32)((u64)n_chunks * share / groups_a_pass);
     const u32 last = (u32)((u64)n_chunks * (share + 1) / groups_a_pass);
 
@@ -83,8 +82,10 @@ KERNEL(THREADS) void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL c
     u32 node = 0;
     for (u32 above = n_nodes; above - node > 1;) {  // the node of the first chunk
         const u32 middle = (node + above) / 2;
-        if (first_chunk[middle] <= chunk) node = middle;
-        else above = middle;
+        if (first_chunk[middle] <= chunk)
+            node = middle;
+        else
+            above = middle;
     }
     while (chunk < last) {
         while (chunk >= first_chunk[node + 1]) node++;
@@ -102,13 +103,12 @@ KERNEL(THREADS) void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL c
         BARRIER;
 #endif
         for (u32 base = from + warp * ROWS_AT_ONCE * UNROLLED; base < to; base += step) {
-            u32 word[UNROLLED], present[UNROLLED];
+            u32 word[UNROLLED];
             record_t record[UNROLLED];
             UNROLL for (u32 u = 0; u < UNROLLED; u++) {
-                const u32 place = base + u * ROWS_AT_ONCE + r;
-                present[u] = place < to ? 1u : 0u;
-                const u32 row = present[u] ? (is_root ? place : rows[place]) : 0u;
-                record[u] = present[u] ? records[place] : 0u;
+                const u32 place = base + u * ROWS_AT_ONCE + r, is_there = place < to;
+                const u32 row = is_there ? (is_root ? place : rows[place]) : 0u;
+                record[u] = is_there ? records[place] : 0u;
                 word[u] = own[(u64)row * 8];
             }
             UNROLL for (u32 u = 0; u < UNROLLED; u++) {
@@ -118,7 +118,7 @@ KERNEL(THREADS) void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL c
                     ADD(0, bin, at, GRADIENT(record[u]));
                     ADD(1, bin, at, HESSIAN(record[u]));
 #if STATS == 3
-                    ADD(2, bin, at, present[u]);
+                    ADD(2, bin, at, base + u * ROWS_AT_ONCE + r < to ? 1 : 0);
 #endif
                 }
             }

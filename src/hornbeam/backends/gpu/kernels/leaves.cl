@@ -16,8 +16,10 @@ KERNEL(THREADS) void assign_kernel(GLOBAL const u32 *RESTRICT rows_even, GLOBAL 
         u32 node = 0;
         for (u32 above = n_nodes; above - node > 1;) {
             const u32 middle = (node + above) / 2;
-            if (first_tile[middle] <= tile) node = middle;
-            else above = middle;
+            if (first_tile[middle] <= tile)
+                node = middle;
+            else
+                above = middle;
         }
         const u32 from = begin[node] + (tile - first_tile[node]) * TILE;
         const u32 n_here = end[node] - from < TILE ? end[node] - from : TILE;

@@ -9,8 +9,10 @@
 //                          |      |
 //     depth d + 1   [ left -->          <-- right )
 //
-//     table      u32 (8, n_nodes + 1)   in    first tile; begin; end; depth; feature; bin; missing left; value bins
-//                u32 (n_nodes, 2)       in, out   behind it: rows placed so far, left and right; zeros at first
+//     batch      expansion_t (n_nodes,)   in        the nodes and their splits
+//                u32 (n_nodes + 1,)       in        behind it: first tile of each node
+//                u32 (n_nodes, 2)         in, out   behind that: rows placed so far, left and right; zeros at first
+//     features   u32 (n_used,)            in        value bins * 2 + has missing
 //     columns    bin_t (n_used, n_rows) in
 #if BIN_BYTES == 1
 typedef u8 bin_t;
@@ -26,32 +28,34 @@ typedef u32 record_t;
 
 KERNEL(THREADS) void partition_kernel(GLOBAL const bin_t *RESTRICT columns, GLOBAL u32 *rows_even, GLOBAL u32 *rows_odd,
                                       GLOBAL record_t *records_even, GLOBAL record_t *records_odd,
-                                      GLOBAL u32 *table, u32 n_nodes, u32 n_rows) {
+                                      GLOBAL const u32 *RESTRICT features, GLOBAL expansion_t *batch, u32 n_nodes,
+                                      u32 n_rows) {
     LOCAL u32 counts[THREADS];  // rows that go left (lower half) and right (upper half), then the same of all before
     LOCAL u32 bases[2];
     LOCAL u32 sorted_rows[TILE];
     LOCAL record_t sorted_records[TILE];
-    GLOBAL const u32 *first_tile = table, *begin = table + (n_nodes + 1), *end = begin + (n_nodes + 1);
-    GLOBAL const u32 *depth = end + (n_nodes + 1), *features = depth + (n_nodes + 1), *bins = features + (n_nodes + 1);
-    GLOBAL const u32 *missing_left = bins + (n_nodes + 1), *n_values = missing_left + (n_nodes + 1);
-    GLOBAL u32 *n_taken = table + 8 * (n_nodes + 1);
+    GLOBAL const u32 *first_tile = (GLOBAL const u32 *)(batch + n_nodes);
+    GLOBAL u32 *n_taken = (GLOBAL u32 *)(batch + n_nodes) + (n_nodes + 1);
     const u32 n_tiles = first_tile[n_nodes];
     for (u32 tile = GROUP_ID; tile < n_tiles; tile += GROUP_COUNT) {
         u32 node = 0;
         for (u32 above = n_nodes; above - node > 1;) {
             const u32 middle = (node + above) / 2;
-            if (first_tile[middle] <= tile) node = middle;
-            else above = middle;
+            if (first_tile[middle] <= tile)
+                node = middle;
+            else
+                above = middle;
         }
-        const u32 from = begin[node] + (tile - first_tile[node]) * TILE;
-        const u32 n_here = end[node] - from < TILE ? end[node] - from : TILE;
-        const u32 is_root = depth[node] == 0, is_odd = depth[node] % 2;
+        const expansion_t own = batch[node];
+        const u32 begin = (u32)own.begin, end = (u32)own.end, from = begin + (tile - first_tile[node]) * TILE;
+        const u32 n_here = end - from < TILE ? end - from : TILE;
+        const u32 is_root = own.depth == 0, is_odd = own.depth % 2;
         GLOBAL const u32 *rows = is_odd ? rows_odd : rows_even;
         GLOBAL const record_t *records = is_odd ? records_odd : records_even;
         GLOBAL u32 *rows_out = is_odd ? rows_even : rows_odd;
         GLOBAL record_t *records_out = is_odd ? records_even : records_odd;
-        GLOBAL const bin_t *column = columns + (u64)features[node] * n_rows;
-        const u32 threshold = bins[node], missing = n_values[node], with_missing = missing_left[node];
+        GLOBAL const bin_t *column = columns + (u64)own.feature * n_rows;
+        const u32 threshold = (u32)own.bin, missing = features[own.feature] / 2, with_missing = own.missing_left;
 
         u32 row[EACH], goes_left = 0, count = 0;
         record_t record[EACH];
@@ -76,8 +80,8 @@ KERNEL(THREADS) void partition_kernel(GLOBAL const bin_t *RESTRICT columns, GLOB
         }
         const u32 total_left = counts[THREADS - 1] & 0xFFFFu, total_right = counts[THREADS - 1] >> 16;
         if (LOCAL_ID == 0) {
-            bases[0] = begin[node] + ADD_GLOBAL32(&n_taken[node * 2], total_left);
-            bases[1] = end[node] - total_right - ADD_GLOBAL32(&n_taken[node * 2 + 1], total_right);
+            bases[0] = begin + ADD_GLOBAL32(&n_taken[node * 2], total_left);
+            bases[1] = end - total_right - ADD_GLOBAL32(&n_taken[node * 2 + 1], total_right);
         }
         u32 left_place = (counts[LOCAL_ID] - count) & 0xFFFFu;
         u32 right_place = total_left + ((counts[LOCAL_ID] - count) >> 16);

@@ -10,7 +10,9 @@ typedef unsigned long long u64;
 typedef double f64;
 
 #define KERNEL(threads) extern "C" __global__ __launch_bounds__(threads)
-#define DEVICE          static __device__ __forceinline__
+// As many registers a thread as let this many groups share a compute unit.
+#define KERNEL_SHARING(threads, groups) extern "C" __global__ __launch_bounds__(threads, groups)
+#define DEVICE                          static __device__ __forceinline__
 #define GLOBAL
 #define LOCAL    __shared__
 #define RESTRICT __restrict__

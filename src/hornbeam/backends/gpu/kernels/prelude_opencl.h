@@ -12,11 +12,12 @@ typedef long i64;
 typedef ulong u64;
 typedef double f64;
 
-#define KERNEL(threads) __kernel __attribute__((reqd_work_group_size(threads, 1, 1)))
-#define DEVICE          static inline
-#define GLOBAL          __global
-#define LOCAL           __local
-#define RESTRICT        restrict
+#define KERNEL(threads)                 __kernel __attribute__((reqd_work_group_size(threads, 1, 1)))
+#define KERNEL_SHARING(threads, groups) KERNEL(threads)
+#define DEVICE                          static inline
+#define GLOBAL                          __global
+#define LOCAL                           __local
+#define RESTRICT                        restrict
 // Local memory whose size may pass 48 KB; one such array a source file.
 #define BIG_LOCAL(type, name, size) __local type name[size]
 

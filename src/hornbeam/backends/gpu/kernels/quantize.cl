@@ -21,6 +21,13 @@ typedef u32 record_t;
 #define H_LIMIT 65535.0
 #endif
 
+// What the host learns; REPORT in engine.py.
+typedef struct {
+    f64 largest_g, largest_h, smallest_h;
+    i64 sums[5];  // of g, h and |g|; gradients and hessians that are not zero
+    i32 min_g, max_g, min_h, max_h;
+} report_t;
+
 // 2**e with the largest e such that value * 2**e < 2**bits, but at most 2**1000; 1 for value 0.
 DEVICE f64 scale_for(f64 value, i32 bits) {
     if (value == 0.0) return 1.0;
@@ -29,14 +36,14 @@ DEVICE f64 scale_for(f64 value, i32 bits) {
     return BITS_TO_F64((i64)(e + 1023) << 52);
 }
 
-// Combines one value a thread into local[0].
-#define REDUCE(local, combine)                                                \
-    for (u32 half = THREADS / 2; half > 0; half /= 2) {                       \
-        BARRIER;                                                              \
-        if (LOCAL_ID < half) {                                                \
-            local[LOCAL_ID] = combine(local[LOCAL_ID], local[LOCAL_ID + half]); \
-        }                                                                     \
-    }                                                                         \
+// Combines one value a thread into array[0].
+#define REDUCE(array, combine)                                                   \
+    for (u32 width = THREADS / 2; width > 0; width /= 2) {                       \
+        BARRIER;                                                                 \
+        if (LOCAL_ID < width) {                                                  \
+            array[LOCAL_ID] = combine(array[LOCAL_ID], array[LOCAL_ID + width]); \
+        }                                                                        \
+    }                                                                            \
     BARRIER
 #define LARGER(a, b)  ((a) > (b) ? (a) : (b))
 #define SMALLER(a, b) ((a) < (b) ? (a) : (b))
@@ -45,11 +52,9 @@ DEVICE f64 scale_for(f64 value, i32 bits) {
 // Largest |gradient|, largest and smallest hessian of each group's rows; also clears what `round` adds to.
 //
 //   partial   f64 (n_groups, 3)   out
-//   sums      i64 (8,)            out   zeros
-//   extremes  i32 (4,)            out   smallest g, largest g, smallest h, largest h, before any row
+//   report    see `round`         out   as it is before any row
 KERNEL(THREADS) void measure_kernel(GLOBAL const f64 *RESTRICT gradient, GLOBAL const f64 *RESTRICT hessian, u64 offset,
-                                    u32 n_rows, GLOBAL f64 *RESTRICT partial, GLOBAL i64 *RESTRICT sums,
-                                    GLOBAL i32 *RESTRICT extremes) {
+                                    u32 n_rows, GLOBAL f64 *RESTRICT partial, GLOBAL report_t *RESTRICT report) {
     LOCAL f64 shared[THREADS];
     f64 largest_g = 0.0, largest_h = 0.0, smallest_h = BITS_TO_F64(0x7FF0000000000000);
     for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
@@ -69,12 +74,12 @@ KERNEL(THREADS) void measure_kernel(GLOBAL const f64 *RESTRICT gradient, GLOBAL 
     shared[LOCAL_ID] = smallest_h;
     REDUCE(shared, SMALLER);
     if (LOCAL_ID == 0) partial[GROUP_ID * 3 + 2] = shared[0];
-    if (GROUP_ID == 0 && LOCAL_ID < 8) sums[LOCAL_ID] = 0;
+    if (GROUP_ID == 0 && LOCAL_ID < 5) report->sums[LOCAL_ID] = 0;
     if (GROUP_ID == 0 && LOCAL_ID == 0) {
-        extremes[0] = 0x7FFFFFFF;
-        extremes[1] = -0x7FFFFFFF;
-        extremes[2] = 0x7FFFFFFF;
-        extremes[3] = 0;
+        report->min_g = 0x7FFFFFFF;
+        report->max_g = -0x7FFFFFFF;
+        report->min_h = 0x7FFFFFFF;
+        report->max_h = 0;
     }
 }
 
@@ -82,13 +87,10 @@ KERNEL(THREADS) void measure_kernel(GLOBAL const f64 *RESTRICT gradient, GLOBAL 
 //
 //   partial   f64 (n_partial, 3)   in    from measure
 //   records   record_t (n_rows,)   out   in row order: the records of depth 0
-//   largest   f64 (3,)             out   largest |gradient|, largest hessian, smallest hessian
-//   sums      i64 (8,)             out   sums of g, h, |g|; non-zero gradients, non-zero hessians
-//   extremes  i32 (4,)             out
+//   report    report_t             out
 KERNEL(THREADS) void round_kernel(GLOBAL const f64 *RESTRICT gradient, GLOBAL const f64 *RESTRICT hessian, u64 offset,
                                   u32 n_rows, GLOBAL const f64 *RESTRICT partial, u32 n_partial,
-                                  GLOBAL record_t *RESTRICT records, GLOBAL f64 *RESTRICT largest,
-                                  GLOBAL i64 *RESTRICT sums, GLOBAL i32 *RESTRICT extremes) {
+                                  GLOBAL record_t *RESTRICT records, GLOBAL report_t *report) {
     LOCAL f64 shared[THREADS];
     LOCAL i64 totals[THREADS];
     f64 largest_g = 0.0, largest_h = 0.0, smallest_h = BITS_TO_F64(0x7FF0000000000000);
@@ -109,11 +111,11 @@ KERNEL(THREADS) void round_kernel(GLOBAL const f64 *RESTRICT gradient, GLOBAL co
     REDUCE(shared, SMALLER);
     smallest_h = shared[0];
     if (GROUP_ID == 0 && LOCAL_ID == 0) {
-        largest[0] = largest_g;
-        largest[1] = largest_h;
-        largest[2] = smallest_h;
+        report->largest_g = largest_g;
+        report->largest_h = largest_h;
+        report->smallest_h = smallest_h;
     }
-    const u32 constant = largest_h > 0.0 && smallest_h == largest_h;
+    const u32 is_constant = largest_h > 0.0 && smallest_h == largest_h;
     const f64 g_scale = scale_for(largest_g, G_BITS), h_scale = scale_for(largest_h, H_BITS);
 
     i64 sum_g = 0, sum_h = 0, sum_abs = 0, nonzero_g = 0, nonzero_h = 0;
@@ -125,7 +127,7 @@ KERNEL(THREADS) void round_kernel(GLOBAL const f64 *RESTRICT gradient, GLOBAL co
         f64 rounded_h = rint(exact_h * h_scale);
         const f64 least = exact_h > 0.0 ? 1.0 : 0.0;  // a positive hessian never rounds to zero
         rounded_h = SMALLER(LARGER(rounded_h, least), H_LIMIT);
-        const i32 g = (i32)rounded_g, h = constant ? 1 : (i32)rounded_h;
+        const i32 g = (i32)rounded_g, h = is_constant ? 1 : (i32)rounded_h;
         sum_g += g;
         sum_h += h;
         sum_abs += g < 0 ? -g : g;
@@ -146,22 +148,22 @@ KERNEL(THREADS) void round_kernel(GLOBAL const f64 *RESTRICT gradient, GLOBAL co
         BARRIER;
         totals[LOCAL_ID] = mine[i];
         REDUCE(totals, SUM);
-        if (LOCAL_ID == 0) ADD_GLOBAL64(&sums[i], totals[0]);
+        if (LOCAL_ID == 0) ADD_GLOBAL64(&report->sums[i], totals[0]);
     }
     BARRIER;
     totals[LOCAL_ID] = min_g;
     REDUCE(totals, SMALLER);
-    if (LOCAL_ID == 0) MIN_GLOBAL32(&extremes[0], totals[0]);
+    if (LOCAL_ID == 0) MIN_GLOBAL32(&report->min_g, totals[0]);
     BARRIER;
     totals[LOCAL_ID] = max_g;
     REDUCE(totals, LARGER);
-    if (LOCAL_ID == 0) MAX_GLOBAL32(&extremes[1], totals[0]);
+    if (LOCAL_ID == 0) MAX_GLOBAL32(&report->max_g, totals[0]);
     BARRIER;
     totals[LOCAL_ID] = min_h;
     REDUCE(totals, SMALLER);
-    if (LOCAL_ID == 0) MIN_GLOBAL32(&extremes[2], totals[0]);
+    if (LOCAL_ID == 0) MIN_GLOBAL32(&report->min_h, totals[0]);
     BARRIER;
     totals[LOCAL_ID] = max_h;
     REDUCE(totals, LARGER);
-    if (LOCAL_ID == 0) MAX_GLOBAL32(&extremes[3], totals[0]);
+    if (LOCAL_ID == 0) MAX_GLOBAL32(&report->max_h, totals[0]);
 }

@@ -11,10 +11,14 @@
 // Ties: higher gain, then lower feature, then lower bin, then missing left. The last three are one number, the key
 // (feature | bin | side), so whoever compares (gain, key) finds the same winner in any order.
 //
+// Rows are the last of the sums: counted, or, where hessians are all 1 or only empty children are forbidden, the
+// hessians themselves.
+//
 // When the histogram of a node is still that of its parent, the sibling's is subtracted on the way (`minus`).
 //
 //     histograms   i64 (n_slots, n_tiles, STATS, N_BINS, TILE_LANES)   in, out
-//     table        i64 (n_nodes, 5)   in    gradient and hessian sum of the node; rows; slot; sibling's slot or -1
+//     table        i64 (n_nodes, 5)   in    gradient and hessian sum of the node; rows; slot, or -1: cannot be split;
+//                                           sibling's slot, or -1
 //     features     u32 (n_used,)      in    value bins * 2 + has missing
 //     splits       split_t (n_nodes, n_tiles)   out
 #define TILE_LANES (32 / BIN_BYTES)
@@ -25,22 +29,9 @@
 #define NO_KEY     0xFFFFFFFFFFFFFFFF
 #define NOISE      9.094947017729282e-13 /* splitting.ROUNDING_NOISE = 2**-40 */
 
-// dtypes.SPLIT
-typedef struct {
-    f64 gain;
-    i64 left_gradient;
-    i64 left_hessian;
-    i32 feature;
-    i32 bin;
-    u32 missing_left;
-    u32 unused;
-} split_t;
-
 // splitting.leaf_score
 DEVICE f64 leaf_score(f64 gradient, f64 hessian, f64 lambda_l1, f64 lambda_l2, f64 max_delta_step) {
-    const f64 shrunk = gradient > lambda_l1    ? gradient - lambda_l1
-                       : gradient < -lambda_l1 ? gradient + lambda_l1
-                                               : 0.0;
+    const f64 shrunk = gradient > lambda_l1 ? gradient - lambda_l1 : gradient < -lambda_l1 ? gradient + lambda_l1 : 0.0;
     const f64 weight = hessian + lambda_l2;
     if (!(weight > 0.0)) return 0.0;
     if (max_delta_step > 0.0) {
@@ -66,7 +57,14 @@ KERNEL(THREADS) void split_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *REST
     const u32 node = GROUP_ID / n_tiles, tile = GROUP_ID % n_tiles;
     const u32 lane = LOCAL_ID % TILE_LANES, part = LOCAL_ID / TILE_LANES, feature = tile * TILE_LANES + lane;
     GLOBAL const i64 *own = table + node * 5;
-    const i64 total_g = own[0], total_h = own[1], n_rows = own[2], sibling = own[4];
+    const i64 total_g = own[0], total_h = own[1], n_rows = own[STATS - 1], sibling = own[4];
+    if (own[3] < 0) {
+        if (LOCAL_ID == 0) {
+            const split_t none = {NO_GAIN, 0, 0, 0, 0, 0, 0};
+            splits[GROUP_ID] = none;
+        }
+        return;
+    }
     const u64 slot_size = (u64)n_tiles * STATS * PLANE;
     GLOBAL i64 *histogram = histograms + own[3] * slot_size + (u64)tile * (STATS * PLANE) + lane;
     GLOBAL const i64 *minus = histograms + (sibling < 0 ? 0 : sibling) * slot_size + (u64)tile * (STATS * PLANE) + lane;
@@ -103,8 +101,8 @@ KERNEL(THREADS) void split_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *REST
     f64 best_gain = NO_GAIN;
     u64 best_key = NO_KEY;
     i64 best_g = 0, best_h = 0;
-    const f64 parent = leaf_score((f64)total_g * gradient_unit, (f64)total_h * hessian_unit, lambda_l1, lambda_l2,
-                                  max_delta_step);
+    const f64 parent =
+        leaf_score((f64)total_g * gradient_unit, (f64)total_h * hessian_unit, lambda_l1, lambda_l2, max_delta_step);
     i64 g = sums[LOCAL_ID], h = sums[THREADS + LOCAL_ID], rows = sums[(STATS - 1) * THREADS + LOCAL_ID];
     for (u32 bin = from; bin < to && bin < n_values; bin++) {
         g += histogram[bin * TILE_LANES];
@@ -133,12 +131,12 @@ KERNEL(THREADS) void split_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *REST
     }
     gains[LOCAL_ID] = best_gain;
     keys[LOCAL_ID] = best_key;
-    for (u32 half = THREADS / 2; half > 0; half /= 2) {
+    for (u32 width = THREADS / 2; width > 0; width /= 2) {
         BARRIER;
-        if (LOCAL_ID < half &&
-            IS_BETTER(gains[LOCAL_ID + half], keys[LOCAL_ID + half], gains[LOCAL_ID], keys[LOCAL_ID])) {
-            gains[LOCAL_ID] = gains[LOCAL_ID + half];
-            keys[LOCAL_ID] = keys[LOCAL_ID + half];
+        if (LOCAL_ID < width &&
+            IS_BETTER(gains[LOCAL_ID + width], keys[LOCAL_ID + width], gains[LOCAL_ID], keys[LOCAL_ID])) {
+            gains[LOCAL_ID] = gains[LOCAL_ID + width];
+            keys[LOCAL_ID] = keys[LOCAL_ID + width];
         }
     }
     BARRIER;
@@ -151,7 +149,7 @@ KERNEL(THREADS) void split_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *REST
         out->feature = found ? (i32)feature : -1;
         out->bin = found ? (i32)((u32)best_key >> 1) : -1;
         out->missing_left = found && best_key % 2 == 0;
-        out->unused = 0;
+        out->padding = 0;
     }
 }
 
@@ -173,12 +171,12 @@ KERNEL(64) void choose_kernel(GLOBAL const split_t *RESTRICT splits, u32 n_tiles
     }
     gains[LOCAL_ID] = gain;
     winners[LOCAL_ID] = winner;
-    for (u32 half = 32; half > 0; half /= 2) {
+    for (u32 width = 32; width > 0; width /= 2) {
         BARRIER;
-        if (LOCAL_ID < half &&
-            IS_BETTER(gains[LOCAL_ID + half], winners[LOCAL_ID + half], gains[LOCAL_ID], winners[LOCAL_ID])) {
-            gains[LOCAL_ID] = gains[LOCAL_ID + half];
-            winners[LOCAL_ID] = winners[LOCAL_ID + half];
+        if (LOCAL_ID < width &&
+            IS_BETTER(gains[LOCAL_ID + width], winners[LOCAL_ID + width], gains[LOCAL_ID], winners[LOCAL_ID])) {
+            gains[LOCAL_ID] = gains[LOCAL_ID + width];
+            winners[LOCAL_ID] = winners[LOCAL_ID + width];
         }
     }
     BARRIER;

@@ -1,0 +1,171 @@
+"""CUDA through CuPy: kernels are compiled by NVRTC and cached on disk by CuPy."""
+
+from __future__ import annotations
+
+import threading
+from functools import cache
+from typing import Any
+
+import cupy
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.backends.gpu.runtime import Buffer, DeviceFacts, Kernel, Variant, source_text, timed_compilation
+from hornbeam.errors import DeviceError
+
+PINNED_BYTES = 1 << 20
+"""Arrays up to this size travel through page-locked memory: from ordinary memory the driver would copy them once more,
+and wait for the kernels before."""
+
+RING_BYTES = 4 << 20
+"""Page-locked memory for uploads that are still under way."""
+
+OPTIONS = ("-std=c++14", "--fmad=false")
+
+
+def count_devices() -> int:
+    """Return the number of CUDA devices; CuPy's error says why there are none."""
+    return int(cupy.cuda.runtime.getDeviceCount())
+
+
+def describe(number: int) -> str:
+    """Return the name of a device and its memory."""
+    properties = cupy.cuda.runtime.getDeviceProperties(number)
+    return f"{properties['name'].decode()}, {properties['totalGlobalMem'] / 2**30:.0f} GB"
+
+
+@cache
+def open_device(number: int) -> CudaRuntime:
+    """Return the runtime of a device, one a process."""
+    n_devices = count_devices()
+    if number >= n_devices:
+        raise DeviceError(f"device='cuda:{number}': this machine has {n_devices} CUDA device(s), counted from 0")
+    return CudaRuntime(number)
+
+
+class CudaRuntime:
+    """One CUDA device with a memory pool of its own, a stream, and compiled modules."""
+
+    def __init__(self, number: int) -> None:
+        self.device = cupy.cuda.Device(number)
+        with self.device:
+            properties = cupy.cuda.runtime.getDeviceProperties(number)
+            self.stream = cupy.cuda.Stream(non_blocking=True)
+            self._pool = cupy.cuda.MemoryPool()
+            self._pinned = cupy.cuda.alloc_pinned_memory(PINNED_BYTES)
+            self._ring = cupy.cuda.alloc_pinned_memory(RING_BYTES)
+        self._pinned_array = np.frombuffer(self._pinned, np.uint8, PINNED_BYTES)
+        self._ring_array = np.frombuffer(self._ring, np.uint8, RING_BYTES)
+        self._ring_used = 0
+        attributes = self.device.attributes
+        local = attributes.get("MaxSharedMemoryPerBlockOptin") or properties["sharedMemPerBlock"]
+        self.facts = DeviceFacts(
+            name=describe(number),
+            is_gpu=True,
+            compute_units=int(properties["multiProcessorCount"]),
+            max_threads=int(properties["maxThreadsPerBlock"]),
+            local_bytes=int(local),
+            memory_bytes=int(properties["totalGlobalMem"]),
+            max_buffer_bytes=int(properties["totalGlobalMem"]),
+        )
+        self._modules: dict[Variant, Any] = {}
+        self._kernels: dict[tuple[str, Variant], Kernel] = {}
+        self._lock = threading.RLock()
+
+    def allocate(self, n_bytes: int) -> Buffer:
+        """Return memory."""
+        size = max(8, n_bytes)
+        try:
+            with self.device, self.stream:
+                return cupy.ndarray((size,), np.uint8, self._pool.malloc(size))
+        except cupy.cuda.memory.OutOfMemoryError as error:
+            raise DeviceError(
+                f"{self.facts.name} cannot give {n_bytes / 2**20:.0f} MB of memory ({error}); fewer bins (max_bin) or "
+                "a smaller histogram_pool_size help"
+            ) from error
+
+    def free(self, buffer: Buffer) -> None:
+        """Memory goes back to the pool with the last reference."""
+
+    def upload(self, buffer: Buffer, array: NDArray[Any], offset: int = 0) -> None:
+        """Copy to the device; the array may be changed as soon as this returns."""
+        n_bytes = array.nbytes
+        if n_bytes == 0:
+            return
+        with self.device, self._lock:
+            target = buffer.data + offset
+            if n_bytes > PINNED_BYTES:
+                target.copy_from_host_async(array.ctypes.data, n_bytes, self.stream)
+                self._wait()
+                return
+            if self._ring_used + n_bytes > RING_BYTES:
+                self._wait()
+            place = self._ring_used
+            self._ring_array[place : place + n_bytes] = array.reshape(-1).view(np.uint8)
+            target.copy_from_host_async(self._ring.ptr + place, n_bytes, self.stream)
+            self._ring_used = place + (n_bytes + 63) // 64 * 64
+
+    def download(self, buffer: Buffer, out: NDArray[Any], offset: int = 0) -> None:
+        """Copy from the device."""
+        if out.nbytes == 0:
+            return
+        with self.device, self._lock:
+            small = out.nbytes <= PINNED_BYTES
+            target = self._pinned.ptr if small else out.ctypes.data
+            (buffer.data + offset).copy_to_host_async(target, out.nbytes, self.stream)
+            self._wait()
+            if small:
+                out.reshape(-1).view(np.uint8)[:] = self._pinned_array[: out.nbytes]
+
+    def zero(self, buffer: Buffer, n_bytes: int) -> None:
+        """Clear memory."""
+        if n_bytes:
+            with self.device:
+                buffer.data.memset_async(0, n_bytes, self.stream)
+
+    def kernel(self, name: str, variant: Variant, local_bytes: int = 0) -> Kernel:
+        """Return a compiled kernel."""
+        with self._lock:
+            key = (name, variant)
+            if key not in self._kernels:
+                with self.device:
+                    if variant not in self._modules:
+                        self._modules[variant] = timed_compilation(lambda: self._build(variant), self.facts.name)
+                    handle = self._modules[variant].get_function(name)
+                    if local_bytes > 48 << 10:
+                        handle.max_dynamic_shared_size_bytes = local_bytes
+                self._kernels[key] = Kernel(handle, variant.threads, local_bytes)
+            return self._kernels[key]
+
+    def _build(self, variant: Variant) -> Any:
+        options = (*OPTIONS, *variant.defines())
+        module = cupy.RawModule(code=source_text("prelude_cuda.h", variant.source), options=options, backend="nvrtc")
+        try:
+            module.compile()
+        except Exception as error:
+            raise DeviceError(
+                f"{variant.source} does not compile for {self.facts.name} with {' '.join(variant.defines())}; "
+                f"please report this. The compiler says:\n{error}"
+            ) from error
+        return module
+
+    def launch(self, kernel: Kernel, groups: int, *arguments: Any) -> None:
+        """Run a kernel."""
+        with self.device, self.stream:
+            kernel.handle((groups,), (kernel.threads,), arguments, shared_mem=kernel.local_bytes)
+
+    def synchronize(self) -> None:
+        """Wait."""
+        with self.device, self._lock:
+            self._wait()
+
+    def _wait(self) -> None:
+        """Wait for the stream; then no upload is under way any more."""
+        self.stream.synchronize()
+        self._ring_used = 0
+
+    def close(self) -> None:
+        """Give the pool's memory back to the device."""
+        self.synchronize()
+        with self.device:
+            self._pool.free_all_blocks()

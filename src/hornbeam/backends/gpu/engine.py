@@ -1,0 +1,635 @@
+"""The GPU engine: all of a training round on the device; only node tables go up, and counts and splits come back.
+
+What an operation costs (n nodes; see kernels/ for the kernels):
+
+    operation          up                  launches                     down
+    compute_gradients                      1
+    quantize                               measure, round               80 bytes
+    build_histograms   table, 20 n bytes   zero, histogram
+    subtract                               (in the next find_splits)
+    find_splits        table, 40 n bytes   split (choose: > 1 tile)     40 n bytes
+    partition          batch, 84 n bytes   partition                    8 n bytes
+    expand             batch, 84 n bytes   partition, plan, zero,       84 n bytes
+                                           histogram, split (choose)
+    assign_leaves      table, 20 n bytes   assign
+    leaf_sums                              clear, leaf_sums             16 bytes a leaf
+    add_leaf_values    8 bytes a leaf      add_values
+    add_tree           the tree            route
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.backends.gpu.layout import TILE_BYTES, Layout, check_buffer, check_memory
+from hornbeam.backends.gpu.runtime import Buffer, Kernel, Runtime, Variant, u32, u64
+from hornbeam.backends.gpu.tables import chunk_rows, groups_a_pass, node_table
+from hornbeam.backends.protocol import BinnedTree, Root, Segments
+from hornbeam.binning import BinnedData
+from hornbeam.dtypes import EXPANSION, SPLIT
+from hornbeam.errors import DeviceError
+from hornbeam.objectives import BinaryObjective, MulticlassObjective, RegressionObjective
+from hornbeam.objectives.base import Objective
+from hornbeam.quantize import (
+    COARSE_SPREAD,
+    NARROW_GRADIENT_BITS,
+    NARROW_HESSIAN_BITS,
+    WIDE_BITS,
+    Quantization,
+    exact_exponent,
+    is_coarse,
+    scale_exponent,
+)
+from hornbeam.splitting import SplitRules
+
+THREADS = 256
+"""Threads of a group where nothing speaks for more."""
+
+CHOOSE_THREADS = 64
+"""Threads of split.cl's choose_kernel."""
+
+PARTITION_EACH = 8
+"""Rows of a thread in a partition tile: 2,048 rows, sorted in 16 KB of local memory."""
+
+LEAF_CLASSES = (64, 256, 1024)
+"""Most leaves whose sums are added in local memory, 24 bytes each; with more leaves, in global memory."""
+
+SMALL_BUFFER = 1 << 20
+"""Buffers below this many bytes are made larger than asked, so that they seldom have to be made anew."""
+
+LAYOUT_BLOCK = 64 << 20
+"""Bytes of bins that are uploaded at a time."""
+
+REPORT = np.dtype([("largest", np.float64, 3), ("sums", np.int64, 5), ("extremes", np.int32, 4)])
+"""What quantize.cl reports, its report_t."""
+
+
+@dataclass(slots=True)
+class ValidSet:
+    """A validation set on the device."""
+
+    n_rows: int
+    n_outputs: int
+    stride: int
+    bin_bytes: int
+    bins: Buffer
+    scores: Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class TreeKernels:
+    """The kernels of one kind of tree (narrow or wide records, two or three sums), and how they are launched."""
+
+    zero: Kernel
+    histogram: Kernel
+    subtract: Kernel
+    split: Kernel
+    choose: Kernel
+    partition: Kernel
+    partition_tile: int
+    plan: Kernel
+    n_passes: int  # of the histogram kernel over the rows
+    groups_a_pass: int
+
+
+class GpuEngine:
+    """Training state on one device; see protocol.Engine for what each operation does.
+
+    Parameters
+    ----------
+    runtime
+        The device.
+    binned
+        The training set.
+    min_data_in_leaf
+        Rows are counted in histograms when more than one is asked for and hessians differ.
+    """
+
+    def __init__(self, runtime: Runtime, binned: BinnedData, min_data_in_leaf: int = 20) -> None:
+        self.n_rows = binned.n_rows
+        self._runtime = runtime
+        self._facts = runtime.facts
+        self._binned = binned
+        self._layout = Layout.of(binned)
+        self._min_data = min_data_in_leaf
+        check_memory(self._layout, self._facts)
+        self._held: dict[str, tuple[Buffer, int]] = {}
+        self._valid: list[ValidSet] = []
+        self._uploaded: dict[str, Any] = {}
+        self._pending: list[tuple[int, int]] = []  # subtractions that find_splits will do on the way
+        self._n_outputs = 0
+        self._output = 0
+        self._stats = 2
+        self._many_threads = min(1024 if self._facts.is_gpu else THREADS, self._facts.max_threads)
+        self._kernels_of: tuple[bool, int] | None = None
+        self._plain = self._variant("leaves.cl")
+        self._groups = self._facts.compute_units * 8  # of kernels that stride over the rows
+        try:
+            self._upload_bins()
+            described = binned.n_value_bins.astype(np.uint32) * 2 + binned.has_missing.astype(np.uint32)
+            self._upload("features", described)
+            self._room("rows even", 4 * self.n_rows)
+            self._room("rows odd", 4 * self.n_rows)
+            self._room("leaf", 2 * self.n_rows)
+            self._room("partial", 24 * self._groups)
+            self._room("report", REPORT.itemsize)
+        except BaseException:
+            self.close()
+            raise
+
+    # --- memory -----------------------------------------------------------------------------------------------------
+
+    def _room(self, name: str, n_bytes: int) -> Buffer:
+        """Return the buffer of this name, made anew if it is too small; small ones grow by doubling."""
+        held = self._held.get(name)
+        if held is not None and held[1] >= n_bytes:
+            return held[0]
+        if n_bytes < SMALL_BUFFER:
+            n_bytes = 1 << max(12, n_bytes.bit_length())
+        if held is not None:
+            del self._held[name]
+            self._runtime.free(held[0])
+        check_buffer(n_bytes, name, self._facts)
+        buffer = self._runtime.allocate(n_bytes)
+        self._held[name] = (buffer, n_bytes)
+        return buffer
+
+    def _buffer(self, name: str) -> Buffer:
+        return self._held[name][0]
+
+    def _upload(self, name: str, array: NDArray[Any]) -> Buffer:
+        """Copy an array into the buffer of this name."""
+        buffer = self._room(name, array.nbytes)
+        self._runtime.upload(buffer, np.ascontiguousarray(array))
+        return buffer
+
+    def _upload_once(self, name: str, array: NDArray[np.float64] | None) -> Buffer:
+        """Copy labels or weights, unless they are there already."""
+        if array is None:
+            return self._room(name, 8)
+        if self._uploaded.get(name) is not array:
+            self._upload(name, np.ascontiguousarray(array, np.float64))
+            self._uploaded[name] = array
+        return self._buffer(name)
+
+    def _upload_bins(self) -> None:
+        """Bring the bins into both layouts, a block of rows at a time."""
+        layout, bins = self._layout, self._binned.bins
+        tiles = self._room("tiles", layout.n_tiles * self.n_rows * TILE_BYTES)
+        columns = self._room("columns", layout.n_used * self.n_rows * layout.bin_bytes)
+        if layout.n_used == 0:
+            return
+        stride = bins.shape[1]
+        step = max(1, LAYOUT_BLOCK // (stride * layout.bin_bytes))
+        block = self._runtime.allocate(min(step, self.n_rows) * stride * layout.bin_bytes)
+        variant = self._variant("layout.cl", bin_bytes=layout.bin_bytes)
+        tile_kernel = self._runtime.kernel("tile_kernel", variant)
+        column_kernel = self._runtime.kernel("column_kernel", variant)
+        for first in range(0, self.n_rows, step):
+            part = bins[first : first + step]
+            self._runtime.upload(block, part)
+            where = (u32(first), u32(len(part)), u32(self.n_rows))
+            used = (u32(stride), u32(layout.n_used))
+            self._runtime.launch(tile_kernel, self._groups, block, *used, u32(layout.n_tiles), *where, tiles)
+            self._runtime.launch(column_kernel, self._groups, block, *used, *where, columns)
+        self._runtime.synchronize()
+        self._runtime.free(block)
+
+    def _variant(self, source: str, threads: int = THREADS, **options: Any) -> Variant:
+        threads = min(threads, 1 << (self._facts.max_threads.bit_length() - 1))
+        return Variant(source, threads, **options)
+
+    def _launch_rows(self, kernel: Kernel, *arguments: Any) -> None:
+        """Launch a kernel that strides over all rows."""
+        groups = min(self._groups, max(1, -(-self.n_rows // kernel.threads)))
+        self._runtime.launch(kernel, groups, *arguments)
+
+    # --- scores and gradients ---------------------------------------------------------------------------------------
+
+    def set_scores(self, scores: NDArray[np.float64]) -> None:
+        """Set the raw scores."""
+        self._n_outputs = len(scores)
+        self._upload("scores", np.array(scores, np.float64, order="C"))
+
+    def scores(self) -> NDArray[np.float64]:
+        """Return the raw scores."""
+        out = np.empty((self._n_outputs, self.n_rows))
+        self._runtime.download(self._buffer("scores"), out)
+        return out
+
+    def compute_gradients(
+        self, objective: Objective, label: NDArray[np.float64], weight: NDArray[np.float64] | None
+    ) -> None:
+        """Compute gradients and hessians of all outputs from the scores."""
+        size = 8 * self._n_outputs * self.n_rows
+        out = (self._room("gradient", size), self._room("hessian", size))
+        given = (
+            self._buffer("scores"),
+            self._upload_once("label", label),
+            self._upload_once("weight", weight),
+            u32(weight is not None),
+            u32(self.n_rows),
+        )
+        variant = self._variant("gradients.cl")
+        if isinstance(objective, RegressionObjective):
+            self._launch_rows(self._runtime.kernel("regression_kernel", variant), *given, *out)
+        elif isinstance(objective, BinaryObjective):
+            kernel = self._runtime.kernel("binary_kernel", variant)
+            self._launch_rows(kernel, *given, np.float64(objective.sigmoid), *out)
+        elif isinstance(objective, MulticlassObjective):
+            kernel = self._runtime.kernel("multiclass_kernel", variant)
+            factor = np.float64(objective.hessian_factor)
+            self._launch_rows(kernel, *given, u32(self._n_outputs), factor, *out)
+        else:
+            raise DeviceError(f"objective {objective.name!r} has no GPU kernel; train on device='cpu'")
+
+    def set_gradients(self, gradient: NDArray[np.float64], hessian: NDArray[np.float64]) -> None:
+        """Take gradients from elsewhere."""
+        self._upload("gradient", np.array(gradient, np.float64, order="C"))
+        self._upload("hessian", np.array(hessian, np.float64, order="C"))
+
+    def quantize(self, output: int, high_precision: bool) -> Quantization:
+        """Round one output's gradients into the records of depth 0."""
+        self._output = output
+        seen = self._round(high_precision)
+        if not high_precision:
+            constant = self._is_constant(seen)
+            h_sum, abs_sum, nonzero_g, nonzero_h = seen["sums"][1:].tolist()
+            low, high = seen["extremes"][:2].tolist()
+            coarse = is_coarse(abs_sum, nonzero_g) or 0 < high - low < COARSE_SPREAD
+            if coarse or (not constant and is_coarse(h_sum, nonzero_h)):
+                seen = self._round(wide=True)
+        self._root = Root(self.n_rows, int(seen["sums"][0]), int(seen["sums"][1]))
+        how = self._quantization
+        has_counts = how.hessian_min == how.hessian_max == 1  # every hessian is 1: its sums count rows
+        self._stats = 2 if has_counts or self._min_data <= 1 else 3
+        self._hessians_count = has_counts
+        return how
+
+    @staticmethod
+    def _is_constant(seen: np.void) -> bool:
+        return bool(seen["largest"][1] > 0.0 and seen["largest"][1] == seen["largest"][2])
+
+    def _round(self, wide: bool) -> np.void:
+        """Measure and round on the device; returns REPORT ()."""
+        runtime = self._runtime
+        variant = self._variant("quantize.cl", wide=wide)
+        size = (8 if wide else 4) * self.n_rows
+        even = self._room("records even", size)
+        self._room("records odd", size)
+        source = (self._buffer("gradient"), self._buffer("hessian"), u64(self._output * self.n_rows), u32(self.n_rows))
+        groups = min(self._groups, max(1, -(-self.n_rows // variant.threads)))
+        partial, report = self._buffer("partial"), self._buffer("report")
+        runtime.launch(runtime.kernel("measure_kernel", variant), groups, *source, partial, report)
+        runtime.launch(runtime.kernel("round_kernel", variant), groups, *source, partial, u32(groups), even, report)
+        found = np.empty(1, REPORT)
+        runtime.download(report, found)
+        seen: np.void = found[0]
+        self._wide = wide
+        self._largest = seen["largest"][:2].tolist()
+        bits = (WIDE_BITS, WIDE_BITS) if wide else (NARROW_GRADIENT_BITS, NARROW_HESSIAN_BITS)
+        g_exponent, h_exponent = (scale_exponent(*pair) for pair in zip(self._largest, bits, strict=True))
+        hessian_unit = self._largest[1] if self._is_constant(seen) else 2.0**-h_exponent
+        low, high = seen["extremes"][2:].tolist()
+        self._quantization = Quantization(2.0**-g_exponent, hessian_unit, wide, low, high)
+        return seen
+
+    # --- growing a tree ---------------------------------------------------------------------------------------------
+
+    def begin_tree(self, n_slots: int) -> Root:
+        """Start a tree: the records are in row order already, and the rows of depth 0 are numbered as they lie."""
+        self._pending = []
+        if self._kernels_of != (self._wide, self._stats):
+            self._kernels, self._kernels_of = self._tree_kernels(), (self._wide, self._stats)
+        self._room("histograms", 8 * n_slots * self._layout.slot_size(self._stats))
+        return self._root
+
+    def _row_buffers(self) -> tuple[Buffer, Buffer, Buffer, Buffer]:
+        return (
+            self._buffer("rows even"),
+            self._buffer("rows odd"),
+            self._buffer("records even"),
+            self._buffer("records odd"),
+        )
+
+    def _histogram_variant(self) -> tuple[Variant, int]:
+        """Choose how many words of a tile a group takes at once; returns the variant and its local bytes."""
+        layout = self._layout
+        for words in (8, 4, 2, 1):
+            n_bytes = self._stats * layout.n_bins * words * (4 // layout.bin_bytes) * (8 if self._wide else 4)
+            if n_bytes <= self._facts.local_bytes:
+                break
+        else:
+            words, n_bytes = 0, 0
+        variant = self._variant(
+            "histogram.cl",
+            self._many_threads,
+            bin_bytes=layout.bin_bytes,
+            wide=self._wide,
+            stats=self._stats,
+            n_bins=layout.n_bins,
+            words=words,
+            resident=max(1, min(2048 // self._many_threads, self._facts.local_bytes // max(1, n_bytes))),
+        )
+        return variant, n_bytes
+
+    def _tree_kernels(self) -> TreeKernels:
+        """Compile what a tree needs, or find it compiled."""
+        layout, kernel = self._layout, self._runtime.kernel
+        summing, local_bytes = self._histogram_variant()
+        searching = self._variant(
+            "split.cl", self._many_threads, bin_bytes=layout.bin_bytes, stats=self._stats, n_bins=layout.n_bins
+        )
+        moving = self._variant("partition.cl", bin_bytes=layout.bin_bytes, wide=self._wide, each=PARTITION_EACH)
+        n_passes = max(1, layout.n_tiles * (8 // summing.words if summing.words else 1))
+        return TreeKernels(
+            zero=kernel("zero_kernel", summing, local_bytes),
+            histogram=kernel("histogram_kernel", summing, local_bytes),
+            subtract=kernel("subtract_kernel", searching),
+            split=kernel("split_kernel", searching),
+            choose=Kernel(kernel("choose_kernel", searching).handle, CHOOSE_THREADS),
+            partition=kernel("partition_kernel", moving),
+            partition_tile=moving.threads * moving.each,
+            plan=kernel("plan_kernel", self._variant("plan.cl", self._many_threads)),
+            n_passes=n_passes,
+            groups_a_pass=groups_a_pass(self._facts.compute_units * summing.resident, n_passes),
+        )
+
+    def build_histograms(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
+        """Sum the nodes' rows into their slots."""
+        self._subtract_pending()
+        if self._layout.n_used == 0 or len(slots) == 0:
+            return
+        chunk = chunk_rows(int((nodes.end - nodes.begin).sum()), self._kernels.groups_a_pass)
+        table = node_table(nodes, chunk, slots)
+        table[1, -1] = chunk
+        self._launch_histograms(self._upload("table", table), len(slots))
+
+    def _launch_histograms(self, table: Buffer, n_nodes: int) -> None:
+        """Clear the slots and sum into them, as the table on the device says."""
+        runtime, kernels = self._runtime, self._kernels
+        histograms, size = self._buffer("histograms"), self._layout.slot_size(self._stats)
+        clear_groups = min(self._groups, max(1, n_nodes * size // (4 * kernels.zero.threads)))
+        runtime.launch(kernels.zero, clear_groups, table, u32(n_nodes), u32(size), histograms)
+        runtime.launch(
+            kernels.histogram,
+            kernels.groups_a_pass * kernels.n_passes,
+            self._buffer("tiles"),
+            *self._row_buffers(),
+            table,
+            u32(n_nodes),
+            u32(kernels.groups_a_pass),
+            u32(self.n_rows),
+            u32(self._layout.n_tiles),
+            histograms,
+        )
+
+    def subtract(self, parent_slots: NDArray[np.int32], child_slots: NDArray[np.int32]) -> None:
+        """Note the pairs: find_splits subtracts while it reads the parents' histograms anyway."""
+        self._subtract_pending()
+        self._pending = list(zip(parent_slots.tolist(), child_slots.tolist(), strict=True))
+
+    def _subtract_pending(self, but: frozenset[int] = frozenset()) -> None:
+        """Subtract now what find_splits will not, because its slot is not among `but`."""
+        pairs = [pair for pair in self._pending if pair[0] not in but]
+        self._pending = [pair for pair in self._pending if pair[0] in but]
+        if not pairs or self._layout.n_used == 0:
+            return
+        table = self._upload("pairs", np.array(pairs, np.int32))
+        size = u32(self._layout.slot_size(self._stats))
+        self._runtime.launch(
+            self._kernels.subtract, self._groups, self._buffer("histograms"), table, u32(len(pairs)), size
+        )
+
+    def _check_rules(self, rules: SplitRules) -> None:
+        """Whether rows are counted is decided when a tree begins, before its rules are seen."""
+        if rules.min_data_in_leaf > 1 and self._min_data <= 1 and not self._hessians_count:
+            raise DeviceError("this engine does not count rows; make it with the min_data_in_leaf of the rules")
+
+    def find_splits(
+        self,
+        nodes: Segments,
+        slots: NDArray[np.int32],
+        gradient: NDArray[np.int64],
+        hessian: NDArray[np.int64],
+        rules: SplitRules,
+    ) -> NDArray[np.void]:
+        """Find the best split of each node."""
+        best = np.zeros(len(slots), SPLIT)
+        if self._layout.n_used == 0 or len(slots) == 0:
+            best["gain"], best["feature"], best["bin"] = -np.inf, -1, -1
+            return best
+        self._check_rules(rules)
+        self._subtract_pending(but=frozenset(slots.tolist()))
+        sibling = dict(self._pending)
+        self._pending = []
+        table = np.empty((len(slots), 5), np.int64)
+        table[:, 0], table[:, 1], table[:, 2], table[:, 3] = gradient, hessian, nodes.end - nodes.begin, slots
+        table[:, 4] = [sibling.get(slot, -1) for slot in slots.tolist()]
+        found = self._room("best", SPLIT.itemsize * len(slots))
+        self._launch_search(self._upload("table", table), len(slots), rules, found)
+        self._runtime.download(found, best)
+        return best
+
+    def _launch_search(self, table: Buffer, n_nodes: int, rules: SplitRules, best: Buffer) -> None:
+        """Search the nodes of a table on the device; best gets SPLIT (n_nodes,) from its beginning on."""
+        layout, runtime = self._layout, self._runtime
+        # without row counts the second sum stands in for them: a positive hessian sum is one row or more
+        min_rows = rules.min_data_in_leaf if self._stats == 3 or self._hessians_count else 1
+        several = layout.n_tiles > 1
+        found = self._room("splits", SPLIT.itemsize * n_nodes * layout.n_tiles) if several else best
+        runtime.launch(
+            self._kernels.split,
+            n_nodes * layout.n_tiles,
+            self._buffer("histograms"),
+            table,
+            self._buffer("features"),
+            u32(layout.n_used),
+            u32(layout.n_tiles),
+            np.float64(self._quantization.gradient_unit),
+            np.float64(self._quantization.hessian_unit),
+            np.float64(rules.lambda_l1),
+            np.float64(rules.lambda_l2),
+            np.float64(rules.max_delta_step),
+            np.float64(rules.min_gain_to_split),
+            np.float64(rules.min_sum_hessian_in_leaf),
+            np.int64(min_rows),
+            found,
+        )
+        if several:
+            runtime.launch(self._kernels.choose, n_nodes, found, u32(layout.n_tiles), best)
+
+    def partition(self, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:
+        """Move rows to the children's places; returns how many went left."""
+        batch = np.zeros(len(splits), EXPANSION)
+        batch["begin"], batch["end"], batch["depth"] = nodes.begin, nodes.end, nodes.depth
+        for name in ("feature", "bin", "missing_left"):
+            batch[name] = splits[name]
+        on_device = self._launch_partition(batch)
+        placed = np.empty((len(splits), 2), np.uint32)
+        self._runtime.download(on_device, placed, offset=batch.nbytes + 4 * (len(batch) + 1))
+        return placed[:, 0].astype(np.int64)
+
+    def _launch_partition(self, batch: NDArray[np.void]) -> Buffer:
+        """Upload a batch, EXPANSION (n_nodes,), with room behind it for the rows placed, and move the rows."""
+        runtime, n_nodes = self._runtime, len(batch)
+        tile = self._kernels.partition_tile
+        upload = np.zeros(batch.nbytes + 4 * (n_nodes + 1) + 8 * n_nodes, np.uint8)
+        upload[: batch.nbytes] = batch.view(np.uint8)
+        first_tile = upload[batch.nbytes :].view(np.uint32)[: n_nodes + 1]
+        np.cumsum((batch["end"] - batch["begin"] + (tile - 1)) // tile, out=first_tile[1:])
+        on_device = self._upload("batch", upload)
+        runtime.launch(
+            self._kernels.partition,
+            min(self._groups, max(1, int(first_tile[-1]))),
+            self._buffer("columns"),
+            *self._row_buffers(),
+            self._buffer("features"),
+            on_device,
+            u32(n_nodes),
+            u32(self.n_rows),
+        )
+        return on_device
+
+    def expand(
+        self, batch: NDArray[np.void], rules: SplitRules, max_depth: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.void]]:
+        """Do a whole round with one copy to the device and one back."""
+        self._subtract_pending()
+        self._check_rules(rules)
+        runtime, n_nodes = self._runtime, len(batch)
+        on_device = self._launch_partition(np.ascontiguousarray(batch))
+        work = self._room("table", 20 * (n_nodes + 1))
+        search = self._room("search", 80 * n_nodes)
+        result = np.empty(2 * n_nodes * SPLIT.itemsize + 4 * n_nodes, np.uint8)
+        best = self._room("best", result.nbytes)
+        runtime.launch(
+            self._kernels.plan,
+            1,
+            on_device,
+            u32(n_nodes),
+            np.int64(rules.min_data_in_leaf),
+            np.int32(min(max_depth, 2**31 - 1)),
+            u32(self._kernels.groups_a_pass),
+            work,
+            search,
+            best,
+        )
+        self._launch_histograms(work, n_nodes)
+        self._launch_search(search, 2 * n_nodes, rules, best)
+        runtime.download(best, result)
+        splits = result[: 2 * n_nodes * SPLIT.itemsize].view(SPLIT).reshape(n_nodes, 2)
+        return result[splits.nbytes :].view(np.uint32).astype(np.int64), splits
+
+    # --- leaves -----------------------------------------------------------------------------------------------------
+
+    def assign_leaves(self, nodes: Segments, leaves: NDArray[np.int32]) -> None:
+        """Write each row's leaf number."""
+        kernel = self._runtime.kernel("assign_kernel", self._plain)
+        table = node_table(nodes, 8 * kernel.threads, leaves)
+        groups = min(self._groups, max(1, int(table[0, -1])))
+        rows = self._row_buffers()[:2]
+        self._runtime.launch(
+            kernel, groups, *rows, self._upload("table", table), u32(len(leaves)), self._buffer("leaf")
+        )
+
+    def leaf_sums(self, n_leaves: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Sum gradients and hessians per leaf in wide fixed point."""
+        exponents = [exact_exponent(value, self.n_rows) for value in self._largest]
+        fits = [most for most in LEAF_CLASSES if n_leaves <= most]
+        variant = self._variant("leaves.cl", leaves=fits[0] if fits else 0)
+        kernel = self._runtime.kernel("leaf_sums_kernel", variant)
+        rows_a_group = min(65_536, max(4096, -(-self.n_rows // self._groups)))
+        sums = self._room("leaf sums", 16 * max(n_leaves, 256))
+        self._runtime.zero(sums, 16 * n_leaves)
+        self._runtime.launch(
+            kernel,
+            -(-self.n_rows // rows_a_group),
+            self._buffer("gradient"),
+            self._buffer("hessian"),
+            u64(self._output * self.n_rows),
+            self._buffer("leaf"),
+            np.float64(2.0 ** exponents[0]),
+            np.float64(2.0 ** exponents[1]),
+            u32(self.n_rows),
+            u32(rows_a_group),
+            u32(n_leaves),
+            sums,
+        )
+        found = np.empty((n_leaves, 2), np.int64)
+        self._runtime.download(sums, found)
+        total = found.astype(np.float64)
+        return total[:, 0] * 2.0 ** -exponents[0], total[:, 1] * 2.0 ** -exponents[1]
+
+    def add_leaf_values(self, output: int, leaf_value: NDArray[np.float64]) -> None:
+        """Add each row's leaf value to its score."""
+        values = self._upload("values", np.ascontiguousarray(leaf_value, np.float64))
+        kernel = self._runtime.kernel("add_values_kernel", self._plain)
+        offset = u64(output * self.n_rows)
+        self._launch_rows(kernel, self._buffer("scores"), offset, self._buffer("leaf"), values, u32(self.n_rows))
+
+    # --- validation sets --------------------------------------------------------------------------------------------
+
+    def add_valid(self, binned: BinnedData, scores: NDArray[np.float64]) -> int:
+        """Keep a validation set on the device."""
+        number, (n_outputs, n_rows) = len(self._valid), scores.shape
+        bins = self._upload(f"bins of validation set {number}", binned.bins)
+        on_device = self._upload(f"scores of validation set {number}", np.array(scores, np.float64, order="C"))
+        size, stride = binned.bins.dtype.itemsize, binned.bins.shape[1]
+        self._valid.append(ValidSet(n_rows, n_outputs, stride, size, bins, on_device))
+        return number
+
+    def add_tree(self, valid: int, output: int, tree: BinnedTree) -> None:
+        """Route the rows of a validation set through a tree and add its values."""
+        held = self._valid[valid]
+        n_values = self._binned.n_value_bins[tree.feature]
+        columns = (tree.feature, tree.bin, tree.missing_left, n_values, tree.left, tree.right)
+        nodes = self._upload("tree", np.stack(columns, axis=1).astype(np.int32))
+        values = self._upload("values", np.ascontiguousarray(tree.leaf_value, np.float64))
+        kernel = self._runtime.kernel("route_kernel", self._variant("route.cl", bin_bytes=held.bin_bytes))
+        self._runtime.launch(
+            kernel,
+            min(self._groups, max(1, -(-held.n_rows // kernel.threads))),
+            held.bins,
+            u32(held.stride),
+            u32(held.n_rows),
+            nodes,
+            u32(len(tree.feature)),
+            values,
+            held.scores,
+            u64(output * held.n_rows),
+        )
+
+    def valid_scores(self, valid: int) -> NDArray[np.float64]:
+        """Return the scores of a validation set."""
+        held = self._valid[valid]
+        out = np.empty((held.n_outputs, held.n_rows))
+        self._runtime.download(held.scores, out)
+        return out
+
+    # --- for tests, and the end -------------------------------------------------------------------------------------
+
+    def read_histogram(self, slot: int) -> NDArray[np.int64]:
+        """Return the histogram in a slot as the reference engine has it, int64 (n_total_bins, 2)."""
+        self._subtract_pending()
+        layout = self._layout
+        held = np.empty((layout.n_tiles, self._stats, layout.n_bins, layout.lanes), np.int64)
+        self._runtime.download(self._buffer("histograms"), held, offset=slot * held.nbytes)
+        by_feature = held.transpose(0, 3, 2, 1).reshape(-1, layout.n_bins, self._stats)
+        parts = [
+            by_feature[feature, : n_values + 1, :2]
+            for feature, n_values in enumerate(self._binned.n_value_bins.tolist())
+        ]
+        return np.concatenate([np.empty((0, 2), np.int64), *parts])
+
+    def close(self) -> None:
+        """Free everything on the device."""
+        self._valid = []
+        self._uploaded = {}
+        while self._held:
+            self._runtime.free(self._held.popitem()[1][0])
+        self._runtime.close()

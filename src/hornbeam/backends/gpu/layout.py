@@ -1,0 +1,90 @@
+"""How bins, rows and histograms lie in device memory, and how much memory that takes.
+
+What an engine holds:
+
+    tiles        u32 (n_tiles, n_rows, 8)     32 bytes of a row: 32 features of 8-bit bins, 16 of 16-bit bins
+    columns      u8 or u16 (n_used, n_rows)   the same bins by feature
+    rows         u32 (n_rows,)  twice         rows of the nodes, of even and of odd depth
+    records      u32 or u64 (n_rows,)  twice  their fixed-point gradients
+    histograms   i64 (n_slots, n_tiles, n_stats, n_bins, lanes)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hornbeam.backends.gpu.runtime import DeviceFacts
+from hornbeam.binning import BinnedData
+from hornbeam.errors import DeviceError
+
+TILE_BYTES = 32
+"""Bytes of a row in a tile: one memory sector."""
+
+MOST_ROWS = 2**32 - 2**16
+"""Row places are 32-bit numbers with some room above the last."""
+
+
+def padded_bins(n_bins: int) -> int:
+    """Round a number of bins up, so that few variants of the kernels are compiled: a power of two, or 256 times k."""
+    if n_bins <= 256:
+        return max(16, 1 << (n_bins - 1).bit_length())
+    return -(-n_bins // 256) * 256
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Sizes of one training set on a device."""
+
+    n_rows: int
+    n_used: int
+    bin_bytes: int
+    n_bins: int  # of every feature, padded
+    lanes: int  # features of a tile
+    n_tiles: int
+
+    @classmethod
+    def of(cls, binned: BinnedData) -> Layout:
+        """Lay out a training set."""
+        if binned.n_rows > MOST_ROWS:
+            raise DeviceError(f"{binned.n_rows} rows; a GPU takes at most {MOST_ROWS}: train on device='cpu'")
+        bin_bytes = binned.bins.dtype.itemsize
+        lanes = TILE_BYTES // bin_bytes
+        most = int(binned.n_value_bins.max(initial=1)) + 1
+        return cls(binned.n_rows, binned.n_used, bin_bytes, padded_bins(most), lanes, -(-binned.n_used // lanes))
+
+    def slot_size(self, n_stats: int) -> int:
+        """Return the 64-bit sums of one histogram."""
+        return self.n_tiles * n_stats * self.n_bins * self.lanes
+
+    @property
+    def bin_bytes_in_all(self) -> int:
+        """Bytes of both layouts of the bins."""
+        return self.n_rows * (self.n_tiles * TILE_BYTES + self.n_used * self.bin_bytes)
+
+    def row_bytes(self, n_outputs: int, wide: bool) -> int:
+        """Return the bytes of what is kept for each row: places, records, leaf, label, weight, scores, gradients."""
+        return self.n_rows * (2 * 4 + 2 * (8 if wide else 4) + 2 + 2 * 8 + n_outputs * 3 * 8)
+
+
+def check_memory(layout: Layout, facts: DeviceFacts) -> None:
+    """Raise before anything is allocated if a training set cannot fit."""
+    needed = layout.bin_bytes_in_all + layout.row_bytes(1, False)
+    smallest_pool = 2 * 8 * layout.slot_size(2)
+    if needed + smallest_pool > facts.memory_bytes:
+        raise DeviceError(
+            f"{facts.name} has {facts.memory_bytes / 2**20:,.0f} MB of memory; {layout.n_rows:,} rows x "
+            f"{layout.n_used} features take {layout.bin_bytes_in_all / 2**20:,.0f} MB as bins, "
+            f"{layout.row_bytes(1, False) / 2**20:,.0f} MB for rows, scores and gradients, and at least "
+            f"{smallest_pool / 2**20:,.0f} MB for histograms. Fewer rows, fewer bins (max_bin <= 255 takes a byte a "
+            "value) or device='cpu' help"
+        )
+    check_buffer(layout.n_rows * layout.n_tiles * TILE_BYTES, "the bins", facts)
+
+
+def check_buffer(n_bytes: int, what: str, facts: DeviceFacts) -> None:
+    """Raise if a device cannot hold something in one piece."""
+    if n_bytes > facts.max_buffer_bytes:
+        raise DeviceError(
+            f"{facts.name} gives at most {facts.max_buffer_bytes / 2**20:,.0f} MB in one piece, and {what} take "
+            f"{n_bytes / 2**20:,.0f} MB; a smaller histogram_pool_size, fewer bins (max_bin) or device='cpu' help"
+        )

@@ -1,0 +1,146 @@
+"""What the engine asks of a runtime: memory, copies, compiled kernels, launches. CUDA and OpenCL provide it.
+
+Work is asynchronous and in order: a launch or an upload returns at once, a download waits for everything before it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib.resources import files
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.log import inform
+
+Buffer = Any
+"""Memory on a device, as its runtime holds it."""
+
+SLOW_COMPILATION = 1.0
+"""Seconds after which a compilation was one, and not a read from the driver's cache on disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """What the engine's choices depend on; none of it can be seen in a model."""
+
+    name: str
+    is_gpu: bool
+    compute_units: int
+    max_threads: int  # of a group
+    local_bytes: int  # of a group
+    memory_bytes: int  # of the device
+    max_buffer_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One compilation of a source file: every field is a -D flag, and the whole is the key of the cache.
+
+    threads    of a group
+    bin_bytes  1 or 2
+    wide       records of 64 bits, see kernels/quantize.cl
+    stats      2: gradient and hessian; 3: and rows
+    n_bins     of a feature, padded
+    words      of a tile that a group takes at once; 0: no local memory, see kernels/histogram.cl
+    resident   groups that should share a compute unit (CUDA: limits the registers)
+    each       rows of a thread, see kernels/partition.cl
+    leaves     most leaves whose sums fit in local memory; 0: none
+    """
+
+    source: str
+    threads: int
+    bin_bytes: int = 1
+    wide: bool = False
+    stats: int = 2
+    n_bins: int = 0
+    words: int = 8
+    resident: int = 1
+    each: int = 8
+    leaves: int = 0
+
+    def defines(self) -> list[str]:
+        """Return the compiler flags."""
+        names = [field.name for field in fields(self) if field.name != "source"]
+        return [f"-D{name.upper()}={int(getattr(self, name))}" for name in names]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A compiled kernel: the runtime's handle, threads of a group, and local memory to be given at launch."""
+
+    handle: Any
+    threads: int
+    local_bytes: int = 0
+
+
+class Runtime(Protocol):
+    """One device through one programming interface."""
+
+    facts: DeviceFacts
+
+    def allocate(self, n_bytes: int) -> Buffer:
+        """Return memory, uninitialised; DeviceError when there is none."""
+
+    def free(self, buffer: Buffer) -> None:
+        """Give memory back."""
+
+    def upload(self, buffer: Buffer, array: NDArray[Any], offset: int = 0) -> None:
+        """Copy a C-contiguous array to the device, from byte `offset` of the buffer on."""
+
+    def download(self, buffer: Buffer, out: NDArray[Any], offset: int = 0) -> None:
+        """Copy from byte `offset` of the buffer on into a C-contiguous array, and wait."""
+
+    def zero(self, buffer: Buffer, n_bytes: int) -> None:
+        """Clear the first bytes (a multiple of 4)."""
+
+    def kernel(self, name: str, variant: Variant, local_bytes: int = 0) -> Kernel:
+        """Return a kernel of a source file, compiled at first use; DeviceError with the compiler's log.
+
+        local_bytes  what its BIG_LOCAL array takes
+        """
+
+    def launch(self, kernel: Kernel, groups: int, *arguments: Any) -> None:
+        """Run a kernel; arguments are buffers and NumPy scalars of the parameters' types."""
+
+    def synchronize(self) -> None:
+        """Wait for everything."""
+
+    def close(self) -> None:
+        """Give back what is cached between trainings."""
+
+
+@cache
+def source_text(prelude: str, source: str) -> str:
+    """Return a kernel file behind a prelude and the record types; line numbers of errors are those of the files."""
+    folder = files("hornbeam.backends.gpu") / "kernels"
+    names = (prelude, "dtypes.h", source)
+    return "\n".join(f'#line 1 "{name}"\n{(folder / name).read_text(encoding="utf-8")}' for name in names)
+
+
+def timed_compilation(compile_: Callable[[], Any], device: str) -> Any:
+    """Compile, and say so if it took a while."""
+    start = time.perf_counter()
+    result = compile_()
+    if time.perf_counter() - start > SLOW_COMPILATION:
+        _say_once(device)
+    return result
+
+
+@cache
+def _say_once(device: str) -> None:
+    inform(f"compiling GPU kernels for {device}: this happens once on a machine and takes some seconds")
+
+
+def u32(value: int) -> np.uint32:
+    """Return a kernel argument of type u32."""
+    return np.uint32(value)
+
+
+def u64(value: int) -> np.uint64:
+    """Return a kernel argument of type u64."""
+    return np.uint64(value)

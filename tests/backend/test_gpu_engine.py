@@ -1,0 +1,265 @@
+"""Ways through the GPU engine that depend on the device: local memory, atomics, sizes of groups. None leaves a trace.
+
+What every device must do is in test_engine_ops.py; here an OpenCL device pretends to be a smaller one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyopencl")
+
+from hornbeam.backends.gpu import layout as layout_module
+from hornbeam.backends.gpu import opencl, tables
+from hornbeam.backends.gpu.engine import GpuEngine
+from hornbeam.backends.gpu.layout import Layout, check_memory, padded_bins
+from hornbeam.backends.gpu.runtime import Variant
+from hornbeam.backends.protocol import Segments
+from hornbeam.backends.steps import expand_in_steps
+from hornbeam.dtypes import EXPANSION
+from hornbeam.errors import DeviceError
+from hornbeam.testing.checks import (
+    PLAIN_RULES,
+    assert_same_bits,
+    assert_same_operations,
+    binned_data,
+    engine_on,
+    usable_devices,
+)
+from hornbeam.testing.data import BinnedSample, make_binned
+from hornbeam.testing.golden import CASES
+
+RULES = replace(PLAIN_RULES, min_data_in_leaf=20, min_sum_hessian_in_leaf=1e-3)
+
+pytestmark = pytest.mark.skipif("opencl:0" not in usable_devices(), reason="no usable OpenCL device")
+
+
+@pytest.fixture
+def runtime():
+    """A runtime of its own, so that a test may change what it says about the device."""
+    return opencl.OpenCLRuntime(opencl.list_devices()[0])
+
+
+def check(runtime, sample: BinnedSample, **options) -> None:
+    binned = binned_data(sample)
+    engine = GpuEngine(runtime, binned)
+    assert_same_operations(binned, sample.gradient[None], sample.hessian[None], engine, **options)
+
+
+@pytest.mark.parametrize("high_precision", [False, True], ids=["narrow", "wide"])
+@pytest.mark.parametrize(
+    ("n_bins", "words"), [(63, 8), (63, 4), (63, 2), (63, 1), (63, 0), (300, 8), (300, 2), (300, 1), (300, 0)]
+)
+def test_histograms_do_not_depend_on_local_memory(runtime, n_bins, words, high_precision):
+    sample = make_binned(700, 37, n_bins, 0.2, seed=words)
+    plan = Layout.of(binned_data(sample))
+    counters = 3 * plan.n_bins * (4 // plan.bin_bytes) * (8 if high_precision else 4)
+    runtime.facts = replace(runtime.facts, local_bytes=max(1, words) * counters - (words == 0))
+    engine = GpuEngine(runtime, binned_data(sample))
+    engine._wide, engine._stats = high_precision, 3
+    assert engine._histogram_variant()[0].words == words
+    check(runtime, sample, rules=RULES, high_precision=high_precision, n_levels=2)
+
+
+@pytest.mark.parametrize("high_precision", [False, True], ids=["narrow", "wide"])
+@pytest.mark.parametrize("words", [8, 0], ids=["local", "global"])
+def test_sums_in_halves_equal_64_bit_sums(runtime, high_precision, words):
+    """What devices without 64-bit atomics do."""
+    runtime._options.remove("-DATOMIC64")
+    if words == 0:
+        runtime.facts = replace(runtime.facts, local_bytes=64)
+    check(runtime, make_binned(900, 9, 63, 0.2, seed=1), rules=RULES, high_precision=high_precision)
+
+
+def test_groups_as_large_as_those_of_a_gpu(runtime):
+    runtime.facts = replace(runtime.facts, is_gpu=True)
+    check(runtime, make_binned(3000, 40, 255, 0.2, seed=2), rules=RULES)
+
+
+def test_small_groups(runtime):
+    runtime.facts = replace(runtime.facts, max_threads=64)
+    check(runtime, make_binned(900, 9, 63, 0.2, seed=3), rules=RULES)
+
+
+def test_nodes_of_more_rows_than_a_counter_holds(runtime):
+    """The largest gradients and hessians in one bin: more than 2**16 rows would overflow a 32-bit counter."""
+    n_rows = 3 * 65_536 + 5000
+    bins = np.zeros((n_rows, 2), np.uint8)
+    bins[:300, 1] = 1
+    bins[-3:, 0] = 2
+    gradient = np.full(n_rows, -1.0)
+    gradient[:300] = 1.0
+    hessian = np.ones(n_rows)
+    hessian[0] = 0.5  # not constant
+    sample = BinnedSample(bins, np.array([2, 2], np.int32), np.array([True, False]), gradient, hessian)
+    runtime.facts = replace(runtime.facts, compute_units=1)
+    check(runtime, sample, rules=RULES, n_levels=2)
+
+
+@pytest.mark.parametrize("n_leaves", [1, 64, 65, 900, 3000])
+def test_leaf_sums_for_any_number_of_leaves(runtime, n_leaves):
+    sample = make_binned(5000, 2, 7, seed=n_leaves)
+    binned = binned_data(sample)
+    ends = np.linspace(0, 5000, n_leaves + 1).astype(np.int64)
+    nodes = Segments(ends[:-1], ends[1:], np.zeros(n_leaves, np.int32))
+    sums = []
+    for engine in (GpuEngine(runtime, binned), engine_on("reference", binned)):
+        engine.set_gradients(sample.gradient[None], sample.hessian[None])
+        engine.quantize(0, False)
+        engine.begin_tree(2)
+        engine.assign_leaves(nodes, np.arange(n_leaves, dtype=np.int32))
+        sums.append(np.stack(engine.leaf_sums(n_leaves)))
+    assert_same_bits(sums[0], sums[1], "leaf_sums")
+
+
+@pytest.mark.parametrize("min_data", [1, 20])
+@pytest.mark.parametrize("max_depth", [2, 3, 2**40])
+@pytest.mark.parametrize("n_features", [5, 70])
+def test_a_round_in_one_go_equals_its_steps(runtime, min_data, max_depth, n_features):
+    sample = make_binned(2000, n_features, 31, 0.2, seed=min_data)
+    binned = binned_data(sample)
+    rules = replace(RULES, min_data_in_leaf=min_data)
+    found = []
+    for at_once in (True, False):
+        engine = GpuEngine(runtime, binned, min_data)
+        engine.set_gradients(sample.gradient[None], sample.hessian[None])
+        engine.quantize(0, False)
+        root = engine.begin_tree(16)
+        whole = Segments(np.zeros(1, np.int64), np.array([2000]), np.zeros(1, np.int32))
+        engine.build_histograms(whole, np.zeros(1, np.int32))
+        sums = np.array([root.gradient]), np.array([root.hessian])
+        best = engine.find_splits(whole, np.zeros(1, np.int32), *sums, rules)
+        level = [(0, 2000, root.gradient, root.hessian, best[0], 0, 0)]
+        seen = []
+        for depth in range(3):
+            batch = np.zeros(len(level), EXPANSION)
+            for i, (begin, end, gradient, hessian, split, slot, _) in enumerate(level):
+                named = [split[name] for name in ("left_gradient", "left_hessian")]
+                rule = [split[name] for name in ("feature", "bin")]
+                batch[i] = (begin, end, gradient, hessian, *named, depth, *rule, slot, 8 + depth, split["missing_left"])
+            n_left, splits = (
+                engine.expand(batch, rules, max_depth) if at_once else expand_in_steps(engine, batch, rules, max_depth)
+            )
+            seen += [n_left, splits]
+            level = _children(batch, n_left, splits, depth)
+            if not level:
+                break
+        found.append(seen)
+    assert len(found[0]) == len(found[1])
+    for one, other in zip(*found, strict=True):
+        assert_same_bits(one, other, "expand")
+
+
+def _children(batch, n_left, splits, depth):
+    """The smaller child, whose histogram is in a slot of its own."""
+    level = []
+    for node, rows, pair in zip(batch, n_left, splits, strict=True):
+        middle = node["begin"] + rows
+        right_is_small = rows > node["end"] - middle
+        small = pair[1 if right_is_small else 0]
+        if small["gain"] > -np.inf:
+            begin, end = (middle, node["end"]) if right_is_small else (node["begin"], middle)
+            sums = [
+                node[name] - node[f"left_{name}"] if right_is_small else node[f"left_{name}"]
+                for name in ("gradient", "hessian")
+            ]
+            level.append((begin, end, *sums, small, int(node["spare_slot"]), depth))
+    return level
+
+
+def test_pool_of_few_slots_gives_the_same_model():
+    case = CASES["binary, missing, weights"]
+    expected = case.train(device="cpu").fingerprint()
+    for megabytes in (1e-6, 0.1, 1.0):
+        assert case.train(device="opencl", histogram_pool_size=megabytes).fingerprint() == expected
+
+
+def test_freed_engine_leaves_the_device_usable(runtime):
+    sample = make_binned(300, 4, 15, seed=6)
+    for _ in range(3):
+        check(runtime, sample, n_levels=1)  # closes its engine
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+def test_compiler_log_is_in_the_error(runtime):
+    runtime._options.append("-DRESTRICT=this_is_no_word")
+    with pytest.raises(DeviceError, match="does not compile") as caught:
+        runtime.kernel("assign_kernel", Variant("leaves.cl", -64))
+    assert "leaves.cl:" in str(caught.value) and "error" in str(caught.value)
+
+
+def test_too_little_memory_is_refused_with_the_figures(runtime):
+    runtime.facts = replace(runtime.facts, memory_bytes=1000)
+    with pytest.raises(DeviceError, match=r"500 rows x 4 features take .* MB as bins"):
+        GpuEngine(runtime, binned_data(make_binned(500, 4, 15)))
+
+
+def test_too_large_a_buffer_is_refused(runtime):
+    sample = make_binned(500, 4, 15)
+    engine = GpuEngine(runtime, binned_data(sample))
+    engine._facts = replace(runtime.facts, max_buffer_bytes=10_000)
+    engine.set_gradients(sample.gradient[None], sample.hessian[None])
+    engine.quantize(0, False)
+    with pytest.raises(DeviceError, match="histogram_pool_size"):
+        engine.begin_tree(1000)
+
+
+def test_more_rows_than_places_are_refused(monkeypatch):
+    monkeypatch.setattr(layout_module, "MOST_ROWS", 100)
+    with pytest.raises(DeviceError, match="at most 100"):
+        Layout.of(binned_data(make_binned(101, 2, 7)))
+
+
+def test_rules_that_need_row_counts_are_refused_where_none_are_kept(runtime):
+    sample = make_binned(500, 4, 15)
+    engine = GpuEngine(runtime, binned_data(sample), min_data_in_leaf=1)
+    engine.set_gradients(sample.gradient[None], sample.hessian[None])
+    engine.quantize(0, False)
+    engine.begin_tree(2)
+    whole = Segments(np.zeros(1, np.int64), np.array([500]), np.zeros(1, np.int32))
+    with pytest.raises(DeviceError, match="min_data_in_leaf"):
+        engine.find_splits(whole, np.zeros(1, np.int32), np.zeros(1, np.int64), np.ones(1, np.int64), RULES)
+
+
+def test_device_without_64_bit_floats_says_so():
+    class Device:
+        name, extensions, available, compiler_available = "toy", "cl_khr_int64_base_atomics", True, True
+
+        class platform:  # noqa: N801
+            name = "toys"
+
+    assert "cl_khr_fp64" in opencl.why_not(Device)
+
+
+def test_number_of_a_device_that_is_not_there():
+    with pytest.raises(DeviceError, match="counted from 0"):
+        opencl.open_device(99)
+
+
+# --- sizes ------------------------------------------------------------------------------------------------------------
+
+
+def test_bins_are_padded_to_few_sizes():
+    assert [padded_bins(n) for n in (2, 16, 17, 64, 256, 257, 1001, 65_536)] == [16, 16, 32, 64, 256, 512, 1024, 65_536]
+
+
+def test_memory_check_passes_what_fits(runtime):
+    check_memory(Layout.of(binned_data(make_binned(500, 4, 15))), runtime.facts)
+
+
+@pytest.mark.parametrize(("n_rows", "groups"), [(1, 1), (600, 1), (10_000_000, 264), (10**9, 4)])
+def test_chunks_are_few_and_within_bounds(n_rows, groups):
+    chunk = tables.chunk_rows(n_rows, groups)
+    assert tables.SMALLEST_CHUNK <= chunk <= tables.LARGEST_CHUNK
+    assert chunk % tables.SMALLEST_CHUNK == 0
+
+
+def test_passes_share_the_device():
+    assert tables.groups_a_pass(264, 1) == 264
+    assert tables.groups_a_pass(264, 63) == 4
+    assert tables.groups_a_pass(4, 63) == 1
