@@ -74,6 +74,21 @@ def test_sums_in_halves_equal_64_bit_sums(runtime, high_precision, words):
     check(runtime, make_binned(900, 9, 63, 0.2, seed=1), rules=RULES, high_precision=high_precision)
 
 
+@pytest.mark.parametrize("high_precision", [False, True], ids=["narrow", "wide"])
+def test_operations_without_row_counts(runtime, high_precision):
+    """With min_data_in_leaf=1 histograms hold two sums, also where hessians differ."""
+    sample = make_binned(900, 9, 63, 0.2, seed=5)
+    binned = binned_data(sample)
+    engine = GpuEngine(runtime, binned, min_data_in_leaf=1)
+    gradient, hessian = sample.gradient[None], sample.hessian[None]
+    assert_same_operations(binned, gradient, hessian, engine, high_precision=high_precision)
+    assert engine._stats == 2
+
+
+def test_as_many_bins_as_there_can_be(runtime):
+    check(runtime, make_binned(3000, 2, 65_535, 0.1, seed=6), rules=RULES, n_levels=1)
+
+
 def test_groups_as_large_as_those_of_a_gpu(runtime):
     runtime.facts = replace(runtime.facts, is_gpu=True)
     check(runtime, make_binned(3000, 40, 255, 0.2, seed=2), rules=RULES)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,9 +14,9 @@ import hornbeam as hb
 from hornbeam.backends.cpu import histogram, leaves, partition, pieces, quantize, rows, split
 from hornbeam.testing.checks import assert_same_model, usable_devices
 from hornbeam.testing.data import make_higgs_like, make_multiclass, make_regression_heavy_tailed, make_with_missing
-from hornbeam.testing.golden import CASES, pseudo_huber
+from hornbeam.testing.golden import CASES, expected_fingerprints, pseudo_huber
 
-GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text(encoding="ascii"))
+GOLDEN = expected_fingerprints()
 QUIET = {"verbosity": -1}
 
 

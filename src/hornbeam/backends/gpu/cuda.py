@@ -20,7 +20,7 @@ and wait for the kernels before."""
 RING_BYTES = 4 << 20
 """Page-locked memory for uploads that are still under way."""
 
-OPTIONS = ("-std=c++14", "--fmad=false")
+OPTIONS = ("-std=c++17", "--fmad=false")
 
 
 def count_devices() -> int:

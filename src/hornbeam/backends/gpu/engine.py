@@ -347,7 +347,7 @@ class GpuEngine:
         moving = self._variant("partition.cl", bin_bytes=layout.bin_bytes, wide=self._wide, each=PARTITION_EACH)
         n_passes = max(1, layout.n_tiles * (8 // summing.words if summing.words else 1))
         return TreeKernels(
-            zero=kernel("zero_kernel", summing, local_bytes),
+            zero=kernel("zero_kernel", summing),
             histogram=kernel("histogram_kernel", summing, local_bytes),
             subtract=kernel("subtract_kernel", searching),
             split=kernel("split_kernel", searching),

@@ -1,0 +1,231 @@
+"""Whole trainings on a GPU, on data shaped like the paper's six sets: ms an iteration, AUC, time per operation.
+
+    python benchmarks/train_gpu.py --shape higgs --device cuda --iterations 60 --peer xgb
+    python benchmarks/train_gpu.py --shape epsilon --bins 63 --profile
+    python benchmarks/train_gpu.py --shape higgs --device opencl --rows 20000 --iterations 3     # anywhere, with PoCL
+
+255 leaves leaf-wise, learning rate 0.1, min_data_in_leaf=1, binary. The time of an iteration is the median after the
+warm-up. `--profile` waits for the device after every operation, which makes the whole slower than it is without.
+XGBoost (lossguide) is timed in the same process, its iterations all together. Data are made by CuPy where it is
+installed, else by NumPy; the random numbers differ between the two.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import hornbeam as hb
+
+SHAPES = {
+    "higgs": (10_000_000, 28),
+    "epsilon": (400_000, 2000),
+    "mslr": (2_270_296, 137),
+    "yahoo": (473_134, 700),
+    "bosch": (1_000_000, 968),
+    "expo": (10_000_000, 40),
+}
+WARM_UP = 3
+AUC_ROWS = 200_000
+OPERATIONS = (
+    "compute_gradients", "quantize", "begin_tree", "build_histograms", "subtract", "find_splits", "partition", "expand",
+    "assign_leaves", "leaf_sums", "add_leaf_values",
+)  # fmt: skip
+
+
+def array_module() -> Any:
+    """Return CuPy where it works, else NumPy."""
+    try:
+        import cupy
+
+        cupy.cuda.runtime.getDeviceCount()
+    except Exception:
+        return np
+    return cupy
+
+
+def make(shape: str, n_rows: int, seed: int = 7) -> tuple[Any, Any]:
+    """Return X float32 (n_rows, n_features) and y float32 (n_rows,), on the GPU where there is one."""
+    xp = array_module()
+    n_features = SHAPES[shape][1]
+    rng = xp.random.default_rng(seed)
+    X, score = xp.empty((n_rows, n_features), xp.float32), xp.empty(n_rows, xp.float32)
+    weights = np.random.default_rng(1).normal(size=n_features) / np.sqrt(n_features)
+    w = xp.asarray(weights, dtype=xp.float32)
+    step = max(1, 200_000_000 // n_features)
+    for first in range(0, n_rows, step):
+        size = min(n_rows - first, step)
+        x = rng.standard_normal((size, n_features), dtype=xp.float32)
+        if shape in ("mslr", "yahoo"):
+            x = xp.where(rng.random((size, n_features), dtype=xp.float32) < 0.5, 0, xp.round(x * 20) / 20)
+        if shape == "expo":
+            x = xp.floor(xp.abs(x) * 12)
+        score[first : first + size] = (
+            x[:, 0] * x[:, 1] + xp.sin(2 * x[:, 2]) + xp.abs(x[:, 3]) - 0.8 + x[:, 4] * (x[:, 5] > 0) + 1.5 * (x @ w)
+        )
+        if shape == "bosch":
+            x[rng.random((size, n_features), dtype=xp.float32) < 0.81] = xp.nan
+        X[first : first + size] = x
+    y = (rng.random(n_rows, dtype=xp.float32) < 1 / (1 + xp.exp(-score))).astype(xp.float32)
+    return X, y
+
+
+def to_host(array: Any) -> NDArray[Any]:
+    """Return a NumPy array."""
+    return np.asarray(array.get() if hasattr(array, "get") else array)
+
+
+def auc(y: NDArray[np.float32], score: NDArray[np.float64]) -> float:
+    """Return the area under the ROC curve; ties in score are broken by position."""
+    sorted_y = y[np.argsort(score, kind="stable")]
+    n_positive = int(sorted_y.sum())
+    n_negative = len(y) - n_positive
+    ranks = int((np.flatnonzero(sorted_y > 0) + 1).sum())
+    return (ranks - n_positive * (n_positive + 1) / 2) / (n_positive * n_negative)
+
+
+@contextmanager
+def timed_operations() -> Iterator[dict[str, list[float]]]:
+    """Time every operation of the GPU engine, to the end of its work on the device."""
+    from hornbeam.backends.gpu.engine import GpuEngine
+
+    seconds: dict[str, list[float]] = defaultdict(list)
+    originals = {name: getattr(GpuEngine, name) for name in OPERATIONS}
+
+    def wrap(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(engine: Any, *arguments: Any) -> Any:
+            engine._runtime.synchronize()
+            start = time.perf_counter()
+            result = call(engine, *arguments)
+            engine._runtime.synchronize()
+            seconds[name].append(time.perf_counter() - start)
+            return result
+
+        return wrapped
+
+    for name, call in originals.items():
+        setattr(GpuEngine, name, wrap(name, call))
+    try:
+        yield seconds
+    finally:
+        for name, call in originals.items():
+            setattr(GpuEngine, name, call)
+
+
+def train_hornbeam(X: NDArray[np.float32], y: NDArray[np.float32], options: argparse.Namespace) -> None:
+    """Train, and print a line; with --profile a table of operations."""
+    params = {
+        "objective": "binary",
+        "num_leaves": options.leaves,
+        "learning_rate": 0.1,
+        "min_data_in_leaf": options.min_data,
+        "max_bin": options.bins,
+        "device": options.device,
+        "metric": "none",
+        "verbosity": 1,
+    }
+    if options.depthwise:
+        params |= {"grow_policy": "depthwise", "max_depth": options.depthwise, "num_leaves": 2**options.depthwise}
+    start = time.perf_counter()
+    data = hb.Dataset(X, y).construct(hb.Params.from_dict(params))
+    build = time.perf_counter() - start
+    moments: list[float] = []
+
+    def tick(env: Any) -> None:
+        moments.append(time.perf_counter())
+
+    start = time.perf_counter()
+    model = hb.train(params, data, WARM_UP + options.iterations, callbacks=[tick])
+    whole = time.perf_counter() - start
+    each = np.diff(moments)[WARM_UP - 1 :] * 1e3
+    sample = slice(0, min(len(y), AUC_ROWS))
+    print(
+        f"hornbeam {options.device:8s} {options.shape:8s} rows={len(y)} bins={options.bins} build={build:.2f} s "
+        f"first={(moments[0] - start) * 1e3:.0f} ms whole={whole:.2f} s "
+        f"iteration={statistics.median(each):.2f} ms (fastest {each.min():.2f}) "
+        f"auc={auc(y[sample], np.asarray(model.predict(X[sample]))):.5f} fingerprint={model.fingerprint()[:16]}",
+        flush=True,
+    )
+    if options.profile:
+        n_trees = options.iterations
+        with timed_operations() as seconds:
+            start = time.perf_counter()
+            hb.train(params, data, n_trees)
+            whole = time.perf_counter() - start
+        print(f"  {'operation':20s} {'calls':>8s} {'us a call':>10s} {'ms a tree':>10s}")
+        for name, times in seconds.items():
+            calls, total = len(times) / n_trees, sum(times)
+            print(f"  {name:20s} {calls:8.1f} {total / len(times) * 1e6:10.1f} {total / n_trees * 1e3:10.3f}")
+        rest = whole - sum(map(sum, seconds.values()))
+        print(f"  {'everything else':20s} {'':8s} {'':10s} {rest / n_trees * 1e3:10.3f}   (setting up included)")
+
+
+def train_xgboost(X: Any, y: Any, options: argparse.Namespace) -> None:
+    """Train XGBoost on the same data, where they are."""
+    import xgboost
+
+    params: dict[str, Any] = {
+        "device": "cpu" if isinstance(X, np.ndarray) else "cuda",
+        "tree_method": "hist",
+        "objective": "binary:logistic",
+        "learning_rate": 0.1,
+        "max_bin": options.bins + 1,
+        "min_child_weight": 1e-3,
+        "reg_lambda": 0,
+    }
+    if options.depthwise:
+        params |= {"grow_policy": "depthwise", "max_depth": options.depthwise}
+    else:
+        params |= {"grow_policy": "lossguide", "max_depth": 0, "max_leaves": options.leaves}
+    start = time.perf_counter()
+    data = xgboost.QuantileDMatrix(X, y, max_bin=options.bins + 1)
+    build = time.perf_counter() - start
+    xgboost.train(params, data, WARM_UP)
+    start = time.perf_counter()
+    model = xgboost.train(params, data, options.iterations)
+    model.save_raw()
+    whole = time.perf_counter() - start
+    sample = slice(0, min(len(y), AUC_ROWS))
+    predicted = np.asarray(model.predict(xgboost.DMatrix(X[sample])), np.float64)
+    print(
+        f"xgboost  {params['device']:8s} {options.shape:8s} rows={len(y)} bins={options.bins} build={build:.2f} s "
+        f"whole={whole:.2f} s iteration={whole / options.iterations * 1e3:.2f} ms "
+        f"auc={auc(to_host(y[sample]), predicted):.5f} (of {options.iterations} trees)",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda", help='"cuda", "opencl:1", "cpu", ...')
+    parser.add_argument("--shape", choices=list(SHAPES), nargs="+", default=["higgs"])
+    parser.add_argument("--rows", type=int, help="instead of the shape's")
+    parser.add_argument("--iterations", type=int, default=50)
+    parser.add_argument("--bins", type=int, default=255)
+    parser.add_argument("--leaves", type=int, default=255)
+    parser.add_argument("--min-data", type=int, default=1)
+    parser.add_argument("--depthwise", type=int, default=0, metavar="DEPTH", help="grow level by level")
+    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--peer", choices=["xgb"])
+    options = parser.parse_args()
+    for shape in options.shape:
+        options.shape = shape
+        X, y = make(shape, options.rows or SHAPES[shape][0])
+        if options.peer == "xgb":
+            train_xgboost(X, y, options)
+        host = to_host(X), to_host(y)
+        del X, y
+        train_hornbeam(*host, options)
+
+
+if __name__ == "__main__":
+    main()

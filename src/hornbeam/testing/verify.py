@@ -1,0 +1,142 @@
+"""Verify that a device gives the same model, bit for bit.
+
+    python -m hornbeam.testing.verify --device cuda
+
+holds a device against the golden fingerprints (made by `reference`, shipped in golden.json), against `reference`
+operation by operation, and against `cpu` on whole trainings that are large enough to keep a GPU's groups busy. Prints
+a table; the exit status is not 0 if anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from hornbeam.dataset import Dataset
+from hornbeam.testing.checks import PLAIN_RULES, assert_same_operations, binned_data, engine_on
+from hornbeam.testing.data import (
+    make_binned,
+    make_higgs_like,
+    make_multiclass,
+    make_regression_heavy_tailed,
+    make_with_missing,
+)
+from hornbeam.testing.golden import CASES, expected_fingerprints
+from hornbeam.training import train
+
+Check = Callable[[], str]
+"""Returns "" if all is well, else what differs."""
+
+
+def golden_checks(device: str) -> Iterator[tuple[str, Check]]:
+    """Yield the golden cases."""
+    expected = expected_fingerprints()
+    for name, case in CASES.items():
+
+        def check(name: str = name, case: Any = case) -> str:
+            found = case.train(device=device).fingerprint()
+            return "" if found == expected[name] else f"fingerprint {found[:12]}, expected {expected[name][:12]}"
+
+        yield f"golden: {name}", check
+
+
+def operation_checks(device: str) -> Iterator[tuple[str, Check]]:
+    """Yield comparisons with `reference`, operation by operation."""
+    for n_rows, n_features, n_bins, missing, high in (
+        (3000, 28, 255, 0.0, False),
+        (3000, 40, 63, 0.3, False),
+        (70_001, 5, 255, 0.1, False),
+        (2000, 3, 1000, 0.2, False),
+        (3000, 33, 15, 0.2, True),
+    ):
+
+        def check(
+            n_rows: int = n_rows,
+            n_features: int = n_features,
+            n_bins: int = n_bins,
+            missing: float = missing,
+            high: bool = high,
+        ) -> str:
+            sample = make_binned(n_rows, n_features, n_bins, missing, seed=1)
+            binned = binned_data(sample)
+            valid = binned_data(sample._replace(bins=sample.bins[: n_rows // 3]))
+            engine = engine_on(device, binned)
+            gradient, hessian = sample.gradient[None], sample.hessian[None]
+            assert_same_operations(
+                binned, gradient, hessian, engine, rules=PLAIN_RULES, high_precision=high, valid=valid
+            )
+            return ""
+
+        precision = "31 bits" if high else "16 bits"
+        yield f"operations: {n_rows} x {n_features}, {n_bins} bins, {missing:.0%} missing, {precision}", check
+
+
+def training_checks(device: str, n_rows: int) -> Iterator[tuple[str, Check]]:
+    """Yield whole trainings beside `cpu`."""
+    higgs = make_higgs_like(n_rows, 28, seed=2)
+    missing = make_with_missing(n_rows // 4, 137, seed=3)
+    classes = make_multiclass(n_rows // 8, 5, 20, seed=4)
+    heavy = make_regression_heavy_tailed(n_rows // 4, seed=5)
+    leafwise = {"objective": "binary", "num_leaves": 255}
+    for name, (X, y, *_), params in (
+        ("binary, 255 leaves", higgs, {**leafwise, "min_data_in_leaf": 1}),
+        ("binary, rows counted", higgs, leafwise),
+        ("binary, 63 bins, depth-wise", higgs, {**leafwise, "grow_policy": "depthwise", "max_depth": 8, "max_bin": 63}),
+        ("binary, missing, 5 tiles", missing, leafwise),
+        ("binary, small pool", missing, {**leafwise, "histogram_pool_size": 8.0}),
+        ("5 classes", classes, {"objective": "multiclass", "num_class": 5}),
+        ("regression, heavy tail", heavy, {"num_leaves": 63}),
+        ("regression, high precision", higgs, {"num_leaves": 63, "precision": "high"}),
+    ):
+
+        def check(X: Any = X, y: Any = y, params: dict[str, Any] = params) -> str:
+            found = {}
+            for where in (device, "cpu"):
+                dataset = Dataset(X, label=y)
+                valid = Dataset(X[: len(X) // 10], label=y[: len(y) // 10], reference=dataset)
+                booster = train({**params, "device": where, "verbosity": -1}, dataset, 4, {"valid": valid})
+                found[where] = booster.fingerprint(), booster.eval_history
+            return "" if found[device] == found["cpu"] else f"{found[device]}, on cpu {found['cpu']}"
+
+        yield f"training: {name}, {len(X)} x {X.shape[1]}", check
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run all checks; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m hornbeam.testing.verify", description=__doc__)
+    parser.add_argument("--device", default="auto", help="device to verify, as in the parameter `device`")
+    parser.add_argument("--rows", type=int, default=200_000, help="rows of the largest training")
+    parser.add_argument("--only", default="", help="run the checks whose name contains this")
+    given = parser.parse_args(arguments)
+    checks = [
+        *golden_checks(given.device),
+        *operation_checks(given.device),
+        *training_checks(given.device, given.rows),
+    ]
+    checks = [(name, check) for name, check in checks if given.only in name]
+    failed = 0
+    with np.errstate(all="ignore"):
+        for name, check in checks:
+            start = time.perf_counter()
+            try:
+                difference = check()
+            except Exception as error:  # a check that cannot run has not shown that the device is right
+                difference = f"{type(error).__name__}: {error}"
+                if not isinstance(error, AssertionError):
+                    traceback.print_exc()
+            failed += bool(difference)
+            seconds = time.perf_counter() - start
+            sys.stdout.write(f"{'DIFFERS' if difference else 'same':8s}{seconds:7.2f} s  {name}  {difference}\n")
+            sys.stdout.flush()
+    sys.stdout.write(f"{len(checks) - failed} of {len(checks)} checks passed on {given.device}\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
