@@ -127,7 +127,7 @@ def _boost_together(
                     callback(env)
             found = []
             for run in runs:
-                run.booster.trees.extend(run._boost_once(env.learning_rate))
+                run.booster.trees.extend(grown.tree for grown in run._boost_once(env.learning_rate))
                 found.append(run._evaluate(functions))
             for same in zip(*found, strict=True):
                 values = [one.value for one in same]

@@ -15,8 +15,8 @@ the engine's row list, and its children divide the segment between them:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,12 +31,82 @@ from hornbeam.splitting import SplitRules, can_split, leaf_output
 from hornbeam.tree import Tree
 
 
-@dataclass(frozen=True, slots=True)
 class GrownTree:
-    """A finished tree, in raw thresholds and in bins."""
+    """A finished tree: leaf values at once, its arrays when they are asked for (a GPU works meanwhile).
 
-    tree: Tree
-    binned: BinnedTree
+    leaf_value, leaf_weight  float64 (n_leaves,)
+    leaf_count               int64   (n_leaves,)
+    order                    the nodes that are split, in the order of their numbers
+    leaf_of                  leaf number of each node; that of its ancestor for a pruned one
+    """
+
+    def __init__(
+        self,
+        grower: TreeGrower,
+        nodes: NodeTable,
+        order: list[int],
+        leaf_of: list[int],
+        leaves: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]],
+        quantization: Quantization,
+        learning_rate: float,
+    ) -> None:
+        self._binned, self._rules, self._nodes = grower.binned, grower.rules, nodes
+        self._order, self._leaf_of = order, leaf_of
+        self.leaf_value, self.leaf_weight, self.leaf_count = leaves
+        self._quantization = quantization
+        self._learning_rate = learning_rate
+
+    @property
+    def n_splits(self) -> int:
+        """Number of split nodes."""
+        return len(self._order)
+
+    @cached_property
+    def binned(self) -> BinnedTree:
+        """The tree in bins."""
+        nodes, order, leaf_of = self._nodes, self._order, self._leaf_of
+        splits = nodes.splits(order)
+        feature, bins = splits["feature"].copy(), splits["bin"].copy()
+        number = {node: split for split, node in enumerate(order)}
+        children = [nodes.left[node] for node in order]
+        left, right = (
+            np.array([number.get(child + side, ~leaf_of[child + side]) for child in children], np.int32)
+            for side in (0, 1)
+        )
+        left_rows = np.array([nodes.end[child] - nodes.begin[child] for child in children], np.int64)
+        right_rows = np.array([nodes.end[child + 1] - nodes.begin[child + 1] for child in children], np.int64)
+        missing_left = np.where(
+            self._binned.has_missing[feature], splits["missing_left"], left_rows >= right_rows
+        )  # a feature without missing values in training sends them where most rows go
+        if not self._binned.mapper.use_missing:
+            missing_left = np.asarray(self._thresholds(feature, bins) >= 0.0)
+        return BinnedTree(feature, bins, missing_left, left, right, self.leaf_value)
+
+    def _thresholds(self, feature: NDArray[np.int32], bins: NDArray[np.int32]) -> NDArray[np.float64]:
+        return np.array(list(map(self._binned.threshold, feature.tolist(), bins.tolist())), np.float64)
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The tree in raw thresholds."""
+        nodes, order, binned = self._nodes, self._order, self.binned
+        rows = nodes.segments(order)
+        gradient = np.array([nodes.gradient[node] for node in order], np.float64) * self._quantization.gradient_unit
+        weight = np.array([nodes.hessian[node] for node in order], np.float64) * self._quantization.hessian_unit
+        return Tree(
+            feature=self._binned.used[binned.feature].astype(np.int32),
+            threshold=self._thresholds(binned.feature, binned.bin),
+            missing_left=binned.missing_left,
+            left=binned.left,
+            right=binned.right,
+            gain=np.array([nodes.gain[node] for node in order], np.float64),
+            split_value=leaf_output(gradient, weight, self._rules) * self._learning_rate,
+            split_weight=weight,
+            split_count=rows.end - rows.begin,
+            leaf_value=self.leaf_value,
+            leaf_weight=self.leaf_weight,
+            leaf_count=self.leaf_count,
+            shrinkage=self._learning_rate,
+        )
 
 
 class NodeTable:
@@ -123,6 +193,8 @@ class TreeGrower:
         self.rules = rules
         self.limits = limits
         self.n_slots = n_slots
+        self.while_waiting: Callable[[], None] | None = None
+        """What to do while a GPU sums the root's histogram."""
 
     def grow(self, quantization: Quantization, learning_rate: float) -> GrownTree:
         """Grow a tree on the engine's quantised gradients; leaves every row with its leaf number."""
@@ -137,9 +209,13 @@ class TreeGrower:
         if self._splittable(nodes, 0):
             pool.take(0)
             self.engine.build_histograms(nodes.segments([0]), pool.slots([0]))
+            if self.while_waiting is not None:
+                self.while_waiting()
             self._find_splits(nodes, [0], pool)
         while True:
-            batch, bound = next_batch(nodes.gain, nodes.priority, nodes.left, nodes.depth, self.limits)
+            batch, bound = next_batch(
+                nodes.gain, nodes.priority, nodes.left, nodes.depth, self.limits, self.engine.rounds_are_costly
+            )
             if not batch:
                 return nodes
             if bound > NEVER:
@@ -231,13 +307,13 @@ class TreeGrower:
     ) -> GrownTree:
         """Cut the evaluated nodes back to the tree, tell the rows their leaves, and compute the leaf values."""
         n_leaves = len(order) + 1
-        number = {node: split for split, node in enumerate(order)}
+        split = set(order)
         leaf_of = [0] * len(nodes.begin)
-        for split, node in enumerate(order):
+        for number, node in enumerate(order):
             child = nodes.left[node]
-            leaf_of[child], leaf_of[child + 1] = leaf_of[node], split + 1
+            leaf_of[child], leaf_of[child + 1] = leaf_of[node], number + 1
         for node, parent in enumerate(nodes.parent):  # parents come first; a pruned node passes its leaf on
-            if parent >= 0 and parent not in number:
+            if parent >= 0 and parent not in split:
                 leaf_of[node] = leaf_of[parent]
         ends = [node for node, child in enumerate(nodes.left) if child < 0]
         segments = nodes.segments(ends)
@@ -247,46 +323,5 @@ class TreeGrower:
         leaf_value = leaf_output(leaf_gradient, leaf_weight, self.rules) * learning_rate
         leaf_count = np.zeros(n_leaves, np.int64)
         np.add.at(leaf_count, leaf_of_end, segments.end - segments.begin)
-
-        splits = nodes.splits(order)
-        feature, bins = splits["feature"].copy(), splits["bin"].copy()
-        children = [nodes.left[node] for node in order]
-        left, right = (
-            np.array([number.get(child + side, ~leaf_of[child + side]) for child in children], np.int32)
-            for side in (0, 1)
-        )
-        threshold = np.array(list(map(self.binned.threshold, feature.tolist(), bins.tolist())), np.float64)
-        split_rows = nodes.segments(order)
-        n_rows = split_rows.end - split_rows.begin
-        left_rows = np.array([nodes.end[child] for child in children], np.int64) - split_rows.begin
-        missing_left = self._missing_left(feature, threshold, splits["missing_left"], 2 * left_rows >= n_rows)
-        gradient = np.array([nodes.gradient[node] for node in order], np.float64) * quantization.gradient_unit
-        weight = np.array([nodes.hessian[node] for node in order], np.float64) * quantization.hessian_unit
-        tree = Tree(
-            feature=self.binned.used[feature].astype(np.int32),
-            threshold=threshold,
-            missing_left=missing_left,
-            left=left,
-            right=right,
-            gain=splits["gain"].copy(),
-            split_value=leaf_output(gradient, weight, self.rules) * learning_rate,
-            split_weight=weight,
-            split_count=n_rows,
-            leaf_value=leaf_value,
-            leaf_weight=leaf_weight,
-            leaf_count=leaf_count,
-            shrinkage=learning_rate,
-        )
-        return GrownTree(tree, BinnedTree(feature, bins, missing_left, left, right, leaf_value))
-
-    def _missing_left(
-        self,
-        feature: NDArray[np.int32],
-        threshold: NDArray[np.float64],
-        learned: NDArray[np.bool_],
-        left_is_larger: NDArray[np.bool_],
-    ) -> NDArray[np.bool_]:
-        """Say where missing values go: as learned; without any in training, where most rows go; or as 0.0 would."""
-        if not self.binned.mapper.use_missing:
-            return np.asarray(threshold >= 0.0)
-        return np.where(self.binned.has_missing[feature], learned, left_is_larger)
+        leaves = leaf_value, leaf_weight, leaf_count
+        return GrownTree(self, nodes, order, leaf_of, leaves, quantization, learning_rate)

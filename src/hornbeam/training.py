@@ -21,7 +21,7 @@ from hornbeam.callbacks import Callback, CallbackEnv, EarlyStopException, Evalua
 from hornbeam.dataset import Dataset
 from hornbeam.errors import DataError, ParameterError
 from hornbeam.frontier import GrowthLimits
-from hornbeam.grower import TreeGrower
+from hornbeam.grower import GrownTree, TreeGrower
 from hornbeam.histogram_pool import count_slots
 from hornbeam.log import inform, warn
 from hornbeam.metrics import Metric, get_metrics
@@ -29,7 +29,6 @@ from hornbeam.model_io import ModelData
 from hornbeam.objectives import CustomObjective, Objective, get_objective
 from hornbeam.params import Params, whole_number
 from hornbeam.splitting import SplitRules
-from hornbeam.tree import Tree
 
 MetricFunction = Callable[[NDArray[np.float64], Dataset], Any]
 ValidSets = Mapping[str, Dataset] | Sequence[Dataset] | Dataset | None
@@ -132,6 +131,7 @@ class TrainingRun:
             depthwise=params.grow_policy == "depthwise",
         )
         n_slots = count_slots(params.num_leaves, bytes_per_slot, params.histogram_pool_size)
+        self._unfinished: list[GrownTree] = []
         self.grower = TreeGrower(self.engine, binned, SplitRules.from_params(params), limits, n_slots)
 
     def _check_start(self, start: Booster) -> None:
@@ -247,6 +247,7 @@ class TrainingRun:
         env = CallbackEnv(
             self.booster, begin, begin, begin + n_rounds, self.params.learning_rate, training_names=training
         )
+        self.grower.while_waiting = None if before else self.finish_trees
         try:
             for iteration in range(begin, begin + n_rounds):
                 env.iteration, env.learning_rate, env.evaluation_result_list = iteration, self.params.learning_rate, []
@@ -254,6 +255,7 @@ class TrainingRun:
                     callback(env)
                 trees = self._boost_once(env.learning_rate)
                 if not any(tree.n_splits or abs(tree.leaf_value[0]) > CONVERGED for tree in trees):
+                    self.finish_trees()
                     inform(
                         f"training ends after {iteration} iterations: no split gains anything any more",
                         self.params.verbosity,
@@ -263,7 +265,9 @@ class TrainingRun:
                         if finish is not None:
                             finish()
                     break
-                self.booster.trees.extend(trees)
+                self._unfinished += trees
+                if after:
+                    self.finish_trees()
                 last = iteration == begin + n_rounds - 1
                 if last or (iteration + 1) % self.params.metric_freq == 0:
                     env.evaluation_result_list = self._evaluate(functions)
@@ -275,6 +279,7 @@ class TrainingRun:
                 self.booster.best_score.setdefault(result.dataset, {})[result.metric] = result.value
             inform(f"best iteration: {stop.best_iteration + 1}", self.params.verbosity)
         except KeyboardInterrupt:
+            self.finish_trees()
             if self.booster.current_iteration == begin:
                 raise
             self.booster.interrupted = True
@@ -283,12 +288,19 @@ class TrainingRun:
                 self.params.verbosity,
             )
         finally:
+            self.grower.while_waiting = None
+            self.finish_trees()
             for callback in all_callbacks:
                 close = getattr(callback, "close", None)
                 if close is not None:
                     close()
 
-    def _boost_once(self, learning_rate: float) -> list[Tree]:
+    def finish_trees(self) -> None:
+        """Enter the trees grown so far into the Booster; their arrays are made now, at the latest."""
+        trees, self._unfinished = self._unfinished, []
+        self.booster.trees.extend(grown.tree for grown in trees)
+
+    def _boost_once(self, learning_rate: float) -> list[GrownTree]:
         """Grow one tree for each output and update all scores."""
         if isinstance(self.objective, CustomObjective):
             self.engine.set_gradients(*self.objective.evaluate(self.engine.scores(), self.train_set))
@@ -299,11 +311,11 @@ class TrainingRun:
         for output in range(self.objective.n_outputs):
             quantization = self.engine.quantize(output, self.params.precision == "high")
             grown = self.grower.grow(quantization, learning_rate)
-            self.engine.add_leaf_values(output, grown.tree.leaf_value)
+            self.engine.add_leaf_values(output, grown.leaf_value)
             for entry in self.evaluated:
                 if entry.valid >= 0:
                     self.engine.add_tree(entry.valid, output, grown.binned)
-            trees.append(grown.tree)
+            trees.append(grown)
         return trees
 
     def _evaluate(self, functions: list[MetricFunction]) -> list[Evaluation]:

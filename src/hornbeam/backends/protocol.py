@@ -68,6 +68,8 @@ class Engine(Protocol):
     """Training state on one device: one training set, its scores, and the tree that is growing."""
 
     n_rows: int
+    rounds_are_costly: bool
+    """Whether a round more costs more than some per cent of wasted rows: see frontier.next_batch."""
 
     def set_scores(self, scores: NDArray[np.float64]) -> None:
         """Set the raw scores, float64 (n_outputs, n_rows)."""

@@ -150,9 +150,15 @@ class CudaRuntime:
         return module
 
     def launch(self, kernel: Kernel, groups: int, *arguments: Any) -> None:
-        """Run a kernel."""
-        with self.device, self.stream:
-            kernel.handle((groups,), (kernel.threads,), arguments, shared_mem=kernel.local_bytes)
+        """Run a kernel; a tree has about a hundred launches, so contexts are entered only where they matter."""
+        if cupy.cuda.runtime.getDevice() != self.device.id:
+            with self.device:
+                self._launch(kernel, groups, arguments)
+        else:
+            self._launch(kernel, groups, arguments)
+
+    def _launch(self, kernel: Kernel, groups: int, arguments: tuple[Any, ...]) -> None:
+        kernel.handle.kernel((groups,), (kernel.threads,), arguments, kernel.local_bytes, self.stream)
 
     def synchronize(self) -> None:
         """Wait."""

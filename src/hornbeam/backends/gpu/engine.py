@@ -109,6 +109,8 @@ class GpuEngine:
         Rows are counted in histograms when more than one is asked for and hessians differ.
     """
 
+    rounds_are_costly = True
+
     def __init__(self, runtime: Runtime, binned: BinnedData, min_data_in_leaf: int = 20) -> None:
         self.n_rows = binned.n_rows
         self._runtime = runtime

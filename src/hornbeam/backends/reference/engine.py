@@ -17,6 +17,8 @@ from hornbeam.splitting import SplitRules, best_split
 class ReferenceEngine:
     """Training state in plain NumPy arrays; one row list, permuted in place."""
 
+    rounds_are_costly = False
+
     def __init__(self, binned: BinnedData) -> None:
         self.binned = binned
         self.n_rows = binned.n_rows
