@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.device_arrays import check_device, in_library_of
 from hornbeam.errors import DataError, ParameterError
 from hornbeam.model_io import ModelData, fingerprint, model_from_bytes, model_to_bytes, read_model, write_atomically
 from hornbeam.objectives import Objective, objective_from_dict
-from hornbeam.predictor import Forest, predict_leaf, predict_raw
+from hornbeam.predictor import Forest, checked_init, predict_leaf, predict_raw
 from hornbeam.table import TableReader
 from hornbeam.tree import Tree
 
@@ -98,7 +99,8 @@ class Booster:
         start_iteration: int = 0,
         num_iteration: int | None = None,
         num_threads: int | None = None,
-    ) -> NDArray[Any]:
+        device: str | None = None,
+    ) -> Any:
         """Predict for every row of data.
 
         Parameters
@@ -114,10 +116,14 @@ class Booster:
             all.
         num_threads
             None or 0: all that the process may use.
+        device
+            "cpu", "cuda:0", "opencl:0", ...; None: where the data is, so "cpu" for data in host memory. It cannot be
+            seen in the result.
 
         Returns
         -------
         float64 (n_rows,), or (n_rows, n_outputs) with several outputs; int32 (n_rows, n_trees) with `pred_leaf`.
+        NumPy arrays; for data on a CUDA device, arrays on that device: PyTorch's for PyTorch's, else CuPy's.
         """
         from hornbeam.backends.cpu.threads import resolve_threads
 
@@ -131,11 +137,47 @@ class Booster:
             num_iteration = max(self.best_iteration - start_iteration, 0) or None
             if start_iteration >= self.best_iteration:
                 start_iteration = self.current_iteration  # nothing is left up to the best iteration
+        if reader.device is not None:
+            check_device(reader.device, device or reader.device)
+            if device not in ("cpu", "reference"):
+                found = self._predict_in_place(reader, raw_score, pred_leaf, start_iteration, num_iteration)
+                return in_library_of(data, found)
+        result = self._predict(reader, raw_score, pred_leaf, start_iteration, num_iteration, n_threads, device or "cpu")
+        return result if reader.device is None else in_library_of(data, reader.to_device(result))
+
+    def _predict(
+        self,
+        reader: TableReader,
+        raw_score: bool,
+        pred_leaf: bool,
+        start_iteration: int,
+        num_iteration: int | None,
+        n_threads: int,
+        device: str,
+    ) -> NDArray[Any]:
+        """Predict for a table that is read block by block; the result is in host memory."""
+        if device == "auto":
+            device = "cpu"
         if pred_leaf:
-            return predict_leaf(self.forest, reader, start_iteration, num_iteration, n_threads)
-        scores = predict_raw(self.forest, reader, self.init_scores, start_iteration, num_iteration, n_threads)
+            return predict_leaf(self.forest, reader, start_iteration, num_iteration, n_threads, device)
+        scores = predict_raw(self.forest, reader, self.init_scores, start_iteration, num_iteration, n_threads, device)
         result = scores if raw_score else self._objective.transform(scores)
         return result[0] if self.n_outputs == 1 else np.ascontiguousarray(result.T)
+
+    def _predict_in_place(
+        self, reader: TableReader, raw_score: bool, pred_leaf: bool, start_iteration: int, num_iteration: int | None
+    ) -> Any:
+        """Predict for data on a CUDA device; the result is a CuPy array there."""
+        from hornbeam.backends.gpu import predict as gpu
+
+        first, last = self.forest.tree_range(start_iteration, num_iteration)
+        if pred_leaf:
+            return gpu.predict_leaf_in_place(self.forest, reader, first, last)
+        init = checked_init(self.forest, self.init_scores)
+        scores = gpu.predict_raw_in_place(
+            self.forest, reader, init, first, last, None if raw_score else self._objective
+        )
+        return gpu.rows_first(scores)
 
     def _checked_reader(self, data: Any) -> TableReader:
         """Wrap the data; its columns must be those of the training data."""

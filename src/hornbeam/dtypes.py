@@ -61,3 +61,20 @@ EXPANSION = np.dtype(
     align=True,
 )
 """One node to expand in a round: its split and its slots."""
+
+NODE = np.dtype(
+    [
+        ("begin", np.int64),
+        ("end", np.int64),
+        ("gradient", COUNTER),
+        ("hessian", COUNTER),
+        ("priority", np.float64),  # smallest gain on the path from the root
+        ("split", SPLIT),
+        ("depth", np.int32),
+        ("parent", np.int32),  # -1: the root
+        ("left", np.int32),  # -1: not expanded; the right child is left + 1
+        ("slot", np.int32),  # its histogram
+    ],
+    align=True,
+)
+"""One node of a growing tree, where a device keeps the table itself."""

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.protocol import BinnedTree, Engine, Root, Segments
 from hornbeam.binning import BinnedData
-from hornbeam.dtypes import EXPANSION, SPLIT
+from hornbeam.dtypes import EXPANSION, NODE, SPLIT
 from hornbeam.frontier import NEVER, GrowthLimits, next_batch, one_at_a_time
 from hornbeam.histogram_pool import HistogramPool
 from hornbeam.quantize import Quantization
@@ -129,6 +129,24 @@ class NodeTable:
         self.depth, self.parent, self.left = [0], [-1], [-1]
         self.split: list[tuple[int, int, int, int, bool]] = [(0, 0, -1, -1, False)]
 
+    def root_table(self) -> NDArray[np.void]:
+        """Return the root alone as dtypes.NODE (1,), its histogram in slot 0."""
+        split = (self.gain[0], *self.split[0])
+        return np.array(
+            [(self.begin[0], self.end[0], self.gradient[0], self.hessian[0], self.priority[0], split, 0, -1, -1, 0)],
+            NODE,
+        )
+
+    @classmethod
+    def from_table(cls, table: NDArray[np.void]) -> NodeTable:
+        """Make a table from dtypes.NODE (n_nodes,)."""
+        nodes = cls(Root(0, 0, 0))
+        for name in ("begin", "end", "gradient", "hessian", "priority", "depth", "parent", "left"):
+            setattr(nodes, name, table[name].tolist())
+        nodes.gain = table["split"]["gain"].tolist()
+        nodes.split = [split[1:] for split in table["split"].tolist()]
+        return nodes
+
     def segments(self, nodes: Sequence[int]) -> Segments:
         """Return the rows of some nodes."""
         return Segments(
@@ -212,6 +230,7 @@ class TreeGrower:
             if self.while_waiting is not None:
                 self.while_waiting()
             self._find_splits(nodes, [0], pool)
+            nodes = self._grow_ahead(nodes, pool)
         while True:
             batch, bound = next_batch(
                 nodes.gain, nodes.priority, nodes.left, nodes.depth, self.limits, self.engine.rounds_are_costly
@@ -227,6 +246,21 @@ class TreeGrower:
                 nodes.add_children(batch, n_left.tolist())
                 while batch:
                     batch = self._evaluate_children(nodes, batch, pool)
+
+    def _grow_ahead(self, nodes: NodeTable, pool: HistogramPool) -> NodeTable:
+        """Let the engine expand nodes on its own as far as it can; returns the nodes after that."""
+        if self.limits.depthwise or nodes.gain[0] == NEVER:
+            return nodes
+        root = nodes.root_table()
+        table = self.engine.grow_ahead(root, self.rules, self.limits.n_leaves, self.limits.max_depth)
+        if table is None:
+            return nodes
+        nodes = NodeTable.from_table(table)
+        slots = table["slot"].tolist()
+        pool.restore(
+            {node: slots[node] for node, child in enumerate(nodes.left) if child < 0 and nodes.gain[node] > NEVER}
+        )
+        return nodes
 
     def _expand(self, nodes: NodeTable, batch: list[int], pool: HistogramPool) -> None:
         """Do a whole round in one operation: there is a histogram of every node and a free slot for a child of each."""

@@ -33,6 +33,7 @@ class HistogramPool:
     """Free slots (lowest first, so that untouched memory stays untouched) and the slot of each node."""
 
     def __init__(self, n_slots: int) -> None:
+        self.n_slots = n_slots
         self.free = list(range(n_slots))
         self.slot_of: dict[int, int] = {}
 
@@ -47,6 +48,12 @@ class HistogramPool:
         slot = self.slot_of.pop(parent)
         self.slot_of[child] = slot
         return slot
+
+    def restore(self, slot_of: dict[int, int]) -> None:
+        """Take over slots that an engine gave to nodes itself."""
+        used = set(slot_of.values())
+        self.slot_of = dict(slot_of)
+        self.free = [slot for slot in range(self.n_slots) if slot not in used]
 
     def hand_over(self, parents: Sequence[int], halves: Sequence[tuple[int, int]]) -> None:
         """Give each parent's slot to its larger child, and free[0], free[1], ... to the smaller ones, in this order."""

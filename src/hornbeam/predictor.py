@@ -72,6 +72,8 @@ class Forest:
             )
         self.trees = tuple(trees)
         self.n_outputs = n_outputs
+        self.on_devices: dict[str, Any] = {}
+        """GpuForests by device name, made by backends/gpu/predict.py."""
 
     @property
     def n_iterations(self) -> int:
@@ -117,16 +119,17 @@ def predict_raw(
     init_scores  float64 (n_outputs,)                     in   None: zeros
     returns      float64 (n_outputs, n_rows)
 
-    `device` is "cpu" or "reference"; the result is the same.
+    `device` is "cpu", "reference", or a GPU as in the parameter `device`; the result is the same.
     """
     reader = _reader(data, forest)
     first, last = forest.tree_range(start_iteration, num_iteration)
-    scores = np.zeros((forest.n_outputs, reader.n_rows), np.float64)
-    if init_scores is not None:
-        init = np.asarray(init_scores, np.float64)
-        if init.shape != (forest.n_outputs,):
-            raise ValueError(f"init_scores must have shape ({forest.n_outputs},), got {init.shape}")
-        scores[:] = init[:, None]
+    init = checked_init(forest, init_scores)
+    if _is_gpu(device):
+        from hornbeam.backends.gpu import predict as gpu
+
+        return gpu.predict_raw(forest, reader, init, first, last, device)
+    scores = np.empty((forest.n_outputs, reader.n_rows), np.float64)
+    scores[:] = init[:, None]
     if device == "cpu":
         from hornbeam.backends.cpu import predict as cpu
 
@@ -136,7 +139,7 @@ def predict_raw(
 
         reference.add_trees(forest, reader, first, last, scores)
     else:
-        raise DeviceError(f'prediction runs on "cpu" or "reference", got device={device!r}')
+        raise _no_device(device)
     return scores
 
 
@@ -155,6 +158,10 @@ def predict_leaf(
     """
     reader = _reader(data, forest)
     first, last = forest.tree_range(start_iteration, num_iteration)
+    if _is_gpu(device):
+        from hornbeam.backends.gpu import predict as gpu
+
+        return gpu.predict_leaf(forest, reader, first, last, device)
     leaves = np.empty((reader.n_rows, last - first), np.int32)
     if device == "cpu":
         from hornbeam.backends.cpu import predict as cpu
@@ -165,8 +172,29 @@ def predict_leaf(
 
         reference.find_leaves(forest, reader, first, last, leaves)
     else:
-        raise DeviceError(f'prediction runs on "cpu" or "reference", got device={device!r}')
+        raise _no_device(device)
     return leaves
+
+
+def checked_init(forest: Forest, init_scores: NDArray[np.float64] | Sequence[float] | None) -> NDArray[np.float64]:
+    """Return the scores before the first tree, float64 (n_outputs,); None: zeros."""
+    if init_scores is None:
+        return np.zeros(forest.n_outputs)
+    init = np.array(init_scores, np.float64)
+    if init.shape != (forest.n_outputs,):
+        raise ValueError(f"init_scores must have shape ({forest.n_outputs},), got {init.shape}")
+    return init
+
+
+def _is_gpu(device: str) -> bool:
+    return device.partition(":")[0] in ("cuda", "opencl")
+
+
+def _no_device(device: str) -> DeviceError:
+    return DeviceError(
+        f'prediction runs on "cpu", "reference", "cuda" or "opencl", got device={device!r}; hornbeam.devices() lists '
+        "what this machine offers"
+    )
 
 
 def _reader(data: Reader | NDArray[Any], forest: Forest) -> Reader:

@@ -2,16 +2,19 @@
 
 `TableReader` knows NumPy arrays (any real dtype, any order and strides), lists of lists and, through narwhals, pandas,
 polars and pyarrow tables. It never copies a whole table to floats: a consumer asks for a block of rows at a time.
+Arrays on a CUDA device (device_arrays.py) can be read where they are, or copied to the host, again block by block.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.device_arrays import as_cupy, device_of, to_host
 from hornbeam.errors import DataError
 
 if TYPE_CHECKING:
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
 
 _REAL_KINDS = "fiub"
 """NumPy dtype kinds that are numbers on the real line: float, int, unsigned, bool."""
+
+DEVICE_BLOCK_CELLS = 1 << 26
+"""Values that are converted to float64 on a device at a time: 512 MB."""
 
 
 class TableReader:
@@ -28,7 +34,7 @@ class TableReader:
     ----------
     data
         2-D NumPy array of floats, integers or booleans; list of lists of numbers; pandas, polars or pyarrow table with
-        numeric and boolean columns, whose nulls are read as NaN. It is not copied.
+        numeric and boolean columns, whose nulls are read as NaN; array on a CUDA device. It is not copied.
     name
         What error messages call the table.
 
@@ -40,14 +46,24 @@ class TableReader:
         Column names of a frame, else None.
     block_dtype
         dtype of what `block` returns: float32 where the table holds float32, else float64.
+    device
+        "cuda:0", ...: the device that an array lies on; None: host memory.
+    device_array
+        That array as CuPy's; None in host memory.
     """
 
     def __init__(self, data: Any, name: str = "data") -> None:
         self._array: NDArray[Any] | None = None
+        self.device = device_of(data, name)
+        self.device_array: Any = None
         self._columns: list[nw.Series[Any]] = []
         self.names: list[str] | None = None
-        frame = _as_frame(data)
-        if frame is None:
+        frame = None if self.device is not None else _as_frame(data)
+        if self.device is not None:
+            self.device_array = _check_array(as_cupy(data, name), name)
+            self.n_rows, self.n_features = self.device_array.shape
+            dtypes = {np.dtype(self.device_array.dtype)}
+        elif frame is None:
             self._array = _as_array(data, name)
             self.n_rows, self.n_features = self._array.shape
             dtypes = {self._array.dtype}
@@ -80,12 +96,34 @@ class TableReader:
         self._fill(start, stop, out)
         return out
 
+    def device_blocks(self) -> Iterator[tuple[int, Any]]:
+        """Yield (first row, CuPy block of `block_dtype`) for a table on a device: one view where the dtype is right.
+
+        Other dtypes are converted on the device, a block of rows at a time.
+        """
+        array = self.device_array
+        if array.dtype == self.block_dtype:
+            yield 0, array
+            return
+        import cupy
+
+        step = max(1, DEVICE_BLOCK_CELLS // self.n_features)
+        for start in range(0, self.n_rows, step):
+            with array.device:
+                block = array[start : start + step].astype(self.block_dtype)
+                cupy.cuda.get_current_stream().synchronize()
+            yield start, block
+
     def sample(self, rows: NDArray[np.int64] | None, first: int, last: int) -> NDArray[Any]:
         """Return columns first to last of some rows (None: of all), (len(rows), last - first), to be converted yet.
 
         An array keeps its dtype, so that a sample of small integers stays small. A view where that is possible: do not
-        write to it.
+        write to it. From a device only the sample is copied.
         """
+        if self.device_array is not None:
+            with self.device_array.device:
+                chosen = self.device_array[:, first:last]
+                return to_host(chosen if rows is None else chosen[_on_device(rows)])
         if self._array is not None:
             part = self._array[:, first:last]
             return part if rows is None else part[rows]
@@ -95,12 +133,28 @@ class TableReader:
             out[:, position] = values if rows is None else values[rows]
         return out
 
+    def to_device(self, result: NDArray[Any]) -> Any:
+        """Return a copy of an array on the device of the table, as CuPy's."""
+        with self.device_array.device:
+            return _on_device(result)
+
     def _fill(self, start: int, stop: int, out: NDArray[Any]) -> None:
+        if self.device_array is not None:
+            with self.device_array.device:
+                out[...] = to_host(self.device_array[start:stop])
+            return
         if self._array is not None:
             out[...] = self._array[start:stop]
             return
         for position, column in enumerate(self._columns):
             out[:, position] = _column_values(column[start:stop])
+
+
+def _on_device(array: NDArray[Any]) -> Any:
+    """Return a copy of an array on the current CUDA device."""
+    import cupy
+
+    return cupy.asarray(array)
 
 
 def _as_array(data: Any, name: str) -> NDArray[Any]:
@@ -118,6 +172,12 @@ def _as_array(data: Any, name: str) -> NDArray[Any]:
         array = np.asarray(data)
     except ValueError as error:
         raise DataError(f"{name} cannot be read as a table ({error}); all rows must have the same length") from None
+    checked: NDArray[Any] = _check_array(array, name)
+    return checked
+
+
+def _check_array(array: Any, name: str) -> Any:
+    """Return an array, NumPy's or CuPy's, if it has two dimensions of real numbers; else say what is wrong."""
     if array.ndim != 2 and array.size == 0:
         raise DataError(f"{name} is empty (shape {array.shape}); at least one row and one column are needed")
     if array.ndim != 2:

@@ -130,6 +130,17 @@ class Engine(Protocol):
         (n_nodes, 2); the gain is -inf where a child cannot be split (splitting.can_split).
         """
 
+    def grow_ahead(
+        self, root: NDArray[np.void], rules: SplitRules, n_leaves: int, max_depth: int
+    ) -> NDArray[np.void] | None:
+        """Expand nodes leaf-wise for as many rounds as the engine likes, without the host choosing them.
+
+        root  dtypes.NODE (1,)  in  with its split; its histogram is in slot 0
+
+        Returns the nodes evaluated, dtypes.NODE (n_nodes,), parents before their children, or None: nothing was done.
+        Whatever was expanded, the grower goes on until the tree is complete, and cuts back what is too much.
+        """
+
     def assign_leaves(self, nodes: Segments, leaves: NDArray[np.int32]) -> None:
         """Note for every row of every node its leaf number; together the nodes own all rows."""
 

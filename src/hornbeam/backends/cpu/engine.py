@@ -117,6 +117,9 @@ class CpuEngine:
             return expand_in_steps(self, batch, rules, max_depth)
         return self._expander.expand(self._store, batch, bounds, self._rounded.quantization, rules, max_depth)
 
+    def grow_ahead(self, root: NDArray[np.void], rules: SplitRules, n_leaves: int, max_depth: int) -> None:
+        """Leave the choice to the grower."""
+
     def assign_leaves(self, nodes: Segments, leaves_of_nodes: NDArray[np.int32]) -> None:
         """Scatter leaf numbers."""
         leaves.assign_leaves(self._store, nodes, leaves_of_nodes, self.n_threads, self._leaf)

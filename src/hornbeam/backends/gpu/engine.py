@@ -30,7 +30,7 @@ from hornbeam.backends.gpu.runtime import Buffer, Kernel, Runtime, Variant, u32,
 from hornbeam.backends.gpu.tables import chunk_rows, groups_a_pass, node_table
 from hornbeam.backends.protocol import BinnedTree, Root, Segments
 from hornbeam.binning import BinnedData
-from hornbeam.dtypes import EXPANSION, SPLIT
+from hornbeam.dtypes import EXPANSION, NODE, SPLIT
 from hornbeam.errors import DeviceError
 from hornbeam.objectives import BinaryObjective, MulticlassObjective, RegressionObjective
 from hornbeam.objectives.base import Objective
@@ -57,6 +57,18 @@ PARTITION_EACH = 8
 
 LEAF_CLASSES = (64, 256, 1024)
 """Most leaves whose sums are added in local memory, 24 bytes each; with more leaves, in global memory."""
+
+CAPACITY = 2048
+"""Most nodes of a tree that the device keeps, see kernels/select.cl."""
+
+LARGEST_AHEAD = CAPACITY // 4
+"""Most leaves of a tree that the device grows ahead of the host: a round may double the frontier."""
+
+FIRST_ROUNDS_AHEAD, MOST_ROUNDS_AHEAD = 12, 40
+"""Rounds that are launched before the host looks whether the tree is finished: it learns from the trees before."""
+
+STATE_BYTES = 64
+"""Head of the device's node table."""
 
 SMALL_BUFFER = 1 << 20
 """Buffers below this many bytes are made larger than asked, so that they seldom have to be made anew."""
@@ -92,6 +104,7 @@ class TreeKernels:
     partition: Kernel
     partition_tile: int
     plan: Kernel
+    select: Kernel
     n_passes: int  # of the histogram kernel over the rows
     groups_a_pass: int
 
@@ -126,6 +139,8 @@ class GpuEngine:
         self._n_outputs = 0
         self._output = 0
         self._stats = 2
+        self._n_slots = 0
+        self._rounds_ahead = FIRST_ROUNDS_AHEAD
         self._many_threads = min(1024 if self._facts.is_gpu else THREADS, self._facts.max_threads)
         self._kernels_of: tuple[bool, int] | None = None
         self._plain = self._variant("leaves.cl")
@@ -307,6 +322,7 @@ class GpuEngine:
         self._pending = []
         if self._kernels_of != (self._wide, self._stats):
             self._kernels, self._kernels_of = self._tree_kernels(), (self._wide, self._stats)
+        self._n_slots = n_slots
         self._room("histograms", 8 * n_slots * self._layout.slot_size(self._stats))
         return self._root
 
@@ -357,6 +373,10 @@ class GpuEngine:
             partition=kernel("partition_kernel", moving),
             partition_tile=moving.threads * moving.each,
             plan=kernel("plan_kernel", self._variant("plan.cl", self._many_threads)),
+            select=kernel(
+                "select_kernel",
+                self._variant("select.cl", self._many_threads, each=CAPACITY // self._many_threads, capacity=CAPACITY),
+            ),
             n_passes=n_passes,
             groups_a_pass=groups_a_pass(self._facts.compute_units * summing.resident, n_passes),
         )
@@ -369,21 +389,25 @@ class GpuEngine:
         chunk = chunk_rows(int((nodes.end - nodes.begin).sum()), self._kernels.groups_a_pass)
         table = node_table(nodes, chunk, slots)
         table[1, -1] = chunk
-        self._launch_histograms(self._upload("table", table), len(slots))
+        self._launch_histograms(self._upload("table", table), self._count(len(slots)), len(slots))
 
-    def _launch_histograms(self, table: Buffer, n_nodes: int) -> None:
-        """Clear the slots and sum into them, as the table on the device says."""
+    def _count(self, n_nodes: int) -> Buffer:
+        """Tell the kernels how many nodes there are; in `grow_ahead` the device knows it by itself."""
+        return self._upload("count", np.array([n_nodes], np.uint32))
+
+    def _launch_histograms(self, table: Buffer, count: Buffer, most_nodes: int) -> None:
+        """Clear the slots and sum into them, as the table on the device says; count is at most most_nodes."""
         runtime, kernels = self._runtime, self._kernels
         histograms, size = self._buffer("histograms"), self._layout.slot_size(self._stats)
-        clear_groups = min(self._groups, max(1, n_nodes * size // (4 * kernels.zero.threads)))
-        runtime.launch(kernels.zero, clear_groups, table, u32(n_nodes), u32(size), histograms)
+        clear_groups = min(self._groups, max(1, most_nodes * size // (4 * kernels.zero.threads)))
+        runtime.launch(kernels.zero, clear_groups, table, count, u32(size), histograms)
         runtime.launch(
             kernels.histogram,
             kernels.groups_a_pass * kernels.n_passes,
             self._buffer("tiles"),
             *self._row_buffers(),
             table,
-            u32(n_nodes),
+            count,
             u32(kernels.groups_a_pass),
             u32(self.n_rows),
             u32(self._layout.n_tiles),
@@ -433,22 +457,29 @@ class GpuEngine:
         table[:, 0], table[:, 1], table[:, 2], table[:, 3] = gradient, hessian, nodes.end - nodes.begin, slots
         table[:, 4] = [sibling.get(slot, -1) for slot in slots.tolist()]
         found = self._room("best", SPLIT.itemsize * len(slots))
-        self._launch_search(self._upload("table", table), len(slots), rules, found)
+        self._launch_search(self._upload("table", table), self._count(len(slots)), 1, len(slots), rules, found)
         self._runtime.download(found, best)
         return best
 
-    def _launch_search(self, table: Buffer, n_nodes: int, rules: SplitRules, best: Buffer) -> None:
-        """Search the nodes of a table on the device; best gets SPLIT (n_nodes,) from its beginning on."""
+    def _launch_search(
+        self, table: Buffer, count: Buffer, children: int, most_nodes: int, rules: SplitRules, best: Buffer
+    ) -> None:
+        """Search the nodes of a table on the device, count * children of them and at most most_nodes.
+
+        best gets SPLIT (n_nodes,) from its beginning on.
+        """
         layout, runtime = self._layout, self._runtime
         # without row counts the second sum stands in for them: a positive hessian sum is one row or more
         min_rows = rules.min_data_in_leaf if self._stats == 3 or self._hessians_count else 1
         several = layout.n_tiles > 1
-        found = self._room("splits", SPLIT.itemsize * n_nodes * layout.n_tiles) if several else best
+        found = self._room("splits", SPLIT.itemsize * most_nodes * layout.n_tiles) if several else best
         runtime.launch(
             self._kernels.split,
-            n_nodes * layout.n_tiles,
+            most_nodes * layout.n_tiles,
             self._buffer("histograms"),
             table,
+            count,
+            u32(children),
             self._buffer("features"),
             u32(layout.n_used),
             u32(layout.n_tiles),
@@ -463,7 +494,7 @@ class GpuEngine:
             found,
         )
         if several:
-            runtime.launch(self._kernels.choose, n_nodes, found, u32(layout.n_tiles), best)
+            runtime.launch(self._kernels.choose, most_nodes, found, count, u32(children), u32(layout.n_tiles), best)
 
     def partition(self, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:
         """Move rows to the children's places; returns how many went left."""
@@ -492,7 +523,7 @@ class GpuEngine:
             *self._row_buffers(),
             self._buffer("features"),
             on_device,
-            u32(n_nodes),
+            self._count(n_nodes),
             u32(self.n_rows),
         )
         return on_device
@@ -509,11 +540,12 @@ class GpuEngine:
         search = self._room("search", 80 * n_nodes)
         result = np.empty(2 * n_nodes * SPLIT.itemsize + 4 * n_nodes, np.uint8)
         best = self._room("best", result.nbytes)
+        count = self._buffer("count")
         runtime.launch(
             self._kernels.plan,
             1,
             on_device,
-            u32(n_nodes),
+            count,
             np.int64(rules.min_data_in_leaf),
             np.int32(min(max_depth, 2**31 - 1)),
             u32(self._kernels.groups_a_pass),
@@ -521,11 +553,67 @@ class GpuEngine:
             search,
             best,
         )
-        self._launch_histograms(work, n_nodes)
-        self._launch_search(search, 2 * n_nodes, rules, best)
+        self._launch_histograms(work, count, n_nodes)
+        self._launch_search(search, count, 2, 2 * n_nodes, rules, best)
         runtime.download(best, result)
         splits = result[: 2 * n_nodes * SPLIT.itemsize].view(SPLIT).reshape(n_nodes, 2)
         return result[splits.nbytes :].view(np.uint32).astype(np.int64), splits
+
+    def grow_ahead(
+        self, root: NDArray[np.void], rules: SplitRules, n_leaves: int, max_depth: int
+    ) -> NDArray[np.void] | None:
+        """Run round after round without the host, which looks at the result once: see kernels/select.cl."""
+        most_batch = n_leaves - 1
+        if n_leaves > LARGEST_AHEAD or self._layout.n_used == 0:
+            return None
+        self._subtract_pending()
+        self._check_rules(rules)
+        runtime, kernels = self._runtime, self._kernels
+        state = np.zeros(STATE_BYTES + NODE.itemsize, np.uint8)
+        state[:12].view(np.uint32)[:] = 0, 1, 1  # nothing to expand yet, one node, one slot
+        state[STATE_BYTES:] = root.view(np.uint8)
+        self._room("state", STATE_BYTES + NODE.itemsize * CAPACITY)
+        on_device = self._upload("state", state)
+        batch = self._room("batch", (EXPANSION.itemsize + 12) * (most_batch + 1))
+        chosen = self._room("chosen", 4 * most_batch)
+        best = self._room("best", (2 * SPLIT.itemsize + 4) * most_batch)
+        work = self._room("table", 20 * (most_batch + 1))
+        search = self._room("search", 80 * most_batch)
+        if self._layout.n_tiles > 1:
+            self._room("splits", SPLIT.itemsize * 2 * most_batch * self._layout.n_tiles)
+
+        def select() -> None:
+            runtime.launch(
+                kernels.select, 1, on_device, batch, chosen, best, u32(most_batch), u32(self._n_slots), u32(CAPACITY),
+                u32(kernels.partition_tile),
+            )  # fmt: skip
+
+        select()
+        table = np.empty(STATE_BYTES + NODE.itemsize * min(CAPACITY, 4 * n_leaves), np.uint8)
+        n_rounds = self._rounds_ahead
+        while True:
+            for _ in range(n_rounds):
+                runtime.launch(
+                    kernels.partition, self._groups, self._buffer("columns"), *self._row_buffers(),
+                    self._buffer("features"), batch, on_device, u32(self.n_rows),
+                )  # fmt: skip
+                runtime.launch(
+                    kernels.plan, 1, batch, on_device, np.int64(rules.min_data_in_leaf),
+                    np.int32(min(max_depth, 2**31 - 1)), u32(kernels.groups_a_pass), work, search, best,
+                )  # fmt: skip
+                self._launch_histograms(work, on_device, most_batch)
+                self._launch_search(search, on_device, 2, 2 * most_batch, rules, best)
+                select()
+            runtime.download(on_device, table)
+            n_batch, n_nodes = table[:8].view(np.uint32).tolist()
+            if n_batch == 0:
+                break
+            self._rounds_ahead = min(self._rounds_ahead + 2, MOST_ROUNDS_AHEAD)
+            n_rounds = 4
+        if n_nodes * NODE.itemsize + STATE_BYTES > len(table):
+            table = np.empty(STATE_BYTES + NODE.itemsize * n_nodes, np.uint8)
+            runtime.download(on_device, table)
+        return table[STATE_BYTES:].view(NODE)[:n_nodes]
 
     # --- leaves -----------------------------------------------------------------------------------------------------
 

@@ -50,6 +50,8 @@ class Variant:
     resident   groups that should share a compute unit (CUDA: limits the registers)
     each       rows of a thread, see kernels/partition.cl
     leaves     most leaves whose sums fit in local memory; 0: none
+    capacity   most nodes of a tree that the device keeps, see kernels/select.cl
+    value_bytes  of a raw value: 4 or 8, see kernels/predict.cl and kernels/encode.cl
     """
 
     source: str
@@ -62,6 +64,8 @@ class Variant:
     resident: int = 1
     each: int = 8
     leaves: int = 0
+    capacity: int = 0
+    value_bytes: int = 8
 
     def defines(self) -> list[str]:
         """Return the compiler flags."""

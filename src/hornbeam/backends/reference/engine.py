@@ -112,6 +112,9 @@ class ReferenceEngine:
         """Do a round step by step."""
         return expand_in_steps(self, batch, rules, max_depth)
 
+    def grow_ahead(self, root: NDArray[np.void], rules: SplitRules, n_leaves: int, max_depth: int) -> None:
+        """Leave the choice to the grower."""
+
     def assign_leaves(self, nodes: Segments, leaves: NDArray[np.int32]) -> None:
         """Write each row's leaf number."""
         self._leaf = np.full(self.n_rows, -1, np.int64)

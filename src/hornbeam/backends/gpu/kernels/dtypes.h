@@ -15,3 +15,11 @@ typedef struct {
     i32 depth, feature, bin, slot, spare_slot;
     u8 missing_left, padding[3];
 } expansion_t;
+
+// NODE
+typedef struct {
+    i64 begin, end, gradient, hessian;
+    f64 priority;
+    split_t split;
+    i32 depth, parent, left, slot;
+} node_t;

@@ -77,3 +77,30 @@ KERNEL(THREADS) void multiclass_kernel(GLOBAL const f64 *RESTRICT scores, GLOBAL
         }
     }
 }
+
+// Predictions instead of raw scores, in place: the objectives' `transform`.
+//
+//   scores   f64 (n_outputs, n_rows)   in, out
+
+KERNEL(THREADS) void sigmoid_kernel(GLOBAL f64 *RESTRICT scores, u64 n_rows, f64 sigmoid) {
+    for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
+        scores[row] = 1.0 / (1.0 + exp_(-(sigmoid * scores[row])));
+    }
+}
+
+KERNEL(THREADS) void softmax_kernel(GLOBAL f64 *RESTRICT scores, u64 n_rows, u32 n_outputs) {
+    for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
+        f64 largest = scores[row];
+        for (u32 k = 1; k < n_outputs; k++) {
+            const f64 s = scores[k * n_rows + row];
+            largest = s > largest ? s : largest;
+        }
+        f64 total = 0.0;
+        for (u32 k = 0; k < n_outputs; k++) {
+            const f64 e = exp_(scores[k * n_rows + row] - largest);
+            scores[k * n_rows + row] = e;
+            total = total + e;
+        }
+        for (u32 k = 0; k < n_outputs; k++) scores[k * n_rows + row] = scores[k * n_rows + row] / total;
+    }
+}

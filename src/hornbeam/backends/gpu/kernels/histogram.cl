@@ -19,6 +19,7 @@
 // The work of a launch is a list of chunks of rows, node after node; each group takes an equal share of the list and
 // flushes when the node changes. Histograms are [slot][tile][stat][bin][lane], i64.
 //
+//     count   u32 (1,)               n_nodes
 //     table   u32 (5, n_nodes + 1)   first chunk; begin, and last the rows of a chunk; end; depth; slot
 #define MOST_ROWS  65536u
 #define PER_WORD   (4 / BIN_BYTES)
@@ -62,11 +63,12 @@ typedef u32 counter_t;
 KERNEL_SHARING(THREADS, RESIDENT)
 void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL const u32 *RESTRICT rows_even,
                       GLOBAL const u32 *RESTRICT rows_odd, GLOBAL const record_t *RESTRICT records_even,
-                      GLOBAL const record_t *RESTRICT records_odd, GLOBAL const u32 *RESTRICT table, u32 n_nodes,
-                      u32 groups_a_pass, u32 n_rows, u32 n_tiles, GLOBAL i64 *histograms) {
+                      GLOBAL const record_t *RESTRICT records_odd, GLOBAL const u32 *RESTRICT table,
+                      GLOBAL const u32 *RESTRICT count, u32 groups_a_pass, u32 n_rows, u32 n_tiles, GLOBAL i64 *histograms) {
 #if WORDS != 0
     BIG_LOCAL(counter_t, counters, STATS * PLANE);
 #endif
+    const u32 n_nodes = count[0];
     GLOBAL const u32 *first_chunk = table, *begin = table + (n_nodes + 1), *end = begin + (n_nodes + 1);
     GLOBAL const u32 *depth = end + (n_nodes + 1), *slot = depth + (n_nodes + 1);
     const u32 pass = GROUP_ID / groups_a_pass, share = GROUP_ID % groups_a_pass;
@@ -139,8 +141,9 @@ void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL const u32 *RESTRI
 // Clears some slots before they are summed into.
 //
 //     table   as above; its last row, the slots, is what counts
-KERNEL(THREADS) void zero_kernel(GLOBAL const u32 *RESTRICT table, u32 n_slots, u32 slot_size,
+KERNEL(THREADS) void zero_kernel(GLOBAL const u32 *RESTRICT table, GLOBAL const u32 *RESTRICT count, u32 slot_size,
                                  GLOBAL i64 *RESTRICT histograms) {
+    const u32 n_slots = count[0];
     GLOBAL const u32 *slots = table + 4 * (n_slots + 1);
     const u64 n = (u64)n_slots * slot_size;
     for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n; i += (u64)GROUP_COUNT * THREADS) {

@@ -9,6 +9,7 @@
 //                          |      |
 //     depth d + 1   [ left -->          <-- right )
 //
+//     count      u32 (1,)                 in        n_nodes
 //     batch      expansion_t (n_nodes,)   in        the nodes and their splits
 //                u32 (n_nodes + 1,)       in        behind it: first tile of each node
 //                u32 (n_nodes, 2)         in, out   behind that: rows placed so far, left and right; zeros at first
@@ -28,8 +29,9 @@ typedef u32 record_t;
 
 KERNEL(THREADS) void partition_kernel(GLOBAL const bin_t *RESTRICT columns, GLOBAL u32 *rows_even, GLOBAL u32 *rows_odd,
                                       GLOBAL record_t *records_even, GLOBAL record_t *records_odd,
-                                      GLOBAL const u32 *RESTRICT features, GLOBAL expansion_t *batch, u32 n_nodes,
-                                      u32 n_rows) {
+                                      GLOBAL const u32 *RESTRICT features, GLOBAL expansion_t *batch,
+                                      GLOBAL const u32 *RESTRICT count, u32 n_rows) {
+    const u32 n_nodes = count[0];
     LOCAL u32 counts[THREADS];  // rows that go left (lower half) and right (upper half), then the same of all before
     LOCAL u32 bases[2];
     LOCAL u32 sorted_rows[TILE];

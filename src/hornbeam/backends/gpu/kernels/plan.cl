@@ -4,6 +4,7 @@
 // into the spare slot; the other one keeps its parent's slot, from which the split search will subtract. A child that
 // cannot be split is not wanted; where neither is, nothing is summed.
 //
+//     count    u32 (1,)                    in    n_nodes
 //     batch    expansion_t (n_nodes,)      in    then first tiles, u32 (n_nodes + 1,)
 //                                                then rows placed, u32 (n_nodes, 2), from partition
 //     work     u32 (5, n_nodes + 1)        out   the table of histogram.cl
@@ -27,10 +28,11 @@
     total = array[THREADS - 1];                                                   \
     BARRIER
 
-KERNEL(THREADS) void plan_kernel(GLOBAL const expansion_t *RESTRICT batch, u32 n_nodes, i64 min_rows, i32 max_depth,
+KERNEL(THREADS) void plan_kernel(GLOBAL const expansion_t *RESTRICT batch, GLOBAL const u32 *RESTRICT count, i64 min_rows, i32 max_depth,
                                  u32 n_groups, GLOBAL u32 *RESTRICT work, GLOBAL i64 *RESTRICT search,
                                  GLOBAL split_t *RESTRICT best) {
     LOCAL u64 shared[THREADS];
+    const u32 n_nodes = count[0];
     GLOBAL const u32 *placed = (GLOBAL const u32 *)(batch + n_nodes) + (n_nodes + 1);
     GLOBAL u32 *n_left = (GLOBAL u32 *)(best + 2 * n_nodes);
     GLOBAL u32 *first_chunk = work, *begin = work + (n_nodes + 1), *end = begin + (n_nodes + 1);

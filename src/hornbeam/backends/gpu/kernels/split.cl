@@ -17,6 +17,7 @@
 // When the histogram of a node is still that of its parent, the sibling's is subtracted on the way (`minus`).
 //
 //     histograms   i64 (n_slots, n_tiles, STATS, N_BINS, TILE_LANES)   in, out
+//     count        u32 (1,)           in    n_nodes / children
 //     table        i64 (n_nodes, 5)   in    gradient and hessian sum of the node; rows; slot, or -1: cannot be split;
 //                                           sibling's slot, or -1
 //     features     u32 (n_used,)      in    value bins * 2 + has missing
@@ -47,7 +48,7 @@ DEVICE f64 leaf_score(f64 gradient, f64 hessian, f64 lambda_l1, f64 lambda_l2, f
 #define IS_BETTER(gain_a, key_a, gain_b, key_b) ((gain_a) > (gain_b) || ((gain_a) == (gain_b) && (key_a) < (key_b)))
 
 KERNEL(THREADS) void split_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *RESTRICT table,
-                                  GLOBAL const u32 *RESTRICT features, u32 n_used, u32 n_tiles, f64 gradient_unit,
+                                  GLOBAL const u32 *RESTRICT count, u32 children, GLOBAL const u32 *RESTRICT features, u32 n_used, u32 n_tiles, f64 gradient_unit,
                                   f64 hessian_unit, f64 lambda_l1, f64 lambda_l2, f64 max_delta_step, f64 min_gain,
                                   f64 min_hessian, i64 min_rows, GLOBAL split_t *RESTRICT splits) {
     LOCAL i64 sums[STATS * THREADS];
@@ -56,6 +57,7 @@ KERNEL(THREADS) void split_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *REST
     LOCAL u64 keys[THREADS];
     const u32 node = GROUP_ID / n_tiles, tile = GROUP_ID % n_tiles;
     const u32 lane = LOCAL_ID % TILE_LANES, part = LOCAL_ID / TILE_LANES, feature = tile * TILE_LANES + lane;
+    if (node >= count[0] * children) return;
     GLOBAL const i64 *own = table + node * 5;
     const i64 total_g = own[0], total_h = own[1], n_rows = own[STATS - 1], sibling = own[4];
     if (own[3] < 0) {
@@ -157,9 +159,11 @@ KERNEL(THREADS) void split_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *REST
 //
 //     splits   split_t (n_nodes, n_tiles)   in
 //     best     split_t (n_nodes,)           out
-KERNEL(64) void choose_kernel(GLOBAL const split_t *RESTRICT splits, u32 n_tiles, GLOBAL split_t *RESTRICT best) {
+KERNEL(64) void choose_kernel(GLOBAL const split_t *RESTRICT splits, GLOBAL const u32 *RESTRICT count, u32 children,
+                              u32 n_tiles, GLOBAL split_t *RESTRICT best) {
     LOCAL f64 gains[64];
     LOCAL u32 winners[64];
+    if (GROUP_ID >= count[0] * children) return;
     GLOBAL const split_t *own = splits + (u64)GROUP_ID * n_tiles;
     f64 gain = NO_GAIN;
     u32 winner = LOCAL_ID < n_tiles ? LOCAL_ID : 0;

@@ -1,0 +1,92 @@
+// Raw values on the device become bins, laid out in tiles as the histogram kernel reads them; and back from tiles.
+//
+//   values     value_t, row i and feature j at [i * row_stride + j * column_stride]     in
+//   tiles      u32 (n_tiles, n_rows, 8)     32 bytes of a row together, see layout.cl
+//
+// The bounds of a used feature are a table of 2^steps values, padded with +inf. They have the type of the values: a
+// float64 bound that is rounded down to float32 separates the same float32 values (backends/cpu/binning.py).
+#if VALUE_BYTES == 4
+typedef float value_t;
+#else
+typedef f64 value_t;
+#endif
+#if BIN_BYTES == 1
+typedef u8 bin_t;
+#else
+typedef u16 bin_t;
+#endif
+#define PER_WORD (4 / BIN_BYTES)
+
+typedef struct {
+    u64 start;    // of its table in `bounds`
+    u32 feature;  // column of the values
+    u32 steps;    // its table has 2^steps bounds
+    u32 missing;  // code of NaN
+    u32 padding;
+} coding_t;
+
+// One thread a word of a tile: 4 features of 8 bits, or 2 of 16. A code is the number of bounds below the value, found
+// by halving. Features beyond the last are bin 0.
+//
+//     codings        coding_t (n_used,)    in
+//     bounds         value_t               in
+//     first          row of the tiles where the values begin
+//     has_missing    u32 (n_used,)         in, out   set to 1 where NaN is seen: every thread would write the same
+KERNEL(THREADS) void encode_kernel(GLOBAL const value_t *RESTRICT values, i64 row_stride, i64 column_stride,
+                                   u64 n_values, GLOBAL const coding_t *RESTRICT codings, u32 n_used, u32 n_tiles,
+                                   GLOBAL const value_t *RESTRICT bounds, u64 first, u64 n_rows,
+                                   GLOBAL u32 *RESTRICT tiles, GLOBAL u32 *has_missing) {
+    const u64 n_words = n_values * n_tiles * 8;
+    for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n_words; i += (u64)GROUP_COUNT * THREADS) {
+        const u32 word_of_row = (u32)(i % (n_tiles * 8));
+        const u64 row = i / (n_tiles * 8);
+        u32 word = 0;
+        for (u32 j = 0; j < PER_WORD; j++) {
+            const u32 used = word_of_row * PER_WORD + j;
+            if (used >= n_used) break;
+            const coding_t coding = codings[used];
+            const value_t value = values[(i64)row * row_stride + (i64)coding.feature * column_stride];
+            GLOBAL const value_t *table = bounds + coding.start;
+            u32 code = 0;
+            for (u32 half = 1u << coding.steps >> 1; half != 0; half >>= 1) {
+                if (table[code + half - 1] < value) code += half;
+            }
+            if (value != value) {
+                code = coding.missing;
+                if (has_missing[used] == 0) has_missing[used] = 1;
+            }
+            word |= code << (8 * BIN_BYTES * j);
+        }
+        tiles[((u64)(word_of_row / 8) * n_rows + first + row) * 8 + word_of_row % 8] = word;
+    }
+}
+
+// Looks at a few columns of the values: which have missing values, and which have others.
+//
+//     features          u32 (n_features,)    in
+//     missing, present  u32 (n_features,)    in, out   set to 1
+KERNEL(THREADS) void look_kernel(GLOBAL const value_t *RESTRICT values, i64 row_stride, i64 column_stride, u64 n_values,
+                                 GLOBAL const u32 *RESTRICT features, u32 n_features, GLOBAL u32 *missing,
+                                 GLOBAL u32 *present) {
+    for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n_values * n_features; i += (u64)GROUP_COUNT * THREADS) {
+        const u32 j = (u32)(i % n_features);
+        const value_t value = values[(i64)(i / n_features) * row_stride + (i64)features[j] * column_stride];
+        GLOBAL u32 *seen = value != value ? missing : present;
+        if (seen[j] == 0) seen[j] = 1;
+    }
+}
+
+// From tiles to one bin after the other: row i and feature j at [i * row_stride + j * feature_stride].
+// By row: strides (n, 1). By feature: strides (1, n_rows). Neighbouring threads write neighbouring rows.
+//
+//     out   bin_t    out
+KERNEL(THREADS) void untile_kernel(GLOBAL const u32 *RESTRICT tiles, u64 n_rows, u32 n_used, u64 row_stride,
+                                   u64 feature_stride, GLOBAL bin_t *RESTRICT out) {
+    const u32 lanes = 8 * PER_WORD;
+    for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n_rows * n_used; i += (u64)GROUP_COUNT * THREADS) {
+        const u64 row = i % n_rows;
+        const u32 feature = (u32)(i / n_rows), lane = feature % lanes;
+        const u32 word = tiles[((u64)(feature / lanes) * n_rows + row) * 8 + lane / PER_WORD];
+        out[row * row_stride + feature * feature_stride] = (bin_t)(word >> (8 * BIN_BYTES * (lane % PER_WORD)));
+    }
+}

@@ -1,0 +1,259 @@
+"""Prediction on a GPU: every row is a thread that walks down the trees one after the other.
+
+Data in host memory go to the device block by block. Data on the device are read where they are, whatever their
+strides, and the result stays on the device.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.backends.gpu.device_table import DeviceTable
+from hornbeam.backends.gpu.runtime import Buffer, Runtime, Variant, u32, u64
+from hornbeam.backends.registry import choose_device, open_runtime
+from hornbeam.objectives import BinaryObjective, MulticlassObjective
+from hornbeam.objectives.base import Objective
+from hornbeam.table import TableReader
+from hornbeam.tree import Tree
+
+if TYPE_CHECKING:
+    from hornbeam.predictor import Forest, Reader
+
+THREADS = 256
+
+GROUPS_A_UNIT = 8
+"""Groups for each compute unit: 2,048 threads, as many as one can hold."""
+
+BLOCK_BYTES = 64 << 20
+"""Host data, and leaf numbers, that are on the device at a time."""
+
+NODE = np.dtype([("threshold", np.float64), ("column", np.uint32), ("child", np.uint32)])
+"""node_t of kernels/predict.cl."""
+
+_uploading = Lock()
+
+
+def pack_tree(tree: Tree) -> NDArray[np.void]:
+    """Return the nodes of a tree by position, NODE (2 * n_splits + 1,), as kernels/predict.cl draws them."""
+    child = np.full(2 * tree.n_splits + 1, ~0, np.int64)  # a lone root is leaf 0
+    if tree.n_splits:
+        child[0] = 0
+        child[1::2] = tree.left
+        child[2::2] = tree.right
+    nodes = np.zeros(len(child), NODE)
+    is_leaf = child < 0
+    leaf, split = ~child[is_leaf], child[~is_leaf]
+    nodes["threshold"][is_leaf] = tree.leaf_value[leaf]
+    nodes["column"][is_leaf] = leaf
+    nodes["threshold"][~is_leaf] = tree.threshold[split]
+    nodes["column"][~is_leaf] = 2 * tree.feature[split].astype(np.int64) + tree.missing_left[split]
+    nodes["child"][~is_leaf] = 2 * split + 1
+    return nodes
+
+
+class GpuForest:
+    """A forest in the memory of one device."""
+
+    def __init__(self, runtime: Runtime, forest: Forest) -> None:
+        trees = [pack_tree(tree) for tree in forest.trees]
+        starts = np.zeros(len(trees) + 1, np.uint64)
+        np.cumsum([len(tree) for tree in trees], out=starts[1:])
+        nodes = np.concatenate([np.empty(0, NODE), *trees])
+        self.runtime = runtime
+        self.n_outputs = forest.n_outputs
+        self._nodes = runtime.allocate(nodes.nbytes)
+        self._starts = runtime.allocate(starts.nbytes)
+        runtime.upload(self._nodes, nodes)
+        runtime.upload(self._starts, starts)
+        runtime.synchronize()
+
+    def add_trees(self, table: DeviceTable, init: Buffer, first: int, last: int, stride: int, scores: Buffer) -> None:
+        """Compute init + the values of trees first..last - 1, in tree order.
+
+        init     float64 (n_outputs,)           in
+        scores   float64 (n_outputs, stride)    out   the first table.n_rows of every output
+        """
+        trees = (self._nodes, self._starts, u32(first), u32(last), u32(self.n_outputs))
+        self._launch("add_trees_kernel", table, table.n_rows * self.n_outputs, *trees, init, u64(stride), scores)
+
+    def find_leaves(self, table: DeviceTable, first: int, last: int, leaves: Buffer) -> None:
+        """Find the leaf of every row in trees first..last - 1.
+
+        leaves   int32 (n_rows, last - first)   out
+        """
+        self._launch(
+            "find_leaves_kernel", table, table.n_rows, self._nodes, self._starts, u32(first), u32(last), leaves
+        )
+
+    def _launch(self, name: str, table: DeviceTable, n_threads: int, *arguments: Any) -> None:
+        variant = _variant(self.runtime, "predict.cl", value_bytes=table.dtype.itemsize)
+        kernel = self.runtime.kernel(name, variant)
+        self.runtime.launch(kernel, _groups(self.runtime, kernel.threads, n_threads), *table.arguments, *arguments)
+
+
+def _variant(runtime: Runtime, source: str, **options: Any) -> Variant:
+    return Variant(source, min(THREADS, 1 << (runtime.facts.max_threads.bit_length() - 1)), **options)
+
+
+def _groups(runtime: Runtime, threads: int, n: int) -> int:
+    """Return how many groups stride over n items."""
+    return min(runtime.facts.compute_units * GROUPS_A_UNIT, max(1, -(-n // threads)))
+
+
+def forest_on(device: str, forest: Forest) -> GpuForest:
+    """Return a forest on a device ("cuda", "opencl:0", ...); it is kept there as long as the Forest lives."""
+    name = choose_device(device)
+    with _uploading:
+        if name not in forest.on_devices:
+            forest.on_devices[name] = GpuForest(open_runtime(name), forest)
+        held: GpuForest = forest.on_devices[name]
+        return held
+
+
+def predict_raw(
+    forest: Forest, reader: Reader, init: NDArray[np.float64], first: int, last: int, device: str
+) -> NDArray[np.float64]:
+    """Compute raw scores of a table that is read block by block.
+
+    init      float64 (n_outputs,)           in
+    returns   float64 (n_outputs, n_rows)         init + trees first..last - 1
+    """
+    held = forest_on(device, forest)
+    scores = np.empty((forest.n_outputs, reader.n_rows))
+    for start, table in _blocks(held.runtime, reader):
+        with _Scratch(held.runtime) as scratch:
+            room = scratch.room(8 * forest.n_outputs * table.n_rows)
+            held.add_trees(table, scratch.upload(init), first, last, table.n_rows, room)
+            part = np.empty((forest.n_outputs, table.n_rows))
+            held.runtime.download(room, part)
+        scores[:, start : start + table.n_rows] = part
+    return scores
+
+
+def predict_leaf(forest: Forest, reader: Reader, first: int, last: int, device: str) -> NDArray[np.int32]:
+    """Find the leaves of a table that is read block by block: int32 (n_rows, last - first)."""
+    held = forest_on(device, forest)
+    leaves = np.empty((reader.n_rows, last - first), np.int32)
+    if last == first:
+        return leaves
+    for start, table in _blocks(held.runtime, reader, 4 * (last - first)):
+        with _Scratch(held.runtime) as scratch:
+            room = scratch.room(4 * (last - first) * table.n_rows)
+            held.find_leaves(table, first, last, room)
+            held.runtime.download(room, leaves[start : start + table.n_rows])
+    return leaves
+
+
+class _Scratch:
+    """Device memory that is given back at the end of a block of code, after an error too."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._held: list[Buffer] = []
+
+    def __enter__(self) -> _Scratch:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        while self._held:
+            self._runtime.free(self._held.pop())
+
+    def room(self, n_bytes: int) -> Buffer:
+        self._held.append(self._runtime.allocate(n_bytes))
+        return self._held[-1]
+
+    def upload(self, array: NDArray[Any]) -> Buffer:
+        buffer = self.room(array.nbytes)
+        self._runtime.upload(buffer, array)
+        return buffer
+
+
+def _blocks(runtime: Runtime, reader: Reader, result_bytes: int = 0) -> Any:
+    """Yield (first row, rows on the device) for every block of a table in host memory.
+
+    result_bytes   of a row
+    """
+    row_bytes = 8 * reader.n_features + result_bytes
+    step = max(1, BLOCK_BYTES // row_bytes)
+    with _Scratch(runtime) as scratch:
+        buffer = scratch.room(8 * reader.n_features * min(step, reader.n_rows))
+        for start in range(0, reader.n_rows, step):
+            stop = min(start + step, reader.n_rows)
+            block = reader.block(start, stop) if isinstance(reader, TableReader) else reader.read(start, stop)
+            yield start, DeviceTable.upload(runtime, block, buffer)
+
+
+# --- data on a CUDA device ---------------------------------------------------------------------------------------------
+
+
+def predict_raw_in_place(
+    forest: Forest, reader: TableReader, init: NDArray[np.float64], first: int, last: int, objective: Objective | None
+) -> Any:
+    """Compute raw scores, or predictions where an objective is given, of data on a CUDA device.
+
+    init      float64 (n_outputs,)                in
+    returns   CuPy float64 (n_outputs, n_rows)         on the device of the data
+    """
+    import cupy
+
+    array = reader.device_array
+    with array.device:
+        scores = cupy.empty((forest.n_outputs, reader.n_rows), np.float64)
+        cupy.cuda.get_current_stream().synchronize()  # whoever had this memory before is done with it
+    held = forest_on(f"cuda:{array.device.id}", forest)
+    with _Scratch(held.runtime) as scratch:
+        start = scratch.upload(init)
+        for first_row, block in reader.device_blocks():
+            with array.device:
+                part = scores[:, first_row:]
+            held.add_trees(DeviceTable.of_cupy(block), start, first, last, reader.n_rows, part)
+            held.runtime.synchronize()
+        if objective is not None:
+            transform(held.runtime, objective, scores, forest.n_outputs, reader.n_rows)
+        held.runtime.synchronize()
+    return scores
+
+
+def predict_leaf_in_place(forest: Forest, reader: TableReader, first: int, last: int) -> Any:
+    """Find the leaves of data on a CUDA device: CuPy int32 (n_rows, last - first), on the device of the data."""
+    import cupy
+
+    array = reader.device_array
+    with array.device:
+        leaves = cupy.empty((reader.n_rows, last - first), np.int32)
+        cupy.cuda.get_current_stream().synchronize()
+    if last == first:
+        return leaves
+    held = forest_on(f"cuda:{array.device.id}", forest)
+    for first_row, block in reader.device_blocks():
+        with array.device:
+            part = leaves[first_row : first_row + len(block)]
+        held.find_leaves(DeviceTable.of_cupy(block), first, last, part)
+        held.runtime.synchronize()
+    return leaves
+
+
+def rows_first(scores: Any) -> Any:
+    """Turn CuPy (n_outputs, n_rows) into (n_rows,), or (n_rows, n_outputs) with several outputs."""
+    import cupy
+
+    with scores.device:
+        return scores[0] if len(scores) == 1 else cupy.ascontiguousarray(scores.T)
+
+
+def transform(runtime: Runtime, objective: Objective, scores: Buffer, n_outputs: int, n_rows: int) -> None:
+    """Turn raw scores on the device into predictions, as `objective.transform` does.
+
+    scores   float64 (n_outputs, n_rows)   in, out
+    """
+    variant = _variant(runtime, "gradients.cl")
+    groups = _groups(runtime, variant.threads, n_rows)
+    if isinstance(objective, BinaryObjective):
+        kernel = runtime.kernel("sigmoid_kernel", variant)
+        runtime.launch(kernel, groups, scores, u64(n_rows), np.float64(objective.sigmoid))
+    elif isinstance(objective, MulticlassObjective):
+        runtime.launch(runtime.kernel("softmax_kernel", variant), groups, scores, u64(n_rows), u32(n_outputs))
