@@ -15,14 +15,18 @@ Everything here is NumPy and defines what the backends compute (`backends/cpu/bi
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.dtypes import BIN_LARGE, BIN_SMALL
+
+if TYPE_CHECKING:
+    from hornbeam.backends.gpu.binning import DeviceBins
 
 ALIGNMENT = 64
 """Bytes; the first row of bins starts on a cache line."""
@@ -30,8 +34,10 @@ ALIGNMENT = 64
 ROW_ALIGNMENT = 8
 """Bytes; every row of bins starts on a 64-bit word."""
 
-_HASH_KEY = np.uint64(0x5851F42D4C957F2D)  # any constant; it is part of the contract, since bins depend on it
+HASH_KEY = np.uint64(0x5851F42D4C957F2D)  # any constant; it is part of the contract, since bins depend on it
 _HASH_CHUNK = 1 << 16
+
+RowsBelow = Callable[[int, np.uint64], tuple[NDArray[np.int64], NDArray[np.uint64]]]
 
 
 @dataclass(frozen=True)
@@ -109,7 +115,10 @@ class BinnedData:
     mapper
         The bins of every feature.
     bins
-        uint8 or uint16 (n_rows, stride), C order, starts on a cache line.
+        uint8 or uint16 (n_rows, stride), C order, starts on a cache line. Copied from the device when first asked for,
+        if that is where they are.
+    on_device
+        The bins in the memory of a device, or None.
     used
         int32 (n_used,): original number of each used feature.
     n_value_bins
@@ -120,9 +129,11 @@ class BinnedData:
         int64 (n_used + 1,): first histogram entry of each used feature, which takes n_value_bins + 1 entries.
     """
 
-    def __init__(self, mapper: BinMapper, bins: NDArray[Any]) -> None:
+    def __init__(self, mapper: BinMapper, bins: NDArray[Any] | DeviceBins) -> None:
         self.mapper = mapper
-        self.bins = bins
+        self._bins: NDArray[Any] | None = bins if isinstance(bins, np.ndarray) else None
+        self.on_device: DeviceBins | None = None if isinstance(bins, np.ndarray) else bins
+        self.n_rows = len(bins) if isinstance(bins, np.ndarray) else bins.n_rows
         self.used = mapper.used
         self.n_value_bins: NDArray[np.int32] = mapper.n_value_bins[self.used]
         self.has_missing: NDArray[np.bool_] = mapper.has_missing[self.used]
@@ -130,9 +141,15 @@ class BinnedData:
         np.cumsum(self.n_value_bins.astype(np.int64) + 1, out=self.offsets[1:])
 
     @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(self.bins)
+    def bins(self) -> NDArray[Any]:
+        """The bins in host memory, see above."""
+        if self._bins is None:
+            assert self.on_device is not None
+            self._bins = self.on_device.host()
+        return self._bins
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_bins": self.bins, "on_device": None}
 
     @property
     def n_used(self) -> int:
@@ -148,6 +165,36 @@ class BinnedData:
         return float(self.mapper.upper_bounds[int(self.used[feature_pos])][bin])
 
 
+def bin_by(
+    bounds: list[NDArray[np.float64]],
+    params: BinParams,
+    find_missing: Callable[[NDArray[np.int64]], tuple[NDArray[np.bool_], NDArray[np.bool_]]],
+    encode: Callable[[BinMapper], tuple[NDArray[Any] | DeviceBins, NDArray[np.bool_]]],
+) -> BinnedData:
+    """Bin a table whose bounds are found.
+
+    bounds         upper bounds of each feature, see BinMapper
+    find_missing   function(features) -> whether each of them has missing values, whether it has others; bool (n,)
+    encode         function(mapper) -> bins, and whether each used feature has missing values; bool (n_used,)
+    """
+    has_missing = np.zeros(len(bounds), np.bool_)
+    # Features with one value bin are used only if they have missing values too, so these are looked for first; the
+    # others are used anyway, and their missing values are found while coding.
+    doubtful = np.array([feature for feature, b in enumerate(bounds) if len(b) <= 1], np.int64)
+    if params.use_missing and len(doubtful) > 0:
+        missing, present = find_missing(doubtful)
+        has_missing[doubtful] = missing
+        for feature in doubtful[present]:
+            bounds[feature] = np.array([np.inf])
+    mapper = BinMapper(tuple(bounds), has_missing, params.use_missing)
+    bins, missing = encode(mapper)
+    if params.use_missing:
+        has_missing = has_missing.copy()
+        has_missing[mapper.used] |= missing
+        mapper = BinMapper(mapper.upper_bounds, has_missing, True)
+    return BinnedData(mapper, bins)
+
+
 def allocate_bins(n_rows: int, n_used: int, dtype: type[np.uint8] | type[np.uint16]) -> NDArray[Any]:
     """Return zeroed bins (n_rows, stride), aligned as `BinnedData` says; a row takes 8 bytes at least."""
     size = np.dtype(dtype).itemsize
@@ -158,8 +205,10 @@ def allocate_bins(n_rows: int, n_used: int, dtype: type[np.uint8] | type[np.uint
     return buffer[start : start + n_bytes].view(dtype).reshape(n_rows, stride)
 
 
-def sample_rows(n_rows: int, count: int) -> NDArray[np.int64]:
+def sample_rows(n_rows: int, count: int, below: RowsBelow | None = None) -> NDArray[np.int64]:
     """Return the `count` rows with the smallest hashes, ascending; all rows when there are no more than that.
+
+    `below` is a fast twin of `rows_below`, or None.
 
     The hash is a bijection of the row number (splitmix64), so no two rows tie, and whether a row is chosen depends on
     nothing but n_rows and count.
@@ -171,14 +220,14 @@ def sample_rows(n_rows: int, count: int) -> NDArray[np.int64]:
     margin = 8.0 * math.sqrt(count) + 64.0
     while True:
         limit = min(2.0**64 * (count + margin) / n_rows, 2.0**64 - 2.0**11)
-        rows, hashes = _rows_below(n_rows, np.uint64(limit))
+        rows, hashes = (below or rows_below)(n_rows, np.uint64(limit))
         if len(rows) >= count:
             chosen = np.argpartition(hashes, count - 1)[:count]
             return np.sort(rows[chosen])
         margin = 2.0 * margin + n_rows * 2.0**-10
 
 
-def _rows_below(n_rows: int, limit: np.uint64) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+def rows_below(n_rows: int, limit: np.uint64) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
     """Return the rows whose hash is at most `limit`, and the hashes."""
     rows, hashes = [], []
     for start in range(0, n_rows, _HASH_CHUNK):
@@ -195,7 +244,7 @@ def hash_rows(rows: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
     rows  uint64 (n,)  in
     """
-    z: NDArray[np.uint64] = (rows + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + _HASH_KEY
+    z: NDArray[np.uint64] = (rows + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + HASH_KEY
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z ^= z >> np.uint64(31)

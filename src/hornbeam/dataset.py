@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.binning import BinMapper, BinnedData, BinParams
-from hornbeam.errors import DataError
+from hornbeam.device_arrays import as_cupy, check_device, device_of, to_host
+from hornbeam.errors import DataError, DeviceError
 from hornbeam.params import BY_NAME, Params
 from hornbeam.table import TableReader
 
@@ -29,8 +30,9 @@ class Dataset:
     ----------
     data
         Features (n_rows, n_features): NumPy array of floats, integers or booleans in any order; list of lists; pandas,
-        polars or pyarrow table of numeric and boolean columns. NaN and nulls are missing values. Neither copied nor
-        changed.
+        polars or pyarrow table of numeric and boolean columns; array on a CUDA device (CuPy, PyTorch, anything with
+        DLPack or `__cuda_array_interface__`), which is binned there. NaN and nulls are missing values. Neither copied
+        nor changed.
     label
         (n_rows,) finite numbers, or None.
     weight
@@ -184,7 +186,11 @@ class Dataset:
         ------
         DataError
             If they do not agree.
+        DeviceError
+            If the data are on another device than the training shall be.
         """
+        if self._reader.device is not None and params is not None:
+            check_device(self._reader.device, params.device)
         with self._lock:
             if self.reference is not None:
                 self.reference.construct(params)
@@ -220,17 +226,36 @@ class Dataset:
         if self.reference is not None:
             mapper = self.reference.mapper
             self._bin_params = self.reference.bin_params
-            self._binned = BinnedData(mapper, encode(self._reader, mapper, n_threads)[0])
+            on_device = self._on_device(params, lambda gpu: gpu.encode_on_device(self._reader, mapper))
+            bins = encode(self._reader, mapper, n_threads)[0] if on_device is None else on_device
+            self._binned = BinnedData(mapper, bins)
             return
         given = {} if params is None else {name: getattr(params, name) for name in _BIN_PARAMS}
-        self._bin_params = BinParams(**{**given, **self._own_params})
-        self._binned = bin_table(self._reader, self._bin_params, n_threads)
+        own = self._bin_params = BinParams(**{**given, **self._own_params})
+        binned = self._on_device(params, lambda gpu: gpu.bin_on_device(self._reader, own, n_threads))
+        self._binned = bin_table(self._reader, own, n_threads) if binned is None else binned
+
+    def _on_device(self, params: Params | None, work: Callable[[Any], Any]) -> Any:
+        """Return work(backends.gpu.binning) if the data shall be binned on their device, else None."""
+        asked = "auto" if params is None else params.device
+        if self._reader.device is None or asked in ("cpu", "reference"):
+            return None
+        from hornbeam.backends.gpu import binning as gpu
+
+        try:
+            return work(gpu)
+        except DeviceError:
+            if asked != "auto":
+                raise
+            return None
 
 
 def _numbers(values: Any, name: str) -> NDArray[np.float64]:
     """Return a copy of an argument as float64, C order, whatever array-like it is."""
     if isinstance(values, np.ma.MaskedArray):
         raise DataError(f"{name} is a masked array, whose mask would be lost; leave the masked rows out")
+    if device_of(values, name) is not None:
+        values = to_host(as_cupy(values, name))
     try:
         array = np.asarray(values)
         if array.dtype.kind == "O" and hasattr(values, "dtype"):  # nullable columns of frames

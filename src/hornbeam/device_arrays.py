@@ -25,7 +25,11 @@ def device_of(data: Any, name: str = "data") -> str | None:
     if place is not None and hasattr(data, "__dlpack__"):
         kind, number = place()
         return f"cuda:{int(number)}" if int(kind) in _DLPACK_CUDA else None
-    if getattr(data, "__cuda_array_interface__", None) is None:
+    try:
+        interface = getattr(data, "__cuda_array_interface__", None)
+    except (NotImplementedError, TypeError, RuntimeError):  # frames and columns of cuDF that have no single array
+        return None
+    if interface is None:
         return None
     return f"cuda:{as_cupy(data, name).device.id}"
 

@@ -133,7 +133,21 @@ class NodeTable:
         """Return the root alone as dtypes.NODE (1,), its histogram in slot 0."""
         split = (self.gain[0], *self.split[0])
         return np.array(
-            [(self.begin[0], self.end[0], self.gradient[0], self.hessian[0], self.priority[0], split, 0, -1, -1, 0)],
+            [
+                (
+                    self.begin[0],
+                    self.end[0],
+                    self.gradient[0],
+                    self.hessian[0],
+                    self.priority[0],
+                    np.inf,
+                    split,
+                    0,
+                    -1,
+                    -1,
+                    0,
+                )
+            ],
             NODE,
         )
 
@@ -212,7 +226,7 @@ class TreeGrower:
         self.limits = limits
         self.n_slots = n_slots
         self.while_waiting: Callable[[], None] | None = None
-        """What to do while a GPU sums the root's histogram."""
+        """What to do while a GPU grows a tree ahead."""
 
     def grow(self, quantization: Quantization, learning_rate: float) -> GrownTree:
         """Grow a tree on the engine's quantised gradients; leaves every row with its leaf number."""
@@ -227,8 +241,6 @@ class TreeGrower:
         if self._splittable(nodes, 0):
             pool.take(0)
             self.engine.build_histograms(nodes.segments([0]), pool.slots([0]))
-            if self.while_waiting is not None:
-                self.while_waiting()
             self._find_splits(nodes, [0], pool)
             nodes = self._grow_ahead(nodes, pool)
         while True:
@@ -252,7 +264,8 @@ class TreeGrower:
         if self.limits.depthwise or nodes.gain[0] == NEVER:
             return nodes
         root = nodes.root_table()
-        table = self.engine.grow_ahead(root, self.rules, self.limits.n_leaves, self.limits.max_depth)
+        limits = self.limits
+        table = self.engine.grow_ahead(root, self.rules, limits.n_leaves, limits.max_depth, self.while_waiting)
         if table is None:
             return nodes
         nodes = NodeTable.from_table(table)

@@ -265,6 +265,7 @@ class TrainingRun:
                         if finish is not None:
                             finish()
                     break
+                self.finish_trees()  # those of the iteration before, where no device gave time for them
                 self._unfinished += trees
                 if after:
                     self.finish_trees()

@@ -7,6 +7,7 @@ operation; all others are compared with it with `==`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -131,11 +132,17 @@ class Engine(Protocol):
         """
 
     def grow_ahead(
-        self, root: NDArray[np.void], rules: SplitRules, n_leaves: int, max_depth: int
+        self,
+        root: NDArray[np.void],
+        rules: SplitRules,
+        n_leaves: int,
+        max_depth: int,
+        meanwhile: Callable[[], None] | None,
     ) -> NDArray[np.void] | None:
         """Expand nodes leaf-wise for as many rounds as the engine likes, without the host choosing them.
 
-        root  dtypes.NODE (1,)  in  with its split; its histogram is in slot 0
+        root       dtypes.NODE (1,)  in  with its split; its histogram is in slot 0
+        meanwhile  work for the host, to be done while the device is busy
 
         Returns the nodes evaluated, dtypes.NODE (n_nodes,), parents before their children, or None: nothing was done.
         Whatever was expanded, the grower goes on until the tree is complete, and cuts back what is too much.

@@ -114,6 +114,8 @@ def open_runtime(device: str) -> Runtime:
 def make_engine(binned: BinnedData, params: Params) -> Engine:
     """Make an engine for a binned training set on the device that the parameters ask for."""
     device = choose_device(params.device, binned.n_rows * binned.n_used)
+    if params.device == "auto" and device != "cpu" and binned.on_device is not None:
+        device = binned.on_device.device
     if device == "reference":
         from hornbeam.backends.reference.engine import ReferenceEngine
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -117,7 +119,14 @@ class CpuEngine:
             return expand_in_steps(self, batch, rules, max_depth)
         return self._expander.expand(self._store, batch, bounds, self._rounded.quantization, rules, max_depth)
 
-    def grow_ahead(self, root: NDArray[np.void], rules: SplitRules, n_leaves: int, max_depth: int) -> None:
+    def grow_ahead(
+        self,
+        root: NDArray[np.void],
+        rules: SplitRules,
+        n_leaves: int,
+        max_depth: int,
+        meanwhile: Callable[[], None] | None,
+    ) -> None:
         """Leave the choice to the grower."""
 
     def assign_leaves(self, nodes: Segments, leaves_of_nodes: NDArray[np.int32]) -> None:

@@ -8,7 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.gpu.runtime import Buffer, Runtime, u64
+from hornbeam.backends.gpu.runtime import Buffer, Runtime, Variant, u64
+
+THREADS = 256
+
+GROUPS_A_UNIT = 8
+"""Groups for each compute unit: 2,048 threads, as many as one can hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +59,11 @@ class DeviceTable:
     def arguments(self) -> tuple[Any, ...]:
         """What kernels take: values, row_stride, column_stride, n_rows."""
         return self.buffer, np.int64(self.row_stride), np.int64(self.column_stride), u64(self.n_rows)
+
+
+def launch_over(n: int, runtime: Runtime, source: str, name: str, *arguments: Any, **options: int) -> None:
+    """Launch a kernel whose threads stride over n items; `options` are fields of its Variant."""
+    threads = min(THREADS, 1 << (runtime.facts.max_threads.bit_length() - 1))
+    kernel = runtime.kernel(name, Variant(source, threads, **options))  # type: ignore[arg-type]
+    groups = min(runtime.facts.compute_units * GROUPS_A_UNIT, max(1, -(-n // threads)))
+    runtime.launch(kernel, groups, *arguments)

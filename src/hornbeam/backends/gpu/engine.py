@@ -19,12 +19,14 @@ What an operation costs (n nodes; see kernels/ for the kernels):
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.backends.gpu.binning import DeviceBins
 from hornbeam.backends.gpu.layout import TILE_BYTES, Layout, check_buffer, check_memory
 from hornbeam.backends.gpu.runtime import Buffer, Kernel, Runtime, Variant, u32, u64
 from hornbeam.backends.gpu.tables import chunk_rows, groups_a_pass, node_table
@@ -133,6 +135,7 @@ class GpuEngine:
         self._min_data = min_data_in_leaf
         check_memory(self._layout, self._facts)
         self._held: dict[str, tuple[Buffer, int]] = {}
+        self._borrowed: set[str] = set()  # what somebody else frees
         self._valid: list[ValidSet] = []
         self._uploaded: dict[str, Any] = {}
         self._pending: list[tuple[int, int]] = []  # subtractions that find_splits will do on the way
@@ -193,13 +196,24 @@ class GpuEngine:
             self._uploaded[name] = array
         return self._buffer(name)
 
+    def _shared_bins(self, binned: BinnedData) -> DeviceBins | None:
+        """Return the bins of a data set that are on this device already."""
+        found = binned.on_device
+        return found if found is not None and found.runtime is self._runtime else None
+
     def _upload_bins(self) -> None:
         """Bring the bins into both layouts, a block of rows at a time."""
-        layout, bins = self._layout, self._binned.bins
-        tiles = self._room("tiles", layout.n_tiles * self.n_rows * TILE_BYTES)
+        layout, shared = self._layout, self._shared_bins(self._binned)
         columns = self._room("columns", layout.n_used * self.n_rows * layout.bin_bytes)
+        if shared is not None and layout.n_used > 0:
+            self._held["tiles"] = (shared.tiles, shared.n_bytes)
+            self._borrowed.add("tiles")
+            shared.untile(columns, 1, self.n_rows)
+            return
+        tiles = self._room("tiles", layout.n_tiles * self.n_rows * TILE_BYTES)
         if layout.n_used == 0:
             return
+        bins = self._binned.bins
         stride = bins.shape[1]
         step = max(1, LAYOUT_BLOCK // (stride * layout.bin_bytes))
         block = self._runtime.allocate(min(step, self.n_rows) * stride * layout.bin_bytes)
@@ -560,7 +574,12 @@ class GpuEngine:
         return result[splits.nbytes :].view(np.uint32).astype(np.int64), splits
 
     def grow_ahead(
-        self, root: NDArray[np.void], rules: SplitRules, n_leaves: int, max_depth: int
+        self,
+        root: NDArray[np.void],
+        rules: SplitRules,
+        n_leaves: int,
+        max_depth: int,
+        meanwhile: Callable[[], None] | None,
     ) -> NDArray[np.void] | None:
         """Run round after round without the host, which looks at the result once: see kernels/select.cl."""
         most_batch = n_leaves - 1
@@ -604,6 +623,8 @@ class GpuEngine:
                 self._launch_histograms(work, on_device, most_batch)
                 self._launch_search(search, on_device, 2, 2 * most_batch, rules, best)
                 select()
+            if meanwhile is not None:
+                meanwhile()
             runtime.download(on_device, table)
             n_batch, n_nodes = table[:8].view(np.uint32).tolist()
             if n_batch == 0:
@@ -667,9 +688,15 @@ class GpuEngine:
     def add_valid(self, binned: BinnedData, scores: NDArray[np.float64]) -> int:
         """Keep a validation set on the device."""
         number, (n_outputs, n_rows) = len(self._valid), scores.shape
-        bins = self._upload(f"bins of validation set {number}", binned.bins)
+        name, shared = f"bins of validation set {number}", self._shared_bins(binned)
+        size = np.dtype(binned.mapper.bin_dtype).itemsize
+        stride = binned.bins.shape[1] if shared is None else binned.n_used
+        if shared is None:
+            bins = self._upload(name, binned.bins)
+        else:
+            bins = self._room(name, max(1, n_rows * stride * size))
+            shared.untile(bins, stride, 1)
         on_device = self._upload(f"scores of validation set {number}", np.array(scores, np.float64, order="C"))
-        size, stride = binned.bins.dtype.itemsize, binned.bins.shape[1]
         self._valid.append(ValidSet(n_rows, n_outputs, stride, size, bins, on_device))
         return number
 
@@ -721,5 +748,7 @@ class GpuEngine:
         self._valid = []
         self._uploaded = {}
         while self._held:
-            self._runtime.free(self._held.popitem()[1][0])
+            name, (buffer, _) = self._held.popitem()
+            if name not in self._borrowed:
+                self._runtime.free(buffer)
         self._runtime.close()

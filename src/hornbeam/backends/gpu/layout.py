@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from hornbeam.backends.gpu.runtime import DeviceFacts
 from hornbeam.binning import BinnedData
 from hornbeam.errors import DeviceError
@@ -47,7 +49,7 @@ class Layout:
         """Lay out a training set."""
         if binned.n_rows > MOST_ROWS:
             raise DeviceError(f"{binned.n_rows} rows; a GPU takes at most {MOST_ROWS}: train on device='cpu'")
-        bin_bytes = binned.bins.dtype.itemsize
+        bin_bytes = np.dtype(binned.mapper.bin_dtype).itemsize
         lanes = TILE_BYTES // bin_bytes
         most = int(binned.n_value_bins.max(initial=1)) + 1
         return cls(binned.n_rows, binned.n_used, bin_bytes, padded_bins(most), lanes, -(-binned.n_used // lanes))

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.gpu.device_table import DeviceTable
-from hornbeam.backends.gpu.runtime import Buffer, Runtime, Variant, u32, u64
+from hornbeam.backends.gpu.device_table import DeviceTable, launch_over
+from hornbeam.backends.gpu.runtime import Buffer, Runtime, u32, u64
 from hornbeam.backends.registry import choose_device, open_runtime
 from hornbeam.objectives import BinaryObjective, MulticlassObjective
 from hornbeam.objectives.base import Objective
@@ -23,28 +23,23 @@ from hornbeam.tree import Tree
 if TYPE_CHECKING:
     from hornbeam.predictor import Forest, Reader
 
-THREADS = 256
-
-GROUPS_A_UNIT = 8
-"""Groups for each compute unit: 2,048 threads, as many as one can hold."""
-
 BLOCK_BYTES = 64 << 20
 """Host data, and leaf numbers, that are on the device at a time."""
 
-NODE = np.dtype([("threshold", np.float64), ("column", np.uint32), ("child", np.uint32)])
-"""node_t of kernels/predict.cl."""
+TREE_NODE = np.dtype([("threshold", np.float64), ("column", np.uint32), ("child", np.uint32)])
+"""tree_node_t of kernels/predict.cl."""
 
 _uploading = Lock()
 
 
 def pack_tree(tree: Tree) -> NDArray[np.void]:
-    """Return the nodes of a tree by position, NODE (2 * n_splits + 1,), as kernels/predict.cl draws them."""
+    """Return the nodes of a tree by position, TREE_NODE (2 * n_splits + 1,), as kernels/predict.cl draws them."""
     child = np.full(2 * tree.n_splits + 1, ~0, np.int64)  # a lone root is leaf 0
     if tree.n_splits:
         child[0] = 0
         child[1::2] = tree.left
         child[2::2] = tree.right
-    nodes = np.zeros(len(child), NODE)
+    nodes = np.zeros(len(child), TREE_NODE)
     is_leaf = child < 0
     leaf, split = ~child[is_leaf], child[~is_leaf]
     nodes["threshold"][is_leaf] = tree.leaf_value[leaf]
@@ -62,7 +57,7 @@ class GpuForest:
         trees = [pack_tree(tree) for tree in forest.trees]
         starts = np.zeros(len(trees) + 1, np.uint64)
         np.cumsum([len(tree) for tree in trees], out=starts[1:])
-        nodes = np.concatenate([np.empty(0, NODE), *trees])
+        nodes = np.concatenate([np.empty(0, TREE_NODE), *trees])
         self.runtime = runtime
         self.n_outputs = forest.n_outputs
         self._nodes = runtime.allocate(nodes.nbytes)
@@ -89,19 +84,9 @@ class GpuForest:
             "find_leaves_kernel", table, table.n_rows, self._nodes, self._starts, u32(first), u32(last), leaves
         )
 
-    def _launch(self, name: str, table: DeviceTable, n_threads: int, *arguments: Any) -> None:
-        variant = _variant(self.runtime, "predict.cl", value_bytes=table.dtype.itemsize)
-        kernel = self.runtime.kernel(name, variant)
-        self.runtime.launch(kernel, _groups(self.runtime, kernel.threads, n_threads), *table.arguments, *arguments)
-
-
-def _variant(runtime: Runtime, source: str, **options: Any) -> Variant:
-    return Variant(source, min(THREADS, 1 << (runtime.facts.max_threads.bit_length() - 1)), **options)
-
-
-def _groups(runtime: Runtime, threads: int, n: int) -> int:
-    """Return how many groups stride over n items."""
-    return min(runtime.facts.compute_units * GROUPS_A_UNIT, max(1, -(-n // threads)))
+    def _launch(self, name: str, table: DeviceTable, n: int, *arguments: Any) -> None:
+        size = table.dtype.itemsize
+        launch_over(n, self.runtime, "predict.cl", name, *table.arguments, *arguments, value_bytes=size)
 
 
 def forest_on(device: str, forest: Forest) -> GpuForest:
@@ -250,10 +235,8 @@ def transform(runtime: Runtime, objective: Objective, scores: Buffer, n_outputs:
 
     scores   float64 (n_outputs, n_rows)   in, out
     """
-    variant = _variant(runtime, "gradients.cl")
-    groups = _groups(runtime, variant.threads, n_rows)
     if isinstance(objective, BinaryObjective):
-        kernel = runtime.kernel("sigmoid_kernel", variant)
-        runtime.launch(kernel, groups, scores, u64(n_rows), np.float64(objective.sigmoid))
+        sigmoid = np.float64(objective.sigmoid)
+        launch_over(n_rows, runtime, "gradients.cl", "sigmoid_kernel", scores, u64(n_rows), sigmoid)
     elif isinstance(objective, MulticlassObjective):
-        runtime.launch(runtime.kernel("softmax_kernel", variant), groups, scores, u64(n_rows), u32(n_outputs))
+        launch_over(n_rows, runtime, "gradients.cl", "softmax_kernel", scores, u64(n_rows), u32(n_outputs))

@@ -48,8 +48,8 @@ KERNEL(THREADS) void encode_kernel(GLOBAL const value_t *RESTRICT values, i64 ro
             const value_t value = values[(i64)row * row_stride + (i64)coding.feature * column_stride];
             GLOBAL const value_t *table = bounds + coding.start;
             u32 code = 0;
-            for (u32 half = 1u << coding.steps >> 1; half != 0; half >>= 1) {
-                if (table[code + half - 1] < value) code += half;
+            for (u32 jump = 1u << coding.steps >> 1; jump != 0; jump >>= 1) {
+                if (table[code + jump - 1] < value) code += jump;
             }
             if (value != value) {
                 code = coding.missing;

@@ -1,14 +1,13 @@
 // Raw values go down trees, one thread a row: scores and leaf numbers.
 //
 //   values       value_t, row i and feature j at [i * row_stride + j * column_stride]     in
-//   nodes        node_t (n_nodes,)          in    trees one after the other; the children of split s stand side by side
+//   nodes        tree_node_t (n_nodes,)     in    trees one after the other; children of a split stand side by side
 //   tree_start   u64 (n_trees + 1,)         in    first node of each tree
 //
 //     position in the tree   0      1         2           3         4           ...   2s + 1    2s + 2
 //     node                 root   left(0)   right(0)   left(1)   right(1)       ...   left(s)   right(s)
 //
-// Neighbouring rows are in the same tree at the same time, so nodes come from the cache; a node is one load of 16
-// bytes.
+// Neighbouring rows are in the same tree at the same time, so nodes come from the cache; one load brings a node.
 #if VALUE_BYTES == 4
 typedef float value_t;
 #else
@@ -19,11 +18,11 @@ typedef struct {
     f64 threshold;  // of a split; the value of a leaf
     u32 column;     // of a split: 2 * feature + missing left; the number of a leaf
     u32 child;      // position of a split's left child, the right one is next; 0 for a leaf
-} __attribute__((aligned(16))) node_t;
+} __attribute__((aligned(16))) tree_node_t;
 
 // Returns the leaf of a row.
-DEVICE node_t walk(GLOBAL const value_t *row, i64 column_stride, GLOBAL const node_t *tree) {
-    node_t node = tree[0];
+DEVICE tree_node_t walk(GLOBAL const value_t *row, i64 column_stride, GLOBAL const tree_node_t *tree) {
+    tree_node_t node = tree[0];
     while (node.child != 0) {
         const f64 value = row[(i64)(node.column / 2) * column_stride];
         const u32 left = value != value ? node.column % 2 : (u32)(value <= node.threshold);
@@ -37,7 +36,7 @@ DEVICE node_t walk(GLOBAL const value_t *row, i64 column_stride, GLOBAL const no
 //     init     f64 (n_outputs,)           in
 //     scores   f64 (n_outputs, stride)    out   the first n_rows of every output
 KERNEL(THREADS) void add_trees_kernel(GLOBAL const value_t *RESTRICT values, i64 row_stride, i64 column_stride,
-                                      u64 n_rows, GLOBAL const node_t *RESTRICT nodes,
+                                      u64 n_rows, GLOBAL const tree_node_t *RESTRICT nodes,
                                       GLOBAL const u64 *RESTRICT tree_start, u32 first, u32 last, u32 n_outputs,
                                       GLOBAL const f64 *RESTRICT init, u64 stride, GLOBAL f64 *RESTRICT scores) {
     for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n_rows * n_outputs; i += (u64)GROUP_COUNT * THREADS) {
@@ -54,13 +53,13 @@ KERNEL(THREADS) void add_trees_kernel(GLOBAL const value_t *RESTRICT values, i64
 
 //     leaves   i32 (n_rows, last - first)    out
 KERNEL(THREADS) void find_leaves_kernel(GLOBAL const value_t *RESTRICT values, i64 row_stride, i64 column_stride,
-                                        u64 n_rows, GLOBAL const node_t *RESTRICT nodes,
+                                        u64 n_rows, GLOBAL const tree_node_t *RESTRICT nodes,
                                         GLOBAL const u64 *RESTRICT tree_start, u32 first, u32 last,
                                         GLOBAL i32 *RESTRICT leaves) {
     for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n_rows; i += (u64)GROUP_COUNT * THREADS) {
         GLOBAL const value_t *row = values + (i64)i * row_stride;
         for (u32 tree = first; tree < last; tree++) {
-            const node_t leaf = walk(row, column_stride, nodes + tree_start[tree]);
+            const tree_node_t leaf = walk(row, column_stride, nodes + tree_start[tree]);
             leaves[i * (last - first) + (tree - first)] = (i32)leaf.column;
         }
     }

@@ -1,9 +1,12 @@
 // Between two rounds: enters the children of the last round, and chooses the nodes of the next one. With it the device
 // runs round after round without the host; frontier.py has the reasons.
 //
-// Chosen is every node that is not expanded and still among the n_splits best of all by (priority, lower number). The
-// host replays the growth one split at a time in the end, so this choice decides what is computed, never what the tree
-// is. One group; nodes are ranked by counting, which is quadratic but short: a tree has some hundreds of them.
+// Chosen is every node that is not expanded and still among the n_splits best of all. The host replays the growth one
+// split at a time in the end, so this choice decides what is computed, never what the tree is. A node whose gain is above
+// its parent's has its parent's priority; of such equals the one with the larger smallest gain since then (`second`)
+// would be split first, then the one with the lower number.
+//
+// One group; nodes are ranked by counting, which is quadratic but short: a tree has some hundreds of them.
 //
 //     state   u32 (16,)                    in, out  nodes to expand; nodes; slots in use
 //             node_t (CAPACITY,)           in, out  behind it
@@ -13,12 +16,14 @@
 #define N_BATCH state[0]
 #define N_NODES state[1]
 #define N_SLOTS state[2]
-#define NO_GAIN BITS_TO_F64(0xFFF0000000000000)
+#define NO_GAIN  BITS_TO_F64(0xFFF0000000000000)
+#define INFINITE BITS_TO_F64(0x7FF0000000000000)
 
 KERNEL(THREADS) void select_kernel(GLOBAL u32 *state, GLOBAL expansion_t *batch, GLOBAL u32 *chosen,
                                    GLOBAL const split_t *RESTRICT best, u32 n_splits, u32 n_slots, u32 most_nodes,
                                    u32 tile_rows) {
     LOCAL f64 priority[CAPACITY];
+    LOCAL f64 second[CAPACITY];
     LOCAL u32 sums[THREADS];
     GLOBAL node_t *nodes = (GLOBAL node_t *)(state + 16);
     const u32 n_before = N_BATCH, n_parents = N_NODES, n_nodes = n_parents + 2 * n_before, slots_used = N_SLOTS;
@@ -36,7 +41,13 @@ KERNEL(THREADS) void select_kernel(GLOBAL u32 *state, GLOBAL expansion_t *batch,
         child.gradient = side ? parent.gradient - parent.split.left_gradient : parent.split.left_gradient;
         child.hessian = side ? parent.hessian - parent.split.left_hessian : parent.split.left_hessian;
         child.split = best[i];
-        child.priority = child.split.gain < parent.priority ? child.split.gain : parent.priority;
+        if (child.split.gain < parent.priority) {
+            child.priority = child.split.gain;
+            child.second = INFINITE;
+        } else {
+            child.priority = parent.priority;
+            child.second = child.split.gain < parent.second ? child.split.gain : parent.second;
+        }
         child.depth = parent.depth + 1;
         child.parent = (i32)number;
         child.left = -1;
@@ -48,17 +59,24 @@ KERNEL(THREADS) void select_kernel(GLOBAL u32 *state, GLOBAL expansion_t *batch,
     BARRIER;
 
     // the nodes of the next round; each thread looks at a run of nodes, so that they stay in order
-    for (u32 i = LOCAL_ID; i < n_nodes; i += THREADS) priority[i] = nodes[i].priority;
+    for (u32 i = LOCAL_ID; i < n_nodes; i += THREADS) {
+        priority[i] = nodes[i].priority;
+        second[i] = nodes[i].second;
+    }
     BARRIER;
     const u32 each = (n_nodes + THREADS - 1) / THREADS;
     const u32 from = LOCAL_ID * each < n_nodes ? LOCAL_ID * each : n_nodes;
     const u32 to = from + each < n_nodes ? from + each : n_nodes;
     u32 mine[EACH], n_mine = 0;
     for (u32 i = from; i < to; i++) {
-        const f64 own = priority[i];
+        const f64 own = priority[i], then = second[i];
         if (!(own > NO_GAIN) || nodes[i].left >= 0) continue;
         u32 rank = 0;
-        for (u32 j = 0; j < n_nodes; j++) rank += priority[j] > own || (priority[j] == own && j < i) ? 1u : 0u;
+        for (u32 j = 0; j < n_nodes; j++) {
+            const f64 other = priority[j];
+            if (other < own) continue;
+            rank += other > own || second[j] > then || (second[j] == then && j < i) ? 1u : 0u;
+        }
         if (rank < n_splits) mine[n_mine++] = i;
     }
     sums[LOCAL_ID] = n_mine;

@@ -1,0 +1,166 @@
+"""Binning on a GPU: values that are on the device become bins there, in the tiles that the engine reads.
+
+Only the sampled rows go to the host, where bins are found by the same code as for data in host memory. A second pass
+on the device codes all values (kernels/encode.cl).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.backends.cpu.binning import find_bounds, search_tables
+from hornbeam.backends.gpu.device_table import DeviceTable, launch_over
+from hornbeam.backends.gpu.layout import TILE_BYTES, check_buffer
+from hornbeam.backends.gpu.runtime import Buffer, Runtime, u32, u64
+from hornbeam.backends.registry import open_runtime
+from hornbeam.binning import BinMapper, BinnedData, BinParams, allocate_bins, bin_by
+from hornbeam.table import TableReader
+
+Blocks = Callable[[], Iterator[tuple[int, DeviceTable]]]
+"""Function that goes through a table once more: (first row, rows on the device)."""
+
+CODING = np.dtype(
+    [("start", np.uint64), ("feature", np.uint32), ("steps", np.uint32), ("missing", np.uint32), ("padding", np.uint32)]
+)
+"""coding_t of kernels/encode.cl."""
+
+
+class DeviceBins:
+    """The bins of a table in device memory.
+
+    Attributes
+    ----------
+    runtime, device
+        Where they are, and the name of that, "cuda:0".
+    n_rows, n_used
+        Rows, and used features.
+    dtype
+        uint8 or uint16.
+    tiles
+        u32 (n_tiles, n_rows, 8), see kernels/layout.cl.
+    """
+
+    def __init__(
+        self, runtime: Runtime, device: str, n_rows: int, n_used: int, dtype: type[np.uint8] | type[np.uint16]
+    ) -> None:
+        self.runtime = runtime
+        self.device = device
+        self.n_rows = n_rows
+        self.n_used = n_used
+        self.dtype = dtype
+        self.lanes = TILE_BYTES // np.dtype(dtype).itemsize
+        self.n_tiles = -(-n_used // self.lanes)
+        self.n_bytes = self.n_tiles * n_rows * TILE_BYTES
+        check_buffer(self.n_bytes, "the bins", runtime.facts)
+        self.tiles: Buffer = runtime.allocate(self.n_bytes)
+
+    def host(self) -> NDArray[Any]:
+        """Return a copy in host memory, laid out as `BinnedData.bins` is."""
+        bins = allocate_bins(self.n_rows, self.n_used, self.dtype)
+        tile = np.empty((self.n_rows, self.lanes), self.dtype)
+        for number in range(self.n_tiles):
+            self.runtime.download(self.tiles, tile, number * tile.nbytes)
+            first = number * self.lanes
+            last = min(first + self.lanes, self.n_used)
+            bins[:, first:last] = tile[:, : last - first]
+        return bins
+
+    def untile(self, out: Buffer, row_stride: int, feature_stride: int) -> None:
+        """Write the bins one by one, row i and feature j at element i * row_stride + j * feature_stride.
+
+        out   uint8 or uint16   out
+        """
+        n, size = self.n_rows * self.n_used, np.dtype(self.dtype).itemsize
+        sizes = (u64(self.n_rows), u32(self.n_used), u64(row_stride), u64(feature_stride))
+        launch_over(n, self.runtime, "encode.cl", "untile_kernel", self.tiles, *sizes, out, bin_bytes=size)
+
+
+def bin_on_device(reader: TableReader, params: BinParams, n_threads: int) -> BinnedData:
+    """Find the bins of a table on a CUDA device and code it there."""
+    assert reader.device is not None
+    return bin_blocks(reader.device, reader, lambda: _device_blocks(reader), params, n_threads)
+
+
+def encode_on_device(reader: TableReader, mapper: BinMapper) -> DeviceBins:
+    """Code a table on a CUDA device with the bins of `mapper`."""
+    assert reader.device is not None
+    return encode(reader.device, reader, lambda: _device_blocks(reader), mapper)[0]
+
+
+def _device_blocks(reader: TableReader) -> Iterator[tuple[int, DeviceTable]]:
+    for first, block in reader.device_blocks():
+        yield first, DeviceTable.of_cupy(block)
+
+
+def bin_blocks(device: str, reader: TableReader, blocks: Blocks, params: BinParams, n_threads: int) -> BinnedData:
+    """Find the bins of a table and code it on a device.
+
+    reader   the table, to be sampled
+    blocks   the same table on the device
+    """
+    return bin_by(
+        find_bounds(reader, params, n_threads),
+        params,
+        lambda features: find_missing(device, blocks, features),
+        lambda mapper: encode(device, reader, blocks, mapper),
+    )
+
+
+def encode(device: str, reader: TableReader, blocks: Blocks, mapper: BinMapper) -> tuple[DeviceBins, NDArray[np.bool_]]:
+    """Code a table; returns its bins, and for each used feature whether NaN was seen, bool (n_used,)."""
+    runtime = open_runtime(device)
+    used = mapper.used.astype(np.int64)
+    out = DeviceBins(runtime, device, reader.n_rows, len(used), mapper.bin_dtype)
+    if len(used) == 0:
+        return out, np.zeros(0, np.bool_)
+    tables, starts, steps = search_tables(mapper, used, reader.block_dtype)
+    codings = np.zeros(len(used), CODING)
+    codings["start"], codings["feature"], codings["steps"] = starts, used, steps
+    codings["missing"] = [mapper.missing_code(feature) for feature in used.tolist()]
+    bounds = np.ascontiguousarray(tables, reader.block_dtype)
+    room = [runtime.allocate(codings.nbytes), runtime.allocate(bounds.nbytes), runtime.allocate(4 * len(used))]
+    try:
+        runtime.upload(room[0], codings)
+        runtime.upload(room[1], bounds)
+        runtime.zero(room[2], 4 * len(used))
+        sizes = {"value_bytes": reader.block_dtype.itemsize, "bin_bytes": np.dtype(mapper.bin_dtype).itemsize}
+        for first, table in blocks():
+            how = (room[0], u32(len(used)), u32(out.n_tiles), room[1])
+            where = (u64(first), u64(reader.n_rows), out.tiles, room[2])
+            n_words = table.n_rows * out.n_tiles * 8
+            launch_over(n_words, runtime, "encode.cl", "encode_kernel", *table.arguments, *how, *where, **sizes)
+            runtime.synchronize()  # then the block may go
+        seen = np.empty(len(used), np.uint32)
+        runtime.download(room[2], seen)
+    finally:
+        for buffer in room:
+            runtime.free(buffer)
+    return out, seen != 0
+
+
+def find_missing(
+    device: str, blocks: Blocks, features: NDArray[np.int64]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Say for each of some features whether it has missing values, and whether it has others: bool (n,) each."""
+    runtime = open_runtime(device)
+    seen = np.empty((2, len(features)), np.uint32)
+    room = [runtime.allocate(4 * len(features)) for _ in range(3)]
+    try:
+        runtime.upload(room[0], features.astype(np.uint32))
+        runtime.zero(room[1], 4 * len(features))
+        runtime.zero(room[2], 4 * len(features))
+        for _, table in blocks():
+            looked = (*table.arguments, room[0], u32(len(features)), room[1], room[2])
+            n, size = table.n_rows * len(features), table.dtype.itemsize
+            launch_over(n, runtime, "encode.cl", "look_kernel", *looked, value_bytes=size)
+            runtime.synchronize()
+        runtime.download(room[1], seen[0])
+        runtime.download(room[2], seen[1])
+    finally:
+        for buffer in room:
+            runtime.free(buffer)
+    return seen[0] != 0, seen[1] != 0

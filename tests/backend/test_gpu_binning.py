@@ -1,0 +1,172 @@
+"""Binning on GPUs: the same codes, mappers and models as for data in host memory."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyopencl")
+
+from hornbeam.backends.cpu.binning import bin_table
+from hornbeam.backends.gpu import binning as gpu
+from hornbeam.backends.gpu import opencl
+from hornbeam.backends.gpu.device_table import DeviceTable
+from hornbeam.backends.gpu.engine import GpuEngine
+from hornbeam.binning import BinnedData, BinParams, rows_below
+from hornbeam.dataset import Dataset
+from hornbeam.table import TableReader
+from hornbeam.testing.checks import PLAIN_RULES, assert_same_bits, assert_same_operations, usable_devices
+from hornbeam.training import train
+
+DEVICE = "opencl:0"
+SPECIAL = np.array([-np.inf, -0.0, 0.0, 1e-40, 5e-324, 0.1, 3e38, np.inf, np.nan])
+
+pytestmark = pytest.mark.skipif(DEVICE not in usable_devices(), reason="no usable OpenCL device")
+
+
+def make_table(n_rows: int, n_features: int, dtype=np.float32, seed: int = 0) -> np.ndarray:
+    """Columns of many values and of few, constants, missing values in some, in all and in one row only."""
+    rng = np.random.default_rng(seed)
+    table = rng.standard_normal((n_rows, n_features)) * 10.0 ** rng.integers(-3, 4, n_features)
+    for column in range(0, n_features, 4):
+        table[:, column] = np.round(table[:, column] % 5)
+    odd = rng.random(table.shape) < 0.1 * (np.arange(n_features) % 3 == 1)
+    table[odd] = rng.choice(SPECIAL, int(odd.sum()))
+    if n_features > 8:
+        table[:, 3] = 7.0
+        table[:, 5] = np.nan
+        table[:, 6] = 2.0
+        table[n_rows // 2, 6] = np.nan
+        table[:, 7] = np.nan
+        table[n_rows // 3, 7] = 1.0
+        table[-1, 8] = np.nan
+    return table.astype(dtype)
+
+
+def blocks_of(table: np.ndarray, step: int = 1 << 30) -> gpu.Blocks:
+    """The table in the memory of the OpenCL device, as CuPy arrays are in that of a CUDA device."""
+    runtime = opencl.open_device(0)
+
+    def blocks():
+        for first in range(0, len(table), step):
+            yield first, DeviceTable.upload(runtime, np.ascontiguousarray(table[first : first + step]))
+
+    return blocks
+
+
+def bin_both(table: np.ndarray, step: int = 1 << 30, **params) -> tuple[BinnedData, BinnedData]:
+    reader = TableReader(table)
+    found = gpu.bin_blocks(DEVICE, reader, blocks_of(table, step), BinParams(**params), 2)
+    return found, bin_table(reader, BinParams(**params), 2)
+
+
+def assert_same_binned(found: BinnedData, expected: BinnedData) -> None:
+    assert found.n_rows == expected.n_rows
+    for a, b in zip(found.mapper.upper_bounds, expected.mapper.upper_bounds, strict=True):
+        assert_same_bits(a, b, "bounds")
+    assert (found.mapper.has_missing == expected.mapper.has_missing).all()
+    assert found.bins.dtype == expected.bins.dtype
+    assert_same_bits(found.bins, expected.bins, "bins")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_features", [1, 9, 32, 33, 70])
+@pytest.mark.parametrize("max_bin", [2, 63, 255, 1000])
+def test_codes_equal_those_of_the_cpu(dtype, n_features, max_bin):
+    found, expected = bin_both(make_table(1500, n_features, dtype), max_bin=max_bin)
+    assert_same_binned(found, expected)
+    assert found.bins.ctypes.data % 64 == 0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_codes_are_those_of_the_definition(dtype):
+    table = make_table(3000, 20, dtype, seed=1)
+    found, _ = bin_both(table, bin_construct_sample_cnt=500)
+    for position, feature in enumerate(found.used.tolist()):
+        assert_same_bits(
+            found.bins[:, position].astype(np.int64), found.mapper.codes(feature, table[:, feature]), f"{feature}"
+        )
+
+
+def test_missing_values_that_do_not_count():
+    assert_same_binned(*bin_both(make_table(500, 12, seed=2), use_missing=False))
+
+
+@pytest.mark.parametrize("step", [1, 7, 100, 499])
+def test_tables_in_blocks(step):
+    assert_same_binned(*bin_both(make_table(500, 12, seed=3), step=step))
+
+
+def test_a_sample_that_misses_missing_values():
+    table = make_table(5000, 12, seed=4)
+    assert_same_binned(*bin_both(table, bin_construct_sample_cnt=50))
+
+
+def test_no_feature_is_used():
+    found, expected = bin_both(np.ones((50, 3), np.float32))
+    assert found.n_used == expected.n_used == 0
+    assert_same_binned(found, expected)
+
+
+def test_any_strides():
+    table = make_table(300, 10, seed=5)
+    runtime = opencl.open_device(0)
+    columns = DeviceTable(DeviceTable.upload(runtime, table.T.copy()).buffer, table.dtype, 300, 10, 1, 300)
+    reader = TableReader(table)
+    found = gpu.bin_blocks(DEVICE, reader, lambda: iter([(0, columns)]), BinParams(), 1)
+    assert_same_binned(found, bin_table(reader, BinParams(), 1))
+
+
+@pytest.mark.parametrize("max_bin", [63, 1000])
+def test_engine_takes_the_bins_where_they_are(max_bin):
+    """Also those of a validation set; nothing goes through the host."""
+    table = make_table(2000, 40, seed=6)
+    found, expected = bin_both(table, max_bin=max_bin)
+    reader = TableReader(table[:300])
+    valid = gpu.encode(DEVICE, reader, blocks_of(table[:300]), found.mapper)[0]
+    engine = GpuEngine(opencl.open_device(0), found, min_data_in_leaf=1)
+    gradient = np.random.default_rng(0).standard_normal((1, 2000))
+    number = engine.add_valid(BinnedData(found.mapper, valid), np.zeros((1, 300)))
+    assert number == 0 and found._bins is None
+    assert_same_operations(expected, gradient, np.ones_like(gradient), engine, rules=PLAIN_RULES)
+    assert_same_bits(found.bins, expected.bins, "bins after the engine is gone")
+
+
+def test_training_on_device_bins_gives_the_same_model(monkeypatch):
+    table, step = make_table(3000, 35, seed=7), 1000
+    label = (np.nan_to_num(table[:, 2], posinf=0, neginf=0) > 0).astype(float)
+    expected = None
+    for on_device in (False, True):
+        dataset, valid = Dataset(table, label=label), Dataset(table[:200], label=label[:200])
+        if on_device:
+            dataset._bin_params = BinParams()
+            dataset._binned = gpu.bin_blocks(DEVICE, dataset.reader, blocks_of(table, step), BinParams(), 2)
+        valid.set_reference(dataset)
+        if on_device:
+            bins = gpu.encode(DEVICE, valid.reader, blocks_of(table[:200]), dataset.mapper)[0]
+            valid._bin_params, valid._binned = BinParams(), BinnedData(dataset.mapper, bins)
+        params = {"objective": "binary", "device": "opencl", "num_leaves": 15, "verbosity": -1}
+        for _ in range(2):  # the bins outlive an engine
+            booster = train(params, dataset, 5, {"valid": valid})
+            result = booster.fingerprint(), booster.eval_history
+            expected = expected or result
+            assert result == expected
+    assert dataset.binned._bins is None and valid.binned._bins is None
+
+
+def test_bins_on_a_device_are_copied_for_the_cpu_and_for_pickles():
+    table = make_table(400, 10, seed=8)
+    found, expected = bin_both(table)
+    restored = pickle.loads(pickle.dumps(found))
+    assert restored.on_device is None
+    assert_same_binned(restored, expected)
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2**50, 2**60, 2**64 - 2**11])
+def test_rows_below_a_hash_equal_the_definition(limit):
+    from hornbeam.backends.cpu.binning import rows_below as fast
+
+    for a, b in zip(fast(70_000, np.uint64(limit)), rows_below(70_000, np.uint64(limit)), strict=True):
+        assert_same_bits(a, b, "rows below")
