@@ -70,6 +70,7 @@ NODE = np.dtype(
         ("hessian", COUNTER),
         ("priority", np.float64),  # smallest gain on the path from the root
         ("second", np.float64),  # smallest gain below the node that has it; inf: this one has it
+        ("third", np.float64),  # and smallest gain below the node that has that one
         ("split", SPLIT),
         ("depth", np.int32),
         ("parent", np.int32),  # -1: the root

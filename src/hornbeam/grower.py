@@ -131,25 +131,13 @@ class NodeTable:
 
     def root_table(self) -> NDArray[np.void]:
         """Return the root alone as dtypes.NODE (1,), its histogram in slot 0."""
-        split = (self.gain[0], *self.split[0])
-        return np.array(
-            [
-                (
-                    self.begin[0],
-                    self.end[0],
-                    self.gradient[0],
-                    self.hessian[0],
-                    self.priority[0],
-                    np.inf,
-                    split,
-                    0,
-                    -1,
-                    -1,
-                    0,
-                )
-            ],
-            NODE,
-        )
+        table = np.zeros(1, NODE)
+        for name in ("end", "gradient", "hessian", "priority"):
+            table[name] = getattr(self, name)[0]
+        table["split"] = self.splits([0])
+        table["second"] = table["third"] = np.inf
+        table["parent"] = table["left"] = -1
+        return table
 
     @classmethod
     def from_table(cls, table: NDArray[np.void]) -> NodeTable:

@@ -309,7 +309,8 @@ class HornbeamModel(BaseEstimator):
         Keywords `raw_score`, `pred_leaf`, `start_iteration` and `num_iteration` are those of `Booster.predict`.
         """
         booster = self._fitted
-        return booster.predict(self._check_table(X, reset=False), **choices)
+        result: NDArray[Any] = booster.predict(self._check_table(X, reset=False), **choices)
+        return result
 
     @property
     def _fitted(self) -> Booster:

@@ -7,7 +7,9 @@ import gc
 import numpy as np
 import pytest
 
-cupy = pytest.importorskip("cupy")
+pytest.importorskip("cupy")
+
+import cupy
 
 from hornbeam.backends.gpu import binning as gpu
 from hornbeam.binning import BinParams

@@ -3,8 +3,9 @@
     python -m hornbeam.testing.verify --device cuda
 
 holds a device against the golden fingerprints (made by `reference`, shipped in golden.json), against `reference`
-operation by operation, and against `cpu` on whole trainings that are large enough to keep a GPU's groups busy. Prints
-a table; the exit status is not 0 if anything differs.
+operation by operation, and against `cpu` on whole trainings that are large enough to keep a GPU's groups busy, on
+predictions, and (CUDA) on arrays that are on the device already. Prints a table; the exit status is not 0 if anything
+differs.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from typing import Any
 import numpy as np
 
 from hornbeam.dataset import Dataset
-from hornbeam.testing.checks import PLAIN_RULES, assert_same_operations, binned_data, engine_on
+from hornbeam.predictor import Forest, predict_leaf, predict_raw
+from hornbeam.table import TableReader
+from hornbeam.testing.checks import PLAIN_RULES, assert_same_bits, assert_same_operations, binned_data, engine_on
 from hornbeam.testing.data import (
     make_binned,
     make_higgs_like,
@@ -28,6 +31,7 @@ from hornbeam.testing.data import (
     make_with_missing,
 )
 from hornbeam.testing.golden import CASES, expected_fingerprints
+from hornbeam.testing.trees import random_tree
 from hornbeam.training import train
 
 Check = Callable[[], str]
@@ -107,6 +111,50 @@ def training_checks(device: str, n_rows: int) -> Iterator[tuple[str, Check]]:
         yield f"training: {name}, {len(X)} x {X.shape[1]}", check
 
 
+def prediction_checks(device: str, n_rows: int) -> Iterator[tuple[str, Check]]:
+    """Yield scores and leaves of random forests beside `cpu`."""
+    X = make_with_missing(n_rows, 28, seed=6)[0]
+    rng = np.random.default_rng(7)
+    for n_outputs, dtype in ((1, np.float32), (5, np.float64)):
+
+        def check(n_outputs: int = n_outputs, dtype: Any = dtype) -> str:
+            trees = [random_tree(rng, n_leaves, X.shape[1]) for n_leaves in (255,) * 20 + (1, 4000) * 5]
+            forest, reader = Forest(trees, n_outputs), TableReader(X.astype(dtype))
+            init = rng.standard_normal(n_outputs)
+            raw = predict_raw(forest, reader, init, device=device)
+            leaves = predict_leaf(forest, reader, device=device)
+            assert_same_bits(raw, predict_raw(forest, reader, init), "raw scores")
+            assert_same_bits(leaves, predict_leaf(forest, reader), "leaves")
+            return ""
+
+        yield f"prediction: {np.dtype(dtype).name}, {n_outputs} output(s), {len(X)} x {X.shape[1]}", check
+
+
+def array_checks(device: str, n_rows: int) -> Iterator[tuple[str, Check]]:
+    """Yield trainings and predictions from arrays on a CUDA device beside those from host memory on `cpu`."""
+    if device.partition(":")[0] != "cuda":
+        return
+    X, y, *_ = make_with_missing(n_rows, 137, seed=8)
+    for dtype, max_bin in ((np.float32, 255), (np.float64, 1000), (np.float32, 63)):
+
+        def check(dtype: Any = dtype, max_bin: int = max_bin) -> str:
+            import cupy
+
+            found = []
+            for where, wrap in ((device, cupy.asarray), ("cpu", np.asarray)):
+                data = wrap(X.astype(dtype))
+                dataset = Dataset(data, label=wrap(y))
+                valid = Dataset(data[: n_rows // 10], label=wrap(y[: n_rows // 10]), reference=dataset)
+                params = {"objective": "binary", "num_leaves": 255, "max_bin": max_bin, "verbosity": -1}
+                booster = train({**params, "device": where}, dataset, 4, {"valid": valid})
+                found.append((booster.fingerprint(), booster.eval_history, booster.predict(data)))
+            (*model, predictions), (*expected, expected_predictions) = found
+            assert_same_bits(cupy.asnumpy(predictions), expected_predictions, "predictions")
+            return "" if model == expected else f"{model}, on cpu {expected}"
+
+        yield f"arrays on the device: {np.dtype(dtype).name}, {max_bin} bins, {len(X)} x {X.shape[1]}", check
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run all checks; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m hornbeam.testing.verify", description=__doc__)
@@ -118,6 +166,8 @@ def main(arguments: list[str] | None = None) -> int:
         *golden_checks(given.device),
         *operation_checks(given.device),
         *training_checks(given.device, given.rows),
+        *prediction_checks(given.device, given.rows // 10),
+        *array_checks(given.device, given.rows // 4),
     ]
     checks = [(name, check) for name, check in checks if given.only in name]
     failed = 0

@@ -52,8 +52,8 @@ class DeviceTable:
             with array.device:
                 array = cupy.ascontiguousarray(array)
                 cupy.cuda.get_current_stream().synchronize()
-        row_stride, column_stride = (stride // size for stride in array.strides)
-        return cls(array, np.dtype(array.dtype), *array.shape, row_stride, column_stride)
+        (n_rows, n_features), (row_stride, column_stride) = array.shape, (stride // size for stride in array.strides)
+        return cls(array, np.dtype(array.dtype), n_rows, n_features, row_stride, column_stride)
 
     @property
     def arguments(self) -> tuple[Any, ...]:

@@ -60,13 +60,13 @@ PARTITION_EACH = 8
 LEAF_CLASSES = (64, 256, 1024)
 """Most leaves whose sums are added in local memory, 24 bytes each; with more leaves, in global memory."""
 
-CAPACITY = 2048
-"""Most nodes of a tree that the device keeps, see kernels/select.cl."""
+CAPACITY = 1536
+"""Most nodes of a tree that the device keeps, see kernels/select.cl: 28 bytes each of 48 KB of local memory."""
 
 LARGEST_AHEAD = CAPACITY // 4
 """Most leaves of a tree that the device grows ahead of the host: a round may double the frontier."""
 
-FIRST_ROUNDS_AHEAD, MOST_ROUNDS_AHEAD = 12, 40
+FIRST_ROUNDS_AHEAD, MOST_ROUNDS_AHEAD = 16, 40
 """Rounds that are launched before the host looks whether the tree is finished: it learns from the trees before."""
 
 STATE_BYTES = 64
@@ -389,7 +389,9 @@ class GpuEngine:
             plan=kernel("plan_kernel", self._variant("plan.cl", self._many_threads)),
             select=kernel(
                 "select_kernel",
-                self._variant("select.cl", self._many_threads, each=CAPACITY // self._many_threads, capacity=CAPACITY),
+                self._variant(
+                    "select.cl", self._many_threads, each=-(-CAPACITY // self._many_threads), capacity=CAPACITY
+                ),
             ),
             n_passes=n_passes,
             groups_a_pass=groups_a_pass(self._facts.compute_units * summing.resident, n_passes),

@@ -172,7 +172,7 @@ def _blocks(runtime: Runtime, reader: Reader, result_bytes: int = 0) -> Any:
             yield start, DeviceTable.upload(runtime, block, buffer)
 
 
-# --- data on a CUDA device ---------------------------------------------------------------------------------------------
+# --- data on a CUDA device --------------------------------------------------------------------------------------------
 
 
 def predict_raw_in_place(

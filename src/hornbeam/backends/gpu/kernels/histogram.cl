@@ -64,7 +64,8 @@ KERNEL_SHARING(THREADS, RESIDENT)
 void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL const u32 *RESTRICT rows_even,
                       GLOBAL const u32 *RESTRICT rows_odd, GLOBAL const record_t *RESTRICT records_even,
                       GLOBAL const record_t *RESTRICT records_odd, GLOBAL const u32 *RESTRICT table,
-                      GLOBAL const u32 *RESTRICT count, u32 groups_a_pass, u32 n_rows, u32 n_tiles, GLOBAL i64 *histograms) {
+                      GLOBAL const u32 *RESTRICT count, u32 groups_a_pass, u32 n_rows, u32 n_tiles,
+                      GLOBAL i64 *histograms) {
 #if WORDS != 0
     BIG_LOCAL(counter_t, counters, STATS * PLANE);
 #endif

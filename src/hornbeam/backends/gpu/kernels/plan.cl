@@ -28,9 +28,9 @@
     total = array[THREADS - 1];                                                   \
     BARRIER
 
-KERNEL(THREADS) void plan_kernel(GLOBAL const expansion_t *RESTRICT batch, GLOBAL const u32 *RESTRICT count, i64 min_rows, i32 max_depth,
-                                 u32 n_groups, GLOBAL u32 *RESTRICT work, GLOBAL i64 *RESTRICT search,
-                                 GLOBAL split_t *RESTRICT best) {
+KERNEL(THREADS) void plan_kernel(GLOBAL const expansion_t *RESTRICT batch, GLOBAL const u32 *RESTRICT count,
+                                 i64 min_rows, i32 max_depth, u32 n_groups, GLOBAL u32 *RESTRICT work,
+                                 GLOBAL i64 *RESTRICT search, GLOBAL split_t *RESTRICT best) {
     LOCAL u64 shared[THREADS];
     const u32 n_nodes = count[0];
     GLOBAL const u32 *placed = (GLOBAL const u32 *)(batch + n_nodes) + (n_nodes + 1);

@@ -1,10 +1,11 @@
 // Between two rounds: enters the children of the last round, and chooses the nodes of the next one. With it the device
 // runs round after round without the host; frontier.py has the reasons.
 //
-// Chosen is every node that is not expanded and still among the n_splits best of all. The host replays the growth one
-// split at a time in the end, so this choice decides what is computed, never what the tree is. A node whose gain is above
-// its parent's has its parent's priority; of such equals the one with the larger smallest gain since then (`second`)
-// would be split first, then the one with the lower number.
+// Chosen is the better half of the nodes that are not expanded and still among the n_splits best of all. The host
+// replays the growth one split at a time in the end, so this choice decides what is computed, never what the tree is. A
+// node whose gain is above its parent's has its parent's priority; of such equals the one with the larger smallest gain
+// since then
+// (`second`, and once more `third`) would be split first, then the one with the lower number.
 //
 // One group; nodes are ranked by counting, which is quadratic but short: a tree has some hundreds of them.
 //
@@ -13,17 +14,33 @@
 //     batch   expansion_t (n_batch,)       out      then first tiles, u32 (n_batch + 1,); rows placed, u32 (n_batch, 2)
 //     chosen  u32 (n_batch,)               in, out  the nodes' numbers
 //     best    split_t (2 n_batch,)         in       of the last round, and behind it the rows that went left
-#define N_BATCH state[0]
-#define N_NODES state[1]
-#define N_SLOTS state[2]
+#define N_BATCH  state[0]
+#define N_NODES  state[1]
+#define N_SLOTS  state[2]
 #define NO_GAIN  BITS_TO_F64(0xFFF0000000000000)
 #define INFINITE BITS_TO_F64(0x7FF0000000000000)
+#define NONE     0xFFFFFFFFu
+
+#define SMALLEST_BATCH 16u
+
+// sums[i] becomes the sum of the values of the threads 0..i.
+#define SUM_BEFORE(value)                                                        \
+    sums[LOCAL_ID] = value;                                                      \
+    BARRIER;                                                                     \
+    for (u32 distance = 1; distance < THREADS; distance *= 2) {                  \
+        const u32 lower = LOCAL_ID >= distance ? sums[LOCAL_ID - distance] : 0u; \
+        BARRIER;                                                                 \
+        sums[LOCAL_ID] += lower;                                                 \
+        BARRIER;                                                                 \
+    }
 
 KERNEL(THREADS) void select_kernel(GLOBAL u32 *state, GLOBAL expansion_t *batch, GLOBAL u32 *chosen,
                                    GLOBAL const split_t *RESTRICT best, u32 n_splits, u32 n_slots, u32 most_nodes,
                                    u32 tile_rows) {
     LOCAL f64 priority[CAPACITY];
     LOCAL f64 second[CAPACITY];
+    LOCAL f64 third[CAPACITY];
+    LOCAL u32 ranks[CAPACITY];
     LOCAL u32 sums[THREADS];
     GLOBAL node_t *nodes = (GLOBAL node_t *)(state + 16);
     const u32 n_before = N_BATCH, n_parents = N_NODES, n_nodes = n_parents + 2 * n_before, slots_used = N_SLOTS;
@@ -41,13 +58,11 @@ KERNEL(THREADS) void select_kernel(GLOBAL u32 *state, GLOBAL expansion_t *batch,
         child.gradient = side ? parent.gradient - parent.split.left_gradient : parent.split.left_gradient;
         child.hessian = side ? parent.hessian - parent.split.left_hessian : parent.split.left_hessian;
         child.split = best[i];
-        if (child.split.gain < parent.priority) {
-            child.priority = child.split.gain;
-            child.second = INFINITE;
-        } else {
-            child.priority = parent.priority;
-            child.second = child.split.gain < parent.second ? child.split.gain : parent.second;
-        }
+        const f64 gain = child.split.gain;
+        const u32 is_first = gain < parent.priority, is_second = !is_first && gain < parent.second;
+        child.priority = is_first ? gain : parent.priority;
+        child.second = is_first ? INFINITE : is_second ? gain : parent.second;
+        child.third = is_first || is_second ? INFINITE : gain < parent.third ? gain : parent.third;
         child.depth = parent.depth + 1;
         child.parent = (i32)number;
         child.left = -1;
@@ -62,31 +77,42 @@ KERNEL(THREADS) void select_kernel(GLOBAL u32 *state, GLOBAL expansion_t *batch,
     for (u32 i = LOCAL_ID; i < n_nodes; i += THREADS) {
         priority[i] = nodes[i].priority;
         second[i] = nodes[i].second;
+        third[i] = nodes[i].third;
     }
     BARRIER;
     const u32 each = (n_nodes + THREADS - 1) / THREADS;
     const u32 from = LOCAL_ID * each < n_nodes ? LOCAL_ID * each : n_nodes;
     const u32 to = from + each < n_nodes ? from + each : n_nodes;
+    u32 n_candidates = 0;
+    for (u32 i = from; i < to; i++) {
+        const f64 own = priority[i], own2 = second[i], own3 = third[i];
+        u32 rank = NONE;
+        if (own > NO_GAIN && nodes[i].left < 0) {
+            rank = 0;
+            for (u32 j = 0; j < n_nodes; j++) {
+                const f64 other = priority[j];
+                if (other < own) continue;
+                const u32 ties = other == own && second[j] == own2;
+                rank += other > own || (!ties && second[j] > own2) || (ties && third[j] > own3) ||
+                        (ties && third[j] == own3 && j < i);
+            }
+        }
+        ranks[i] = rank < n_splits ? rank : NONE;
+        n_candidates += rank < n_splits;
+    }
+    SUM_BEFORE(n_candidates);
+    const u32 n_all = sums[THREADS - 1], better_half = (n_all + 1) / 2;
+    const u32 n_best =
+        better_half > SMALLEST_BATCH ? better_half : SMALLEST_BATCH;  // frontier.next_batch: less is wasted
     u32 mine[EACH], n_mine = 0;
     for (u32 i = from; i < to; i++) {
-        const f64 own = priority[i], then = second[i];
-        if (!(own > NO_GAIN) || nodes[i].left >= 0) continue;
-        u32 rank = 0;
-        for (u32 j = 0; j < n_nodes; j++) {
-            const f64 other = priority[j];
-            if (other < own) continue;
-            rank += other > own || second[j] > then || (second[j] == then && j < i) ? 1u : 0u;
-        }
-        if (rank < n_splits) mine[n_mine++] = i;
+        if (ranks[i] == NONE) continue;
+        u32 better = 0;
+        for (u32 j = 0; j < n_nodes; j++) better += ranks[j] < ranks[i];
+        if (better < n_best) mine[n_mine++] = i;
     }
-    sums[LOCAL_ID] = n_mine;
     BARRIER;
-    for (u32 distance = 1; distance < THREADS; distance *= 2) {
-        const u32 lower = LOCAL_ID >= distance ? sums[LOCAL_ID - distance] : 0u;
-        BARRIER;
-        sums[LOCAL_ID] += lower;
-        BARRIER;
-    }
+    SUM_BEFORE(n_mine);
     u32 n_batch = sums[THREADS - 1], place = sums[LOCAL_ID] - n_mine;
     if (n_nodes + 2 * n_batch > most_nodes || slots_used + n_batch > n_slots) n_batch = 0;  // the host goes on
     GLOBAL u32 *first_tile = (GLOBAL u32 *)(batch + n_batch), *placed = first_tile + (n_batch + 1);
@@ -113,14 +139,7 @@ KERNEL(THREADS) void select_kernel(GLOBAL u32 *state, GLOBAL expansion_t *batch,
         placed[(place + k) * 2 + 1] = 0;
         tiles += (u32)((node.end - node.begin + tile_rows - 1) / tile_rows);
     }
-    sums[LOCAL_ID] = tiles;
-    BARRIER;
-    for (u32 distance = 1; distance < THREADS; distance *= 2) {
-        const u32 lower = LOCAL_ID >= distance ? sums[LOCAL_ID - distance] : 0u;
-        BARRIER;
-        sums[LOCAL_ID] += lower;
-        BARRIER;
-    }
+    SUM_BEFORE(tiles);
     u32 tile = sums[LOCAL_ID] - tiles;
     for (u32 k = 0; k < n_mine && n_batch > 0; k++) {
         first_tile[place + k] = tile;

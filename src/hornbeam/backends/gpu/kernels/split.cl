@@ -48,9 +48,10 @@ DEVICE f64 leaf_score(f64 gradient, f64 hessian, f64 lambda_l1, f64 lambda_l2, f
 #define IS_BETTER(gain_a, key_a, gain_b, key_b) ((gain_a) > (gain_b) || ((gain_a) == (gain_b) && (key_a) < (key_b)))
 
 KERNEL(THREADS) void split_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *RESTRICT table,
-                                  GLOBAL const u32 *RESTRICT count, u32 children, GLOBAL const u32 *RESTRICT features, u32 n_used, u32 n_tiles, f64 gradient_unit,
-                                  f64 hessian_unit, f64 lambda_l1, f64 lambda_l2, f64 max_delta_step, f64 min_gain,
-                                  f64 min_hessian, i64 min_rows, GLOBAL split_t *RESTRICT splits) {
+                                  GLOBAL const u32 *RESTRICT count, u32 children, GLOBAL const u32 *RESTRICT features,
+                                  u32 n_used, u32 n_tiles, f64 gradient_unit, f64 hessian_unit, f64 lambda_l1,
+                                  f64 lambda_l2, f64 max_delta_step, f64 min_gain, f64 min_hessian, i64 min_rows,
+                                  GLOBAL split_t *RESTRICT splits) {
     LOCAL i64 sums[STATS * THREADS];
     LOCAL i64 missing[STATS * TILE_LANES];
     LOCAL f64 gains[THREADS];
