@@ -7,8 +7,8 @@
 255 leaves leaf-wise, learning rate 0.1, min_data_in_leaf=1, binary. The time of an iteration is the difference between
 a long and a short training, divided by the difference in iterations: the median of REPEATS such pairs, after one
 training to warm up. `--profile` waits for the device after every operation, which makes the whole slower than it is
-without. XGBoost (lossguide) is timed in the same process, its iterations all together. Data are made by CuPy where it is
-installed, else by NumPy; the random numbers differ between the two.
+without. XGBoost (lossguide) is timed in the same process, its iterations all together. Data are made by CuPy where it
+is installed, else by NumPy; the random numbers differ between the two.
 """
 
 from __future__ import annotations
