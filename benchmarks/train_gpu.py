@@ -155,7 +155,7 @@ def train_hornbeam(X: NDArray[np.float32], y: NDArray[np.float32], options: argp
         f"hornbeam {options.device:8s} {options.shape:8s} rows={len(y)} bins={options.bins} build={build:.2f} s "
         f"first={first * 1e3:.0f} ms whole={whole:.2f} s ({WARM_UP + options.iterations} iterations) "
         f"iteration={statistics.median(each):.2f} ms (fastest {min(each):.2f}) "
-        f"auc={auc(y[sample], np.asarray(model.predict(X[sample]))):.5f} fingerprint={model.fingerprint()[:16]}",
+        f"auc={auc(y[sample], np.asarray(model.predict(X[sample], num_iteration=options.iterations))):.5f} fingerprint={model.fingerprint()[:16]}",
         flush=True,
     )
     if options.profile:
