@@ -151,11 +151,12 @@ def train_hornbeam(X: NDArray[np.float32], y: NDArray[np.float32], options: argp
         whole = time.perf_counter() - start - short
         each.append((whole - short) / options.iterations * 1e3)
     sample = slice(0, min(len(y), AUC_ROWS))
+    predicted = np.asarray(model.predict(X[sample], num_iteration=options.iterations))
     print(
         f"hornbeam {options.device:8s} {options.shape:8s} rows={len(y)} bins={options.bins} build={build:.2f} s "
         f"first={first * 1e3:.0f} ms whole={whole:.2f} s ({WARM_UP + options.iterations} iterations) "
         f"iteration={statistics.median(each):.2f} ms (fastest {min(each):.2f}) "
-        f"auc={auc(y[sample], np.asarray(model.predict(X[sample], num_iteration=options.iterations))):.5f} fingerprint={model.fingerprint()[:16]}",
+        f"auc={auc(y[sample], predicted):.5f} (of {options.iterations} trees) fingerprint={model.fingerprint()[:16]}",
         flush=True,
     )
     if options.profile:
