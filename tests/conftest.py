@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import settings
 
 from hornbeam.testing.checks import usable_devices
 
-# The first call of a kernel compiles it, so no example may be judged by its time.
-settings.register_profile("hornbeam", deadline=None)
+# The first call of a kernel compiles it, so no example may be judged by its time. A run for a change is the same run for
+# everybody; at home Hypothesis looks for new examples.
+settings.register_profile("hornbeam", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("hornbeam")
 
 

@@ -73,7 +73,8 @@ def leaf_output(gradient: NDArray[np.float64], hessian: NDArray[np.float64], rul
     gradient = np.asarray(gradient, np.float64)
     weight = np.asarray(hessian, np.float64) + rules.lambda_l2
     safe = np.where(weight > 0.0, weight, 1.0)
-    output = np.where(weight > 0.0, -soft_threshold(gradient, rules.lambda_l1) / safe, 0.0)
+    with np.errstate(over="ignore"):  # a weight next to nothing
+        output = np.where(weight > 0.0, -soft_threshold(gradient, rules.lambda_l1) / safe, 0.0)
     if rules.max_delta_step > 0.0:
         output = np.minimum(np.maximum(output, -rules.max_delta_step), rules.max_delta_step)
     return output + 0.0  # no negative zero
@@ -90,7 +91,8 @@ def leaf_score(gradient: NDArray[np.float64], hessian: NDArray[np.float64], rule
     if rules.max_delta_step > 0.0:
         output = leaf_output(gradient, hessian, rules)
         return np.where(weight > 0.0, -(2.0 * shrunk * output + weight * output * output), 0.0)
-    return np.where(weight > 0.0, shrunk * shrunk / safe, 0.0)
+    with np.errstate(over="ignore"):
+        return np.where(weight > 0.0, shrunk * shrunk / safe, 0.0)
 
 
 def best_split(

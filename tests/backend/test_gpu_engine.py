@@ -17,6 +17,7 @@ from hornbeam.backends.gpu import opencl, tables
 from hornbeam.backends.gpu.engine import GpuEngine
 from hornbeam.backends.gpu.layout import Layout, check_memory, padded_bins
 from hornbeam.backends.gpu.runtime import Variant
+from hornbeam.backends.gpu.tree_kernels import histogram_variant
 from hornbeam.backends.protocol import Segments
 from hornbeam.backends.steps import expand_in_steps
 from hornbeam.dtypes import EXPANSION
@@ -58,9 +59,7 @@ def test_histograms_do_not_depend_on_local_memory(runtime, n_bins, words, high_p
     plan = Layout.of(binned_data(sample))
     counters = 3 * plan.n_bins * (4 // plan.bin_bytes) * (8 if high_precision else 4)
     runtime.facts = replace(runtime.facts, local_bytes=max(1, words) * counters - (words == 0))
-    engine = GpuEngine(runtime, binned_data(sample))
-    engine._wide, engine._stats = high_precision, 3
-    assert engine._histogram_variant()[0].words == words
+    assert histogram_variant(runtime.facts, plan, high_precision, 3)[0].words == words
     check(runtime, sample, rules=RULES, high_precision=high_precision, n_levels=2)
 
 

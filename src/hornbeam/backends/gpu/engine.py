@@ -29,7 +29,8 @@ from numpy.typing import NDArray
 from hornbeam.backends.gpu.binning import DeviceBins
 from hornbeam.backends.gpu.layout import TILE_BYTES, Layout, check_buffer, check_memory
 from hornbeam.backends.gpu.runtime import Buffer, Kernel, Runtime, Variant, u32, u64
-from hornbeam.backends.gpu.tables import chunk_rows, groups_a_pass, node_table
+from hornbeam.backends.gpu.tables import chunk_rows, node_table
+from hornbeam.backends.gpu.tree_kernels import CAPACITY, TreeKernels, plain_variant
 from hornbeam.backends.protocol import BinnedTree, Root, Segments
 from hornbeam.binning import BinnedData
 from hornbeam.dtypes import EXPANSION, NODE, SPLIT
@@ -48,20 +49,8 @@ from hornbeam.quantize import (
 )
 from hornbeam.splitting import SplitRules
 
-THREADS = 256
-"""Threads of a group where nothing speaks for more."""
-
-CHOOSE_THREADS = 64
-"""Threads of split.cl's choose_kernel."""
-
-PARTITION_EACH = 8
-"""Rows of a thread in a partition tile: 2,048 rows, sorted in 16 KB of local memory."""
-
 LEAF_CLASSES = (64, 256, 1024)
 """Most leaves whose sums are added in local memory, 24 bytes each; with more leaves, in global memory."""
-
-CAPACITY = 1536
-"""Most nodes of a tree that the device keeps, see kernels/select.cl: 28 bytes each of 48 KB of local memory."""
 
 LARGEST_AHEAD = CAPACITY // 4
 """Most leaves of a tree that the device grows ahead of the host: a round may double the frontier."""
@@ -92,23 +81,6 @@ class ValidSet:
     bin_bytes: int
     bins: Buffer
     scores: Buffer
-
-
-@dataclass(frozen=True, slots=True)
-class TreeKernels:
-    """The kernels of one kind of tree (narrow or wide records, two or three sums), and how they are launched."""
-
-    zero: Kernel
-    histogram: Kernel
-    subtract: Kernel
-    split: Kernel
-    choose: Kernel
-    partition: Kernel
-    partition_tile: int
-    plan: Kernel
-    select: Kernel
-    n_passes: int  # of the histogram kernel over the rows
-    groups_a_pass: int
 
 
 class GpuEngine:
@@ -144,7 +116,6 @@ class GpuEngine:
         self._stats = 2
         self._n_slots = 0
         self._rounds_ahead = FIRST_ROUNDS_AHEAD
-        self._many_threads = min(1024 if self._facts.is_gpu else THREADS, self._facts.max_threads)
         self._kernels_of: tuple[bool, int] | None = None
         self._plain = self._variant("leaves.cl")
         self._groups = self._facts.compute_units * 8  # of kernels that stride over the rows
@@ -230,9 +201,8 @@ class GpuEngine:
         self._runtime.synchronize()
         self._runtime.free(block)
 
-    def _variant(self, source: str, threads: int = THREADS, **options: Any) -> Variant:
-        threads = min(threads, 1 << (self._facts.max_threads.bit_length() - 1))
-        return Variant(source, threads, **options)
+    def _variant(self, source: str, **options: Any) -> Variant:
+        return plain_variant(self._facts, source, **options)
 
     def _launch_rows(self, kernel: Kernel, *arguments: Any) -> None:
         """Launch a kernel that strides over all rows."""
@@ -335,7 +305,8 @@ class GpuEngine:
         """Start a tree: the records are in row order already, and the rows of depth 0 are numbered as they lie."""
         self._pending = []
         if self._kernels_of != (self._wide, self._stats):
-            self._kernels, self._kernels_of = self._tree_kernels(), (self._wide, self._stats)
+            kinds = self._wide, self._stats
+            self._kernels, self._kernels_of = TreeKernels.compile(self._runtime, self._layout, *kinds), kinds
         self._n_slots = n_slots
         self._room("histograms", 8 * n_slots * self._layout.slot_size(self._stats))
         return self._root
@@ -346,55 +317,6 @@ class GpuEngine:
             self._buffer("rows odd"),
             self._buffer("records even"),
             self._buffer("records odd"),
-        )
-
-    def _histogram_variant(self) -> tuple[Variant, int]:
-        """Choose how many words of a tile a group takes at once; returns the variant and its local bytes."""
-        layout = self._layout
-        for words in (8, 4, 2, 1):
-            n_bytes = self._stats * layout.n_bins * words * (4 // layout.bin_bytes) * (8 if self._wide else 4)
-            if n_bytes <= self._facts.local_bytes:
-                break
-        else:
-            words, n_bytes = 0, 0
-        variant = self._variant(
-            "histogram.cl",
-            self._many_threads,
-            bin_bytes=layout.bin_bytes,
-            wide=self._wide,
-            stats=self._stats,
-            n_bins=layout.n_bins,
-            words=words,
-            resident=max(1, min(2048 // self._many_threads, self._facts.local_bytes // max(1, n_bytes))),
-        )
-        return variant, n_bytes
-
-    def _tree_kernels(self) -> TreeKernels:
-        """Compile what a tree needs, or find it compiled."""
-        layout, kernel = self._layout, self._runtime.kernel
-        summing, local_bytes = self._histogram_variant()
-        searching = self._variant(
-            "split.cl", self._many_threads, bin_bytes=layout.bin_bytes, stats=self._stats, n_bins=layout.n_bins
-        )
-        moving = self._variant("partition.cl", bin_bytes=layout.bin_bytes, wide=self._wide, each=PARTITION_EACH)
-        n_passes = max(1, layout.n_tiles * (8 // summing.words if summing.words else 1))
-        return TreeKernels(
-            zero=kernel("zero_kernel", summing),
-            histogram=kernel("histogram_kernel", summing, local_bytes),
-            subtract=kernel("subtract_kernel", searching),
-            split=kernel("split_kernel", searching),
-            choose=Kernel(kernel("choose_kernel", searching).handle, CHOOSE_THREADS),
-            partition=kernel("partition_kernel", moving),
-            partition_tile=moving.threads * moving.each,
-            plan=kernel("plan_kernel", self._variant("plan.cl", self._many_threads)),
-            select=kernel(
-                "select_kernel",
-                self._variant(
-                    "select.cl", self._many_threads, each=-(-CAPACITY // self._many_threads), capacity=CAPACITY
-                ),
-            ),
-            n_passes=n_passes,
-            groups_a_pass=groups_a_pass(self._facts.compute_units * summing.resident, n_passes),
         )
 
     def build_histograms(self, nodes: Segments, slots: NDArray[np.int32]) -> None:

@@ -1,0 +1,98 @@
+"""The kernels of a growing tree, for one kind of data on one device: which variants, and how they are launched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hornbeam.backends.gpu.layout import Layout
+from hornbeam.backends.gpu.runtime import DeviceFacts, Kernel, Runtime, Variant
+from hornbeam.backends.gpu.tables import groups_a_pass
+
+THREADS = 256
+"""Threads of a group where nothing speaks for more."""
+
+CHOOSE_THREADS = 64
+"""Threads of split.cl's choose_kernel."""
+
+PARTITION_EACH = 8
+"""Rows of a thread in a partition tile: 2,048 rows, sorted in 16 KB of local memory."""
+
+CAPACITY = 1536
+"""Most nodes of a tree that the device keeps, see kernels/select.cl: 28 bytes each of 48 KB of local memory."""
+
+
+def plain_variant(facts: DeviceFacts, source: str, threads: int = THREADS, **options: Any) -> Variant:
+    """Return a variant with as many threads as wished, or as the device allows."""
+    return Variant(source, min(threads, 1 << (facts.max_threads.bit_length() - 1)), **options)
+
+
+def many_threads(facts: DeviceFacts) -> int:
+    """Return the threads of a group that should fill a compute unit."""
+    return min(1024 if facts.is_gpu else THREADS, facts.max_threads)
+
+
+def histogram_variant(facts: DeviceFacts, layout: Layout, wide: bool, stats: int) -> tuple[Variant, int]:
+    """Choose how many words of a tile a group takes at once; returns the variant and its local bytes."""
+    for words in (8, 4, 2, 1):
+        n_bytes = stats * layout.n_bins * words * (4 // layout.bin_bytes) * (8 if wide else 4)
+        if n_bytes <= facts.local_bytes:
+            break
+    else:
+        words, n_bytes = 0, 0
+    threads = many_threads(facts)
+    variant = plain_variant(
+        facts,
+        "histogram.cl",
+        threads,
+        bin_bytes=layout.bin_bytes,
+        wide=wide,
+        stats=stats,
+        n_bins=layout.n_bins,
+        words=words,
+        resident=max(1, min(2048 // threads, facts.local_bytes // max(1, n_bytes))),
+    )
+    return variant, n_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TreeKernels:
+    """The kernels of one kind of tree (narrow or wide records, two or three sums), and how they are launched."""
+
+    zero: Kernel
+    histogram: Kernel
+    subtract: Kernel
+    split: Kernel
+    choose: Kernel
+    partition: Kernel
+    partition_tile: int
+    plan: Kernel
+    select: Kernel
+    n_passes: int  # of the histogram kernel over the rows
+    groups_a_pass: int
+
+    @classmethod
+    def compile(cls, runtime: Runtime, layout: Layout, wide: bool, stats: int) -> TreeKernels:
+        """Compile what a tree needs, or find it compiled."""
+        kernel, facts = runtime.kernel, runtime.facts
+        threads = many_threads(facts)
+        summing, local_bytes = histogram_variant(facts, layout, wide, stats)
+        searching = plain_variant(
+            facts, "split.cl", threads, bin_bytes=layout.bin_bytes, stats=stats, n_bins=layout.n_bins
+        )
+        moving = plain_variant(facts, "partition.cl", bin_bytes=layout.bin_bytes, wide=wide, each=PARTITION_EACH)
+        selecting = plain_variant(facts, "select.cl", threads, each=-(-CAPACITY // threads), capacity=CAPACITY)
+        n_passes = max(1, layout.n_tiles * (8 // summing.words if summing.words else 1))
+        return cls(
+            zero=kernel("zero_kernel", summing),
+            histogram=kernel("histogram_kernel", summing, local_bytes),
+            subtract=kernel("subtract_kernel", searching),
+            split=kernel("split_kernel", searching),
+            choose=Kernel(kernel("choose_kernel", searching).handle, CHOOSE_THREADS),
+            partition=kernel("partition_kernel", moving),
+            partition_tile=moving.threads * moving.each,
+            plan=kernel("plan_kernel", plain_variant(facts, "plan.cl", threads)),
+            select=kernel("select_kernel", selecting),
+            n_passes=n_passes,
+            groups_a_pass=groups_a_pass(facts.compute_units * summing.resident, n_passes),
+        )
