@@ -9,8 +9,8 @@ from hypothesis import settings
 
 from hornbeam.testing.checks import usable_devices
 
-# The first call of a kernel compiles it, so no example may be judged by its time. A run for a change is the same run for
-# everybody; at home Hypothesis looks for new examples.
+# The first call of a kernel compiles it, so no example may be judged by its time. Under CI the examples are the same in
+# every run; at home Hypothesis looks for new ones.
 settings.register_profile("hornbeam", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("hornbeam")
 
