@@ -249,11 +249,10 @@ class TreeGrower:
 
     def _grow_ahead(self, nodes: NodeTable, pool: HistogramPool) -> NodeTable:
         """Let the engine expand nodes on its own as far as it can; returns the nodes after that."""
-        if self.limits.depthwise or nodes.gain[0] == NEVER:
+        if nodes.gain[0] == NEVER:
             return nodes
         root = nodes.root_table()
-        limits = self.limits
-        table = self.engine.grow_ahead(root, self.rules, limits.n_leaves, limits.max_depth, self.while_waiting)
+        table = self.engine.grow_ahead(root, self.rules, self.limits, self.while_waiting)
         if table is None:
             return nodes
         nodes = NodeTable.from_table(table)

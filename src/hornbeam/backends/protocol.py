@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.binning import BinnedData
+from hornbeam.frontier import GrowthLimits
 from hornbeam.objectives.base import Objective
 from hornbeam.quantize import Quantization
 from hornbeam.splitting import SplitRules
@@ -135,11 +136,10 @@ class Engine(Protocol):
         self,
         root: NDArray[np.void],
         rules: SplitRules,
-        n_leaves: int,
-        max_depth: int,
+        limits: GrowthLimits,
         meanwhile: Callable[[], None] | None,
     ) -> NDArray[np.void] | None:
-        """Expand nodes leaf-wise for as many rounds as the engine likes, without the host choosing them.
+        """Expand nodes for as many rounds as the engine likes, without the host choosing them.
 
         root       dtypes.NODE (1,)  in  with its split; its histogram is in slot 0
         meanwhile  work for the host, to be done while the device is busy

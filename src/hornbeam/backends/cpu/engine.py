@@ -19,6 +19,7 @@ from hornbeam.backends.cpu.threads import resolve_threads
 from hornbeam.backends.protocol import BinnedTree, Root, Segments
 from hornbeam.backends.steps import expand_in_steps
 from hornbeam.binning import BinnedData
+from hornbeam.frontier import GrowthLimits
 from hornbeam.objectives.base import Objective
 from hornbeam.quantize import Quantization
 from hornbeam.splitting import SplitRules
@@ -123,8 +124,7 @@ class CpuEngine:
         self,
         root: NDArray[np.void],
         rules: SplitRules,
-        n_leaves: int,
-        max_depth: int,
+        limits: GrowthLimits,
         meanwhile: Callable[[], None] | None,
     ) -> None:
         """Leave the choice to the grower."""

@@ -35,6 +35,7 @@ from hornbeam.backends.protocol import BinnedTree, Root, Segments
 from hornbeam.binning import BinnedData
 from hornbeam.dtypes import EXPANSION, NODE, SPLIT
 from hornbeam.errors import DeviceError
+from hornbeam.frontier import GrowthLimits
 from hornbeam.objectives import BinaryObjective, MulticlassObjective, RegressionObjective
 from hornbeam.objectives.base import Objective
 from hornbeam.quantize import (
@@ -501,13 +502,12 @@ class GpuEngine:
         self,
         root: NDArray[np.void],
         rules: SplitRules,
-        n_leaves: int,
-        max_depth: int,
+        limits: GrowthLimits,
         meanwhile: Callable[[], None] | None,
     ) -> NDArray[np.void] | None:
         """Run round after round without the host, which looks at the result once: see kernels/select.cl."""
-        most_batch = n_leaves - 1
-        if n_leaves > LARGEST_AHEAD or self._layout.n_used == 0:
+        most_batch = limits.n_leaves - 1
+        if limits.n_leaves > LARGEST_AHEAD or self._layout.n_used == 0:
             return None
         self._subtract_pending()
         self._check_rules(rules)
@@ -527,12 +527,12 @@ class GpuEngine:
 
         def select() -> None:
             runtime.launch(
-                kernels.select, 1, on_device, batch, chosen, best, u32(most_batch), u32(self._n_slots), u32(CAPACITY),
-                u32(kernels.partition_tile),
+                kernels.select, 1, on_device, batch, chosen, best, u32(most_batch), u32(limits.depthwise),
+                u32(self._n_slots), u32(CAPACITY), u32(kernels.partition_tile),
             )  # fmt: skip
 
         select()
-        table = np.empty(STATE_BYTES + NODE.itemsize * min(CAPACITY, 4 * n_leaves), np.uint8)
+        table = np.empty(STATE_BYTES + NODE.itemsize * min(CAPACITY, 4 * limits.n_leaves), np.uint8)
         n_rounds = self._rounds_ahead
         while True:
             for _ in range(n_rounds):
@@ -542,7 +542,7 @@ class GpuEngine:
                 )  # fmt: skip
                 runtime.launch(
                     kernels.plan, 1, batch, on_device, np.int64(rules.min_data_in_leaf),
-                    np.int32(min(max_depth, 2**31 - 1)), u32(kernels.groups_a_pass), work, search, best,
+                    np.int32(min(limits.max_depth, 2**31 - 1)), u32(kernels.groups_a_pass), work, search, best,
                 )  # fmt: skip
                 self._launch_histograms(work, on_device, most_batch)
                 self._launch_search(search, on_device, 2, 2 * most_batch, rules, best)

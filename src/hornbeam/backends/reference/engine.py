@@ -11,6 +11,7 @@ from hornbeam.backends.protocol import BinnedTree, Root, Segments
 from hornbeam.backends.steps import expand_in_steps
 from hornbeam.binning import BinnedData
 from hornbeam.dtypes import SPLIT
+from hornbeam.frontier import GrowthLimits
 from hornbeam.objectives.base import Objective
 from hornbeam.quantize import Quantization, exact_exponent, round_gradients
 from hornbeam.splitting import SplitRules, best_split
@@ -118,8 +119,7 @@ class ReferenceEngine:
         self,
         root: NDArray[np.void],
         rules: SplitRules,
-        n_leaves: int,
-        max_depth: int,
+        limits: GrowthLimits,
         meanwhile: Callable[[], None] | None,
     ) -> None:
         """Leave the choice to the grower."""

@@ -7,6 +7,9 @@
 // since then
 // (`second`, and once more `third`) would be split first, then the one with the lower number.
 //
+// Depth-wise, the nodes that are not expanded are one level: all of it is chosen, or as many of the highest gains as
+// the tree may still split.
+//
 // One group; nodes are ranked by counting, which is quadratic but short: a tree has some hundreds of them.
 //
 //     state   u32 (16,)                    in, out  nodes to expand; nodes; slots in use
@@ -35,8 +38,8 @@
     }
 
 KERNEL(THREADS) void select_kernel(GLOBAL u32 *state, GLOBAL expansion_t *batch, GLOBAL u32 *chosen,
-                                   GLOBAL const split_t *RESTRICT best, u32 n_splits, u32 n_slots, u32 most_nodes,
-                                   u32 tile_rows) {
+                                   GLOBAL const split_t *RESTRICT best, u32 most_splits, u32 depthwise, u32 n_slots,
+                                   u32 most_nodes, u32 tile_rows) {
     LOCAL f64 priority[CAPACITY];
     LOCAL f64 second[CAPACITY];
     LOCAL f64 third[CAPACITY];
@@ -75,10 +78,11 @@ KERNEL(THREADS) void select_kernel(GLOBAL u32 *state, GLOBAL expansion_t *batch,
 
     // the nodes of the next round; each thread looks at a run of nodes, so that they stay in order
     for (u32 i = LOCAL_ID; i < n_nodes; i += THREADS) {
-        priority[i] = nodes[i].priority;
-        second[i] = nodes[i].second;
-        third[i] = nodes[i].third;
+        priority[i] = !depthwise ? nodes[i].priority : nodes[i].left < 0 ? nodes[i].split.gain : NO_GAIN;
+        second[i] = depthwise ? INFINITE : nodes[i].second;
+        third[i] = depthwise ? INFINITE : nodes[i].third;
     }
+    const u32 n_splits = depthwise ? most_splits - (n_nodes - 1) / 2 : most_splits;  // of which to be the best
     BARRIER;
     const u32 each = (n_nodes + THREADS - 1) / THREADS;
     const u32 from = LOCAL_ID * each < n_nodes ? LOCAL_ID * each : n_nodes;
@@ -102,8 +106,8 @@ KERNEL(THREADS) void select_kernel(GLOBAL u32 *state, GLOBAL expansion_t *batch,
     }
     SUM_BEFORE(n_candidates);
     const u32 n_all = sums[THREADS - 1], better_half = (n_all + 1) / 2;
-    const u32 n_best =
-        better_half > SMALLEST_BATCH ? better_half : SMALLEST_BATCH;  // frontier.next_batch: less is wasted
+    // frontier.next_batch: with the better half less is wasted
+    const u32 n_best = depthwise ? n_all : better_half > SMALLEST_BATCH ? better_half : SMALLEST_BATCH;
     u32 mine[EACH], n_mine = 0;
     for (u32 i = from; i < to; i++) {
         if (ranks[i] == NONE) continue;

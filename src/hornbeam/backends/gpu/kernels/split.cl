@@ -26,6 +26,7 @@
 #define PARTS      (THREADS / TILE_LANES)
 #define RUN        ((N_BINS + PARTS - 1) / PARTS)
 #define PLANE      (N_BINS * TILE_LANES)
+#define KEPT       (RUN <= 8 && STATS == 2) /* a run stays in registers */
 #define NO_GAIN    BITS_TO_F64(0xFFF0000000000000)
 #define NO_KEY     0xFFFFFFFFFFFFFFFF
 #define NOISE      9.094947017729282e-13 /* splitting.ROUNDING_NOISE = 2**-40 */
@@ -73,8 +74,38 @@ KERNEL(THREADS) void split_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *REST
     GLOBAL const i64 *minus = histograms + (sibling < 0 ? 0 : sibling) * slot_size + (u64)tile * (STATS * PLANE) + lane;
     const u32 described = feature < n_used ? features[feature] : 0;
     const u32 n_values = described / 2, has_missing = described % 2;
-    const u32 from = part * RUN < N_BINS ? part * RUN : N_BINS, to = from + RUN < N_BINS ? from + RUN : N_BINS;
+    const u32 from = part * RUN < N_BINS ? part * RUN : N_BINS;
+#if !KEPT
+    const u32 to = from + RUN < N_BINS ? from + RUN : N_BINS;
+#endif
 
+#if KEPT
+    i64 kept[STATS * RUN];  // all loads before the first use, so that they are under way together
+    UNROLL for (u32 k = 0; k < STATS * RUN; k++) {
+        const u32 bin = from + k % RUN;
+        kept[k] = bin < N_BINS ? histogram[k / RUN * PLANE + bin * TILE_LANES] : 0;
+    }
+    if (sibling >= 0) {
+        UNROLL for (u32 stat = 0; stat < STATS; stat++) {
+            i64 other[RUN];
+            UNROLL for (u32 k = 0; k < RUN; k++) {
+                other[k] = from + k < N_BINS ? minus[stat * PLANE + (from + k) * TILE_LANES] : 0;
+            }
+            UNROLL for (u32 k = 0; k < RUN; k++) {
+                kept[stat * RUN + k] -= other[k];
+                if (from + k < N_BINS) histogram[stat * PLANE + (from + k) * TILE_LANES] = kept[stat * RUN + k];
+            }
+        }
+    }
+    UNROLL for (u32 stat = 0; stat < STATS; stat++) {
+        i64 sum = 0;
+        UNROLL for (u32 k = 0; k < RUN; k++) {
+            if (from + k < n_values) sum += kept[stat * RUN + k];
+            if (from + k == n_values) missing[stat * TILE_LANES + lane] = kept[stat * RUN + k];
+        }
+        sums[stat * THREADS + LOCAL_ID] = sum;
+    }
+#else
     for (u32 stat = 0; stat < STATS; stat++) {
         i64 sum = 0;
         for (u32 bin = from; bin < to; bin++) {
@@ -89,6 +120,7 @@ KERNEL(THREADS) void split_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *REST
         }
         sums[stat * THREADS + LOCAL_ID] = sum;
     }
+#endif
     BARRIER;
     for (u32 i = LOCAL_ID; i < STATS * TILE_LANES; i += THREADS) {
         const u32 first = i / TILE_LANES * THREADS + i % TILE_LANES;
@@ -107,10 +139,19 @@ KERNEL(THREADS) void split_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *REST
     const f64 parent =
         leaf_score((f64)total_g * gradient_unit, (f64)total_h * hessian_unit, lambda_l1, lambda_l2, max_delta_step);
     i64 g = sums[LOCAL_ID], h = sums[THREADS + LOCAL_ID], rows = sums[(STATS - 1) * THREADS + LOCAL_ID];
+#if KEPT
+    UNROLL for (u32 k = 0; k < RUN; k++) {
+        const u32 bin = from + k;
+        if (bin >= n_values) continue;
+        g += kept[k];
+        h += kept[RUN + k];
+        rows += kept[(STATS - 1) * RUN + k];
+#else
     for (u32 bin = from; bin < to && bin < n_values; bin++) {
         g += histogram[bin * TILE_LANES];
         h += histogram[PLANE + bin * TILE_LANES];
         rows += histogram[(STATS - 1) * PLANE + bin * TILE_LANES];
+#endif
         for (u32 side = has_missing ? 0 : 1; side < 2; side++) {  // 0: missing goes left
             const i64 left_g = side ? g : g + missing[lane];
             const i64 left_h = side ? h : h + missing[TILE_LANES + lane];
