@@ -24,6 +24,9 @@ from hornbeam.splitting import SplitRules
 NANOSECONDS_PER_THREAD = 60_000
 """A second thread is worth waking for this much work."""
 
+STEPS_COST = 1_500_000
+"""A round in steps costs some 700 microseconds more than in one go, so a node must be larger than this to be cut."""
+
 ROW, UPDATE, BIN = 8, 1, 12
 """Rough cost of moving a row, of a histogram update, and of a bin (unpack, subtract, scan twice), in nanoseconds."""
 
@@ -132,7 +135,7 @@ class Expander:
         work = [count * (ROW + n_used * UPDATE // 2) + self.builder.n_bins * BIN for count in rows]
         total = sum(work)
         n_threads = max(1, min(n_threads, total // NANOSECONDS_PER_THREAD, len(rows)))
-        if n_threads < self.builder.n_threads and max(work) > 4 * NANOSECONDS_PER_THREAD:
+        if n_threads < self.builder.n_threads and max(work) > STEPS_COST:
             return None
         bounds, done = [0], 0
         for node, cost in enumerate(work):
@@ -141,7 +144,7 @@ class Expander:
             done += cost
         bounds.append(len(rows))
         heaviest = max(sum(work[first:last]) for first, last in pairwise(bounds))
-        if heaviest > 1.3 * total / n_threads + 2 * NANOSECONDS_PER_THREAD:
+        if heaviest > 1.3 * total / n_threads + STEPS_COST / 2:
             return None
         return bounds
 

@@ -78,21 +78,16 @@ def compare(left_g, left_h, n_values, total_g, total_h, extra, bar, above):  # t
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def scan_side(  # type: ignore[no-untyped-def]
-    histogram, counts, g, h, rows, total_g, total_h, n_rows, parent, known, units, rules, bounds, sums, above
+def evaluate(  # type: ignore[no-untyped-def]
+    left_g, left_h, above, n_values, counts, rows, total_g, total_h, n_rows, parent, known, units, rules, bounds
 ):
-    """Scan the value bins of one feature of one node, with missing rows on a given side.
+    """Compute the gains of the candidates of one feature that might win, and keep the best.
 
-    histogram  int64 (n_values, 2)    in
-    counts     int64 (n_values,)      in  rows, or empty: decide by the bounds
-    g, h, rows                        sums and rows that go left before the first bin: the missing ones, or 0
-    parent                            score of the node
-    known                             gain that another feature of the node reaches: what is lower need not be found
-    units, rules, bounds              see scan_feature
-    sums       int64 (2, >= n_values)    scratch
-    above      float64 (>= n_values,)    scratch
-
-    Returns the best certain candidate (gain, bin, left_g, left_h) and the best gain among the uncertain.
+    left_g, left_h  int64   (>= n_values,)   in  sums of the left side
+    above           float64 (>= n_values,)   in  positive: might win; see compare
+    counts          int64   (n_values,)      in  rows, or empty: decide by the bounds
+    rows                                     rows that go left before the first bin
+    the rest as in scan_side, which also says what is returned
     """
     g_unit, h_unit = units
     lambda_l1, lambda_l2, max_delta_step, min_gain, min_data, min_hessian = rules
@@ -102,25 +97,14 @@ def scan_side(  # type: ignore[no-untyped-def]
     # fixed-point hessians below `few` are too few rows, those above `many` enough; with counts they only rule out 0
     few = np.int64(1) if exact else max(np.int64(1), np.int64(min_data * h_min))
     many = np.int64(0) if exact else np.int64((min_data - 1) * h_max)
-    scale = h_unit / (g_unit * g_unit)  # the products below are in fixed-point units
-    extra = lambda_l2 / h_unit
+    scale, extra = h_unit / (g_unit * g_unit), lambda_l2 / h_unit
     compare_first = can_compare(units, rules)
     floor = max(min_gain, known)
-    n_values = len(histogram)
-    left_g, left_h = sums[0], sums[1]
-    for b in range(n_values):
-        g += histogram[b, 0]
-        h += histogram[b, 1]
-        left_g[b], left_h[b] = g, h
-    if compare_first:
-        bar = (floor + parent) * scale * MARGIN
-        if compare(left_g, left_h, n_values, total_g, total_h, extra, bar, above) == 0:
-            return best, best_bin, best_g, best_h, best_open
     bar = bar_open = -np.inf
     for b in range(n_values):
         if exact:
             rows += counts[b]
-        if compare_first and above[b] <= 0.0:
+        if above[b] <= 0.0:
             continue
         g, h = left_g[b], left_h[b]
         right_g, right_h = total_g - g, total_h - h
@@ -150,6 +134,40 @@ def scan_side(  # type: ignore[no-untyped-def]
                 bar = (max(best, floor) + parent) * scale * MARGIN
                 bar_open = max(bar, (best_open + parent) * scale * MARGIN)
     return best, best_bin, best_g, best_h, best_open
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def scan_side(  # type: ignore[no-untyped-def]
+    histogram, counts, g, h, rows, total_g, total_h, n_rows, parent, known, units, rules, bounds, sums, above
+):
+    """Scan the value bins of one feature of one node, with missing rows on a given side.
+
+    histogram  int64 (n_values, 2)    in
+    counts     int64 (n_values,)      in  rows, or empty: decide by the bounds
+    g, h, rows                        sums and rows that go left before the first bin: the missing ones, or 0
+    parent                            score of the node
+    known                             gain that another feature of the node reaches: what is lower need not be found
+    units, rules, bounds              see scan_feature
+    sums       int64 (2, >= n_values)    scratch
+    above      float64 (>= n_values,)    scratch
+
+    Returns the best certain candidate (gain, bin, left_g, left_h) and the best gain among the uncertain.
+    """
+    n_values = len(histogram)
+    left_g, left_h = sums[0], sums[1]
+    for b in range(n_values):
+        g += histogram[b, 0]
+        h += histogram[b, 1]
+        left_g[b], left_h[b] = g, h
+    if can_compare(units, rules):
+        scale, extra = units[1] / (units[0] * units[0]), rules[1] / units[1]
+        bar = (max(rules[3], known) + parent) * scale * MARGIN
+        compare(left_g, left_h, n_values, total_g, total_h, extra, bar, above)
+    else:
+        above[:n_values] = 1.0
+    return evaluate(
+        left_g, left_h, above, n_values, counts, rows, total_g, total_h, n_rows, parent, known, units, rules, bounds
+    )
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -229,14 +247,21 @@ def scan_features(  # type: ignore[no-untyped-def]
                 h += histograms[slot, entry, 1]
                 left_g[entry - first], left_h[entry - first] = g, h
             bar = (max(rules[3], known) + parent) * scale * MARGIN
-            if compare(left_g, left_h, np.int64(missing - first), total_g, total_h, extra, bar, above) == 0:
+            n_values = np.int64(missing - first)
+            if compare(left_g, left_h, n_values, total_g, total_h, extra, bar, above) == 0:
                 write_split(found[f], f, nothing)
                 left_open[f] = -np.inf
                 continue
-        result = scan_feature(
-            histograms[slot, offsets[f] : offsets[f + 1]], no_counts, has_missing[f], total_g, total_h, n_rows, known,
-            units, rules, bounds, sums, above,
-        )  # fmt: skip
+            best, bin_, best_g, best_h, best_open = evaluate(
+                left_g, left_h, above, n_values, no_counts, 0, total_g, total_h, n_rows, parent, known, units, rules,
+                bounds,
+            )  # fmt: skip
+            result = best, bin_, bin_ >= 0, best_g, best_h, best_open
+        else:
+            result = scan_feature(
+                histograms[slot, offsets[f] : offsets[f + 1]], no_counts, has_missing[f], total_g, total_h, n_rows,
+                known, units, rules, bounds, sums, above,
+            )  # fmt: skip
         known = max(known, result[0])
         write_split(found[f], f, result)
         left_open[f] = result[5]
