@@ -101,6 +101,13 @@ class EarlyStopping:
                     "early stopping needs a validation set and a metric: pass valid_sets=, and leave metric on"
                 )
 
+    def check(self, validation_sets: Sequence[str]) -> None:
+        """Refuse before training what could never stop; `train` calls this with the names of the validation sets."""
+        if not validation_sets:
+            raise ParameterError(
+                "early stopping needs a validation set: pass one in valid_sets besides the training set"
+            )
+
     def finish(self) -> None:
         """Name the best iteration when training ends by itself; `train` calls this after the last iteration."""
         if self._best:

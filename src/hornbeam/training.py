@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 from hornbeam.backends.protocol import Engine
 from hornbeam.backends.registry import make_engine
 from hornbeam.booster import Booster, load
-from hornbeam.callbacks import Callback, CallbackEnv, EarlyStopException, Evaluation, early_stopping
+from hornbeam.callbacks import (
+    Callback,
+    CallbackEnv,
+    EarlyStopException,
+    EarlyStopping,
+    Evaluation,
+    early_stopping,
+)
 from hornbeam.dataset import Dataset
 from hornbeam.errors import DataError, ParameterError
 from hornbeam.frontier import GrowthLimits
@@ -239,6 +246,9 @@ class TrainingRun:
                     self.params.early_stopping_min_delta,
                 )
             )
+        for callback in all_callbacks:
+            if isinstance(callback, EarlyStopping):
+                callback.check([entry.name for entry in self.evaluated if entry.valid >= 0])
         all_callbacks.sort(key=lambda callback: getattr(callback, "order", 0))
         before = [callback for callback in all_callbacks if getattr(callback, "before_iteration", False)]
         after = [callback for callback in all_callbacks if not getattr(callback, "before_iteration", False)]

@@ -236,3 +236,15 @@ def test_progress_bar_is_closed_however_training_ends(monkeypatch):
     assert bar._bar is None
     train(rounds=2, callbacks=[bar])
     assert bar._bar is None
+
+
+def test_early_stopping_without_a_validation_set_is_refused_before_the_first_iteration():
+    seen = []
+    with pytest.raises(hb.ParameterError, match="validation set"):
+        hb.train(
+            FAST,
+            hb.Dataset(X, label=Y),
+            5,
+            callbacks=[hb.early_stopping(3), lambda env: seen.append(env.iteration)],
+        )
+    assert seen == []
