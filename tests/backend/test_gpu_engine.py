@@ -12,6 +12,8 @@ import pytest
 
 pytest.importorskip("pyopencl")
 
+import hornbeam as hb
+from hornbeam.backends.gpu import engine as engine_module
 from hornbeam.backends.gpu import layout as layout_module
 from hornbeam.backends.gpu import opencl, tables
 from hornbeam.backends.gpu.engine import GpuEngine
@@ -30,7 +32,7 @@ from hornbeam.testing.checks import (
     engine_on,
     usable_devices,
 )
-from hornbeam.testing.data import BinnedSample, make_binned
+from hornbeam.testing.data import BinnedSample, make_binned, make_higgs_like
 from hornbeam.testing.golden import CASES
 
 RULES = replace(PLAIN_RULES, min_data_in_leaf=20, min_sum_hessian_in_leaf=1e-3)
@@ -277,3 +279,25 @@ def test_passes_share_the_device():
     assert tables.groups_a_pass(264, 1) == 264
     assert tables.groups_a_pass(264, 63) == 4
     assert tables.groups_a_pass(4, 63) == 1
+
+
+@pytest.mark.parametrize("policy", ["leafwise", "depthwise"])
+@pytest.mark.parametrize("capacity", [1, 9, 40, 1536])
+def test_model_does_not_depend_on_how_far_the_device_grows_ahead(monkeypatch, capacity, policy):
+    X, y = make_higgs_like(1500, 7, seed=3)
+    params = {"objective": "binary", "num_leaves": 31, "min_data_in_leaf": 1, "grow_policy": policy, "verbosity": -1}
+    expected = hb.train({**params, "device": "reference"}, hb.Dataset(X, label=y), 3).fingerprint()
+    monkeypatch.setattr(engine_module, "CAPACITY", capacity)  # the device stops there, and the host goes on
+    found = hb.train({**params, "device": "opencl"}, hb.Dataset(X, label=y), 3)
+    assert found.fingerprint() == expected
+
+
+@pytest.mark.parametrize("policy", ["leafwise", "depthwise"])
+def test_device_finishes_trees_without_the_host(monkeypatch, policy):
+    X, y = make_higgs_like(3000, 7, seed=4)
+    rounds = []
+    expand = GpuEngine.expand
+    monkeypatch.setattr(GpuEngine, "expand", lambda self, *given: rounds.append(1) or expand(self, *given))
+    params = {"objective": "binary", "num_leaves": 63, "grow_policy": policy, "device": "opencl", "verbosity": -1}
+    assert hb.train(params, hb.Dataset(X, label=y), 3).trees[-1].n_leaves > 31
+    assert rounds == []
