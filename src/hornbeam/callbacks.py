@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hornbeam.errors import ParameterError
-from hornbeam.params import whole_number
+from hornbeam.params import Params, whole_number
 
 if TYPE_CHECKING:
     from hornbeam.booster import Booster
@@ -135,6 +135,26 @@ class EarlyStopping:
                 raise EarlyStopException(self._best[key][1], self._best[key][2])
 
 
+def prepare(callbacks: Sequence[Callback] | None, params: Params, validation_sets: Sequence[str]) -> list[Callback]:
+    """Return the callbacks of a training in their order, early stopping by the parameters included, and check them."""
+    every = list(callbacks or [])
+    if params.early_stopping_round > 0:
+        every.append(
+            EarlyStopping(params.early_stopping_round, params.first_metric_only, params.early_stopping_min_delta)
+        )
+    for callback in every:
+        if isinstance(callback, EarlyStopping):
+            callback.check(validation_sets)
+    return sorted(every, key=lambda callback: getattr(callback, "order", 0))
+
+
+def close(callbacks: Sequence[Callback]) -> None:
+    """Tell the callbacks that have a method `close` that training is over."""
+    for callback in callbacks:
+        if hasattr(callback, "close"):
+            callback.close()
+
+
 def early_stopping(
     stopping_rounds: int, first_metric_only: bool = False, min_delta: float | Sequence[float] = 0.0
 ) -> EarlyStopping:
@@ -155,7 +175,7 @@ def early_stopping(
     return EarlyStopping(stopping_rounds, first_metric_only, min_delta)
 
 
-def log_evaluation(period: int = 1, show_stdv: bool = True) -> Callback:
+def log_evaluation(period: int = 1) -> Callback:
     """Log the evaluations every `period` iterations; 0 or less: never."""
     from hornbeam.log import logger
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.booster import Booster
-from hornbeam.callbacks import Callback, CallbackEnv, EarlyStopException, Evaluation, early_stopping
+from hornbeam.callbacks import Callback, CallbackEnv, EarlyStopException, Evaluation, close, prepare
 from hornbeam.dataset import Dataset
 from hornbeam.errors import DataError
 from hornbeam.params import Params, whole_number
@@ -112,11 +112,7 @@ def _boost_together(
     history: dict[str, Any],
 ) -> None:
     """Run the iterations of all folds in step; callbacks see the means over the folds."""
-    if params.early_stopping_round > 0:
-        callbacks.append(
-            early_stopping(params.early_stopping_round, params.first_metric_only, params.early_stopping_min_delta)
-        )
-    callbacks.sort(key=lambda callback: getattr(callback, "order", 0))
+    callbacks = prepare(callbacks, params, [VALID])
     training = frozenset(entry.name for entry in runs[0].evaluated if entry.valid < 0)
     env = CallbackEnv(result, 0, 0, n_rounds, params.learning_rate, training_names=training)  # type: ignore[arg-type]
     try:
@@ -127,8 +123,8 @@ def _boost_together(
                     callback(env)
             found = []
             for run in runs:
-                run.booster.trees.extend(grown.tree for grown in run._boost_once(env.learning_rate))
-                found.append(run._evaluate(functions))
+                run.booster.trees.extend(grown.tree for grown in run.boost_once(env.learning_rate))
+                found.append(run.evaluate(functions))
             for same in zip(*found, strict=True):
                 values = [one.value for one in same]
                 mean, key = float(np.mean(values)), f"{same[0].dataset} {same[0].metric}"
@@ -147,10 +143,7 @@ def _boost_together(
         for key in history:
             history[key] = history[key][: result.best_iteration]
     finally:
-        for callback in callbacks:
-            close = getattr(callback, "close", None)
-            if close is not None:
-                close()
+        close(callbacks)
 
 
 def _folds(

@@ -17,14 +17,7 @@ from numpy.typing import NDArray
 from hornbeam.backends.protocol import Engine
 from hornbeam.backends.registry import make_engine
 from hornbeam.booster import Booster, load
-from hornbeam.callbacks import (
-    Callback,
-    CallbackEnv,
-    EarlyStopException,
-    EarlyStopping,
-    Evaluation,
-    early_stopping,
-)
+from hornbeam.callbacks import Callback, CallbackEnv, EarlyStopException, Evaluation, close, prepare
 from hornbeam.dataset import Dataset
 from hornbeam.errors import DataError, ParameterError
 from hornbeam.frontier import GrowthLimits
@@ -237,19 +230,7 @@ class TrainingRun:
     ) -> None:
         """Run the iterations."""
         functions = [feval] if callable(feval) else list(feval or [])
-        all_callbacks = list(callbacks or [])
-        if self.params.early_stopping_round > 0:
-            all_callbacks.append(
-                early_stopping(
-                    self.params.early_stopping_round,
-                    self.params.first_metric_only,
-                    self.params.early_stopping_min_delta,
-                )
-            )
-        for callback in all_callbacks:
-            if isinstance(callback, EarlyStopping):
-                callback.check([entry.name for entry in self.evaluated if entry.valid >= 0])
-        all_callbacks.sort(key=lambda callback: getattr(callback, "order", 0))
+        all_callbacks = prepare(callbacks, self.params, [entry.name for entry in self.evaluated if entry.valid >= 0])
         before = [callback for callback in all_callbacks if getattr(callback, "before_iteration", False)]
         after = [callback for callback in all_callbacks if not getattr(callback, "before_iteration", False)]
         begin = self.booster.current_iteration
@@ -263,7 +244,7 @@ class TrainingRun:
                 env.iteration, env.learning_rate, env.evaluation_result_list = iteration, self.params.learning_rate, []
                 for callback in before:
                     callback(env)
-                trees = self._boost_once(env.learning_rate)
+                trees = self.boost_once(env.learning_rate)
                 if not any(tree.n_splits or abs(tree.leaf_value[0]) > CONVERGED for tree in trees):
                     self.finish_trees()
                     inform(
@@ -281,7 +262,7 @@ class TrainingRun:
                     self.finish_trees()
                 last = iteration == begin + n_rounds - 1
                 if last or (iteration + 1) % self.params.metric_freq == 0:
-                    env.evaluation_result_list = self._evaluate(functions)
+                    env.evaluation_result_list = self.evaluate(functions)
                 for callback in after:
                     callback(env)
         except EarlyStopException as stop:
@@ -301,17 +282,14 @@ class TrainingRun:
         finally:
             self.grower.while_waiting = None
             self.finish_trees()
-            for callback in all_callbacks:
-                close = getattr(callback, "close", None)
-                if close is not None:
-                    close()
+            close(all_callbacks)
 
     def finish_trees(self) -> None:
         """Enter the trees grown so far into the Booster; their arrays are made now, at the latest."""
         trees, self._unfinished = self._unfinished, []
         self.booster.trees.extend(grown.tree for grown in trees)
 
-    def _boost_once(self, learning_rate: float) -> list[GrownTree]:
+    def boost_once(self, learning_rate: float) -> list[GrownTree]:
         """Grow one tree for each output and update all scores."""
         if isinstance(self.objective, CustomObjective):
             self.engine.set_gradients(*self.objective.evaluate(self.engine.scores(), self.train_set))
@@ -329,7 +307,7 @@ class TrainingRun:
             trees.append(grown)
         return trees
 
-    def _evaluate(self, functions: list[MetricFunction]) -> list[Evaluation]:
+    def evaluate(self, functions: list[MetricFunction]) -> list[Evaluation]:
         """Evaluate every metric on every set, and enter the values into the history."""
         from hornbeam.backends.cpu.threads import resolve_threads
 

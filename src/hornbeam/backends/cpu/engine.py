@@ -36,7 +36,7 @@ class CpuEngine:
         self.n_threads = resolve_threads(num_threads)
         offsets = binned.offsets.astype(np.int64)
         self._n_value_bins = binned.n_value_bins.astype(np.int64)
-        self._store = RowStore(binned.bins, len(binned.used))
+        self._store = RowStore(binned.bins)
         self._histograms = HistogramBuilder(offsets, self.n_threads)
         self._splits = SplitFinder(offsets, binned.has_missing, self.n_threads)
         self._expander = Expander(self._histograms, self._splits, self._n_value_bins)

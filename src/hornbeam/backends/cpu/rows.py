@@ -41,7 +41,7 @@ class RowStore:
     gather               bins are fetched by row number
     """
 
-    def __init__(self, bins: NDArray[Any], n_used: int) -> None:
+    def __init__(self, bins: NDArray[Any]) -> None:
         self.bins = bins
         n_rows = len(bins)
         self.gather = bins.strides[0] > ORDERED_BYTES_PER_ROW or bins.nbytes < ORDERED_SMALLEST

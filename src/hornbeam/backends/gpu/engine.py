@@ -1,4 +1,4 @@
-"""The GPU engine: all of a training round on the device; only node tables go up, and counts and splits come back.
+"""The GPU engine: whole trees on the device; only node tables go up, and counts and splits come back.
 
 What an operation costs (n nodes; see kernels/ for the kernels):
 
@@ -11,6 +11,8 @@ What an operation costs (n nodes; see kernels/ for the kernels):
     partition          batch, 84 n bytes   partition                    8 n bytes
     expand             batch, 84 n bytes   partition, plan, zero,       84 n bytes
                                            histogram, split (choose)
+    grow_ahead         the root            select and all of expand,    the nodes, 112 bytes each
+                                           round after round
     assign_leaves      table, 20 n bytes   assign
     leaf_sums                              clear, leaf_sums             16 bytes a leaf
     add_leaf_values    8 bytes a leaf      add_values
