@@ -120,9 +120,9 @@ class Runtime(Protocol):
 
 @cache
 def source_text(prelude: str, source: str) -> str:
-    """Return a kernel file behind a prelude and the record types; line numbers of errors are those of the files."""
+    """Return a kernel file behind prelude, record types and random numbers; lines in errors are those of the files."""
     folder = files("hornbeam.backends.gpu") / "kernels"
-    names = (prelude, "dtypes.h", source)
+    names = (prelude, "dtypes.h", "random.h", source)
     return "\n".join(f'#line 1 "{name}"\n{(folder / name).read_text(encoding="utf-8")}' for name in names)
 
 
