@@ -48,6 +48,15 @@ class BinParams:
     min_data_in_bin: int = 3
     bin_construct_sample_cnt: int = 200_000
     use_missing: bool = True
+    zero_as_missing: bool = False
+    is_enable_sparse: bool = True
+    sparse_threshold: float = 0.8
+    enable_bundle: bool = True
+
+    @property
+    def zeros_are_missing(self) -> bool:
+        """Whether zeros are read as NaN."""
+        return self.use_missing and self.zero_as_missing
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,10 +260,13 @@ def hash_rows(rows: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return z
 
 
-def find_upper_bounds(values: NDArray[Any], max_bin: int, min_data_in_bin: int) -> NDArray[np.float64]:
+def find_upper_bounds(
+    values: NDArray[Any], max_bin: int, min_data_in_bin: int, n_zeros: int = 0
+) -> NDArray[np.float64]:
     """Find the bins of one feature from sampled values; empty where there is no value but NaN.
 
-    values  float32 or float64 (n,)  in   sorted here; NaN is left out
+    values   float32 or float64 (n,)  in   sorted here; NaN is left out
+    n_zeros  zeros besides, which a sparse matrix does not hold
 
     When every distinct value can have a bin of its own, it has one, but bins of fewer than min_data_in_bin rows are
     merged with the next. Otherwise values as frequent as a whole average bin get one of their own, and the others
@@ -262,11 +274,18 @@ def find_upper_bounds(values: NDArray[Any], max_bin: int, min_data_in_bin: int) 
     """
     ordered = np.sort(values)  # NaN last
     ordered = ordered[: len(ordered) - int(np.count_nonzero(np.isnan(ordered)))]
-    if len(ordered) == 0:
+    if len(ordered) + n_zeros == 0:
         return np.empty(0, np.float64)
-    last = np.append(np.flatnonzero(ordered[1:] != ordered[:-1]), len(ordered) - 1)  # last position of each value
+    # last position of each value
+    last = np.append(np.flatnonzero(ordered[1:] != ordered[:-1]), np.arange(len(ordered))[-1:])
     distinct = ordered[last].astype(np.float64)
     cumulative = (last + 1).astype(np.int64)
+    if n_zeros > 0:
+        place = int(np.searchsorted(distinct, 0.0))
+        if place == len(distinct) or distinct[place] != 0.0:
+            distinct = np.insert(distinct, place, 0.0)
+            cumulative = np.insert(cumulative, place, cumulative[place - 1] if place > 0 else 0)
+        cumulative[place:] += n_zeros
     if len(distinct) <= max_bin:
         ends = _ends_of_distinct(cumulative, min_data_in_bin)
     else:

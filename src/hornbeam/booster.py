@@ -106,7 +106,7 @@ class Booster:
         Parameters
         ----------
         data
-            Table with the columns that the model was trained on, in the same order.
+            Table with the columns that the model was trained on, in the same order; sparse ones are not made dense.
         raw_score
             Return raw scores instead of predictions (probabilities, means).
         pred_leaf
@@ -182,6 +182,7 @@ class Booster:
     def _checked_reader(self, data: Any) -> TableReader:
         """Wrap the data; its columns must be those of the training data."""
         reader = TableReader(data)
+        reader.zero_as_missing = bool(self.params.get("zero_as_missing")) and bool(self.params.get("use_missing", True))
         if reader.n_features != self.n_features:
             raise DataError(
                 f"data has {reader.n_features} features, but the model was trained on {self.n_features}; pass the same "

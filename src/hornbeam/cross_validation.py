@@ -187,7 +187,7 @@ def take_rows(dataset: Dataset, rows: NDArray[np.intp], reference: Dataset | Non
     """Make a Dataset of some rows."""
     own = {} if reference is not None else dataset._own_params
     return Dataset(
-        dataset.reader.sample(rows, 0, dataset.n_features),
+        dataset.reader.take(rows),
         label=None if dataset.label is None else dataset.label[rows],
         weight=None if dataset.weight is None else dataset.weight[rows],
         init_score=None if dataset.init_score is None else np.ascontiguousarray(dataset.init_score[:, rows].T),

@@ -20,7 +20,7 @@ __all__ = ["Dataset", "TableReader"]
 LARGEST_LABEL = 1e38
 """Labels beyond this are refused: their squares and sums would leave the range of float64."""
 
-_BIN_PARAMS = ("max_bin", "min_data_in_bin", "bin_construct_sample_cnt", "use_missing")
+_BIN_PARAMS = tuple(BinParams.__dataclass_fields__)
 
 
 class Dataset:
@@ -31,8 +31,9 @@ class Dataset:
     data
         Features (n_rows, n_features): NumPy array of floats, integers or booleans in any order; list of lists; pandas,
         polars or pyarrow table of numeric and boolean columns; array on a CUDA device (CuPy, PyTorch, anything with
-        DLPack or `__cuda_array_interface__`), which is binned there. NaN and nulls are missing values. Neither copied
-        nor changed.
+        DLPack or `__cuda_array_interface__`), which is binned there; sparse matrix or array of SciPy (CSR, or what
+        becomes CSR), or pandas table of sparse columns, whose zeros are never filled in. NaN and nulls are missing
+        values. Neither copied nor changed.
     label
         (n_rows,) finite numbers, or None.
     weight
@@ -46,7 +47,8 @@ class Dataset:
         One name a feature; "auto": the column names of a frame, else Column_0, Column_1, ...
     categorical_features
         "auto" or empty; categorical features are not supported yet.
-    max_bin, min_data_in_bin, bin_construct_sample_cnt, use_missing
+    max_bin, min_data_in_bin, bin_construct_sample_cnt, use_missing, zero_as_missing, is_enable_sparse,
+    sparse_threshold, enable_bundle
         Data parameters, see docs/parameters.md; None: those of the training, else the defaults.
     reference
         Training Dataset whose bins a validation set takes.
@@ -81,6 +83,10 @@ class Dataset:
         min_data_in_bin: int | None = None,
         bin_construct_sample_cnt: int | None = None,
         use_missing: bool | None = None,
+        zero_as_missing: bool | None = None,
+        is_enable_sparse: bool | None = None,
+        sparse_threshold: float | None = None,
+        enable_bundle: bool | None = None,
         reference: Dataset | None = None,
     ) -> None:
         self.data = data
@@ -98,7 +104,10 @@ class Dataset:
                 f"categorical_features={categorical_features!r} is not supported yet; code the categories as ordinal "
                 'numbers, and leave categorical_features at "auto"'
             )
-        own = (max_bin, min_data_in_bin, bin_construct_sample_cnt, use_missing)
+        own = (
+            max_bin, min_data_in_bin, bin_construct_sample_cnt, use_missing, zero_as_missing, is_enable_sparse,
+            sparse_threshold, enable_bundle,
+        )  # fmt: skip
         self._own_params: dict[str, Any] = {
             name: BY_NAME[name].check(value) for name, value in zip(_BIN_PARAMS, own, strict=True) if value is not None
         }
@@ -226,12 +235,14 @@ class Dataset:
         if self.reference is not None:
             mapper = self.reference.mapper
             self._bin_params = self.reference.bin_params
+            self._reader.zero_as_missing = self._bin_params.zeros_are_missing
             on_device = self._on_device(params, lambda gpu: gpu.encode_on_device(self._reader, mapper))
             bins = encode(self._reader, mapper, n_threads)[0] if on_device is None else on_device
             self._binned = BinnedData(mapper, bins)
             return
         given = {} if params is None else {name: getattr(params, name) for name in _BIN_PARAMS}
         own = self._bin_params = BinParams(**{**given, **self._own_params})
+        self._reader.zero_as_missing = own.zeros_are_missing
         binned = self._on_device(params, lambda gpu: gpu.bin_on_device(self._reader, own, n_threads))
         self._binned = bin_table(self._reader, own, n_threads) if binned is None else binned
 

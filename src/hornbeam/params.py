@@ -340,6 +340,41 @@ class Params:
     use_missing: bool = _parameter(
         "bool", True, "Binning", "Learn at every split where missing values (NaN) go. False: NaN counts as 0."
     )
+    zero_as_missing: bool = _parameter(
+        "bool",
+        False,
+        "Binning",
+        "Zeros (magnitudes up to 1e-35, and what a sparse matrix does not hold) are missing values, as NaN is, in "
+        "training and in prediction. Without effect where `use_missing` is False.",
+    )
+    is_enable_sparse: bool = _parameter(
+        "bool",
+        True,
+        "Binning",
+        "Store sparse features by their entries that are not zero; False: a bin for every row. The model is the same.",
+        aliases=("is_sparse", "enable_sparse", "sparse"),
+        in_model=False,
+    )
+    sparse_threshold: float = _parameter(
+        "float",
+        0.8,
+        "Binning",
+        "A feature, or a bundle of features, is sparse when at least this share of its rows is zero. The model is the "
+        "same.",
+        low=0.0,
+        low_open=True,
+        high=1.0,
+        in_model=False,
+    )
+    enable_bundle: bool = _parameter(
+        "bool",
+        True,
+        "Binning",
+        "Store sparse features that are never other than zero in the same row together, in one column (exclusive "
+        "feature bundling). The model is the same.",
+        aliases=("is_enable_bundle", "bundle"),
+        in_model=False,
+    )
 
     metric: str | tuple[str, ...] | None = _parameter(
         "metric",

@@ -13,6 +13,7 @@ Input is read block by block, so predicting never holds a float64 copy of the wh
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,10 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.errors import DataError, DeviceError
+from hornbeam.table import TableReader, zeros_to_nan
 from hornbeam.tree import Tree
 
 if TYPE_CHECKING:
     from hornbeam.backends.cpu.predict import PackedForest
+    from hornbeam.sparse_table import SparseTable
 
 
 class Reader(Protocol):
@@ -57,6 +60,28 @@ class ArrayReader:
         return block if block.flags.carray else block.copy()
 
 
+class SparseColumns:
+    """Reads some columns of a sparse table, zeros filled in: those that a forest looks at.
+
+    columns  int64 (n_columns,)  in  ascending
+    """
+
+    def __init__(self, table: SparseTable, columns: NDArray[np.int64], zero_as_missing: bool) -> None:
+        self._table = table
+        self._zero_as_missing = zero_as_missing
+        self._position = np.full(table.n_features, -1, np.int64)
+        self._position[columns] = np.arange(len(columns))
+        self.n_rows, self.n_features = table.n_rows, max(1, len(columns))
+
+    def read(self, start: int, stop: int) -> NDArray[np.float64]:
+        """Return rows start..stop - 1 as float64 in C order."""
+        out = np.empty((stop - start, self.n_features))
+        self._table.fill(start, stop, out, self._position)
+        if self._zero_as_missing:
+            zeros_to_nan(out)
+        return out
+
+
 class Forest:
     """Trees in boosting order: tree i adds to output i % n_outputs.
 
@@ -84,6 +109,18 @@ class Forest:
     def n_features_used(self) -> int:
         """One more than the highest column that a tree looks at: the fewest columns that data may have."""
         return 1 + max((int(tree.feature.max(initial=-1)) for tree in self.trees), default=-1)
+
+    @cached_property
+    def columns(self) -> NDArray[np.int64]:
+        """The columns that the trees look at, ascending."""
+        return np.unique(np.concatenate([np.empty(0, np.int64), *(tree.feature for tree in self.trees)]))
+
+    @cached_property
+    def narrow(self) -> Forest:
+        """The same trees for a table of `columns` alone."""
+        columns = self.columns
+        trees = [replace(tree, feature=np.searchsorted(columns, tree.feature).astype(np.int32)) for tree in self.trees]
+        return Forest(trees, self.n_outputs)
 
     @cached_property
     def packed(self) -> PackedForest:
@@ -121,7 +158,7 @@ def predict_raw(
 
     `device` is "cpu", "reference", or a GPU as in the parameter `device`; the result is the same.
     """
-    reader = _reader(data, forest)
+    forest, reader = fitting(forest, data)
     first, last = forest.tree_range(start_iteration, num_iteration)
     init = checked_init(forest, init_scores)
     if _is_gpu(device):
@@ -156,7 +193,7 @@ def predict_leaf(
     data         Reader, or array (n_rows, n_features)    in
     returns      int32 (n_rows, n_trees)                       leaf numbers of the trees of the chosen iterations
     """
-    reader = _reader(data, forest)
+    forest, reader = fitting(forest, data)
     first, last = forest.tree_range(start_iteration, num_iteration)
     if _is_gpu(device):
         from hornbeam.backends.gpu import predict as gpu
@@ -197,12 +234,17 @@ def _no_device(device: str) -> DeviceError:
     )
 
 
-def _reader(data: Reader | NDArray[Any], forest: Forest) -> Reader:
-    """Wrap an array; check that the table has every column that the trees look at."""
+def fitting(forest: Forest, data: Reader | NDArray[Any]) -> tuple[Forest, Reader]:
+    """Wrap an array; check that the table has every column that the trees look at.
+
+    A sparse table is read in those columns alone, and the forest that is returned looks at them by their new numbers.
+    """
     reader = ArrayReader(data) if isinstance(data, np.ndarray) else data
     if reader.n_features < forest.n_features_used:
         raise DataError(
             f"data has {reader.n_features} columns, but the trees look at column {forest.n_features_used - 1}: "
             "give the columns that the model was trained on, in the same order"
         )
-    return reader
+    if isinstance(reader, TableReader) and reader.sparse is not None:
+        return forest.narrow, SparseColumns(reader.sparse, forest.columns, reader.zero_as_missing)
+    return forest, reader

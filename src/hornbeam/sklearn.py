@@ -187,7 +187,12 @@ class HornbeamModel(BaseEstimator):
         if is_into_dataframe(X):
             checks = {"skip_check_array": True} if new else {"cast_to_ndarray": False}
         else:
-            checks = {"dtype": "numeric", "ensure_all_finite" if new else "force_all_finite": False}
+            checks = {
+                "dtype": "numeric",
+                "accept_sparse": True,
+                "accept_large_sparse": True,
+                "ensure_all_finite" if new else "force_all_finite": False,
+            }
         if new:
             return validate_data(self, X, reset=reset, **checks)
         return self._validate_data(X, reset=reset, **checks)
@@ -236,8 +241,8 @@ class HornbeamModel(BaseEstimator):
         Parameters
         ----------
         X
-            Features (n_rows, n_features): array of real numbers, not copied; or pandas, polars or pyarrow table. NaN is
-            a missing value.
+            Features (n_rows, n_features): array of real numbers, not copied; pandas, polars or pyarrow table; or sparse
+            matrix or array of SciPy. NaN is a missing value.
         y
             Target (n_rows,): numbers, or class labels of any kind for the classifier.
         sample_weight
@@ -349,6 +354,7 @@ class HornbeamModel(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
         return tags
 
     def _more_tags(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 `TableReader` knows NumPy arrays (any real dtype, any order and strides), lists of lists and, through narwhals, pandas,
 polars and pyarrow tables. It never copies a whole table to floats: a consumer asks for a block of rows at a time.
 Arrays on a CUDA device (device_arrays.py) can be read where they are, or copied to the host, again block by block.
+Sparse matrices (sparse_table.py) have their zeros filled in, block by block too.
 """
 
 from __future__ import annotations
@@ -16,12 +17,16 @@ from numpy.typing import NDArray
 
 from hornbeam.device_arrays import as_cupy, device_of, to_host
 from hornbeam.errors import DataError
+from hornbeam.sparse_table import SparseTable, is_sparse, sparse_frame
 
 if TYPE_CHECKING:
     import narwhals as nw
 
 _REAL_KINDS = "fiub"
 """NumPy dtype kinds that are numbers on the real line: float, int, unsigned, bool."""
+
+ZERO = 1e-35
+"""Magnitudes up to this are zero where zeros are missing values, as in LightGBM."""
 
 DEVICE_BLOCK_CELLS = 1 << 26
 """Values that are converted to float64 on a device at a time: 512 MB."""
@@ -34,7 +39,8 @@ class TableReader:
     ----------
     data
         2-D NumPy array of floats, integers or booleans; list of lists of numbers; pandas, polars or pyarrow table with
-        numeric and boolean columns, whose nulls are read as NaN; array on a CUDA device. It is not copied.
+        numeric and boolean columns, whose nulls are read as NaN; array on a CUDA device; sparse matrix or array of
+        SciPy, or pandas table of sparse columns. It is not copied, but for sparse matrices in another form than CSR.
     name
         What error messages call the table.
 
@@ -50,16 +56,27 @@ class TableReader:
         "cuda:0", ...: the device that an array lies on; None: host memory.
     device_array
         That array as CuPy's; None in host memory.
+    sparse
+        The table as a SparseTable, or None.
+    zero_as_missing
+        Whether zeros are read as NaN; False at first.
     """
 
     def __init__(self, data: Any, name: str = "data") -> None:
         self._array: NDArray[Any] | None = None
+        self.sparse: SparseTable | None = None
+        self.zero_as_missing = False
         self.device = device_of(data, name)
         self.device_array: Any = None
         self._columns: list[nw.Series[Any]] = []
         self.names: list[str] | None = None
-        frame = None if self.device is not None else _as_frame(data)
-        if self.device is not None:
+        table, names = sparse_frame(data, name) or (data, None)
+        frame = None if self.device is not None or is_sparse(table) else _as_frame(data)
+        if is_sparse(table):
+            self.sparse, self.names = SparseTable(table, name), names
+            self.n_rows, self.n_features = self.sparse.n_rows, self.sparse.n_features
+            dtypes = {self.sparse.values.dtype}
+        elif self.device is not None:
             self.device_array = _check_array(as_cupy(data, name), name)
             self.n_rows, self.n_features = self.device_array.shape
             dtypes = {np.dtype(self.device_array.dtype)}
@@ -88,7 +105,7 @@ class TableReader:
 
         It may be a view of the table: do not write to it.
         """
-        if self._array is not None and self._array.dtype == self.block_dtype:
+        if self._array is not None and self._array.dtype == self.block_dtype and not self.zero_as_missing:
             view = self._array[start:stop]
             if view.flags.carray:  # else compiled kernels would need another specialisation
                 return view
@@ -102,7 +119,7 @@ class TableReader:
         Other dtypes are converted on the device, a block of rows at a time.
         """
         array = self.device_array
-        if array.dtype == self.block_dtype:
+        if array.dtype == self.block_dtype and not self.zero_as_missing:
             yield 0, array
             return
         import cupy
@@ -111,6 +128,8 @@ class TableReader:
         for start in range(0, self.n_rows, step):
             with array.device:
                 block = array[start : start + step].astype(self.block_dtype)
+                if self.zero_as_missing:
+                    block[abs(block) <= ZERO] = np.nan
                 cupy.cuda.get_current_stream().synchronize()
             yield start, block
 
@@ -118,8 +137,9 @@ class TableReader:
         """Return columns first to last of some rows (None: of all), (len(rows), last - first), to be converted yet.
 
         An array keeps its dtype, so that a sample of small integers stays small. A view where that is possible: do not
-        write to it. From a device only the sample is copied.
+        write to it. From a device only the sample is copied. Zeros are zeros here, even where they count as missing.
         """
+        assert self.sparse is None  # it is sampled by column
         if self.device_array is not None:
             with self.device_array.device:
                 chosen = self.device_array[:, first:last]
@@ -133,12 +153,24 @@ class TableReader:
             out[:, position] = values if rows is None else values[rows]
         return out
 
+    def take(self, rows: NDArray[Any]) -> Any:
+        """Return some rows, as a table that a TableReader reads alike."""
+        return self.sample(rows, 0, self.n_features) if self.sparse is None else self.sparse.take(rows)
+
     def to_device(self, result: NDArray[Any]) -> Any:
         """Return a copy of an array on the device of the table, as CuPy's."""
         with self.device_array.device:
             return _on_device(result)
 
     def _fill(self, start: int, stop: int, out: NDArray[Any]) -> None:
+        self._fill_values(start, stop, out)
+        if self.zero_as_missing:
+            zeros_to_nan(out)
+
+    def _fill_values(self, start: int, stop: int, out: NDArray[Any]) -> None:
+        if self.sparse is not None:
+            self.sparse.fill(start, stop, out)
+            return
         if self.device_array is not None:
             with self.device_array.device:
                 out[...] = to_host(self.device_array[start:stop])
@@ -150,6 +182,11 @@ class TableReader:
             out[:, position] = _column_values(column[start:stop])
 
 
+def zeros_to_nan(values: NDArray[Any]) -> None:
+    """Replace zeros by NaN, in place."""
+    values[np.abs(values) <= ZERO] = np.nan
+
+
 def _on_device(array: NDArray[Any]) -> Any:
     """Return a copy of an array on the current CUDA device."""
     import cupy
@@ -159,10 +196,6 @@ def _on_device(array: NDArray[Any]) -> Any:
 
 def _as_array(data: Any, name: str) -> NDArray[Any]:
     """Return data as a 2-D array of real numbers, or say why that cannot be."""
-    if hasattr(data, "tocsr"):
-        raise DataError(
-            f"{name} is a sparse matrix ({type(data).__name__}), which is not supported yet; pass .toarray()"
-        )
     if isinstance(data, np.ma.MaskedArray):
         raise DataError(f"{name} is a masked array, whose mask would be lost; pass .filled(numpy.nan)")
     if data is None or isinstance(data, (str, bytes, dict, set)):

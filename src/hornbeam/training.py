@@ -28,6 +28,7 @@ from hornbeam.metrics import Metric, get_metrics
 from hornbeam.model_io import ModelData
 from hornbeam.objectives import CustomObjective, Objective, get_objective
 from hornbeam.params import Params, whole_number
+from hornbeam.predictor import fitting
 from hornbeam.splitting import SplitRules
 
 MetricFunction = Callable[[NDArray[np.float64], Dataset], Any]
@@ -119,6 +120,8 @@ class TrainingRun:
             self._check_start(start)
         train_set.construct(params)
         params = self.params = params.replace(**vars(train_set.bin_params))  # the model keeps what the bins came from
+        if start is not None:
+            self._check_zeros(start)
         self.engine: Engine = make_engine(train_set.binned, params)
         self.booster = self._new_booster(start)
         self.engine.set_scores(self._start_scores(train_set))
@@ -152,6 +155,15 @@ class TrainingRun:
             raise ParameterError(
                 f"init_model was trained with objective {start.objective.to_dict()}, now it is "
                 f"{self.objective.to_dict()}; pass the same objective and num_class"
+            )
+
+    def _check_zeros(self, start: Booster) -> None:
+        """Check that a model to train on reads zeros as this training does."""
+        missing = bool(start.params.get("zero_as_missing", False))
+        if missing != self.params.zero_as_missing:
+            raise ParameterError(
+                f"init_model was trained with zero_as_missing={missing}, now it is {self.params.zero_as_missing}; its "
+                "trees would read the data otherwise than they learned: pass the same"
             )
 
     def _new_booster(self, start: Booster | None) -> Booster:
@@ -194,9 +206,9 @@ class TrainingRun:
             from hornbeam.backends.cpu.predict import add_trees
             from hornbeam.backends.cpu.threads import resolve_threads
 
-            forest = self.booster.forest
+            forest, reader = fitting(self.booster.forest, dataset.reader)
             n_threads = resolve_threads(self.params.num_threads)
-            add_trees(forest.packed, dataset.reader, 0, len(forest.trees), scores, n_threads)
+            add_trees(forest.packed, reader, 0, len(forest.trees), scores, n_threads)
         return scores
 
     def add_valid_sets(self, valid_sets: ValidSets, names: Sequence[str] | str | None) -> None:

@@ -9,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from scipy.sparse import csr_matrix
+from scipy.sparse import csc_array, csr_matrix
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -106,9 +106,17 @@ def test_fit_does_not_copy_floats(monkeypatch):
             assert np.shares_memory(seen[-1], data)
 
 
-def test_sparse_input_is_refused():
-    with pytest.raises(TypeError, match=r"(?i)sparse"):
-        HornbeamRegressor(**QUIET).fit(csr_matrix(np.nan_to_num(X)), NUMBER)
+@pytest.mark.parametrize("form", [csr_matrix, csc_array])
+def test_sparse_input(form):
+    dense = np.where(np.abs(X) < 1.0, 0.0, X)
+    table, weight = form(dense), np.arange(len(X)) % 4
+    options = {**QUIET, "zero_as_missing": True}
+    for number in (None, weight):
+        expected = HornbeamRegressor(**options).fit(dense, NUMBER, sample_weight=number)
+        found = HornbeamRegressor(**options).fit(table, NUMBER, sample_weight=number, eval_set=[(table, NUMBER)])
+        assert found.booster_.fingerprint() == expected.booster_.fingerprint()
+        assert (found.predict(table) == expected.predict(dense)).all()
+        assert (found.predict(table, pred_leaf=True) == expected.predict(dense, pred_leaf=True)).all()
 
 
 # --- labels and weights ---------------------------------------------------------------------------------------------

@@ -28,6 +28,9 @@ EXAMPLES = {
     "metric": ("auc", "l2"),
     "device": "cuda:1",
     "use_missing": False,
+    "zero_as_missing": True,
+    "is_enable_sparse": False,
+    "enable_bundle": False,
     "boost_from_average": False,
     "first_metric_only": True,
 }

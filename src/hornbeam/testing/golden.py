@@ -34,12 +34,17 @@ def uniform(n_rows: int, column: int) -> NDArray[np.float64]:
     return (hash_rows(rows) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def golden_table(n_rows: int, n_features: int, missing: bool = False) -> NDArray[np.float64]:
-    """Return features, float64 (n_rows, n_features): smooth ones, skewed ones and ones of few values, in turn."""
+def golden_table(n_rows: int, n_features: int, missing: bool = False, zeros: float = 0.0) -> NDArray[np.float64]:
+    """Return features, float64 (n_rows, n_features): smooth ones, skewed ones and ones of few values, in turn.
+
+    zeros  share of values that are 0 instead
+    """
     table = np.empty((n_rows, n_features))
     for column in range(n_features):
         u = uniform(n_rows, column)
         table[:, column] = (4.0 * u - 2.0, 1.0 / (u + 0.01), np.floor(7.0 * u))[column % 3]
+        if zeros > 0.0:
+            table[uniform(n_rows, 5000 + column) < zeros, column] = 0.0
         if missing and column % 2 == 0:
             table[uniform(n_rows, 1000 + column) < 0.2, column] = np.nan
     return table
@@ -71,11 +76,12 @@ class GoldenCase:
     missing: bool = False
     weighted: bool = False
     heavy_tail: bool = False
+    zeros: float = 0.0
     callables: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
-    def dataset(self) -> Dataset:
-        """Make the training set."""
-        table = golden_table(self.n_rows, self.n_features, self.missing)
+    def dataset(self, form: Callable[[NDArray[np.float64]], Any] = np.asarray) -> Dataset:
+        """Make the training set; `form` turns the table into another kind of table."""
+        table = golden_table(self.n_rows, self.n_features, self.missing, self.zeros)
         score = golden_score(table)
         objective = self.params.get("objective", "regression")
         label = score
@@ -86,7 +92,7 @@ class GoldenCase:
         elif self.heavy_tail:
             label = np.where(uniform(self.n_rows, 3000) < 0.002, score * 1e6, score)
         weight = 0.5 + uniform(self.n_rows, 4000) if self.weighted else None
-        return Dataset(table, label=label, weight=weight)
+        return Dataset(form(table), label=label, weight=weight)
 
     def train(self, **machine: Any) -> Booster:
         """Train on a device: `machine` are parameters that must not change the model."""
@@ -107,6 +113,8 @@ CASES: dict[str, GoldenCase] = {
     "binary, depthwise": GoldenCase({"objective": "binary", "grow_policy": "depthwise", "max_depth": 4}, missing=True),
     "binary, 15 bins, max_delta_step": GoldenCase({"objective": "binary", "max_bin": 15, "max_delta_step": 0.4}),
     "multiclass": GoldenCase({"objective": "multiclass", "num_class": 4}, missing=True, n_rounds=3),
+    "binary, sparse": GoldenCase({"objective": "binary", "num_leaves": 15}, zeros=0.9, missing=True, n_features=9),
+    "regression, sparse, zero as missing": GoldenCase({"zero_as_missing": True}, zeros=0.9, n_features=9),
     "custom objective": GoldenCase({}, n_features=9, callables={"objective": pseudo_huber}),
 }
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hornbeam import binning as definition
 from hornbeam.backends.cpu.threads import run_ranges, run_threads
 from hornbeam.binning import BinMapper, BinnedData, BinParams, allocate_bins, bin_by, find_upper_bounds, sample_rows
-from hornbeam.table import TableReader
+from hornbeam.table import ZERO, TableReader
 
 SAMPLE_CELLS = 1 << 23
 """Sampled values held at once while bins are found (32 or 64 MB): wide tables are taken a few columns at a time."""
@@ -42,6 +42,26 @@ def find_bounds(reader: TableReader, params: BinParams, n_threads: int) -> list[
     n_sampled = min(params.bin_construct_sample_cnt, reader.n_rows)
     rows = None if n_sampled == reader.n_rows else sample_rows(reader.n_rows, n_sampled, rows_below)
     bounds: list[NDArray[np.float64]] = [np.empty(0)] * reader.n_features
+
+    def find_feature(feature: int, values: NDArray[Any], n_zeros: int) -> None:
+        values = np.ascontiguousarray(values, reader.block_dtype)
+        if params.zeros_are_missing:
+            values = np.where(np.abs(values) <= ZERO, values.dtype.type(np.nan), values)
+            n_zeros = 0
+        if not params.use_missing:
+            values = np.where(np.isnan(values), values.dtype.type(0.0), values)
+        bounds[feature] = find_upper_bounds(values, params.max_bin, params.min_data_in_bin, n_zeros)
+
+    if reader.sparse is not None:
+        starts, sampled = reader.sparse.by_column(rows)
+
+        def find_sparse(thread: int) -> None:
+            for feature in range(thread, reader.n_features, n_threads):
+                values = sampled[starts[feature] : starts[feature + 1]]
+                find_feature(feature, values, n_sampled - len(values))
+
+        run_threads(find_sparse, n_threads)
+        return bounds
     n_columns = max(n_threads, SAMPLE_CELLS // n_sampled)
     for first in range(0, reader.n_features, n_columns):
         last = min(first + n_columns, reader.n_features)
@@ -49,10 +69,7 @@ def find_bounds(reader: TableReader, params: BinParams, n_threads: int) -> list[
 
         def find(thread: int, first: int = first, last: int = last, sample: NDArray[Any] = sample) -> None:
             for feature in range(first + thread, last, n_threads):
-                values = np.ascontiguousarray(sample[:, feature - first], reader.block_dtype)
-                if not params.use_missing:
-                    values = np.where(np.isnan(values), values.dtype.type(0.0), values)
-                bounds[feature] = find_upper_bounds(values, params.max_bin, params.min_data_in_bin)
+                find_feature(feature, sample[:, feature - first], 0)
 
         run_threads(find, n_threads)
     return bounds

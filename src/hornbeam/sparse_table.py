@@ -1,0 +1,124 @@
+"""Sparse tables: SciPy's matrices and arrays, read without making them dense.
+
+`SparseTable` is the CSR form of whatever was given. SciPy itself is never imported: the object brings its methods.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.errors import DataError
+
+_REAL_KINDS = "fiub"
+
+
+def is_sparse(data: Any) -> bool:
+    """Say whether data is a sparse matrix or array, of SciPy or of a library that speaks its language."""
+    return hasattr(data, "tocsr") and hasattr(data, "shape")
+
+
+class SparseTable:
+    """A table of n_rows x n_features numbers of which most are zero, row by row.
+
+    Parameters
+    ----------
+    data
+        Sparse matrix or array of real numbers in any of SciPy's formats. CSR without duplicates and with sorted rows is
+        not copied.
+    name
+        What error messages call the table.
+
+    Attributes
+    ----------
+    matrix
+        The table in CSR form: sorted rows, no duplicates (SciPy adds them up).
+    indptr
+        int64 (n_rows + 1,): the values of row i are indptr[i] to indptr[i + 1].
+    indices
+        int32 or int64 (n_values,): their columns, ascending in a row.
+    values
+        (n_values,) of any real dtype. Zeros may be among them.
+    """
+
+    def __init__(self, data: Any, name: str) -> None:
+        if len(data.shape) != 2:
+            raise DataError(f"{name} must have 2 dimensions (rows, features), not shape {data.shape}")
+        dtype = np.dtype(data.dtype)
+        if dtype.kind not in _REAL_KINDS:
+            raise DataError(
+                f"{name} has dtype {dtype}; floats, integers and booleans are supported: convert with astype(float)"
+            )
+        try:
+            if data.format in ("csr", "csc"):
+                data.check_format(full_check=True)
+            matrix = data.tocsr()
+            if not matrix.has_canonical_format:
+                matrix = matrix.copy()
+                matrix.sum_duplicates()
+        except (ValueError, AttributeError, IndexError) as error:
+            raise DataError(
+                f"{name} is no sound sparse matrix ({type(data).__name__}: {error}); rebuild it, for example from "
+                "(values, (rows, columns))"
+            ) from None
+        if not isinstance(matrix.data, np.ndarray):
+            raise DataError(
+                f"{name} is a sparse matrix that is not in host memory ({type(data).__module__}.{type(data).__name__});"
+                " pass its copy there, .get()"
+            )
+        self.matrix = matrix
+        self.n_rows, self.n_features = (int(size) for size in matrix.shape)
+        self.indptr: NDArray[np.int64] = matrix.indptr.astype(np.int64)
+        self.indices: NDArray[Any] = np.ascontiguousarray(matrix.indices)
+        self.values: NDArray[Any] = np.ascontiguousarray(matrix.data)
+
+    def fill(self, start: int, stop: int, out: NDArray[Any], position: NDArray[np.int64] | None = None) -> None:
+        """Write rows start to stop, zeros included.
+
+        out        float32 or float64 (stop - start, n_columns)   out
+        position   int64 (n_features,)                            in    column of `out`, -1: left out; None: as they are
+        """
+        out[...] = 0.0
+        first, last = self.indptr[start], self.indptr[stop]
+        rows = np.repeat(np.arange(stop - start), np.diff(self.indptr[start : stop + 1]))
+        columns, values = self.indices[first:last], self.values[first:last]
+        if position is not None:
+            columns = position[columns]
+            kept = columns >= 0
+            rows, columns, values = rows[kept], columns[kept], values[kept]
+        out[rows, columns] = values
+
+    def by_column(self, rows: NDArray[np.int64] | None) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """Return the values of some rows (None: of all) column by column: first value of each column, and the values.
+
+        starts  int64 (n_features + 1,)
+        """
+        chosen = (self.matrix if rows is None else self.matrix[rows]).tocsc()
+        return chosen.indptr.astype(np.int64), chosen.data
+
+    def take(self, rows: NDArray[Any]) -> Any:
+        """Return some rows, as a matrix of the kind that was given."""
+        return self.matrix[rows]
+
+
+def sparse_frame(data: Any, name: str) -> tuple[Any, list[str]] | None:
+    """Return matrix and column names of a pandas frame of sparse columns; None for anything else."""
+    pandas = sys.modules.get("pandas")
+    if pandas is None or not isinstance(data, pandas.DataFrame):
+        return None
+    kinds = [isinstance(dtype, pandas.SparseDtype) for dtype in data.dtypes]
+    if not any(kinds):
+        return None
+    try:
+        if not all(kinds):
+            raise ValueError(f"column {data.columns[kinds.index(False)]!r} is not sparse")
+        matrix = data.sparse.to_coo()
+    except ValueError as error:
+        raise DataError(
+            f"{name} has sparse columns that cannot be read together ({error}); all columns must be sparse with fill "
+            "value 0, or none: see pandas' .sparse.to_dense()"
+        ) from None
+    return matrix, [str(column) for column in data.columns]
