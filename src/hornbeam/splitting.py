@@ -9,6 +9,11 @@ With G and H the sums of gradients and hessians of a node (Zhang et al. 2017, eq
 
 Every operation is float64, in this order, never contracted. Ties: higher gain, then lower feature, then lower bin,
 then missing-left.
+
+A node may bring a context (`NodeContext`): then outputs are pulled to its own one (path smoothing), kept between its
+bounds (monotone constraints), features are left out (sampling, interaction constraints), their gains are multiplied
+(contributions, monotone penalty), or each has one random threshold (extra trees). `candidate_gains` is the one place
+where a candidate's gain is defined, whatever kind of feature it comes from.
 """
 
 from __future__ import annotations
@@ -39,6 +44,12 @@ class SplitRules:
     min_gain_to_split: float
     min_data_in_leaf: int
     min_sum_hessian_in_leaf: float
+    path_smooth: float = 0.0
+    """Rows that the output of the parent counts for; 0: no smoothing."""
+    monotone: bool = False
+    """Outputs are kept between the bounds of the node, and features may have a sign."""
+    extra_trees: bool = False
+    """One random threshold a node and feature."""
 
     @classmethod
     def from_params(cls, params: Params) -> SplitRules:
@@ -51,6 +62,91 @@ class SplitRules:
             min_data_in_leaf=max(1, params.min_data_in_leaf),
             min_sum_hessian_in_leaf=params.min_sum_hessian_in_leaf,
         )
+
+    @property
+    def scores_outputs(self) -> bool:
+        """Whether outputs are more than -T(G) / (H + lambda_l2), so that scores must be those of given outputs."""
+        return self.max_delta_step > 0.0 or self.path_smooth > 0.0 or self.monotone
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FeatureRules:
+    """What a training run says about each used feature.
+
+    sign          int8 (n_used,)     1: outputs must not fall with the feature, -1: must not rise, 0: free
+    contribution  float64 (n_used,)  factor on its gains, >= 0
+    """
+
+    sign: NDArray[np.int8]
+    contribution: NDArray[np.float64]
+
+    @classmethod
+    def plain(cls, n_used: int) -> FeatureRules:
+        """Return rules that change nothing."""
+        return cls(np.zeros(n_used, np.int8), np.ones(n_used))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class NodeContext:
+    """What the split search must know of some nodes besides their sums.
+
+    lower, upper     float64 (n_nodes,)          bounds of the children's outputs; -inf and inf: none
+    parent_output    float64 (n_nodes,)          output of the node itself: the parent of what is looked for
+    score            float64 (n_nodes,)          of the node, which the children's scores must exceed (`node_score`)
+    monotone_factor  float64 (n_nodes,)          factor on the gains of features with a sign
+    key              uint64  (n_nodes,)          of the node's random choices
+    mask             uint32  (n_nodes, n_words)  bit f % 32 of word f // 32: feature f may be used
+    features         what holds for all nodes
+    """
+
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    parent_output: NDArray[np.float64]
+    score: NDArray[np.float64]
+    monotone_factor: NDArray[np.float64]
+    key: NDArray[np.uint64]
+    mask: NDArray[np.uint32]
+    features: FeatureRules
+
+    def allows(self, node: int, feature: int) -> bool:
+        """Say whether a node may be split by a feature."""
+        return bool(self.mask[node, feature // 32] >> np.uint32(feature % 32) & np.uint32(1))
+
+    def factor(self, node: int, feature: int) -> float:
+        """Return the factor on a feature's gains in a node."""
+        contribution = float(self.features.contribution[feature])
+        return contribution * float(self.monotone_factor[node]) if self.features.sign[feature] != 0 else contribution
+
+
+def pack_mask(allowed: NDArray[np.bool_]) -> NDArray[np.uint32]:
+    """Return the words of NodeContext.mask, uint32 (n_nodes, n_words), from bool (n_nodes, n_used)."""
+    n_words = max(1, -(-allowed.shape[1] // 32))
+    padded = np.zeros((len(allowed), 32 * n_words), np.uint8)
+    padded[:, : allowed.shape[1]] = allowed
+    return np.packbits(padded, axis=1, bitorder="little").view("<u4").astype(np.uint32)
+
+
+def mix(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return a 64-bit hash of each number (the finaliser of splitmix64): different numbers, different hashes."""
+    z = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def hash_with(key: NDArray[np.uint64], number: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the hash of a number under a key."""
+    with np.errstate(over="ignore"):
+        return mix(key + (number + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15))
+
+
+def random_threshold(key: np.uint64, feature: int, n_values: int, has_missing: bool) -> int:
+    """Return the one bin after which extra trees may split: each that leaves something on both sides alike.
+
+    Missing values, where there are some, can stand alone on the right, so the last value bin counts then.
+    """
+    n_choices = np.uint64(max(1, n_values if has_missing else n_values - 1))
+    found = hash_with(np.array([key], np.uint64), np.array([feature], np.uint64))[0]
+    return int(((found >> np.uint64(32)) * n_choices) >> np.uint64(32))
 
 
 def can_split(n_rows: int, hessian: int, depth: int, rules: SplitRules, max_depth: int) -> bool:
@@ -95,6 +191,108 @@ def leaf_score(gradient: NDArray[np.float64], hessian: NDArray[np.float64], rule
         return np.where(weight > 0.0, shrunk * shrunk / safe, 0.0)
 
 
+def node_output(
+    gradient: NDArray[np.float64],
+    hessian: NDArray[np.float64],
+    rows: NDArray[np.int64],
+    parent_output: NDArray[np.float64] | float,
+    lower: NDArray[np.float64] | float,
+    upper: NDArray[np.float64] | float,
+    rules: SplitRules,
+) -> NDArray[np.float64]:
+    """Return outputs of nodes in context, before shrinkage: pulled to the parent's, then kept between bounds.
+
+    gradient, hessian  float64 (n,)  in
+    rows               int64 (n,)    in
+    parent_output      output of the parent of each node
+    lower, upper       bounds
+    """
+    output = leaf_output(gradient, hessian, rules)
+    if rules.path_smooth > 0.0:
+        share = np.asarray(rows, np.float64) / rules.path_smooth
+        output = output * share / (share + 1.0) + parent_output / (share + 1.0)
+    if rules.monotone:
+        output = np.where(output > lower, output, lower)
+        output = np.where(output < upper, output, upper)
+    return output + 0.0
+
+
+def given_score(
+    gradient: NDArray[np.float64], hessian: NDArray[np.float64], output: NDArray[np.float64], rules: SplitRules
+) -> NDArray[np.float64]:
+    """Return the part of the loss that leaves with these sums and outputs remove (twice the reduction)."""
+    shrunk = soft_threshold(np.asarray(gradient, np.float64), rules.lambda_l1)
+    weight = np.asarray(hessian, np.float64) + rules.lambda_l2
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.where(weight > 0.0, -(2.0 * shrunk * output + weight * output * output), 0.0)
+
+
+def node_score(
+    gradient: NDArray[np.float64],
+    hessian: NDArray[np.float64],
+    rows: NDArray[np.int64],
+    parent_output: NDArray[np.float64],
+    rules: SplitRules,
+) -> NDArray[np.float64]:
+    """Return the score that the children of a node must exceed: that of the node, bounds aside.
+
+    parent_output  float64 (n,)  in  NodeContext.parent_output: the output of the node itself
+    """
+    if rules.path_smooth > 0.0:
+        output = node_output(gradient, hessian, rows, parent_output, -np.inf, np.inf, rules)
+        return given_score(gradient, hessian, output, rules)
+    return leaf_score(gradient, hessian, rules)
+
+
+def candidate_gains(
+    left: NDArray[np.int64],
+    right: NDArray[np.int64],
+    left_rows: NDArray[np.int64],
+    right_rows: NDArray[np.int64],
+    parent: float,
+    units: NDArray[np.float64],
+    rules: SplitRules,
+    context: NodeContext | None = None,
+    node: int = 0,
+    feature: int = 0,
+) -> NDArray[np.float64]:
+    """Return the gains of candidate splits of one node by one feature, -inf where one is not allowed.
+
+    left, right            int64 (..., 2)  in  fixed-point sums of the sides
+    left_rows, right_rows  int64 (...)     in
+    parent                 score of the node
+    units                  float64 (2,)    in  gradient unit, hessian unit
+    context, node          the node's context is entry `node`
+    feature                position among the used features
+    """
+    floats = [(side[..., 0] * units[0], side[..., 1] * units[1]) for side in (left, right)]
+    allowed = np.ones(left_rows.shape, bool)
+    factor = 1.0
+    if context is not None and rules.scores_outputs:
+        pulled = context.parent_output[node], context.lower[node], context.upper[node]
+        outputs = [
+            node_output(*sums, rows, *pulled, rules) for sums, rows in zip(floats, (left_rows, right_rows), strict=True)
+        ]
+        scores = given_score(*floats[0], outputs[0], rules) + given_score(*floats[1], outputs[1], rules)
+        sign = context.features.sign[feature]
+        if sign != 0:
+            allowed &= outputs[0] <= outputs[1] if sign > 0 else outputs[0] >= outputs[1]
+    else:
+        scores = leaf_score(*floats[0], rules) + leaf_score(*floats[1], rules)
+    gain = scores - parent
+    allowed &= (gain > rules.min_gain_to_split) & (gain > scores * ROUNDING_NOISE)
+    for sums, rows in ((left, left_rows), (right, right_rows)):
+        allowed &= rows >= rules.min_data_in_leaf
+        allowed &= sums[..., 1] > 0
+        allowed &= sums[..., 1] * units[1] >= rules.min_sum_hessian_in_leaf
+    if context is not None:
+        factor = context.factor(node, feature)
+    if factor != 1.0:  # what a split gains above the least that it must gain
+        gain = rules.min_gain_to_split + (gain - rules.min_gain_to_split) * factor
+        allowed &= gain > rules.min_gain_to_split
+    return np.where(allowed, gain, -np.inf)
+
+
 def best_split(
     histogram: NDArray[np.int64],
     counts: NDArray[np.int64],
@@ -102,6 +300,8 @@ def best_split(
     has_missing: NDArray[np.bool_],
     quantization: Quantization,
     rules: SplitRules,
+    context: NodeContext | None = None,
+    node: int = 0,
 ) -> NDArray[np.void]:
     """Find the best split of one node, naively.
 
@@ -109,16 +309,22 @@ def best_split(
     counts       int64 (n_total_bins,)     in  rows
     offsets      int64 (n_used + 1,)       in  the bins of feature f are offsets[f]:offsets[f + 1], the missing bin last
     has_missing  bool  (n_used,)           in
+    context      the node's context is its entry `node`; None: nothing but the rules
     Returns one record of dtypes.SPLIT.
     """
     best = np.zeros((), SPLIT)
     best["gain"], best["feature"], best["bin"] = -np.inf, -1, -1
     units = np.array([quantization.gradient_unit, quantization.hessian_unit])
     for feature in range(len(has_missing)):
+        if context is not None and not context.allows(node, feature):
+            continue
         own = slice(offsets[feature], offsets[feature + 1])
         sums, rows = histogram[own], counts[own]
         total, n_rows = sums.sum(axis=0), rows.sum()
-        parent = leaf_score(total[:1] * units[0], total[1:] * units[1], rules)[0]
+        if context is not None:
+            parent = float(context.score[node])
+        else:
+            parent = float(leaf_score(total[:1] * units[0], total[1:] * units[1], rules)[0])
         left = np.cumsum(sums[:-1], axis=0)
         left_rows = np.cumsum(rows[:-1])
         if has_missing[feature]:  # (bin, missing left), (bin, missing right), in the order in which ties are broken
@@ -127,16 +333,10 @@ def best_split(
         else:
             left, left_rows = left[:, None], left_rows[:, None]
         right, right_rows = total - left, n_rows - left_rows
-        scores = leaf_score(left[..., 0] * units[0], left[..., 1] * units[1], rules) + leaf_score(
-            right[..., 0] * units[0], right[..., 1] * units[1], rules
-        )
-        gain = scores - parent
-        allowed = (gain > rules.min_gain_to_split) & (gain > scores * ROUNDING_NOISE)
-        for sums_of_side, rows_of_side in ((left, left_rows), (right, right_rows)):
-            allowed &= rows_of_side >= rules.min_data_in_leaf
-            allowed &= sums_of_side[..., 1] > 0
-            allowed &= sums_of_side[..., 1] * units[1] >= rules.min_sum_hessian_in_leaf
-        gain = np.where(allowed, gain, -np.inf)
+        gain = candidate_gains(left, right, left_rows, right_rows, parent, units, rules, context, node, feature)
+        if context is not None and rules.extra_trees:
+            chosen = random_threshold(context.key[node], feature, len(sums) - 1, bool(has_missing[feature]))
+            gain[np.arange(len(gain)) != chosen] = -np.inf
         winner = int(np.argmax(gain))  # the first of equals
         if gain.flat[winner] > best["gain"]:
             threshold, side = divmod(winner, gain.shape[1])

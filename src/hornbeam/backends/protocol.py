@@ -18,7 +18,7 @@ from hornbeam.binning import BinnedData
 from hornbeam.frontier import GrowthLimits
 from hornbeam.objectives.base import Objective
 from hornbeam.quantize import Quantization
-from hornbeam.splitting import SplitRules
+from hornbeam.splitting import NodeContext, SplitRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +106,11 @@ class Engine(Protocol):
         gradient: NDArray[np.int64],
         hessian: NDArray[np.int64],
         rules: SplitRules,
+        context: NodeContext | None = None,
     ) -> NDArray[np.void]:
         """Find the best split of each node from its histogram; gradient and hessian are the nodes' sums.
+
+        context  what the search must know of each node besides, see splitting.py; None: nothing
 
         Returns dtypes.SPLIT (n_nodes,); gain is -inf where no split is allowed.
         """

@@ -19,7 +19,8 @@ from hornbeam.binning import BinMapper, BinnedData, allocate_bins
 from hornbeam.booster import Booster
 from hornbeam.dataset import Dataset
 from hornbeam.params import Params
-from hornbeam.splitting import SplitRules
+from hornbeam.quantize import Quantization
+from hornbeam.splitting import NodeContext, SplitRules
 from hornbeam.testing.data import BinnedSample
 from hornbeam.training import train
 
@@ -130,10 +131,12 @@ def assert_same_operations(
     high_precision: bool = False,
     n_levels: int = 3,
     valid: BinnedData | None = None,
+    make_context: Callable[[Segments, NDArray[np.int64], NDArray[np.int64], Quantization], NodeContext] | None = None,
 ) -> None:
     """Grow a tree level by level on an engine and on `reference`, and compare the result of every operation with ==.
 
     gradient, hessian  float64 (n_outputs, n_rows)  in
+    make_context       function of nodes, their fixed-point sums and how these were rounded
 
     The smaller child is summed and the larger one had by subtraction; then the larger one is summed too, so that
     parent = left + right is checked on the engine itself.
@@ -163,7 +166,10 @@ def assert_same_operations(
             one.build_histograms(frontier.segments, frontier.slot)
         _compare_histograms(both, frontier.slot, "root")
         for level in range(n_levels + 1):
-            splits = _same_splits(both, frontier, rules)
+            context = None
+            if make_context is not None:
+                context = make_context(frontier.segments, frontier.gradient, frontier.hessian, how)
+            splits = _same_splits(both, frontier, rules, context)
             open_ = np.flatnonzero(splits["gain"] > -np.inf) if level < n_levels else np.empty(0, np.intp)
             closed.append(frontier.segments.take(np.setdiff1d(np.arange(len(splits)), open_)))
             if len(open_) == 0:
@@ -188,9 +194,11 @@ def _compare_histograms(engines: tuple[Engine, Engine], slots: NDArray[np.int32]
             assert_same_bits(found, expected, f"histogram of {what}, slot {slot}")
 
 
-def _same_splits(engines: tuple[Engine, Engine], nodes: _Frontier, rules: SplitRules) -> NDArray[np.void]:
+def _same_splits(
+    engines: tuple[Engine, Engine], nodes: _Frontier, rules: SplitRules, context: NodeContext | None = None
+) -> NDArray[np.void]:
     found, expected = (
-        one.find_splits(nodes.segments, nodes.slot, nodes.gradient, nodes.hessian, rules) for one in engines
+        one.find_splits(nodes.segments, nodes.slot, nodes.gradient, nodes.hessian, rules, context) for one in engines
     )
     assert_same_bits(found, expected, "find_splits")
     return expected

@@ -15,6 +15,7 @@ from hornbeam.backends.cpu.partition import partition
 from hornbeam.backends.cpu.quantize import quantize
 from hornbeam.backends.cpu.rows import RowStore
 from hornbeam.backends.cpu.split import SplitFinder
+from hornbeam.backends.cpu.split_general import find_general
 from hornbeam.backends.cpu.threads import resolve_threads
 from hornbeam.backends.protocol import BinnedTree, Root, Segments
 from hornbeam.backends.steps import expand_in_steps
@@ -22,7 +23,7 @@ from hornbeam.binning import BinnedData
 from hornbeam.frontier import GrowthLimits
 from hornbeam.objectives.base import Objective
 from hornbeam.quantize import Quantization
-from hornbeam.splitting import SplitRules
+from hornbeam.splitting import NodeContext, SplitRules
 
 
 class CpuEngine:
@@ -94,8 +95,25 @@ class CpuEngine:
         gradient: NDArray[np.int64],
         hessian: NDArray[np.int64],
         rules: SplitRules,
+        context: NodeContext | None = None,
     ) -> NDArray[np.void]:
         """Find the best splits."""
+        if context is not None:
+            return find_general(
+                self._store,
+                self._histograms.histograms,
+                nodes,
+                slots,
+                gradient,
+                hessian,
+                self._splits.offsets,
+                self._splits.has_missing,
+                np.arange(self.binned.n_used, dtype=np.int32),
+                self._rounded.quantization,
+                rules,
+                context,
+                self.n_threads,
+            )
         return self._splits.find(
             self._store,
             self._histograms.histograms,

@@ -32,7 +32,7 @@ from hornbeam.backends.gpu.binning import DeviceBins
 from hornbeam.backends.gpu.layout import TILE_BYTES, Layout, check_buffer, check_memory
 from hornbeam.backends.gpu.runtime import Buffer, Kernel, Runtime, Variant, u32, u64
 from hornbeam.backends.gpu.tables import chunk_rows, node_table
-from hornbeam.backends.gpu.tree_kernels import CAPACITY, TreeKernels, plain_variant
+from hornbeam.backends.gpu.tree_kernels import CAPACITY, TreeKernels, general_variant, plain_variant
 from hornbeam.backends.protocol import BinnedTree, Root, Segments
 from hornbeam.binning import BinnedData
 from hornbeam.dtypes import EXPANSION, NODE, SPLIT
@@ -50,7 +50,7 @@ from hornbeam.quantize import (
     is_coarse,
     scale_exponent,
 )
-from hornbeam.splitting import SplitRules
+from hornbeam.splitting import FeatureRules, NodeContext, SplitRules
 
 LEAF_CLASSES = (64, 256, 1024)
 """Most leaves whose sums are added in local memory, 24 bytes each; with more leaves, in global memory."""
@@ -119,6 +119,7 @@ class GpuEngine:
         self._stats = 2
         self._n_slots = 0
         self._rounds_ahead = FIRST_ROUNDS_AHEAD
+        self._feature_rules: FeatureRules | None = None  # what is on the device
         self._kernels_of: tuple[bool, int] | None = None
         self._plain = self._variant("leaves.cl")
         self._groups = self._facts.compute_units * 8  # of kernels that stride over the rows
@@ -374,8 +375,13 @@ class GpuEngine:
 
     def _check_rules(self, rules: SplitRules) -> None:
         """Whether rows are counted is decided when a tree begins, before its rules are seen."""
-        if rules.min_data_in_leaf > 1 and self._min_data <= 1 and not self._hessians_count:
+        needed = rules.min_data_in_leaf > 1 or rules.path_smooth > 0.0
+        if needed and self._min_data <= 1 and not self._hessians_count:
             raise DeviceError("this engine does not count rows; make it with the min_data_in_leaf of the rules")
+
+    def _min_rows(self, rules: SplitRules) -> int:
+        """Return the fewest rows; without counts the hessians stand in for them: a positive sum is a row or more."""
+        return rules.min_data_in_leaf if self._stats == 3 or self._hessians_count else 1
 
     def find_splits(
         self,
@@ -384,6 +390,7 @@ class GpuEngine:
         gradient: NDArray[np.int64],
         hessian: NDArray[np.int64],
         rules: SplitRules,
+        context: NodeContext | None = None,
     ) -> NDArray[np.void]:
         """Find the best split of each node."""
         best = np.zeros(len(slots), SPLIT)
@@ -391,6 +398,11 @@ class GpuEngine:
             best["gain"], best["feature"], best["bin"] = -np.inf, -1, -1
             return best
         self._check_rules(rules)
+        if context is not None:
+            self._subtract_pending()
+            table = np.stack([gradient, hessian, nodes.end - nodes.begin, slots.astype(np.int64)], axis=1)
+            self._runtime.download(self._launch_general(table, rules, context), best)
+            return best
         self._subtract_pending(but=frozenset(slots.tolist()))
         sibling = dict(self._pending)
         self._pending = []
@@ -410,8 +422,6 @@ class GpuEngine:
         best gets SPLIT (n_nodes,) from its beginning on.
         """
         layout, runtime = self._layout, self._runtime
-        # without row counts the second sum stands in for them: a positive hessian sum is one row or more
-        min_rows = rules.min_data_in_leaf if self._stats == 3 or self._hessians_count else 1
         several = layout.n_tiles > 1
         found = self._room("splits", SPLIT.itemsize * most_nodes * layout.n_tiles) if several else best
         runtime.launch(
@@ -431,11 +441,57 @@ class GpuEngine:
             np.float64(rules.max_delta_step),
             np.float64(rules.min_gain_to_split),
             np.float64(rules.min_sum_hessian_in_leaf),
-            np.int64(min_rows),
+            np.int64(self._min_rows(rules)),
             found,
         )
         if several:
             runtime.launch(self._kernels.choose, most_nodes, found, count, u32(children), u32(layout.n_tiles), best)
+
+    def _launch_general(self, table: NDArray[np.int64], rules: SplitRules, context: NodeContext) -> Buffer:
+        """Search nodes with a context, as kernels/split_general.cl says; returns where SPLIT (n_nodes,) will be."""
+        layout, runtime, n_nodes = self._layout, self._runtime, len(table)
+        searching = general_variant(self._facts, layout, self._stats)
+        floats = (context.lower, context.upper, context.parent_output, context.score, context.monotone_factor)
+        around = np.stack([*(values.view(np.int64) for values in floats), context.key.view(np.int64)], axis=1)
+        features = context.features
+        if self._feature_rules is not features:
+            self._feature_rules = features
+            self._upload("signs", features.sign.astype(np.int32))
+            self._upload("contribution", features.contribution)
+        several = layout.n_tiles > 1
+        best = self._room("best", SPLIT.itemsize * n_nodes)
+        found = self._room("splits", SPLIT.itemsize * n_nodes * layout.n_tiles) if several else best
+        runtime.launch(
+            runtime.kernel("split_general_kernel", searching),
+            n_nodes * layout.n_tiles,
+            self._buffer("histograms"),
+            self._upload("table", table),
+            self._upload("context", around),
+            self._upload("mask", context.mask),
+            u32(context.mask.shape[1]),
+            self._buffer("features"),
+            self._buffer("signs"),
+            self._buffer("contribution"),
+            u32(layout.n_used),
+            u32(layout.n_tiles),
+            np.float64(self._quantization.gradient_unit),
+            np.float64(self._quantization.hessian_unit),
+            np.float64(rules.lambda_l1),
+            np.float64(rules.lambda_l2),
+            np.float64(rules.max_delta_step),
+            np.float64(rules.min_gain_to_split),
+            np.float64(rules.min_sum_hessian_in_leaf),
+            np.int64(self._min_rows(rules)),
+            np.float64(rules.path_smooth),
+            u32(rules.monotone),
+            u32(rules.extra_trees),
+            found,
+        )
+        if several:
+            runtime.launch(
+                self._kernels.choose, n_nodes, found, self._count(n_nodes), u32(1), u32(layout.n_tiles), best
+            )
+        return best
 
     def partition(self, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:
         """Move rows to the children's places; returns how many went left."""

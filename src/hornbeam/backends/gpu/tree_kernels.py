@@ -55,6 +55,11 @@ def histogram_variant(facts: DeviceFacts, layout: Layout, wide: bool, stats: int
     return variant, n_bytes
 
 
+def general_variant(facts: DeviceFacts, layout: Layout, stats: int) -> Variant:
+    """Return the variant of split_general.cl; compiled only where a node has a context."""
+    return plain_variant(facts, "split_general.cl", bin_bytes=layout.bin_bytes, stats=stats, n_bins=layout.n_bins)
+
+
 @dataclass(frozen=True, slots=True)
 class TreeKernels:
     """The kernels of one kind of tree (narrow or wide records, two or three sums), and how they are launched."""

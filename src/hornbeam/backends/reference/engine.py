@@ -14,7 +14,7 @@ from hornbeam.dtypes import SPLIT
 from hornbeam.frontier import GrowthLimits
 from hornbeam.objectives.base import Objective
 from hornbeam.quantize import Quantization, exact_exponent, round_gradients
-from hornbeam.splitting import SplitRules, best_split
+from hornbeam.splitting import NodeContext, SplitRules, best_split
 
 
 class ReferenceEngine:
@@ -87,6 +87,7 @@ class ReferenceEngine:
         gradient: NDArray[np.int64],
         hessian: NDArray[np.int64],
         rules: SplitRules,
+        context: NodeContext | None = None,
     ) -> NDArray[np.void]:
         """Find the best split of each node; rows are counted exactly."""
         splits = np.zeros(len(slots), SPLIT)
@@ -95,7 +96,14 @@ class ReferenceEngine:
             codes = self._codes(self._rows[nodes.begin[i] : nodes.end[i]])
             counts = np.bincount(codes.ravel(), minlength=int(offsets[-1]))
             splits[i] = best_split(
-                self._histograms[int(slot)], counts, offsets, self.binned.has_missing, self._quantization, rules
+                self._histograms[int(slot)],
+                counts,
+                offsets,
+                self.binned.has_missing,
+                self._quantization,
+                rules,
+                context,
+                i,
             )
         return splits
 

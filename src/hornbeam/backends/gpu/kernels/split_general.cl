@@ -1,0 +1,213 @@
+// The best split of each node with a context: twin of splitting.best_split with a NodeContext, the same float64
+// operations in the same order. Where split.cl is quick this is plain: nothing is kept in registers, and histograms
+// have been subtracted before.
+//
+// A group looks at one tile of one node, its threads form a grid of bins x lanes as in split.cl: each sums its own run
+// of bins, the runs before it are added up, then it scans its run. split.cl's choose_kernel takes the best tile.
+//
+// Rows are the last of the sums, as in split.cl.
+//
+//     histograms    i64 (n_slots, n_tiles, STATS, N_BINS, TILE_LANES)   in
+//     table         i64 (n_nodes, 4)          in    gradient and hessian sum of the node; rows; slot
+//     context       i64 (n_nodes, 6)          in    f64 lower, upper, parent_output, score, monotone_factor; key
+//     mask          u32 (n_nodes, n_words)    in    features that may be used
+//     features      u32 (n_used,)             in    value bins * 2 + has missing
+//     signs         i32 (n_used,)             in    monotone constraint
+//     contribution  f64 (n_used,)             in    factor on gains
+//     splits        split_t (n_nodes, n_tiles)   out
+#define TILE_LANES (32 / BIN_BYTES)
+#define PARTS      (THREADS / TILE_LANES)
+#define RUN        ((N_BINS + PARTS - 1) / PARTS)
+#define PLANE      (N_BINS * TILE_LANES)
+#define NO_GAIN    BITS_TO_F64(0xFFF0000000000000)
+#define NO_KEY     0xFFFFFFFFFFFFFFFF
+#define NOISE      9.094947017729282e-13 /* splitting.ROUNDING_NOISE = 2**-40 */
+
+typedef struct {
+    f64 lambda_l1, lambda_l2, max_delta_step, min_gain, min_hessian, path_smooth;
+    f64 lower, upper, parent_output, score;
+    i64 min_rows;
+    u32 monotone;
+} rules_t;
+
+// splitting.soft_threshold
+DEVICE f64 shrink(f64 gradient, f64 lambda_l1) {
+    return gradient > lambda_l1 ? gradient - lambda_l1 : gradient < -lambda_l1 ? gradient + lambda_l1 : 0.0;
+}
+
+// splitting.node_output
+DEVICE f64 side_output(f64 gradient, f64 hessian, i64 rows, const rules_t *how) {
+    const f64 weight = hessian + how->lambda_l2;
+    f64 output = weight > 0.0 ? -shrink(gradient, how->lambda_l1) / weight : 0.0;
+    if (how->max_delta_step > 0.0) {
+        output = output > -how->max_delta_step ? output : -how->max_delta_step;
+        output = output < how->max_delta_step ? output : how->max_delta_step;
+    }
+    if (how->path_smooth > 0.0) {
+        const f64 share = (f64)rows / how->path_smooth;
+        output = output * share / (share + 1.0) + how->parent_output / (share + 1.0);
+    }
+    if (how->monotone) {
+        output = output > how->lower ? output : how->lower;
+        output = output < how->upper ? output : how->upper;
+    }
+    return output;
+}
+
+// splitting.given_score
+DEVICE f64 given_score(f64 gradient, f64 hessian, f64 output, const rules_t *how) {
+    const f64 weight = hessian + how->lambda_l2;
+    if (!(weight > 0.0)) return 0.0;
+    return -(2.0 * shrink(gradient, how->lambda_l1) * output + weight * output * output);
+}
+
+// splitting.leaf_score without max_delta_step
+DEVICE f64 free_score(f64 gradient, f64 hessian, const rules_t *how) {
+    const f64 shrunk = shrink(gradient, how->lambda_l1), weight = hessian + how->lambda_l2;
+    return weight > 0.0 ? shrunk * shrunk / weight : 0.0;
+}
+
+// splitting.candidate_gains
+DEVICE f64 candidate_gain(i64 left_g, i64 left_h, i64 right_g, i64 right_h, i64 left_rows, i64 right_rows,
+                          f64 gradient_unit, f64 hessian_unit, i32 sign, f64 factor, const rules_t *how) {
+    if (left_rows < how->min_rows || right_rows < how->min_rows || left_h <= 0 || right_h <= 0) return NO_GAIN;
+    const f64 left_weight = (f64)left_h * hessian_unit, right_weight = (f64)right_h * hessian_unit;
+    if (!(left_weight >= how->min_hessian && right_weight >= how->min_hessian)) return NO_GAIN;
+    const f64 left_sum = (f64)left_g * gradient_unit, right_sum = (f64)right_g * gradient_unit;
+    f64 score;
+    if (how->max_delta_step > 0.0 || how->path_smooth > 0.0 || how->monotone) {
+        const f64 left_output = side_output(left_sum, left_weight, left_rows, how);
+        const f64 right_output = side_output(right_sum, right_weight, right_rows, how);
+        if (sign > 0 && !(left_output <= right_output)) return NO_GAIN;
+        if (sign < 0 && !(left_output >= right_output)) return NO_GAIN;
+        score = given_score(left_sum, left_weight, left_output, how) +
+                given_score(right_sum, right_weight, right_output, how);
+    } else {
+        score = free_score(left_sum, left_weight, how) + free_score(right_sum, right_weight, how);
+    }
+    f64 gain = score - how->score;
+    if (!(gain > how->min_gain && gain > score * NOISE)) return NO_GAIN;
+    if (factor != 1.0) {
+        gain = how->min_gain + (gain - how->min_gain) * factor;
+        if (!(gain > how->min_gain)) return NO_GAIN;
+    }
+    return gain;
+}
+
+// splitting.random_threshold
+DEVICE u32 random_threshold(u64 key, u32 feature, u32 n_values, u32 has_missing) {
+    u64 z = key + ((u64)feature + 1) * 0x9E3779B97F4A7C15;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
+    z = z ^ (z >> 31);
+    const u32 last = has_missing ? n_values : n_values - 1;
+    return (u32)(((z >> 32) * (u64)(n_values > 1 ? last : 1)) >> 32);
+}
+
+KERNEL(THREADS) void split_general_kernel(GLOBAL const i64 *RESTRICT histograms, GLOBAL const i64 *RESTRICT table,
+                                          GLOBAL const i64 *RESTRICT context, GLOBAL const u32 *RESTRICT mask,
+                                          u32 n_words, GLOBAL const u32 *RESTRICT features,
+                                          GLOBAL const i32 *RESTRICT signs, GLOBAL const f64 *RESTRICT contribution,
+                                          u32 n_used, u32 n_tiles, f64 gradient_unit, f64 hessian_unit, f64 lambda_l1,
+                                          f64 lambda_l2, f64 max_delta_step, f64 min_gain, f64 min_hessian,
+                                          i64 min_rows, f64 path_smooth, u32 monotone, u32 extra_trees,
+                                          GLOBAL split_t *RESTRICT splits) {
+    LOCAL i64 sums[STATS * THREADS];
+    LOCAL f64 gains[THREADS];
+    LOCAL u64 keys[THREADS];
+    const u32 node = GROUP_ID / n_tiles, tile = GROUP_ID % n_tiles;
+    const u32 lane = LOCAL_ID % TILE_LANES, part = LOCAL_ID / TILE_LANES, feature = tile * TILE_LANES + lane;
+    GLOBAL const i64 *own = table + (u64)node * 4;
+    GLOBAL const i64 *around = context + (u64)node * 6;
+    const i64 total_g = own[0], total_h = own[1], n_rows = own[STATS - 1];
+    GLOBAL const i64 *histogram = histograms + ((u64)own[3] * n_tiles + tile) * (STATS * PLANE) + lane;
+    const u32 used = feature < n_used && (mask[(u64)node * n_words + feature / 32] >> (feature % 32)) & 1u;
+    const u32 described = used ? features[feature] : 0;
+    const u32 n_values = described / 2, has_missing = described % 2;
+    const u32 from = part * RUN < N_BINS ? part * RUN : N_BINS;
+    const u32 to = from + RUN < N_BINS ? from + RUN : N_BINS;
+    for (u32 stat = 0; stat < STATS; stat++) {
+        i64 sum = 0;
+        for (u32 bin = from; bin < to && bin < n_values; bin++) sum += histogram[stat * PLANE + bin * TILE_LANES];
+        sums[stat * THREADS + LOCAL_ID] = sum;
+    }
+    BARRIER;
+    for (u32 i = LOCAL_ID; i < STATS * TILE_LANES; i += THREADS) {
+        const u32 first = i / TILE_LANES * THREADS + i % TILE_LANES;
+        i64 before = 0;
+        for (u32 p = 0; p < PARTS; p++) {
+            const i64 sum = sums[first + p * TILE_LANES];
+            sums[first + p * TILE_LANES] = before;
+            before += sum;
+        }
+    }
+    BARRIER;
+
+    rules_t how;
+    how.lambda_l1 = lambda_l1;
+    how.lambda_l2 = lambda_l2;
+    how.max_delta_step = max_delta_step;
+    how.min_gain = min_gain;
+    how.min_hessian = min_hessian;
+    how.path_smooth = path_smooth;
+    how.lower = BITS_TO_F64(around[0]);
+    how.upper = BITS_TO_F64(around[1]);
+    how.parent_output = BITS_TO_F64(around[2]);
+    how.score = BITS_TO_F64(around[3]);
+    how.min_rows = min_rows;
+    how.monotone = monotone;
+    const i32 sign = used ? signs[feature] : 0;
+    f64 factor = used ? contribution[feature] : 1.0;
+    if (sign != 0) factor = factor * BITS_TO_F64(around[4]);
+    const u32 only = random_threshold((u64)around[5], feature, n_values, has_missing);
+
+    f64 best_gain = NO_GAIN;
+    u64 best_key = NO_KEY;
+    i64 best_g = 0, best_h = 0;
+    i64 g = sums[LOCAL_ID], h = sums[THREADS + LOCAL_ID], rows = sums[(STATS - 1) * THREADS + LOCAL_ID];
+    for (u32 bin = from; bin < to && bin < n_values; bin++) {
+        g += histogram[bin * TILE_LANES];
+        h += histogram[PLANE + bin * TILE_LANES];
+        rows += histogram[(STATS - 1) * PLANE + bin * TILE_LANES];
+        if (extra_trees && bin != only) continue;
+        for (u32 side = has_missing ? 0 : 1; side < 2; side++) {  // 0: missing goes left
+            const u32 missing = n_values * TILE_LANES;
+            const i64 left_g = side ? g : g + histogram[missing];
+            const i64 left_h = side ? h : h + histogram[PLANE + missing];
+            const i64 left_rows = side ? rows : rows + histogram[(STATS - 1) * PLANE + missing];
+            const f64 gain = candidate_gain(left_g, left_h, total_g - left_g, total_h - left_h, left_rows,
+                                            n_rows - left_rows, gradient_unit, hessian_unit, sign, factor, &how);
+            if (gain > best_gain) {  // the first of equals stays
+                best_gain = gain;
+                best_key = ((u64)feature << 32) | (bin << 1) | (has_missing ? side : 0);
+                best_g = left_g;
+                best_h = left_h;
+            }
+        }
+    }
+    gains[LOCAL_ID] = best_gain;
+    keys[LOCAL_ID] = best_key;
+    for (u32 width = THREADS / 2; width > 0; width /= 2) {
+        BARRIER;
+        if (LOCAL_ID < width) {
+            const f64 gain = gains[LOCAL_ID + width];
+            const u64 key = keys[LOCAL_ID + width];
+            if (gain > gains[LOCAL_ID] || (gain == gains[LOCAL_ID] && key < keys[LOCAL_ID])) {
+                gains[LOCAL_ID] = gain;
+                keys[LOCAL_ID] = key;
+            }
+        }
+    }
+    BARRIER;
+    GLOBAL split_t *out = splits + GROUP_ID;
+    if (keys[0] == NO_KEY ? LOCAL_ID == 0 : keys[0] == best_key) {  // the winner has the only such key
+        const u32 found = keys[0] != NO_KEY;
+        out->gain = best_gain;
+        out->left_gradient = best_g;
+        out->left_hessian = best_h;
+        out->feature = found ? (i32)feature : -1;
+        out->bin = found ? (i32)((u32)best_key >> 1) : -1;
+        out->missing_left = found && best_key % 2 == 0;
+        out->padding = 0;
+    }
+}
