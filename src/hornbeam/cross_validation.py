@@ -13,6 +13,7 @@ from hornbeam.callbacks import Callback, CallbackEnv, EarlyStopException, Evalua
 from hornbeam.dataset import Dataset
 from hornbeam.errors import DataError
 from hornbeam.params import Params, whole_number
+from hornbeam.row_sampling import check_row_sampling
 from hornbeam.training import MetricFunction, TrainingRun
 
 VALID = "valid"
@@ -82,6 +83,7 @@ def cv(
     if metrics is not None:
         params = params.replace(metric=metrics)
     n_rounds = whole_number(params.num_iterations if num_boost_round is None else num_boost_round, "num_boost_round", 1)
+    check_row_sampling(params)
     runs = []
     for train_rows, valid_rows in _folds(params, train_set, folds, nfold, stratified, shuffle, seed):
         part = take_rows(train_set, train_rows)

@@ -16,6 +16,7 @@ the engine's row list, and its children divide the segment between them:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -120,9 +121,11 @@ class NodeTable:
     depth, parent      parent -1: the root
     left               -1: not expanded; the right child is left + 1
     split              the best split, (left_gradient, left_hessian, feature, bin, missing_left)
+    root_depth         where the engine has the root's rows: what engines see as depth is depth + root_depth
     """
 
     def __init__(self, root: Root) -> None:
+        self.root_depth = root.depth
         self.begin, self.end = [0], [root.n_rows]
         self.gradient, self.hessian = [root.gradient], [root.hessian]
         self.gain, self.priority = [NEVER], [NEVER]
@@ -137,6 +140,7 @@ class NodeTable:
         table["split"] = self.splits([0])
         table["second"] = table["third"] = np.inf
         table["parent"] = table["left"] = -1
+        table["depth"] = self.root_depth
         return table
 
     @classmethod
@@ -145,6 +149,8 @@ class NodeTable:
         nodes = cls(Root(0, 0, 0))
         for name in ("begin", "end", "gradient", "hessian", "priority", "depth", "parent", "left"):
             setattr(nodes, name, table[name].tolist())
+        nodes.root_depth = nodes.depth[0]
+        nodes.depth = [depth - nodes.root_depth for depth in nodes.depth]
         nodes.gain = table["split"]["gain"].tolist()
         nodes.split = [split[1:] for split in table["split"].tolist()]
         return nodes
@@ -154,7 +160,7 @@ class NodeTable:
         return Segments(
             np.array([self.begin[node] for node in nodes], np.int64),
             np.array([self.end[node] for node in nodes], np.int64),
-            np.array([self.depth[node] for node in nodes], np.int32),
+            np.array([self.depth[node] + self.root_depth for node in nodes], np.int32),
         )
 
     def splits(self, nodes: Sequence[int]) -> NDArray[np.void]:
@@ -166,7 +172,7 @@ class NodeTable:
         left_gradient, left_hessian, feature, bin_, missing_left = self.split[node]
         return (
             self.begin[node], self.end[node], self.gradient[node], self.hessian[node], left_gradient, left_hessian,
-            self.depth[node], feature, bin_, slot, spare_slot, missing_left,
+            self.depth[node] + self.root_depth, feature, bin_, slot, spare_slot, missing_left,
         )  # fmt: skip
 
     def halves(self, node: int) -> tuple[int, int]:
@@ -252,7 +258,8 @@ class TreeGrower:
         if nodes.gain[0] == NEVER:
             return nodes
         root = nodes.root_table()
-        table = self.engine.grow_ahead(root, self.rules, self.limits, self.while_waiting)
+        limits = replace(self.limits, max_depth=self.limits.max_depth + nodes.root_depth)
+        table = self.engine.grow_ahead(root, self.rules, limits, self.while_waiting)
         if table is None:
             return nodes
         nodes = NodeTable.from_table(table)
@@ -265,7 +272,8 @@ class TreeGrower:
     def _expand(self, nodes: NodeTable, batch: list[int], pool: HistogramPool) -> None:
         """Do a whole round in one operation: there is a histogram of every node and a free slot for a child of each."""
         expansions = [nodes.expansion(node, pool.slot_of[node], pool.free[i]) for i, node in enumerate(batch)]
-        n_left, splits = self.engine.expand(np.array(expansions, EXPANSION), self.rules, self.limits.max_depth)
+        max_depth = self.limits.max_depth + nodes.root_depth
+        n_left, splits = self.engine.expand(np.array(expansions, EXPANSION), self.rules, max_depth)
         first = len(nodes.begin)
         nodes.add_children(batch, n_left.tolist())
         children = list(range(first, len(nodes.begin)))

@@ -24,7 +24,7 @@ from hornbeam.errors import ParameterError
 
 DEVICE = re.compile(r"auto|cpu|reference|(cuda|opencl)(:\d+)?")
 
-GROUPS = ("Objective", "Boosting", "Tree", "Binning", "Evaluation", "Machine")
+GROUPS = ("Objective", "Boosting", "Sampling", "Tree", "Binning", "Evaluation", "Machine")
 """Sections of docs/parameters.md, in order."""
 
 
@@ -249,6 +249,82 @@ class Params:
         "Boosting",
         "`auto`: gradients keep 16 bits, 31 where the data need them (a rule on the data alone). `high`: always 31.",
         choices={"auto": "auto", "high": "high"},
+    )
+
+    data_sample_strategy: str = _parameter(
+        "choice",
+        "bagging",
+        "Sampling",
+        "How the rows of a tree are chosen. `bagging`: by chance, see `bagging_fraction`. `goss`: those with the "
+        "largest gradients, and a sample of the others that stands for all of them.",
+        choices={"bagging": "bagging", "goss": "goss"},
+    )
+    bagging_fraction: float = _parameter(
+        "float",
+        1.0,
+        "Sampling",
+        "Share of the rows that a tree sees; needs `bagging_freq` > 0. Every row is drawn by itself, so the number of "
+        "rows varies a little.",
+        aliases=("sub_row", "subsample", "bagging"),
+        low=0.0,
+        high=1.0,
+        low_open=True,
+    )
+    bagging_freq: int = _parameter(
+        "int",
+        0,
+        "Sampling",
+        "Rows are drawn anew every so many rounds; 0 or less: no bagging.",
+        aliases=("subsample_freq",),
+        none_below=1,
+    )
+    pos_bagging_fraction: float = _parameter(
+        "float",
+        1.0,
+        "Sampling",
+        "Share of the rows of label 1 that a tree of `binary` sees; with `neg_bagging_fraction`, in place of "
+        "`bagging_fraction`.",
+        aliases=("pos_sub_row", "pos_subsample", "pos_bagging"),
+        low=0.0,
+        high=1.0,
+        low_open=True,
+    )
+    neg_bagging_fraction: float = _parameter(
+        "float",
+        1.0,
+        "Sampling",
+        "Share of the rows of label 0 that a tree of `binary` sees.",
+        aliases=("neg_sub_row", "neg_subsample", "neg_bagging"),
+        low=0.0,
+        high=1.0,
+        low_open=True,
+    )
+    bagging_seed: int = _parameter(
+        "int",
+        3,
+        "Sampling",
+        "Key of bagging and GOSS, besides `seed`.",
+        aliases=("bagging_fraction_seed",),
+        low=0,
+        high=2**63 - 1,
+    )
+    top_rate: float = _parameter(
+        "float",
+        0.2,
+        "Sampling",
+        "Share of the rows that GOSS keeps for their large gradients.",
+        low=0.0,
+        high=1.0,
+        low_open=True,
+    )
+    other_rate: float = _parameter(
+        "float",
+        0.1,
+        "Sampling",
+        "Share of the rows that GOSS draws among the others.",
+        low=0.0,
+        high=1.0,
+        low_open=True,
     )
 
     num_leaves: int = _parameter(

@@ -59,8 +59,8 @@ class HornbeamModel(BaseEstimator):
     Parameters
     ----------
     num_leaves, max_depth, learning_rate, n_estimators, subsample_for_bin, min_split_gain, min_child_weight,
-    min_child_samples, reg_alpha, reg_lambda, max_bin, grow_policy, max_delta_step, early_stopping_rounds, device,
-    precision, histogram_pool_size, verbosity
+    min_child_samples, subsample, subsample_freq, reg_alpha, reg_lambda, max_bin, grow_policy, max_delta_step,
+    early_stopping_rounds, device, precision, histogram_pool_size, verbosity
         See docs/parameters.md, where these are names or aliases.
     objective
         Name, or function(y_true, y_pred) -> (gradient, hessian) of raw scores, which may take the weights as a third
@@ -105,6 +105,8 @@ class HornbeamModel(BaseEstimator):
         min_split_gain: float = 0.0,
         min_child_weight: float = 1e-3,
         min_child_samples: int = 20,
+        subsample: float = 1.0,
+        subsample_freq: int = 0,
         reg_alpha: float = 0.0,
         reg_lambda: float = 0.0,
         max_bin: int = 255,
@@ -130,6 +132,8 @@ class HornbeamModel(BaseEstimator):
         self.min_split_gain = min_split_gain
         self.min_child_weight = min_child_weight
         self.min_child_samples = min_child_samples
+        self.subsample = subsample
+        self.subsample_freq = subsample_freq
         self.reg_alpha = reg_alpha
         self.reg_lambda = reg_lambda
         self.max_bin = max_bin

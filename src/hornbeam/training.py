@@ -1,6 +1,7 @@
 """`train`: the boosting loop.
 
-scores -> gradients -> quantize -> grow a tree (grower.py) -> scores        per output
+scores -> gradients -> choose rows (row_sampling.py)                        per iteration
+gradients -> quantize -> grow a tree (grower.py) -> scores                  per output
 scores of the validation sets -> metrics -> callbacks                       per iteration
 """
 
@@ -29,6 +30,7 @@ from hornbeam.model_io import ModelData
 from hornbeam.objectives import CustomObjective, Objective, get_objective
 from hornbeam.params import Params, whole_number
 from hornbeam.predictor import fitting
+from hornbeam.row_sampling import RowSampler, check_row_sampling
 from hornbeam.splitting import SplitRules
 
 MetricFunction = Callable[[NDArray[np.float64], Dataset], Any]
@@ -98,6 +100,7 @@ def train(
         )
     n_rounds = whole_number(params.num_iterations if num_boost_round is None else num_boost_round, "num_boost_round", 0)
     start = load(init_model) if isinstance(init_model, (str, os.PathLike)) else init_model
+    check_row_sampling(params)
     run = TrainingRun(params, train_set, start)
     try:
         run.add_valid_sets(valid_sets, valid_names)
@@ -125,6 +128,8 @@ class TrainingRun:
         self.engine: Engine = make_engine(train_set.binned, params)
         self.booster = self._new_booster(start)
         self.engine.set_scores(self._start_scores(train_set))
+        self.sampler = RowSampler(params, train_set)
+        self._iteration = self.booster.current_iteration  # of the trees that are grown next
         self.evaluated: list[EvaluatedSet] = []
         binned = train_set.binned
         bytes_per_slot = 16 * max(1, int(binned.offsets[-1]))
@@ -308,15 +313,19 @@ class TrainingRun:
         else:
             assert self.train_set.label is not None
             self.engine.compute_gradients(self.objective, self.train_set.label, self.train_set.weight)
+        some_rows = self.sampler.choose(self.engine, self._iteration, learning_rate)
         trees = []
         for output in range(self.objective.n_outputs):
             quantization = self.engine.quantize(output, self.params.precision == "high")
             grown = self.grower.grow(quantization, learning_rate)
+            if some_rows:
+                self.engine.find_other_leaves(grown.binned)
             self.engine.add_leaf_values(output, grown.leaf_value)
             for entry in self.evaluated:
                 if entry.valid >= 0:
                     self.engine.add_tree(entry.valid, output, grown.binned)
             trees.append(grown)
+        self._iteration += 1
         return trees
 
     def evaluate(self, functions: list[MetricFunction]) -> list[Evaluation]:

@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.bagging import Draw, Goss
 from hornbeam.binning import BinnedData
 from hornbeam.frontier import GrowthLimits
 from hornbeam.objectives.base import Objective
@@ -40,11 +41,12 @@ class Segments:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """Number of rows and fixed-point sums of all rows of a tree."""
+    """Number of rows and fixed-point sums of all rows of a tree; `depth` is where the engine has its root's rows."""
 
     n_rows: int
     gradient: int
     hessian: int
+    depth: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +89,17 @@ class Engine(Protocol):
     def set_gradients(self, gradient: NDArray[np.float64], hessian: NDArray[np.float64]) -> None:
         """Take gradients and hessians that were computed elsewhere, float64 (n_outputs, n_rows)."""
 
+    def choose_rows(self, draw: Draw | Goss | None) -> int:
+        """Choose the rows of the trees to come (bagging.py), None: all, and return their number.
+
+        Whatever follows up to `leaf_sums` sees these rows alone. GOSS looks at the gradients.
+        """
+
     def quantize(self, output: int, high_precision: bool) -> Quantization:
         """Round the gradients of one output to fixed point, see quantize.py."""
 
     def begin_tree(self, n_slots: int) -> Root:
-        """Start a tree on all rows, with room for n_slots histograms."""
+        """Start a tree on all chosen rows, with room for n_slots histograms."""
 
     def build_histograms(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
         """Sum gradients and hessians per (node, feature, bin) into the nodes' slots."""
@@ -152,7 +160,10 @@ class Engine(Protocol):
         """
 
     def assign_leaves(self, nodes: Segments, leaves: NDArray[np.int32]) -> None:
-        """Note for every row of every node its leaf number; together the nodes own all rows."""
+        """Note for every row of every node its leaf number; together the nodes own all chosen rows."""
+
+    def find_other_leaves(self, tree: BinnedTree) -> None:
+        """Note the leaf numbers of the rows that were not chosen: they go down the finished tree."""
 
     def leaf_sums(self, n_leaves: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Sum gradients and hessians per leaf, with the full precision that 62 bits leave (quantize.exact_exponent)."""
@@ -164,7 +175,7 @@ class Engine(Protocol):
         """Keep a validation set binned like the training set, with its scores; return its number."""
 
     def add_tree(self, valid: int, output: int, tree: BinnedTree) -> None:
-        """Add a tree's values to the scores of a validation set."""
+        """Add a tree's values to the scores of a validation set, or of the training set: `valid` is -1."""
 
     def valid_scores(self, valid: int) -> NDArray[np.float64]:
         """Return the scores of a validation set, float64 (n_outputs, n_rows)."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.protocol import BinnedTree, Engine, Segments
 from hornbeam.backends.registry import devices, make_engine
+from hornbeam.bagging import Draw, Goss
 from hornbeam.binning import BinMapper, BinnedData, allocate_bins
 from hornbeam.booster import Booster
 from hornbeam.dataset import Dataset
@@ -78,13 +79,16 @@ def histogram_of(engine: Engine, slot: int) -> NDArray[np.int64] | None:
     return None if slots is None else np.array(slots[slot], np.int64)
 
 
-def leaf_numbers(engine: Engine, nodes: Segments) -> NDArray[np.int64]:
-    """Return for every row the position of its node among these nodes, which own all rows, int64 (n_rows,).
+def leaf_numbers(engine: Engine, nodes: Segments, others: BinnedTree | None = None) -> NDArray[np.int64]:
+    """Return for every row the position of its node among these nodes, int64 (n_rows,).
 
-    Rows are seen through scores alone, so this works on every device; the scores are lost.
+    The nodes own all chosen rows; the leaves of the other rows, if there are any, are those of the tree `others`. Rows
+    are seen through scores alone, so this works on every device; the scores are lost.
     """
     engine.set_scores(np.zeros((1, engine.n_rows)))
     engine.assign_leaves(nodes, np.arange(len(nodes.begin), dtype=np.int32))
+    if others is not None:
+        engine.find_other_leaves(others)
     engine.add_leaf_values(0, np.arange(len(nodes.begin), dtype=np.float64))
     return np.asarray(engine.scores()[0]).astype(np.int64)
 
@@ -132,6 +136,7 @@ def assert_same_operations(
     n_levels: int = 3,
     valid: BinnedData | None = None,
     make_context: Callable[[Segments, NDArray[np.int64], NDArray[np.int64], Quantization], NodeContext] | None = None,
+    draw: Draw | Goss | None = None,
 ) -> None:
     """Grow a tree level by level on an engine and on `reference`, and compare the result of every operation with ==.
 
@@ -148,6 +153,8 @@ def assert_same_operations(
         for one in both:
             one.set_scores(np.zeros((n_outputs, n_rows)))
             one.set_gradients(gradient.copy(), hessian.copy())
+        n_chosen, expected_chosen = (one.choose_rows(draw) for one in both)
+        assert n_chosen == expected_chosen, f"choose_rows: {n_chosen}, expected {expected_chosen}"
         how, expected = (one.quantize(output, high_precision) for one in both)
         assert how == expected, f"quantize: {how}, expected {expected}"
         n_slots = 2 ** (n_levels + 1) + 2
@@ -156,7 +163,7 @@ def assert_same_operations(
         frontier = _Frontier(
             np.zeros(1, np.int64),
             np.array([root.n_rows], np.int64),
-            np.zeros(1, np.int32),
+            np.array([root.depth], np.int32),
             np.array([root.gradient], np.int64),
             np.array([root.hessian], np.int64),
             np.zeros(1, np.int32),
@@ -180,7 +187,8 @@ def assert_same_operations(
             np.concatenate([nodes.end for nodes in closed]),
             np.concatenate([nodes.depth for nodes in closed]),
         )
-        _compare_leaves(both, ends, output, n_outputs)
+        others = random_binned_tree(np.random.default_rng(output), binned, len(ends.begin)) if draw else None
+        _compare_leaves(both, ends, output, n_outputs, others)
     if valid is not None:
         _compare_valid(both, valid)
     for one in both:
@@ -249,9 +257,11 @@ def _split_level(
     )
 
 
-def _compare_leaves(engines: tuple[Engine, Engine], ends: Segments, output: int, n_outputs: int) -> None:
+def _compare_leaves(
+    engines: tuple[Engine, Engine], ends: Segments, output: int, n_outputs: int, others: BinnedTree | None
+) -> None:
     """Compare the rows of every leaf, the leaves' sums, and the scores after adding leaf values."""
-    found, expected = (leaf_numbers(one, ends) for one in engines)
+    found, expected = (leaf_numbers(one, ends, others) for one in engines)
     assert_same_bits(found, expected, "leaf numbers")
     n_leaves = len(ends.begin)
     sums, expected_sums = (one.leaf_sums(n_leaves) for one in engines)
@@ -262,6 +272,8 @@ def _compare_leaves(engines: tuple[Engine, Engine], ends: Segments, output: int,
     for one in engines:
         one.set_scores(scores)
         one.add_leaf_values(output, values)
+        if others is not None:
+            one.add_tree(-1, output, others)
     assert_same_bits(np.asarray(engines[0].scores()), np.asarray(engines[1].scores()), "scores")
 
 

@@ -115,6 +115,15 @@ CASES: dict[str, GoldenCase] = {
     "multiclass": GoldenCase({"objective": "multiclass", "num_class": 4}, missing=True, n_rounds=3),
     "binary, sparse": GoldenCase({"objective": "binary", "num_leaves": 15}, zeros=0.9, missing=True, n_features=9),
     "regression, sparse, zero as missing": GoldenCase({"zero_as_missing": True}, zeros=0.9, n_features=9),
+    "bagging": GoldenCase({"bagging_fraction": 0.6, "bagging_freq": 2, "seed": 7}, missing=True),
+    "bagging, classes": GoldenCase(
+        {"objective": "binary", "pos_bagging_fraction": 0.8, "neg_bagging_fraction": 0.4, "bagging_freq": 1},
+        weighted=True,
+    ),
+    "goss": GoldenCase({"data_sample_strategy": "goss", "learning_rate": 0.5}, missing=True),
+    "goss, multiclass": GoldenCase(
+        {"objective": "multiclass", "num_class": 4, "data_sample_strategy": "goss", "learning_rate": 1.0}, n_rounds=3
+    ),
     "custom objective": GoldenCase({}, n_features=9, callables={"objective": pseudo_huber}),
 }
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.backends.cpu import bag as bags
 from hornbeam.backends.cpu import leaves
 from hornbeam.backends.cpu.expand import Expander
 from hornbeam.backends.cpu.gradients import compute_gradients
@@ -19,6 +21,7 @@ from hornbeam.backends.cpu.split_general import find_general
 from hornbeam.backends.cpu.threads import resolve_threads
 from hornbeam.backends.protocol import BinnedTree, Root, Segments
 from hornbeam.backends.steps import expand_in_steps
+from hornbeam.bagging import ROOT_DEPTH, Bag, Draw, Goss
 from hornbeam.binning import BinnedData
 from hornbeam.frontier import GrowthLimits
 from hornbeam.objectives.base import Objective
@@ -45,6 +48,7 @@ class CpuEngine:
         self._gradient = np.empty((0, 0))
         self._hessian = np.empty((0, 0))
         self._valid: list[tuple[BinnedData, NDArray[np.float64]]] = []
+        self._bag: Bag | None = None
 
     def set_scores(self, scores: NDArray[np.float64]) -> None:
         """Set the raw scores."""
@@ -67,18 +71,30 @@ class CpuEngine:
         self._gradient = np.ascontiguousarray(gradient, np.float64)
         self._hessian = np.ascontiguousarray(hessian, np.float64)
 
+    def choose_rows(self, draw: Draw | Goss | None) -> int:
+        """Choose the rows of the trees to come."""
+        self._bag = None
+        if draw is not None:
+            self._bag = bags.choose_bag(draw, self._gradient, self._hessian, self.n_rows, self.n_threads)
+        return self.n_rows if self._bag is None else self._bag.n_in_bag
+
     def quantize(self, output: int, high_precision: bool) -> Quantization:
         """Round one output's gradients into the rows' records."""
-        self._output = output
-        self._rounded = quantize(
-            self._store, self._gradient[output], self._hessian[output], high_precision, self.n_threads
-        )
+        self._tree_gradient, self._tree_hessian = self._gradient[output], self._hessian[output]
+        if self._bag is not None:
+            self._tree_gradient, self._tree_hessian = bags.take_gradients(
+                self._bag, self._tree_gradient, self._tree_hessian, self.n_threads
+            )
+        self._rounded = quantize(self._store, self._tree_gradient, self._tree_hessian, high_precision, self.n_threads)
+        if self._bag is not None:
+            bags.number_records(self._store, self._bag, self.n_threads)
         return self._rounded.quantization
 
     def begin_tree(self, n_slots: int) -> Root:
-        """Start a tree: the records are in row order already."""
+        """Start a tree: the records are in row order already, or in that of the bag."""
         self._histograms.set_slots(n_slots)
-        return self._rounded.root
+        root = self._rounded.root
+        return root if self._bag is None else replace(root, depth=ROOT_DEPTH)
 
     def build_histograms(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
         """Sum the nodes' rows."""
@@ -151,11 +167,16 @@ class CpuEngine:
         """Scatter leaf numbers."""
         leaves.assign_leaves(self._store, nodes, leaves_of_nodes, self.n_threads, self._leaf)
 
+    def find_other_leaves(self, tree: BinnedTree) -> None:
+        """Route the rows that were not chosen."""
+        if self._bag is not None:
+            bags.find_leaves(self.binned, tree, self._bag.outside, self.n_threads, self._leaf)
+
     def leaf_sums(self, n_leaves: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Sum gradients per leaf."""
         largest = self._rounded.largest_gradient, self._rounded.largest_hessian
-        gradient, hessian = self._gradient[self._output], self._hessian[self._output]
-        return leaves.leaf_sums(gradient, hessian, largest, self._leaf, n_leaves, self.n_threads)
+        leaf = self._leaf if self._bag is None else self._leaf[self._bag.inside]
+        return leaves.leaf_sums(self._tree_gradient, self._tree_hessian, largest, leaf, n_leaves, self.n_threads)
 
     def add_leaf_values(self, output: int, leaf_value: NDArray[np.float64]) -> None:
         """Update the scores."""
@@ -167,8 +188,8 @@ class CpuEngine:
         return len(self._valid) - 1
 
     def add_tree(self, valid: int, output: int, tree: BinnedTree) -> None:
-        """Update the scores of a validation set."""
-        binned, scores = self._valid[valid]
+        """Update the scores of a validation set, or of the training set."""
+        binned, scores = self._valid[valid] if valid >= 0 else (self.binned, self._scores)
         leaves.add_tree(binned, tree, scores[output], self.n_threads)
 
     def valid_scores(self, valid: int) -> NDArray[np.float64]:

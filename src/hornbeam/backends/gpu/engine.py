@@ -4,7 +4,8 @@ What an operation costs (n nodes; see kernels/ for the kernels):
 
     operation          up                  launches                     down
     compute_gradients                      1
-    quantize                               measure, round               80 bytes
+    choose_rows        a few bytes         place (GOSS: 25 more)        1 KB
+    quantize                               measure, round (bag: take)   80 bytes
     build_histograms   table, 20 n bytes   zero, histogram
     subtract                               (in the next find_splits)
     find_splits        table, 40 n bytes   split (choose: > 1 tile)     40 n bytes
@@ -15,6 +16,7 @@ What an operation costs (n nodes; see kernels/ for the kernels):
                                            round after round
     assign_leaves      table, 20 n bytes   assign
     leaf_sums                              clear, leaf_sums             16 bytes a leaf
+    find_other_leaves  the tree            route_rows
     add_leaf_values    8 bytes a leaf      add_values
     add_tree           the tree            route
 """
@@ -28,12 +30,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.backends.gpu.bag import DeviceBag, Memory
 from hornbeam.backends.gpu.binning import DeviceBins
 from hornbeam.backends.gpu.layout import TILE_BYTES, Layout, check_buffer, check_memory
 from hornbeam.backends.gpu.runtime import Buffer, Kernel, Runtime, Variant, u32, u64
 from hornbeam.backends.gpu.tables import chunk_rows, node_table
 from hornbeam.backends.gpu.tree_kernels import CAPACITY, TreeKernels, general_variant, plain_variant
 from hornbeam.backends.protocol import BinnedTree, Root, Segments
+from hornbeam.bagging import ROOT_DEPTH, Draw, Goss
 from hornbeam.binning import BinnedData
 from hornbeam.dtypes import EXPANSION, NODE, SPLIT
 from hornbeam.errors import DeviceError
@@ -123,6 +127,10 @@ class GpuEngine:
         self._kernels_of: tuple[bool, int] | None = None
         self._plain = self._variant("leaves.cl")
         self._groups = self._facts.compute_units * 8  # of kernels that stride over the rows
+        memory = Memory(
+            self.n_rows, self._room, self._buffer, self._upload, self._upload_once, self._launch_rows
+        )  # fmt: skip
+        self._bag = DeviceBag(runtime, self._variant("bag.cl", bin_bytes=self._layout.bin_bytes), memory)
         try:
             self._upload_bins()
             described = binned.n_value_bins.astype(np.uint32) * 2 + binned.has_missing.astype(np.uint32)
@@ -162,12 +170,12 @@ class GpuEngine:
         self._runtime.upload(buffer, np.ascontiguousarray(array))
         return buffer
 
-    def _upload_once(self, name: str, array: NDArray[np.float64] | None) -> Buffer:
-        """Copy labels or weights, unless they are there already."""
+    def _upload_once(self, name: str, array: NDArray[Any] | None) -> Buffer:
+        """Copy labels, weights or queries, unless they are there already."""
         if array is None:
             return self._room(name, 8)
         if self._uploaded.get(name) is not array:
-            self._upload(name, np.ascontiguousarray(array, np.float64))
+            self._upload(name, np.ascontiguousarray(array))
             self._uploaded[name] = array
         return self._buffer(name)
 
@@ -257,9 +265,22 @@ class GpuEngine:
         self._upload("gradient", np.array(gradient, np.float64, order="C"))
         self._upload("hessian", np.array(hessian, np.float64, order="C"))
 
+    def choose_rows(self, draw: Draw | Goss | None) -> int:
+        """Choose the rows of the trees to come."""
+        self._bag.choose(draw, self._n_outputs)
+        return self._bag.n_in_bag or self.n_rows
+
+    def _tree_rows(self) -> tuple[Buffer, Buffer, int, int]:
+        """Return gradients and hessians of the rows of the tree, where its output begins, and the number of rows."""
+        if self._bag:
+            return self._buffer("bag gradient"), self._buffer("bag hessian"), 0, self._bag.n_in_bag
+        return self._buffer("gradient"), self._buffer("hessian"), self._output * self.n_rows, self.n_rows
+
     def quantize(self, output: int, high_precision: bool) -> Quantization:
-        """Round one output's gradients into the records of depth 0."""
+        """Round one output's gradients into the records of the root."""
         self._output = output
+        if self._bag:
+            self._bag.take_gradients(output * self.n_rows)
         seen = self._round(high_precision)
         if not high_precision:
             constant = self._is_constant(seen)
@@ -268,7 +289,8 @@ class GpuEngine:
             coarse = is_coarse(abs_sum, nonzero_g) or 0 < high - low < COARSE_SPREAD
             if coarse or (not constant and is_coarse(h_sum, nonzero_h)):
                 seen = self._round(wide=True)
-        self._root = Root(self.n_rows, int(seen["sums"][0]), int(seen["sums"][1]))
+        n_rows, depth = self._tree_rows()[3], ROOT_DEPTH if self._bag else 0
+        self._root = Root(n_rows, int(seen["sums"][0]), int(seen["sums"][1]), depth)
         how = self._quantization
         has_counts = how.hessian_min == how.hessian_max == 1  # every hessian is 1: its sums count rows
         self._stats = 2 if has_counts or self._min_data <= 1 else 3
@@ -286,8 +308,9 @@ class GpuEngine:
         size = (8 if wide else 4) * self.n_rows
         even = self._room("records even", size)
         self._room("records odd", size)
-        source = (self._buffer("gradient"), self._buffer("hessian"), u64(self._output * self.n_rows), u32(self.n_rows))
-        groups = min(self._groups, max(1, -(-self.n_rows // variant.threads)))
+        gradient, hessian, offset, n_rows = self._tree_rows()
+        source = (gradient, hessian, u64(offset), u32(n_rows))
+        groups = min(self._groups, max(1, -(-n_rows // variant.threads)))
         partial, report = self._buffer("partial"), self._buffer("report")
         runtime.launch(runtime.kernel("measure_kernel", variant), groups, *source, partial, report)
         runtime.launch(runtime.kernel("round_kernel", variant), groups, *source, partial, u32(groups), even, report)
@@ -630,25 +653,32 @@ class GpuEngine:
             kernel, groups, *rows, self._upload("table", table), u32(len(leaves)), self._buffer("leaf")
         )
 
+    def find_other_leaves(self, tree: BinnedTree) -> None:
+        """Route the rows that were not chosen."""
+        if self._bag:
+            self._bag.find_other_leaves(self._upload_tree(tree), len(tree.feature))
+
     def leaf_sums(self, n_leaves: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Sum gradients and hessians per leaf in wide fixed point."""
-        exponents = [exact_exponent(value, self.n_rows) for value in self._largest]
+        gradient, hessian, offset, n_rows = self._tree_rows()
+        leaf = self._bag.take_leaves() if self._bag else self._buffer("leaf")
+        exponents = [exact_exponent(value, n_rows) for value in self._largest]
         fits = [most for most in LEAF_CLASSES if n_leaves <= most]
         variant = self._variant("leaves.cl", leaves=fits[0] if fits else 0)
         kernel = self._runtime.kernel("leaf_sums_kernel", variant)
-        rows_a_group = min(65_536, max(4096, -(-self.n_rows // self._groups)))
+        rows_a_group = min(65_536, max(4096, -(-n_rows // self._groups)))
         sums = self._room("leaf sums", 16 * max(n_leaves, 256))
         self._runtime.zero(sums, 16 * n_leaves)
         self._runtime.launch(
             kernel,
-            -(-self.n_rows // rows_a_group),
-            self._buffer("gradient"),
-            self._buffer("hessian"),
-            u64(self._output * self.n_rows),
-            self._buffer("leaf"),
+            -(-n_rows // rows_a_group),
+            gradient,
+            hessian,
+            u64(offset),
+            leaf,
             np.float64(2.0 ** exponents[0]),
             np.float64(2.0 ** exponents[1]),
-            u32(self.n_rows),
+            u32(n_rows),
             u32(rows_a_group),
             u32(n_leaves),
             sums,
@@ -683,12 +713,13 @@ class GpuEngine:
         return number
 
     def add_tree(self, valid: int, output: int, tree: BinnedTree) -> None:
-        """Route the rows of a validation set through a tree and add its values."""
-        held = self._valid[valid]
-        n_values = self._binned.n_value_bins[tree.feature]
-        columns = (tree.feature, tree.bin, tree.missing_left, n_values, tree.left, tree.right)
-        nodes = self._upload("tree", np.stack(columns, axis=1).astype(np.int32))
+        """Route the rows of a validation set, or of the training set, through a tree and add its values."""
+        nodes = self._upload_tree(tree)
         values = self._upload("values", np.ascontiguousarray(tree.leaf_value, np.float64))
+        if valid < 0:
+            self._bag.add_tree(nodes, tree, values, output * self.n_rows)
+            return
+        held = self._valid[valid]
         kernel = self._runtime.kernel("route_kernel", self._variant("route.cl", bin_bytes=held.bin_bytes))
         self._runtime.launch(
             kernel,
@@ -702,6 +733,12 @@ class GpuEngine:
             held.scores,
             u64(output * held.n_rows),
         )
+
+    def _upload_tree(self, tree: BinnedTree) -> Buffer:
+        """Bring a tree to the device: the nodes of route.cl."""
+        n_values = self._binned.n_value_bins[tree.feature]
+        columns = (tree.feature, tree.bin, tree.missing_left, n_values, tree.left, tree.right)
+        return self._upload("tree", np.stack(columns, axis=1).astype(np.int32))
 
     def valid_scores(self, valid: int) -> NDArray[np.float64]:
         """Return the scores of a validation set."""

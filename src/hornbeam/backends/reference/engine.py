@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.protocol import BinnedTree, Root, Segments
 from hornbeam.backends.steps import expand_in_steps
+from hornbeam.bagging import ROOT_DEPTH, Bag, Draw, Goss, draw_bag, goss_bag
 from hornbeam.binning import BinnedData
 from hornbeam.dtypes import SPLIT
 from hornbeam.frontier import GrowthLimits
@@ -26,6 +27,7 @@ class ReferenceEngine:
         self.binned = binned
         self.n_rows = binned.n_rows
         self._valid: list[tuple[BinnedData, NDArray[np.float64]]] = []
+        self._bag: Bag | None = None
 
     def set_scores(self, scores: NDArray[np.float64]) -> None:
         """Set the raw scores."""
@@ -45,19 +47,35 @@ class ReferenceEngine:
         """Take gradients and hessians from elsewhere."""
         self._gradient, self._hessian = gradient, hessian
 
+    def choose_rows(self, draw: Draw | Goss | None) -> int:
+        """Choose rows by the definition."""
+        self._bag = None
+        if isinstance(draw, Goss):
+            self._bag = goss_bag(draw, self._gradient, self._hessian)
+        elif draw is not None:
+            self._bag = draw_bag(draw, self.n_rows)
+        return self.n_rows if self._bag is None else self._bag.n_in_bag
+
+    def _chosen(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the values of the chosen rows, as they count."""
+        return values if self._bag is None else self._bag.take(values)
+
     def quantize(self, output: int, high_precision: bool) -> Quantization:
         """Round one output's gradients to fixed point."""
         self._output = output
-        self._g, self._h, self._quantization = round_gradients(
-            self._gradient[output], self._hessian[output], high_precision
+        rows = slice(None) if self._bag is None else self._bag.inside
+        self._g, self._h = np.zeros(self.n_rows, np.int64), np.zeros(self.n_rows, np.int64)
+        self._g[rows], self._h[rows], self._quantization = round_gradients(
+            self._chosen(self._gradient[output]), self._chosen(self._hessian[output]), high_precision
         )
         return self._quantization
 
     def begin_tree(self, n_slots: int) -> Root:
-        """Start with all rows in one node."""
-        self._rows = np.arange(self.n_rows)
+        """Start with all chosen rows in one node."""
+        self._rows = np.arange(self.n_rows) if self._bag is None else self._bag.inside.astype(np.intp)
         self._histograms: dict[int, NDArray[np.int64]] = {}
-        return Root(self.n_rows, int(self._g.sum()), int(self._h.sum()))
+        depth = 0 if self._bag is None else ROOT_DEPTH
+        return Root(len(self._rows), int(self._g.sum()), int(self._h.sum()), depth)
 
     def _codes(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """Return the histogram entry of every (row, used feature), int64 (len(rows), n_used)."""
@@ -138,13 +156,18 @@ class ReferenceEngine:
         for begin, end, leaf in zip(nodes.begin, nodes.end, leaves, strict=True):
             self._leaf[self._rows[begin:end]] = leaf
 
+    def find_other_leaves(self, tree: BinnedTree) -> None:
+        """Route all rows, and note the leaves of those that were not chosen."""
+        self._leaf = np.where(self._leaf < 0, route(self.binned, tree), self._leaf)
+
     def leaf_sums(self, n_leaves: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Sum gradients and hessians per leaf in wide fixed point."""
         sums = []
-        for values in (self._gradient[self._output], self._hessian[self._output]):
-            exponent = exact_exponent(float(np.max(np.abs(values))), self.n_rows)
+        leaf = self._leaf if self._bag is None else self._leaf[self._bag.inside]
+        for values in (self._chosen(self._gradient[self._output]), self._chosen(self._hessian[self._output])):
+            exponent = exact_exponent(float(np.max(np.abs(values))), len(values))
             total = np.zeros(n_leaves, np.int64)
-            np.add.at(total, self._leaf, np.rint(values * 2.0**exponent).astype(np.int64))
+            np.add.at(total, leaf, np.rint(values * 2.0**exponent).astype(np.int64))
             sums.append(total.astype(np.float64) * 2.0**-exponent)
         return sums[0], sums[1]
 
@@ -158,8 +181,8 @@ class ReferenceEngine:
         return len(self._valid) - 1
 
     def add_tree(self, valid: int, output: int, tree: BinnedTree) -> None:
-        """Route the rows of a validation set through a tree and add its values."""
-        binned, scores = self._valid[valid]
+        """Route the rows of a validation set, or of the training set, through a tree and add its values."""
+        binned, scores = self._valid[valid] if valid >= 0 else (self.binned, self._scores)
         scores[output] += tree.leaf_value[route(binned, tree)]
 
     def valid_scores(self, valid: int) -> NDArray[np.float64]:

@@ -1,0 +1,100 @@
+"""Which rows each iteration draws: the parameters of bagging and GOSS, checked, and turned into draws of bagging.py."""
+
+from __future__ import annotations
+
+from hornbeam.backends.protocol import Engine
+from hornbeam.bagging import Draw, Goss
+from hornbeam.dataset import Dataset
+from hornbeam.errors import ParameterError
+from hornbeam.log import warn
+from hornbeam.params import Params
+from hornbeam.sampling import Purpose, chance_limit, random_key
+
+BAGGING_FRACTIONS = ("bagging_fraction", "pos_bagging_fraction", "neg_bagging_fraction")
+
+
+def check_row_sampling(params: Params) -> None:
+    """Refuse parameters that contradict each other, and warn of those that have no effect."""
+    fractions = {name: getattr(params, name) for name in BAGGING_FRACTIONS if getattr(params, name) < 1.0}
+    by_label = [name for name in fractions if name != "bagging_fraction"]
+    if params.data_sample_strategy == "goss":
+        if fractions and params.bagging_freq > 0:
+            raise ParameterError(
+                f"data_sample_strategy='goss' with {_listed(fractions)}: GOSS chooses the rows itself; set "
+                "bagging_freq=0, or data_sample_strategy='bagging'"
+            )
+        if params.top_rate + params.other_rate > 1.0:
+            raise ParameterError(
+                f"top_rate={params.top_rate} and other_rate={params.other_rate}: together they must be 1 or less"
+            )
+    else:
+        for name in ("top_rate", "other_rate"):
+            if name in params.given:
+                warn(f"{name} has no effect without data_sample_strategy='goss'", params.verbosity)
+    if by_label and params.objective != "binary":
+        raise ParameterError(
+            f"{_listed({name: fractions[name] for name in by_label})}: needs objective='binary', not "
+            f"{params.objective!r}; set bagging_fraction"
+        )
+    if fractions and params.bagging_freq == 0:
+        warn(
+            f"{_listed(fractions)} has no effect while bagging_freq (subsample_freq) is 0; set it to 1 to draw rows",
+            params.verbosity,
+        )
+    if by_label and "bagging_fraction" in fractions:
+        warn(f"bagging_fraction has no effect beside {' and '.join(by_label)}", params.verbosity)
+    if params.bagging_freq > 0 and not fractions:
+        warn("bagging_freq has no effect while bagging_fraction (subsample) is 1", params.verbosity)
+
+
+def _listed(values: dict[str, float]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())
+
+
+def samples_rows(params: Params) -> bool:
+    """Say whether trees see fewer rows than there are."""
+    fractions = [getattr(params, name) for name in BAGGING_FRACTIONS]
+    return params.data_sample_strategy == "goss" or (params.bagging_freq > 0 and min(fractions) < 1.0)
+
+
+class RowSampler:
+    """Chooses the rows of every iteration; what it chooses depends on parameters and iteration alone."""
+
+    def __init__(self, params: Params, train_set: Dataset) -> None:
+        self.params = params
+        self.train_set = train_set
+        self._drawn: int | None = None  # key of the bag that the engine has
+
+    def choose(self, engine: Engine, iteration: int, learning_rate: float) -> bool:
+        """Choose the rows of an iteration, whose gradients are computed; returns whether some may be left out."""
+        params = self.params
+        if not samples_rows(params):
+            return False
+        if params.data_sample_strategy == "goss":
+            return engine.choose_rows(self._goss(iteration, learning_rate)) < engine.n_rows
+        first = iteration - iteration % params.bagging_freq
+        draw = self._draw(random_key(params.seed, Purpose.BAGGING, first, params.bagging_seed))
+        if self._drawn != draw.key:
+            self._drawn = draw.key
+            engine.choose_rows(draw)
+        return True
+
+    def _draw(self, key: int) -> Draw:
+        params = self.params
+        positive, negative = params.pos_bagging_fraction, params.neg_bagging_fraction
+        if min(positive, negative) < 1.0:
+            return Draw(key, chance_limit(negative), chance_limit(positive), self.train_set.label)
+        return Draw(key, chance_limit(params.bagging_fraction))
+
+    def _goss(self, iteration: int, learning_rate: float) -> Goss | None:
+        """Return the rule of an iteration; the first 1 / learning_rate of them use all rows, as in LightGBM."""
+        params, n_rows = self.params, self.train_set.n_rows
+        if iteration < int(1.0 / learning_rate):
+            return None
+        n_top = max(1, int(n_rows * params.top_rate))
+        n_rest = n_rows - n_top
+        if n_rest == 0:
+            return None
+        n_other = min(max(1, int(n_rows * params.other_rate)), n_rest)
+        key = random_key(params.seed, Purpose.GOSS, iteration, params.bagging_seed)
+        return Goss(key, n_top, chance_limit(n_other / n_rest), n_rest / n_other)
