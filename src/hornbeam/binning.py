@@ -9,14 +9,17 @@ A feature has value bins 0, 1, ..., n - 1 in ascending order of value, and the c
 `upper_bounds` are b[0], ..., b[n-1] = +inf. They lie halfway between values of the training data, so a threshold
 separates what training separated, and a split "code <= k" is the comparison "x <= upper_bounds[k]".
 
+A categorical feature is read as codes (levels.py), and every code is a bin of its own; a level without a code is
+missing. `used` lists its features after those of numbers.
+
 Everything here is NumPy and defines what the backends compute (`backends/cpu/binning.py` is the fast twin).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -70,12 +73,15 @@ class BinMapper:
     has_missing
         bool (n_features,): whether training saw NaN in the feature (in any row, not only in the sample).
     use_missing
-        False: NaN counts as 0.0, and no feature has missing values.
+        False: NaN counts as 0.0, and no feature of numbers has missing values.
+    n_levels
+        For each categorical feature the number of its levels, by its number.
     """
 
     upper_bounds: tuple[NDArray[np.float64], ...]
     has_missing: NDArray[np.bool_]
     use_missing: bool
+    n_levels: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def n_features(self) -> int:
@@ -89,8 +95,18 @@ class BinMapper:
 
     @cached_property
     def used(self) -> NDArray[np.int32]:
-        """Features that can be split (two bins or more, the missing bin included), int32 (n_used,), ascending."""
-        return np.flatnonzero(self.n_value_bins + self.has_missing >= 2).astype(np.int32)
+        """Features that can be split (two bins or more, the missing bin included), int32 (n_used,).
+
+        Those of numbers come first, then the categorical ones, both ascending.
+        """
+        used = np.flatnonzero(self.n_value_bins + self.has_missing >= 2).astype(np.int32)
+        categorical = np.array([feature in self.n_levels for feature in used.tolist()], np.bool_)
+        return np.concatenate([used[~categorical], used[categorical]])
+
+    @cached_property
+    def n_numeric(self) -> int:
+        """Number of used features that are not categorical."""
+        return sum(feature not in self.n_levels for feature in self.used.tolist())
 
     @property
     def bin_dtype(self) -> type[np.uint8] | type[np.uint16]:
@@ -98,9 +114,12 @@ class BinMapper:
         return BIN_SMALL if int(self.n_value_bins[self.used].max(initial=0)) + 1 <= 256 else BIN_LARGE
 
     def missing_code(self, feature: int) -> int:
-        """Return the code of NaN: one past the value bins, or with `use_missing=False` the bin of 0.0."""
+        """Return the code of NaN: one past the value bins, or with `use_missing=False` the bin of 0.0.
+
+        A categorical feature always has the former.
+        """
         bounds = self.upper_bounds[feature]
-        return len(bounds) if self.use_missing else int(np.searchsorted(bounds, 0.0, side="left"))
+        return len(bounds) if self.use_missing or feature in self.n_levels else int(np.searchsorted(bounds, 0.0, side="left"))
 
     def codes(self, feature: int, values: NDArray[Any]) -> NDArray[np.int64]:
         """Return the bins of values: the definition.
@@ -129,7 +148,7 @@ class BinnedData:
     on_device
         The bins in the memory of a device, or None.
     used
-        int32 (n_used,): original number of each used feature.
+        int32 (n_used,): original number of each used feature; the first `n_numeric` of them are not categorical.
     n_value_bins
         int32 (n_used,): the missing bin, always reserved, comes after these.
     has_missing
@@ -165,6 +184,16 @@ class BinnedData:
         """Number of used features."""
         return len(self.used)
 
+    @property
+    def n_numeric(self) -> int:
+        """Number of used features that are not categorical; those that are come after them."""
+        return self.mapper.n_numeric
+
+    @property
+    def set_words(self) -> int:
+        """32-bit words of a set of bins of a categorical feature; 0: there is none."""
+        return -(-int(self.n_value_bins[self.n_numeric :].max(initial=0)) // 32)
+
     def threshold(self, feature_pos: int, bin: int) -> float:
         """Return the largest value of a bin: `x <= threshold` is `code <= bin`.
 
@@ -179,28 +208,32 @@ def bin_by(
     params: BinParams,
     find_missing: Callable[[NDArray[np.int64]], tuple[NDArray[np.bool_], NDArray[np.bool_]]],
     encode: Callable[[BinMapper], tuple[NDArray[Any] | DeviceBins, NDArray[np.bool_]]],
+    n_levels: Mapping[int, int] | None = None,
 ) -> BinnedData:
     """Bin a table whose bounds are found.
 
     bounds         upper bounds of each feature, see BinMapper
     find_missing   function(features) -> whether each of them has missing values, whether it has others; bool (n,)
     encode         function(mapper) -> bins, and whether each used feature has missing values; bool (n_used,)
+    n_levels       see BinMapper
     """
+    n_levels = dict(n_levels or {})
     has_missing = np.zeros(len(bounds), np.bool_)
+    may_miss = np.array([params.use_missing or feature in n_levels for feature in range(len(bounds))], np.bool_)
     # Features with one value bin are used only if they have missing values too, so these are looked for first; the
     # others are used anyway, and their missing values are found while coding.
-    doubtful = np.array([feature for feature, b in enumerate(bounds) if len(b) <= 1], np.int64)
-    if params.use_missing and len(doubtful) > 0:
+    doubtful = np.array([feature for feature, b in enumerate(bounds) if len(b) <= 1 and may_miss[feature]], np.int64)
+    if len(doubtful) > 0:
         missing, present = find_missing(doubtful)
         has_missing[doubtful] = missing
         for feature in doubtful[present]:
             bounds[feature] = np.array([np.inf])
-    mapper = BinMapper(tuple(bounds), has_missing, params.use_missing)
+    mapper = BinMapper(tuple(bounds), has_missing, params.use_missing, n_levels)
     bins, missing = encode(mapper)
-    if params.use_missing:
+    if may_miss.any():
         has_missing = has_missing.copy()
-        has_missing[mapper.used] |= missing
-        mapper = BinMapper(mapper.upper_bounds, has_missing, True)
+        has_missing[mapper.used] |= missing & may_miss[mapper.used]
+        mapper = BinMapper(mapper.upper_bounds, has_missing, params.use_missing, n_levels)
     return BinnedData(mapper, bins)
 
 

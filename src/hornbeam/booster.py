@@ -24,6 +24,9 @@ class Booster:
     ----------
     feature_names
         Names of the columns, in order.
+    levels
+        Levels of each categorical feature, in the order of the codes in `Tree.left_codes`; None for the other features.
+        None alone: no feature is categorical.
     n_outputs
         Raw scores a row.
     init_scores
@@ -44,6 +47,7 @@ class Booster:
 
     def __init__(self, model: ModelData) -> None:
         self.feature_names = list(model.feature_names)
+        self.levels = model.levels
         self.n_outputs = model.n_outputs
         self.init_scores: NDArray[np.float64] = np.array(model.init_scores, np.float64)
         self.trees: list[Tree] = list(model.trees)
@@ -107,6 +111,7 @@ class Booster:
         ----------
         data
             Table with the columns that the model was trained on, in the same order; sparse ones are not made dense.
+            Categorical features are matched by value, whatever holds them; unseen levels count as missing.
         raw_score
             Return raw scores instead of predictions (probabilities, means).
         pred_leaf
@@ -139,7 +144,7 @@ class Booster:
                 start_iteration = self.current_iteration  # nothing is left up to the best iteration
         if reader.device is not None:
             check_device(reader.device, device or reader.device)
-            if device not in ("cpu", "reference"):
+            if device not in ("cpu", "reference") and reader.levels is None:
                 found = self._predict_in_place(reader, raw_score, pred_leaf, start_iteration, num_iteration)
                 return in_library_of(data, found)
         result = self._predict(reader, raw_score, pred_leaf, start_iteration, num_iteration, n_threads, device or "cpu")
@@ -195,7 +200,7 @@ class Booster:
                 f"feature {position} of data is {named[position]!r}, but the model was trained on "
                 f"{self.feature_names[position]!r} there; pass the same columns in the same order"
             )
-        return reader
+        return reader.with_levels(self.levels)
 
     def _names_are_automatic(self) -> bool:
         return all(name == f"Column_{i}" for i, name in enumerate(self.feature_names))
@@ -232,6 +237,7 @@ class Booster:
             init_scores=self.init_scores.tolist(),
             best_iteration=self.best_iteration,
             trees=self.trees,
+            levels=self.levels,
         )
 
     def to_bytes(self) -> bytes:

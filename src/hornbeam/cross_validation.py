@@ -194,6 +194,7 @@ def take_rows(dataset: Dataset, rows: NDArray[np.intp], reference: Dataset | Non
         weight=None if dataset.weight is None else dataset.weight[rows],
         init_score=None if dataset.init_score is None else np.ascontiguousarray(dataset.init_score[:, rows].T),
         feature_names=dataset.feature_names,
+        categorical_features="auto" if dataset._categorical is None else list(dataset._categorical),
         reference=reference,
         **own,
     )

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hornbeam.binning import BinMapper, BinnedData, BinParams
 from hornbeam.device_arrays import as_cupy, check_device, device_of, to_host
 from hornbeam.errors import DataError, DeviceError
+from hornbeam.levels import Levels, choose_levels
 from hornbeam.params import BY_NAME, Params
 from hornbeam.table import TableReader
 
@@ -30,8 +31,8 @@ class Dataset:
     ----------
     data
         Features (n_rows, n_features): NumPy array of floats, integers or booleans in any order; list of lists; pandas,
-        polars or pyarrow table of numeric and boolean columns; array on a CUDA device (CuPy, PyTorch, anything with
-        DLPack or `__cuda_array_interface__`), which is binned there; sparse matrix or array of SciPy (CSR, or what
+        polars or pyarrow table of numeric, boolean, string and category columns; array on a CUDA device (CuPy, PyTorch,
+        anything with DLPack or `__cuda_array_interface__`), which is binned there; sparse matrix or array of SciPy (CSR, or what
         becomes CSR), or pandas table of sparse columns, whose zeros are never filled in. NaN and nulls are missing
         values. Neither copied nor changed.
     label
@@ -46,7 +47,9 @@ class Dataset:
     feature_names
         One name a feature; "auto": the column names of a frame, else Column_0, Column_1, ...
     categorical_features
-        "auto" or empty; categorical features are not supported yet.
+        Names or positions of the columns whose values are levels without an order: strings, categories, booleans or
+        integers (negative ones are missing). "auto": the columns of strings and categories of a frame, unless the
+        parameter `categorical_feature` names others.
     max_bin, min_data_in_bin, bin_construct_sample_cnt, use_missing, zero_as_missing, is_enable_sparse,
     sparse_threshold, enable_bundle
         Data parameters, see docs/parameters.md; None: those of the training, else the defaults.
@@ -90,20 +93,13 @@ class Dataset:
         reference: Dataset | None = None,
     ) -> None:
         self.data = data
-        self._reader = TableReader(data)
+        self._reader = data if isinstance(data, TableReader) else TableReader(data)
         self.n_rows = self._reader.n_rows
         self.n_features = self._reader.n_features
         self.label = None if label is None else _check_label(label, self.n_rows)
         self.weight = None if weight is None else _check_weight(weight, self.n_rows)
         self.group = None if group is None else _check_group(group, self.n_rows)
         self.init_score = None if init_score is None else _check_init_score(init_score, self.n_rows)
-        if not (isinstance(categorical_features, str) and categorical_features == "auto") and (
-            isinstance(categorical_features, str) or len(categorical_features) > 0
-        ):
-            raise DataError(
-                f"categorical_features={categorical_features!r} is not supported yet; code the categories as ordinal "
-                'numbers, and leave categorical_features at "auto"'
-            )
         own = (
             max_bin, min_data_in_bin, bin_construct_sample_cnt, use_missing, zero_as_missing, is_enable_sparse,
             sparse_threshold, enable_bundle,
@@ -122,6 +118,9 @@ class Dataset:
             self._check_reference(reference, named)
             named = reference.feature_names
         self.feature_names: list[str] = named if named is not None else [f"Column_{i}" for i in range(self.n_features)]
+        self._categorical = self._positions(categorical_features, "categorical_features")
+        if self._categorical is not None:
+            self._check_categorical(self._categorical)
         self._lock = threading.Lock()
         self._binned: BinnedData | None = None
         self._bin_params: BinParams | None = None
@@ -153,10 +152,67 @@ class Dataset:
         self._check_reference(reference, self.feature_names if self._has_names else None)
         self.reference = reference
 
+    def _positions(self, given: Sequence[Any] | str, what: str) -> tuple[int, ...] | None:
+        """Return the positions of categorical features given by name or position, ascending; None for "auto"."""
+        if isinstance(given, str):
+            if given == "auto":
+                return None
+            raise DataError(f'{what}={given!r}: pass a list of names or positions of columns, or "auto"')
+        found = set()
+        for entry in given:
+            if isinstance(entry, str):
+                if entry not in self.feature_names:
+                    raise DataError(f"{what} has {entry!r}, which is no feature; features are {self.feature_names[:5]}")
+                found.add(self.feature_names.index(entry))
+            elif isinstance(entry, (int, np.integer)) and not isinstance(entry, bool):
+                if not 0 <= entry < self.n_features:
+                    raise DataError(f"{what} has {entry}; columns are numbered 0 to {self.n_features - 1}")
+                found.add(int(entry))
+            else:
+                raise DataError(f"{what} has {entry!r}; pass names or positions of columns")
+        return tuple(sorted(found))
+
+    def _check_categorical(self, positions: tuple[int, ...]) -> None:
+        """Check that columns of strings and categories are all among the categorical features."""
+        missed = [position for position in self._reader.level_columns if position not in positions]
+        if missed:
+            named = ", ".join(repr(self._reader.column_name(position)) for position in missed[:5])
+            raise DataError(
+                f"data has columns that are not numbers and not among the categorical features: {named}; name these "
+                "in categorical_features, drop them, or code them as numbers"
+            )
+
+    def _find_categorical(self, params: Params | None) -> tuple[int, ...]:
+        """Return the positions of the categorical features, from the Dataset or from the training parameters."""
+        asked = None if params is None else self._positions(params.categorical_feature, "categorical_feature")
+        if asked is not None:
+            if self._categorical is not None and asked != self._categorical:
+                raise DataError(
+                    f"categorical_feature={list(asked)} in the training parameters, but the Dataset has "
+                    f"categorical_features={list(self._categorical)}; make them equal, or leave one out"
+                )
+            self._check_categorical(asked)
+            return asked
+        return tuple(self._reader.level_columns) if self._categorical is None else self._categorical
+
     @property
     def reader(self) -> TableReader:
         """The table, to be read block by block."""
         return self._reader
+
+    @property
+    def levels(self) -> list[Levels | None] | None:
+        """Levels of each categorical feature, None for the others (the Dataset is binned first if need be).
+
+        None alone: no feature is categorical.
+        """
+        self.construct()
+        return self._reader.levels
+
+    @property
+    def categorical_features(self) -> list[int]:
+        """Positions of the categorical features (the Dataset is binned first if need be)."""
+        return [position for position, own in enumerate(self.levels or []) if own is not None]
 
     @property
     def is_binned(self) -> bool:
@@ -207,6 +263,7 @@ class Dataset:
                 self._check_agreement(self._own_params, params, "the Dataset has")
             else:
                 self._check_agreement(vars(self._bin_params), params, "the Dataset is already binned with")
+                self._check_binned_categorical(params)
             if self._binned is None:
                 self._bin(params)
         return self
@@ -227,6 +284,16 @@ class Dataset:
                     "make a new Dataset"
                 )
 
+    def _check_binned_categorical(self, params: Params | None) -> None:
+        """Check that the parameters name the categorical features that the Dataset is binned with."""
+        asked = None if params is None else self._positions(params.categorical_feature, "categorical_feature")
+        binned = tuple(position for position, own in enumerate(self._reader.levels or []) if own is not None)
+        if asked is not None and asked != binned:
+            raise DataError(
+                f"categorical_feature={list(asked)} in the training parameters, but the Dataset is already binned with "
+                f"categorical features {list(binned)}; make them equal, or make a new Dataset"
+            )
+
     def _bin(self, params: Params | None) -> None:
         from hornbeam.backends.cpu.binning import bin_table, encode
         from hornbeam.backends.cpu.threads import resolve_threads
@@ -234,6 +301,12 @@ class Dataset:
         n_threads = resolve_threads(0 if params is None else params.num_threads)
         if self.reference is not None:
             mapper = self.reference.mapper
+            if self._categorical is not None and list(self._categorical) != self.reference.categorical_features:
+                raise DataError(
+                    f"categorical_features={list(self._categorical)}, but the reference Dataset has "
+                    f"{self.reference.categorical_features}; make them equal, or leave them out here"
+                )
+            self._reader = self._reader.with_levels(self.reference.levels)
             self._bin_params = self.reference.bin_params
             self._reader.zero_as_missing = self._bin_params.zeros_are_missing
             on_device = self._on_device(params, lambda gpu: gpu.encode_on_device(self._reader, mapper))
@@ -243,13 +316,17 @@ class Dataset:
         given = {} if params is None else {name: getattr(params, name) for name in _BIN_PARAMS}
         own = self._bin_params = BinParams(**{**given, **self._own_params})
         self._reader.zero_as_missing = own.zeros_are_missing
+        levels: list[Levels | None] = [None] * self.n_features
+        for position in self._find_categorical(params):
+            levels[position] = choose_levels(self._reader.coded(position), own.max_bin, own.min_data_in_bin)
+        self._reader = self._reader.with_levels(levels)
         binned = self._on_device(params, lambda gpu: gpu.bin_on_device(self._reader, own, n_threads))
         self._binned = bin_table(self._reader, own, n_threads) if binned is None else binned
 
     def _on_device(self, params: Params | None, work: Callable[[Any], Any]) -> Any:
         """Return work(backends.gpu.binning) if the data shall be binned on their device, else None."""
         asked = "auto" if params is None else params.device
-        if self._reader.device is None or asked in ("cpu", "reference"):
+        if self._reader.device is None or asked in ("cpu", "reference") or self._reader.levels is not None:
             return None
         from hornbeam.backends.gpu import binning as gpu
 

@@ -13,6 +13,9 @@ BIN_LARGE = np.uint16
 MAX_BIN = 65_535
 """Most value bins a feature may have; with the missing bin they fill 16 bits."""
 
+MAX_LEVELS = 65_534
+"""Most levels of a categorical feature that have a bin."""
+
 ROW = np.uint32
 """A row number: 4 billion rows a data set, half the memory traffic of 64 bits. Cell counts are 64-bit."""
 

@@ -135,6 +135,20 @@ def _check_threads(parameter: Parameter, value: Any) -> int:
     return 0 if _check_int(parameter, value) == -1 else int(value)
 
 
+def _check_columns(parameter: Parameter, value: Any) -> str | tuple[int | str, ...]:
+    if isinstance(value, str):
+        if value == "auto":
+            return value
+        names = value.removeprefix("name:").split(",")
+        value = names if value.startswith("name:") else [int(n) if n.strip().isdecimal() else n for n in names]
+    given = [value] if isinstance(value, (int, np.integer)) else value
+    if not isinstance(given, (list, tuple, set, frozenset, np.ndarray)):
+        raise parameter.error(value, "'auto', or names and positions of columns")
+    if any(isinstance(entry, bool) or not isinstance(entry, (int, np.integer, str)) for entry in given):
+        raise parameter.error(value, "'auto', or names and positions of columns")
+    return tuple(entry.strip() if isinstance(entry, str) else int(entry) for entry in given)
+
+
 _CHECKS: dict[str, Callable[[Parameter, Any], Any]] = {
     "int": _check_int,
     "float": _check_float,
@@ -144,6 +158,7 @@ _CHECKS: dict[str, Callable[[Parameter, Any], Any]] = {
     "metric": _check_metric,
     "device": _check_device,
     "threads": _check_threads,
+    "columns": _check_columns,
 }
 
 
@@ -395,11 +410,52 @@ class Params:
         none_below=0.0,
     )
 
+    max_cat_to_onehot: int = _parameter(
+        "int",
+        4,
+        "Tree",
+        "A categorical feature of at most this many levels is split one level against the rest.",
+        low=1,
+    )
+    max_cat_threshold: int = _parameter(
+        "int", 32, "Tree", "Most levels of a categorical feature that a split sends left.", low=1
+    )
+    cat_smooth: float = _parameter(
+        "float",
+        10.0,
+        "Tree",
+        "Levels are ordered by gradient / (hessian + `cat_smooth`), and in a node those of fewer rows than this "
+        "(estimated from hessians) stay on the right side.",
+        low=0.0,
+    )
+    cat_l2: float = _parameter(
+        "float", 10.0, "Tree", "L2 penalty, on top of `lambda_l2`, on splits of many levels against many.", low=0.0
+    )
+    min_data_per_group: int = _parameter(
+        "int",
+        100,
+        "Tree",
+        "Fewest rows (estimated from hessians) by which two candidate splits of many levels against many differ, and "
+        "that the right side of one has.",
+        low=1,
+    )
+
+    categorical_feature: str | tuple[int | str, ...] = _parameter(
+        "columns",
+        "auto",
+        "Binning",
+        "Columns whose values are levels without an order: names, positions, or both (a list; `0,2`; `name:a,b`). "
+        "`auto`: those of the Dataset, by default the columns of strings and categories of a frame. Not saved: the "
+        "levels are in the model.",
+        aliases=("cat_feature", "categorical_column", "cat_column", "categorical_features"),
+        in_model=False,
+    )
     max_bin: int = _parameter(
         "int",
         255,
         "Binning",
-        "Most bins of a feature; missing values have a bin of their own besides. Above 255, bins take 16 bits.",
+        "Most bins of a feature; missing values have a bin of their own besides. Above 255, bins take 16 bits. A "
+        "categorical feature has more where it takes more levels to cover 99 % of the rows.",
         aliases=("max_bins",),
         low=2,
         high=MAX_BIN,
@@ -632,6 +688,7 @@ _TYPE_TEXT = {
     "metric": "str, list or None",
     "device": "str",
     "threads": "int",
+    "columns": "str or list",
 }
 
 

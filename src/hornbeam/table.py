@@ -8,8 +8,9 @@ Sparse matrices (sparse_table.py) have their zeros filled in, block by block too
 
 from __future__ import annotations
 
+import copy
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from hornbeam.device_arrays import as_cupy, device_of, to_host
 from hornbeam.errors import DataError
+from hornbeam.levels import CodedColumn, Levels, code_numbers, code_series
 from hornbeam.sparse_table import SparseTable, is_sparse, sparse_frame
 
 if TYPE_CHECKING:
@@ -39,8 +41,9 @@ class TableReader:
     ----------
     data
         2-D NumPy array of floats, integers or booleans; list of lists of numbers; pandas, polars or pyarrow table with
-        numeric and boolean columns, whose nulls are read as NaN; array on a CUDA device; sparse matrix or array of
-        SciPy, or pandas table of sparse columns. It is not copied, but for sparse matrices in another form than CSR.
+        numeric and boolean columns, whose nulls are read as NaN, and columns of strings and categories, which need
+        levels (`with_levels`) to be read; array on a CUDA device; sparse matrix or array of SciPy, or pandas table of
+        sparse columns. It is not copied, but for sparse matrices in another form than CSR.
     name
         What error messages call the table.
 
@@ -60,6 +63,10 @@ class TableReader:
         The table as a SparseTable, or None.
     zero_as_missing
         Whether zeros are read as NaN; False at first.
+    level_columns
+        Positions of the columns that are categorical by their type: strings and categories.
+    levels
+        Levels of every column that is read as codes of levels, else None; None: there is no such column.
     """
 
     def __init__(self, data: Any, name: str = "data") -> None:
@@ -70,6 +77,11 @@ class TableReader:
         self.device_array: Any = None
         self._columns: list[nw.Series[Any]] = []
         self.names: list[str] | None = None
+        self.level_columns: list[int] = []
+        self.levels: list[Levels | None] | None = None
+        self._table_name = name
+        self._coded: dict[int, CodedColumn] = {}
+        self._codes: dict[int, NDArray[np.int32]] = {}
         table, names = sparse_frame(data, name) or (data, None)
         frame = None if self.device is not None or is_sparse(table) else _as_frame(data)
         if is_sparse(table):
@@ -85,13 +97,57 @@ class TableReader:
             self.n_rows, self.n_features = self._array.shape
             dtypes = {self._array.dtype}
         else:
-            self.names, self._columns, dtypes = _frame_columns(frame, name)
+            self.names, self._columns, self.level_columns, dtypes = _frame_columns(frame, name)
             self.n_rows, self.n_features = len(frame), len(self._columns)
         if self.n_rows == 0 or self.n_features == 0:
             raise DataError(
                 f"{name} is empty: {self.n_rows} rows and {self.n_features} columns; at least one of each is needed"
             )
         self.block_dtype: np.dtype[Any] = np.dtype(np.float32 if dtypes == {np.dtype(np.float32)} else np.float64)
+
+    def column_name(self, position: int) -> str:
+        """Return how messages call a column."""
+        return str(position) if self.names is None else self.names[position]
+
+    def coded(self, position: int) -> CodedColumn:
+        """Return a column as places in its distinct values: strings, categories, integers or booleans."""
+        if position not in self._coded:
+            name = self.column_name(position)
+            if self.sparse is not None:
+                return CodedColumn([], np.empty(0, np.int32))  # with_levels says what is wrong
+            if self._columns:
+                self._coded[position] = code_series(self._columns[position], name)
+            else:
+                self._coded[position] = code_numbers(self.sample(None, position, position + 1)[:, 0], name)
+        return self._coded[position]
+
+    def with_levels(self, levels: Sequence[Levels | None] | None) -> TableReader:
+        """Return a reader of the same table that reads some columns as the codes of levels, missing ones as NaN.
+
+        levels  one entry a column, None: read the numbers as they are; None: all columns so
+        """
+        reader = copy.copy(self)
+        reader.levels, reader._codes = None, {}  # an earlier reader's codes are not those of these levels
+        given = [None] * self.n_features if levels is None else list(levels)
+        wrong = [position for position in self.level_columns if given[position] is None]
+        if wrong:
+            raise not_numbers(
+                [f"{self.column_name(position)!r} ({self._columns[position].dtype})" for position in wrong],
+                self._table_name,
+            )
+        if self.sparse is not None and any(own is not None for own in given):
+            raise DataError(
+                f"{self._table_name} is sparse, and categorical features of sparse tables are not supported; pass a "
+                "frame or an array, or leave categorical_features out"
+            )
+        codes = {
+            position: own.encode(reader.coded(position), self.column_name(position))
+            for position, own in enumerate(given)
+            if own is not None
+        }
+        if codes:
+            reader.levels, reader._codes, reader.block_dtype = given, codes, np.dtype(np.float64)
+        return reader
 
     def read(self, start: int, stop: int, out: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """Return rows start to stop as float64 (stop - start, n_features), C order; in `out` where it is given."""
@@ -105,7 +161,8 @@ class TableReader:
 
         It may be a view of the table: do not write to it.
         """
-        if self._array is not None and self._array.dtype == self.block_dtype and not self.zero_as_missing:
+        is_view = not self.zero_as_missing and not self._codes
+        if self._array is not None and self._array.dtype == self.block_dtype and is_view:
             view = self._array[start:stop]
             if view.flags.carray:  # else compiled kernels would need another specialisation
                 return view
@@ -140,6 +197,19 @@ class TableReader:
         write to it. From a device only the sample is copied. Zeros are zeros here, even where they count as missing.
         """
         assert self.sparse is None  # it is sampled by column
+        if any(first <= position < last for position in self._codes):
+            values = self._without_levels().sample(rows, first, last) if not self._columns else None
+            mixed = np.empty((self.n_rows if rows is None else len(rows), last - first), self.block_dtype, order="F")
+            for position in range(first, last):
+                if position in self._codes:
+                    codes = self._codes[position]
+                    _write_codes(codes if rows is None else codes[rows], mixed[:, position - first])
+                elif values is not None:
+                    mixed[:, position - first] = values[:, position - first]
+                else:
+                    column = _column_values(self._columns[position])
+                    mixed[:, position - first] = column if rows is None else column[rows]
+            return mixed
         if self.device_array is not None:
             with self.device_array.device:
                 chosen = self.device_array[:, first:last]
@@ -155,7 +225,19 @@ class TableReader:
 
     def take(self, rows: NDArray[Any]) -> Any:
         """Return some rows, as a table that a TableReader reads alike."""
-        return self.sample(rows, 0, self.n_features) if self.sparse is None else self.sparse.take(rows)
+        if self.sparse is not None:
+            return self.sparse.take(rows)
+        if self.level_columns or (self._columns and self._codes):
+            return self._take_columns(rows)
+        return self._without_levels().sample(rows, 0, self.n_features)
+
+    def _take_columns(self, rows: NDArray[Any]) -> TableReader:
+        """Return a reader of some rows of a frame, which are copied."""
+        part = copy.copy(self)
+        part.n_rows, part.levels, part._codes = len(rows), None, {}
+        part._coded = {place: CodedColumn(coded.values, coded.codes[rows]) for place, coded in self._coded.items()}
+        part._columns = [column[rows.tolist()] for column in self._columns]
+        return part
 
     def to_device(self, result: NDArray[Any]) -> Any:
         """Return a copy of an array on the device of the table, as CuPy's."""
@@ -166,6 +248,8 @@ class TableReader:
         self._fill_values(start, stop, out)
         if self.zero_as_missing:
             zeros_to_nan(out)
+        for position, codes in self._codes.items():
+            _write_codes(codes[start:stop], out[:, position])
 
     def _fill_values(self, start: int, stop: int, out: NDArray[Any]) -> None:
         if self.sparse is not None:
@@ -174,12 +258,26 @@ class TableReader:
         if self.device_array is not None:
             with self.device_array.device:
                 out[...] = to_host(self.device_array[start:stop])
-            return
-        if self._array is not None:
+        elif self._array is not None:
             out[...] = self._array[start:stop]
-            return
         for position, column in enumerate(self._columns):
-            out[:, position] = _column_values(column[start:stop])
+            if position not in self._codes:
+                out[:, position] = _column_values(column[start:stop])
+
+    def _without_levels(self) -> TableReader:
+        plain = copy.copy(self)
+        plain.levels, plain._codes = None, {}
+        return plain
+
+
+def _write_codes(codes: NDArray[np.int32], out: NDArray[Any]) -> None:
+    """Write codes as floats, -1 as NaN.
+
+    codes  int32 (n,)  in
+    out    float (n,)  out
+    """
+    out[...] = codes
+    out[codes < 0] = np.nan
 
 
 def zeros_to_nan(values: NDArray[Any]) -> None:
@@ -245,25 +343,35 @@ def _as_frame(data: Any) -> nw.DataFrame[Any] | None:
     return frame if isinstance(frame, narwhals.DataFrame) else None
 
 
-def _frame_columns(frame: nw.DataFrame[Any], name: str) -> tuple[list[str], list[nw.Series[Any]], set[np.dtype[Any]]]:
-    """Return names, columns and dtypes of a frame; columns that are not numbers raise."""
+def _frame_columns(
+    frame: nw.DataFrame[Any], name: str
+) -> tuple[list[str], list[nw.Series[Any]], list[int], set[np.dtype[Any]]]:
+    """Return names, columns, positions of strings and categories, and dtypes; columns of other kinds raise."""
     import narwhals
 
     columns = [frame[:, position] for position in range(frame.shape[1])]
     names = [str(column_name) for column_name in frame.columns]
+    level_kinds = (narwhals.String, narwhals.Categorical, narwhals.Enum)
+    with_levels = [position for position, column in enumerate(columns) if column.dtype in level_kinds]
     wrong = [
-        f"{column_name!r} ({column.dtype})"
-        for column_name, column in zip(names, columns, strict=True)
-        if not (column.dtype.is_numeric() or column.dtype == narwhals.Boolean) or column.dtype == narwhals.Decimal
+        f"{names[position]!r} ({column.dtype})"
+        for position, column in enumerate(columns)
+        if position not in with_levels
+        and (not (column.dtype.is_numeric() or column.dtype == narwhals.Boolean) or column.dtype == narwhals.Decimal)
     ]
     if wrong:
-        shown = ", ".join(wrong[:5]) + (f" and {len(wrong) - 5} more" if len(wrong) > 5 else "")
-        raise DataError(
-            f"{name} has columns that are not numbers: {shown}; numeric and boolean columns are supported: drop these, "
-            "or code them as numbers"
-        )
+        raise not_numbers(wrong, name)
     dtypes = {np.dtype(np.float32 if column.dtype == narwhals.Float32 else np.float64) for column in columns}
-    return names, columns, dtypes
+    return names, columns, with_levels, dtypes
+
+
+def not_numbers(columns: list[str], name: str) -> DataError:
+    """Make the error for columns that are neither numbers nor categorical features."""
+    shown = ", ".join(columns[:5]) + (f" and {len(columns) - 5} more" if len(columns) > 5 else "")
+    return DataError(
+        f"{name} has columns that are not numbers: {shown}; numeric and boolean columns, and strings and categories as "
+        "categorical features, are supported: name these in categorical_features, drop them, or code them as numbers"
+    )
 
 
 def _column_values(column: nw.Series[Any]) -> NDArray[Any]:

@@ -24,6 +24,7 @@ from hornbeam.errors import DataError, ParameterError
 from hornbeam.frontier import GrowthLimits
 from hornbeam.grower import GrownTree, TreeGrower
 from hornbeam.histogram_pool import count_slots
+from hornbeam.levels import extended_levels
 from hornbeam.log import inform, warn
 from hornbeam.metrics import Metric, get_metrics
 from hornbeam.model_io import ModelData
@@ -122,6 +123,8 @@ class TrainingRun:
         if start is not None:
             self._check_start(start)
         train_set.construct(params)
+        if train_set.levels is not None:
+            raise DataError("training on categorical features is not supported yet; code the levels as numbers")
         params = self.params = params.replace(**vars(train_set.bin_params))  # the model keeps what the bins came from
         if start is not None:
             self._check_zeros(start)
@@ -173,6 +176,9 @@ class TrainingRun:
 
     def _new_booster(self, start: Booster | None) -> Booster:
         """Make the Booster that will grow: empty, or a copy of the model to train on."""
+        levels = self.train_set.levels
+        if start is not None:
+            levels = extended_levels(start.levels, levels, self.train_set.feature_names)
         if start is not None:
             init_scores = start.init_scores.tolist()
             trees = list(start.trees)
@@ -190,6 +196,7 @@ class TrainingRun:
                 params=self.params.model_dict(),
                 init_scores=init_scores,
                 trees=trees,
+                levels=levels,
             )
         )
         booster.num_threads = self.params.num_threads
@@ -211,7 +218,7 @@ class TrainingRun:
             from hornbeam.backends.cpu.predict import add_trees
             from hornbeam.backends.cpu.threads import resolve_threads
 
-            forest, reader = fitting(self.booster.forest, dataset.reader)
+            forest, reader = fitting(self.booster.forest, dataset.reader.with_levels(self.booster.levels))
             n_threads = resolve_threads(self.params.num_threads)
             add_trees(forest.packed, reader, 0, len(forest.trees), scores, n_threads)
         return scores

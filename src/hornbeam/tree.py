@@ -6,7 +6,9 @@ child of a split keeps the leaf number of the node that was split, the right chi
     child >= 0   split node `child`
     child < 0    leaf `~child`
 
-A value goes left when `value <= threshold`; a missing value (NaN) goes left when `missing_left`.
+A value goes left when `value <= threshold`; a missing value (NaN) goes left when `missing_left`. A split of a
+categorical feature has a set of codes (levels.py) instead: what is in it goes left, everything else, missing and unseen
+levels too, goes right.
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ class Tree:
     leaf_weight   float64 (n_leaves,)
     leaf_count    int64   (n_leaves,)
     shrinkage     learning rate that the values carry
+    left_codes    one entry a split: int32 (n,), ascending, the codes that go left, and None for a split of numbers;
+                  None: no split is categorical. A categorical split has threshold 0.0 and missing_left False
     """
 
     feature: NDArray[np.int32]
@@ -48,6 +52,7 @@ class Tree:
     leaf_weight: NDArray[np.float64]
     leaf_count: NDArray[np.int64]
     shrinkage: float
+    left_codes: tuple[NDArray[np.int32] | None, ...] | None = None
 
     @property
     def n_leaves(self) -> int:
@@ -73,6 +78,29 @@ class Tree:
         return replace(self, leaf_value=leaf_value)
 
 
+    def goes_left(self, split: int, values: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Say which values of its feature go left at a split: the rule of partition, score update and prediction.
+
+        values  float64 (n,)  in   codes for a categorical split
+        """
+        codes = None if self.left_codes is None else self.left_codes[split]
+        if codes is not None:
+            return np.isin(values, codes)
+        return goes_left(values, float(self.threshold[split]), bool(self.missing_left[split]))
+
+
 def goes_left(values: NDArray[np.float64], threshold: float, missing_left: bool) -> NDArray[np.bool_]:
-    """Say which raw values go left: the rule of partition, score update and prediction."""
+    """Say which raw values go left at a split of numbers."""
     return np.where(np.isnan(values), missing_left, values <= threshold)
+
+
+def code_bits(codes: NDArray[np.int32], n_words: int) -> NDArray[np.uint32]:
+    """Return a set of codes as bits, uint32 (n_words,): bit c % 32 of word c // 32 is set for code c."""
+    flags = np.zeros(32 * n_words, np.uint8)
+    flags[codes] = 1
+    return np.packbits(flags, bitorder="little").view("<u4").astype(np.uint32)
+
+
+def bits_to_codes(bits: NDArray[np.uint32]) -> NDArray[np.int32]:
+    """Return the codes of a set, ascending, int32 (n,)."""
+    return np.flatnonzero(np.unpackbits(bits.astype("<u4").view(np.uint8), bitorder="little")).astype(np.int32)

@@ -50,7 +50,7 @@ def test_empty_data(table):
         ({"label": Y, "group": [30, 29]}, ["group", "59", "60 rows", "pass"]),
         ({"label": Y, "feature_names": ["a"]}, ["feature_names has 1", "3 features", "pass"]),
         ({"label": ["yes"] * 60}, ["label", "code them as numbers"]),
-        ({"label": Y, "categorical_features": [1]}, ["categorical_features", "not supported", "code the categories"]),
+        ({"label": Y, "categorical_features": ["q"]}, ["categorical_features", "no feature", "features are"]),
     ],
 )
 def test_unusable_arguments_of_a_dataset(arguments, words):

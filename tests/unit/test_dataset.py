@@ -134,15 +134,16 @@ def test_frames_of_several_chunks_and_of_sampled_rows_equal_arrays():
 def test_columns_that_are_not_numbers_are_named():
     pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
     for frame in (
-        pandas.DataFrame({"good": [1.0], "city": ["x"]}),
-        pandas.DataFrame({"good": [1.0], "city": pandas.Categorical(["x"])}),
         pandas.DataFrame({"good": [1.0], "city": pandas.to_datetime(["2020-01-01"])}),
         pandas.DataFrame({"good": [1.0], "city": np.array([None], object)}),
         pandas.DataFrame({"good": [1.0], "city": [1j]}),
-        polars.DataFrame({"good": [1.0], "city": ["x"]}),
+        polars.DataFrame({"good": [1.0], "city": [b"x"]}),
     ):
         with pytest.raises(DataError, match="'city'"):
             Dataset(frame)
+    for frame in (pandas.DataFrame({"good": [1.0], "city": ["x"]}), polars.DataFrame({"good": [1.0], "city": ["x"]})):
+        with pytest.raises(DataError, match="'city'"):
+            Dataset(frame, categorical_features=[])
 
 
 def test_unusable_tables_are_refused_with_a_remedy():
@@ -237,8 +238,8 @@ def test_labels_and_weights_become_float64_copies():
         ({"feature_names": ["a", ""]}, r"feature_names\[1\]"),
         ({"feature_names": ["a", 1]}, r"feature_names\[1\]"),
         ({"feature_names": "ab"}, "feature_names='ab'"),
-        ({"categorical_features": [0]}, "not supported yet"),
-        ({"categorical_features": "a"}, "not supported yet"),
+        ({"categorical_features": [2]}, "0 to 1"),
+        ({"categorical_features": "a"}, "categorical_features='a'"),
         ({"reference": np.ones((3, 2))}, "reference must be a Dataset"),
     ],
 )

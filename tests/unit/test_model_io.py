@@ -65,8 +65,8 @@ def assert_same_model(one: ModelData, other: ModelData) -> None:
     assert len(one.trees) == len(other.trees)
     for tree, twin in zip(one.trees, other.trees, strict=True):
         for name, value in vars(tree).items():
-            if name == "shrinkage":
-                assert twin.shrinkage == value
+            if name in ("shrinkage", "left_codes"):
+                assert getattr(twin, name) == value
             else:
                 array = getattr(twin, name)
                 assert array.dtype == value.dtype

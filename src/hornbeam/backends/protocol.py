@@ -58,6 +58,8 @@ class BinnedTree:
     missing_left  bool  (n_splits,)
     left, right   int32 (n_splits,)
     leaf_value    float64 (n_leaves,)
+    left_sets     uint32 (n_splits, n_words): bits of the bins that go left (tree.code_bits), for splits of categorical
+                  features (positions from BinnedData.n_numeric on), whose missing bin goes right; None: there is none
     """
 
     feature: NDArray[np.int32]
@@ -66,6 +68,7 @@ class BinnedTree:
     left: NDArray[np.int32]
     right: NDArray[np.int32]
     leaf_value: NDArray[np.float64]
+    left_sets: NDArray[np.uint32] | None = None
 
 
 class Engine(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from hornbeam.levels import Levels
 from hornbeam.tree import Tree
 
 FORMAT_NAME = "hornbeam-model"
@@ -34,6 +35,8 @@ class ModelData:
         Iterations that early stopping found best; 0 if it did not run.
     trees
         In boosting order.
+    levels
+        Levels of each categorical feature, None for the others; None: no feature is categorical.
     version
         Format version.
     """
@@ -45,6 +48,7 @@ class ModelData:
     init_scores: list[float]
     best_iteration: int = 0
     trees: list[Tree] = field(default_factory=list)
+    levels: list[Levels | None] | None = None
     version: int = FORMAT_VERSION
 
     @property

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hornbeam.errors import ModelFormatError, ParameterError
+from hornbeam.levels import LARGEST_INTEGER, Levels
 from hornbeam.model_io.model_data import FORMAT_NAME, FORMAT_VERSION, ModelData
 from hornbeam.model_io.tree_checks import check_floats, check_int, check_keys, check_list, check_tree, fail, show
 from hornbeam.objectives import objective_from_dict
@@ -24,6 +25,8 @@ KEYS = (
     "trees",
     "version",
 )
+
+OPTIONAL_KEYS = ("levels",)
 
 ROOT = "model"
 """How error messages call the outermost JSON object."""
@@ -52,8 +55,10 @@ def model_from_bytes(data: bytes) -> ModelData:
             f"the file has format version {show(version)}, this Hornbeam reads up to {FORMAT_VERSION}: "
             "it was written by a newer Hornbeam; upgrade to read it",
         )
-    document = check_keys(document, KEYS, ROOT)
+    document = check_keys(document, KEYS, ROOT, OPTIONAL_KEYS)
     feature_names = _check_names(document["feature_names"])
+    levels = _check_levels(document["levels"], len(feature_names)) if "levels" in document else None
+    n_levels = [None] * len(feature_names) if levels is None else [None if own is None else len(own) for own in levels]
     objective = document["objective"]
     n_outputs = check_int(document["n_outputs"], "n_outputs", 1, 2**31 - 1)
     _check_objective(objective, n_outputs)
@@ -70,7 +75,8 @@ def model_from_bytes(data: bytes) -> ModelData:
         params=document["params"],
         init_scores=init_scores,
         best_iteration=best_iteration,
-        trees=[check_tree(tree, len(feature_names), f"trees[{i}]") for i, tree in enumerate(trees)],
+        trees=[check_tree(tree, n_levels, f"trees[{i}]") for i, tree in enumerate(trees)],
+        levels=levels,
         version=version,
     )
 
@@ -118,6 +124,30 @@ def _check_names(value: object) -> list[str]:
             fail(f"feature_names[{i}]", f"{show(name)} is {'used twice' if name else 'empty'}")
         seen.add(name)
     return names
+
+
+def _check_levels(value: object, n_features: int) -> list[Levels | None]:
+    """Return the levels of each feature; at least one feature is categorical, or the key is not there."""
+    if type(value) is not list:
+        fail("levels", f"{show(value)} is not a JSON array")
+    if len(value) != n_features:
+        fail("levels", f"has {len(value)} entries, must have one for each of the {n_features} features")
+    if all(own is None for own in value):
+        fail("levels", "no feature is categorical, so this key must not be there")
+    found: list[Levels | None] = []
+    for feature, own in enumerate(value):
+        place = f"levels[{feature}]"
+        if own is None:
+            found.append(None)
+            continue
+        kind = type(own[0]) if type(own) is list and own else str
+        levels = check_list(own, kind if kind in (str, int, bool) else str, place)
+        if len(set(levels)) < len(levels):
+            fail(place, "a level occurs twice")
+        if kind is int and (min(levels) < 0 or max(levels) > LARGEST_INTEGER):
+            fail(place, f"a level is not in 0..{LARGEST_INTEGER}")
+        found.append(Levels(tuple(levels)))
+    return found
 
 
 def _check_objective(value: object, n_outputs: int) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from itertools import pairwise
 from typing import Any, NoReturn
 
 import numpy as np
@@ -36,16 +37,18 @@ def show(value: object) -> str:
     return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
 
 
-def check_keys(document: object, keys: Collection[str], place: str) -> dict[str, Any]:
-    """Return the JSON object, or fail if it is none or has other keys than these."""
+def check_keys(
+    document: object, keys: Collection[str], place: str, optional: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return the JSON object, or fail if it is none, lacks one of the keys, or has others than these."""
     if type(document) is not dict:
         fail(place, f"{show(document)} is not a JSON object")
     for key in sorted(keys):
         if key not in document:
             fail(place, f'the key "{key}" is missing')
     for key in document:
-        if key not in keys:
-            fail(place, f"unknown key {show(key)}; allowed are {', '.join(sorted(keys))}")
+        if key not in keys and key not in optional:
+            fail(place, f"unknown key {show(key)}; allowed are {', '.join(sorted([*keys, *optional]))}")
     return document
 
 
@@ -80,14 +83,16 @@ def check_int(value: object, place: str, low: int, high: int) -> int:
     return value
 
 
-def check_tree(document: object, n_features: int, place: str) -> Tree:
+def check_tree(document: object, n_levels: Sequence[int | None], place: str) -> Tree:
     """Return the tree, or fail if the arrays do not make one.
+
+    n_levels  of each feature, None for one that is not categorical
 
     Guaranteed afterwards: lengths agree; every split but the first and every leaf has exactly one parent, which has a
     lower number, so a walk from split 0 ends in a leaf; features exist; counts are not negative; floats are finite but
-    for thresholds, which are not NaN.
+    for thresholds, which are not NaN; splits of categorical features, and no others, have a set of their codes.
     """
-    values = check_keys(document, {*TREE_ARRAYS, "shrinkage"}, place)
+    values = check_keys(document, {*TREE_ARRAYS, "shrinkage"}, place, ("left_codes",))
     shrinkage = values["shrinkage"]
     if type(shrinkage) is not float or not math.isfinite(shrinkage):
         fail(f"{place}.shrinkage", f"{show(shrinkage)} is not a finite float")
@@ -100,11 +105,51 @@ def check_tree(document: object, n_features: int, place: str) -> Tree:
         name: _check_array(name, values[name], f"{place}.{name}", n_splits + name.startswith("leaf_"))
         for name in TREE_ARRAYS
     }
-    _check_range(arrays["feature"], 0, n_features - 1, f"{place}.feature")
+    _check_range(arrays["feature"], 0, len(n_levels) - 1, f"{place}.feature")
     for name in ("split_count", "leaf_count"):
         _check_range(arrays[name], 0, INT_LIMITS["int64"][1], f"{place}.{name}")
     _check_children(arrays["left"], arrays["right"], n_splits, place)
-    return Tree(**arrays, shrinkage=shrinkage)
+    of_split = [n_levels[feature] for feature in arrays["feature"].tolist()]
+    left_codes = check_left_codes(values.get("left_codes"), "left_codes" in values, of_split, place)
+    return Tree(**arrays, shrinkage=shrinkage, left_codes=left_codes)
+
+
+def check_left_codes(
+    value: object, is_there: bool, n_levels: Sequence[int | None], place: str
+) -> tuple[NDArray[np.int32] | None, ...] | None:
+    """Return the sets of codes of a tree's splits; None if there is no such key.
+
+    n_levels  of the feature of each split, None for one that is not categorical
+    """
+    where = f"{place}.left_codes"
+    if not is_there:
+        if any(n is not None for n in n_levels):
+            fail(place, 'the key "left_codes" is missing: a split has a categorical feature')
+        return None
+    if type(value) is not list:
+        fail(where, f"{show(value)} is not a JSON array")
+    if len(value) != len(n_levels):
+        fail(where, f"has {len(value)} entries, must have {len(n_levels)}")
+    if all(n is None for n in n_levels):
+        fail(where, "no split has a categorical feature, so this key must not be there")
+    sets: list[NDArray[np.int32] | None] = []
+    for split, (codes, n) in enumerate(zip(value, n_levels, strict=True)):
+        own = f"{where}[{split}]"
+        if n is None:
+            if codes is not None:
+                fail(own, f"{show(codes)} is not null: the feature of the split is not categorical")
+            sets.append(None)
+            continue
+        numbers = check_list(codes, int, own)
+        if not numbers:
+            fail(own, "is empty, at least one code goes left")
+        if numbers[0] < 0 or numbers[-1] >= n:
+            wrong = numbers[0] if numbers[0] < 0 else numbers[-1]
+            fail(own, f"{show(wrong)} is not in 0..{n - 1}, the codes of the feature")
+        if any(b <= a for a, b in pairwise(numbers)):
+            fail(own, "codes are not ascending")
+        sets.append(np.array(numbers, np.int32))
+    return tuple(sets)
 
 
 def _check_array(name: str, value: object, place: str, length: int) -> NDArray[Any]:

@@ -11,6 +11,12 @@ reads back to the same bits, one newline at the end. One model has one sequence 
 
 Trees are the arrays of `hornbeam.tree.Tree`. An infinite threshold is the string "inf" or "-inf", since JSON has no
 infinities; every other number is finite.
+
+A model with categorical features has "levels", one entry a feature: null, or its levels in the order of their codes (all
+strings, all integers or all booleans). A tree that splits such a feature has "left_codes", one entry a split: null, or
+the codes that go left, ascending. Models and trees without have no such keys.
+
+    "levels":[null,["red","blue","green"]]        "left_codes":[null,[0,2]]
 """
 
 from __future__ import annotations
@@ -50,7 +56,7 @@ INFINITE = {math.inf: "inf", -math.inf: "-inf"}
 
 def model_to_bytes(model: ModelData) -> bytes:
     """Return the canonical bytes of a model."""
-    document = {
+    document: dict[str, Any] = {
         "best_iteration": int(model.best_iteration),
         "feature_names": list(model.feature_names),
         "format": FORMAT_NAME,
@@ -61,6 +67,8 @@ def model_to_bytes(model: ModelData) -> bytes:
         "trees": [_tree_to_dict(tree) for tree in model.trees],
         "version": int(model.version),
     }
+    if model.levels is not None:
+        document["levels"] = [None if own is None else list(own.values) for own in model.levels]
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return text.encode("ascii") + b"\n"
 
@@ -69,6 +77,8 @@ def _tree_to_dict(tree: Tree) -> dict[str, Any]:
     document: dict[str, Any] = {name: getattr(tree, name).tolist() for name in TREE_ARRAYS}
     document["threshold"] = [INFINITE.get(value, value) for value in document["threshold"]]
     document["shrinkage"] = float(tree.shrinkage)
+    if tree.left_codes is not None:
+        document["left_codes"] = [None if codes is None else codes.tolist() for codes in tree.left_codes]
     return document
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,3 +44,21 @@ def random_tree(rng: np.random.Generator, n_leaves: int, n_features: int, thresh
         leaf_count=rng.integers(1, 1000, n_leaves),
         shrinkage=0.1,
     )
+
+
+def with_categorical_splits(rng: np.random.Generator, tree: Tree, n_levels: Mapping[int, int]) -> Tree:
+    """Return the tree with random sets of codes at the splits of some features.
+
+    n_levels  number of codes of each categorical feature, by its number
+    """
+    threshold, missing_left = tree.threshold.copy(), tree.missing_left.copy()
+    sets: list[Any] = []
+    for split, feature in enumerate(tree.feature.tolist()):
+        if feature not in n_levels:
+            sets.append(None)
+            continue
+        size = int(rng.integers(1, min(n_levels[feature], 40) + 1))
+        sets.append(np.sort(rng.choice(n_levels[feature], size, replace=False)).astype(np.int32))
+        threshold[split], missing_left[split] = 0.0, False
+    left_codes = tuple(sets) if any(own is not None for own in sets) else None
+    return replace(tree, threshold=threshold, missing_left=missing_left, left_codes=left_codes)

@@ -12,7 +12,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.leaves import ROUTED_ROWS_PER_THREAD
-from hornbeam.backends.cpu.partition import as_words, bin_goes_left
+from hornbeam.backends.cpu.partition import as_words, bin_goes_left, bin_in_set
 from hornbeam.backends.cpu.rows import RowStore
 from hornbeam.backends.cpu.sampling import random_bits
 from hornbeam.backends.cpu.threads import run_ranges, run_threads
@@ -104,17 +104,24 @@ def number_kernel(rows, records, gather, words, out_words, start, stop):  # type
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def route_rows_kernel(bins, n_value_bins, feature, bin_, missing_left, left, right, rows, start, stop, leaf):  # type: ignore[no-untyped-def]
+def route_rows_kernel(  # type: ignore[no-untyped-def]
+    bins, n_value_bins, feature, bin_, missing_left, left, right, rows, start, stop, leaf, left_sets, n_numeric
+):
     """Send the rows rows[start:stop] down a tree of bins and note their leaf numbers.
 
-    leaf  uint16 (n_rows,)  out
+    leaf       uint16 (n_rows,)  out
+    left_sets  as in BinnedTree, or None
     """
     for place in range(start, stop):
         row = np.uint64(rows[place])
         node = np.int64(0)
         while node >= 0:
             f = feature[node]
-            if bin_goes_left(np.int64(bins[row, f]), bin_[node], missing_left[node], n_value_bins[f]):
+            goes_left = bin_goes_left(np.int64(bins[row, f]), bin_[node], missing_left[node], n_value_bins[f])
+            if left_sets is not None:  # noqa: SIM102 (a condition that the compiler can decide, alone)
+                if f >= n_numeric:
+                    goes_left = bin_in_set(np.int64(bins[row, f]), left_sets[node])
+            if goes_left:
                 node = np.int64(left[node])
             else:
                 node = np.int64(right[node])
@@ -191,7 +198,7 @@ def find_leaves(
     run_ranges(
         lambda start, stop: route_rows_kernel(
             binned.bins, binned.n_value_bins, tree.feature, tree.bin, tree.missing_left, tree.left, tree.right, rows,
-            start, stop, leaf,
+            start, stop, leaf, tree.left_sets, binned.n_numeric,
         ),
         len(rows), n_threads, smallest=ROUTED_ROWS_PER_THREAD,
     )  # fmt: skip

@@ -34,6 +34,7 @@ def bin_table(reader: TableReader, params: BinParams, n_threads: int) -> BinnedD
         params,
         lambda features: _find_missing(reader, features, n_threads),
         lambda mapper: encode(reader, mapper, n_threads),
+        n_levels={f: len(own) for f, own in enumerate(reader.levels or []) if own is not None},
     )
 
 
@@ -69,6 +70,10 @@ def find_bounds(reader: TableReader, params: BinParams, n_threads: int) -> list[
 
         def find(thread: int, first: int = first, last: int = last, sample: NDArray[Any] = sample) -> None:
             for feature in range(first + thread, last, n_threads):
+                own = None if reader.levels is None else reader.levels[feature]
+                if own is not None:  # every code is a bin
+                    bounds[feature] = np.append(np.arange(len(own) - 1) + 0.5, np.inf) if len(own) else np.empty(0)
+                    continue
                 find_feature(feature, sample[:, feature - first], 0)
 
         run_threads(find, n_threads)

@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.partition import bin_goes_left
+from hornbeam.backends.cpu.partition import bin_goes_left, bin_in_set
 from hornbeam.backends.cpu.pieces import cut
 from hornbeam.backends.cpu.rows import RowStore, records_at
 from hornbeam.backends.cpu.threads import run_ranges, run_threads
@@ -52,13 +52,19 @@ def add_values_kernel(scores, leaf, leaf_value, start, stop):  # type: ignore[no
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def route_kernel(bins, n_value_bins, feature, bin_, missing_left, left, right, leaf_value, start, stop, scores):  # type: ignore[no-untyped-def]
-    """Send the rows start:stop down a tree of bins and add their leaf's value."""
+def route_kernel(  # type: ignore[no-untyped-def]
+    bins, n_value_bins, feature, bin_, missing_left, left, right, leaf_value, start, stop, scores, left_sets, n_numeric
+):
+    """Send the rows start:stop down a tree of bins and add their leaf's value; left_sets as in BinnedTree, or None."""
     for row in range(start, stop):
         node = np.int64(0)
         while node >= 0:
             f = feature[node]
-            if bin_goes_left(np.int64(bins[row, f]), bin_[node], missing_left[node], n_value_bins[f]):
+            goes_left = bin_goes_left(np.int64(bins[row, f]), bin_[node], missing_left[node], n_value_bins[f])
+            if left_sets is not None:
+                if f >= n_numeric:
+                    goes_left = bin_in_set(np.int64(bins[row, f]), left_sets[node])
+            if goes_left:
                 node = np.int64(left[node])
             else:
                 node = np.int64(right[node])
@@ -122,7 +128,7 @@ def add_tree(binned: BinnedData, tree: BinnedTree, scores: NDArray[np.float64], 
     run_ranges(
         lambda start, stop: route_kernel(
             binned.bins, binned.n_value_bins, tree.feature, tree.bin, tree.missing_left, tree.left, tree.right,
-            tree.leaf_value, start, stop, scores,
+            tree.leaf_value, start, stop, scores, tree.left_sets, binned.n_numeric,
         ),
         len(scores), n_threads, smallest=ROUTED_ROWS_PER_THREAD,
     )  # fmt: skip

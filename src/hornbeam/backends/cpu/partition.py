@@ -28,6 +28,16 @@ def bin_goes_left(code, bin_, missing_left, n_value_bins):  # type: ignore[no-un
     return (code <= bin_) | (missing_left & (code == n_value_bins))
 
 
+@njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
+def bin_in_set(code, left_set):  # type: ignore[no-untyped-def]
+    """Say whether a bin is in a set; the missing bin, past the last, may lie past its last word too.
+
+    left_set  uint32 (n_words,)  in   bits, see tree.code_bits
+    """
+    word = code >> 5
+    return word < len(left_set) and (left_set[word] >> np.uint32(code & 31)) & np.uint32(1) != 0
+
+
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def count_kernel(  # type: ignore[no-untyped-def]
     bins, bins_even, bins_odd, even, odd, gather, feature, bin_, missing_left, n_value_bins, node, begin, end, depth,

@@ -17,6 +17,9 @@ A node is then one 64-bit word, and the two children of split s stand side by si
     position in the tree   0      1         2           3         4           ...   2s + 1    2s + 2
     node                 root   left(0)   right(0)   left(1)   right(1)       ...   left(s)   right(s)
 
+A split of a categorical feature has bit 63 set, and the number of its set for a rank: predict_categories.py. Forests
+without such splits run kernels that know nothing of them.
+
 A leaf is a word of rank 65,535 that names itself as its child: a row that has arrived stays where it is.
 A tree of 255 leaves takes 4 KB and a tile of 584 rows of 28 columns 32 KB, so both stay in the first-level cache.
 """
@@ -32,6 +35,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from hornbeam.backends.cpu.predict_categories import PackedSets, code_categories, pack_sets, sets_of
 from hornbeam.backends.cpu.threads import run_threads
 from hornbeam.tree import Tree
 
@@ -43,6 +47,7 @@ RANKS = 65_535
 
 CHILD_SHIFT = 16
 COLUMN_SHIFT = 33
+CATEGORY_SHIFT = 63
 MAX_COLUMNS = 1 << 30
 MAX_TREE_LEAVES = 1 << 16  # 2 * (leaves - 1) + 1 positions fit in the 17 bits of a child
 
@@ -83,6 +88,7 @@ class PackedForest:
     column_missing    uint16  (n_columns,)     code of a missing value
     column_start      int64   (n_columns + 1,) first threshold of every column
     thresholds        float64 (n_thresholds,)  ascending within a column, then NaN up to 2**k - 1 of them
+    sets              PackedSets               None: no split is categorical
     """
 
     n_outputs: int
@@ -94,6 +100,7 @@ class PackedForest:
     column_missing: NDArray[np.uint16]
     column_start: NDArray[np.int64]
     thresholds: NDArray[np.float64]
+    sets: PackedSets | None = None
 
     @staticmethod
     def from_trees(trees: Sequence[Tree], n_outputs: int) -> PackedForest:
@@ -104,9 +111,20 @@ class PackedForest:
         feature = _joined([tree.feature for tree in trees], np.int64)
         threshold = _joined([tree.threshold for tree in trees], np.float64)
         missing_left = _joined([tree.missing_left for tree in trees], np.bool_)
-        column, rank, column_feature, column_missing, column_start, thresholds = _columns(
-            feature, threshold, missing_left
+        left_sets = sets_of(trees) if any(tree.left_codes is not None for tree in trees) else []
+        numeric = np.array([own is None for own in left_sets] or [True] * len(feature), np.bool_)
+        column, rank = np.zeros(len(feature), np.int64), np.zeros(len(feature), np.int64)
+        column[numeric], rank[numeric], column_feature, column_missing, column_start, thresholds = _columns(
+            feature[numeric], threshold[numeric], missing_left[numeric]
         )
+        packed_sets = None
+        if left_sets:
+            set_column, set_number, new_feature, packed_sets = pack_sets(feature, left_sets, len(column_feature))
+            column = np.where(numeric, column, set_column | (1 << (CATEGORY_SHIFT - COLUMN_SHIFT)))
+            rank = np.where(numeric, rank, set_number)
+            column_feature = np.concatenate([column_feature, new_feature])
+            column_missing = np.concatenate([column_missing, np.zeros(len(new_feature), np.uint16)])
+            column_start = np.concatenate([column_start, np.full(len(new_feature), column_start[-1])])
 
         tree_start = np.zeros(len(trees) + 1, np.int64)
         np.cumsum(2 * n_splits + 1, out=tree_start[1:])
@@ -140,6 +158,7 @@ class PackedForest:
             column_missing,
             column_start,
             thresholds,
+            packed_sets,
         )
 
     @property
@@ -153,7 +172,8 @@ def _joined(parts: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:
 
 
 def _words(column: NDArray[np.int64], child: NDArray[np.int64], rank: NDArray[np.int64]) -> NDArray[np.uint64]:
-    return ((column << COLUMN_SHIFT) | (child << CHILD_SHIFT) | rank).astype(np.uint64)
+    words = (column.astype(np.uint64) << np.uint64(COLUMN_SHIFT)) | (child << CHILD_SHIFT).astype(np.uint64)
+    return np.asarray(words | rank.astype(np.uint64))
 
 
 def _columns(
@@ -235,6 +255,7 @@ def add_trees(
             codes,
             start,
             scores,
+            forest.sets,
         )
 
     _run_blocks(work, forest, reader, n_threads)
@@ -263,6 +284,7 @@ def find_leaves(
             codes,
             start,
             leaves,
+            forest.sets,
         )
 
     _run_blocks(work, forest, reader, n_threads)
@@ -295,6 +317,10 @@ _RANK_MASK = np.uint64(0xFFFF)
 _CHILD_MASK = np.uint64(0x1FFFF)
 _CHILD_SHIFT = np.uint64(CHILD_SHIFT)
 _COLUMN_SHIFT = np.uint64(COLUMN_SHIFT)
+_COLUMN_MASK = np.uint64(MAX_COLUMNS - 1)
+_CATEGORY_SHIFT = np.uint64(CATEGORY_SHIFT)
+_SIX = np.uint64(6)
+_BIT_MASK = np.uint64(63)
 _ONE = np.uint64(1)
 
 
@@ -342,14 +368,22 @@ def _child(word):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _step(nodes, word, codes, row_start):  # type: ignore[no-untyped-def]
-    """Return the node that a row goes to from a node."""
-    code = np.uint64(codes[row_start + (word >> _COLUMN_SHIFT)])
-    return nodes[_child(word) + np.uint64(code > (word & _RANK_MASK))]
+def _step(nodes, word, codes, row_start, sets):  # type: ignore[no-untyped-def]
+    """Return the node that a row goes to from a node; `sets` None is known to the compiler."""
+    if sets is None:
+        code = np.uint64(codes[row_start + (word >> _COLUMN_SHIFT)])
+        return nodes[_child(word) + np.uint64(code > (word & _RANK_MASK))]
+    column, rank = (word >> _COLUMN_SHIFT) & _COLUMN_MASK, word & _RANK_MASK
+    code = np.uint64(codes[row_start + column])
+    goes_right = np.uint64(code > rank)
+    if (word >> _CATEGORY_SHIFT) != np.uint64(0):
+        bits = sets[0][sets[1][column] + rank * sets[2][column] + (code >> _SIX)]
+        goes_right = ((bits >> (code & _BIT_MASK)) & _ONE) ^ _ONE
+    return nodes[_child(word) + goes_right]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _walk_lanes(nodes, codes, stride, rows, words, n_steps, pending, n_pending):  # type: ignore[no-untyped-def]
+def _walk_lanes(nodes, codes, stride, rows, words, n_steps, pending, n_pending, sets):  # type: ignore[no-untyped-def]
     """Take LANES rows some steps down. Written out, so that eight chains of loads overlap.
 
     rows         eight row numbers                        in
@@ -363,14 +397,14 @@ def _walk_lanes(nodes, codes, stride, rows, words, n_steps, pending, n_pending):
     w0, w1, w2, w3 = words[r0], words[r1], words[r2], words[r3]
     w4, w5, w6, w7 = words[r4], words[r5], words[r6], words[r7]
     for _ in range(n_steps):
-        w0 = _step(nodes, w0, codes, s0)
-        w1 = _step(nodes, w1, codes, s1)
-        w2 = _step(nodes, w2, codes, s2)
-        w3 = _step(nodes, w3, codes, s3)
-        w4 = _step(nodes, w4, codes, s4)
-        w5 = _step(nodes, w5, codes, s5)
-        w6 = _step(nodes, w6, codes, s6)
-        w7 = _step(nodes, w7, codes, s7)
+        w0 = _step(nodes, w0, codes, s0, sets)
+        w1 = _step(nodes, w1, codes, s1, sets)
+        w2 = _step(nodes, w2, codes, s2, sets)
+        w3 = _step(nodes, w3, codes, s3, sets)
+        w4 = _step(nodes, w4, codes, s4, sets)
+        w5 = _step(nodes, w5, codes, s5, sets)
+        w6 = _step(nodes, w6, codes, s6, sets)
+        w7 = _step(nodes, w7, codes, s7, sets)
     words[r0], words[r1], words[r2], words[r3] = w0, w1, w2, w3
     words[r4], words[r5], words[r6], words[r7] = w4, w5, w6, w7
     for row, word in ((r0, w0), (r1, w1), (r2, w2), (r3, w3), (r4, w4), (r5, w5), (r6, w6), (r7, w7)):
@@ -380,7 +414,7 @@ def _walk_lanes(nodes, codes, stride, rows, words, n_steps, pending, n_pending):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _walk_tile(nodes, codes, stride, n_rows, words, pending):  # type: ignore[no-untyped-def]
+def _walk_tile(nodes, codes, stride, n_rows, words, pending, sets):  # type: ignore[no-untyped-def]
     """Find the leaves of a tile of rows in one tree.
 
     All rows take as many steps as a balanced tree has levels; then those that are still at a split take a few steps
@@ -409,7 +443,7 @@ def _walk_tile(nodes, codes, stride, n_rows, words, pending):  # type: ignore[no
             row + np.uint64(6),
             row + np.uint64(7),
         )
-        n_pending = _walk_lanes(nodes, codes, stride, rows, words, levels, pending, n_pending)
+        n_pending = _walk_lanes(nodes, codes, stride, rows, words, levels, pending, n_pending, sets)
     while n_pending > np.uint64(0):
         # The last row fills up the last group; taking it along several times does no harm.
         n_padded = (n_pending + np.uint64(LANES - 1)) // np.uint64(LANES) * np.uint64(LANES)
@@ -427,7 +461,7 @@ def _walk_tile(nodes, codes, stride, n_rows, words, pending):  # type: ignore[no
                 pending[i + np.uint64(6)],
                 pending[i + np.uint64(7)],
             )
-            n_pending = _walk_lanes(nodes, codes, stride, rows, words, MORE_STEPS, pending, n_pending)
+            n_pending = _walk_lanes(nodes, codes, stride, rows, words, MORE_STEPS, pending, n_pending, sets)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -462,6 +496,7 @@ def add_trees_kernel(  # type: ignore[no-untyped-def]
     codes,
     score_row,
     scores,
+    sets,
 ):
     """Add the values of trees first..last - 1 to the scores of a block of rows.
 
@@ -469,11 +504,14 @@ def add_trees_kernel(  # type: ignore[no-untyped-def]
     column_feature ... tree_start                         in   see PackedForest
     codes        uint16 (n_code_rows, n_columns)          scratch; whole groups of LANES rows, >= n_block_rows
     scores       float64 (n_outputs, n_rows)              in, out
+    sets         PackedSets or None                       in
     """
     stride = np.uint64(codes.shape[1])
     flat_codes = codes.reshape(codes.size)
     n_tile_rows = _tile_rows(codes)
     _code_rows(block, column_feature, column_missing, column_start, thresholds, codes)
+    if sets is not None:
+        code_categories(block, column_feature, sets, codes)
     words = np.empty(n_tile_rows, np.uint64)
     pending = np.empty(n_tile_rows + 1, np.uint64)
     group_first = first
@@ -485,7 +523,7 @@ def add_trees_kernel(  # type: ignore[no-untyped-def]
                 tree_nodes = nodes[tree_start[tree] : tree_start[tree + 1]]
                 value = node_value[tree_start[tree] : tree_start[tree + 1]]
                 out = scores[tree % n_outputs, score_row + begin : score_row + begin + n_rows]
-                _walk_tile(tree_nodes, flat_codes[begin * codes.shape[1] :], stride, n_rows, words, pending)
+                _walk_tile(tree_nodes, flat_codes[begin * codes.shape[1] :], stride, n_rows, words, pending, sets)
                 for row in range(np.uint64(n_rows)):
                     out[row] += value[_child(words[row])]
         group_first = group_last
@@ -506,6 +544,7 @@ def find_leaves_kernel(  # type: ignore[no-untyped-def]
     codes,
     leaf_row,
     leaves,
+    sets,
 ):
     """Find the leaves of a block of rows in trees first..last - 1.
 
@@ -513,10 +552,13 @@ def find_leaves_kernel(  # type: ignore[no-untyped-def]
     column_feature ... tree_start                         in   see PackedForest
     codes        uint16 (n_code_rows, n_columns)          scratch; whole groups of LANES rows, >= n_block_rows
     leaves       int32 (n_rows, last - first)             out
+    sets         PackedSets or None                       in
     """
     stride = np.uint64(codes.shape[1])
     flat_codes = codes.reshape(codes.size)
     _code_rows(block, column_feature, column_missing, column_start, thresholds, codes)
+    if sets is not None:
+        code_categories(block, column_feature, sets, codes)
     n_tile_rows = _tile_rows(codes)
     words = np.empty(n_tile_rows, np.uint64)
     pending = np.empty(n_tile_rows + 1, np.uint64)
@@ -525,6 +567,6 @@ def find_leaves_kernel(  # type: ignore[no-untyped-def]
         for tree in range(first, last):
             tree_nodes = nodes[tree_start[tree] : tree_start[tree + 1]]
             leaf = node_leaf[tree_start[tree] : tree_start[tree + 1]]
-            _walk_tile(tree_nodes, flat_codes[begin * codes.shape[1] :], stride, n_rows, words, pending)
+            _walk_tile(tree_nodes, flat_codes[begin * codes.shape[1] :], stride, n_rows, words, pending, sets)
             for row in range(n_rows):
                 leaves[leaf_row + begin + row, tree - first] = leaf[_child(words[row])]

@@ -735,10 +735,17 @@ class GpuEngine:
         )
 
     def _upload_tree(self, tree: BinnedTree) -> Buffer:
-        """Bring a tree to the device: the nodes of route.cl."""
-        n_values = self._binned.n_value_bins[tree.feature]
-        columns = (tree.feature, tree.bin, tree.missing_left, n_values, tree.left, tree.right)
-        return self._upload("tree", np.stack(columns, axis=1).astype(np.int32))
+        """Bring a tree to the device: the nodes of route.cl, and the sets of its categorical splits behind them."""
+        n_values, n_splits = self._binned.n_value_bins[tree.feature], len(tree.feature)
+        bins, missing_left = tree.bin, tree.missing_left.astype(np.int32)
+        sets = np.empty((n_splits, 0), np.uint32) if tree.left_sets is None else tree.left_sets
+        if tree.left_sets is not None:
+            categorical = tree.feature >= self._binned.n_numeric
+            bins = np.where(categorical, 6 * n_splits + np.arange(n_splits) * sets.shape[1], bins)
+            missing_left[categorical] = 2
+        columns = (tree.feature, bins, missing_left, n_values, tree.left, tree.right)
+        nodes = np.stack(columns, axis=1).astype(np.int32)
+        return self._upload("tree", np.concatenate([nodes.ravel(), sets.view(np.int32).ravel()]))
 
     def valid_scores(self, valid: int) -> NDArray[np.float64]:
         """Return the scores of a validation set."""

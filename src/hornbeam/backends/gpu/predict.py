@@ -18,7 +18,7 @@ from hornbeam.backends.registry import choose_device, open_runtime
 from hornbeam.objectives import BinaryObjective, MulticlassObjective
 from hornbeam.objectives.base import Objective
 from hornbeam.table import TableReader
-from hornbeam.tree import Tree
+from hornbeam.tree import Tree, code_bits
 
 if TYPE_CHECKING:
     from hornbeam.predictor import Forest, Reader
@@ -32,8 +32,17 @@ TREE_NODE = np.dtype([("threshold", np.float64), ("column", np.uint32), ("child"
 _uploading = Lock()
 
 
-def pack_tree(tree: Tree) -> NDArray[np.void]:
-    """Return the nodes of a tree by position, TREE_NODE (2 * n_splits + 1,), as kernels/predict.cl draws them."""
+CATEGORICAL = 1 << 31
+"""Bit of `column` that marks a categorical split."""
+
+
+def pack_tree(tree: Tree, first_word: int = 0) -> tuple[NDArray[np.void], NDArray[np.uint32]]:
+    """Return a tree as kernels/predict.cl draws it.
+
+    first_word   of this tree in the bits of all trees
+
+    Returns its nodes by position, TREE_NODE (2 * n_splits + 1,), and the bits of its sets, uint32.
+    """
     child = np.full(2 * tree.n_splits + 1, ~0, np.int64)  # a lone root is leaf 0
     if tree.n_splits:
         child[0] = 0
@@ -47,14 +56,32 @@ def pack_tree(tree: Tree) -> NDArray[np.void]:
     nodes["threshold"][~is_leaf] = tree.threshold[split]
     nodes["column"][~is_leaf] = 2 * tree.feature[split].astype(np.int64) + tree.missing_left[split]
     nodes["child"][~is_leaf] = 2 * split + 1
-    return nodes
+    bits: list[NDArray[np.uint32]] = [np.empty(0, np.uint32)]
+    if tree.left_codes is not None:
+        place = {int(number): position for position, number in enumerate(child) if number >= 0}
+        for number, codes in enumerate(tree.left_codes):
+            if codes is not None:
+                own = code_bits(codes, int(codes[-1]) // 32 + 1)
+                node = nodes[place[number]]
+                node["column"] = node["column"] + CATEGORICAL
+                node["threshold"] = np.array(first_word << 32 | len(own), np.uint64).view(np.float64)
+                bits.append(own)
+                first_word += len(own)
+    return nodes, np.concatenate(bits)
 
 
 class GpuForest:
     """A forest in the memory of one device."""
 
     def __init__(self, runtime: Runtime, forest: Forest) -> None:
-        trees = [pack_tree(tree) for tree in forest.trees]
+        trees: list[NDArray[np.void]] = []
+        bits: list[NDArray[np.uint32]] = [np.zeros(1, np.uint32)]
+        n_words = 1
+        for tree in forest.trees:
+            packed, own = pack_tree(tree, n_words)
+            trees.append(packed)
+            bits.append(own)
+            n_words += len(own)
         starts = np.zeros(len(trees) + 1, np.uint64)
         np.cumsum([len(tree) for tree in trees], out=starts[1:])
         nodes = np.concatenate([np.empty(0, TREE_NODE), *trees])
@@ -62,6 +89,9 @@ class GpuForest:
         self.n_outputs = forest.n_outputs
         self._nodes = runtime.allocate(nodes.nbytes)
         self._starts = runtime.allocate(starts.nbytes)
+        sets = np.concatenate(bits)
+        self._sets = runtime.allocate(sets.nbytes)
+        runtime.upload(self._sets, sets)
         runtime.upload(self._nodes, nodes)
         runtime.upload(self._starts, starts)
         runtime.synchronize()
@@ -72,7 +102,7 @@ class GpuForest:
         init     float64 (n_outputs,)           in
         scores   float64 (n_outputs, stride)    out   the first table.n_rows of every output
         """
-        trees = (self._nodes, self._starts, u32(first), u32(last), u32(self.n_outputs))
+        trees = (self._nodes, self._starts, self._sets, u32(first), u32(last), u32(self.n_outputs))
         self._launch("add_trees_kernel", table, table.n_rows * self.n_outputs, *trees, init, u64(stride), scores)
 
     def find_leaves(self, table: DeviceTable, first: int, last: int, leaves: Buffer) -> None:
@@ -81,8 +111,9 @@ class GpuForest:
         leaves   int32 (n_rows, last - first)   out
         """
         self._launch(
-            "find_leaves_kernel", table, table.n_rows, self._nodes, self._starts, u32(first), u32(last), leaves
-        )
+            "find_leaves_kernel", table, table.n_rows, self._nodes, self._starts, self._sets, u32(first), u32(last),
+            leaves,
+        )  # fmt: skip
 
     def _launch(self, name: str, table: DeviceTable, n: int, *arguments: Any) -> None:
         size = table.dtype.itemsize

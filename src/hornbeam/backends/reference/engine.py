@@ -16,6 +16,7 @@ from hornbeam.frontier import GrowthLimits
 from hornbeam.objectives.base import Objective
 from hornbeam.quantize import Quantization, exact_exponent, round_gradients
 from hornbeam.splitting import NodeContext, SplitRules, best_split
+from hornbeam.tree import bits_to_codes
 
 
 class ReferenceEngine:
@@ -194,10 +195,21 @@ class ReferenceEngine:
 
 
 def bins_go_left(
-    binned: BinnedData, rows: NDArray[np.intp], feature: int, bin_: int, missing_left: bool
+    binned: BinnedData,
+    rows: NDArray[np.intp],
+    feature: int,
+    bin_: int,
+    missing_left: bool,
+    left_set: NDArray[np.uint32] | None = None,
 ) -> NDArray[np.bool_]:
-    """Say which rows go left at a split: `tree.goes_left` in terms of bins."""
+    """Say which rows go left at a split: `Tree.goes_left` in terms of bins.
+
+    left_set  uint32 (n_words,)  in   bits of the bins that go left, where the feature is categorical
+    """
     codes = binned.bins[rows, feature].astype(np.int64)
+    if feature >= binned.n_numeric:
+        assert left_set is not None
+        return np.isin(codes, bits_to_codes(left_set))
     return np.where(codes == binned.n_value_bins[feature], missing_left, codes <= bin_)
 
 
@@ -207,7 +219,8 @@ def route(binned: BinnedData, tree: BinnedTree) -> NDArray[np.int64]:
     waiting = {0: np.arange(binned.n_rows)} if len(tree.feature) else {}
     while waiting:
         node, rows = waiting.popitem()
-        left = bins_go_left(binned, rows, tree.feature[node], tree.bin[node], tree.missing_left[node])
+        left_set = None if tree.left_sets is None else tree.left_sets[node]
+        left = bins_go_left(binned, rows, tree.feature[node], tree.bin[node], tree.missing_left[node], left_set)
         for child, part in ((int(tree.left[node]), rows[left]), (int(tree.right[node]), rows[~left])):
             if child >= 0:
                 waiting[child] = part

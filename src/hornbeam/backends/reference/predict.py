@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.tree import Tree, goes_left
+from hornbeam.tree import Tree
 
 if TYPE_CHECKING:
     from hornbeam.predictor import Forest, Reader
@@ -53,7 +53,7 @@ def tree_leaves(tree: Tree, block: NDArray[np.float64]) -> NDArray[np.int32]:
     rows_of = {0: np.arange(len(block))}
     for node in range(tree.n_splits):  # children have higher numbers than their parent
         rows = rows_of.pop(node)
-        left = goes_left(block[rows, tree.feature[node]], tree.threshold[node], bool(tree.missing_left[node]))
+        left = tree.goes_left(node, block[rows, tree.feature[node]])
         for child, part in ((int(tree.left[node]), rows[left]), (int(tree.right[node]), rows[~left])):
             if child >= 0:
                 rows_of[child] = part

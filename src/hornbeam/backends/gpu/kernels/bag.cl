@@ -190,7 +190,8 @@ KERNEL(THREADS) void route_rows_kernel(GLOBAL const bin_t *RESTRICT columns, u32
         while (node >= 0) {
             GLOBAL const i32 *own = nodes + (u64)node * 6;
             const i32 bin = columns[(u64)own[0] * n_rows + row];
-            const i32 left = bin == own[3] ? own[2] : bin <= own[1];
+            i32 left = bin == own[3] ? own[2] : bin <= own[1];
+            if (own[2] == 2) left = bin == own[3] ? 0 : ((GLOBAL const u32 *)nodes)[own[1] + bin / 32] >> bin % 32 & 1u;
             node = left ? own[4] : own[5];
         }
         if (add)

@@ -7,6 +7,8 @@
 //     position in the tree   0      1         2           3         4           ...   2s + 1    2s + 2
 //     node                 root   left(0)   right(0)   left(1)   right(1)       ...   left(s)   right(s)
 //
+//   sets         u32                        in    bits of the codes that categorical splits send left
+//
 // Neighbouring rows are in the same tree at the same time, so nodes come from the cache; one load brings a node.
 #if VALUE_BYTES == 4
 typedef float value_t;
@@ -15,17 +17,28 @@ typedef f64 value_t;
 #endif
 
 typedef struct {
-    f64 threshold;  // of a split; the value of a leaf
-    u32 column;     // of a split: 2 * feature + missing left; the number of a leaf
+    f64 threshold;  // of a split; the value of a leaf. Categorical: first word (upper 32 bits) and words of its set
+    u32 column;     // of a split: 2 * feature + missing left, bit 31 set if categorical; the number of a leaf
     u32 child;      // position of a split's left child, the right one is next; 0 for a leaf
 } __attribute__((aligned(16))) tree_node_t;
 
+#define CATEGORICAL 0x80000000u
+
 // Returns the leaf of a row.
-DEVICE tree_node_t walk(GLOBAL const value_t *row, i64 column_stride, GLOBAL const tree_node_t *tree) {
+DEVICE tree_node_t walk(GLOBAL const value_t *row, i64 column_stride, GLOBAL const tree_node_t *tree,
+                        GLOBAL const u32 *sets) {
     tree_node_t node = tree[0];
     while (node.child != 0) {
-        const f64 value = row[(i64)(node.column / 2) * column_stride];
-        const u32 left = value != value ? node.column % 2 : (u32)(value <= node.threshold);
+        const f64 value = row[(i64)(node.column % CATEGORICAL / 2) * column_stride];
+        u32 left = value != value ? node.column % 2 : (u32)(value <= node.threshold);
+        if (node.column >= CATEGORICAL) {
+            const u64 set = (u64)F64_TO_BITS(node.threshold);
+            left = 0;
+            if (value >= 0.0 && value < 32.0 * (f64)(u32)set) {
+                const u32 code = (u32)value;
+                left = (f64)code == value ? sets[(set >> 32) + code / 32] >> code % 32 & 1u : 0u;
+            }
+        }
         node = tree[node.child + 1 - left];
     }
     return node;
@@ -37,15 +50,16 @@ DEVICE tree_node_t walk(GLOBAL const value_t *row, i64 column_stride, GLOBAL con
 //     scores   f64 (n_outputs, stride)    out   the first n_rows of every output
 KERNEL(THREADS) void add_trees_kernel(GLOBAL const value_t *RESTRICT values, i64 row_stride, i64 column_stride,
                                       u64 n_rows, GLOBAL const tree_node_t *RESTRICT nodes,
-                                      GLOBAL const u64 *RESTRICT tree_start, u32 first, u32 last, u32 n_outputs,
-                                      GLOBAL const f64 *RESTRICT init, u64 stride, GLOBAL f64 *RESTRICT scores) {
+                                      GLOBAL const u64 *RESTRICT tree_start, GLOBAL const u32 *RESTRICT sets, u32 first,
+                                      u32 last, u32 n_outputs, GLOBAL const f64 *RESTRICT init, u64 stride,
+                                      GLOBAL f64 *RESTRICT scores) {
     for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n_rows * n_outputs; i += (u64)GROUP_COUNT * THREADS) {
         const u64 place = i % n_rows;
         const u32 output = (u32)(i / n_rows);
         GLOBAL const value_t *row = values + (i64)place * row_stride;
         f64 score = init[output];
         for (u32 tree = first + output; tree < last; tree += n_outputs) {
-            score = score + walk(row, column_stride, nodes + tree_start[tree]).threshold;
+            score = score + walk(row, column_stride, nodes + tree_start[tree], sets).threshold;
         }
         scores[output * stride + place] = score;
     }
@@ -54,12 +68,12 @@ KERNEL(THREADS) void add_trees_kernel(GLOBAL const value_t *RESTRICT values, i64
 //     leaves   i32 (n_rows, last - first)    out
 KERNEL(THREADS) void find_leaves_kernel(GLOBAL const value_t *RESTRICT values, i64 row_stride, i64 column_stride,
                                         u64 n_rows, GLOBAL const tree_node_t *RESTRICT nodes,
-                                        GLOBAL const u64 *RESTRICT tree_start, u32 first, u32 last,
-                                        GLOBAL i32 *RESTRICT leaves) {
+                                        GLOBAL const u64 *RESTRICT tree_start, GLOBAL const u32 *RESTRICT sets,
+                                        u32 first, u32 last, GLOBAL i32 *RESTRICT leaves) {
     for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n_rows; i += (u64)GROUP_COUNT * THREADS) {
         GLOBAL const value_t *row = values + (i64)i * row_stride;
         for (u32 tree = first; tree < last; tree++) {
-            const tree_node_t leaf = walk(row, column_stride, nodes + tree_start[tree]);
+            const tree_node_t leaf = walk(row, column_stride, nodes + tree_start[tree], sets);
             leaves[i * (last - first) + (tree - first)] = (i32)leaf.column;
         }
     }
