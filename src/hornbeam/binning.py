@@ -119,7 +119,11 @@ class BinMapper:
         A categorical feature always has the former.
         """
         bounds = self.upper_bounds[feature]
-        return len(bounds) if self.use_missing or feature in self.n_levels else int(np.searchsorted(bounds, 0.0, side="left"))
+        return (
+            len(bounds)
+            if self.use_missing or feature in self.n_levels
+            else int(np.searchsorted(bounds, 0.0, side="left"))
+        )
 
     def codes(self, feature: int, values: NDArray[Any]) -> NDArray[np.int64]:
         """Return the bins of values: the definition.

@@ -32,9 +32,9 @@ class Dataset:
     data
         Features (n_rows, n_features): NumPy array of floats, integers or booleans in any order; list of lists; pandas,
         polars or pyarrow table of numeric, boolean, string and category columns; array on a CUDA device (CuPy, PyTorch,
-        anything with DLPack or `__cuda_array_interface__`), which is binned there; sparse matrix or array of SciPy (CSR, or what
-        becomes CSR), or pandas table of sparse columns, whose zeros are never filled in. NaN and nulls are missing
-        values. Neither copied nor changed.
+        anything with DLPack or `__cuda_array_interface__`), which is binned there; sparse matrix or array of SciPy
+        (CSR, or what becomes CSR), or pandas table of sparse columns, whose zeros are never filled in. NaN and nulls
+        are missing values. Neither copied nor changed.
     label
         (n_rows,) finite numbers, or None.
     weight

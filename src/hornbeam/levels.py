@@ -256,17 +256,17 @@ def _with_nulls(column: nw.Series[Any]) -> NDArray[Any]:
 def _code_pandas(native: Any, name: str) -> CodedColumn:
     if hasattr(native, "cat"):
         return code_values(native.cat.categories.tolist(), native.cat.codes.to_numpy(), name)
-    import pandas
+    import pandas as pd
 
-    codes, values = pandas.factorize(native)
+    codes, values = pd.factorize(native)
     return code_values(values.tolist(), codes, name)
 
 
 def _code_polars(native: Any, name: str) -> CodedColumn:
-    import polars
+    import polars as pl
 
-    if native.dtype == polars.String:
-        native = native.cast(polars.Categorical)
+    if native.dtype == pl.String:
+        native = native.cast(pl.Categorical)
     distinct = native.drop_nulls().unique()
     if len(distinct) == 0:
         return CodedColumn([], np.full(len(native), -1, np.int32))
@@ -274,15 +274,15 @@ def _code_polars(native: Any, name: str) -> CodedColumn:
     numbers = distinct.to_physical().to_numpy().astype(np.int64)
     table = np.full(int(numbers.max()) + 2, -1, np.int64)
     table[numbers] = np.arange(len(numbers))
-    physical = native.to_physical().cast(polars.Int64).fill_null(len(table) - 1).to_numpy()
-    return code_values(distinct.cast(polars.String).to_list(), table[physical], name)
+    physical = native.to_physical().cast(pl.Int64).fill_null(len(table) - 1).to_numpy()
+    return code_values(distinct.cast(pl.String).to_list(), table[physical], name)
 
 
 def _code_arrow(native: Any, name: str) -> CodedColumn:
-    import pyarrow
+    import pyarrow as pa
 
-    whole = pyarrow.chunked_array(native) if not isinstance(native, pyarrow.ChunkedArray) else native
-    if not pyarrow.types.is_dictionary(whole.type):
+    whole = pa.chunked_array(native) if not isinstance(native, pa.ChunkedArray) else native
+    if not pa.types.is_dictionary(whole.type):
         whole = whole.dictionary_encode()
     parts = whole.unify_dictionaries().chunks
     codes = [np.asarray(part.indices.fill_null(-1).to_numpy(zero_copy_only=False), np.int64) for part in parts]

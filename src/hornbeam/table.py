@@ -128,7 +128,7 @@ class TableReader:
         """
         reader = copy.copy(self)
         reader.levels, reader._codes = None, {}  # an earlier reader's codes are not those of these levels
-        given = [None] * self.n_features if levels is None else list(levels)
+        given: list[Levels | None] = [None] * self.n_features if levels is None else list(levels)
         wrong = [position for position in self.level_columns if given[position] is None]
         if wrong:
             raise not_numbers(
@@ -207,8 +207,8 @@ class TableReader:
                 elif values is not None:
                     mixed[:, position - first] = values[:, position - first]
                 else:
-                    column = _column_values(self._columns[position])
-                    mixed[:, position - first] = column if rows is None else column[rows]
+                    numbers = _column_values(self._columns[position])
+                    mixed[:, position - first] = numbers if rows is None else numbers[rows]
             return mixed
         if self.device_array is not None:
             with self.device_array.device:

@@ -77,7 +77,6 @@ class Tree:
         """Return the same tree with other outputs."""
         return replace(self, leaf_value=leaf_value)
 
-
     def goes_left(self, split: int, values: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Say which values of its feature go left at a split: the rule of partition, score update and prediction.
 

@@ -33,9 +33,7 @@ def make_rows(rng, n_rows):
 @settings(max_examples=25)
 def test_every_device_equals_the_reference(device, seed, n_rows, n_leaves, n_outputs):
     rng = np.random.default_rng(seed)
-    trees = [
-        with_categorical_splits(rng, random_tree(rng, n, 5), N_LEVELS) for n in n_leaves for _ in range(n_outputs)
-    ]
+    trees = [with_categorical_splits(rng, random_tree(rng, n, 5), N_LEVELS) for n in n_leaves for _ in range(n_outputs)]
     forest, rows = Forest(trees, n_outputs), make_rows(rng, n_rows)
     for n_threads in (1, 3):
         expected = predict_raw(forest, rows, device="reference")
@@ -66,9 +64,7 @@ def test_more_sets_than_a_column_has_numbers():
         table = packed.table[packed.table_start[c] : packed.table_start[c + 1]]
         start, words = int(packed.set_start[c]), int(packed.set_words[c])
         bits = packed.bits[start + int(number[split]) * words :][:words]
-        inside = [
-            code for code in range(len(table)) if int(bits[table[code] // 64]) >> (int(table[code]) % 64) & 1
-        ]
+        inside = [code for code in range(len(table)) if int(bits[table[code] // 64]) >> (int(table[code]) % 64) & 1]
         assert inside == sets[split].tolist()
 
 

@@ -135,7 +135,7 @@ def test_columns_that_are_not_numbers_are_named():
     pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
     for frame in (
         pandas.DataFrame({"good": [1.0], "city": pandas.to_datetime(["2020-01-01"])}),
-        pandas.DataFrame({"good": [1.0], "city": np.array([None], object)}),
+        pandas.DataFrame({"good": [1.0], "city": np.array([(1, 2)], "i,i").astype(object)}),
         pandas.DataFrame({"good": [1.0], "city": [1j]}),
         polars.DataFrame({"good": [1.0], "city": [b"x"]}),
     ):

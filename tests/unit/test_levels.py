@@ -127,9 +127,9 @@ def test_contradictions_are_refused():
     with pytest.raises(DataError, match=r"categorical_features=\[0, 1\], but the reference Dataset has \[1\]"):
         Dataset(frame, categorical_features=[0, 1], reference=Dataset(frame)).construct()
     assert Dataset(frame, categorical_features=["b"], reference=Dataset(frame)).levels is not None
-    with pytest.raises(DataError, match="not numbers.*'b'"):
+    with pytest.raises(DataError, match=r"not numbers.*'b'"):
         Dataset(frame, categorical_features=["a"])
-    with pytest.raises(DataError, match="not numbers.*'b'"):
+    with pytest.raises(DataError, match=r"not numbers.*'b'"):
         Dataset(frame).construct(Params.from_dict({"categorical_feature": "a"}))
 
 
@@ -164,9 +164,9 @@ def test_levels_of_other_kinds_are_refused():
         Dataset(pd.DataFrame({"c": dates})).construct()
     with pytest.raises(DataError, match="no integer"):
         Dataset(pd.DataFrame({"c": pd.Categorical([0.5, 1.0] * 5)})).construct()
-    with pytest.raises(DataError, match="holds integers.*are strings"):
+    with pytest.raises(DataError, match=r"holds integers.*are strings"):
         TableReader(np.array([[1]])).with_levels([Levels(("a",))])
-    with pytest.raises(DataError, match="holds strings.*are integers"):
+    with pytest.raises(DataError, match=r"holds strings.*are integers"):
         TableReader(pd.DataFrame({"c": ["a"]})).with_levels([Levels((1,))])
     with pytest.raises(DataError, match="not numbers"):
         TableReader(pd.DataFrame({"c": ["a"]})).with_levels(None)

@@ -68,7 +68,6 @@ def test_a_booster_keeps_its_levels():
     again = Booster.from_bytes(booster.to_bytes())
     assert again.fingerprint() == booster.fingerprint()
 
-
     frame = pd.DataFrame({"a": [0.5, 1.0], "b": ["red", "unheard"], "c": [7, 0], "d": [True, False]})
     assert (again.predict(frame) == booster.predict(frame)).all()
     codes = np.array([[0.5, 0.0, 0.0, 0.0], [1.0, np.nan, 1.0, 1.0]])

@@ -37,9 +37,7 @@ def show(value: object) -> str:
     return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
 
 
-def check_keys(
-    document: object, keys: Collection[str], place: str, optional: Collection[str] = ()
-) -> dict[str, Any]:
+def check_keys(document: object, keys: Collection[str], place: str, optional: Collection[str] = ()) -> dict[str, Any]:
     """Return the JSON object, or fail if it is none, lacks one of the keys, or has others than these."""
     if type(document) is not dict:
         fail(place, f"{show(document)} is not a JSON object")

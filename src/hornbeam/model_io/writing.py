@@ -12,9 +12,9 @@ reads back to the same bits, one newline at the end. One model has one sequence 
 Trees are the arrays of `hornbeam.tree.Tree`. An infinite threshold is the string "inf" or "-inf", since JSON has no
 infinities; every other number is finite.
 
-A model with categorical features has "levels", one entry a feature: null, or its levels in the order of their codes (all
-strings, all integers or all booleans). A tree that splits such a feature has "left_codes", one entry a split: null, or
-the codes that go left, ascending. Models and trees without have no such keys.
+A model with categorical features has "levels", one entry a feature: null, or its levels in the order of their codes
+(all strings, all integers or all booleans). A tree that splits such a feature has "left_codes", one entry a split:
+null, or the codes that go left, ascending. Models and trees without have no such keys.
 
     "levels":[null,["red","blue","green"]]        "left_codes":[null,[0,2]]
 """

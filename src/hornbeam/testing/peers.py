@@ -29,6 +29,10 @@ _XGBOOST_METRICS = {
 }
 
 
+_CATEGORICAL = ("max_cat_to_onehot", "max_cat_threshold", "cat_smooth", "cat_l2", "min_data_per_group")
+"""What only LightGBM has besides us."""
+
+
 def peer_params(params: Mapping[str, Any], peer: Peer) -> dict[str, Any]:
     """Translate our parameters into a peer's.
 
@@ -85,7 +89,8 @@ def _lightgbm(ours: Params) -> dict[str, Any]:
     if ours.device == "reference":
         raise _no_equivalent(ours, "device", "lightgbm", "use 'cpu'")
     # precision has no part here: LightGBM's default is full floats. Its names and values are ours for all the rest.
-    left_out = ("num_iterations", "grow_policy", "precision", "device")
+    # Categorical features are an argument of its Dataset.
+    left_out = ("categorical_feature", "num_iterations", "grow_policy", "precision", "device")
     theirs = {p.name: getattr(ours, p.name) for p in PARAMETERS if p.name not in left_out}
     metrics = _metric_names(ours)
     theirs["metric"] = metrics or "none"
@@ -113,6 +118,7 @@ def _xgboost(ours: Params) -> dict[str, Any]:
         "first_metric_only",
         "metric_freq",
         "histogram_pool_size",
+        *_CATEGORICAL,
     )
     kind = ours.device.partition(":")[0]
     if kind not in ("auto", "cpu", "cuda"):
@@ -175,6 +181,7 @@ def _sklearn(ours: Params) -> dict[str, Any]:
         "first_metric_only",
         "metric_freq",
         "histogram_pool_size",
+        *_CATEGORICAL,
     )
     if ours.device not in ("auto", "cpu"):
         raise _no_equivalent(ours, "device", "sklearn", "use 'cpu'")

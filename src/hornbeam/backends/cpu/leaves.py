@@ -61,7 +61,7 @@ def route_kernel(  # type: ignore[no-untyped-def]
         while node >= 0:
             f = feature[node]
             goes_left = bin_goes_left(np.int64(bins[row, f]), bin_[node], missing_left[node], n_value_bins[f])
-            if left_sets is not None:
+            if left_sets is not None:  # noqa: SIM102 (a condition that the compiler can decide, alone)
                 if f >= n_numeric:
                     goes_left = bin_in_set(np.int64(bins[row, f]), left_sets[node])
             if goes_left:

@@ -137,13 +137,12 @@ def code_categories(block: Any, column_feature: Any, sets: Any, codes: Any) -> N
         own = table[table_start[column] : table_start[column + 1]]
         if len(own) == 0:
             continue
-        last = len(own) - 1
+        last = np.int64(len(own) - 1)
         feature = column_feature[column]
         for row in range(len(block)):
             value = block[row, feature]
             place = last
             if value >= 0.0 and value < last:  # not NaN
                 whole = np.int64(value)
-                if np.float64(whole) == value:
-                    place = whole
+                place = whole if np.float64(whole) == value else last
             codes[row, column] = own[place]
