@@ -90,7 +90,7 @@ def _lightgbm(ours: Params) -> dict[str, Any]:
         raise _no_equivalent(ours, "device", "lightgbm", "use 'cpu'")
     # precision has no part here: LightGBM's default is full floats. Its names and values are ours for all the rest.
     # Categorical features are an argument of its Dataset.
-    left_out = ("categorical_feature", "num_iterations", "grow_policy", "precision", "device")
+    left_out = ("categorical_feature", "num_iterations", "grow_policy", "precision", "device", "sparse_threshold")
     theirs = {p.name: getattr(ours, p.name) for p in PARAMETERS if p.name not in left_out}
     metrics = _metric_names(ours)
     theirs["metric"] = metrics or "none"
