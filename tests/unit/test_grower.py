@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hornbeam import frontier
+from hornbeam.backends.cpu.whole_tree import WholeTree
 from hornbeam.backends.protocol import BinnedTree
 from hornbeam.backends.reference.engine import route
 from hornbeam.binning import BinnedData
@@ -18,13 +19,24 @@ from hornbeam.grower import TreeGrower
 from hornbeam.histogram_pool import SMALLEST_POOL
 from hornbeam.quantize import exact_exponent, round_gradients
 from hornbeam.splitting import SplitRules, best_split, leaf_output
-from hornbeam.testing.checks import PLAIN_RULES, binned_data, engine_on
+from hornbeam.testing.checks import PLAIN_RULES, binned_data, engine_on, usable_devices
 from hornbeam.testing.data import BinnedSample, make_binned
 
 BIG = 1 << 30
 RATE = 0.1
 RULES = replace(PLAIN_RULES, min_data_in_leaf=5)
 NAMES = ("feature", "bin", "missing_left", "left", "right", "leaf_value")
+
+
+@pytest.fixture(scope="module", params=[*usable_devices(), "cpu in rounds"])
+def device(request):
+    """Every usable device, and the CPU as it grows trees that are too large for its whole-tree kernel."""
+    if request.param != "cpu in rounds":
+        yield request.param
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WholeTree, "can_grow", lambda *_: False)
+        yield "cpu"
 
 
 @dataclass(eq=False)

@@ -19,6 +19,7 @@ from hornbeam.backends.cpu.rows import RowStore
 from hornbeam.backends.cpu.split import SplitFinder
 from hornbeam.backends.cpu.split_general import find_general
 from hornbeam.backends.cpu.threads import resolve_threads
+from hornbeam.backends.cpu.whole_tree import WholeTree
 from hornbeam.backends.protocol import BinnedTree, Root, Segments
 from hornbeam.backends.steps import expand_in_steps
 from hornbeam.bagging import ROOT_DEPTH, Bag, Draw, Goss
@@ -44,6 +45,7 @@ class CpuEngine:
         self._histograms = HistogramBuilder(offsets, self.n_threads)
         self._splits = SplitFinder(offsets, binned.has_missing, self.n_threads)
         self._expander = Expander(self._histograms, self._splits, self._n_value_bins)
+        self._whole_tree = WholeTree(self._histograms, self._splits, self._n_value_bins)
         self._leaf = np.zeros(self.n_rows, np.uint16)
         self._gradient = np.empty((0, 0))
         self._hessian = np.empty((0, 0))
@@ -92,6 +94,7 @@ class CpuEngine:
 
     def begin_tree(self, n_slots: int) -> Root:
         """Start a tree: the records are in row order already, or in that of the bag."""
+        self._n_slots = n_slots
         self._histograms.set_slots(n_slots)
         root = self._rounded.root
         return root if self._bag is None else replace(root, depth=ROOT_DEPTH)
@@ -153,6 +156,12 @@ class CpuEngine:
         if bounds is None:
             return expand_in_steps(self, batch, rules, max_depth)
         return self._expander.expand(self._store, batch, bounds, self._rounded.quantization, rules, max_depth)
+
+    def grow_tree(self, rules: SplitRules, limits: GrowthLimits) -> NDArray[np.void] | None:
+        """Grow small trees in one kernel."""
+        if not self._whole_tree.can_grow(self._rounded, limits, self._n_slots):
+            return None
+        return self._whole_tree.grow(self._store, self._rounded, rules, limits)
 
     def grow_ahead(
         self,

@@ -45,6 +45,38 @@ def packed(record):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def add_counters(bins, records, begin, end, gather, f0, f1, places, counters):  # type: ignore[no-untyped-def]
+    """Add the rows begin:end to packed counters, for the features f0:f1.
+
+    places    uint32 (n_used,)               in      first counter of each feature
+    counters  int64 (>= bins of the block,)  in out
+    """
+    mask = np.uint64(0xFFFFFFFF)
+    first, last = np.uint64(f0), np.uint64(f1)  # unsigned: a signed index is checked for being negative at every use
+    fours = begin + (end - begin) // 4 * 4
+    for place in range(begin, fours, 4):  # four rows at a time, so that their additions overlap
+        p0, p1, p2, p3 = np.uint64(place), np.uint64(place + 1), np.uint64(place + 2), np.uint64(place + 3)
+        r0, r1, r2, r3 = records[p0, 0], records[p1, 0], records[p2, 0], records[p3, 0]
+        v0, v1, v2, v3 = packed(r0), packed(r1), packed(r2), packed(r3)
+        if gather:
+            p0, p1, p2, p3 = r0 & mask, r1 & mask, r2 & mask, r3 & mask
+        for f in range(first, last):
+            counter = places[f]
+            counters[counter + bins[p0, f]] += v0
+            counters[counter + bins[p1, f]] += v1
+            counters[counter + bins[p2, f]] += v2
+            counters[counter + bins[p3, f]] += v3
+    for place in range(fours, end):
+        p0 = np.uint64(place)
+        r0 = records[p0, 0]
+        v0 = packed(r0)
+        if gather:
+            p0 = r0 & mask
+        for f in range(first, last):
+            counters[places[f] + bins[p0, f]] += v0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def add_packed(bins, records, begin, end, gather, f0, f1, offsets, places, counters, out):  # type: ignore[no-untyped-def]
     """Add the rows of one piece for the features f0:f1.
 
@@ -53,33 +85,10 @@ def add_packed(bins, records, begin, end, gather, f0, f1, offsets, places, count
     counters  int64 (>= bins of the block,)  scratch
     out       int64 (n_total_bins, 2)  out
     """
-    mask = np.uint64(0xFFFFFFFF)
-    first, last = np.uint64(f0), np.uint64(f1)  # unsigned: a signed index is checked for being negative at every use
     base, size = np.int64(offsets[f0]), np.int64(offsets[f1] - offsets[f0])
     for start in range(begin, end, PACKED_ROWS):
-        stop = min(start + PACKED_ROWS, end)
         counters[:size] = 0
-        fours = start + (stop - start) // 4 * 4
-        for place in range(start, fours, 4):  # four rows at a time, so that their additions overlap
-            p0, p1, p2, p3 = np.uint64(place), np.uint64(place + 1), np.uint64(place + 2), np.uint64(place + 3)
-            r0, r1, r2, r3 = records[p0, 0], records[p1, 0], records[p2, 0], records[p3, 0]
-            v0, v1, v2, v3 = packed(r0), packed(r1), packed(r2), packed(r3)
-            if gather:
-                p0, p1, p2, p3 = r0 & mask, r1 & mask, r2 & mask, r3 & mask
-            for f in range(first, last):
-                counter = places[f]
-                counters[counter + bins[p0, f]] += v0
-                counters[counter + bins[p1, f]] += v1
-                counters[counter + bins[p2, f]] += v2
-                counters[counter + bins[p3, f]] += v3
-        for place in range(fours, stop):
-            p0 = np.uint64(place)
-            r0 = records[p0, 0]
-            v0 = packed(r0)
-            if gather:
-                p0 = r0 & mask
-            for f in range(first, last):
-                counters[places[f] + bins[p0, f]] += v0
+        add_counters(bins, records, start, min(start + PACKED_ROWS, end), gather, f0, f1, places, counters)
         slot = out[base : base + size]
         if start == begin:
             for i in range(size):

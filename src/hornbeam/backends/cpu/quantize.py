@@ -75,12 +75,16 @@ def round_kernel(gradient, hessian, g_scale, h_scale, g_limit, h_limit, constant
 
 @dataclass(frozen=True, slots=True)
 class Rounded:
-    """Result of rounding one output's gradients: how, the root's sums, and the largest float values."""
+    """Result of rounding one output's gradients: how, the root's sums, and the largest float values.
+
+    sum_of_magnitudes  sum of the |gradients| in fixed point: no sum of some rows is larger
+    """
 
     quantization: Quantization
     root: Root
     largest_gradient: float
     largest_hessian: float
+    sum_of_magnitudes: int
 
 
 def quantize(
@@ -125,4 +129,4 @@ def quantize(
         coarse = coarse or (not constant and is_coarse(int(seen[1]), int(seen[4])))
         if coarse:
             seen, how = rounded(wide=True)
-    return Rounded(how, Root(n_rows, int(seen[0]), int(seen[1])), float(largest_g), float(largest_h))
+    return Rounded(how, Root(n_rows, int(seen[0]), int(seen[1])), float(largest_g), float(largest_h), int(seen[2]))

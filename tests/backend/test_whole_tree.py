@@ -1,0 +1,200 @@
+"""The CPU's whole-tree kernel: its split search is exact up to the largest sums, and it takes only trees that fit.
+
+That its trees are the right ones is tested with those of all devices, in unit/test_grower.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hornbeam.backends.cpu import rows
+from hornbeam.backends.cpu.engine import CpuEngine
+from hornbeam.backends.cpu.prefix_split import accumulate, choose_split, score_features
+from hornbeam.backends.cpu.split import NO_COUNTS, SplitFinder
+from hornbeam.backends.cpu.whole_tree import WholeTree
+from hornbeam.dtypes import SPLIT
+from hornbeam.frontier import GrowthLimits
+from hornbeam.grower import TreeGrower
+from hornbeam.quantize import NARROW_GRADIENT_LIMIT, NARROW_HESSIAN_LIMIT, Quantization
+from hornbeam.splitting import best_split
+from hornbeam.testing.checks import PLAIN_RULES, binned_data
+from hornbeam.testing.data import BinnedSample, make_binned
+
+BIG = 1 << 30
+ROWS = 65_536  # the largest narrow gradients and hessians of as many rows just fit
+
+
+def assert_same_split(bins, n_values, has_missing, g, h, rules, units=(2.0**-15, 2.0**-16)) -> np.void:
+    """Compare the kernels' best split of all rows with that of the definition.
+
+    The kernels get the running sums twice: as they are, and by subtracting those of half the rows from those of all.
+    """
+    bins, has_missing = np.asarray(bins, np.uint8), np.asarray(has_missing)
+    offsets = np.concatenate([[0], np.cumsum(np.asarray(n_values) + 1)])
+    how = Quantization(*units, False, int(h.min()), int(h.max()))
+    numbers = SplitFinder.numbers(how, rules)
+
+    def sums(rows):
+        histogram, counts = np.zeros((offsets[-1], 2), np.int64), np.zeros(offsets[-1], np.int64)
+        gradient, hessian = np.zeros(offsets[-1], np.int32), np.zeros(offsets[-1], np.uint32)
+        for f in range(bins.shape[1]):
+            np.add.at(histogram, offsets[f] + bins[rows, f], np.stack([g[rows], h[rows]], axis=1))
+            np.add.at(counts, offsets[f] + bins[rows, f], 1)
+            own = slice(offsets[f], offsets[f + 1])
+            accumulate((histogram[own, 0] << 32) + histogram[own, 1], gradient[own], hessian[own])
+        return histogram, counts, gradient, hessian
+
+    def search(records, gradient, hessian, less_g, less_h):
+        rows = records[:, 0].astype(int)
+        scores, upper = np.empty((2, offsets[-1]), np.float32), np.empty(bins.shape[1], np.float32)
+        total = int(g[rows].sum()), int(h[rows].sum())
+        score_features(
+            gradient, hessian, less_g, less_h, *total, offsets, has_missing, *numbers, scores, scores.view(np.int32),
+            upper.view(np.int32),
+        )  # fmt: skip
+        found = np.zeros(1, SPLIT)
+        choose_split(
+            bins, records, True, gradient, hessian, *total, 0, len(rows), offsets, has_missing, *numbers, scores, upper,
+            np.empty(max(n_values) + 1, np.int64), NO_COUNTS, found[0],
+        )  # fmt: skip
+        return found[0]
+
+    everything = np.arange(len(bins), dtype=np.uint64)[:, None]
+    histogram, counts, gradient, hessian = sums(slice(None))
+    expected = best_split(histogram, counts, offsets, has_missing, how, rules)
+    found = search(everything, gradient, hessian, gradient[:0], hessian[:0])
+    assert found.tolist() == expected.tolist()
+
+    half = len(bins) // 2
+    if half:
+        _, _, less_g, less_h = sums(slice(half, None))
+        histogram, counts, _, _ = sums(slice(None, half))
+        by_subtraction = search(everything[:half], gradient, hessian, less_g, less_h)
+        assert by_subtraction.tolist() == best_split(histogram, counts, offsets, has_missing, how, rules).tolist()
+    return expected
+
+
+@given(data=st.data())
+def test_split_equals_the_definition(data):
+    n_rows, n_features = data.draw(st.tuples(st.integers(1, 24), st.integers(1, 4)))
+    n_values = data.draw(st.lists(st.integers(1, 9), min_size=n_features, max_size=n_features))
+    codes = [data.draw(st.lists(st.integers(0, n), min_size=n_rows, max_size=n_rows)) for n in n_values]
+    bins = np.array(codes).T
+    gradients = st.integers(-3, 3) | st.integers(-NARROW_GRADIENT_LIMIT, NARROW_GRADIENT_LIMIT)
+    g = np.array(data.draw(st.lists(gradients, min_size=n_rows, max_size=n_rows)), np.int64)
+    hessians = st.integers(0, 3) | st.integers(0, NARROW_HESSIAN_LIMIT)
+    h = np.array(data.draw(st.lists(hessians, min_size=n_rows, max_size=n_rows)), np.int64)
+    rules = replace(
+        PLAIN_RULES,
+        min_data_in_leaf=data.draw(st.integers(1, 6)),
+        lambda_l1=data.draw(st.sampled_from([0.0, 0.0, 0.1])),
+        lambda_l2=data.draw(st.sampled_from([0.0, 1e-3, 1.0, 1e30])),
+        max_delta_step=data.draw(st.sampled_from([0.0, 0.0, 0.3])),
+        min_gain_to_split=data.draw(st.sampled_from([0.0, 0.5])),
+        min_sum_hessian_in_leaf=data.draw(st.sampled_from([0.0, 1e-3, 0.5])),
+    )
+    assert_same_split(bins, n_values, (bins == n_values).any(axis=0), g, h, rules)
+
+
+def test_rules_refuse_the_candidates_of_highest_score():
+    """Candidates near the highest score are looked at first; where none of them is allowed, the others are."""
+    bins = np.repeat(np.arange(20), 5)[:, None]
+    g = np.where(np.arange(100) < 3, -NARROW_GRADIENT_LIMIT, np.arange(100) % 7)
+    bins[:3] = 0
+    bins[3:10, 0] = 1
+    h = np.full(100, 100)
+    h[50] = 101  # hessians that differ leave row counts open
+    splits = [
+        assert_same_split(bins, [20], [False], g, h, replace(PLAIN_RULES, min_data_in_leaf=rows)) for rows in (1, 4, 30)
+    ]
+    assert [split["bin"] for split in splits[:2]] == [0, 1]
+    assert splits[2]["bin"] > 1
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_split_of_the_largest_sums_equals_the_definition(sign):
+    """65,536 rows of the largest gradient and hessian are the most that 32 bits hold."""
+    rng = np.random.default_rng(0)
+    bins = rng.integers(0, 8, (ROWS, 2))
+    g = np.full(ROWS, sign * NARROW_GRADIENT_LIMIT)
+    h = np.full(ROWS, NARROW_HESSIAN_LIMIT)
+    assert_same_split(bins, [7, 8], [True, False], g, h, PLAIN_RULES)
+    g[bins[:, 0] == 3] *= -1
+    h[bins[:, 1] < 4] = 5
+    split = assert_same_split(bins, [7, 8], [True, False], g, h, PLAIN_RULES)
+    assert split["gain"] > 0
+
+
+def engine_for(gradient, hessian, num_threads=1) -> CpuEngine:
+    n_rows = len(gradient)
+    bins = (np.arange(n_rows)[:, None] % 3).astype(np.uint8)
+    sample = BinnedSample(bins, np.array([3], np.int32), np.array([False]), gradient, hessian)
+    engine = CpuEngine(binned_data(sample), num_threads)
+    engine.set_scores(np.zeros((1, n_rows)))
+    engine.set_gradients(gradient[None], hessian[None])
+    engine.quantize(0, False)
+    return engine
+
+
+@pytest.mark.parametrize("n_rows", [ROWS, ROWS + 100])
+def test_tree_of_large_sums_is_left_to_the_rounds(n_rows):
+    odd = np.arange(n_rows) % 2 == 1
+    large_gradient, small_gradient = np.where(odd, 0.9999, -0.9999), np.linspace(-0.9999, 0.9999, n_rows)
+    large_hessian, small_hessian = np.where(odd, 0.9999, 0.9998), np.ones(n_rows)  # ones are counted: 1 each
+    for gradient, hessian, fits in (
+        (large_gradient, small_hessian, n_rows == ROWS),
+        (small_gradient, large_hessian, n_rows == ROWS),
+        (small_gradient, small_hessian, True),
+    ):
+        engine = engine_for(gradient, hessian)
+        engine.begin_tree(8)
+        assert (engine.grow_tree(PLAIN_RULES, GrowthLimits(4, BIG, False)) is not None) == fits
+
+
+def test_tree_is_left_to_the_rounds_where_the_pool_is_too_small():
+    engine = engine_for(np.linspace(-1.0, 1.0, 90), np.ones(90))
+    for n_slots, taken in ((2, False), (3, True), (62, True)):
+        engine.begin_tree(n_slots)
+        assert (engine.grow_tree(PLAIN_RULES, GrowthLimits(6, BIG, False)) is not None) == taken
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize(("n_features", "n_bins"), [(3, 300), (70, 200)], ids=["two-byte bins", "blocks of features"])
+def test_tree_is_that_of_the_rounds(monkeypatch, ordered, n_features, n_bins):
+    monkeypatch.setattr(rows, "ORDERED_SMALLEST", 0 if ordered else 1 << 40)
+    sample = make_binned(3000, n_features, n_bins, 0.1, seed=n_bins)
+    binned = binned_data(sample)
+    trees = []
+    for whole in (True, False):
+        if not whole:
+            monkeypatch.setattr(WholeTree, "can_grow", lambda *_: False)
+        engine = CpuEngine(binned, 1)
+        engine.set_scores(np.zeros((1, 3000)))
+        engine.set_gradients(sample.gradient[None], sample.hessian[None])
+        grower = TreeGrower(engine, binned, replace(PLAIN_RULES, min_data_in_leaf=20), GrowthLimits(25, BIG, False), 50)
+        grown = grower.grow(engine.quantize(0, False), 0.1)
+        engine.add_leaf_values(0, grown.leaf_value)
+        trees.append({name: array.tolist() for name, array in vars(grown.tree).items() if name != "shrinkage"})
+        trees[-1]["scores"] = engine.scores().tolist()
+    assert len(trees[0]["leaf_value"]) == 25
+    assert trees[0] == trees[1]
+
+
+def test_no_more_is_expanded_than_is_split():
+    sample = make_binned(500, 4, 15, 0.2, seed=1)
+    binned = binned_data(sample)
+    engine = CpuEngine(binned, 1)
+    engine.set_scores(np.zeros((1, 500)))
+    engine.set_gradients(sample.gradient[None], sample.hessian[None])
+    for n_leaves in (2, 3, 12):
+        limits = GrowthLimits(n_leaves, BIG, False)
+        grown = TreeGrower(engine, binned, PLAIN_RULES, limits, 24).grow(engine.quantize(0, False), 0.1)
+        table = engine.grow_tree(PLAIN_RULES, limits)
+        assert table is not None
+        assert len(table) == 2 * n_leaves - 1
+        assert grown.n_splits == n_leaves - 1
