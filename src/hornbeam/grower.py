@@ -230,10 +230,11 @@ class TreeGrower:
 
     def _expand_nodes(self) -> NodeTable:
         """Expand nodes round by round until the best n_leaves - 1 are all expanded; returns all nodes evaluated."""
-        nodes = NodeTable(self.engine.begin_tree(self.n_slots))
-        table = self.engine.grow_tree(self.rules, self.limits)
+        root = self.engine.begin_tree(self.n_slots)
+        table = self.engine.grow_tree(root, self.rules, self.limits)
         if table is not None:
             return NodeTable.from_table(table)
+        nodes = NodeTable(root)
         pool = HistogramPool(self.n_slots)
         if self._splittable(nodes, 0):
             pool.take(0)

@@ -152,15 +152,14 @@ def test_tree_of_large_sums_is_left_to_the_rounds(n_rows):
         (small_gradient, small_hessian, True),
     ):
         engine = engine_for(gradient, hessian)
-        engine.begin_tree(8)
-        assert (engine.grow_tree(PLAIN_RULES, GrowthLimits(4, BIG, False)) is not None) == fits
+        assert (engine.grow_tree(engine.begin_tree(8), PLAIN_RULES, GrowthLimits(4, BIG, False)) is not None) == fits
 
 
 def test_tree_is_left_to_the_rounds_where_the_pool_is_too_small():
     engine = engine_for(np.linspace(-1.0, 1.0, 90), np.ones(90))
     for n_slots, taken in ((2, False), (3, True), (62, True)):
-        engine.begin_tree(n_slots)
-        assert (engine.grow_tree(PLAIN_RULES, GrowthLimits(6, BIG, False)) is not None) == taken
+        root = engine.begin_tree(n_slots)
+        assert (engine.grow_tree(root, PLAIN_RULES, GrowthLimits(6, BIG, False)) is not None) == taken
 
 
 @pytest.mark.parametrize("ordered", [False, True])
@@ -194,7 +193,7 @@ def test_no_more_is_expanded_than_is_split():
     for n_leaves in (2, 3, 12):
         limits = GrowthLimits(n_leaves, BIG, False)
         grown = TreeGrower(engine, binned, PLAIN_RULES, limits, 24).grow(engine.quantize(0, False), 0.1)
-        table = engine.grow_tree(PLAIN_RULES, limits)
+        table = engine.grow_tree(engine.begin_tree(24), PLAIN_RULES, limits)
         assert table is not None
         assert len(table) == 2 * n_leaves - 1
         assert grown.n_splits == n_leaves - 1

@@ -157,11 +157,11 @@ class CpuEngine:
             return expand_in_steps(self, batch, rules, max_depth)
         return self._expander.expand(self._store, batch, bounds, self._rounded.quantization, rules, max_depth)
 
-    def grow_tree(self, rules: SplitRules, limits: GrowthLimits) -> NDArray[np.void] | None:
+    def grow_tree(self, root: Root, rules: SplitRules, limits: GrowthLimits) -> NDArray[np.void] | None:
         """Grow small trees in one kernel."""
         if not self._whole_tree.can_grow(self._rounded, limits, self._n_slots):
             return None
-        return self._whole_tree.grow(self._store, self._rounded, rules, limits)
+        return self._whole_tree.grow(self._store, self._rounded, root.depth, rules, limits)
 
     def grow_ahead(
         self,

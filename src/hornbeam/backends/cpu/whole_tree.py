@@ -82,7 +82,7 @@ def tree_kernel(  # type: ignore[no-untyped-def]
     has_missing, no_counts, units, rules, bounds, n_leaves, max_depth, depthwise, gradients, hessians, free, counters,
     counts, scores, bits, upper, upper_bits, nodes,
 ):  # fmt: skip
-    """Grow a tree from its root, nodes[0], whose rows and sums are given; returns the number of nodes.
+    """Grow a tree from its root, nodes[0], whose rows, sums and depth are given; returns the number of nodes.
 
     gradients, hessians  int32, uint32 (n_slots, n_total_bins)  scratch  running sums of the nodes
     free                 int64 (n_slots,)                       scratch  slots that are not in use, the last one first
@@ -100,17 +100,22 @@ def tree_kernel(  # type: ignore[no-untyped-def]
     root = nodes[0]
     root.split.gain = -np.inf
     root.left = -1
-    if root.end - root.begin < 2 * min_data or root.hessian <= 1 or max_depth < 1 or len(has_missing) == 0:
+    root_bins = bins_at(bins, bins_even, bins_odd, gather, root.depth)
+    root_records = records_at(even, odd, root.depth)
+    if root.end - root.begin < 2 * min_data or root.hessian <= 1 or root.depth >= max_depth or len(has_missing) == 0:
         return 1
     root.slot = 0
-    sum_rows(bins, even, root.begin, root.end, gather, blocks, offsets, places, counters, gradients[0], hessians[0])
+    sum_rows(
+        root_bins, root_records, root.begin, root.end, gather, blocks, offsets, places, counters, gradients[0],
+        hessians[0],
+    )  # fmt: skip
     score_features(
         gradients[0], hessians[0], no_g, no_h, root.gradient, root.hessian, offsets, has_missing, units, rules, bounds,
         scores, bits, upper_bits,
     )  # fmt: skip
     choose_split(
-        bins, even, gather, gradients[0], hessians[0], root.gradient, root.hessian, root.begin, root.end, offsets,
-        has_missing, units, rules, bounds, scores, upper, counts, no_counts, root.split,
+        root_bins, root_records, gather, gradients[0], hessians[0], root.gradient, root.hessian, root.begin, root.end,
+        offsets, has_missing, units, rules, bounds, scores, upper, counts, no_counts, root.split,
     )  # fmt: skip
     n_nodes = 1
     for n_splits in range(1, n_leaves):
@@ -212,7 +217,9 @@ class WholeTree:
         work = n_rows * (5 * ROW + 2 * n_used * UPDATE) + 2 * limits.n_leaves * self.builder.n_bins * BIN
         return work < ROUNDS_COST + work * ROUNDS_WORK / self.builder.n_threads
 
-    def grow(self, store: RowStore, rounded: Rounded, rules: SplitRules, limits: GrowthLimits) -> NDArray[np.void]:
+    def grow(
+        self, store: RowStore, rounded: Rounded, root_depth: int, rules: SplitRules, limits: GrowthLimits
+    ) -> NDArray[np.void]:
         """Grow a tree on the rounded gradients in `store`; returns its nodes, NODE (n_nodes,)."""
         n_leaves = limits.n_leaves
         if len(self.gradients) < n_leaves:
@@ -220,18 +227,15 @@ class WholeTree:
             self.hessians = np.empty((n_leaves, self.builder.n_bins), np.uint32)
             self.free = np.empty(n_leaves, np.int64)
         nodes = np.zeros(2 * n_leaves - 1, NODE)
-        root = nodes[0]
-        root["end"], root["gradient"], root["hessian"] = (
-            rounded.root.n_rows,
-            rounded.root.gradient,
-            rounded.root.hessian,
-        )
-        root["parent"] = -1
+        root, sums = nodes[0], rounded.root
+        root["end"], root["gradient"], root["hessian"] = sums.n_rows, sums.gradient, sums.hessian
+        root["depth"], root["parent"] = root_depth, -1
         arrays = store.arrays()
         builder, finder = self.builder, self.finder
         n_nodes = tree_kernel(
             *arrays, *(as_words(array) for array in arrays[:3]), self.n_value_bins, builder.blocks, builder.offsets,
             builder.places, finder.has_missing, NO_COUNTS, *finder.numbers(rounded.quantization, rules), n_leaves,
-            limits.max_depth, limits.depthwise, self.gradients, self.hessians, self.free, *self.scratch, nodes,
+            limits.max_depth + root_depth, limits.depthwise, self.gradients, self.hessians, self.free, *self.scratch,
+            nodes,
         )  # fmt: skip
         return nodes[:n_nodes]

@@ -142,7 +142,7 @@ class ReferenceEngine:
         """Do a round step by step."""
         return expand_in_steps(self, batch, rules, max_depth)
 
-    def grow_tree(self, rules: SplitRules, limits: GrowthLimits) -> None:
+    def grow_tree(self, root: Root, rules: SplitRules, limits: GrowthLimits) -> None:
         """Leave it to the rounds."""
 
     def grow_ahead(
