@@ -8,10 +8,10 @@ What an operation costs (n nodes; see kernels/ for the kernels):
     quantize                               measure, round (bag: take)   80 bytes
     build_histograms   table, 20 n bytes   zero, histogram
     subtract                               (in the next find_splits)
-    find_splits        table, 40 n bytes   split (choose: > 1 tile)     40 n bytes
+    find_splits        table, 40 n bytes   split, choose                40 n bytes
     partition          batch, 84 n bytes   partition                    8 n bytes
     expand             batch, 84 n bytes   partition, plan, zero,       84 n bytes
-                                           histogram, split (choose)
+                                           histogram, split, choose
     grow_ahead         the root            select and all of expand,    the nodes, 112 bytes each
                                            round after round
     assign_leaves      table, 20 n bytes   assign
@@ -64,6 +64,9 @@ LARGEST_AHEAD = CAPACITY // 4
 
 FIRST_ROUNDS_AHEAD, MOST_ROUNDS_AHEAD = 16, 40
 """Rounds that are launched before the host looks whether the tree is finished: it learns from the trees before."""
+
+SEARCHING_GROUPS = 16
+"""Groups of the split search a compute unit: what it can run at once, several times over."""
 
 STATE_BYTES = 64
 """Head of the device's node table."""
@@ -365,7 +368,7 @@ class GpuEngine:
         runtime, kernels = self._runtime, self._kernels
         histograms, size = self._buffer("histograms"), self._layout.slot_size(self._stats)
         clear_groups = min(self._groups, max(1, most_nodes * size // (4 * kernels.zero.threads)))
-        runtime.launch(kernels.zero, clear_groups, table, count, u32(size), histograms)
+        runtime.launch(kernels.zero, clear_groups, table, count, u32(kernels.groups_a_pass), u32(size), histograms)
         runtime.launch(
             kernels.histogram,
             kernels.groups_a_pass * kernels.n_passes,
@@ -445,11 +448,11 @@ class GpuEngine:
         best gets SPLIT (n_nodes,) from its beginning on.
         """
         layout, runtime = self._layout, self._runtime
-        several = layout.n_tiles > 1
-        found = self._room("splits", SPLIT.itemsize * most_nodes * layout.n_tiles) if several else best
+        n_pieces = self._kernels.n_pieces
+        found = self._room("splits", SPLIT.itemsize * most_nodes * n_pieces)
         runtime.launch(
             self._kernels.split,
-            most_nodes * layout.n_tiles,
+            min(most_nodes // children * n_pieces, SEARCHING_GROUPS * self._facts.compute_units),
             self._buffer("histograms"),
             table,
             count,
@@ -467,8 +470,7 @@ class GpuEngine:
             np.int64(self._min_rows(rules)),
             found,
         )
-        if several:
-            runtime.launch(self._kernels.choose, most_nodes, found, count, u32(children), u32(layout.n_tiles), best)
+        runtime.launch(self._kernels.choose, most_nodes, found, count, u32(children), u32(n_pieces), best)
 
     def _launch_general(self, table: NDArray[np.int64], rules: SplitRules, context: NodeContext) -> Buffer:
         """Search nodes with a context, as kernels/split_general.cl says; returns where SPLIT (n_nodes,) will be."""
@@ -606,8 +608,7 @@ class GpuEngine:
         best = self._room("best", (2 * SPLIT.itemsize + 4) * most_batch)
         work = self._room("table", 20 * (most_batch + 1))
         search = self._room("search", 80 * most_batch)
-        if self._layout.n_tiles > 1:
-            self._room("splits", SPLIT.itemsize * 2 * most_batch * self._layout.n_tiles)
+        self._room("splits", SPLIT.itemsize * 2 * most_batch * kernels.n_pieces)
 
         def select() -> None:
             runtime.launch(

@@ -18,6 +18,7 @@ from hornbeam.backends.protocol import Segments
 
 LARGEST_CHUNK = 32_768
 SMALLEST_CHUNK = 512
+CHUNKS_A_GROUP = 16
 
 
 def node_table(nodes: Segments, piece: int, *columns: NDArray[Any]) -> NDArray[np.uint32]:
@@ -32,8 +33,11 @@ def node_table(nodes: Segments, piece: int, *columns: NDArray[Any]) -> NDArray[n
 
 
 def chunk_rows(n_rows: int, groups: int) -> int:
-    """Return the rows of a chunk, so that each group gets about two: a trade between balance and flushes."""
-    even = -(-n_rows // (2 * groups * SMALLEST_CHUNK)) * SMALLEST_CHUNK
+    """Return the rows of a chunk, so that each group gets about CHUNKS_A_GROUP and none has much more than others.
+
+    A group sums its chunks of one node in one go, so small chunks cost nothing.
+    """
+    even = -(-n_rows // (CHUNKS_A_GROUP * groups * SMALLEST_CHUNK)) * SMALLEST_CHUNK
     return min(max(even, SMALLEST_CHUNK), LARGEST_CHUNK)
 
 

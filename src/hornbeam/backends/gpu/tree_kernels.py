@@ -12,6 +12,9 @@ from hornbeam.backends.gpu.tables import groups_a_pass
 THREADS = 256
 """Threads of a group where nothing speaks for more."""
 
+SEARCHED_LANES = 8
+"""Features that a group of split.cl's split_kernel looks at."""
+
 CHOOSE_THREADS = 64
 """Threads of split.cl's choose_kernel."""
 
@@ -75,6 +78,7 @@ class TreeKernels:
     select: Kernel
     n_passes: int  # of the histogram kernel over the rows
     groups_a_pass: int
+    n_pieces: int  # of a node that split.cl searches by themselves
 
     @classmethod
     def compile(cls, runtime: Runtime, layout: Layout, wide: bool, stats: int) -> TreeKernels:
@@ -82,9 +86,7 @@ class TreeKernels:
         kernel, facts = runtime.kernel, runtime.facts
         threads = many_threads(facts)
         summing, local_bytes = histogram_variant(facts, layout, wide, stats)
-        searching = plain_variant(
-            facts, "split.cl", threads, bin_bytes=layout.bin_bytes, stats=stats, n_bins=layout.n_bins
-        )
+        searching = plain_variant(facts, "split.cl", bin_bytes=layout.bin_bytes, stats=stats, n_bins=layout.n_bins)
         moving = plain_variant(facts, "partition.cl", bin_bytes=layout.bin_bytes, wide=wide, each=PARTITION_EACH)
         selecting = plain_variant(facts, "select.cl", threads, each=-(-CAPACITY // threads), capacity=CAPACITY)
         n_passes = max(1, layout.n_tiles * (8 // summing.words if summing.words else 1))
@@ -100,4 +102,5 @@ class TreeKernels:
             select=kernel("select_kernel", selecting),
             n_passes=n_passes,
             groups_a_pass=groups_a_pass(facts.compute_units * summing.resident, n_passes),
+            n_pieces=layout.n_tiles * (layout.lanes // SEARCHED_LANES),
         )

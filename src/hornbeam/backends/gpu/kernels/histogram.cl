@@ -17,7 +17,9 @@
 //     65,536 * 65,535 < 2^32 (hessians, unsigned)        65,536 * 32,767 < 2^31 (gradients, signed)
 //
 // The work of a launch is a list of chunks of rows, node after node; each group takes an equal share of the list and
-// flushes when the node changes. Histograms are [slot][tile][stat][bin][lane], i64.
+// flushes when the node changes. A node whose chunks all fall to one group is stored, not added: it needs neither
+// zeros nor atomics, and on wide data, where few groups share a tile, most nodes are such. Histograms are
+// [slot][tile][stat][bin][lane], i64.
 //
 //     count   u32 (1,)               n_nodes
 //     table   u32 (5, n_nodes + 1)   first chunk; begin, and last the rows of a chunk; end; depth; slot
@@ -60,6 +62,16 @@ typedef u32 counter_t;
 #define ADD(stat, bin, lane, value) ADD_LOCAL(&counters[(stat) * PLANE + (bin) * LANES + (lane)], value)
 #endif
 
+// First chunk of a group's share; the shares are equal but for one chunk.
+#define SHARE(n_chunks, share, groups) ((u32)((u64)(n_chunks) * (share) / (groups)))
+
+// Whether the chunks from..to of a node fall to one group, which sums them in one go.
+DEVICE u32 has_one_owner(u32 from, u32 to, u32 n_chunks, u32 groups, u32 chunk_rows) {
+    if (WORDS == 0 || from == to || to - from > MOST_ROWS / chunk_rows) return 0;
+    const u32 owner = (u32)((((u64)from + 1) * groups - 1) / n_chunks);
+    return to <= SHARE(n_chunks, owner + 1, groups);
+}
+
 KERNEL_SHARING(THREADS, RESIDENT)
 void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL const u32 *RESTRICT rows_even,
                       GLOBAL const u32 *RESTRICT rows_odd, GLOBAL const record_t *RESTRICT records_even,
@@ -75,8 +87,8 @@ void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL const u32 *RESTRI
     const u32 pass = GROUP_ID / groups_a_pass, share = GROUP_ID % groups_a_pass;
     const u32 tile = pass / PASSES, first_word = pass % PASSES * WORDS_AT_ONCE;
     const u32 n_chunks = first_chunk[n_nodes], chunk_rows = begin[n_nodes];
-    u32 chunk = (u32)((u64)n_chunks * share / groups_a_pass);
-    const u32 last = (u32)((u64)n_chunks * (share + 1) / groups_a_pass);
+    u32 chunk = SHARE(n_chunks, share, groups_a_pass);
+    const u32 last = SHARE(n_chunks, share + 1, groups_a_pass);
 
     const u32 lane = LOCAL_ID % 32, r = lane / WORDS_AT_ONCE, w = lane % WORDS_AT_ONCE;
     const u32 warp = LOCAL_ID / 32, step = THREADS / 32 * ROWS_AT_ONCE * UNROLLED;
@@ -128,10 +140,16 @@ void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL const u32 *RESTRI
         }
 #if WORDS != 0
         BARRIER;
+        const u32 is_mine =
+            has_one_owner(first_chunk[node], first_chunk[node + 1], n_chunks, groups_a_pass, chunk_rows);
         for (u32 i = LOCAL_ID; i < STATS * PLANE; i += THREADS) {
-            const counter_t sum = counters[i];
+            const counter_t counter = counters[i];
+            const i64 sum = i < PLANE ? SIGNED_SUM(counter) : (i64)counter;
             const u64 place = (u64)(i / LANES) * TILE_LANES + first_word * PER_WORD + i % LANES;
-            if (sum != 0) ADD_GLOBAL64(&out[place], i < PLANE ? SIGNED_SUM(sum) : (i64)sum);
+            if (is_mine)
+                out[place] = sum;
+            else if (sum != 0)
+                ADD_GLOBAL64(&out[place], sum);
         }
         BARRIER;
 #endif
@@ -139,15 +157,22 @@ void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL const u32 *RESTRI
     }
 }
 
-// Clears some slots before they are summed into.
+// Clears the slots that will be added to, one after the other; those of a single owner will be stored.
 //
-//     table   as above; its last row, the slots, is what counts
-KERNEL(THREADS) void zero_kernel(GLOBAL const u32 *RESTRICT table, GLOBAL const u32 *RESTRICT count, u32 slot_size,
-                                 GLOBAL i64 *RESTRICT histograms) {
-    const u32 n_slots = count[0];
-    GLOBAL const u32 *slots = table + 4 * (n_slots + 1);
-    const u64 n = (u64)n_slots * slot_size;
-    for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n; i += (u64)GROUP_COUNT * THREADS) {
-        histograms[(u64)slots[i / slot_size] * slot_size + i % slot_size] = 0;
+//     table   as above
+#define CLEARED_AT_ONCE (4 * THREADS)
+
+KERNEL(THREADS) void zero_kernel(GLOBAL const u32 *RESTRICT table, GLOBAL const u32 *RESTRICT count, u32 groups_a_pass,
+                                 u32 slot_size, GLOBAL i64 *RESTRICT histograms) {
+    const u32 n_nodes = count[0];
+    GLOBAL const u32 *first_chunk = table, *begin = table + (n_nodes + 1), *slots = table + 4 * (n_nodes + 1);
+    const u32 n_chunks = first_chunk[n_nodes], chunk_rows = begin[n_nodes];
+    const u32 pieces = (slot_size + CLEARED_AT_ONCE - 1) / CLEARED_AT_ONCE;
+    for (u32 item = GROUP_ID; item < n_nodes * pieces; item += GROUP_COUNT) {
+        const u32 node = item / pieces, from = item % pieces * CLEARED_AT_ONCE;
+        if (has_one_owner(first_chunk[node], first_chunk[node + 1], n_chunks, groups_a_pass, chunk_rows)) continue;
+        const u32 to = from + CLEARED_AT_ONCE < slot_size ? from + CLEARED_AT_ONCE : slot_size;
+        GLOBAL i64 *out = histograms + (u64)slots[node] * slot_size;
+        for (u32 i = from + LOCAL_ID; i < to; i += THREADS) out[i] = 0;
     }
 }

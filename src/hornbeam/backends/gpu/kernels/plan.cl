@@ -13,6 +13,7 @@
 //              u32 (n_nodes,)              out   behind it: rows that went left, so that one copy brings both back
 #define SMALLEST_CHUNK 512u
 #define LARGEST_CHUNK  32768u
+#define CHUNKS_A_GROUP 16u
 
 // Exclusive sums over the threads of a group; `total` gets the sum of all.
 #define SCAN(array, value, before, total)                                         \
@@ -67,9 +68,9 @@ KERNEL(THREADS) void plan_kernel(GLOBAL const expansion_t *RESTRICT batch, GLOBA
         rows += end[node] - begin[node];
     }
     SCAN(shared, rows, before, total);
-    // about two chunks a group, as tables.chunk_rows has it
-    const u64 even =
-        (total + (u64)2 * n_groups * SMALLEST_CHUNK - 1) / ((u64)2 * n_groups * SMALLEST_CHUNK) * SMALLEST_CHUNK;
+    // about CHUNKS_A_GROUP chunks a group, as tables.chunk_rows has it
+    const u64 step = (u64)CHUNKS_A_GROUP * n_groups * SMALLEST_CHUNK;
+    const u64 even = (total + step - 1) / step * SMALLEST_CHUNK;
     const u32 chunk = even < SMALLEST_CHUNK ? SMALLEST_CHUNK : even > LARGEST_CHUNK ? LARGEST_CHUNK : (u32)even;
     u64 chunks = 0;
     for (u32 node = from; node < to; node++) chunks += (end[node] - begin[node] + chunk - 1) / chunk;

@@ -7,6 +7,7 @@ typedef int i32;
 typedef unsigned int u32;
 typedef long long i64;
 typedef unsigned long long u64;
+typedef float f32;
 typedef double f64;
 
 #define KERNEL(threads) extern "C" __global__ __launch_bounds__(threads)

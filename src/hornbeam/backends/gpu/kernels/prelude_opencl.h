@@ -10,6 +10,7 @@ typedef int i32;
 typedef uint u32;
 typedef long i64;
 typedef ulong u64;
+typedef float f32;
 typedef double f64;
 
 #define KERNEL(threads)                 __kernel __attribute__((reqd_work_group_size(threads, 1, 1)))
