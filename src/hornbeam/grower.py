@@ -269,7 +269,11 @@ class TreeGrower:
         nodes = NodeTable.from_table(table)
         slots = table["slot"].tolist()
         pool.restore(
-            {node: slots[node] for node, child in enumerate(nodes.left) if child < 0 and nodes.gain[node] > NEVER}
+            {
+                node: slots[node]
+                for node, child in enumerate(nodes.left)
+                if child < 0 and nodes.gain[node] > NEVER and slots[node] >= 0
+            }
         )
         return nodes
 

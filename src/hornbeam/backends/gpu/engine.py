@@ -62,8 +62,17 @@ LEAF_CLASSES = (64, 256, 1024)
 LARGEST_AHEAD = CAPACITY // 4
 """Most leaves of a tree that the device grows ahead of the host: a round may double the frontier."""
 
-FIRST_ROUNDS_AHEAD, MOST_ROUNDS_AHEAD = 16, 40
+FIRST_ROUNDS_AHEAD, MOST_ROUNDS_AHEAD = 16, 80
 """Rounds that are launched before the host looks whether the tree is finished: it learns from the trees before."""
+
+SPARE_ROUNDS, MORE_ROUNDS = 2, 8
+"""Rounds to launch beyond what the last tree took, and when they were not enough."""
+
+LARGEST_SHARE, SMALLEST_SHARE = 2, 8
+"""One in this many candidates is expanded in a round, see kernels/select.cl."""
+
+LONGER_THAN_DEEP, IN_VAIN = 3, 1.15
+"""Rounds beyond the depth of a tree, and expanded nodes for each split, that make the share change."""
 
 SEARCHING_GROUPS = 16
 """Groups of the split search a compute unit: what it can run at once, several times over."""
@@ -127,6 +136,7 @@ class GpuEngine:
         self._n_slots = 0
         self._rounds_ahead = FIRST_ROUNDS_AHEAD
         self._feature_rules: FeatureRules | None = None  # what is on the device
+        self._share = LARGEST_SHARE
         self._kernels_of: tuple[bool, int] | None = None
         self._plain = self._variant("leaves.cl")
         self._groups = self._facts.compute_units * 8  # of kernels that stride over the rows
@@ -599,7 +609,7 @@ class GpuEngine:
         self._check_rules(rules)
         runtime, kernels = self._runtime, self._kernels
         state = np.zeros(STATE_BYTES + NODE.itemsize, np.uint8)
-        state[:12].view(np.uint32)[:] = 0, 1, 1  # nothing to expand yet, one node, one slot
+        state[:12].view(np.uint32)[:] = 0, 1, 0  # nothing to expand yet, one node, no round
         state[STATE_BYTES:] = root.view(np.uint8)
         self._room("state", STATE_BYTES + NODE.itemsize * CAPACITY)
         on_device = self._upload("state", state)
@@ -613,7 +623,7 @@ class GpuEngine:
         def select() -> None:
             runtime.launch(
                 kernels.select, 1, on_device, batch, chosen, best, u32(most_batch), u32(limits.depthwise),
-                u32(self._n_slots), u32(CAPACITY), u32(kernels.partition_tile),
+                u32(min(self._n_slots, CAPACITY)), u32(CAPACITY), u32(kernels.partition_tile), u32(self._share),
             )  # fmt: skip
 
         select()
@@ -635,15 +645,28 @@ class GpuEngine:
             if meanwhile is not None:
                 meanwhile()
             runtime.download(on_device, table)
-            n_batch, n_nodes = table[:8].view(np.uint32).tolist()
+            n_batch, n_nodes, n_selected = table[:12].view(np.uint32).tolist()
             if n_batch == 0:
                 break
-            self._rounds_ahead = min(self._rounds_ahead + 2, MOST_ROUNDS_AHEAD)
-            n_rounds = 4
+            n_rounds = MORE_ROUNDS
         if n_nodes * NODE.itemsize + STATE_BYTES > len(table):
             table = np.empty(STATE_BYTES + NODE.itemsize * n_nodes, np.uint8)
             runtime.download(on_device, table)
-        return table[STATE_BYTES:].view(NODE)[:n_nodes]
+        nodes = table[STATE_BYTES:].view(NODE)[:n_nodes]
+        self._learn(limits, n_selected - 1, nodes)
+        return nodes
+
+    def _learn(self, limits: GrowthLimits, n_rounds: int, nodes: NDArray[np.void]) -> None:
+        """Choose how the next tree is grown from how this one was.
+
+        A tree needs at least as many rounds as it is deep. Where it took more, rounds may be larger; where many nodes
+        were expanded in vain, smaller.
+        """
+        self._rounds_ahead = min(n_rounds + SPARE_ROUNDS, MOST_ROUNDS_AHEAD)
+        if n_rounds - int(nodes["depth"].max()) >= LONGER_THAN_DEEP:
+            self._share = max(LARGEST_SHARE, self._share // 2)
+        elif (len(nodes) - 1) // 2 > IN_VAIN * (limits.n_leaves - 1):
+            self._share = min(SMALLEST_SHARE, self._share * 2)
 
     # --- leaves -----------------------------------------------------------------------------------------------------
 

@@ -21,8 +21,8 @@ CHOOSE_THREADS = 64
 PARTITION_EACH = 8
 """Rows of a thread in a partition tile: 2,048 rows, sorted in 16 KB of local memory."""
 
-CAPACITY = 1536
-"""Most nodes of a tree that the device keeps, see kernels/select.cl: 28 bytes each of 48 KB of local memory."""
+CAPACITY = 2048
+"""Most nodes of a tree that the device keeps, see kernels/select.cl: 20 bytes each of 48 KB of local memory."""
 
 
 def plain_variant(facts: DeviceFacts, source: str, threads: int = THREADS, **options: Any) -> Variant:

@@ -1,30 +1,37 @@
 // Between two rounds: enters the children of the last round, and chooses the nodes of the next one. With it the device
 // runs round after round without the host; frontier.py has the reasons.
 //
-// Chosen is the better half of the nodes that are not expanded and still among the n_splits best of all. The host
-// replays the growth one split at a time in the end, so this choice decides what is computed, never what the tree is. A
-// node whose gain is above its parent's has its parent's priority; of such equals the one with the larger smallest gain
-// since then
-// (`second`, and once more `third`) would be split first, then the one with the lower number.
+// Chosen are the best of the nodes that are not expanded and still among the n_splits best of all. The host replays the
+// growth one split at a time in the end, so this choice decides what is computed, never what the tree is. A node whose
+// gain is above its parent's has its parent's priority; of such equals the one with the larger smallest gain since then
+// (`second`, and once more `third`, both to 20 bits) would be split first, then the one with the lower number.
 //
 // Depth-wise, the nodes that are not expanded are one level: all of it is chosen, or as many of the highest gains as
 // the tree may still split.
 //
-// One group; nodes are ranked by counting, which is quadratic but short: a tree has some hundreds of them.
+// A node that has fallen out of the n_splits best stays out, so its histogram's slot is free again.
 //
-//     state   u32 (16,)                    in, out  nodes to expand; nodes; slots in use
-//             node_t (CAPACITY,)           in, out  behind it
+// One group, which sorts the nodes in local memory:
+//
+//     rank           0    1    2    3    4   ...  n_splits - 1 | ...
+//     node           0    1    5    2    9                     |         sorted by priority
+//     not expanded                  x    x                x    | x       candidates: those before the line
+//
+//     state   u32 (16,)                    in, out  nodes to expand; nodes; rounds
+//             node_t (most_nodes,)         in, out  behind it
 //     batch   expansion_t (n_batch,)       out      then first tiles, u32 (n_batch + 1,); rows placed, u32 (n_batch, 2)
 //     chosen  u32 (n_batch,)               in, out  the nodes' numbers
 //     best    split_t (2 n_batch,)         in       of the last round, and behind it the rows that went left
+//     share   one candidate in `share` is chosen, but at least SMALLEST_BATCH / share
 #define N_BATCH  state[0]
 #define N_NODES  state[1]
-#define N_SLOTS  state[2]
+#define N_ROUNDS state[2]
 #define NO_GAIN  BITS_TO_F64(0xFFF0000000000000)
 #define INFINITE BITS_TO_F64(0x7FF0000000000000)
-#define NONE     0xFFFFFFFFu
 
-#define SMALLEST_BATCH 16u
+#define SMALLEST_BATCH 32u
+#define EXPANDED       0x80000000u
+#define MOST_SLOTS     2048u
 
 // sums[i] becomes the sum of the values of the threads 0..i.
 #define SUM_BEFORE(value)                                                        \
@@ -39,14 +46,15 @@
 
 KERNEL(THREADS) void select_kernel(GLOBAL u32 *state, GLOBAL expansion_t *batch, GLOBAL u32 *chosen,
                                    GLOBAL const split_t *RESTRICT best, u32 most_splits, u32 depthwise, u32 n_slots,
-                                   u32 most_nodes, u32 tile_rows) {
-    LOCAL f64 priority[CAPACITY];
-    LOCAL f64 second[CAPACITY];
-    LOCAL f64 third[CAPACITY];
-    LOCAL u32 ranks[CAPACITY];
+                                   u32 most_nodes, u32 tile_rows, u32 share) {
+    LOCAL u64 first_key[CAPACITY];   // priority
+    LOCAL u64 second_key[CAPACITY];  // second and third; later the free slots
+    LOCAL u32 sorted[CAPACITY];
     LOCAL u32 sums[THREADS];
+    LOCAL u32 is_used[MOST_SLOTS / 32];
     GLOBAL node_t *nodes = (GLOBAL node_t *)(state + 16);
-    const u32 n_before = N_BATCH, n_parents = N_NODES, n_nodes = n_parents + 2 * n_before, slots_used = N_SLOTS;
+    const u32 n_before = N_BATCH, n_parents = N_NODES, n_nodes = n_parents + 2 * n_before;
+    if (n_before == 0 && N_ROUNDS > 0) return;  // the tree is finished
 
     // the children of the last round
     GLOBAL const u32 *n_left = (GLOBAL const u32 *)(best + 2 * n_before);
@@ -76,54 +84,97 @@ KERNEL(THREADS) void select_kernel(GLOBAL u32 *state, GLOBAL expansion_t *batch,
     for (u32 i = LOCAL_ID; i < n_before; i += THREADS) nodes[chosen[i]].left = (i32)(n_parents + 2 * i);
     BARRIER;
 
-    // the nodes of the next round; each thread looks at a run of nodes, so that they stay in order
-    for (u32 i = LOCAL_ID; i < n_nodes; i += THREADS) {
-        priority[i] = !depthwise ? nodes[i].priority : nodes[i].left < 0 ? nodes[i].split.gain : NO_GAIN;
-        second[i] = depthwise ? INFINITE : nodes[i].second;
-        third[i] = depthwise ? INFINITE : nodes[i].third;
-    }
-    const u32 n_splits = depthwise ? most_splits - (n_nodes - 1) / 2 : most_splits;  // of which to be the best
-    BARRIER;
-    const u32 each = (n_nodes + THREADS - 1) / THREADS;
-    const u32 from = LOCAL_ID * each < n_nodes ? LOCAL_ID * each : n_nodes;
-    const u32 to = from + each < n_nodes ? from + each : n_nodes;
-    u32 n_candidates = 0;
-    for (u32 i = from; i < to; i++) {
-        const f64 own = priority[i], own2 = second[i], own3 = third[i];
-        u32 rank = NONE;
-        if (own > NO_GAIN && nodes[i].left < 0) {
-            rank = 0;
-            for (u32 j = 0; j < n_nodes; j++) {
-                const f64 other = priority[j];
-                if (other < own) continue;
-                const u32 ties = other == own && second[j] == own2;
-                rank += other > own || (!ties && second[j] > own2) || (ties && third[j] > own3) ||
-                        (ties && third[j] == own3 && j < i);
+    // all nodes by priority; gains are positive, so their bits are in the order of their values
+    u32 n_sorted = 2;
+    while (n_sorted < n_nodes) n_sorted *= 2;
+    for (u32 i = LOCAL_ID; i < n_sorted; i += THREADS) {
+        u64 first = 0, second = 0;
+        u32 number = i;
+        if (i < n_nodes) {
+            GLOBAL const node_t *node = nodes + i;
+            const u32 is_expanded = node->left >= 0;
+            const f64 value = !depthwise ? node->priority : is_expanded ? NO_GAIN : node->split.gain;
+            first = value > 0.0 ? (u64)F64_TO_BITS(value) : 0;
+            if (!depthwise) {
+                second = ((u64)F64_TO_BITS(node->second) >> 32 << 32) | ((u64)F64_TO_BITS(node->third) >> 32);
             }
+            if (is_expanded) number |= EXPANDED;
         }
-        ranks[i] = rank < n_splits ? rank : NONE;
-        n_candidates += rank < n_splits;
+        first_key[i] = first;
+        second_key[i] = second;
+        sorted[i] = number;
+    }
+    for (u32 i = LOCAL_ID; i < MOST_SLOTS / 32; i += THREADS) is_used[i] = 0;
+    BARRIER;
+    for (u32 size = 2; size <= n_sorted; size *= 2) {  // bitonic
+        for (u32 distance = size / 2; distance > 0; distance /= 2) {
+            for (u32 i = LOCAL_ID; i < n_sorted / 2; i += THREADS) {
+                const u32 a = i / distance * (2 * distance) + i % distance, b = a + distance;
+                const u64 a1 = first_key[a], b1 = first_key[b], a2 = second_key[a], b2 = second_key[b];
+                const u32 a3 = sorted[a], b3 = sorted[b];
+                const u32 a_first = a1 != b1 ? a1 > b1 : a2 != b2 ? a2 > b2 : (a3 & ~EXPANDED) < (b3 & ~EXPANDED);
+                if (a_first != ((a & size) == 0)) {
+                    first_key[a] = b1;
+                    first_key[b] = a1;
+                    second_key[a] = b2;
+                    second_key[b] = a2;
+                    sorted[a] = b3;
+                    sorted[b] = a3;
+                }
+            }
+            BARRIER;
+        }
+    }
+
+    // the nodes of the next round; each thread looks at EACH neighbours
+    const u32 n_splits = depthwise ? most_splits - (n_nodes - 1) / 2 : most_splits;  // of which to be the best
+    const u32 from = LOCAL_ID * EACH;
+    u32 is_candidate = 0, n_candidates = 0;
+    for (u32 k = 0; k < EACH; k++) {
+        const u32 rank = from + k, number = rank < n_nodes ? sorted[rank] : EXPANDED;
+        if (number & EXPANDED) continue;
+        const i32 slot = nodes[number].slot;
+        if (rank < n_splits && first_key[rank] > 0 && slot >= 0) {
+            is_candidate |= 1u << k;
+            n_candidates++;
+            ADD_LOCAL32(&is_used[slot / 32], 1u << slot % 32);
+        } else {
+            nodes[number].slot = -1;
+        }
     }
     SUM_BEFORE(n_candidates);
-    const u32 n_all = sums[THREADS - 1], better_half = (n_all + 1) / 2;
-    // frontier.next_batch: with the better half less is wasted
-    const u32 n_best = depthwise ? n_all : better_half > SMALLEST_BATCH ? better_half : SMALLEST_BATCH;
-    u32 mine[EACH], n_mine = 0;
-    for (u32 i = from; i < to; i++) {
-        if (ranks[i] == NONE) continue;
-        u32 better = 0;
-        for (u32 j = 0; j < n_nodes; j++) better += ranks[j] < ranks[i];
-        if (better < n_best) mine[n_mine++] = i;
+    const u32 n_all = sums[THREADS - 1];
+    u32 place = sums[LOCAL_ID] - n_candidates;
+    BARRIER;
+
+    u32 n_free = 0;
+    const u32 slots_each = (n_slots + THREADS - 1) / THREADS;
+    for (u32 k = 0; k < slots_each; k++) {
+        const u32 slot = LOCAL_ID * slots_each + k;
+        n_free += slot < n_slots && !((is_used[slot / 32] >> slot % 32) & 1u);
+    }
+    SUM_BEFORE(n_free);
+    u32 free_place = sums[LOCAL_ID] - n_free;
+    n_free = sums[THREADS - 1];
+    for (u32 k = 0; k < slots_each; k++) {
+        const u32 slot = LOCAL_ID * slots_each + k;
+        if (slot < n_slots && !((is_used[slot / 32] >> slot % 32) & 1u)) second_key[free_place++] = slot;
     }
     BARRIER;
-    SUM_BEFORE(n_mine);
-    u32 n_batch = sums[THREADS - 1], place = sums[LOCAL_ID] - n_mine;
-    if (n_nodes + 2 * n_batch > most_nodes || slots_used + n_batch > n_slots) n_batch = 0;  // the host goes on
+
+    const u32 some = (n_all + share - 1) / share, least = SMALLEST_BATCH / share;
+    u32 n_batch = depthwise ? n_all : some > least ? some : least;
+    const u32 room = (most_nodes - n_nodes) / 2;
+    n_batch = n_batch < n_all ? n_batch : n_all;
+    n_batch = n_batch < n_free ? n_batch : n_free;  // where nothing fits any more the host goes on
+    n_batch = n_batch < room ? n_batch : room;
     GLOBAL u32 *first_tile = (GLOBAL u32 *)(batch + n_batch), *placed = first_tile + (n_batch + 1);
-    BARRIER;
+    const u32 first_place = place;
     u32 tiles = 0;
-    for (u32 k = 0; k < n_mine && n_batch > 0; k++) {
-        const node_t node = nodes[mine[k]];
+    for (u32 k = 0; k < EACH; k++) {
+        if (!((is_candidate >> k) & 1u) || place >= n_batch) continue;
+        const u32 number = sorted[from + k];
+        const node_t node = nodes[number];
         expansion_t entry;
         entry.begin = node.begin;
         entry.end = node.end;
@@ -135,24 +186,25 @@ KERNEL(THREADS) void select_kernel(GLOBAL u32 *state, GLOBAL expansion_t *batch,
         entry.feature = node.split.feature;
         entry.bin = node.split.bin;
         entry.slot = node.slot;
-        entry.spare_slot = (i32)(slots_used + place + k);
+        entry.spare_slot = (i32)second_key[place];
         entry.missing_left = node.split.missing_left & 0xFFu ? 1 : 0;
-        batch[place + k] = entry;
-        chosen[place + k] = mine[k];
-        placed[(place + k) * 2] = 0;
-        placed[(place + k) * 2 + 1] = 0;
+        batch[place] = entry;
+        chosen[place] = number;
+        placed[place * 2] = 0;
+        placed[place * 2 + 1] = 0;
         tiles += (u32)((node.end - node.begin + tile_rows - 1) / tile_rows);
+        place++;
     }
     SUM_BEFORE(tiles);
     u32 tile = sums[LOCAL_ID] - tiles;
-    for (u32 k = 0; k < n_mine && n_batch > 0; k++) {
-        first_tile[place + k] = tile;
-        tile += (u32)((nodes[mine[k]].end - nodes[mine[k]].begin + tile_rows - 1) / tile_rows);
+    for (u32 at = first_place; at < place; at++) {
+        first_tile[at] = tile;
+        tile += (u32)((batch[at].end - batch[at].begin + tile_rows - 1) / tile_rows);
     }
     if (LOCAL_ID == 0) {
         first_tile[n_batch] = sums[THREADS - 1];
         N_BATCH = n_batch;
         N_NODES = n_nodes;
-        N_SLOTS = slots_used + n_batch;
+        N_ROUNDS = N_ROUNDS + 1;
     }
 }
