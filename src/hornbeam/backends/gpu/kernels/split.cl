@@ -234,11 +234,12 @@ KERNEL(THREADS) void split_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *REST
             GLOBAL split_t *out = splits + (u64)node * n_pieces + piece;
             if (keys[0] == NO_KEY ? LOCAL_ID == 0 : keys[0] == best_key) {  // the winner has the only such key
                 const u32 found = keys[0] != NO_KEY;
+                const i32 none = is_wanted ? -1 : 0;
                 out->gain = best_gain;
                 out->left_gradient = best_g;
                 out->left_hessian = best_h;
-                out->feature = found ? (i32)feature : -1;
-                out->bin = found ? (i32)((u32)best_key >> 1) : -1;
+                out->feature = found ? (i32)feature : none;
+                out->bin = found ? (i32)((u32)best_key >> 1) : none;
                 out->missing_left = found && best_key % 2 == 0;
                 out->padding = 0;
             }
