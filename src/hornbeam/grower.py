@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from hornbeam.backends.protocol import BinnedTree, Engine, Root, Segments
 from hornbeam.binning import BinnedData
 from hornbeam.dtypes import EXPANSION, NODE, SPLIT
-from hornbeam.frontier import NEVER, GrowthLimits, next_batch, one_at_a_time
+from hornbeam.frontier import NEVER, GrowthLimits, next_batch
 from hornbeam.histogram_pool import HistogramPool
 from hornbeam.quantize import Quantization
 from hornbeam.splitting import SplitRules, can_split, leaf_output
@@ -37,16 +37,17 @@ class GrownTree:
 
     leaf_value, leaf_weight  float64 (n_leaves,)
     leaf_count               int64   (n_leaves,)
-    order                    the nodes that are split, in the order of their numbers
-    leaf_of                  leaf number of each node; that of its ancestor for a pruned one
+    nodes                    NODE    (n_nodes,)    all that were evaluated
+    order                    int32   (n_splits,)   those that are split, in the order of their numbers
+    leaf_of                  int32   (n_nodes,)    leaf number; that of its ancestor for a pruned node
     """
 
     def __init__(
         self,
         grower: TreeGrower,
-        nodes: NodeTable,
-        order: list[int],
-        leaf_of: list[int],
+        nodes: NDArray[np.void],
+        order: NDArray[np.int32],
+        leaf_of: NDArray[np.int32],
         leaves: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]],
         quantization: Quantization,
         learning_rate: float,
@@ -65,17 +66,15 @@ class GrownTree:
     @cached_property
     def binned(self) -> BinnedTree:
         """The tree in bins."""
-        nodes, order, leaf_of = self._nodes, self._order, self._leaf_of
-        splits = nodes.splits(order)
+        nodes, order = self._nodes, self._order
+        splits = nodes["split"][order]
         feature, bins = splits["feature"].copy(), splits["bin"].copy()
-        number = {node: split for split, node in enumerate(order)}
-        children = [nodes.left[node] for node in order]
-        left, right = (
-            np.array([number.get(child + side, ~leaf_of[child + side]) for child in children], np.int32)
-            for side in (0, 1)
-        )
-        left_rows = np.array([nodes.end[child] - nodes.begin[child] for child in children], np.int64)
-        right_rows = np.array([nodes.end[child + 1] - nodes.begin[child + 1] for child in children], np.int64)
+        child_of = ~self._leaf_of  # what a parent says of each node: its number if it is split, else its leaf
+        child_of[order] = np.arange(len(order), dtype=np.int32)
+        first = nodes["left"][order]
+        left, right = child_of[first], child_of[first + 1]
+        n_rows = nodes["end"] - nodes["begin"]
+        left_rows, right_rows = n_rows[first], n_rows[first + 1]
         missing_left = np.where(
             self._binned.has_missing[feature], splits["missing_left"], left_rows >= right_rows
         )  # a feature without missing values in training sends them where most rows go
@@ -89,20 +88,19 @@ class GrownTree:
     @cached_property
     def tree(self) -> Tree:
         """The tree in raw thresholds."""
-        nodes, order, binned = self._nodes, self._order, self.binned
-        rows = nodes.segments(order)
-        gradient = np.array([nodes.gradient[node] for node in order], np.float64) * self._quantization.gradient_unit
-        weight = np.array([nodes.hessian[node] for node in order], np.float64) * self._quantization.hessian_unit
+        binned, split = self.binned, self._nodes[self._order]
+        gradient = split["gradient"].astype(np.float64) * self._quantization.gradient_unit
+        weight = split["hessian"].astype(np.float64) * self._quantization.hessian_unit
         return Tree(
             feature=self._binned.used[binned.feature].astype(np.int32),
             threshold=self._thresholds(binned.feature, binned.bin),
             missing_left=binned.missing_left,
             left=binned.left,
             right=binned.right,
-            gain=np.array([nodes.gain[node] for node in order], np.float64),
+            gain=split["split"]["gain"].copy(),
             split_value=leaf_output(gradient, weight, self._rules) * self._learning_rate,
             split_weight=weight,
-            split_count=rows.end - rows.begin,
+            split_count=split["end"] - split["begin"],
             leaf_value=self.leaf_value,
             leaf_weight=self.leaf_weight,
             leaf_count=self.leaf_count,
@@ -132,15 +130,14 @@ class NodeTable:
         self.depth, self.parent, self.left = [0], [-1], [-1]
         self.split: list[tuple[int, int, int, int, bool]] = [(0, 0, -1, -1, False)]
 
-    def root_table(self) -> NDArray[np.void]:
-        """Return the root alone as dtypes.NODE (1,), its histogram in slot 0."""
-        table = np.zeros(1, NODE)
-        for name in ("end", "gradient", "hessian", "priority"):
-            table[name] = getattr(self, name)[0]
-        table["split"] = self.splits([0])
+    def table(self) -> NDArray[np.void]:
+        """Return all of it as dtypes.NODE (n_nodes,), but for `second`, `third` and `slot`: inf and 0."""
+        table = np.zeros(len(self.begin), NODE)
+        for name in ("begin", "end", "gradient", "hessian", "priority", "depth", "parent", "left"):
+            table[name] = getattr(self, name)
+        table["depth"] += self.root_depth
         table["second"] = table["third"] = np.inf
-        table["parent"] = table["left"] = -1
-        table["depth"] = self.root_depth
+        table["split"] = self.splits(range(len(self.begin)))
         return table
 
     @classmethod
@@ -224,23 +221,36 @@ class TreeGrower:
 
     def grow(self, quantization: Quantization, learning_rate: float) -> GrownTree:
         """Grow a tree on the engine's quantised gradients; leaves every row with its leaf number."""
-        nodes = self._expand_nodes()
-        order = one_at_a_time(nodes.gain, nodes.left, nodes.depth, self.limits)
-        return self._finish(nodes, order, quantization, learning_rate)
+        from hornbeam.backends.cpu.replay import replay
 
-    def _expand_nodes(self) -> NodeTable:
-        """Expand nodes round by round until the best n_leaves - 1 are all expanded; returns all nodes evaluated."""
         root = self.engine.begin_tree(self.n_slots)
-        table = self.engine.grow_tree(root, self.rules, self.limits)
-        if table is not None:
-            return NodeTable.from_table(table)
-        nodes = NodeTable(root)
+        start = NodeTable(root)
         pool = HistogramPool(self.n_slots)
-        if self._splittable(nodes, 0):
+        ahead = self.engine.grow_tree(root, self.rules, self.limits)
+        if ahead is None:
+            ahead = self._grow_ahead(start)
+        if ahead is not None:
+            order, leaf_of = replay(ahead, self.limits)
+            if np.all(ahead["left"][order] >= 0):
+                return self._finish(ahead, order, leaf_of, quantization, learning_rate)
+            start = NodeTable.from_table(ahead)
+            pool.restore(ahead)
+        elif self._splittable(start, 0):
             pool.take(0)
-            self.engine.build_histograms(nodes.segments([0]), pool.slots([0]))
-            self._find_splits(nodes, [0], pool)
-            nodes = self._grow_ahead(nodes, pool)
+            self.engine.build_histograms(start.segments([0]), pool.slots([0]))
+            self._find_splits(start, [0], pool)
+        nodes = self._expand_nodes(start, pool).table()
+        return self._finish(nodes, *replay(nodes, self.limits), quantization, learning_rate)
+
+    def _grow_ahead(self, start: NodeTable) -> NDArray[np.void] | None:
+        """Let the engine expand nodes on its own as far as it can; returns the nodes after that, NODE (n_nodes,)."""
+        if not self._splittable(start, 0):
+            return None
+        limits = replace(self.limits, max_depth=self.limits.max_depth + start.root_depth)
+        return self.engine.grow_ahead(start.table(), self.rules, limits, self.while_waiting)
+
+    def _expand_nodes(self, nodes: NodeTable, pool: HistogramPool) -> NodeTable:
+        """Expand nodes round by round until the best n_leaves - 1 are all expanded; returns all nodes evaluated."""
         while True:
             batch, bound = next_batch(
                 nodes.gain, nodes.priority, nodes.left, nodes.depth, self.limits, self.engine.rounds_are_costly
@@ -256,26 +266,6 @@ class TreeGrower:
                 nodes.add_children(batch, n_left.tolist())
                 while batch:
                     batch = self._evaluate_children(nodes, batch, pool)
-
-    def _grow_ahead(self, nodes: NodeTable, pool: HistogramPool) -> NodeTable:
-        """Let the engine expand nodes on its own as far as it can; returns the nodes after that."""
-        if nodes.gain[0] == NEVER:
-            return nodes
-        root = nodes.root_table()
-        limits = replace(self.limits, max_depth=self.limits.max_depth + nodes.root_depth)
-        table = self.engine.grow_ahead(root, self.rules, limits, self.while_waiting)
-        if table is None:
-            return nodes
-        nodes = NodeTable.from_table(table)
-        slots = table["slot"].tolist()
-        pool.restore(
-            {
-                node: slots[node]
-                for node, child in enumerate(nodes.left)
-                if child < 0 and nodes.gain[node] > NEVER and slots[node] >= 0
-            }
-        )
-        return nodes
 
     def _expand(self, nodes: NodeTable, batch: list[int], pool: HistogramPool) -> None:
         """Do a whole round in one operation: there is a histogram of every node and a free slot for a child of each."""
@@ -353,25 +343,21 @@ class TreeGrower:
                 pool.release(node)
 
     def _finish(
-        self, nodes: NodeTable, order: list[int], quantization: Quantization, learning_rate: float
+        self,
+        nodes: NDArray[np.void],
+        order: NDArray[np.int32],
+        leaf_of: NDArray[np.int32],
+        quantization: Quantization,
+        learning_rate: float,
     ) -> GrownTree:
         """Cut the evaluated nodes back to the tree, tell the rows their leaves, and compute the leaf values."""
         n_leaves = len(order) + 1
-        split = set(order)
-        leaf_of = [0] * len(nodes.begin)
-        for number, node in enumerate(order):
-            child = nodes.left[node]
-            leaf_of[child], leaf_of[child + 1] = leaf_of[node], number + 1
-        for node, parent in enumerate(nodes.parent):  # parents come first; a pruned node passes its leaf on
-            if parent >= 0 and parent not in split:
-                leaf_of[node] = leaf_of[parent]
-        ends = [node for node, child in enumerate(nodes.left) if child < 0]
-        segments = nodes.segments(ends)
-        leaf_of_end = np.array([leaf_of[node] for node in ends], np.int32)
+        ends = np.flatnonzero(nodes["left"] < 0)
+        segments = Segments(nodes["begin"][ends], nodes["end"][ends], nodes["depth"][ends])
+        leaf_of_end = leaf_of[ends]
         self.engine.assign_leaves(segments, leaf_of_end)
         leaf_gradient, leaf_weight = self.engine.leaf_sums(n_leaves)
         leaf_value = leaf_output(leaf_gradient, leaf_weight, self.rules) * learning_rate
-        leaf_count = np.zeros(n_leaves, np.int64)
-        np.add.at(leaf_count, leaf_of_end, segments.end - segments.begin)
+        leaf_count = np.bincount(leaf_of_end, segments.end - segments.begin, n_leaves).astype(np.int64)
         leaves = leaf_value, leaf_weight, leaf_count
         return GrownTree(self, nodes, order, leaf_of, leaves, quantization, learning_rate)

@@ -49,10 +49,12 @@ class HistogramPool:
         self.slot_of[child] = slot
         return slot
 
-    def restore(self, slot_of: dict[int, int]) -> None:
-        """Take over slots that an engine gave to nodes itself."""
-        used = set(slot_of.values())
-        self.slot_of = dict(slot_of)
+    def restore(self, nodes: NDArray[np.void]) -> None:
+        """Take over the slots that an engine gave to nodes itself: those that may still be split, dtypes.NODE."""
+        keeps = (nodes["left"] < 0) & (nodes["split"]["gain"] > -np.inf) & (nodes["slot"] >= 0)
+        kept = np.flatnonzero(keeps)
+        self.slot_of = dict(zip(kept.tolist(), nodes["slot"][kept].tolist(), strict=True))
+        used = set(self.slot_of.values())
         self.free = [slot for slot in range(self.n_slots) if slot not in used]
 
     def hand_over(self, parents: Sequence[int], halves: Sequence[tuple[int, int]]) -> None:

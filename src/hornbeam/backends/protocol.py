@@ -164,7 +164,7 @@ class Engine(Protocol):
     ) -> NDArray[np.void] | None:
         """Expand nodes for as many rounds as the engine likes, without the host choosing them.
 
-        root       dtypes.NODE (1,)  in  with its split; its histogram is in slot 0
+        root       dtypes.NODE (1,)  in  without a split yet, and without a histogram; that goes to slot 0
         meanwhile  work for the host, to be done while the device is busy
 
         Returns the nodes evaluated, dtypes.NODE (n_nodes,), parents before their children, or None: nothing was done.

@@ -619,6 +619,11 @@ class GpuEngine:
         work = self._room("table", 20 * (most_batch + 1))
         search = self._room("search", 80 * most_batch)
         self._room("splits", SPLIT.itemsize * 2 * most_batch * kernels.n_pieces)
+        whole = Segments(root["begin"], root["end"], root["depth"])
+        self.build_histograms(whole, root["slot"])
+        n_rows = int(root["end"][0])
+        sums = np.array([[root["gradient"][0], root["hessian"][0], n_rows, 0, -1]], np.int64)
+        self._launch_search(self._upload("search", sums), self._buffer("count"), 1, 1, rules, best)
 
         def select() -> None:
             runtime.launch(
@@ -663,7 +668,7 @@ class GpuEngine:
         were expanded in vain, smaller.
         """
         self._rounds_ahead = min(n_rounds + SPARE_ROUNDS, MOST_ROUNDS_AHEAD)
-        if n_rounds - int(nodes["depth"].max()) >= LONGER_THAN_DEEP:
+        if n_rounds - int(nodes["depth"].max() - nodes["depth"][0]) >= LONGER_THAN_DEEP:
             self._share = max(LARGEST_SHARE, self._share // 2)
         elif (len(nodes) - 1) // 2 > IN_VAIN * (limits.n_leaves - 1):
             self._share = min(SMALLEST_SHARE, self._share * 2)

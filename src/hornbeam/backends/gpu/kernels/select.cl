@@ -21,7 +21,8 @@
 //             node_t (most_nodes,)         in, out  behind it
 //     batch   expansion_t (n_batch,)       out      then first tiles, u32 (n_batch + 1,); rows placed, u32 (n_batch, 2)
 //     chosen  u32 (n_batch,)               in, out  the nodes' numbers
-//     best    split_t (2 n_batch,)         in       of the last round, and behind it the rows that went left
+//     best    split_t (2 n_batch,)         in       of the last round, and behind it the rows that went left; at first
+//                                                   the root's alone
 //     share   one candidate in `share` is chosen, but at least SMALLEST_BATCH / share
 #define N_BATCH  state[0]
 #define N_NODES  state[1]
@@ -55,6 +56,12 @@ KERNEL(THREADS) void select_kernel(GLOBAL u32 *state, GLOBAL expansion_t *batch,
     GLOBAL node_t *nodes = (GLOBAL node_t *)(state + 16);
     const u32 n_before = N_BATCH, n_parents = N_NODES, n_nodes = n_parents + 2 * n_before;
     if (n_before == 0 && N_ROUNDS > 0) return;  // the tree is finished
+
+    if (N_ROUNDS == 0 && LOCAL_ID == 0) {
+        nodes[0].split = best[0];
+        nodes[0].priority = best[0].gain;
+    }
+    BARRIER;
 
     // the children of the last round
     GLOBAL const u32 *n_left = (GLOBAL const u32 *)(best + 2 * n_before);
