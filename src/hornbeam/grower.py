@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.protocol import BinnedTree, Engine, Root, Segments
 from hornbeam.binning import BinnedData
+from hornbeam.contexts import ContextPlan, TreeContexts
 from hornbeam.dtypes import EXPANSION, NODE, SPLIT
 from hornbeam.frontier import NEVER, GrowthLimits, next_batch
 from hornbeam.histogram_pool import HistogramPool
@@ -51,8 +52,10 @@ class GrownTree:
         leaves: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]],
         quantization: Quantization,
         learning_rate: float,
+        contexts: TreeContexts | None = None,
     ) -> None:
         self._binned, self._rules, self._nodes = grower.binned, grower.rules, nodes
+        self._contexts = contexts
         self._order, self._leaf_of = order, leaf_of
         self.leaf_value, self.leaf_weight, self.leaf_count = leaves
         self._quantization = quantization
@@ -91,6 +94,10 @@ class GrownTree:
         binned, split = self.binned, self._nodes[self._order]
         gradient = split["gradient"].astype(np.float64) * self._quantization.gradient_unit
         weight = split["hessian"].astype(np.float64) * self._quantization.hessian_unit
+        if self._contexts is None:
+            output = leaf_output(gradient, weight, self._rules)
+        else:
+            output = np.array(self._contexts.output)[self._order]
         return Tree(
             feature=self._binned.used[binned.feature].astype(np.int32),
             threshold=self._thresholds(binned.feature, binned.bin),
@@ -98,7 +105,7 @@ class GrownTree:
             left=binned.left,
             right=binned.right,
             gain=split["split"]["gain"].copy(),
-            split_value=leaf_output(gradient, weight, self._rules) * self._learning_rate,
+            split_value=output * self._learning_rate,
             split_weight=weight,
             split_count=split["end"] - split["begin"],
             leaf_value=self.leaf_value,
@@ -206,29 +213,47 @@ class NodeTable:
 
 
 class TreeGrower:
-    """Grows the trees of one training run on one engine."""
+    """Grows the trees of one training run on one engine.
+
+    With a plan that needs contexts, rounds are done step by step, and the children's contexts are made after partition.
+    """
 
     def __init__(
-        self, engine: Engine, binned: BinnedData, rules: SplitRules, limits: GrowthLimits, n_slots: int
+        self,
+        engine: Engine,
+        binned: BinnedData,
+        rules: SplitRules,
+        limits: GrowthLimits,
+        n_slots: int,
+        plan: ContextPlan | None = None,
     ) -> None:
         self.engine = engine
         self.binned = binned
         self.rules = rules
         self.limits = limits
         self.n_slots = n_slots
+        self.plan = plan
         self.while_waiting: Callable[[], None] | None = None
         """What to do while a GPU grows a tree ahead."""
+        self._contexts: TreeContexts | None = None  # of the tree that is growing
 
-    def grow(self, quantization: Quantization, learning_rate: float) -> GrownTree:
-        """Grow a tree on the engine's quantised gradients; leaves every row with its leaf number."""
+    def grow(self, quantization: Quantization, learning_rate: float, iteration: int = 0, output: int = 0) -> GrownTree:
+        """Grow a tree on the engine's quantised gradients; leaves every row with its leaf number.
+
+        iteration, output  which tree it is: keys of its random choices
+        """
         from hornbeam.backends.cpu.replay import replay
 
         root = self.engine.begin_tree(self.n_slots)
         start = NodeTable(root)
         pool = HistogramPool(self.n_slots)
-        ahead = self.engine.grow_tree(root, self.rules, self.limits)
-        if ahead is None:
-            ahead = self._grow_ahead(start)
+        self._contexts, ahead = None, None
+        if self.plan is not None and self.plan.needs_context:
+            self._contexts = TreeContexts(self.plan, self.rules, quantization, start, iteration, output)
+        else:
+            ahead = self.engine.grow_tree(root, self.rules, self.limits)
+            if ahead is None:
+                ahead = self._grow_ahead(start)
         if ahead is not None:
             order, leaf_of = replay(ahead, self.limits)
             if np.all(ahead["left"][order] >= 0):
@@ -259,11 +284,14 @@ class TreeGrower:
                 return nodes
             if bound > NEVER:
                 pool.release_below(bound, nodes.priority)
-            if len(pool.free) >= len(batch) and all(node in pool.slot_of for node in batch):
+            whole = self._contexts is None and len(pool.free) >= len(batch)
+            if whole and all(node in pool.slot_of for node in batch):
                 self._expand(nodes, batch, pool)
             else:
                 n_left = self.engine.partition(nodes.segments(batch), nodes.splits(batch))
                 nodes.add_children(batch, n_left.tolist())
+                if self._contexts is not None:
+                    self._contexts.add_children(batch)
                 while batch:
                     batch = self._evaluate_children(nodes, batch, pool)
 
@@ -336,6 +364,7 @@ class TreeGrower:
             np.array([nodes.gradient[node] for node in some], np.int64),
             np.array([nodes.hessian[node] for node in some], np.int64),
             self.rules,
+            None if self._contexts is None else self._contexts.of(some),
         )
         nodes.set_splits(some, splits)
         for node in some:
@@ -357,7 +386,15 @@ class TreeGrower:
         leaf_of_end = leaf_of[ends]
         self.engine.assign_leaves(segments, leaf_of_end)
         leaf_gradient, leaf_weight = self.engine.leaf_sums(n_leaves)
-        leaf_value = leaf_output(leaf_gradient, leaf_weight, self.rules) * learning_rate
+        if self._contexts is None:
+            leaf_value = leaf_output(leaf_gradient, leaf_weight, self.rules) * learning_rate
+        else:
+            is_split = np.zeros(len(nodes) + 1, bool)
+            is_split[order] = is_split[-1] = True  # the parent of the root is -1
+            in_tree = np.flatnonzero(is_split[nodes["parent"]])
+            leaf_nodes = in_tree[~is_split[in_tree]]
+            leaf_nodes = leaf_nodes[np.argsort(leaf_of[leaf_nodes])].tolist()
+            leaf_value = self._contexts.leaf_outputs(leaf_nodes, leaf_gradient, leaf_weight) * learning_rate
         leaf_count = np.bincount(leaf_of_end, segments.end - segments.begin, n_leaves).astype(np.int64)
         leaves = leaf_value, leaf_weight, leaf_count
-        return GrownTree(self, nodes, order, leaf_of, leaves, quantization, learning_rate)
+        return GrownTree(self, nodes, order, leaf_of, leaves, quantization, learning_rate, self._contexts)

@@ -19,12 +19,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from hornbeam.constraints import parse_contributions, parse_interactions, parse_monotone
 from hornbeam.dtypes import MAX_BIN, MAX_LEAVES
 from hornbeam.errors import ParameterError
 
 DEVICE = re.compile(r"auto|cpu|reference|(cuda|opencl)(:\d+)?")
 
-GROUPS = ("Objective", "Boosting", "Sampling", "Tree", "Binning", "Evaluation", "Machine")
+GROUPS = ("Objective", "Boosting", "Sampling", "Tree", "Constraints", "Binning", "Evaluation", "Machine")
 """Sections of docs/parameters.md, in order."""
 
 
@@ -149,6 +150,18 @@ def _check_columns(parameter: Parameter, value: Any) -> str | tuple[int | str, .
     return tuple(entry.strip() if isinstance(entry, str) else int(entry) for entry in given)
 
 
+def _parsed(parse: Callable[[Any], Any]) -> Callable[[Parameter, Any], Any]:
+    """Make a check of a parser whose ValueError says what is allowed."""
+
+    def check(parameter: Parameter, value: Any) -> Any:
+        try:
+            return parse(value)
+        except ValueError as error:
+            raise parameter.error(value, str(error)) from None
+
+    return check
+
+
 _CHECKS: dict[str, Callable[[Parameter, Any], Any]] = {
     "int": _check_int,
     "float": _check_float,
@@ -159,6 +172,9 @@ _CHECKS: dict[str, Callable[[Parameter, Any], Any]] = {
     "device": _check_device,
     "threads": _check_threads,
     "columns": _check_columns,
+    "signs": _parsed(parse_monotone),
+    "factors": _parsed(parse_contributions),
+    "groups": _parsed(parse_interactions),
 }
 
 
@@ -409,6 +425,101 @@ class Params:
         aliases=("max_tree_output", "max_leaf_output"),
         none_below=0.0,
     )
+    feature_fraction: float = _parameter(
+        "float",
+        1.0,
+        "Tree",
+        "Share of the features that each tree may use, chosen by a hash of `feature_fraction_seed`, iteration and "
+        "feature: the nearest whole number of them, one at least. Training takes less time.",
+        aliases=("sub_feature", "colsample_bytree"),
+        low=0.0,
+        low_open=True,
+        high=1.0,
+    )
+    feature_fraction_bylevel: float = _parameter(
+        "float",
+        1.0,
+        "Tree",
+        "Share of the tree's features that each depth of the tree may use.",
+        aliases=("colsample_bylevel",),
+        low=0.0,
+        low_open=True,
+        high=1.0,
+    )
+    feature_fraction_bynode: float = _parameter(
+        "float",
+        1.0,
+        "Tree",
+        "Share of the features left by tree, depth and interaction constraints that each node may use.",
+        aliases=("sub_feature_bynode", "colsample_bynode", "max_features"),
+        low=0.0,
+        low_open=True,
+        high=1.0,
+    )
+    feature_fraction_seed: int = _parameter(
+        "int", 2, "Tree", "Key of the choice of features, together with `seed`.", low=0, high=2**63 - 1
+    )
+    extra_trees: bool = _parameter(
+        "bool",
+        False,
+        "Tree",
+        "Extremely randomised trees: one random threshold for every node and feature.",
+        aliases=("extra_tree",),
+    )
+    extra_seed: int = _parameter(
+        "int", 6, "Tree", "Key of the thresholds of `extra_trees`, together with `seed`.", low=0, high=2**63 - 1
+    )
+    path_smooth: float = _parameter(
+        "float",
+        0.0,
+        "Tree",
+        "Pull the output of a node with n rows to its parent's: own share n / (n + path_smooth). Needs "
+        "`min_data_in_leaf` of 2 or more; 0: off.",
+        low=0.0,
+    )
+
+    monotone_constraints: str | tuple[int, ...] | None = _parameter(
+        "signs",
+        None,
+        "Constraints",
+        "For each feature 1: predictions must not fall when it rises, -1: must not rise, 0: free. A list, a string "
+        '(`"(1,0,-1)"`), or a dict by feature name. Missing values are outside the order.',
+        aliases=("mc", "monotone_constraint", "monotonic_cst"),
+    )
+    monotone_constraints_method: str = _parameter(
+        "choice",
+        "basic",
+        "Constraints",
+        "`basic`: the children of a constrained split keep to their side of the middle of their outputs, for good. "
+        "`intermediate`: a leaf keeps between the outputs of the leaves that it must not pass, as they are when it is "
+        "split: slower, and less is given up. LightGBM's `advanced` is not offered.",
+        aliases=("monotone_constraining_method", "mc_method"),
+        choices={"basic": "basic", "intermediate": "intermediate"},
+    )
+    monotone_penalty: float = _parameter(
+        "float",
+        0.0,
+        "Constraints",
+        "Penalty p on constrained splits near the root: they are forbidden at depths below floor(p), and their gain is "
+        "multiplied by 1 - 2^(p - 1 - depth) (1 - p / 2^depth for p <= 1) below.",
+        aliases=("monotone_splits_penalty", "ms_penalty", "mc_penalty"),
+        low=0.0,
+    )
+    interaction_constraints: str | None = _parameter(
+        "groups",
+        None,
+        "Constraints",
+        "Groups of features that may be used together on the way from the root to a leaf: lists of names or numbers, "
+        'or a string (`"[0,1,2],[2,3]"`). Every feature must be in a group.',
+        aliases=("interaction_cst",),
+    )
+    feature_contri: str | tuple[float, ...] | None = _parameter(
+        "factors",
+        None,
+        "Constraints",
+        "Factor on the gain of each feature, 0: never used. A list, a string, or a dict by feature name.",
+        aliases=("feature_contrib", "fc", "fp", "feature_penalty"),
+    )
 
     max_cat_to_onehot: int = _parameter(
         "int",
@@ -594,6 +705,11 @@ class Params:
                 f"num_class={self.num_class}: objective={self.objective!r} has one output; leave num_class at 1, "
                 "or use objective='multiclass'"
             )
+        if self.path_smooth > 0.0 and self.min_data_in_leaf < 2:
+            raise ParameterError(
+                f"path_smooth={self.path_smooth} needs min_data_in_leaf of 2 or more, and it is "
+                f"{self.min_data_in_leaf}; raise it, or set path_smooth=0"
+            )
 
     @classmethod
     def from_dict(cls, params: Mapping[str, Any] | None = None, **overrides: Any) -> Params:
@@ -689,6 +805,9 @@ _TYPE_TEXT = {
     "device": "str",
     "threads": "int",
     "columns": "str or list",
+    "signs": "list, str, dict or None",
+    "factors": "list, str, dict or None",
+    "groups": "list of lists, str or None",
 }
 
 

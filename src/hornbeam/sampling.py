@@ -34,6 +34,7 @@ class Purpose(IntEnum):
     FEATURES_BY_NODE = 5
     EXTRA_TREES = 6
     RANKING = 7
+    FEATURES_BY_LEVEL = 8
 
 
 def random_key(seed: int, purpose: int, iteration: int, own_seed: int = 0) -> int:

@@ -59,8 +59,8 @@ class HornbeamModel(BaseEstimator):
     Parameters
     ----------
     num_leaves, max_depth, learning_rate, n_estimators, subsample_for_bin, min_split_gain, min_child_weight,
-    min_child_samples, subsample, subsample_freq, reg_alpha, reg_lambda, max_bin, grow_policy, max_delta_step,
-    early_stopping_rounds, device, precision, histogram_pool_size, verbosity
+    min_child_samples, subsample, subsample_freq, reg_alpha, reg_lambda, colsample_bytree, max_bin, grow_policy,
+    max_delta_step, early_stopping_rounds, device, precision, histogram_pool_size, verbosity
         See docs/parameters.md, where these are names or aliases.
     objective
         Name, or function(y_true, y_pred) -> (gradient, hessian) of raw scores, which may take the weights as a third
@@ -109,6 +109,7 @@ class HornbeamModel(BaseEstimator):
         subsample_freq: int = 0,
         reg_alpha: float = 0.0,
         reg_lambda: float = 0.0,
+        colsample_bytree: float = 1.0,
         max_bin: int = 255,
         grow_policy: str = "leafwise",
         max_delta_step: float = 0.0,
@@ -136,6 +137,7 @@ class HornbeamModel(BaseEstimator):
         self.subsample_freq = subsample_freq
         self.reg_alpha = reg_alpha
         self.reg_lambda = reg_lambda
+        self.colsample_bytree = colsample_bytree
         self.max_bin = max_bin
         self.grow_policy = grow_policy
         self.max_delta_step = max_delta_step

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from hornbeam.dtypes import SPLIT
 from hornbeam.quantize import Quantization
+from hornbeam.sampling import random_bits
 
 if TYPE_CHECKING:
     from hornbeam.params import Params
@@ -61,6 +62,9 @@ class SplitRules:
             min_gain_to_split=params.min_gain_to_split,
             min_data_in_leaf=max(1, params.min_data_in_leaf),
             min_sum_hessian_in_leaf=params.min_sum_hessian_in_leaf,
+            path_smooth=params.path_smooth,
+            monotone=params.monotone_constraints is not None,
+            extra_trees=params.extra_trees,
         )
 
     @property
@@ -126,27 +130,14 @@ def pack_mask(allowed: NDArray[np.bool_]) -> NDArray[np.uint32]:
     return np.packbits(padded, axis=1, bitorder="little").view("<u4").astype(np.uint32)
 
 
-def mix(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return a 64-bit hash of each number (the finaliser of splitmix64): different numbers, different hashes."""
-    z = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
-
-
-def hash_with(key: NDArray[np.uint64], number: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the hash of a number under a key."""
-    with np.errstate(over="ignore"):
-        return mix(key + (number + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15))
-
-
 def random_threshold(key: np.uint64, feature: int, n_values: int, has_missing: bool) -> int:
     """Return the one bin after which extra trees may split: each that leaves something on both sides alike.
 
     Missing values, where there are some, can stand alone on the right, so the last value bin counts then.
     """
-    n_choices = np.uint64(max(1, n_values if has_missing else n_values - 1))
-    found = hash_with(np.array([key], np.uint64), np.array([feature], np.uint64))[0]
-    return int(((found >> np.uint64(32)) * n_choices) >> np.uint64(32))
+    n_choices = max(1, int(n_values) if has_missing else int(n_values) - 1)
+    bits = int(random_bits(int(key), np.array([feature]))[0])
+    return ((bits >> 32) * n_choices) >> 32
 
 
 def can_split(n_rows: int, hessian: int, depth: int, rules: SplitRules, max_depth: int) -> bool:
@@ -302,6 +293,7 @@ def best_split(
     rules: SplitRules,
     context: NodeContext | None = None,
     node: int = 0,
+    features: NDArray[np.int32] | None = None,
 ) -> NDArray[np.void]:
     """Find the best split of one node, naively.
 
@@ -310,12 +302,13 @@ def best_split(
     offsets      int64 (n_used + 1,)       in  the bins of feature f are offsets[f]:offsets[f + 1], the missing bin last
     has_missing  bool  (n_used,)           in
     context      the node's context is its entry `node`; None: nothing but the rules
+    features     int32 (n,)                in  what the tree may use, ascending; None: all
     Returns one record of dtypes.SPLIT.
     """
     best = np.zeros((), SPLIT)
     best["gain"], best["feature"], best["bin"] = -np.inf, -1, -1
     units = np.array([quantization.gradient_unit, quantization.hessian_unit])
-    for feature in range(len(has_missing)):
+    for feature in range(len(has_missing)) if features is None else features.tolist():
         if context is not None and not context.allows(node, feature):
             continue
         own = slice(offsets[feature], offsets[feature + 1])

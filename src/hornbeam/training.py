@@ -19,6 +19,7 @@ from hornbeam.backends.protocol import Engine
 from hornbeam.backends.registry import make_engine
 from hornbeam.booster import Booster, load
 from hornbeam.callbacks import Callback, CallbackEnv, EarlyStopException, Evaluation, close, prepare
+from hornbeam.contexts import ContextPlan
 from hornbeam.dataset import Dataset
 from hornbeam.errors import DataError, ParameterError
 from hornbeam.frontier import GrowthLimits
@@ -128,6 +129,7 @@ class TrainingRun:
         params = self.params = params.replace(**vars(train_set.bin_params))  # the model keeps what the bins came from
         if start is not None:
             self._check_zeros(start)
+        self.plan = ContextPlan(params, train_set.feature_names, train_set.binned.used)  # bad constraints raise here
         self.engine: Engine = make_engine(train_set.binned, params)
         self.booster = self._new_booster(start)
         self.engine.set_scores(self._start_scores(train_set))
@@ -143,7 +145,7 @@ class TrainingRun:
         )
         n_slots = count_slots(params.num_leaves, bytes_per_slot, params.histogram_pool_size)
         self._unfinished: list[GrownTree] = []
-        self.grower = TreeGrower(self.engine, binned, SplitRules.from_params(params), limits, n_slots)
+        self.grower = TreeGrower(self.engine, binned, SplitRules.from_params(params), limits, n_slots, self.plan)
 
     def _check_start(self, start: Booster) -> None:
         """Check that a model to train on fits the data and the objective."""
@@ -323,8 +325,10 @@ class TrainingRun:
         some_rows = self.sampler.choose(self.engine, self._iteration, learning_rate)
         trees = []
         for output in range(self.objective.n_outputs):
+            if self.params.feature_fraction < 1.0:
+                self.engine.choose_features(self.plan.tree_features(self._iteration, output))
             quantization = self.engine.quantize(output, self.params.precision == "high")
-            grown = self.grower.grow(quantization, learning_rate)
+            grown = self.grower.grow(quantization, learning_rate, self._iteration, output)
             if some_rows:
                 self.engine.find_other_leaves(grown.binned)
             self.engine.add_leaf_values(output, grown.leaf_value)

@@ -34,6 +34,11 @@ EXAMPLES = {
     "enable_bundle": False,
     "boost_from_average": False,
     "first_metric_only": True,
+    "extra_trees": True,
+    "monotone_constraints": (1, 0, -1),
+    "monotone_constraints_method": "intermediate",
+    "interaction_constraints": '[[0, 1], ["a"]]',
+    "feature_contri": (1.0, 0.5),
 }
 """A value of every parameter that is no number (numbers are drawn below), num_class aside not the default."""
 
@@ -65,6 +70,13 @@ def values():
         "use_missing": st.booleans(),
         "early_stopping_round": st.integers(-3, 30),
         "histogram_pool_size": st.floats(-10.0, 1e4),
+        "monotone_constraints": st.one_of(
+            st.lists(st.sampled_from([-1, 0, 1])), st.dictionaries(st.text(), st.sampled_from([-1, 1]))
+        ),
+        "feature_contri": st.one_of(
+            st.lists(st.floats(0.0, 9.0)), st.dictionaries(st.text(), st.floats(0.0, 9.0), max_size=3)
+        ),
+        "interaction_constraints": st.lists(st.lists(st.one_of(st.integers(0, 9), st.text()), min_size=1), max_size=3),
     }
     return st.fixed_dictionaries({}, optional=optional)
 

@@ -98,6 +98,14 @@ class Engine(Protocol):
         Whatever follows up to `leaf_sums` sees these rows alone. GOSS looks at the gradients.
         """
 
+    def choose_features(self, features: NDArray[np.int32] | None) -> None:
+        """Choose the features that the trees to come may use, None: all; to be called before `quantize`.
+
+        features  int32 (n,)  in  positions among the used features, ascending
+
+        Splits name features by their position among all used ones, as ever.
+        """
+
     def quantize(self, output: int, high_precision: bool) -> Quantization:
         """Round the gradients of one output to fixed point, see quantize.py."""
 

@@ -124,6 +124,20 @@ CASES: dict[str, GoldenCase] = {
     "goss, multiclass": GoldenCase(
         {"objective": "multiclass", "num_class": 4, "data_sample_strategy": "goss", "learning_rate": 1.0}, n_rounds=3
     ),
+    "regression, features by tree": GoldenCase({"feature_fraction": 0.5}, missing=True, n_features=9),
+    "binary, features by level and node": GoldenCase(
+        {"objective": "binary", "feature_fraction": 0.8, "colsample_bylevel": 0.7, "feature_fraction_bynode": 0.5},
+        n_features=9,
+    ),
+    "regression, extra trees": GoldenCase({"extra_trees": True, "seed": 5}, missing=True),
+    "regression, monotone": GoldenCase({"monotone_constraints": [0, 1, 0, -1, 1, 0], "monotone_penalty": 1.3}),
+    "binary, monotone, missing, smooth": GoldenCase(
+        {"objective": "binary", "monotone_constraints": [1, 0, -1, 0, 0, 0], "path_smooth": 3.0}, missing=True
+    ),
+    "regression, interactions": GoldenCase({"interaction_constraints": [[0, 2], [1, 3, 4], [0, 5]]}),
+    "binary, contributions, smooth": GoldenCase(
+        {"objective": "binary", "feature_contri": [1.0, 0.5, 0.7, 1.0, 0.0, 1.2], "path_smooth": 20.0}, weighted=True
+    ),
     "custom objective": GoldenCase({}, n_features=9, callables={"objective": pseudo_huber}),
 }
 

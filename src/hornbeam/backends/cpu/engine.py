@@ -10,16 +10,12 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.cpu import bag as bags
 from hornbeam.backends.cpu import leaves
-from hornbeam.backends.cpu.expand import Expander
+from hornbeam.backends.cpu.columns import Columns, SomeColumns
 from hornbeam.backends.cpu.gradients import compute_gradients
-from hornbeam.backends.cpu.histogram import HistogramBuilder
 from hornbeam.backends.cpu.partition import partition
 from hornbeam.backends.cpu.quantize import quantize
-from hornbeam.backends.cpu.rows import RowStore
-from hornbeam.backends.cpu.split import SplitFinder
 from hornbeam.backends.cpu.split_general import find_general
 from hornbeam.backends.cpu.threads import resolve_threads
-from hornbeam.backends.cpu.whole_tree import WholeTree
 from hornbeam.backends.protocol import BinnedTree, Root, Segments
 from hornbeam.backends.steps import expand_in_steps
 from hornbeam.bagging import ROOT_DEPTH, Bag, Draw, Goss
@@ -39,18 +35,20 @@ class CpuEngine:
         self.binned = binned
         self.n_rows = binned.n_rows
         self.n_threads = resolve_threads(num_threads)
-        offsets = binned.offsets.astype(np.int64)
-        self._n_value_bins = binned.n_value_bins.astype(np.int64)
-        self._store = RowStore(binned.bins)
-        self._histograms = HistogramBuilder(offsets, self.n_threads)
-        self._splits = SplitFinder(offsets, binned.has_missing, self.n_threads)
-        self._expander = Expander(self._histograms, self._splits, self._n_value_bins)
-        self._whole_tree = WholeTree(self._histograms, self._splits, self._n_value_bins)
+        self._whole = Columns.whole(binned, self.n_threads)
+        self._some = SomeColumns(binned, self.n_threads)
+        self._use(self._whole)
         self._leaf = np.zeros(self.n_rows, np.uint16)
         self._gradient = np.empty((0, 0))
         self._hessian = np.empty((0, 0))
         self._valid: list[tuple[BinnedData, NDArray[np.float64]]] = []
         self._bag: Bag | None = None
+
+    def _use(self, columns: Columns) -> None:
+        """Let the operations work on these columns."""
+        self._columns = columns
+        self._store = columns.store
+        self._histograms = columns.histograms
 
     def set_scores(self, scores: NDArray[np.float64]) -> None:
         """Set the raw scores."""
@@ -80,6 +78,10 @@ class CpuEngine:
             self._bag = bags.choose_bag(draw, self._gradient, self._hessian, self.n_rows, self.n_threads)
         return self.n_rows if self._bag is None else self._bag.n_in_bag
 
+    def choose_features(self, features: NDArray[np.int32] | None) -> None:
+        """Copy the chosen columns side by side."""
+        self._use(self._whole if features is None else self._some.take(features))
+
     def quantize(self, output: int, high_precision: bool) -> Quantization:
         """Round one output's gradients into the rows' records."""
         self._tree_gradient, self._tree_hessian = self._gradient[output], self._hessian[output]
@@ -95,6 +97,8 @@ class CpuEngine:
     def begin_tree(self, n_slots: int) -> Root:
         """Start a tree: the records are in row order already, or in that of the bag."""
         self._n_slots = n_slots
+        if not self._columns.is_whole:
+            self._some.lend_slots(self._columns, n_slots)
         self._histograms.set_slots(n_slots)
         root = self._rounded.root
         return root if self._bag is None else replace(root, depth=ROOT_DEPTH)
@@ -117,51 +121,39 @@ class CpuEngine:
         context: NodeContext | None = None,
     ) -> NDArray[np.void]:
         """Find the best splits."""
-        if context is not None:
-            return find_general(
-                self._store,
-                self._histograms.histograms,
-                nodes,
-                slots,
-                gradient,
-                hessian,
-                self._splits.offsets,
-                self._splits.has_missing,
-                np.arange(self.binned.n_used, dtype=np.int32),
-                self._rounded.quantization,
-                rules,
-                context,
-                self.n_threads,
-            )
-        return self._splits.find(
-            self._store,
-            self._histograms.histograms,
-            nodes,
-            slots,
-            gradient,
-            hessian,
-            self._rounded.quantization,
-            rules,
-        )
+        columns, quantization = self._columns, self._rounded.quantization
+        given = columns.store, columns.histograms.histograms, nodes, slots, gradient, hessian
+        if context is None:
+            return columns.outside(columns.splits.find(*given, quantization, rules))
+        bins = columns.splits.offsets, columns.splits.has_missing, columns.features
+        return columns.outside(find_general(*given, *bins, quantization, rules, context, self.n_threads))
 
     def partition(self, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:
         """Move rows to the children's places."""
-        return partition(self._store, nodes, splits, self._n_value_bins, self.n_threads)
+        columns = self._columns
+        return partition(columns.store, nodes, columns.inside(splits), columns.n_value_bins, self.n_threads)
 
     def expand(
         self, batch: NDArray[np.void], rules: SplitRules, max_depth: int
     ) -> tuple[NDArray[np.int64], NDArray[np.void]]:
         """Do a round in one go where the nodes are many and small, else step by step."""
-        bounds = self._expander.deal(batch)
+        columns = self._columns
+        bounds = columns.expander.deal(batch)
         if bounds is None:
             return expand_in_steps(self, batch, rules, max_depth)
-        return self._expander.expand(self._store, batch, bounds, self._rounded.quantization, rules, max_depth)
+        n_left, splits = columns.expander.expand(
+            columns.store, columns.inside(batch), bounds, self._rounded.quantization, rules, max_depth
+        )
+        return n_left, columns.outside(splits)
 
     def grow_tree(self, root: Root, rules: SplitRules, limits: GrowthLimits) -> NDArray[np.void] | None:
         """Grow small trees in one kernel."""
-        if not self._whole_tree.can_grow(self._rounded, limits, self._n_slots):
+        columns = self._columns
+        if not columns.whole_tree.can_grow(self._rounded, limits, self._n_slots):
             return None
-        return self._whole_tree.grow(self._store, self._rounded, root.depth, rules, limits)
+        nodes = columns.whole_tree.grow(columns.store, self._rounded, root.depth, rules, limits)
+        columns.outside(nodes["split"])
+        return nodes
 
     def grow_ahead(
         self,

@@ -12,6 +12,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.rows import RowStore, bins_at, records_at
+from hornbeam.backends.cpu.sampling import random_bits
 from hornbeam.backends.cpu.split import leaf_score
 from hornbeam.backends.cpu.threads import run_ranges
 from hornbeam.backends.protocol import Segments
@@ -106,12 +107,9 @@ def candidate_gain(left_g, left_h, right_g, right_h, left_rows, right_rows, pare
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def random_threshold(key, feature, n_values, has_missing):  # type: ignore[no-untyped-def]
     """Twin of splitting.random_threshold."""
-    z = key + (np.uint64(feature) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
     n_choices = np.uint64(max(1, n_values if has_missing else n_values - 1))
-    return np.int64(((z >> np.uint64(32)) * n_choices) >> np.uint64(32))
+    bits = random_bits(key, np.uint64(feature))
+    return np.int64(((bits >> np.uint64(32)) * n_choices) >> np.uint64(32))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]

@@ -146,8 +146,9 @@ class GpuEngine:
         self._bag = DeviceBag(runtime, self._variant("bag.cl", bin_bytes=self._layout.bin_bytes), memory)
         try:
             self._upload_bins()
-            described = binned.n_value_bins.astype(np.uint32) * 2 + binned.has_missing.astype(np.uint32)
-            self._upload("features", described)
+            self._described = binned.n_value_bins.astype(np.uint32) * 2 + binned.has_missing.astype(np.uint32)
+            self._upload("features", self._described)
+            self._upload("tree features", self._described)
             self._room("rows even", 4 * self.n_rows)
             self._room("rows odd", 4 * self.n_rows)
             self._room("leaf", 2 * self.n_rows)
@@ -288,6 +289,13 @@ class GpuEngine:
         if self._bag:
             return self._buffer("bag gradient"), self._buffer("bag hessian"), 0, self._bag.n_in_bag
         return self._buffer("gradient"), self._buffer("hessian"), self._output * self.n_rows, self.n_rows
+
+    def choose_features(self, features: NDArray[np.int32] | None) -> None:
+        """Describe the other features to the split search as ones without bins."""
+        described = np.zeros_like(self._described) if features is not None else self._described
+        if features is not None:
+            described[features] = self._described[features]
+        self._upload("tree features", described)
 
     def quantize(self, output: int, high_precision: bool) -> Quantization:
         """Round one output's gradients into the records of the root."""
@@ -467,7 +475,7 @@ class GpuEngine:
             table,
             count,
             u32(children),
-            self._buffer("features"),
+            self._buffer("tree features"),
             u32(layout.n_used),
             u32(layout.n_tiles),
             np.float64(self._quantization.gradient_unit),
@@ -504,7 +512,7 @@ class GpuEngine:
             self._upload("context", around),
             self._upload("mask", context.mask),
             u32(context.mask.shape[1]),
-            self._buffer("features"),
+            self._buffer("tree features"),
             self._buffer("signs"),
             self._buffer("contribution"),
             u32(layout.n_used),

@@ -29,6 +29,7 @@ class ReferenceEngine:
         self.n_rows = binned.n_rows
         self._valid: list[tuple[BinnedData, NDArray[np.float64]]] = []
         self._bag: Bag | None = None
+        self._features: NDArray[np.int32] | None = None
 
     def set_scores(self, scores: NDArray[np.float64]) -> None:
         """Set the raw scores."""
@@ -60,6 +61,10 @@ class ReferenceEngine:
     def _chosen(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the values of the chosen rows, as they count."""
         return values if self._bag is None else self._bag.take(values)
+
+    def choose_features(self, features: NDArray[np.int32] | None) -> None:
+        """Choose the features of the trees to come."""
+        self._features = features
 
     def quantize(self, output: int, high_precision: bool) -> Quantization:
         """Round one output's gradients to fixed point."""
@@ -123,6 +128,7 @@ class ReferenceEngine:
                 rules,
                 context,
                 i,
+                self._features,
             )
         return splits
 

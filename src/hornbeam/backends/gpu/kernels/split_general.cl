@@ -96,12 +96,8 @@ DEVICE f64 candidate_gain(i64 left_g, i64 left_h, i64 right_g, i64 right_h, i64 
 
 // splitting.random_threshold
 DEVICE u32 random_threshold(u64 key, u32 feature, u32 n_values, u32 has_missing) {
-    u64 z = key + ((u64)feature + 1) * 0x9E3779B97F4A7C15;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
-    z = z ^ (z >> 31);
-    const u32 last = has_missing ? n_values : n_values - 1;
-    return (u32)(((z >> 32) * (u64)(n_values > 1 ? last : 1)) >> 32);
+    const u32 n_choices = n_values > 1 ? (has_missing ? n_values : n_values - 1) : 1;
+    return (u32)(((random_bits(key, feature) >> 32) * (u64)n_choices) >> 32);
 }
 
 KERNEL(THREADS) void split_general_kernel(GLOBAL const i64 *RESTRICT histograms, GLOBAL const i64 *RESTRICT table,

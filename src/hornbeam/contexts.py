@@ -1,0 +1,281 @@
+"""The contexts of a growing tree's nodes: what the split search is told of each besides its sums (splitting.py).
+
+    ContextPlan    what a training run asks for: signs, groups, shares of features, seeds
+    TreeContexts   the same for one tree: bounds, outputs, keys and features of every node
+
+Everything here is plain Python and NumPy on the host, so it is the same for every device. Children get theirs from
+their parent's and from its split alone:
+
+    key       hash of the parent's key and the side: a node's random choices depend on its path, not on when it is made
+    output    from its sums, pulled to the parent's output and kept between the parent's bounds
+    bounds    the parent's; below a split by a constrained feature also the middle of the two outputs (basic method)
+    groups    those of the parent that hold the feature of its split
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.binning import hash_rows
+from hornbeam.constraints import resolve_groups, resolve_per_feature
+from hornbeam.numerics import LN2, exp
+from hornbeam.quantize import Quantization
+from hornbeam.sampling import Purpose, random_bits, random_key
+from hornbeam.splitting import FeatureRules, NodeContext, SplitRules, leaf_output, node_output, node_score, pack_mask
+
+if TYPE_CHECKING:
+    from hornbeam.grower import NodeTable
+    from hornbeam.params import Params
+
+
+def share_of(n: int, fraction: float) -> int:
+    """Return how many of n features a fraction is: the nearest whole number, one at least, all for a fraction of 1."""
+    return min(n, max(1, math.floor(fraction * n + 0.5)))
+
+
+def choose_share(key: int, features: NDArray[np.intp], fraction: float) -> NDArray[np.intp]:
+    """Return the share of the features with the smallest hashes under a key, ascending.
+
+    features  intp (n,)  in  positions among the used features
+    """
+    if fraction >= 1.0 or len(features) == 0:
+        return features
+    best = np.argsort(random_bits(key, features), kind="stable")[: share_of(len(features), fraction)]
+    return np.sort(features[best])
+
+
+def monotone_factor(depth: int, penalty: float) -> float:
+    """Return the factor on the gain of a constrained split at a depth (LightGBM's `monotone_penalty`)."""
+    if penalty <= 0.0:
+        return 1.0
+    if penalty >= depth + 1.0:
+        return 0.0
+    if penalty <= 1.0:
+        return 1.0 - math.ldexp(penalty, -depth)
+    exponent = penalty - 1.0 - depth
+    whole = math.floor(exponent)
+    rest = float(exp(np.array([(exponent - whole) * LN2]))[0]) if exponent != whole else 1.0
+    return 1.0 - math.ldexp(rest, whole)
+
+
+class ContextPlan:
+    """What a training run asks of the split search beyond sums and rules.
+
+    Parameters
+    ----------
+    params
+        Training parameters.
+    feature_names
+        Of all features of the data, the unused ones included.
+    used
+        int32 (n_used,): original number of each used feature.
+    """
+
+    def __init__(self, params: Params, feature_names: Sequence[str], used: NDArray[np.int32]) -> None:
+        self.n_used = len(used)
+        sign = resolve_per_feature(params.monotone_constraints, 0.0, feature_names, "monotone_constraints")
+        contribution = resolve_per_feature(params.feature_contri, 1.0, feature_names, "feature_contri")
+        self.features = FeatureRules(sign[used].astype(np.int8), contribution[used])
+        self.groups = [group[used] for group in resolve_groups(params.interaction_constraints, feature_names)]
+        self.by_tree = params.feature_fraction
+        self.by_level = params.feature_fraction_bylevel
+        self.by_node = params.feature_fraction_bynode
+        self.seeds = params.seed, params.feature_fraction_seed, params.extra_seed
+        self.penalty = params.monotone_penalty
+        self.needs_keys = params.extra_trees or self.by_node < 1.0
+        self.needs_context = bool(
+            self.needs_keys
+            or self.by_level < 1.0
+            or self.groups
+            or params.monotone_constraints is not None
+            or params.feature_contri is not None
+            or params.path_smooth > 0.0
+        )
+
+    def tree_features(self, iteration: int, output: int) -> NDArray[np.int32] | None:
+        """Return the features that a tree may use, int32 (n,), ascending; None: all."""
+        if self.by_tree >= 1.0:
+            return None
+        key = self._key(Purpose.FEATURES_BY_TREE, self.seeds[1], iteration, output)
+        return choose_share(key, np.arange(self.n_used), self.by_tree).astype(np.int32)
+
+    def level_features(self, among: NDArray[np.intp], depth: int, iteration: int, output: int) -> NDArray[np.intp]:
+        """Return the features among those of the tree that its nodes at a depth may use, ascending."""
+        key = self._key(Purpose.FEATURES_BY_LEVEL, self.seeds[1], iteration, output)
+        return choose_share(int(random_bits(key, np.array([depth]))[0]), among, self.by_level)
+
+    def _key(self, purpose: Purpose, own_seed: int, iteration: int, output: int) -> int:
+        return int(random_bits(random_key(self.seeds[0], purpose, iteration, own_seed), np.array([output]))[0])
+
+    def node_keys(self, iteration: int, output: int) -> tuple[int, int]:
+        """Return what turns the key of a node's path into that of its features, and into that of its thresholds."""
+        return (
+            self._key(Purpose.FEATURES_BY_NODE, self.seeds[1], iteration, output),
+            self._key(Purpose.EXTRA_TREES, self.seeds[2], iteration, output),
+        )
+
+
+class TreeContexts:
+    """Contexts of the nodes of one tree, by the numbers of the nodes in a NodeTable.
+
+    lower, upper  bounds of the outputs of the node and of everything below it
+    output        of the node, before shrinkage
+    path          hash of the way from the root
+    alive         bit g: interaction group g holds every feature on the way from the root
+    """
+
+    def __init__(
+        self,
+        plan: ContextPlan,
+        rules: SplitRules,
+        quantization: Quantization,
+        nodes: NodeTable,
+        iteration: int,
+        output: int,
+    ) -> None:
+        self.plan, self.rules = plan, rules
+        self._units = quantization.gradient_unit, quantization.hessian_unit
+        self._nodes = nodes
+        self._tree = iteration, output
+        self._node_keys = plan.node_keys(iteration, output) if plan.needs_keys else (0, 0)
+        own = plan.tree_features(iteration, output)
+        self._own = np.arange(plan.n_used) if own is None else own.astype(np.intp)
+        self._by_level: dict[int, NDArray[np.intp]] = {}
+        self._by_groups: dict[int, NDArray[np.bool_]] = {}
+        gradient, hessian = np.array([nodes.gradient[0], nodes.hessian[0]], np.float64)[:, None]
+        self.lower, self.upper = [-math.inf], [math.inf]
+        root = leaf_output(gradient * self._units[0], hessian * self._units[1], rules)
+        self.output = [float(root[0])]  # the root has no parent
+        self.path = [0]
+        self.alive = [(1 << len(plan.groups)) - 1]
+
+    def add_children(self, parents: Sequence[int]) -> None:
+        """Enter the children of some nodes, which the NodeTable has already."""
+        nodes = self._nodes
+        children = [(nodes.left[parent], nodes.left[parent] + 1) for parent in parents]
+        flat = [child for pair in children for child in pair]
+        above = [parent for parent in parents for _ in (0, 1)]
+        outputs = self._outputs(flat, above).tolist()
+        paths = self._child_paths(parents)
+        for i, parent in enumerate(parents):
+            feature = nodes.split[parent][2]
+            left, right = outputs[2 * i : 2 * i + 2]
+            bounds = self._child_bounds(parent, feature, left, right)
+            self.lower += (bounds[0][0], bounds[1][0])
+            self.upper += (bounds[0][1], bounds[1][1])
+            self.output += (left, right)
+            self.path += paths[2 * i : 2 * i + 2]
+            alive = self.alive[parent]
+            for group, members in enumerate(self.plan.groups):
+                if not members[feature]:
+                    alive &= ~(1 << group)
+            self.alive += (alive, alive)
+
+    def _outputs(self, some: Sequence[int], parents: Sequence[int]) -> NDArray[np.float64]:
+        """Return the outputs of nodes, float64 (n,), from those and the bounds of their parents."""
+        nodes = self._nodes
+        return node_output(
+            np.array([nodes.gradient[node] for node in some], np.float64) * self._units[0],
+            np.array([nodes.hessian[node] for node in some], np.float64) * self._units[1],
+            np.array([nodes.end[node] - nodes.begin[node] for node in some], np.int64),
+            np.array([self.output[parent] for parent in parents]),
+            np.array([self.lower[parent] for parent in parents]),
+            np.array([self.upper[parent] for parent in parents]),
+            self.rules,
+        )
+
+    def _child_bounds(
+        self, parent: int, feature: int, left: float, right: float
+    ) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Return (lower, upper) of both children whose outputs are left and right."""
+        lower, upper = self.lower[parent], self.upper[parent]
+        sign = int(self.plan.features.sign[feature])
+        if sign == 0:
+            return (lower, upper), (lower, upper)
+        middle = (left + right) / 2.0
+        below, above = (lower, min(upper, middle)), (max(lower, middle), upper)
+        return (below, above) if sign > 0 else (above, below)
+
+    def _child_paths(self, parents: Sequence[int]) -> list[int]:
+        """Return the paths of the children of some nodes, left and right in turn."""
+        if not self.plan.needs_keys:
+            return [0] * (2 * len(parents))
+        above = np.array([self.path[parent] for parent in parents], np.uint64)
+        sides = hash_rows(np.arange(2, dtype=np.uint64))
+        paths: list[int] = hash_rows(above[:, None] ^ sides).ravel().tolist()
+        return paths
+
+    def of(self, some: Sequence[int]) -> NodeContext:
+        """Return the contexts of some nodes, in this order."""
+        nodes = self._nodes
+        gradient = np.array([nodes.gradient[node] for node in some], np.float64) * self._units[0]
+        hessian = np.array([nodes.hessian[node] for node in some], np.float64) * self._units[1]
+        rows = np.array([nodes.end[node] - nodes.begin[node] for node in some], np.int64)
+        output = np.array([self.output[node] for node in some])
+        paths = np.array([self.path[node] for node in some], np.uint64)
+        penalty = self.plan.penalty
+        return NodeContext(
+            lower=np.array([self.lower[node] for node in some]),
+            upper=np.array([self.upper[node] for node in some]),
+            parent_output=output,
+            score=node_score(gradient, hessian, rows, output, self.rules),
+            monotone_factor=np.array([monotone_factor(nodes.depth[node], penalty) for node in some]),
+            key=random_bits(self._node_keys[1], paths),
+            mask=pack_mask(np.stack([self.allowed(node) for node in some])),
+            features=self.plan.features,
+        )
+
+    def allowed(self, node: int) -> NDArray[np.bool_]:
+        """Return which features a node may use, bool (n_used,)."""
+        plan, depth = self.plan, self._nodes.depth[node]
+        among = self._own
+        if plan.by_level < 1.0:
+            if depth not in self._by_level:
+                self._by_level[depth] = plan.level_features(among, depth, *self._tree)
+            among = self._by_level[depth]
+        if plan.groups:
+            among = among[self._in_groups(self.alive[node])[among]]
+        if plan.by_node < 1.0:
+            key = int(random_bits(self._node_keys[0], np.array([self.path[node]], np.uint64))[0])
+            among = choose_share(key, among, plan.by_node)
+        allowed = np.zeros(plan.n_used, bool)
+        allowed[among] = True
+        return allowed
+
+    def _in_groups(self, alive: int) -> NDArray[np.bool_]:
+        """Return the features of the groups that are still alive, bool (n_used,)."""
+        found = self._by_groups.get(alive)
+        if found is None:
+            groups = self.plan.groups
+            found = np.zeros(self.plan.n_used, bool)
+            for group, members in enumerate(groups):
+                if alive >> group & 1:
+                    found |= members
+            self._by_groups[alive] = found
+        return found
+
+    def leaf_outputs(
+        self, leaves: Sequence[int], gradient: NDArray[np.float64], hessian: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return the outputs of leaves from sums of full precision, before shrinkage.
+
+        leaves             the node of each leaf
+        gradient, hessian  float64 (n_leaves,)  in
+        """
+        nodes = self._nodes
+        if len(leaves) == 1:
+            return leaf_output(gradient, hessian, self.rules)
+        return node_output(
+            gradient,
+            hessian,
+            np.array([nodes.end[node] - nodes.begin[node] for node in leaves], np.int64),
+            np.array([self.output[nodes.parent[node]] for node in leaves]),
+            np.array([self.lower[node] for node in leaves]),
+            np.array([self.upper[node] for node in leaves]),
+            self.rules,
+        )
