@@ -30,6 +30,7 @@ from hornbeam.training import train
 from hornbeam.tree import Tree
 
 if TYPE_CHECKING:
+    from hornbeam.ranker import HornbeamRanker
     from hornbeam.sklearn import HornbeamClassifier, HornbeamRegressor
 
 __version__ = "0.1.0"
@@ -44,6 +45,7 @@ __all__ = [
     "EarlyStopException",
     "HornbeamClassifier",
     "HornbeamError",
+    "HornbeamRanker",
     "HornbeamRegressor",
     "ModelFormatError",
     "ParameterError",
@@ -64,9 +66,12 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import the estimators when they are first asked for: scikit-learn is optional and slow to import."""
-    if name in ("HornbeamClassifier", "HornbeamRegressor"):
+    if name in ("HornbeamClassifier", "HornbeamRanker", "HornbeamRegressor"):
         try:
-            from hornbeam import sklearn as estimators
+            if name == "HornbeamRanker":
+                from hornbeam import ranker as estimators
+            else:
+                from hornbeam import sklearn as estimators  # type: ignore[no-redef]
         except ImportError as error:
             raise ImportError(f"{name} needs scikit-learn: pip install 'hornbeam[sklearn]' ({error})") from error
         return getattr(estimators, name)

@@ -13,6 +13,7 @@ from hornbeam.callbacks import Callback, CallbackEnv, EarlyStopException, Evalua
 from hornbeam.dataset import Dataset
 from hornbeam.errors import DataError
 from hornbeam.params import Params, whole_number
+from hornbeam.queries import query_of_row
 from hornbeam.row_sampling import check_row_sampling
 from hornbeam.training import MetricFunction, TrainingRun
 
@@ -62,7 +63,8 @@ def cv(
     params, train_set, num_boost_round, feval, callbacks
         As in `train`.
     folds
-        Pairs of (training rows, validation rows), or a scikit-learn splitter; None: `nfold` folds made here.
+        Pairs of (training rows, validation rows), or a scikit-learn splitter, which is given the query of every row as
+        groups; None: `nfold` folds made here, of whole queries where the Dataset has them.
     nfold, stratified, shuffle, seed
         How to make the folds. Stratified (classes only) keeps the share of each class. The seed defaults to the
         parameter `seed`.
@@ -158,10 +160,14 @@ def _folds(
     seed: int | None,
 ) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Return pairs of (training rows, validation rows)."""
+    boundaries = train_set.query_boundaries
     if folds is not None:
         if hasattr(folds, "split"):
-            folds = folds.split(np.empty((train_set.n_rows, 0)), train_set.label)
+            groups = None if boundaries is None else query_of_row(boundaries)
+            folds = folds.split(np.empty((train_set.n_rows, 0)), train_set.label, groups)
         return [(_row_numbers(a, train_set.n_rows), _row_numbers(b, train_set.n_rows)) for a, b in folds]
+    if boundaries is not None:
+        return _query_folds(boundaries, nfold, shuffle, params.seed if seed is None else seed)
     nfold = whole_number(nfold, "nfold", 2, train_set.n_rows)
     order = np.arange(train_set.n_rows)
     if shuffle:
@@ -175,6 +181,20 @@ def _folds(
     return [(np.setdiff1d(every, part, assume_unique=True), part) for part in parts]
 
 
+def _query_folds(
+    boundaries: NDArray[np.int64], nfold: int, shuffle: bool, seed: int
+) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Return pairs of (training rows, validation rows) of whole queries, each fold with about as many queries."""
+    n_queries = len(boundaries) - 1
+    nfold = whole_number(nfold, "nfold", 2, n_queries)
+    order = np.random.default_rng(seed).permutation(n_queries) if shuffle else np.arange(n_queries)
+    fold = np.empty(n_queries, np.int64)
+    for number, part in enumerate(np.array_split(order, nfold)):
+        fold[part] = number
+    of_row = fold[query_of_row(boundaries)]
+    return [(np.flatnonzero(of_row != number), np.flatnonzero(of_row == number)) for number in range(nfold)]
+
+
 def _row_numbers(rows: Any, n_rows: int) -> NDArray[np.intp]:
     """Return row numbers, given as numbers or as a mask."""
     array = np.asarray(rows)
@@ -186,15 +206,33 @@ def _row_numbers(rows: Any, n_rows: int) -> NDArray[np.intp]:
 
 
 def take_rows(dataset: Dataset, rows: NDArray[np.intp], reference: Dataset | None = None) -> Dataset:
-    """Make a Dataset of some rows."""
+    """Make a Dataset of some rows; its queries are the whole ones among them."""
+    group = None
+    if dataset.query_boundaries is not None:
+        group = _whole_queries(dataset.query_boundaries, rows)
     own = {} if reference is not None else dataset._own_params
     return Dataset(
         dataset.reader.take(rows),
         label=None if dataset.label is None else dataset.label[rows],
         weight=None if dataset.weight is None else dataset.weight[rows],
+        group=group,
         init_score=None if dataset.init_score is None else np.ascontiguousarray(dataset.init_score[:, rows].T),
         feature_names=dataset.feature_names,
         categorical_features="auto" if dataset._categorical is None else list(dataset._categorical),
         reference=reference,
         **own,
     )
+
+
+def _whole_queries(boundaries: NDArray[np.int64], rows: NDArray[np.intp]) -> NDArray[np.int64]:
+    """Return the sizes of the queries that some rows make up, or raise DataError if they cut a query in two."""
+    query = query_of_row(boundaries)[rows]
+    starts = np.flatnonzero(np.append(True, query[1:] != query[:-1]))
+    sizes = np.diff(np.append(starts, len(rows)))
+    wrong = sizes != np.diff(boundaries)[query[starts]]
+    if wrong.any():
+        raise DataError(
+            f"folds cut query {int(query[starts[int(np.argmax(wrong))]])} in two, or take its rows apart; rows of one "
+            "query go to one side, in their order: use a splitter such as sklearn.model_selection.GroupKFold"
+        )
+    return sizes

@@ -14,6 +14,7 @@ from hornbeam.device_arrays import as_cupy, check_device, device_of, to_host
 from hornbeam.errors import DataError, DeviceError
 from hornbeam.levels import Levels, choose_levels
 from hornbeam.params import BY_NAME, Params
+from hornbeam.queries import boundaries_of, sizes_of_groups, sizes_of_ids
 from hornbeam.table import TableReader
 
 __all__ = ["Dataset", "TableReader"]
@@ -38,9 +39,14 @@ class Dataset:
     label
         (n_rows,) finite numbers, or None.
     weight
-        (n_rows,) finite numbers >= 0, not all zero, or None.
+        (n_rows,) finite numbers >= 0, not all zero, or None. With queries also (n_queries,): one weight for all rows of
+        a query.
     group
-        Sizes of the query groups, in row order; they add up to n_rows. For ranking.
+        For ranking. Sizes of the queries, in row order; they add up to n_rows. Or one query id a row, as `qid` (a 1 in
+        every row means queries of one row).
+    qid
+        Query id of every row, instead of `group`: integers or strings in any order, but the rows of a query lie
+        together.
     init_score
         Raw scores to start from: (n_rows,), (n_rows, n_outputs) as `predict` returns them, (n_outputs, n_rows), or the
         latter flat.
@@ -69,7 +75,9 @@ class Dataset:
     init_score
         float64 (n_outputs, n_rows) or None.
     group
-        int64 (n_groups,) or None.
+        int64 (n_queries,), sizes of the queries, or None.
+    query_boundaries
+        int64 (n_queries + 1,): query q owns the rows query_boundaries[q] : query_boundaries[q + 1]; or None.
     """
 
     def __init__(
@@ -79,6 +87,7 @@ class Dataset:
         *,
         weight: Any = None,
         group: Any = None,
+        qid: Any = None,
         init_score: Any = None,
         feature_names: Sequence[str] | str = "auto",
         categorical_features: Sequence[Any] | str = "auto",
@@ -97,8 +106,9 @@ class Dataset:
         self.n_rows = self._reader.n_rows
         self.n_features = self._reader.n_features
         self.label = None if label is None else _check_label(label, self.n_rows)
-        self.weight = None if weight is None else _check_weight(weight, self.n_rows)
-        self.group = None if group is None else _check_group(group, self.n_rows)
+        self.group = _query_sizes(group, qid, self.n_rows)
+        self.query_boundaries = None if self.group is None else boundaries_of(self.group)
+        self.weight = None if weight is None else _check_weight(weight, self.n_rows, self.group)
         self.init_score = None if init_score is None else _check_init_score(init_score, self.n_rows)
         own = (
             max_bin, min_data_in_bin, bin_construct_sample_cnt, use_missing, zero_as_missing, is_enable_sparse,
@@ -390,8 +400,11 @@ def _check_label(label: Any, n_rows: int) -> NDArray[np.float64]:
     return array
 
 
-def _check_weight(weight: Any, n_rows: int) -> NDArray[np.float64]:
-    array = _column(weight, "weight", n_rows)
+def _check_weight(weight: Any, n_rows: int, sizes: NDArray[np.int64] | None) -> NDArray[np.float64]:
+    array = _numbers(weight, "weight")
+    if sizes is not None and array.shape == (len(sizes),):  # one weight a query
+        array = np.repeat(array, sizes)
+    array = _column(array, "weight", n_rows)
     smallest = int(np.argmin(array))
     if array[smallest] < 0.0:
         raise DataError(
@@ -402,15 +415,19 @@ def _check_weight(weight: Any, n_rows: int) -> NDArray[np.float64]:
     return array
 
 
-def _check_group(group: Any, n_rows: int) -> NDArray[np.int64]:
-    array = _numbers(group, "group")
-    if array.ndim != 1 or not (np.isfinite(array) & (array == np.floor(array)) & (array > 0)).all():
-        raise DataError("group must be a list of group sizes, integers of at least 1, in row order")
-    if int(array.sum()) != n_rows:
-        raise DataError(
-            f"group sizes add up to {int(array.sum())} and data has {n_rows} rows; pass the rows of each group"
-        )
-    return array.astype(np.int64)
+def _query_sizes(group: Any, qid: Any, n_rows: int) -> NDArray[np.int64] | None:
+    """Return the sizes of the queries, from sizes or from ids."""
+    if group is not None and qid is not None:
+        raise DataError("group and qid both say which rows belong to one query; pass one of them")
+    name, given = ("qid", qid) if group is None else ("group", group)
+    if given is None:
+        return None
+    if isinstance(given, np.ma.MaskedArray):
+        raise DataError(f"{name} is a masked array, whose mask would be lost; leave the masked rows out")
+    if device_of(given, name) is not None:
+        given = to_host(as_cupy(given, name))
+    array = np.asarray(given)
+    return sizes_of_ids(array, n_rows) if group is None else sizes_of_groups(array, n_rows)
 
 
 def _check_init_score(init_score: Any, n_rows: int) -> NDArray[np.float64]:

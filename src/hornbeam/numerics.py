@@ -94,3 +94,8 @@ def log(x: NDArray[np.float64]) -> NDArray[np.float64]:
 def sigmoid(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return 1 / (1 + exp(-x))."""
     return np.asarray(1.0 / (1.0 + exp(-np.asarray(x, np.float64))))
+
+
+def log2(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the logarithm of x >= 0 to the base 2: log(x) * LOG2_E."""
+    return np.asarray(log(x) * LOG2_E)

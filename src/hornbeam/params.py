@@ -15,6 +15,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -124,6 +125,27 @@ def _check_metric(parameter: Parameter, value: Any) -> str | tuple[str, ...] | N
     return names[0] if isinstance(value, str) and len(names) == 1 else names
 
 
+def _check_ranks(parameter: Parameter, value: Any) -> tuple[int, ...]:
+    given = value if isinstance(value, (list, tuple, np.ndarray)) else [value]
+    wrong = [one for one in given if isinstance(one, bool) or not isinstance(one, (int, np.integer)) or one < 1]
+    if wrong or len(given) == 0:
+        raise parameter.error(value, "an integer of at least 1, or a list of such")
+    return tuple(sorted({int(one) for one in given}))
+
+
+def _check_gains(parameter: Parameter, value: Any) -> tuple[float, ...] | None:
+    if value is None:
+        return None
+    given = list(value) if isinstance(value, (list, tuple, np.ndarray)) else []
+    numbers = [one for one in given if isinstance(one, (int, float, np.number)) and not isinstance(one, bool)]
+    if len(numbers) < len(given) or len(given) < 2 or not all(math.isfinite(one) for one in numbers):
+        raise parameter.error(value, "a list of two or more finite numbers, the gain of label 0, 1, ..., or None")
+    gains = tuple(float(one) + 0.0 for one in numbers)
+    if gains[0] < 0.0 or any(low > high for low, high in pairwise(gains)):
+        raise parameter.error(value, "a list of gains >= 0 that never fall: a higher label is never worth less")
+    return gains
+
+
 def _check_device(parameter: Parameter, value: Any) -> str:
     if not isinstance(value, str) or DEVICE.fullmatch(value) is None:
         allowed = "'auto', 'cpu', 'cuda', 'cuda:1', 'opencl', 'opencl:0' or 'reference'"
@@ -175,6 +197,8 @@ _CHECKS: dict[str, Callable[[Parameter, Any], Any]] = {
     "signs": _parsed(parse_monotone),
     "factors": _parsed(parse_contributions),
     "groups": _parsed(parse_interactions),
+    "ranks": _check_ranks,
+    "gains": _check_gains,
 }
 
 
@@ -201,6 +225,16 @@ _OBJECTIVES = {
     "multiclass": "multiclass",
     "softmax": "multiclass",
     "multi:softprob": "multiclass",
+    "lambdarank": "lambdarank",
+    "rank:ndcg": "lambdarank",
+    "rank_xendcg": "rank_xendcg",
+    "xendcg": "rank_xendcg",
+    "xe_ndcg": "rank_xendcg",
+    "xe_ndcg_mart": "rank_xendcg",
+    "xendcg_mart": "rank_xendcg",
+    "pairwise": "pairwise",
+    "rank:pairwise": "pairwise",
+    "ranknet": "pairwise",
     "custom": "custom",
 }
 
@@ -218,8 +252,9 @@ class Params:
         "regression",
         "Objective",
         "What to learn: `regression` (squared error), `binary` (log loss, labels 0 and 1), `multiclass` (softmax, "
-        "labels 0 to `num_class` - 1) or a function `(scores, dataset) -> (gradient, hessian)`. A saved model that "
-        "was trained with a function says `custom`.",
+        "labels 0 to `num_class` - 1), `lambdarank`, `rank_xendcg` or `pairwise` (ranking: a Dataset with `group` or "
+        "`qid`, labels 0, 1, ... by relevance), or a function `(scores, dataset) -> (gradient, hessian)`. A saved "
+        "model that was trained with a function says `custom`.",
         aliases=("objective_type", "app", "application", "loss"),
         choices=_OBJECTIVES,
     )
@@ -234,7 +269,44 @@ class Params:
     boost_from_average: bool = _parameter(
         "bool", True, "Objective", "Start from the best constant (mean, log-odds, class priors) instead of zero."
     )
-    sigmoid: float = _parameter("float", 1.0, "Objective", "Slope of the sigmoid of `binary`.", low=0.0, low_open=True)
+    sigmoid: float = _parameter(
+        "float",
+        1.0,
+        "Objective",
+        "Slope of the sigmoid of `binary`, `lambdarank` and `pairwise`.",
+        low=0.0,
+        low_open=True,
+    )
+    lambdarank_truncation_level: int = _parameter(
+        "int",
+        30,
+        "Objective",
+        "`lambdarank` and `pairwise`: pairs have at least one document among this many first ranks.",
+        aliases=("lambdarank_num_pair_per_sample",),
+        low=1,
+        high=2**31 - 1,
+    )
+    lambdarank_norm: bool = _parameter(
+        "bool",
+        True,
+        "Objective",
+        "`lambdarank` and `pairwise`: weigh pairs by the distance of their scores, and queries alike.",
+        aliases=("lambdarank_normalization",),
+    )
+    label_gain: tuple[float, ...] | None = _parameter(
+        "gains",
+        None,
+        "Objective",
+        "Ranking: gain of a document by its label, a list; None: 2^label - 1 for labels 0 to 30.",
+    )
+    objective_seed: int = _parameter(
+        "int",
+        5,
+        "Objective",
+        "Key of the random numbers of `rank_xendcg`, together with `seed`.",
+        low=0,
+        high=2**63 - 1,
+    )
 
     num_iterations: int = _parameter(
         "int",
@@ -628,6 +700,15 @@ class Params:
         aliases=("metrics", "metric_types", "eval_metric"),
         in_model=False,
     )
+    eval_at: tuple[int, ...] = _parameter(
+        "ranks",
+        (1, 2, 3, 4, 5),
+        "Evaluation",
+        "Ranks at which `ndcg` and `map` are measured: `ndcg` stands for `ndcg@1`, `ndcg@2`, ... A metric that names "
+        "its rank itself (`ndcg@10`) does not look here.",
+        aliases=("ndcg_eval_at", "ndcg_at", "map_eval_at", "map_at"),
+        in_model=False,
+    )
     metric_freq: int = _parameter(
         "int",
         1,
@@ -700,7 +781,7 @@ class Params:
                 f"num_class={self.num_class}: objective='multiclass' needs the number of classes, "
                 "2 or more; set num_class"
             )
-        if self.objective in ("regression", "binary") and self.num_class != 1:
+        if self.objective not in ("multiclass", "custom") and not callable(self.objective) and self.num_class != 1:
             raise ParameterError(
                 f"num_class={self.num_class}: objective={self.objective!r} has one output; leave num_class at 1, "
                 "or use objective='multiclass'"
@@ -808,6 +889,8 @@ _TYPE_TEXT = {
     "signs": "list, str, dict or None",
     "factors": "list, str, dict or None",
     "groups": "list of lists, str or None",
+    "ranks": "int or list of int",
+    "gains": "list of float or None",
 }
 
 

@@ -269,12 +269,42 @@ class HornbeamModel(BaseEstimator):
         init_model
             Fitted estimator, Booster or model file to train on.
         """
+        return self._fit(
+            X, y, sample_weight, init_score, eval_set, eval_names, eval_sample_weight, eval_init_score, eval_metric,
+            callbacks, init_model,
+        )  # fmt: skip
+
+    def _fit(
+        self: SelfModel,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        init_score: Any,
+        eval_set: Any,
+        eval_names: Any,
+        eval_sample_weight: Any,
+        eval_init_score: Any,
+        eval_metric: Any,
+        callbacks: Any,
+        init_model: Any,
+        queries: Mapping[str, Any] = MappingProxyType({}),
+        eval_queries: Sequence[Mapping[str, Any]] | None = None,
+        **changes: Any,
+    ) -> SelfModel:
+        """Train the model; arguments as in `fit`.
+
+        queries       `group` or `qid` of the training set, for ranking
+        eval_queries  the same of each validation set
+        changes       parameters that are given to `fit`
+        """
         table = self._check_table(X, reset=True)
         target = self._check_target(y)
         check_consistent_length(table, target)
         label = self._learn_target(target)
-        weight = None if sample_weight is None else _check_sample_weight(sample_weight, label, dtype=np.float64)
-        params = self._train_params()
+        weight = sample_weight
+        if weight is not None and not queries:  # a query may have one weight, which Dataset checks
+            weight = _check_sample_weight(sample_weight, label, dtype=np.float64)
+        params = self._train_params().replace(**changes)
         metrics, functions = split_metrics(eval_metric)
         if metrics and metrics[0] not in NO_METRIC:
             own = get_objective(params).default_metric if params.metric is None else params.metric
@@ -286,16 +316,18 @@ class HornbeamModel(BaseEstimator):
             raise ParameterError(
                 f"early_stopping_rounds={params.early_stopping_round} without a validation set; pass eval_set=[(X, y)]"
             )
-        train_set = Dataset(table, label, weight=self._row_weights(label, weight), init_score=init_score)
-        if train_set.weight is not None and not train_set.weight.all():
+        weight = self._row_weights(label, weight)
+        train_set = Dataset(table, label, weight=weight, init_score=init_score, **queries)
+        if not queries and train_set.weight is not None and not train_set.weight.all():
             train_set = _without_rows_of_no_weight(train_set)
         weights = one_each(eval_sample_weight, "eval_sample_weight", len(pairs))
         scores = one_each(eval_init_score, "eval_init_score", len(pairs))
+        pair_queries = [{}] * len(pairs) if eval_queries is None else eval_queries
         valid_sets = [
             train_set
             if pair[0] is X and pair[1] is y and pair_weight is None and pair_score is None
-            else self._valid_set(pair, pair_weight, pair_score, train_set)
-            for pair, pair_weight, pair_score in zip(pairs, weights, scores, strict=True)
+            else self._valid_set(pair, pair_weight, pair_score, train_set, own)
+            for pair, pair_weight, pair_score, own in zip(pairs, weights, scores, pair_queries, strict=True)
         ]
         self.booster_ = train(
             params,
@@ -308,11 +340,13 @@ class HornbeamModel(BaseEstimator):
         )
         return self
 
-    def _valid_set(self, pair: tuple[Any, Any], weight: Any, init_score: Any, train_set: Dataset) -> Dataset:
+    def _valid_set(
+        self, pair: tuple[Any, Any], weight: Any, init_score: Any, train_set: Dataset, queries: Mapping[str, Any]
+    ) -> Dataset:
         table = self._check_table(pair[0], reset=False)
         label = self._code_target(self._check_target(pair[1]))
         check_consistent_length(table, label)
-        return Dataset(table, label, weight=weight, init_score=init_score, reference=train_set)
+        return Dataset(table, label, weight=weight, init_score=init_score, reference=train_set, **queries)
 
     def predict(self, X: Any, **choices: Any) -> NDArray[Any]:
         """Predict the target of every row.

@@ -120,6 +120,7 @@ class TrainingRun:
         self.train_set = train_set
         self.objective: Objective = get_objective(params)
         self.objective.check_labels(train_set.label)
+        self.objective = self.objective.bind(train_set)
         self.metrics: list[Metric] = get_metrics(params, self.objective)
         if start is not None:
             self._check_start(start)
@@ -228,10 +229,13 @@ class TrainingRun:
     def add_valid_sets(self, valid_sets: ValidSets, names: Sequence[str] | str | None) -> None:
         """Enter the data sets to evaluate."""
         for name, dataset in _named_sets(valid_sets, names, self.train_set).items():
+            if dataset is not self.train_set:
+                self._check_valid(name, dataset)
+            for metric in self.metrics:
+                metric.check(dataset, f"valid_sets[{name!r}]")
             if dataset is self.train_set:
                 self.evaluated.append(EvaluatedSet(name, dataset, -1))
                 continue
-            self._check_valid(name, dataset)
             dataset.construct(self.params)
             valid = self.engine.add_valid(dataset.binned, self._start_scores(dataset))
             self.evaluated.append(EvaluatedSet(name, dataset, valid))
@@ -317,6 +321,7 @@ class TrainingRun:
 
     def boost_once(self, learning_rate: float) -> list[GrownTree]:
         """Grow one tree for each output and update all scores."""
+        self.objective.begin_iteration(self._iteration)
         if isinstance(self.objective, CustomObjective):
             self.engine.set_gradients(*self.objective.evaluate(self.engine.scores(), self.train_set))
         else:
@@ -349,12 +354,8 @@ class TrainingRun:
             dataset = entry.dataset
             scores = self.engine.scores() if entry.valid < 0 else self.engine.valid_scores(entry.valid)
             for metric in self.metrics:
-                if dataset.label is None:
-                    raise DataError(
-                        f"valid_sets[{entry.name!r}] has no labels to evaluate {metric.name} on; pass label="
-                    )
-                value = metric(dataset.label, scores, dataset.weight, self.objective, n_threads)
-                results.append(Evaluation(entry.name, metric.name, value, metric.higher_is_better))
+                for name, value in metric.evaluate(dataset, scores, self.objective, n_threads):
+                    results.append(Evaluation(entry.name, name, value, metric.higher_is_better))
             for function in functions:
                 results += [Evaluation(entry.name, *found) for found in self._call(function, scores, dataset)]
         for result in results:

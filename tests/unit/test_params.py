@@ -39,6 +39,9 @@ EXAMPLES = {
     "monotone_constraints_method": "intermediate",
     "interaction_constraints": '[[0, 1], ["a"]]',
     "feature_contri": (1.0, 0.5),
+    "lambdarank_norm": False,
+    "eval_at": (3, 10),
+    "label_gain": (0.0, 2.0, 3.0),
 }
 """A value of every parameter that is no number (numbers are drawn below), num_class aside not the default."""
 

@@ -144,3 +144,16 @@ def test_what_a_peer_cannot_do_raises(peer, params):
 def test_unknown_peer_raises():
     with pytest.raises(ParameterError, match="catboost"):
         peer_params({}, "catboost")
+
+
+def test_ranking_is_translated():
+    params = {"objective": "lambdarank", "lambdarank_truncation_level": 7, "eval_at": [3, 9], "min_data_in_leaf": 1}
+    theirs = peer_params({**params, "metric": "ndcg", "label_gain": [0, 1, 3]}, "lightgbm")
+    assert theirs["eval_at"] == [3, 9] and theirs["label_gain"] == [0.0, 1.0, 3.0]
+    assert "label_gain" not in peer_params(params, "lightgbm")
+    theirs = peer_params({**params, "metric": ["ndcg", "map@2"]}, "xgboost")
+    assert theirs["objective"] == "rank:ndcg" and theirs["lambdarank_num_pair_per_sample"] == 7
+    assert theirs["eval_metric"] == ["ndcg@3", "ndcg@9", "map@2"]
+    for objective, peer in (("pairwise", "lightgbm"), ("rank_xendcg", "xgboost"), ("lambdarank", "sklearn")):
+        with pytest.raises(ParameterError, match="objective"):
+            peer_params({"objective": objective, "min_data_in_leaf": 1}, peer)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from hornbeam.errors import ParameterError
 from hornbeam.metrics.base import Metric
 from hornbeam.metrics.classes import BinaryError, BinaryLogLoss, MultiError, MultiLogLoss
+from hornbeam.metrics.queries import MeanAveragePrecision, NormalizedGain, QueryMetric, ReciprocalRank
 from hornbeam.metrics.ranking import AreaUnderCurve, AveragePrecision
 from hornbeam.metrics.regression import MeanAbsoluteError, MeanSquaredError, RootMeanSquaredError, RSquared
 
@@ -30,6 +31,9 @@ METRICS: dict[str, type[Metric]] = {
         AveragePrecision,
         MultiLogLoss,
         MultiError,
+        NormalizedGain,
+        MeanAveragePrecision,
+        ReciprocalRank,
     )
 }
 """Every metric by its canonical name."""
@@ -48,6 +52,13 @@ ALIASES: dict[str, str] = {
     "binary": "binary_logloss",
     "multiclass": "multi_logloss",
     "softmax": "multi_logloss",
+    "lambdarank": "ndcg",
+    "rank_xendcg": "ndcg",
+    "xendcg": "ndcg",
+    "xe_ndcg": "ndcg",
+    "xe_ndcg_mart": "ndcg",
+    "xendcg_mart": "ndcg",
+    "mean_average_precision": "map",
     # XGBoost
     "logloss": "binary_logloss",
     "error": "binary_error",
@@ -59,6 +70,7 @@ ALIASES: dict[str, str] = {
     "squared_error": "l2",
     "absolute_error": "l1",
     "roc_auc": "auc",
+    "ndcg_score": "ndcg",
 }
 """Other names of the metrics, by whose users type them."""
 
@@ -66,14 +78,22 @@ NO_METRIC = ("none", "None", "null", "na", "custom")
 """Names that mean: no metric (as LightGBM)."""
 
 
-def get_metric(name: str) -> Metric:
-    """Build one metric from its name or an alias."""
-    canonical = ALIASES.get(name, name)
-    if canonical not in METRICS:
-        near = difflib.get_close_matches(name, [*METRICS, *ALIASES], n=1)
+def get_metric(name: str, params: Params | None = None) -> Metric:
+    """Build one metric from its name or an alias; those of ranked lists may name a rank, as in ndcg@10."""
+    base, at_sign, rank = name.partition("@")
+    canonical = ALIASES.get(base, base)
+    kind = METRICS.get(canonical)
+    if kind is None or (at_sign and not issubclass(kind, QueryMetric)):
+        near = difflib.get_close_matches(base, [*METRICS, *ALIASES], n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ParameterError(f"metric={name!r} is not known; use one of {', '.join(METRICS)}, or 'none'{hint}")
-    return METRICS[canonical]()
+    if not issubclass(kind, QueryMetric):
+        return kind()
+    if at_sign and (not (rank.isascii() and rank.isdigit()) or int(rank) < 1):
+        raise ParameterError(f"metric={name!r}: the rank after @ must be an integer of at least 1, as in {base}@10")
+    eval_at = (1, 2, 3, 4, 5) if params is None else params.eval_at
+    at = (int(rank),) if at_sign else kind.default_at or eval_at
+    return kind(at, None if params is None else params.label_gain)
 
 
 def get_metrics(params: Params, objective: Objective) -> list[Metric]:
@@ -87,7 +107,11 @@ def get_metrics(params: Params, objective: Objective) -> list[Metric]:
         if len(names) > 1:
             raise ParameterError(f"metric={list(names)!r} asks for a metric and for none; leave one of them out")
         return []
-    metrics = {metric.name: metric for metric in map(get_metric, names)}
+    metrics: dict[str, Metric] = {}
+    for metric in (get_metric(name, params) for name in names):
+        seen = metrics.setdefault(metric.name, metric)
+        if isinstance(seen, QueryMetric) and isinstance(metric, QueryMetric):
+            metrics[metric.name] = type(seen)((*seen.at, *metric.at), params.label_gain)
     for metric in metrics.values():
         if metric.for_classes != (objective.n_outputs > 1):
             fitting = [name for name, kind in METRICS.items() if kind.for_classes == (objective.n_outputs > 1)]

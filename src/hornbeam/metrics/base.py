@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from hornbeam.errors import DataError
 from hornbeam.objectives.base import FloatArray, Objective
 from hornbeam.quantize import exact_sum
+
+if TYPE_CHECKING:
+    from hornbeam.dataset import Dataset
 
 
 class Metric(ABC):
@@ -47,6 +50,21 @@ class Metric(ABC):
         objective   its `transform` turns raw scores into predictions
         n_threads   threads to use; cannot be seen in the result
         """
+
+    def evaluate(
+        self, dataset: Dataset, raw_scores: FloatArray, objective: Objective, n_threads: int = 1
+    ) -> list[tuple[str, float]]:
+        """Return names and values on a data set: one pair, except for metrics of several ranks.
+
+        raw_scores  float64 (n_outputs, n_rows)  in   C order
+        """
+        assert dataset.label is not None
+        return [(self.name, self(dataset.label, raw_scores, dataset.weight, objective, n_threads))]
+
+    def check(self, dataset: Dataset, where: str) -> None:
+        """Raise DataError unless the metric can be evaluated on a data set, which messages call `where`."""
+        if dataset.label is None:
+            raise DataError(f"{where} has no labels to evaluate {self.name} on; pass label=")
 
     def __repr__(self) -> str:
         return f"<metric {self.name}>"

@@ -11,6 +11,12 @@ from hornbeam.objectives.base import Objective
 from hornbeam.objectives.binary import BinaryObjective
 from hornbeam.objectives.custom import CustomObjective
 from hornbeam.objectives.multiclass import MulticlassObjective
+from hornbeam.objectives.ranking import (
+    LambdarankObjective,
+    PairwiseObjective,
+    RankingObjective,
+    XendcgObjective,
+)
 from hornbeam.objectives.regression import RegressionObjective
 
 if TYPE_CHECKING:
@@ -19,14 +25,23 @@ if TYPE_CHECKING:
 __all__ = [
     "BinaryObjective",
     "CustomObjective",
+    "LambdarankObjective",
     "MulticlassObjective",
     "Objective",
+    "PairwiseObjective",
+    "RankingObjective",
     "RegressionObjective",
+    "XendcgObjective",
     "get_objective",
     "objective_from_dict",
 ]
 
-NAMES = ("regression", "binary", "multiclass")
+RANKING: dict[str, type[RankingObjective]] = {
+    kind.name: kind for kind in (LambdarankObjective, XendcgObjective, PairwiseObjective)
+}
+"""Objectives of rows that are grouped into queries, by name."""
+
+NAMES = ("regression", "binary", "multiclass", *RANKING)
 
 MAX_CLASSES = 1_000_000
 """Bound on num_class in a model file, against sizes that cannot be meant."""
@@ -40,6 +55,11 @@ def get_objective(params: Params) -> Objective:
         return BinaryObjective(params.sigmoid, params.boost_from_average)
     if params.objective == "multiclass":
         return MulticlassObjective(params.num_class, params.boost_from_average)
+    if params.objective in ("lambdarank", "pairwise"):
+        kind = LambdarankObjective if params.objective == "lambdarank" else PairwiseObjective
+        return kind(params.sigmoid, params.lambdarank_truncation_level, params.lambdarank_norm, params.label_gain)
+    if params.objective == "rank_xendcg":
+        return XendcgObjective(params.seed, params.objective_seed, params.label_gain)
     return CustomObjective(params.objective if callable(params.objective) else None, params.num_class)
 
 
@@ -51,13 +71,17 @@ def objective_from_dict(state: Mapping[str, Any]) -> Objective:
     name = state.get("name")
     if not isinstance(name, str) or name not in (*NAMES, "custom"):
         raise ModelFormatError(f"name: {name!r} is not an objective; known are {', '.join(NAMES)} and custom")
-    expected = {"regression": {"name"}, "binary": {"name", "sigmoid"}}.get(name, {"name", "num_class"})
+    expected = {"binary": {"name", "sigmoid"}}.get(name, {"name", "num_class"})
+    if name == "regression" or name in RANKING:
+        expected = {"name"}
     if set(state) != expected:
         raise ModelFormatError(
             f"objective {name!r} has the keys {sorted(expected)}, but found {sorted(map(str, state))}"
         )
     if name == "regression":
         return RegressionObjective()
+    if name in RANKING:
+        return RANKING[name]()
     if name == "binary":
         sigmoid = state["sigmoid"]
         if type(sigmoid) is not float or not (0.0 < sigmoid < math.inf):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.errors import DataError
+
+if TYPE_CHECKING:
+    from hornbeam.dataset import Dataset
 
 FloatArray = NDArray[np.float64]
 
@@ -44,6 +47,16 @@ class Objective(ABC):
 
         label  float64 (n_rows,)  in  finite, or None
         """
+
+    def bind(self, dataset: Dataset) -> Objective:
+        """Return the objective that is trained on a data set: this one, or a copy that knows more of the data.
+
+        Labels have been checked. Raises DataError if the data set lacks what the objective needs.
+        """
+        return self
+
+    def begin_iteration(self, iteration: int) -> None:  # noqa: B027  (most objectives need not know)
+        """Learn the number of the iteration, counted from the first of the model, before its gradients."""
 
     @abstractmethod
     def init_scores(self, label: FloatArray, weight: FloatArray | None) -> FloatArray:

@@ -79,6 +79,17 @@ def histogram_of(engine: Engine, slot: int) -> NDArray[np.int64] | None:
     return None if slots is None else np.array(slots[slot], np.int64)
 
 
+def gradients_of(engine: Engine) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the gradients and hessians that an engine holds, each float64 (n_outputs, n_rows).
+
+    An engine shows them through a method `read_gradients()`; those in host memory are read directly.
+    """
+    read = getattr(engine, "read_gradients", None)
+    held: Any = engine
+    found: tuple[NDArray[np.float64], NDArray[np.float64]] = (held._gradient, held._hessian) if read is None else read()
+    return found
+
+
 def leaf_numbers(engine: Engine, nodes: Segments, others: BinnedTree | None = None) -> NDArray[np.int64]:
     """Return for every row the position of its node among these nodes, int64 (n_rows,).
 

@@ -136,6 +136,34 @@ def make_with_missing(
     return X, y
 
 
+def make_ranking(
+    n_queries: int, n_features: int = 10, mean_size: float = 20.0, seed: int = 0
+) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.int64]]:
+    """Make queries whose documents have labels 0 to 4, few of them high, by a noisy score and an offset of the query.
+
+    Returns
+    -------
+    X
+        float32 (n_rows, n_features), standard normal; the last feature tells nothing but the query.
+    y
+        float64 (n_rows,), 0 to 4.
+    sizes
+        int64 (n_queries,), 1 or more documents each.
+    """
+    if n_queries < 1 or mean_size < 1.0:
+        raise ValueError(f"n_queries={n_queries}, mean_size={mean_size}: must be 1 or more")
+    rng = np.random.default_rng(seed)
+    sizes = 1 + rng.poisson(mean_size - 1.0, n_queries)
+    n_rows = int(sizes.sum())
+    _check_sizes(n_rows, n_features, N_INFORMATIVE + 1)
+    X = rng.standard_normal((n_rows, n_features), dtype=np.float32)
+    offset = np.repeat(rng.standard_normal(n_queries, dtype=np.float32), sizes)
+    X[:, -1] = offset
+    score = _signal(X) + offset + rng.normal(size=n_rows)
+    y = np.searchsorted([0.0, 1.5, 3.0, 4.5], score).astype(np.float64)
+    return X, y, sizes.astype(np.int64)
+
+
 class BinnedSample(NamedTuple):
     """Data made directly in binned space, so that a grower's fault is not blamed on binning.
 

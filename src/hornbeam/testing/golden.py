@@ -77,6 +77,7 @@ class GoldenCase:
     weighted: bool = False
     heavy_tail: bool = False
     zeros: float = 0.0
+    group: tuple[int, ...] = ()  # sizes of the queries, repeated as often as needed
     callables: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
     def dataset(self, form: Callable[[NDArray[np.float64]], Any] = np.asarray) -> Dataset:
@@ -89,15 +90,26 @@ class GoldenCase:
             label = (score > 1.0).astype(np.float64)
         elif objective == "multiclass":
             label = np.clip(np.floor(score / 3.0) + 1.0, 0.0, self.params["num_class"] - 1.0)
+        elif self.group:
+            label = np.clip(np.floor(score / 3.0) + 1.0, 0.0, 4.0)
         elif self.heavy_tail:
             label = np.where(uniform(self.n_rows, 3000) < 0.002, score * 1e6, score)
         weight = 0.5 + uniform(self.n_rows, 4000) if self.weighted else None
-        return Dataset(form(table), label=label, weight=weight)
+        return Dataset(form(table), label=label, weight=weight, group=self.query_sizes())
+
+    def query_sizes(self) -> NDArray[np.int64] | None:
+        """Return the sizes of the queries, int64 (n_queries,), the last one cut to the rows there are; or None."""
+        if not self.group:
+            return None
+        ends = np.cumsum(np.resize(np.array(self.group), self.n_rows))
+        return np.diff(np.append(ends[ends < self.n_rows], self.n_rows), prepend=0)
 
     def train(self, **machine: Any) -> Booster:
         """Train on a device: `machine` are parameters that must not change the model."""
         return train({**self.params, **self.callables, **machine, "verbosity": -1}, self.dataset(), self.n_rounds)
 
+
+QUERIES = (1, 40, 7, 2, 90)
 
 CASES: dict[str, GoldenCase] = {
     "regression": GoldenCase({}),
@@ -138,6 +150,15 @@ CASES: dict[str, GoldenCase] = {
     "binary, contributions, smooth": GoldenCase(
         {"objective": "binary", "feature_contri": [1.0, 0.5, 0.7, 1.0, 0.0, 1.2], "path_smooth": 20.0}, weighted=True
     ),
+    "lambdarank": GoldenCase({"objective": "lambdarank"}, group=QUERIES),
+    "lambdarank, weights, gains": GoldenCase(
+        {"objective": "lambdarank", "label_gain": [0.0, 1.0, 2.0, 5.0, 9.0], "lambdarank_norm": False, "sigmoid": 2.0}
+        | {"lambdarank_truncation_level": 3},
+        group=QUERIES,
+        weighted=True,
+    ),
+    "pairwise": GoldenCase({"objective": "pairwise"}, group=(1200, 40), missing=True),
+    "rank_xendcg": GoldenCase({"objective": "rank_xendcg", "seed": 3}, group=QUERIES),
     "custom objective": GoldenCase({}, n_features=9, callables={"objective": pseudo_huber}),
 }
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from hornbeam.errors import ParameterError
 from hornbeam.metrics import ALIASES, NO_METRIC
+from hornbeam.objectives import RANKING
 from hornbeam.params import BY_NAME, PARAMETERS, Params
 
 Peer = Literal["lightgbm", "xgboost", "sklearn"]
@@ -26,6 +27,8 @@ _XGBOOST_METRICS = {
     "average_precision": "aucpr",
     "multi_logloss": "mlogloss",
     "multi_error": "merror",
+    "ndcg": "ndcg",
+    "map": "map",
 }
 
 
@@ -79,6 +82,11 @@ def _metric_names(ours: Params) -> list[str] | None:
     return [ALIASES.get(name, name) for name in names if name not in NO_METRIC]
 
 
+def _at_ranks(metric: str, ours: Params) -> list[str]:
+    """Return the names of a metric at the ranks of `eval_at`, if it is one of ranked lists that names none."""
+    return [f"{metric}@{rank}" for rank in ours.eval_at] if metric in ("ndcg", "map") else [metric]
+
+
 def _device_number(device: str) -> str:
     return device.partition(":")[2]
 
@@ -92,6 +100,12 @@ def _lightgbm(ours: Params) -> dict[str, Any]:
     # Categorical features are an argument of its Dataset.
     left_out = ("categorical_feature", "num_iterations", "grow_policy", "precision", "device", "sparse_threshold")
     theirs = {p.name: getattr(ours, p.name) for p in PARAMETERS if p.name not in left_out}
+    if ours.objective == "pairwise":
+        raise _no_equivalent(ours, "objective", "lightgbm", "use 'lambdarank'")
+    theirs["eval_at"] = list(ours.eval_at)
+    theirs["label_gain"] = list(ours.label_gain or ())
+    if ours.label_gain is None:
+        del theirs["label_gain"]
     metrics = _metric_names(ours)
     theirs["metric"] = metrics or "none"
     if metrics is None:
@@ -118,6 +132,8 @@ def _xgboost(ours: Params) -> dict[str, Any]:
         "first_metric_only",
         "metric_freq",
         "histogram_pool_size",
+        "label_gain",
+        "objective_seed",
         *_CATEGORICAL,
     )
     kind = ours.device.partition(":")[0]
@@ -130,6 +146,9 @@ def _xgboost(ours: Params) -> dict[str, Any]:
     elif ours.min_data_in_leaf > 1:
         raise _no_equivalent(ours, "min_data_in_leaf", "xgboost", "set it to 1 and use min_sum_hessian_in_leaf")
     objective = {"regression": "reg:squarederror", "binary": "binary:logistic", "multiclass": "multi:softprob"}
+    objective |= {"lambdarank": "rank:ndcg", "pairwise": "rank:pairwise"}
+    if ours.objective not in objective:
+        raise _no_equivalent(ours, "objective", "xgboost", f"use one of {', '.join(objective)}")
     theirs: dict[str, Any] = {
         "objective": objective[str(ours.objective)],
         "tree_method": "hist",
@@ -150,15 +169,22 @@ def _xgboost(ours: Params) -> dict[str, Any]:
     }
     if ours.objective == "multiclass":
         theirs["num_class"] = ours.num_class
+    if ours.objective in ("lambdarank", "pairwise"):
+        theirs["lambdarank_pair_method"] = "topk"
+        theirs["lambdarank_num_pair_per_sample"] = ours.lambdarank_truncation_level
+        theirs["lambdarank_normalization"] = theirs["lambdarank_score_normalization"] = ours.lambdarank_norm
     if not ours.boost_from_average:
         theirs["base_score"] = 0.5 if ours.objective == "binary" else 0.0  # a probability for binary
     metrics = _metric_names(ours)
     if metrics == []:
         theirs["disable_default_eval_metric"] = True
     elif metrics is not None:
-        if not all(name in _XGBOOST_METRICS for name in metrics):
+        metrics = [name for one in metrics for name in _at_ranks(one, ours)]
+        if not all(name.partition("@")[0] in _XGBOOST_METRICS for name in metrics):
             raise _no_equivalent(ours, "metric", "xgboost", "use some of " + ", ".join(_XGBOOST_METRICS))
-        theirs["eval_metric"] = [_XGBOOST_METRICS[name] for name in metrics]
+        theirs["eval_metric"] = [
+            _XGBOOST_METRICS[name.partition("@")[0]] + "".join(name.partition("@")[1:]) for name in metrics
+        ]
     return theirs
 
 
@@ -183,6 +209,8 @@ def _sklearn(ours: Params) -> dict[str, Any]:
         "histogram_pool_size",
         *_CATEGORICAL,
     )
+    if ours.objective in RANKING:
+        raise _no_equivalent(ours, "objective", "sklearn", "it has no ranking")
     if ours.device not in ("auto", "cpu"):
         raise _no_equivalent(ours, "device", "sklearn", "use 'cpu'")
     if ours.num_threads != 0:

@@ -50,7 +50,13 @@ def compute_gradients(
 
     An objective without kernels (there are none among the built-in ones) goes through its NumPy definition.
     """
-    from hornbeam.objectives import BinaryObjective, MulticlassObjective, RegressionObjective
+    from hornbeam.objectives import BinaryObjective, MulticlassObjective, RankingObjective, RegressionObjective
+
+    if isinstance(objective, RankingObjective):
+        from hornbeam.backends.cpu.ranking import compute_ranking_gradients
+
+        compute_ranking_gradients(objective, scores, weight, gradient_out, hessian_out, n_threads)
+        return
 
     def part(start: int, stop: int) -> None:
         rows = slice(start, stop)

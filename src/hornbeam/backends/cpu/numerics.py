@@ -118,3 +118,9 @@ def log_(x: float) -> float:
 def sigmoid_(x: float) -> float:
     """Return 1 / (1 + exp(-x)): the twin of `hornbeam.numerics.sigmoid`."""
     return 1.0 / (1.0 + exp_(-x))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def log2_(x: float) -> float:
+    """Return the logarithm of x >= 0 to the base 2: the twin of `hornbeam.numerics.log2`."""
+    return log_(x) * LOG2_E

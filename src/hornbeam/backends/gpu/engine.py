@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from hornbeam.backends.gpu.bag import DeviceBag, Memory
 from hornbeam.backends.gpu.binning import DeviceBins
 from hornbeam.backends.gpu.layout import TILE_BYTES, Layout, check_buffer, check_memory
+from hornbeam.backends.gpu.ranking import DeviceRanking
 from hornbeam.backends.gpu.runtime import Buffer, Kernel, Runtime, Variant, u32, u64
 from hornbeam.backends.gpu.tables import chunk_rows, node_table
 from hornbeam.backends.gpu.tree_kernels import CAPACITY, TreeKernels, general_variant, plain_variant
@@ -42,7 +43,7 @@ from hornbeam.binning import BinnedData
 from hornbeam.dtypes import EXPANSION, NODE, SPLIT
 from hornbeam.errors import DeviceError
 from hornbeam.frontier import GrowthLimits
-from hornbeam.objectives import BinaryObjective, MulticlassObjective, RegressionObjective
+from hornbeam.objectives import BinaryObjective, MulticlassObjective, RankingObjective, RegressionObjective
 from hornbeam.objectives.base import Objective
 from hornbeam.quantize import (
     COARSE_SPREAD,
@@ -137,6 +138,7 @@ class GpuEngine:
         self._rounds_ahead = FIRST_ROUNDS_AHEAD
         self._feature_rules: FeatureRules | None = None  # what is on the device
         self._share = LARGEST_SHARE
+        self._ranking: DeviceRanking | None = None
         self._kernels_of: tuple[bool, int] | None = None
         self._plain = self._variant("leaves.cl")
         self._groups = self._facts.compute_units * 8  # of kernels that stride over the rows
@@ -271,8 +273,20 @@ class GpuEngine:
             kernel = self._runtime.kernel("multiclass_kernel", variant)
             factor = np.float64(objective.hessian_factor)
             self._launch_rows(kernel, *given, u32(self._n_outputs), factor, *out)
+        elif isinstance(objective, RankingObjective):
+            assert objective.queries is not None
+            if self._ranking is None or self._ranking.queries is not objective.queries:
+                self._ranking = DeviceRanking(self._runtime, self._room, self._upload, objective.queries)
+            self._ranking.compute(objective, given[0], *given[2:4], *out)
         else:
             raise DeviceError(f"objective {objective.name!r} has no GPU kernel; train on device='cpu'")
+
+    def read_gradients(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return gradients and hessians, each float64 (n_outputs, n_rows), for tests."""
+        found = np.empty((2, self._n_outputs, self.n_rows))
+        self._runtime.download(self._buffer("gradient"), found[0])
+        self._runtime.download(self._buffer("hessian"), found[1])
+        return found[0], found[1]
 
     def set_gradients(self, gradient: NDArray[np.float64], hessian: NDArray[np.float64]) -> None:
         """Take gradients from elsewhere."""

@@ -52,6 +52,7 @@ class Variant:
     leaves     most leaves whose sums fit in local memory; 0: none
     capacity   most nodes of a tree that the device keeps, see kernels/select.cl
     value_bytes  of a raw value: 4 or 8, see kernels/predict.cl and kernels/encode.cl
+    documents  most documents of a query that fit in local memory, see kernels/ranking.cl; 0: none
     """
 
     source: str
@@ -66,6 +67,7 @@ class Variant:
     leaves: int = 0
     capacity: int = 0
     value_bytes: int = 8
+    documents: int = 0
 
     def defines(self) -> list[str]:
         """Return the compiler flags."""
