@@ -244,16 +244,13 @@ class TreeGrower:
         """
         from hornbeam.backends.cpu.replay import replay
 
-        root = self.engine.begin_tree(self.n_slots)
-        start = NodeTable(root)
+        start = NodeTable(self.engine.begin_tree(self.n_slots))
         pool = HistogramPool(self.n_slots)
         self._contexts, ahead = None, None
         if self.plan is not None and self.plan.needs_context:
             self._contexts = TreeContexts(self.plan, self.rules, quantization, start, iteration, output)
         else:
-            ahead = self.engine.grow_tree(root, self.rules, self.limits)
-            if ahead is None:
-                ahead = self._grow_ahead(start)
+            ahead = self._grow_ahead(start)
         if ahead is not None:
             order, leaf_of = replay(ahead, self.limits)
             if np.all(ahead["left"][order] >= 0):

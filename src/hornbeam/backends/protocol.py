@@ -154,15 +154,6 @@ class Engine(Protocol):
         (n_nodes, 2); the gain is -inf where a child cannot be split (splitting.can_split).
         """
 
-    def grow_tree(self, root: Root, rules: SplitRules, limits: GrowthLimits) -> NDArray[np.void] | None:
-        """Grow the tree that `begin_tree` started in one go, one split at a time, where that is better than rounds.
-
-        limits  their max_depth counts from the depth of the root
-
-        Returns its nodes in the order in which they were made, dtypes.NODE (n_nodes,), with everything but priority,
-        second, third and slot; or None: nothing was done.
-        """
-
     def grow_ahead(
         self,
         root: NDArray[np.void],

@@ -19,7 +19,7 @@ from hornbeam.backends.cpu.histogram import HistogramBuilder
 from hornbeam.backends.cpu.rows import RowStore
 from hornbeam.backends.cpu.split import SplitFinder
 from hornbeam.backends.cpu.threads import run_ranges
-from hornbeam.backends.cpu.whole_tree import WholeTree
+from hornbeam.backends.cpu.whole_tree import TreeRoom, WholeTree
 from hornbeam.binning import BinnedData, allocate_bins
 
 ROWS_PER_THREAD = 20_000
@@ -46,22 +46,26 @@ class Columns:
     n_value_bins  int64 (n,)
     """
 
-    def __init__(self, binned: BinnedData, features: NDArray[np.int32], store: RowStore, n_threads: int) -> None:
+    def __init__(
+        self, binned: BinnedData, features: NDArray[np.int32], store: RowStore, room: TreeRoom, n_threads: int
+    ) -> None:
         self.features = features
         self.store = store
+        self.room = room
         self.n_value_bins = binned.n_value_bins[features].astype(np.int64)
         offsets = np.zeros(len(features) + 1, np.int64)
         np.cumsum(self.n_value_bins + 1, out=offsets[1:])
         self.histograms = HistogramBuilder(offsets, n_threads)
         self.splits = SplitFinder(offsets, binned.has_missing[features], n_threads)
         self.expander = Expander(self.histograms, self.splits, self.n_value_bins)
-        self.whole_tree = WholeTree(self.histograms, self.splits, self.n_value_bins)
+        self.whole_tree = WholeTree(self.histograms, self.splits, self.n_value_bins, features, room)
         self._n_all = binned.n_used
 
     @classmethod
     def whole(cls, binned: BinnedData, n_threads: int) -> Columns:
         """Take all used features, where they lie."""
-        return cls(binned, np.arange(binned.n_used, dtype=np.int32), RowStore(binned.bins), n_threads)
+        room = TreeRoom(binned.bins, binned.n_used)
+        return cls(binned, np.arange(binned.n_used, dtype=np.int32), RowStore(binned.bins), room, n_threads)
 
     @property
     def is_whole(self) -> bool:
@@ -87,8 +91,9 @@ class Columns:
 class SomeColumns:
     """Makes the columns of tree after tree, in memory that is kept."""
 
-    def __init__(self, binned: BinnedData, n_threads: int) -> None:
+    def __init__(self, binned: BinnedData, room: TreeRoom, n_threads: int) -> None:
         self._binned = binned
+        self._room = room
         self._n_threads = n_threads
         self._store: RowStore | None = None
         self._slots = np.empty(0, np.int64)
@@ -104,7 +109,7 @@ class SomeColumns:
             lambda start, stop: gather_kernel(binned.bins, chosen, start, stop, out),
             binned.n_rows, self._n_threads, smallest=ROWS_PER_THREAD,
         )  # fmt: skip
-        return Columns(binned, features, self._store, self._n_threads)
+        return Columns(binned, features, self._store, self._room, self._n_threads)
 
     def lend_slots(self, columns: Columns, n_slots: int) -> None:
         """Give the columns room for n_slots histograms: memory that the trees before have touched already."""

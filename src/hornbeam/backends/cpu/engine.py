@@ -36,7 +36,7 @@ class CpuEngine:
         self.n_rows = binned.n_rows
         self.n_threads = resolve_threads(num_threads)
         self._whole = Columns.whole(binned, self.n_threads)
-        self._some = SomeColumns(binned, self.n_threads)
+        self._some = SomeColumns(binned, self._whole.room, self.n_threads)
         self._use(self._whole)
         self._leaf = np.zeros(self.n_rows, np.uint16)
         self._gradient = np.empty((0, 0))
@@ -146,23 +146,20 @@ class CpuEngine:
         )
         return n_left, columns.outside(splits)
 
-    def grow_tree(self, root: Root, rules: SplitRules, limits: GrowthLimits) -> NDArray[np.void] | None:
-        """Grow small trees in one kernel."""
-        columns = self._columns
-        if not columns.whole_tree.can_grow(self._rounded, limits, self._n_slots):
-            return None
-        nodes = columns.whole_tree.grow(columns.store, self._rounded, root.depth, rules, limits)
-        columns.outside(nodes["split"])
-        return nodes
-
     def grow_ahead(
         self,
         root: NDArray[np.void],
         rules: SplitRules,
         limits: GrowthLimits,
         meanwhile: Callable[[], None] | None,
-    ) -> None:
-        """Leave the choice to the grower."""
+    ) -> NDArray[np.void] | None:
+        """Grow small trees whole; leave the choice to the grower in others."""
+        columns = self._columns
+        if not columns.whole_tree.can_grow(columns.store, self._rounded, limits, self._n_slots):
+            return None
+        nodes = columns.whole_tree.grow(columns.store, root, self._rounded.quantization, rules, limits)
+        columns.outside(nodes["split"])
+        return nodes
 
     def assign_leaves(self, nodes: Segments, leaves_of_nodes: NDArray[np.int32]) -> None:
         """Scatter leaf numbers."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from hornbeam.backends.cpu.split import leaf_score
+from hornbeam.backends.cpu.split import MARGIN, leaf_score
 from hornbeam.splitting import ROUNDING_NOISE
 
 LARGEST_GRADIENT_SUM = 2**31 - 1
@@ -175,10 +175,11 @@ def evaluate_side(  # type: ignore[no-untyped-def]
     few = np.int64(fewest(rules, bounds))
     many = np.int64(0) if exact else np.int64((min_data - 1) * bounds[1])
     scorable = can_score(units, rules)
-    scale = h_unit / (g_unit * g_unit)
+    scale, extra = h_unit / (g_unit * g_unit), lambda_l2 / h_unit
     best, best_bin, best_g, best_h, best_open = -np.inf, -1, np.int64(0), np.int64(0), -np.inf
     rows = more_rows
     bar_open = bar
+    product_bar = product_bar_open = -np.inf
     for b in range(len(gradient)):
         if exact:
             rows += counts[b]
@@ -191,6 +192,11 @@ def evaluate_side(  # type: ignore[no-untyped-def]
         certain = h > many and right_h > many
         if not certain and scores[b] < bar_open:
             continue
+        if scorable:  # where the gain is next to nothing beside the score, float32 does not tell the best; see split.py
+            left, right = np.float64(g), np.float64(right_g)
+            wl, wr = np.float64(h) + extra, np.float64(right_h) + extra
+            if left * left * wr + right * right * wl < (product_bar if certain else product_bar_open) * (wl * wr):
+                continue
         if exact and (rows < min_data or n_rows - rows < min_data):
             continue
         left_weight, right_weight = h * h_unit, right_h * h_unit
@@ -201,15 +207,18 @@ def evaluate_side(  # type: ignore[no-untyped-def]
         )
         gain = value - parent
         if gain > min_gain and gain > value * ROUNDING_NOISE:
-            reached = (gain + parent) * scale * SCORED if scorable else ANYTHING
+            reached = (gain + parent) * scale if scorable else -np.inf
             if certain:
                 if gain > best:
                     best, best_bin, best_g, best_h = gain, b, g, h
-                    bar = max(bar, reached)
+                    product_bar = reached * MARGIN
+                    product_bar_open = max(product_bar_open, product_bar)
+                    bar = max(bar, reached * SCORED)
                     bar_open = max(bar_open, bar)
             elif gain > best_open:
                 best_open = gain
-                bar_open = max(bar_open, reached)
+                product_bar_open = max(product_bar_open, reached * MARGIN)
+                bar_open = max(bar_open, reached * SCORED)
     return best, best_bin, best_g, best_h, best_open
 
 
@@ -279,17 +288,18 @@ def search_feature(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def choose_split(  # type: ignore[no-untyped-def]
-    bins, records, gather, gradient, hessian, total_g, total_h, begin, end, offsets, has_missing, units, rules, bounds,
+    columns, records, gradient, hessian, total_g, total_h, begin, end, offsets, has_missing, units, rules, bounds,
     scores, upper, counts, no_counts, split,
 ):  # fmt: skip
     """Find the best split of a node whose candidates are scored.
 
-    bins, records, gather  where the node's rows begin:end are, for counting; see rows.py
-    gradient, hessian      int32, uint32 (n_total_bins,)    in       running sums
-    scores                 float32 (2, n_total_bins)        in       see score_features
-    upper                  float32 (n_used,)                in, overwritten
-    counts, no_counts      int64 (most bins of a feature,)  scratch, and an empty array
-    split                  SPLIT ()                         out
+    columns            uint8 or uint16 (n_used, n_rows)  in       bins, for counting
+    records            uint64 (n_rows,)                  in       the node's are at begin:end; see rows.py
+    gradient, hessian  int32, uint32 (n_total_bins,)     in       running sums
+    scores             float32 (2, n_total_bins)         in       see score_features
+    upper              float32 (n_used,)                 in, overwritten
+    counts, no_counts  int64 (most bins of a feature,)   scratch, and an empty array
+    split              SPLIT ()                          out
     """
     mask = np.uint64(0xFFFFFFFF)
     n_rows = end - begin
@@ -315,9 +325,9 @@ def choose_split(  # type: ignore[no-untyped-def]
         )  # fmt: skip
         if result[5] > -np.inf and result[5] >= max(known, result[0]):
             counts[: last - first] = 0
+            column = columns[f]
             for place in range(np.uint64(begin), np.uint64(end)):
-                index = records[place, 0] & mask if gather else place
-                counts[np.uint64(bins[index, np.uint64(f)])] += 1
+                counts[np.uint64(column[records[place] & mask])] += 1
             result = search_feature(
                 own_g, own_h, left, right, counts[: last - first], has_missing[f], total_g, total_h, n_rows, parent,
                 known, highest, units, rules, bounds,

@@ -7,12 +7,14 @@ prefix_split.py, which also says when a tree's sums are small enough.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.histogram import HistogramBuilder, add_counters
-from hornbeam.backends.cpu.partition import as_words, move_rows
+from hornbeam.backends.cpu.partition import as_words, bin_goes_left
 from hornbeam.backends.cpu.prefix_split import (
     LARGEST_GRADIENT_SUM,
     LARGEST_HESSIAN_SUM,
@@ -25,7 +27,11 @@ from hornbeam.backends.cpu.rows import RowStore, bins_at, records_at
 from hornbeam.backends.cpu.split import NO_COUNTS, SplitFinder
 from hornbeam.dtypes import NODE
 from hornbeam.frontier import GrowthLimits
+from hornbeam.quantize import Quantization
 from hornbeam.splitting import SplitRules
+
+MOST_CELLS = 1 << 26
+"""Rows times features: a copy of the bins in columns must not cost much memory."""
 
 MOST_LEAVES = 1024
 """The best node is found by looking at all of them."""
@@ -60,6 +66,35 @@ def sum_rows(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def divide(  # type: ignore[no-untyped-def]
+    column, records, out_records, gather, words, out_words, bin_, missing_left, n_value_bins, begin, end
+):
+    """Move the rows begin:end of one node to the next depth and return how many went left: partition without a branch.
+
+    A record is written to both places where it may belong, of which one will be written again: that of the next row.
+
+    column                uint8 or uint16 (n_rows,)            in       bins of the feature that is split
+    records, out_records  uint64 (n_rows,)                     in, out
+    words, out_words      uint64 (n_rows, stride in words)     the bins, where they travel with the records
+    """
+    mask, one = np.uint64(0xFFFFFFFF), np.uint64(1)
+    left, right = np.uint64(begin), np.uint64(end) - one
+    b, v = np.int64(bin_), np.int64(n_value_bins)
+    for place in range(np.uint64(begin), np.uint64(end)):
+        record = records[place]
+        goes_left = np.uint64(bin_goes_left(np.int64(column[record & mask]), b, missing_left, v))
+        out_records[left] = record
+        out_records[right] = record
+        if not gather:
+            to = left if goes_left else right
+            for w in range(words.shape[1]):
+                out_words[to, w] = words[place, w]
+        left += goes_left
+        right -= one - goes_left
+    return np.int64(left) - begin
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def best_open(nodes, n_nodes, depthwise):  # type: ignore[no-untyped-def]
     """Return the node to split next, or -1: see frontier.one_at_a_time. Nodes are numbered as they are made."""
     best = -1
@@ -78,12 +113,14 @@ def best_open(nodes, n_nodes, depthwise):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def tree_kernel(  # type: ignore[no-untyped-def]
-    bins, bins_even, bins_odd, even, odd, gather, words, words_even, words_odd, n_value_bins, blocks, offsets, places,
-    has_missing, no_counts, units, rules, bounds, n_leaves, max_depth, depthwise, gradients, hessians, free, counters,
-    counts, scores, bits, upper, upper_bits, nodes,
+    bins, bins_even, bins_odd, even, odd, gather, words, words_even, words_odd, columns, line_even, line_odd,
+    n_value_bins, blocks, offsets, places, has_missing, no_counts, units, rules, bounds, n_leaves, max_depth, depthwise,
+    gradients, hessians, free, counters, counts, scores, bits, upper, upper_bits, nodes,
 ):  # fmt: skip
-    """Grow a tree from its root, nodes[0], whose rows, sums and depth are given; returns the number of nodes.
+    """Grow a tree from its root, nodes[0], which can_split (splitting.py); returns the number of nodes.
 
+    columns              uint8 or uint16 (n_used, n_rows)       in       the bins once more: one feature's in a row
+    line_even, line_odd  uint64 (n_rows,)                       in out   memory of the records `even` and `odd`
     gradients, hessians  int32, uint32 (n_slots, n_total_bins)  scratch  running sums of the nodes
     free                 int64 (n_slots,)                       scratch  slots that are not in use, the last one first
     counters             int64 (>= bins of a block,)            scratch
@@ -98,12 +135,8 @@ def tree_kernel(  # type: ignore[no-untyped-def]
     for slot in range(n_free):
         free[slot] = n_free - slot
     root = nodes[0]
-    root.split.gain = -np.inf
-    root.left = -1
     root_bins = bins_at(bins, bins_even, bins_odd, gather, root.depth)
     root_records = records_at(even, odd, root.depth)
-    if root.end - root.begin < 2 * min_data or root.hessian <= 1 or root.depth >= max_depth or len(has_missing) == 0:
-        return 1
     root.slot = 0
     sum_rows(
         root_bins, root_records, root.begin, root.end, gather, blocks, offsets, places, counters, gradients[0],
@@ -114,8 +147,8 @@ def tree_kernel(  # type: ignore[no-untyped-def]
         scores, bits, upper_bits,
     )  # fmt: skip
     choose_split(
-        root_bins, root_records, gather, gradients[0], hessians[0], root.gradient, root.hessian, root.begin, root.end,
-        offsets, has_missing, units, rules, bounds, scores, upper, counts, no_counts, root.split,
+        columns, records_at(line_even, line_odd, root.depth), gradients[0], hessians[0], root.gradient, root.hessian,
+        root.begin, root.end, offsets, has_missing, units, rules, bounds, scores, upper, counts, no_counts, root.split,
     )  # fmt: skip
     n_nodes = 1
     for n_splits in range(1, n_leaves):
@@ -125,11 +158,12 @@ def tree_kernel(  # type: ignore[no-untyped-def]
         node, left, right = nodes[number], nodes[n_nodes], nodes[n_nodes + 1]
         split, depth = node.split, np.int64(node.depth)
         out_records = records_at(even, odd, depth + 1)
-        rows_left = move_rows(
-            bins_at(bins, bins_even, bins_odd, gather, depth), records_at(even, odd, depth),
-            bins_at(words, words_even, words_odd, gather, depth), out_records,
-            bins_at(words, words_even, words_odd, gather, depth + 1), gather, split.feature, split.bin,
-            split.missing_left, n_value_bins[split.feature], node.begin, node.end, node.begin, node.end - 1, -1,
+        out_line = records_at(line_even, line_odd, depth + 1)
+        rows_left = divide(
+            columns[split.feature], records_at(line_even, line_odd, depth), out_line, gather,
+            bins_at(words, words_even, words_odd, gather, depth),
+            bins_at(words, words_even, words_odd, gather, depth + 1), split.bin, split.missing_left,
+            n_value_bins[split.feature], node.begin, node.end,
         )  # fmt: skip
         node.left = n_nodes
         n_nodes += 2
@@ -164,7 +198,7 @@ def tree_kernel(  # type: ignore[no-untyped-def]
                 bounds, scores, bits, upper_bits,
             )  # fmt: skip
             choose_split(
-                children, out_records, gather, small_g, small_h, small.gradient, small.hessian, small.begin, small.end,
+                columns, out_line, small_g, small_h, small.gradient, small.hessian, small.begin, small.end,
                 offsets, has_missing, units, rules, bounds, scores, upper, counts, no_counts, small.split,
             )  # fmt: skip
         if large_wanted:
@@ -174,7 +208,7 @@ def tree_kernel(  # type: ignore[no-untyped-def]
                 units, rules, bounds, scores, bits, upper_bits,
             )  # fmt: skip
             choose_split(
-                children, out_records, gather, gradients[kept], hessians[kept], large.gradient, large.hessian,
+                columns, out_line, gradients[kept], hessians[kept], large.gradient, large.hessian,
                 large.begin, large.end, offsets, has_missing, units, rules, bounds, scores, upper, counts, no_counts,
                 large.split,
             )  # fmt: skip
@@ -187,23 +221,60 @@ def tree_kernel(  # type: ignore[no-untyped-def]
     return n_nodes
 
 
-class WholeTree:
-    """Grows whole trees for one training run; keeps the scratch memory."""
+class TreeRoom:
+    """Memory of the whole trees of one training run, used by tree after tree, whatever features they may use.
 
-    def __init__(self, builder: HistogramBuilder, finder: SplitFinder, n_value_bins: NDArray[np.int64]) -> None:
+    bins  uint8 or uint16 (n_rows, stride)  in  of the data set
+    """
+
+    def __init__(self, bins: NDArray[Any], n_used: int) -> None:
+        self._bins = bins[:, :n_used]
+        self._columns: NDArray[Any] | None = None
+        self._slots = np.empty(0, np.int32)
+        self._more_slots = np.empty(0, np.uint32)
+
+    def slots(self, n_slots: int, n_bins: int) -> tuple[NDArray[np.int32], NDArray[np.uint32]]:
+        """Return room for running sums, int32 and uint32 (n_slots, n_bins)."""
+        size = n_slots * n_bins
+        if len(self._slots) < size:
+            self._slots, self._more_slots = np.empty(size, np.int32), np.empty(size, np.uint32)
+        return self._slots[:size].reshape(n_slots, n_bins), self._more_slots[:size].reshape(n_slots, n_bins)
+
+    def columns(self, features: NDArray[np.int32]) -> NDArray[Any]:
+        """Return the bins of some used features, each in a row: uint8 or uint16 (n_features, n_rows)."""
+        if self._columns is None:
+            self._columns = np.ascontiguousarray(self._bins.T)
+        return self._columns if len(features) == len(self._columns) else self._columns[features]
+
+
+class WholeTree:
+    """Grows whole trees that may use some features; keeps the scratch memory.
+
+    features  int32 (n,)  position of each feature among all used ones
+    """
+
+    def __init__(
+        self,
+        builder: HistogramBuilder,
+        finder: SplitFinder,
+        n_value_bins: NDArray[np.int64],
+        features: NDArray[np.int32],
+        room: TreeRoom,
+    ) -> None:
         self.builder = builder
+        self.features = features
+        self.room = room
         self.finder = finder
         self.n_value_bins = n_value_bins
         n_used, n_bins = len(n_value_bins), builder.n_bins
-        self.gradients = np.empty((0, n_bins), np.int32)
-        self.hessians = np.empty((0, n_bins), np.uint32)
+        self.columns: NDArray[Any] | None = None
         scores, upper = np.empty((2, n_bins), np.float32), np.empty(n_used, np.float32)
         self.scratch = (
             builder.counters[0], np.empty(finder.most_bins, np.int64), scores, scores.view(np.int32), upper,
             upper.view(np.int32),
         )  # fmt: skip
 
-    def can_grow(self, rounded: Rounded, limits: GrowthLimits, n_slots: int) -> bool:
+    def can_grow(self, store: RowStore, rounded: Rounded, limits: GrowthLimits, n_slots: int) -> bool:
         """Say whether a tree is small enough, in its sums, in the pool's memory, and to be better on one thread."""
         n_rows, n_used = rounded.root.n_rows, len(self.n_value_bins)
         if (
@@ -211,6 +282,7 @@ class WholeTree:
             or rounded.sum_of_magnitudes > LARGEST_GRADIENT_SUM
             or rounded.root.hessian > LARGEST_HESSIAN_SUM
             or n_used == 0
+            or store.bins.size > MOST_CELLS
             or limits.n_leaves > min(MOST_LEAVES, 2 * n_slots)  # slots of half the size
         ):
             return False
@@ -218,24 +290,26 @@ class WholeTree:
         return work < ROUNDS_COST + work * ROUNDS_WORK / self.builder.n_threads
 
     def grow(
-        self, store: RowStore, rounded: Rounded, root_depth: int, rules: SplitRules, limits: GrowthLimits
+        self,
+        store: RowStore,
+        root: NDArray[np.void],
+        quantization: Quantization,
+        rules: SplitRules,
+        limits: GrowthLimits,
     ) -> NDArray[np.void]:
-        """Grow a tree on the rounded gradients in `store`; returns its nodes, NODE (n_nodes,)."""
+        """Grow a tree on the rounded gradients in `store`; see protocol.Engine.grow_ahead."""
         n_leaves = limits.n_leaves
-        if len(self.gradients) < n_leaves:
-            self.gradients = np.empty((n_leaves, self.builder.n_bins), np.int32)
-            self.hessians = np.empty((n_leaves, self.builder.n_bins), np.uint32)
-            self.free = np.empty(n_leaves, np.int64)
+        if self.columns is None:
+            self.columns = self.room.columns(self.features)
         nodes = np.zeros(2 * n_leaves - 1, NODE)
-        root, sums = nodes[0], rounded.root
-        root["end"], root["gradient"], root["hessian"] = sums.n_rows, sums.gradient, sums.hessian
-        root["depth"], root["parent"] = root_depth, -1
+        nodes[0] = root[0]
         arrays = store.arrays()
         builder, finder = self.builder, self.finder
         n_nodes = tree_kernel(
-            *arrays, *(as_words(array) for array in arrays[:3]), self.n_value_bins, builder.blocks, builder.offsets,
-            builder.places, finder.has_missing, NO_COUNTS, *finder.numbers(rounded.quantization, rules), n_leaves,
-            limits.max_depth + root_depth, limits.depthwise, self.gradients, self.hessians, self.free, *self.scratch,
-            nodes,
+            *arrays, *(as_words(array) for array in arrays[:3]), self.columns, store.even.reshape(-1),
+            store.odd.reshape(-1), self.n_value_bins, builder.blocks, builder.offsets, builder.places,
+            finder.has_missing, NO_COUNTS, *finder.numbers(quantization, rules), n_leaves, limits.max_depth,
+            limits.depthwise, *self.room.slots(n_leaves, builder.n_bins), np.empty(n_leaves, np.int64),
+            *self.scratch, nodes,
         )  # fmt: skip
         return nodes[:n_nodes]

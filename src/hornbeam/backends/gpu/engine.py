@@ -613,9 +613,6 @@ class GpuEngine:
         splits = result[: 2 * n_nodes * SPLIT.itemsize].view(SPLIT).reshape(n_nodes, 2)
         return result[splits.nbytes :].view(np.uint32).astype(np.int64), splits
 
-    def grow_tree(self, root: Root, rules: SplitRules, limits: GrowthLimits) -> None:
-        """Leave it to the rounds."""
-
     def grow_ahead(
         self,
         root: NDArray[np.void],

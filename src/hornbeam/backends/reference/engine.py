@@ -148,9 +148,6 @@ class ReferenceEngine:
         """Do a round step by step."""
         return expand_in_steps(self, batch, rules, max_depth)
 
-    def grow_tree(self, root: Root, rules: SplitRules, limits: GrowthLimits) -> None:
-        """Leave it to the rounds."""
-
     def grow_ahead(
         self,
         root: NDArray[np.void],
