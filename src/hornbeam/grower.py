@@ -32,6 +32,9 @@ from hornbeam.quantize import Quantization
 from hornbeam.splitting import SplitRules, can_split, leaf_output
 from hornbeam.tree import Tree
 
+Renewal = Callable[[int], NDArray[np.float64]]
+"""Number of leaves -> value of each, float64 (n_leaves,), from the rows that were just told their leaves."""
+
 
 class GrownTree:
     """A finished tree: leaf values at once, its arrays when they are asked for (a GPU works meanwhile).
@@ -237,10 +240,18 @@ class TreeGrower:
         """What to do while a GPU grows a tree ahead."""
         self._contexts: TreeContexts | None = None  # of the tree that is growing
 
-    def grow(self, quantization: Quantization, learning_rate: float, iteration: int = 0, output: int = 0) -> GrownTree:
+    def grow(
+        self,
+        quantization: Quantization,
+        learning_rate: float,
+        iteration: int = 0,
+        output: int = 0,
+        renew: Renewal | None = None,
+    ) -> GrownTree:
         """Grow a tree on the engine's quantised gradients; leaves every row with its leaf number.
 
         iteration, output  which tree it is: keys of its random choices
+        renew              gives the leaves' values in place of the Newton step, before max_delta_step and shrinkage
         """
         from hornbeam.backends.cpu.replay import replay
 
@@ -254,7 +265,7 @@ class TreeGrower:
         if ahead is not None:
             order, leaf_of = replay(ahead, self.limits)
             if np.all(ahead["left"][order] >= 0):
-                return self._finish(ahead, order, leaf_of, quantization, learning_rate)
+                return self._finish(ahead, order, leaf_of, quantization, learning_rate, renew)
             start = NodeTable.from_table(ahead)
             pool.restore(ahead)
         elif self._splittable(start, 0):
@@ -262,7 +273,7 @@ class TreeGrower:
             self.engine.build_histograms(start.segments([0]), pool.slots([0]))
             self._find_splits(start, [0], pool)
         nodes = self._expand_nodes(start, pool).table()
-        return self._finish(nodes, *replay(nodes, self.limits), quantization, learning_rate)
+        return self._finish(nodes, *replay(nodes, self.limits), quantization, learning_rate, renew)
 
     def _grow_ahead(self, start: NodeTable) -> NDArray[np.void] | None:
         """Let the engine expand nodes on its own as far as it can; returns the nodes after that, NODE (n_nodes,)."""
@@ -375,6 +386,7 @@ class TreeGrower:
         leaf_of: NDArray[np.int32],
         quantization: Quantization,
         learning_rate: float,
+        renew: Renewal | None,
     ) -> GrownTree:
         """Cut the evaluated nodes back to the tree, tell the rows their leaves, and compute the leaf values."""
         n_leaves = len(order) + 1
@@ -383,7 +395,10 @@ class TreeGrower:
         leaf_of_end = leaf_of[ends]
         self.engine.assign_leaves(segments, leaf_of_end)
         leaf_gradient, leaf_weight = self.engine.leaf_sums(n_leaves)
-        if self._contexts is None:
+        if renew is not None:
+            most = self.rules.max_delta_step if self.rules.max_delta_step > 0.0 else np.inf
+            leaf_value = np.minimum(np.maximum(renew(n_leaves), -most), most) * learning_rate
+        elif self._contexts is None:
             leaf_value = leaf_output(leaf_gradient, leaf_weight, self.rules) * learning_rate
         else:
             is_split = np.zeros(len(nodes) + 1, bool)

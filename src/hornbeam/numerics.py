@@ -52,6 +52,19 @@ LOG_COEFFICIENTS = (
     1.0,
 )
 
+# tanh(x) / x = 1 - x^2/3 + 2 x^4/15 - ...; highest power first
+TANH_COEFFICIENTS = (
+    0.003592128036572481,
+    -0.008863235529902197,
+    0.021869488536155203,
+    -0.05396825396825397,
+    0.13333333333333333,
+    -0.3333333333333333,
+    1.0,
+)
+TANH_SMALL = 0.125
+"""Below this the power series of tanh is used: its next term is below 1e-15."""
+
 SMALLEST_NORMAL = 2.2250738585072014e-308
 
 
@@ -99,3 +112,20 @@ def sigmoid(x: NDArray[np.float64]) -> NDArray[np.float64]:
 def log2(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the logarithm of x >= 0 to the base 2: log(x) * LOG2_E."""
     return np.asarray(log(x) * LOG2_E)
+
+
+def tanh_ratio(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return tanh(x) / x, which is 1 for x = 0; relative error below 1e-14.
+
+    x  float64 (...)  in
+
+    Power series in z = x * x where |x| < 1/8; else (1 - 2 / (exp(t + t) + 1)) / t, with t = |x|.
+    """
+    size = np.abs(np.asarray(x, np.float64))
+    small = np.minimum(size, TANH_SMALL)
+    z = small * small
+    series = np.full_like(size, TANH_COEFFICIENTS[0])
+    for coefficient in TANH_COEFFICIENTS[1:]:
+        series = series * z + coefficient
+    t = np.maximum(size, TANH_SMALL)
+    return np.where(size < TANH_SMALL, series, (1.0 - 2.0 / (exp(t + t) + 1.0)) / t)

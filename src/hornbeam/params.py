@@ -48,6 +48,7 @@ class Parameter:
     low: float = -math.inf
     high: float = math.inf
     low_open: bool = False
+    high_open: bool = False
     none_below: float | None = None
     in_model: bool = True
 
@@ -65,14 +66,17 @@ class Parameter:
             return ""
         if math.isinf(self.high):
             return f"{'>' if self.low_open else '>='} {self.low}"
-        return f"{self.low} to {self.high}"
+        if self.high_open:
+            return f"{'>' if self.low_open else '>='} {self.low} and < {self.high}"
+        return f"> {self.low} and <= {self.high}" if self.low_open else f"{self.low} to {self.high}"
 
 
 def _check_number(parameter: Parameter, value: Any, kind: str) -> Any:
     if parameter.none_below is not None and value < parameter.none_below:
         return parameter.default
     too_low = value <= parameter.low if parameter.low_open else value < parameter.low
-    if too_low or value > parameter.high:
+    too_high = value >= parameter.high if parameter.high_open else value > parameter.high
+    if too_low or too_high:
         raise parameter.error(value, f"{kind} {parameter.range_text()}")
     return value
 
@@ -110,6 +114,8 @@ def _check_choice(parameter: Parameter, value: Any) -> str:
 
 
 def _check_objective(parameter: Parameter, value: Any) -> str | Callable[..., Any]:
+    if isinstance(value, str) and value in _NO_OBJECTIVES:
+        raise ParameterError(f"objective={value!r} is not available here; {_NO_OBJECTIVES[value]}")
     return value if callable(value) else _check_choice(parameter, value)
 
 
@@ -209,34 +215,65 @@ def _parameter(type: str, default: Any, group: str, doc: str, **details: Any) ->
 
 
 _OBJECTIVES = {
-    "regression": "regression",
-    "regression_l2": "regression",
-    "l2": "regression",
-    "mean_squared_error": "regression",
-    "mse": "regression",
-    "l2_root": "regression",
-    "root_mean_squared_error": "regression",
-    "rmse": "regression",
-    "reg:squarederror": "regression",
-    "squared_error": "regression",
-    "binary": "binary",
-    "binary:logistic": "binary",
-    "log_loss": "binary",
-    "multiclass": "multiclass",
-    "softmax": "multiclass",
-    "multi:softprob": "multiclass",
-    "lambdarank": "lambdarank",
-    "rank:ndcg": "lambdarank",
-    "rank_xendcg": "rank_xendcg",
-    "xendcg": "rank_xendcg",
-    "xe_ndcg": "rank_xendcg",
-    "xe_ndcg_mart": "rank_xendcg",
-    "xendcg_mart": "rank_xendcg",
-    "pairwise": "pairwise",
-    "rank:pairwise": "pairwise",
-    "ranknet": "pairwise",
-    "custom": "custom",
+    spelling: name
+    for name, spellings in {
+        "regression": (
+            "regression_l2", "l2", "mean_squared_error", "mse", "l2_root", "root_mean_squared_error", "rmse",
+            "reg:squarederror", "squared_error",
+        ),
+        "regression_l1": ("l1", "mean_absolute_error", "mae", "reg:absoluteerror", "absolute_error"),
+        "huber": (),
+        "fair": (),
+        "poisson": ("count:poisson",),
+        "quantile": ("reg:quantileerror",),
+        "mape": ("mean_absolute_percentage_error",),
+        "gamma": ("reg:gamma",),
+        "tweedie": ("reg:tweedie",),
+        "logcosh": ("log_cosh",),
+        "expectile": ("reg:expectileerror",),
+        "binary": ("binary:logistic", "log_loss"),
+        "cross_entropy": ("xentropy", "reg:logistic"),
+        "focal": ("binary_focal", "focal_loss"),
+        "multiclass": ("softmax", "multi:softprob"),
+        "multiclassova": ("multiclass_ova", "ova", "ovr"),
+        "lambdarank": ("rank:ndcg",),
+        "rank_xendcg": ("xendcg", "xe_ndcg", "xe_ndcg_mart", "xendcg_mart"),
+        "pairwise": ("rank:pairwise", "ranknet"),
+        "custom": (),
+    }.items()
+    for spelling in (name, *spellings)
+}  # fmt: skip
+
+_NO_OBJECTIVES = {
+    "reg:pseudohubererror": "use 'huber' (alpha is its slope) or 'logcosh'",
+    "reg:squaredlogerror": "train 'regression' on log(1 + label)",
+    "multi:softmax": "use 'multi:softprob' and take the class of the highest probability",
+    "binary:logitraw": "use 'binary' and predict(raw_score=True)",
+    "binary:hinge": "use 'binary'",
+    "cross_entropy_lambda": "use 'cross_entropy' with weights",
+    "xentlambda": "use 'cross_entropy' with weights",
+    "survival:cox": "pass an objective function",
+    "survival:aft": "pass an objective function",
 }
+"""Objectives of the peers that are not here, and what to do instead."""
+
+USED_BY: dict[str, frozenset[str]] = {
+    "alpha": frozenset(("huber", "quantile", "expectile")),
+    "fair_c": frozenset(("fair",)),
+    "poisson_max_delta_step": frozenset(("poisson",)),
+    "tweedie_variance_power": frozenset(("tweedie", "tweedie_deviance", "tweedie-nloglik")),
+    "reg_sqrt": frozenset(("regression",)),
+    "focal_gamma": frozenset(("focal",)),
+    "focal_alpha": frozenset(("focal",)),
+    "sigmoid": frozenset(("binary", "multiclassova", "lambdarank", "pairwise")),
+    "scale_pos_weight": frozenset(("binary", "multiclassova")),
+    "is_unbalance": frozenset(("binary", "multiclassova")),
+}
+"""Parameters that only some objectives and metrics look at, by their canonical names."""
+
+
+RENEWED = ("regression_l1", "quantile", "mape")
+"""Objectives whose leaf values are percentiles of residuals (Objective.renewal_percentile)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,10 +288,13 @@ class Params:
         "objective",
         "regression",
         "Objective",
-        "What to learn: `regression` (squared error), `binary` (log loss, labels 0 and 1), `multiclass` (softmax, "
-        "labels 0 to `num_class` - 1), `lambdarank`, `rank_xendcg` or `pairwise` (ranking: a Dataset with `group` or "
-        "`qid`, labels 0, 1, ... by relevance), or a function `(scores, dataset) -> (gradient, hessian)`. A saved "
-        "model that was trained with a function says `custom`.",
+        "What to learn. Numbers: `regression` (squared error), `regression_l1` (absolute error), `huber`, `fair`, "
+        "`quantile`, `mape`, `logcosh`, `expectile`. Counts and amounts, predicted as exp(score): `poisson`, `gamma`, "
+        "`tweedie`. Classes: `binary` (log loss, labels 0 and 1), `cross_entropy` (labels from 0 to 1), `focal`, "
+        "`multiclass` (softmax, labels 0 to `num_class` - 1), `multiclassova` (each class against the others). "
+        "Ranking (a Dataset with `group` or `qid`, labels 0, 1, ... by relevance): `lambdarank`, `rank_xendcg`, "
+        "`pairwise`. Or a function `(scores, dataset) -> (gradient, hessian)`; a saved model that was trained with a "
+        "function says `custom`.",
         aliases=("objective_type", "app", "application", "loss"),
         choices=_OBJECTIVES,
     )
@@ -262,7 +302,8 @@ class Params:
         "int",
         1,
         "Objective",
-        "Number of classes of `multiclass` (2 or more), or of outputs of an objective function; 1 otherwise.",
+        "Number of classes of `multiclass` and `multiclassova` (2 or more), or of outputs of an objective function; 1 "
+        "otherwise.",
         aliases=("num_classes", "n_classes"),
         low=1,
     )
@@ -273,7 +314,7 @@ class Params:
         "float",
         1.0,
         "Objective",
-        "Slope of the sigmoid of `binary`, `lambdarank` and `pairwise`.",
+        "Slope of the sigmoid of `binary`, `multiclassova`, `lambdarank` and `pairwise`.",
         low=0.0,
         low_open=True,
     )
@@ -306,6 +347,69 @@ class Params:
         "Key of the random numbers of `rank_xendcg`, together with `seed`.",
         low=0,
         high=2**63 - 1,
+    )
+    alpha: float = _parameter(
+        "float",
+        0.9,
+        "Objective",
+        "Where `huber` turns from squares to absolute values; the quantile of `quantile` and the level of `expectile` "
+        "(below 1). An error where neither objective nor metric looks at it: XGBoost's `alpha` is `lambda_l1` here.",
+        aliases=("quantile_alpha", "expectile_alpha"),
+        low=0.0,
+        low_open=True,
+    )
+    fair_c: float = _parameter(
+        "float", 1.0, "Objective", "Where `fair` turns from squares to absolute values.", low=0.0, low_open=True
+    )
+    poisson_max_delta_step: float = _parameter(
+        "float",
+        0.7,
+        "Objective",
+        "Hessians of `poisson` are multiplied by exp of this, which keeps its steps small.",
+        low=0.0,
+        low_open=True,
+        high=100.0,
+    )
+    tweedie_variance_power: float = _parameter(
+        "float",
+        1.5,
+        "Objective",
+        "The variance of `tweedie` is the mean to this power: 1 is Poisson, near 2 is gamma.",
+        low=1.0,
+        high=2.0,
+        high_open=True,
+    )
+    reg_sqrt: bool = _parameter(
+        "bool", False, "Objective", "`regression` fits sign(label) * sqrt(|label|) and predicts the square."
+    )
+    scale_pos_weight: float = _parameter(
+        "float",
+        1.0,
+        "Objective",
+        "Factor on the weights of positive rows, in `binary` and `multiclassova`.",
+        low=0.0,
+        low_open=True,
+    )
+    is_unbalance: bool = _parameter(
+        "bool",
+        False,
+        "Objective",
+        "Weigh the rarer class up to the rows of the other one, in `binary` and `multiclassova`; not together with "
+        "`scale_pos_weight`.",
+        aliases=("unbalance", "unbalanced_sets"),
+    )
+    focal_gamma: float = _parameter(
+        "float", 2.0, "Objective", "How little `focal` counts rows that are classified well; 0: as others.", low=0.0
+    )
+    focal_alpha: float = _parameter(
+        "float",
+        0.25,
+        "Objective",
+        "Weight of label 1 in `focal`; label 0 has 1 - this.",
+        low=0.0,
+        low_open=True,
+        high=1.0,
+        high_open=True,
     )
 
     num_iterations: int = _parameter(
@@ -470,7 +574,7 @@ class Params:
         0.0,
         "Tree",
         "L1 penalty on leaf values.",
-        aliases=("reg_alpha", "l1_regularization", "alpha"),
+        aliases=("reg_alpha", "l1_regularization"),
         low=0.0,
     )
     lambda_l2: float = _parameter(
@@ -776,12 +880,13 @@ class Params:
         """Check every field and bring it to its canonical form."""
         for parameter in PARAMETERS:
             object.__setattr__(self, parameter.name, parameter.check(getattr(self, parameter.name)))
-        if self.objective == "multiclass" and self.num_class < 2:
-            raise ParameterError(
-                f"num_class={self.num_class}: objective='multiclass' needs the number of classes, "
-                "2 or more; set num_class"
-            )
-        if self.objective not in ("multiclass", "custom") and not callable(self.objective) and self.num_class != 1:
+        if self.objective in ("multiclass", "multiclassova"):
+            if self.num_class < 2:
+                raise ParameterError(
+                    f"num_class={self.num_class}: objective={self.objective!r} needs the number of classes, "
+                    "2 or more; set num_class"
+                )
+        elif isinstance(self.objective, str) and self.objective != "custom" and self.num_class != 1:
             raise ParameterError(
                 f"num_class={self.num_class}: objective={self.objective!r} has one output; leave num_class at 1, "
                 "or use objective='multiclass'"
@@ -791,6 +896,38 @@ class Params:
                 f"path_smooth={self.path_smooth} needs min_data_in_leaf of 2 or more, and it is "
                 f"{self.min_data_in_leaf}; raise it, or set path_smooth=0"
             )
+        if self.is_unbalance and self.scale_pos_weight != 1.0:
+            raise ParameterError(
+                f"is_unbalance=True and scale_pos_weight={self.scale_pos_weight!r} both weigh the positive class; "
+                "give one of them"
+            )
+        if self.objective in ("quantile", "expectile") and self.alpha >= 1.0:
+            raise ParameterError(f"alpha={self.alpha!r}: must be below 1 for objective={self.objective!r}")
+        if self.objective in RENEWED and self.monotone_constraints is not None:
+            raise ParameterError(
+                f"monotone_constraints with objective={self.objective!r}: leaf values are percentiles, without "
+                "bounds; leave the constraints out, or use objective='huber'"
+            )
+        if self.alpha != BY_NAME["alpha"].default:
+            self._refuse_idle_alpha()
+
+    def _refuse_idle_alpha(self) -> None:
+        """Raise where nothing looks at alpha, which then was meant as XGBoost's."""
+        if not self.is_used("alpha"):
+            raise ParameterError(
+                f"alpha={self.alpha!r}: objective={self.objective!r} does not use it (only "
+                f"{', '.join(sorted(USED_BY['alpha']))} do); for the L1 penalty on leaf values set lambda_l1, alias "
+                "reg_alpha"
+            )
+
+    def is_used(self, name: str) -> bool:
+        """Say whether the objective or a metric looks at a parameter of the table USED_BY."""
+        metrics = (self.metric,) if isinstance(self.metric, str) else self.metric or ()
+        return any(user in USED_BY[name] for user in (self.objective, *metrics))
+
+    def unused(self) -> list[str]:
+        """Return the parameters that are not at their default, but that neither objective nor metric looks at."""
+        return [name for name in USED_BY if getattr(self, name) != BY_NAME[name].default and not self.is_used(name)]
 
     @classmethod
     def from_dict(cls, params: Mapping[str, Any] | None = None, **overrides: Any) -> Params:
@@ -814,6 +951,8 @@ class Params:
         given.update(canonical_names({name: value for name, value in overrides.items() if value is not None}))
         made = cls(**given)
         object.__setattr__(made, "given", frozenset(given))
+        if "alpha" in given and "lambda_l1" not in given:  # whoever gives both, means both
+            made._refuse_idle_alpha()
         return made
 
     def replace(self, **changes: Any) -> Params:
@@ -830,9 +969,13 @@ class Params:
     def model_dict(self) -> dict[str, Any]:
         """Return what is saved with a model: values that may change the model and differ from the default, sorted.
 
-        An objective function is saved as `"custom"`.
+        An objective function is saved as `"custom"`. What only other objectives look at cannot change the model.
         """
-        values = {p.name: getattr(self, p.name) for p in sorted(PARAMETERS, key=lambda p: p.name) if p.in_model}
+        values = {
+            p.name: getattr(self, p.name)
+            for p in sorted(PARAMETERS, key=lambda p: p.name)
+            if p.in_model and (p.name not in USED_BY or self.objective in USED_BY[p.name])
+        }
         if callable(values["objective"]):
             values["objective"] = "custom"
         return {name: value for name, value in values.items() if value != BY_NAME[name].default}

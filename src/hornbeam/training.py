@@ -23,7 +23,7 @@ from hornbeam.contexts import ContextPlan
 from hornbeam.dataset import Dataset
 from hornbeam.errors import DataError, ParameterError
 from hornbeam.frontier import GrowthLimits
-from hornbeam.grower import GrownTree, TreeGrower
+from hornbeam.grower import GrownTree, Renewal, TreeGrower
 from hornbeam.histogram_pool import count_slots
 from hornbeam.levels import extended_levels
 from hornbeam.log import inform, warn
@@ -122,6 +122,11 @@ class TrainingRun:
         self.objective.check_labels(train_set.label)
         self.objective = self.objective.bind(train_set)
         self.metrics: list[Metric] = get_metrics(params, self.objective)
+        for name in params.unused():
+            warn(
+                f"{name}={getattr(params, name)!r} has no effect: objective {self.objective.name!r} does not use it",
+                params.verbosity,
+            )
         if start is not None:
             self._check_start(start)
         train_set.construct(params)
@@ -136,6 +141,7 @@ class TrainingRun:
         self.engine.set_scores(self._start_scores(train_set))
         self.sampler = RowSampler(params, train_set)
         self._iteration = self.booster.current_iteration  # of the trees that are grown next
+        self._prepare_labels()
         self.evaluated: list[EvaluatedSet] = []
         binned = train_set.binned
         bytes_per_slot = 16 * max(1, int(binned.offsets[-1]))
@@ -147,6 +153,22 @@ class TrainingRun:
         n_slots = count_slots(params.num_leaves, bytes_per_slot, params.histogram_pool_size)
         self._unfinished: list[GrownTree] = []
         self.grower = TreeGrower(self.engine, binned, SplitRules.from_params(params), limits, n_slots, self.plan)
+
+    def _prepare_labels(self) -> None:
+        """Bring labels and weights into the form that gradients and the renewal of leaves take."""
+        self._label, self._weight = self.train_set.label, self.train_set.weight
+        self._renewal_weight: NDArray[np.float64] | None = None
+        if self._label is not None:
+            self._label, self._weight = self.objective.prepare(self._label, self._weight)
+            if self.objective.renewal_percentile is not None:
+                self._renewal_weight = self.objective.renewal_weights(self._label, self._weight)
+
+    def _renewal(self, output: int) -> Renewal | None:
+        """Return what makes the leaf values of one output, where the objective has them renewed."""
+        percentile, label = self.objective.renewal_percentile, self._label
+        if percentile is None or label is None:
+            return None
+        return lambda n_leaves: self.engine.renew_leaves(output, percentile, label, self._renewal_weight, n_leaves)
 
     def _check_start(self, start: Booster) -> None:
         """Check that a model to train on fits the data and the objective."""
@@ -325,15 +347,15 @@ class TrainingRun:
         if isinstance(self.objective, CustomObjective):
             self.engine.set_gradients(*self.objective.evaluate(self.engine.scores(), self.train_set))
         else:
-            assert self.train_set.label is not None
-            self.engine.compute_gradients(self.objective, self.train_set.label, self.train_set.weight)
+            assert self._label is not None
+            self.engine.compute_gradients(self.objective, self._label, self._weight)
         some_rows = self.sampler.choose(self.engine, self._iteration, learning_rate)
         trees = []
         for output in range(self.objective.n_outputs):
             if self.params.feature_fraction < 1.0:
                 self.engine.choose_features(self.plan.tree_features(self._iteration, output))
             quantization = self.engine.quantize(output, self.params.precision == "high")
-            grown = self.grower.grow(quantization, learning_rate, self._iteration, output)
+            grown = self.grower.grow(quantization, learning_rate, self._iteration, output, self._renewal(output))
             if some_rows:
                 self.engine.find_other_leaves(grown.binned)
             self.engine.add_leaf_values(output, grown.leaf_value)

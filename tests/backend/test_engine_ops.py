@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hornbeam.backends.cpu import histogram, leaves, partition, pieces, quantize, rows, split
+from hornbeam.backends.cpu import histogram, leaves, partition, pieces, quantize, renewal, rows, split
 from hornbeam.backends.cpu.engine import CpuEngine
 from hornbeam.backends.protocol import Segments
 from hornbeam.dtypes import SPLIT
-from hornbeam.objectives import BinaryObjective, MulticlassObjective, RegressionObjective
+from hornbeam.objectives import OBJECTIVES, get_objective
+from hornbeam.params import Params
 from hornbeam.testing.checks import (
     PLAIN_RULES,
     assert_same_bits,
@@ -24,6 +25,7 @@ from hornbeam.testing.checks import (
     random_binned_tree,
 )
 from hornbeam.testing.data import BinnedSample, make_binned
+from hornbeam.testing.labels import labels_for, params_for
 
 RULES = replace(PLAIN_RULES, min_data_in_leaf=20, min_sum_hessian_in_leaf=1e-3)
 
@@ -33,6 +35,7 @@ PER_THREAD = (
     (leaves, "ROUTED_ROWS_PER_THREAD"),
     (partition, "ROWS_PER_THREAD"),
     (quantize, "ROWS_PER_THREAD"),
+    (renewal, "ROWS_PER_THREAD"),
     (split, "BINS_PER_THREAD"),
 )
 
@@ -199,15 +202,14 @@ def test_random_splits_send_every_row_to_its_side(device):
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
-@pytest.mark.parametrize(
-    "objective", [RegressionObjective(), BinaryObjective(0.8), MulticlassObjective(3)], ids=lambda o: o.name
-)
-def test_gradients_of_the_engine_equal_the_reference(device, objective, weighted):
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_gradients_of_the_engine_equal_the_reference(device, name, weighted):
     rng = np.random.default_rng(0)
+    objective = get_objective(Params.from_dict(params_for(name)))
     binned = binned_data(make_binned(900, 3, 7))
-    scores = rng.normal(size=(objective.n_outputs, 900))
-    label = rng.integers(0, max(2, objective.n_outputs), 900).astype(np.float64)
-    weight = rng.random(900) if weighted else None
+    scores = rng.normal(size=(objective.n_outputs, 900)) * rng.choice([1e-9, 0.1, 1.0, 30.0], 900)
+    label = labels_for(name, rng.normal(size=900) * 4.0)
+    label, weight = objective.prepare(label, rng.random(900) if weighted else None)
     groups = Segments(np.arange(0, 900, 3), np.arange(3, 901, 3), np.zeros(300, np.int32))
     seen = []
     for name in (device, "reference"):
@@ -220,6 +222,32 @@ def test_gradients_of_the_engine_equal_the_reference(device, objective, weighted
             engine.assign_leaves(groups, np.arange(300, dtype=np.int32))
             seen.append((how, root, [sums.tolist() for sums in engine.leaf_sums(300)]))
     assert seen[: objective.n_outputs] == seen[objective.n_outputs :]
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+@pytest.mark.parametrize("alpha", [0.5, 0.9, 0.001])
+@pytest.mark.usefixtures("many_threads")
+def test_renewed_leaves_equal_the_reference(device, alpha, weighted):
+    """Ties, zeros of either sign, weights of zero, leaves without rows and of one row."""
+    rng = np.random.default_rng(1)
+    binned = binned_data(make_binned(900, 3, 7))
+    scores = np.round(rng.normal(size=(2, 900)), 1)
+    label = np.round(rng.normal(size=900), 1)
+    weight = rng.choice([0.0, 0.3, 1.0, 7.0], 900) if weighted else None
+    ends = np.array([1, 3, 10, 11, 12, 300, 301, 900])
+    groups = Segments(np.append(0, ends[:-1]), ends, np.zeros(8, np.int32))
+    leaves_of_groups = np.array([0, 1, 2, 5, 4, 3, 6, 8], np.int32)
+    seen = []
+    for name in (device, "reference"):
+        engine = engine_on(name, binned, 3)
+        engine.set_scores(scores)
+        engine.set_gradients(np.ones((2, 900)), np.ones((2, 900)))
+        engine.quantize(1, False)
+        engine.begin_tree(2)
+        engine.assign_leaves(groups, leaves_of_groups)
+        seen.append(np.asarray(engine.renew_leaves(1, alpha, label, weight, 9)))
+    assert_same_bits(*seen, "renewed leaves")
+    assert seen[0][7] == 0.0
 
 
 def test_engine_keeps_its_scores_apart_from_the_callers(device):

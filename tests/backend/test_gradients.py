@@ -2,34 +2,54 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 from hornbeam.backends.cpu.gradients import SMALLEST_PART, TILE, compute_gradients, transform_scores
+from hornbeam.backends.cpu.pointwise import POINTWISE_KERNELS
+from hornbeam.backends.gpu.runtime import source_text
+from hornbeam.objectives import (
+    OBJECTIVES as BY_NAME,
+)
 from hornbeam.objectives import (
     BinaryObjective,
     CustomObjective,
+    FocalObjective,
     MulticlassObjective,
     Objective,
+    OneVsAllObjective,
+    PointwiseObjective,
     RegressionObjective,
+    TweedieObjective,
+    get_objective,
 )
+from hornbeam.params import Params
+from hornbeam.testing.labels import labels_for, params_for
 
 OBJECTIVES = {
-    "regression": RegressionObjective(),
-    "binary": BinaryObjective(),
+    **{name: get_objective(Params.from_dict(params_for(name))) for name in BY_NAME},
     "binary, sigmoid 0.7": BinaryObjective(0.7),
     "multiclass 2": MulticlassObjective(2),
     "multiclass 7": MulticlassObjective(7),
+    "multiclassova, sigmoid 0.7": OneVsAllObjective(4, 0.7),
+    "regression, reg_sqrt": RegressionObjective(reg_sqrt=True),
+    "tweedie 1": TweedieObjective(1.0),
+    "tweedie 1.9": TweedieObjective(1.9),
+    "focal, gamma 0.5": FocalObjective(0.5, 0.6),
+    "focal, gamma 0": FocalObjective(0.0, 0.5),
 }
+"""Every objective by name, and some with other constants."""
 
 
 def make_rows(objective: Objective, n_rows: int, seed: int = 0):
     rng = np.random.default_rng(seed)
     scores = rng.normal(size=(objective.n_outputs, n_rows)) * rng.choice([0.01, 1.0, 10.0, 300.0], n_rows)
-    if objective.name == "regression":
-        label = rng.normal(size=n_rows) * 100.0
+    if objective.labels == "real":
+        label = np.where(rng.random(n_rows) < 0.1, scores[0], rng.normal(size=n_rows) * 100.0)
     else:
-        label = rng.integers(0, max(2, objective.n_outputs), n_rows).astype(np.float64)
+        label = labels_for(objective.name, rng.normal(size=n_rows) * 5.0, objective.n_outputs)
     return scores, label, rng.exponential(size=n_rows)
 
 
@@ -78,7 +98,7 @@ def test_extreme_scores_give_finite_gradients(objective):
     values = [0.0, -0.0, 1e-300, 1e300, -1e300, 750.0, -750.0, 37.0, -37.0]
     rng = np.random.default_rng(5)
     scores = rng.choice(values, (objective.n_outputs, 500))
-    label = rng.integers(0, 2, 500).astype(np.float64)
+    label = labels_for(objective.name, rng.normal(size=500) * 5.0)
     gradient, hessian = np.empty_like(scores), np.empty_like(scores)
     compute_gradients(objective, scores, label, None, gradient, hessian, 1)
     assert np.isfinite(gradient).all() and np.isfinite(hessian).all() and (hessian >= 0.0).all()
@@ -90,6 +110,29 @@ def test_identity_links_return_the_scores_themselves():
     raw = np.ones((1, 3))
     assert transform_scores(RegressionObjective(), raw, 1) is raw
     assert transform_scores(CustomObjective(), raw, 1) is raw
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_one_vs_all_takes_weights_of_classes(n_threads):
+    objective = OneVsAllObjective(4, 0.7, is_unbalance=True)
+    scores, label, weight = make_rows(objective, 2 * SMALLEST_PART + 5)
+    label, weights = objective.prepare(label, weight)
+    assert weights.shape == scores.shape
+    gradient, hessian = np.empty_like(scores), np.empty_like(scores)
+    compute_gradients(objective, scores, label, weights, gradient, hessian, n_threads)
+    expected = objective.gradients(scores, label, weights)
+    assert_same_bits(gradient, expected[0])
+    assert_same_bits(hessian, expected[1])
+
+
+def test_every_pointwise_objective_has_kernels():
+    pointwise = {name: kind for name, kind in BY_NAME.items() if issubclass(kind, PointwiseObjective)}
+    assert set(POINTWISE_KERNELS) == set(pointwise)
+    codes = [kind.code for kind in pointwise.values()]
+    assert len(set(codes)) == len(codes)
+    source = source_text("prelude_opencl.h", "gradients.cl")
+    for name, kind in pointwise.items():
+        assert re.search(rf"OBJECTIVE == {kind.code} +// {name}\n", source), name
 
 
 def test_rows_are_independent():

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import special
 from sklearn import metrics as sk
 
 from hornbeam.errors import DataError, ParameterError
@@ -17,15 +18,22 @@ from hornbeam.metrics import ALIASES, METRICS, get_metric, get_metrics
 from hornbeam.metrics.base import MeanLoss
 from hornbeam.metrics.queries import QueryMetric
 from hornbeam.objectives import (
+    OBJECTIVES,
     BinaryObjective,
+    CrossEntropyObjective,
     CustomObjective,
+    FocalObjective,
+    GammaObjective,
     MulticlassObjective,
+    PoissonObjective,
     RegressionObjective,
+    TweedieObjective,
     get_objective,
 )
 from hornbeam.params import Params
 
 REGRESSION, BINARY, MULTICLASS = RegressionObjective(), BinaryObjective(1.5), MulticlassObjective(4)
+ALPHA, RHO = 0.9, 1.5  # the defaults
 OBJECTIVE = {
     "l1": REGRESSION,
     "l2": REGRESSION,
@@ -37,15 +45,66 @@ OBJECTIVE = {
     "average_precision": BINARY,
     "multi_logloss": MULTICLASS,
     "multi_error": MULTICLASS,
+    "auc_mu": MULTICLASS,
+    "huber": REGRESSION,
+    "fair": REGRESSION,
+    "quantile": REGRESSION,
+    "expectile": REGRESSION,
+    "mape": REGRESSION,
+    "logcosh": REGRESSION,
+    "poisson": PoissonObjective(),
+    "gamma": GammaObjective(),
+    "gamma_deviance": GammaObjective(),
+    "tweedie": TweedieObjective(),
+    "tweedie_deviance": TweedieObjective(),
+    "cross_entropy": CrossEntropyObjective(),
+    "kullback_leibler": CrossEntropyObjective(),
+    "focal": FocalObjective(),
 }
 
 OF_ROWS = [name for name, kind in METRICS.items() if not issubclass(kind, QueryMetric)]
 """Metrics that need no queries; test_ranking_metrics.py has the others."""
 
 
+def row_losses(name, y, p):
+    """Losses of rows as LightGBM has them (and focal, expectile and logcosh as their papers have)."""
+    d = np.abs(p - y)
+    return {
+        "huber": lambda: special.huber(ALPHA, d),
+        "fair": lambda: d - np.log1p(d),
+        "expectile": lambda: np.where(p >= y, 1.0 - ALPHA, ALPHA) * d**2,
+        "mape": lambda: d / np.maximum(1.0, np.abs(y)),
+        "logcosh": lambda: np.logaddexp(d, -d) - np.log(2.0),
+        "poisson": lambda: p - y * np.log(p),
+        "gamma": lambda: y / p + np.log(p),
+        "tweedie": lambda: -y * p ** (1.0 - RHO) / (1.0 - RHO) + p ** (2.0 - RHO) / (2.0 - RHO),
+        "cross_entropy": lambda: -special.xlogy(y, p) - special.xlogy(1.0 - y, 1.0 - p),
+        "kullback_leibler": lambda: special.rel_entr(y, p) + special.rel_entr(1.0 - y, 1.0 - p),
+        "focal": lambda: np.where(y > 0, -0.25 * (1.0 - p) ** 2 * np.log(p), -0.75 * p**2 * np.log1p(-p)),
+    }[name]()
+
+
 def scikit_learn(name, label, raw, weight):
     """The same figure from scikit-learn."""
     p = OBJECTIVE[name].transform(raw)
+    if name == "auc_mu":
+        found = []
+        for i in range(4):
+            for j in range(i + 1, 4):
+                rows = (label == i) | (label == j)
+                w = None if weight is None else weight[rows]
+                found.append(sk.roc_auc_score(label[rows] == i, (raw[i] - raw[j])[rows], sample_weight=w))
+        return np.mean(found)
+    if name == "quantile":
+        return sk.mean_pinball_loss(label, p[0], alpha=ALPHA, sample_weight=weight)
+    if name == "gamma_deviance":
+        return sk.mean_gamma_deviance(label, p[0], sample_weight=weight)
+    if name == "tweedie_deviance":
+        return sk.mean_tweedie_deviance(label, p[0], power=RHO, sample_weight=weight)
+    if name in ("huber", "fair", "expectile", "mape", "logcosh", "poisson", "gamma", "tweedie", "focal") or (
+        name in ("cross_entropy", "kullback_leibler")
+    ):
+        return np.average(row_losses(name, label, p[0]), weights=weight)
     if name == "l1":
         return sk.mean_absolute_error(label, p[0], sample_weight=weight)
     if name == "l2":
@@ -73,7 +132,13 @@ def make_rows(name, n_rows, seed=0, ties=False):
     raw = rng.normal(size=(objective.n_outputs, n_rows))
     if objective is REGRESSION:
         label = raw[0] + rng.normal(size=n_rows)
-    elif objective is BINARY:
+    elif objective.labels in ("positive", "nonnegative"):
+        label = rng.gamma(2.0, np.exp(raw[0]) / 2.0) + 1e-3
+        if objective.labels == "nonnegative":
+            label = np.floor(label)
+    elif objective.labels == "unit":
+        label = np.clip(rng.random(n_rows) * 1.2 - 0.1, 0.0, 1.0)
+    elif objective.labels == "binary":
         label = (rng.random(n_rows) < 1.0 / (1.0 + np.exp(-raw[0]))).astype(np.float64)
         if ties:
             raw = np.round(raw, 1)
@@ -235,7 +300,53 @@ def test_predictions_not_raw_scores_are_judged():
 
 
 def test_direction_is_known():
-    assert {name for name in OF_ROWS if METRICS[name].higher_is_better} == {"r2", "auc", "average_precision"}
+    assert {name for name in OF_ROWS if METRICS[name].higher_is_better} == {
+        "r2",
+        "auc",
+        "average_precision",
+        "auc_mu",
+    }
+
+
+def test_constants_come_from_the_parameters():
+    label, raw, _ = make_rows("tweedie", 500)
+    params = Params.from_dict({"objective": "tweedie", "tweedie_variance_power": 1.2, "metric": "tweedie_deviance"})
+    (metric,) = get_metrics(params, get_objective(params))
+    expected = sk.mean_tweedie_deviance(label, np.exp(raw[0]), power=1.2)
+    assert metric(label, raw, None, get_objective(params)) == pytest.approx(expected, rel=1e-12)
+    params = Params.from_dict({"metric": "quantile", "alpha": 0.2})
+    (metric,) = get_metrics(params, REGRESSION)
+    assert metric(label, raw, None, REGRESSION) == pytest.approx(sk.mean_pinball_loss(label, raw[0], alpha=0.2))
+
+
+def test_tweedie_of_power_one_is_poisson():
+    label, raw, weight = make_rows("poisson", 500)
+    params = Params.from_dict({"objective": "tweedie", "tweedie_variance_power": 1.0})
+    tweedie, deviance = get_metric("tweedie", params), get_metric("tweedie_deviance", params)
+    objective = get_objective(params)
+    assert tweedie(label, raw, weight, objective) == get_metric("poisson")(label, raw, weight, objective)
+    expected = sk.mean_poisson_deviance(label, np.exp(raw[0]), sample_weight=weight)
+    assert deviance(label, raw, weight, objective) == pytest.approx(expected, rel=1e-12)
+    for metric in (tweedie, deviance):
+        assert metric(label, raw, weight, objective) == metric.definition(label, raw, weight, objective)
+
+
+def test_auc_mu_leaves_out_absent_classes():
+    label, raw, weight = make_rows("auc_mu", 300)
+    rows = label < 2
+    auc_mu, auc = get_metric("auc_mu"), get_metric("auc")
+    expected = auc(1.0 - label[rows], (raw[0] - raw[1])[None, rows], None, BINARY)
+    assert auc_mu(label[rows], np.ascontiguousarray(raw[:, rows]), None, MULTICLASS) == expected
+    assert auc_mu(label, raw, weight * rows, MULTICLASS) == pytest.approx(
+        auc_mu(label[rows], np.ascontiguousarray(raw[:, rows]), weight[rows], MULTICLASS), rel=1e-12
+    )
+    assert auc_mu(np.zeros(3), raw[:, :3].copy(), None, MULTICLASS) == 1.0
+
+
+def test_every_objective_has_its_metric():
+    for name, kind in OBJECTIVES.items():
+        assert kind.default_metric in METRICS, name
+        assert METRICS[kind.default_metric].for_classes == (kind.labels == "classes")
 
 
 def test_aliases_lead_to_metrics():

@@ -42,6 +42,9 @@ EXAMPLES = {
     "lambdarank_norm": False,
     "eval_at": (3, 10),
     "label_gain": (0.0, 2.0, 3.0),
+    "reg_sqrt": True,
+    "is_unbalance": True,
+    "tweedie_variance_power": 1.25,
 }
 """A value of every parameter that is no number (numbers are drawn below), num_class aside not the default."""
 
@@ -156,7 +159,7 @@ def test_what_is_not_in_the_model_leaves_model_dict_alone(given_values, name):
 @pytest.mark.parametrize(("row", "alias"), ALIASES, ids=[alias for _, alias in ALIASES])
 def test_alias_means_the_parameter(row, alias):
     value = example(row.name)
-    others = {"objective": "multiclass"} if row.name == "num_class" else {}
+    others = {"num_class": {"objective": "multiclass"}, "alpha": {"objective": "quantile"}}.get(row.name, {})
     value = 3 if row.name == "num_class" else value
     assert Params.from_dict({alias: value, **others}) == Params.from_dict({row.name: value, **others})
     assert getattr(Params.from_dict({alias: value, **others}), row.name) == value

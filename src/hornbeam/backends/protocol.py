@@ -179,6 +179,19 @@ class Engine(Protocol):
     def leaf_sums(self, n_leaves: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Sum gradients and hessians per leaf, with the full precision that 62 bits leave (quantize.exact_exponent)."""
 
+    def renew_leaves(
+        self,
+        output: int,
+        percentile: float,
+        label: NDArray[np.float64],
+        weight: NDArray[np.float64] | None,
+        n_leaves: int,
+    ) -> NDArray[np.float64]:
+        """Return a percentile of label - score over each leaf's rows, float64 (n_leaves,), see percentiles.py.
+
+        label, weight  float64 (n_rows,)  in  from Objective.prepare and Objective.renewal_weights
+        """
+
     def add_leaf_values(self, output: int, leaf_value: NDArray[np.float64]) -> None:
         """Add to each row's score the value of its leaf."""
 

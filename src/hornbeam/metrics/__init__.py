@@ -6,11 +6,32 @@ import difflib
 from typing import TYPE_CHECKING
 
 from hornbeam.errors import ParameterError
+from hornbeam.metrics.amounts import GammaDeviance, GammaLoss, PoissonLoss, TweedieDeviance, TweedieLoss
+from hornbeam.metrics.auc_mu import AucMu
 from hornbeam.metrics.base import Metric
-from hornbeam.metrics.classes import BinaryError, BinaryLogLoss, MultiError, MultiLogLoss
+from hornbeam.metrics.classes import (
+    BinaryError,
+    BinaryLogLoss,
+    CrossEntropy,
+    FocalLoss,
+    KullbackLeibler,
+    MultiError,
+    MultiLogLoss,
+)
 from hornbeam.metrics.queries import MeanAveragePrecision, NormalizedGain, QueryMetric, ReciprocalRank
 from hornbeam.metrics.ranking import AreaUnderCurve, AveragePrecision
-from hornbeam.metrics.regression import MeanAbsoluteError, MeanSquaredError, RootMeanSquaredError, RSquared
+from hornbeam.metrics.regression import (
+    ExpectileLoss,
+    FairLoss,
+    HuberLoss,
+    LogCoshLoss,
+    MeanAbsoluteError,
+    MeanAbsolutePercentageError,
+    MeanSquaredError,
+    QuantileLoss,
+    RootMeanSquaredError,
+    RSquared,
+)
 
 if TYPE_CHECKING:
     from hornbeam.objectives import Objective
@@ -25,12 +46,27 @@ METRICS: dict[str, type[Metric]] = {
         MeanSquaredError,
         RootMeanSquaredError,
         RSquared,
+        HuberLoss,
+        FairLoss,
+        QuantileLoss,
+        ExpectileLoss,
+        MeanAbsolutePercentageError,
+        LogCoshLoss,
+        PoissonLoss,
+        GammaLoss,
+        GammaDeviance,
+        TweedieLoss,
+        TweedieDeviance,
         BinaryLogLoss,
         BinaryError,
+        CrossEntropy,
+        KullbackLeibler,
+        FocalLoss,
         AreaUnderCurve,
         AveragePrecision,
         MultiLogLoss,
         MultiError,
+        AucMu,
         NormalizedGain,
         MeanAveragePrecision,
         ReciprocalRank,
@@ -52,6 +88,14 @@ ALIASES: dict[str, str] = {
     "binary": "binary_logloss",
     "multiclass": "multi_logloss",
     "softmax": "multi_logloss",
+    "multiclassova": "multi_logloss",
+    "multiclass_ova": "multi_logloss",
+    "ova": "multi_logloss",
+    "ovr": "multi_logloss",
+    "mean_absolute_percentage_error": "mape",
+    "xentropy": "cross_entropy",
+    "kldiv": "kullback_leibler",
+    "log_cosh": "logcosh",
     "lambdarank": "ndcg",
     "rank_xendcg": "ndcg",
     "xendcg": "ndcg",
@@ -65,10 +109,17 @@ ALIASES: dict[str, str] = {
     "aucpr": "average_precision",
     "mlogloss": "multi_logloss",
     "merror": "multi_error",
+    "poisson-nloglik": "poisson",
+    "gamma-nloglik": "gamma",
+    "gamma-deviance": "gamma_deviance",
+    "tweedie-nloglik": "tweedie",
     # scikit-learn
     "r2_score": "r2",
     "squared_error": "l2",
     "absolute_error": "l1",
+    "mean_gamma_deviance": "gamma_deviance",
+    "mean_tweedie_deviance": "tweedie_deviance",
+    "mean_pinball_loss": "quantile",
     "roc_auc": "auc",
     "ndcg_score": "ndcg",
 }
@@ -79,7 +130,10 @@ NO_METRIC = ("none", "None", "null", "na", "custom")
 
 
 def get_metric(name: str, params: Params | None = None) -> Metric:
-    """Build one metric from its name or an alias; those of ranked lists may name a rank, as in ndcg@10."""
+    """Build one metric from its name or an alias; those of ranked lists may name a rank, as in ndcg@10.
+
+    params  where the metric's constants come from; None: their defaults
+    """
     base, at_sign, rank = name.partition("@")
     canonical = ALIASES.get(base, base)
     kind = METRICS.get(canonical)
@@ -88,7 +142,7 @@ def get_metric(name: str, params: Params | None = None) -> Metric:
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ParameterError(f"metric={name!r} is not known; use one of {', '.join(METRICS)}, or 'none'{hint}")
     if not issubclass(kind, QueryMetric):
-        return kind()
+        return kind() if params is None else kind.from_params(params)
     if at_sign and (not (rank.isascii() and rank.isdigit()) or int(rank) < 1):
         raise ParameterError(f"metric={name!r}: the rank after @ must be an integer of at least 1, as in {base}@10")
     eval_at = (1, 2, 3, 4, 5) if params is None else params.eval_at

@@ -14,6 +14,7 @@ from hornbeam.quantize import exact_sum
 
 if TYPE_CHECKING:
     from hornbeam.dataset import Dataset
+    from hornbeam.params import Params
 
 
 class Metric(ABC):
@@ -32,6 +33,11 @@ class Metric(ABC):
     name: ClassVar[str]
     higher_is_better: ClassVar[bool] = False
     for_classes: ClassVar[bool] = False
+
+    @classmethod
+    def from_params(cls, params: Params) -> Metric:
+        """Build the metric; those with constants take them from the training parameters."""
+        return cls()
 
     @abstractmethod
     def __call__(
@@ -79,10 +85,14 @@ class MeanLoss(Metric):
     uses_raw_scores: ClassVar[bool] = False
     """Whether the loss looks at raw scores instead of predictions."""
 
-    @staticmethod
+    @property
+    def constants(self) -> tuple[float, float] | None:
+        """The constants a and b that the kernel takes first; None: it takes none."""
+        return None
+
     @abstractmethod
-    def losses(label: FloatArray, predictions: FloatArray) -> FloatArray:
-        """Return the loss of each row, float64 (n_rows,), >= 0.
+    def losses(self, label: FloatArray, predictions: FloatArray) -> FloatArray:
+        """Return the loss of each row, float64 (n_rows,).
 
         label        float64 (n_rows,)            in
         predictions  float64 (n_outputs, n_rows)  in   raw scores if `uses_raw_scores`
@@ -120,7 +130,7 @@ class MeanLoss(Metric):
         if self.for_classes:
             check_classes(label, len(raw_scores))
         predictions = raw_scores if self.uses_raw_scores else transform_scores(objective, raw_scores, n_threads)
-        return self.finish(mean_loss(self.name, label, predictions, weight, n_threads))
+        return self.finish(mean_loss(self.name, label, predictions, weight, n_threads, self.constants))
 
     def finish(self, mean: float) -> float:
         """Turn the mean loss into the metric; the identity except for rmse."""

@@ -1,14 +1,17 @@
-"""Metrics of class probabilities: binary_logloss, binary_error, multi_logloss, multi_error."""
+"""Metrics of class probabilities: log losses, errors, cross_entropy, kullback_leibler and focal."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from hornbeam import numerics
 from hornbeam.metrics.base import MeanLoss, is_positive
 from hornbeam.objectives.base import FloatArray
+
+if TYPE_CHECKING:
+    from hornbeam.params import Params
 
 SMALLEST_PROBABILITY = 1e-15
 """The probability of the true class is raised to this, so that a loss is finite (as LightGBM)."""
@@ -28,8 +31,7 @@ class BinaryLogLoss(MeanLoss):
 
     name: ClassVar[str] = "binary_logloss"
 
-    @staticmethod
-    def losses(label: FloatArray, predictions: FloatArray) -> FloatArray:
+    def losses(self, label: FloatArray, predictions: FloatArray) -> FloatArray:
         """-log(q), where q = p if label > 0 else 1 - p, clipped to 1e-15 <= q <= 1."""
         q = np.where(is_positive(label), predictions[0], 1.0 - predictions[0])
         return log_losses(q)
@@ -40,10 +42,59 @@ class BinaryError(MeanLoss):
 
     name: ClassVar[str] = "binary_error"
 
-    @staticmethod
-    def losses(label: FloatArray, predictions: FloatArray) -> FloatArray:
+    def losses(self, label: FloatArray, predictions: FloatArray) -> FloatArray:
         """1 where (p > 0.5) differs from (label > 0), else 0."""
         return np.asarray((predictions[0] > 0.5) != is_positive(label), np.float64)
+
+
+class CrossEntropy(MeanLoss):
+    """Mean of -(y * log(p) + (1 - y) * log(1 - p)), for labels y from 0 to 1."""
+
+    name: ClassVar[str] = "cross_entropy"
+    constants: ClassVar[tuple[float, float]] = (0.0, 0.0)
+
+    def losses(self, label: FloatArray, predictions: FloatArray) -> FloatArray:
+        """Y * -log(p) + (1 - y) * -log(1 - p), probabilities clipped to 1e-15."""
+        p = predictions[0]
+        return np.asarray(label * log_losses(p) + (1.0 - label) * log_losses(1.0 - p))
+
+
+class KullbackLeibler(CrossEntropy):
+    """Mean Kullback-Leibler divergence of the prediction from the label: cross_entropy less the labels' entropy."""
+
+    name: ClassVar[str] = "kullback_leibler"
+
+    def losses(self, label: FloatArray, predictions: FloatArray) -> FloatArray:
+        """Cross entropy - (y * -log(y) + (1 - y) * -log(1 - y)); a label of 0 or 1 has no entropy."""
+        return super().losses(label, predictions) - super().losses(label, label[None])
+
+
+class FocalLoss(MeanLoss):
+    """Mean of -w * (1 - q)**gamma * log(q), where q is the probability of the true class, see objectives/focal.py."""
+
+    name: ClassVar[str] = "focal"
+
+    def __init__(self, focal_gamma: float = 2.0, focal_alpha: float = 0.25) -> None:
+        self.focal_gamma = focal_gamma
+        self.focal_alpha = focal_alpha
+
+    @classmethod
+    def from_params(cls, params: Params) -> FocalLoss:
+        """Take focal_gamma and focal_alpha."""
+        return cls(params.focal_gamma, params.focal_alpha)
+
+    @property
+    def constants(self) -> tuple[float, float]:
+        """a = gamma, b = alpha."""
+        return self.focal_gamma, self.focal_alpha
+
+    def losses(self, label: FloatArray, predictions: FloatArray) -> FloatArray:
+        """(w * exp(a * log(1 - q))) * -log(q), q clipped to 1e-15 in the last factor."""
+        a, b = self.constants
+        positive = is_positive(label)
+        q = np.where(positive, predictions[0], 1.0 - predictions[0])
+        weight = np.where(positive, b, 1.0 - b)
+        return np.asarray((weight * numerics.exp(a * numerics.log(1.0 - q))) * log_losses(q))
 
 
 class MultiLogLoss(MeanLoss):
@@ -52,8 +103,7 @@ class MultiLogLoss(MeanLoss):
     name: ClassVar[str] = "multi_logloss"
     for_classes: ClassVar[bool] = True
 
-    @staticmethod
-    def losses(label: FloatArray, predictions: FloatArray) -> FloatArray:
+    def losses(self, label: FloatArray, predictions: FloatArray) -> FloatArray:
         """-log(q), where q = p[label], clipped to 1e-15 <= q <= 1."""
         q = predictions[label.astype(np.int64), np.arange(len(label))]
         return log_losses(q)
@@ -66,8 +116,7 @@ class MultiError(MeanLoss):
     for_classes: ClassVar[bool] = True
     uses_raw_scores: ClassVar[bool] = True
 
-    @staticmethod
-    def losses(label: FloatArray, predictions: FloatArray) -> FloatArray:
+    def losses(self, label: FloatArray, predictions: FloatArray) -> FloatArray:
         """0 where the score of the true class is above all others, else 1."""
         own = predictions[label.astype(np.int64), np.arange(len(label))]
         return np.asarray((predictions >= own).sum(axis=0) > 1, np.float64)

@@ -1,15 +1,19 @@
-"""Metrics of numeric predictions: l1, l2, rmse, r2."""
+"""Metrics of numeric predictions: l1, l2, rmse, r2, and the losses of the other regression objectives."""
 
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from hornbeam import numerics
 from hornbeam.metrics.base import MeanLoss, Metric
 from hornbeam.objectives.base import FloatArray, Objective
 from hornbeam.objectives.regression import weighted_mean
+
+if TYPE_CHECKING:
+    from hornbeam.params import Params
 
 
 class MeanAbsoluteError(MeanLoss):
@@ -17,8 +21,7 @@ class MeanAbsoluteError(MeanLoss):
 
     name: ClassVar[str] = "l1"
 
-    @staticmethod
-    def losses(label: FloatArray, predictions: FloatArray) -> FloatArray:
+    def losses(self, label: FloatArray, predictions: FloatArray) -> FloatArray:
         """|prediction - label|."""
         return np.asarray(np.abs(predictions[0] - label))
 
@@ -28,8 +31,7 @@ class MeanSquaredError(MeanLoss):
 
     name: ClassVar[str] = "l2"
 
-    @staticmethod
-    def losses(label: FloatArray, predictions: FloatArray) -> FloatArray:
+    def losses(self, label: FloatArray, predictions: FloatArray) -> FloatArray:
         """d * d, where d = prediction - label."""
         difference: FloatArray = predictions[0] - label
         return difference * difference
@@ -69,3 +71,103 @@ class RSquared(Metric):
         if variance == 0.0 or label.min() == label.max():  # the mean is rounded, so the variance may miss the latter
             return 1.0 if error == 0.0 else 0.0
         return 1.0 - error / variance
+
+
+class MeanAbsolutePercentageError(MeanLoss):
+    """Mean of |label - prediction| / max(1, |label|)."""
+
+    name: ClassVar[str] = "mape"
+    constants: ClassVar[tuple[float, float]] = (0.0, 0.0)
+
+    def losses(self, label: FloatArray, predictions: FloatArray) -> FloatArray:
+        """|label - prediction| / max(1, |label|)."""
+        return np.asarray(np.abs(label - predictions[0]) / np.maximum(np.abs(label), 1.0))
+
+
+class LevelLoss(MeanLoss):
+    """A loss with one constant, the parameter alpha."""
+
+    def __init__(self, alpha: float = 0.9) -> None:
+        self.alpha = alpha
+
+    @classmethod
+    def from_params(cls, params: Params) -> LevelLoss:
+        """Take alpha."""
+        return cls(params.alpha)
+
+    @property
+    def constants(self) -> tuple[float, float]:
+        """a = alpha, b = 1 - alpha."""
+        return self.alpha, 1.0 - self.alpha
+
+
+class QuantileLoss(LevelLoss):
+    """Mean of the pinball loss: alpha * (label - prediction) where that is positive, else (alpha - 1) times it."""
+
+    name: ClassVar[str] = "quantile"
+
+    def losses(self, label: FloatArray, predictions: FloatArray) -> FloatArray:
+        """-b * d where d = label - prediction < 0, else a * d."""
+        a, b = self.constants
+        d = label - predictions[0]
+        return np.asarray(np.where(d < 0.0, -b * d, a * d))
+
+
+class ExpectileLoss(LevelLoss):
+    """Mean of the asymmetric square: alpha * d**2 where the prediction is too low, (1 - alpha) * d**2 elsewhere."""
+
+    name: ClassVar[str] = "expectile"
+
+    def losses(self, label: FloatArray, predictions: FloatArray) -> FloatArray:
+        """(b where d = prediction - label >= 0, else a) * (d * d)."""
+        a, b = self.constants
+        d = predictions[0] - label
+        return np.asarray(np.where(d >= 0.0, b, a) * (d * d))
+
+
+class HuberLoss(LevelLoss):
+    """Mean of d**2 / 2 up to |d| = alpha, and of alpha * (|d| - alpha / 2) beyond."""
+
+    name: ClassVar[str] = "huber"
+
+    def losses(self, label: FloatArray, predictions: FloatArray) -> FloatArray:
+        """t = |prediction - label|; 0.5 * (t * t) where t <= a, else a * (t - 0.5 * a)."""
+        t = np.abs(predictions[0] - label)
+        return np.asarray(np.where(t <= self.alpha, 0.5 * (t * t), self.alpha * (t - 0.5 * self.alpha)))
+
+
+class FairLoss(MeanLoss):
+    """Mean of c * |d| - c**2 * log(1 + |d| / c)."""
+
+    name: ClassVar[str] = "fair"
+
+    def __init__(self, fair_c: float = 1.0) -> None:
+        self.fair_c = fair_c
+
+    @classmethod
+    def from_params(cls, params: Params) -> FairLoss:
+        """Take fair_c."""
+        return cls(params.fair_c)
+
+    @property
+    def constants(self) -> tuple[float, float]:
+        """a = c, b = c * c."""
+        return self.fair_c, self.fair_c * self.fair_c
+
+    def losses(self, label: FloatArray, predictions: FloatArray) -> FloatArray:
+        """t = |prediction - label|; a * t - b * log(1 + t / a)."""
+        a, b = self.constants
+        t = np.abs(predictions[0] - label)
+        return np.asarray(a * t - b * numerics.log(1.0 + t / a))
+
+
+class LogCoshLoss(MeanLoss):
+    """Mean of log(cosh(prediction - label))."""
+
+    name: ClassVar[str] = "logcosh"
+    constants: ClassVar[tuple[float, float]] = (0.0, 0.0)
+
+    def losses(self, label: FloatArray, predictions: FloatArray) -> FloatArray:
+        """t = |prediction - label|; t + log(0.5 * (1 + exp(-(t + t))))."""
+        t = np.abs(predictions[0] - label)
+        return np.asarray(t + numerics.log(0.5 * (1.0 + numerics.exp(-(t + t)))))

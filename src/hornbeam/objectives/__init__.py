@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from hornbeam.errors import ModelFormatError
 from hornbeam.objectives.base import Objective
-from hornbeam.objectives.binary import BinaryObjective
+from hornbeam.objectives.binary import BinaryObjective, CrossEntropyObjective
 from hornbeam.objectives.custom import CustomObjective
+from hornbeam.objectives.focal import FocalObjective
+from hornbeam.objectives.log_link import GammaObjective, PoissonObjective, TweedieObjective
 from hornbeam.objectives.multiclass import MulticlassObjective
+from hornbeam.objectives.one_vs_all import OneVsAllObjective
+from hornbeam.objectives.pointwise import PointwiseObjective
 from hornbeam.objectives.ranking import (
     LambdarankObjective,
     PairwiseObjective,
@@ -18,49 +22,95 @@ from hornbeam.objectives.ranking import (
     XendcgObjective,
 )
 from hornbeam.objectives.regression import RegressionObjective
+from hornbeam.objectives.robust import (
+    AbsoluteErrorObjective,
+    ExpectileObjective,
+    FairObjective,
+    HuberObjective,
+    LogCoshObjective,
+    PercentageErrorObjective,
+    QuantileObjective,
+)
 
 if TYPE_CHECKING:
     from hornbeam.params import Params
 
 __all__ = [
+    "OBJECTIVES",
+    "AbsoluteErrorObjective",
     "BinaryObjective",
+    "CrossEntropyObjective",
     "CustomObjective",
+    "ExpectileObjective",
+    "FairObjective",
+    "FocalObjective",
+    "GammaObjective",
+    "HuberObjective",
     "LambdarankObjective",
+    "LogCoshObjective",
     "MulticlassObjective",
     "Objective",
+    "OneVsAllObjective",
     "PairwiseObjective",
+    "PercentageErrorObjective",
+    "PointwiseObjective",
+    "PoissonObjective",
+    "QuantileObjective",
     "RankingObjective",
     "RegressionObjective",
+    "TweedieObjective",
     "XendcgObjective",
     "get_objective",
     "objective_from_dict",
 ]
+
+OBJECTIVES: dict[str, type[Objective]] = {
+    kind.name: kind
+    for kind in (
+        RegressionObjective,
+        AbsoluteErrorObjective,
+        HuberObjective,
+        FairObjective,
+        PoissonObjective,
+        QuantileObjective,
+        PercentageErrorObjective,
+        GammaObjective,
+        TweedieObjective,
+        LogCoshObjective,
+        ExpectileObjective,
+        BinaryObjective,
+        CrossEntropyObjective,
+        FocalObjective,
+        MulticlassObjective,
+        OneVsAllObjective,
+    )
+}
+"""Every objective of single rows by name, in the order of the documentation; the tests go through this table."""
 
 RANKING: dict[str, type[RankingObjective]] = {
     kind.name: kind for kind in (LambdarankObjective, XendcgObjective, PairwiseObjective)
 }
 """Objectives of rows that are grouped into queries, by name."""
 
-NAMES = ("regression", "binary", "multiclass", *RANKING)
+ALL_OBJECTIVES: dict[str, type[Objective]] = {**OBJECTIVES, **RANKING}
 
 MAX_CLASSES = 1_000_000
 """Bound on num_class in a model file, against sizes that cannot be meant."""
 
+_STATE = {
+    "binary": {"sigmoid"},
+    "multiclass": {"num_class"},
+    "multiclassova": {"num_class", "sigmoid"},
+    "custom": {"num_class"},
+}
+"""What a model file keeps of an objective besides its name: see `Objective.to_dict`."""
+
 
 def get_objective(params: Params) -> Objective:
-    """Build the objective that the parameters name; `Params` has checked that objective and num_class go together."""
-    if params.objective == "regression":
-        return RegressionObjective(params.boost_from_average)
-    if params.objective == "binary":
-        return BinaryObjective(params.sigmoid, params.boost_from_average)
-    if params.objective == "multiclass":
-        return MulticlassObjective(params.num_class, params.boost_from_average)
-    if params.objective in ("lambdarank", "pairwise"):
-        kind = LambdarankObjective if params.objective == "lambdarank" else PairwiseObjective
-        return kind(params.sigmoid, params.lambdarank_truncation_level, params.lambdarank_norm, params.label_gain)
-    if params.objective == "rank_xendcg":
-        return XendcgObjective(params.seed, params.objective_seed, params.label_gain)
-    return CustomObjective(params.objective if callable(params.objective) else None, params.num_class)
+    """Build the objective that the parameters name; `Params` has checked that they go together."""
+    if isinstance(params.objective, str) and params.objective in ALL_OBJECTIVES:
+        return ALL_OBJECTIVES[params.objective].from_params(params)
+    return CustomObjective.from_params(params)
 
 
 def objective_from_dict(state: Mapping[str, Any]) -> Objective:
@@ -69,26 +119,29 @@ def objective_from_dict(state: Mapping[str, Any]) -> Objective:
     Raises ModelFormatError for anything `to_dict` cannot have written.
     """
     name = state.get("name")
-    if not isinstance(name, str) or name not in (*NAMES, "custom"):
-        raise ModelFormatError(f"name: {name!r} is not an objective; known are {', '.join(NAMES)} and custom")
-    expected = {"binary": {"name", "sigmoid"}}.get(name, {"name", "num_class"})
-    if name == "regression" or name in RANKING:
-        expected = {"name"}
-    if set(state) != expected:
+    if not isinstance(name, str) or name not in (*ALL_OBJECTIVES, "custom"):
+        raise ModelFormatError(f"name: {name!r} is not an objective; known are {', '.join(ALL_OBJECTIVES)} and custom")
+    expected = {"name", *_STATE.get(name, ())}
+    optional = {"reg_sqrt"} if name == "regression" else set()
+    if not expected <= set(state) <= expected | optional:
         raise ModelFormatError(
             f"objective {name!r} has the keys {sorted(expected)}, but found {sorted(map(str, state))}"
         )
     if name == "regression":
-        return RegressionObjective()
-    if name in RANKING:
-        return RANKING[name]()
-    if name == "binary":
-        sigmoid = state["sigmoid"]
-        if type(sigmoid) is not float or not (0.0 < sigmoid < math.inf):
-            raise ModelFormatError(f"sigmoid: {sigmoid!r} is not a positive, finite float")
-        return BinaryObjective(sigmoid)
-    num_class = state["num_class"]
+        if state.get("reg_sqrt", True) is not True:
+            raise ModelFormatError(f"reg_sqrt: {state['reg_sqrt']!r} is not True; it is left out where it is not set")
+        return RegressionObjective(reg_sqrt="reg_sqrt" in state)
+    sigmoid = state.get("sigmoid", 1.0)
+    if type(sigmoid) is not float or not (0.0 < sigmoid < math.inf):
+        raise ModelFormatError(f"sigmoid: {sigmoid!r} is not a positive, finite float")
     smallest = 1 if name == "custom" else 2
+    num_class = state.get("num_class", smallest)
     if type(num_class) is not int or not smallest <= num_class <= MAX_CLASSES:
         raise ModelFormatError(f"num_class: {num_class!r} is not a whole number from {smallest} to {MAX_CLASSES}")
-    return CustomObjective(None, num_class) if name == "custom" else MulticlassObjective(num_class)
+    if name == "binary":
+        return BinaryObjective(sigmoid)
+    if name == "multiclass":
+        return MulticlassObjective(num_class)
+    if name == "multiclassova":
+        return OneVsAllObjective(num_class, sigmoid)
+    return CustomObjective(None, num_class) if name == "custom" else ALL_OBJECTIVES[name]()

@@ -12,6 +12,7 @@ from hornbeam.errors import DataError
 
 if TYPE_CHECKING:
     from hornbeam.dataset import Dataset
+    from hornbeam.params import Params
 
 FloatArray = NDArray[np.float64]
 
@@ -30,16 +31,28 @@ class Objective(ABC):
         Raw scores a row, which is also the number of trees an iteration.
     default_metric
         Name of the metric used when the parameter `metric` is not given; "none" if there is none.
+    link
+        What `transform` does, for backends that have it as a kernel: "identity", "exp", "sigmoid", "softmax", "square";
+        "own": see `transform`.
+    labels
+        Domain of the labels: "real", "positive", "nonnegative", "unit" (0 to 1), "binary" (0 and 1) or "classes".
     boost_from_average
         Whether `init_scores` fits a constant or returns zeros.
     """
 
     name: ClassVar[str]
     default_metric: ClassVar[str]
+    link: str = "identity"
+    labels: ClassVar[str] = "real"
 
     def __init__(self, n_outputs: int = 1, boost_from_average: bool = True) -> None:
         self.n_outputs = n_outputs
         self.boost_from_average = boost_from_average
+
+    @classmethod
+    @abstractmethod
+    def from_params(cls, params: Params) -> Objective:
+        """Build the objective from the training parameters, which have been checked."""
 
     @abstractmethod
     def check_labels(self, label: FloatArray | None) -> None:
@@ -58,12 +71,22 @@ class Objective(ABC):
     def begin_iteration(self, iteration: int) -> None:  # noqa: B027  (most objectives need not know)
         """Learn the number of the iteration, counted from the first of the model, before its gradients."""
 
+    def prepare(self, label: FloatArray, weight: FloatArray | None) -> tuple[FloatArray, FloatArray | None]:
+        """Return labels and weights in the form that `gradients` takes; called once a training.
+
+        label   float64 (n_rows,)  in
+        weight  float64 (n_rows,)  in  or None
+
+        The weights returned may have shape (n_outputs, n_rows) where `gradients` says so.
+        """
+        return label, weight
+
     @abstractmethod
     def init_scores(self, label: FloatArray, weight: FloatArray | None) -> FloatArray:
         """Return the best constant raw scores, float64 (n_outputs,); they do not depend on the order of the rows.
 
-        label   float64 (n_rows,)  in
-        weight  float64 (n_rows,)  in  or None
+        label   float64 (n_rows,)  in      the data set's own, not prepared
+        weight  float64 (n_rows,)  in      or None
         """
 
     @abstractmethod
@@ -73,9 +96,18 @@ class Objective(ABC):
         """Return first and second derivative of the loss by the raw score, each float64 (n_outputs, n_rows).
 
         scores  float64 (n_outputs, n_rows)  in
-        label   float64 (n_rows,)            in
-        weight  float64 (n_rows,)            in  or None; multiplies both, last
+        label   float64 (n_rows,)            in  as `prepare` returns it
+        weight  float64 (n_rows,)            in  as `prepare` returns it, or None; multiplies both, last
         """
+
+    @property
+    def renewal_percentile(self) -> float | None:
+        """Which percentile of its rows' residuals a leaf's value becomes (percentiles.py); None: the Newton step."""
+        return None
+
+    def renewal_weights(self, label: FloatArray, weight: FloatArray | None) -> FloatArray | None:
+        """Return the weights of that percentile, float64 (n_rows,) or None; arguments as `prepare` returns them."""
+        return weight
 
     @abstractmethod
     def transform(self, raw: FloatArray) -> FloatArray:
@@ -99,6 +131,22 @@ def require_labels(label: FloatArray | None, objective: str) -> FloatArray:
     if label is None:
         raise DataError(f"objective {objective!r} needs labels, but the Dataset has none; pass label= to Dataset")
     return label
+
+
+def require_domain(label: FloatArray | None, objective: str, wrong: str, remedy: str) -> None:
+    """Raise DataError unless every label lies in a domain.
+
+    label   float64 (n_rows,)  in  or None
+    wrong   "< 0", "<= 0" or "outside [0, 1]": the labels that are refused
+    remedy  what the user should do
+    """
+    label = require_labels(label, objective)
+    found = first_wrong_label(
+        label,
+        {"< 0": label < 0.0, "<= 0": label <= 0.0, "outside [0, 1]": (label < 0.0) | (label > 1.0)}[wrong],
+    )
+    if found is not None:
+        raise DataError(f"objective {objective!r} takes no label {wrong}, but {found}; {remedy}")
 
 
 def first_wrong_label(label: FloatArray, wrong: NDArray[np.bool_]) -> str | None:

@@ -1,15 +1,18 @@
-"""Logistic loss of two classes, labelled 0 and 1."""
+"""Logistic loss of two classes, labelled 0 and 1, and of labels between them."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from hornbeam import numerics
 from hornbeam.errors import DataError
-from hornbeam.objectives.base import FloatArray, Objective, first_wrong_label, require_labels
+from hornbeam.objectives.base import FloatArray, Objective, first_wrong_label, require_domain, require_labels
 from hornbeam.objectives.regression import weighted_mean
+
+if TYPE_CHECKING:
+    from hornbeam.params import Params
 
 SMALLEST_SHARE = 1e-15
 """The share of a class is kept this far from 0 and 1, so that a single class has a finite initial score (LightGBM)."""
@@ -20,10 +23,25 @@ class BinaryObjective(Objective):
 
     name: ClassVar[str] = "binary"
     default_metric: ClassVar[str] = "binary_logloss"
+    link: str = "sigmoid"
+    labels: ClassVar[str] = "binary"
 
-    def __init__(self, sigmoid: float = 1.0, boost_from_average: bool = True) -> None:
+    def __init__(
+        self,
+        sigmoid: float = 1.0,
+        boost_from_average: bool = True,
+        scale_pos_weight: float = 1.0,
+        is_unbalance: bool = False,
+    ) -> None:
         super().__init__(1, boost_from_average)
         self.sigmoid = float(sigmoid)
+        self.scale_pos_weight = scale_pos_weight
+        self.is_unbalance = is_unbalance
+
+    @classmethod
+    def from_params(cls, params: Params) -> BinaryObjective:
+        """Take sigmoid and the weights of classes."""
+        return cls(params.sigmoid, params.boost_from_average, params.scale_pos_weight, params.is_unbalance)
 
     def check_labels(self, label: FloatArray | None) -> None:
         """Labels must be 0 or 1."""
@@ -31,12 +49,23 @@ class BinaryObjective(Objective):
         found = first_wrong_label(label, (label != 0.0) & (label != 1.0))
         if found is not None:
             raise DataError(
-                f"objective 'binary' takes labels 0 and 1, but {found}; recode the classes to 0 and 1, "
+                f"objective {self.name!r} takes labels 0 and 1, but {found}; recode the classes to 0 and 1, "
                 "or use objective='multiclass' for more than two classes"
             )
 
+    def prepare(self, label: FloatArray, weight: FloatArray | None) -> tuple[FloatArray, FloatArray | None]:
+        """Multiply the weights by those of the classes: scale_pos_weight, is_unbalance."""
+        factors = class_factors(int(np.count_nonzero(label)), len(label), self.scale_pos_weight, self.is_unbalance)
+        if factors == (1.0, 1.0):
+            return label, weight
+        weights = np.where(label > 0.0, factors[1], factors[0])
+        return label, weights if weight is None else weights * weight
+
     def init_scores(self, label: FloatArray, weight: FloatArray | None) -> FloatArray:
-        """Return log(p / (1 - p)) / sigmoid, where p is the (weighted) share of label 1."""
+        """Return log(p / (1 - p)) / sigmoid, where p is the (weighted) share of label 1.
+
+        Weights of classes have no part in it (as LightGBM).
+        """
         if not self.boost_from_average:
             return np.zeros(1)
         share = weighted_mean(label, weight)
@@ -65,3 +94,40 @@ class BinaryObjective(Objective):
     def to_dict(self) -> dict[str, str | int | float]:
         """Return name and sigmoid."""
         return {"name": self.name, "sigmoid": self.sigmoid}
+
+
+class CrossEntropyObjective(BinaryObjective):
+    """Loss -(y * log(p) + (1 - y) * log(1 - p)) of labels y from 0 to 1, where p = 1 / (1 + exp(-score))."""
+
+    name: ClassVar[str] = "cross_entropy"
+    default_metric: ClassVar[str] = "cross_entropy"
+    labels: ClassVar[str] = "unit"
+
+    def __init__(self, boost_from_average: bool = True) -> None:
+        super().__init__(1.0, boost_from_average)
+
+    @classmethod
+    def from_params(cls, params: Params) -> CrossEntropyObjective:
+        """Take boost_from_average."""
+        return cls(params.boost_from_average)
+
+    def check_labels(self, label: FloatArray | None) -> None:
+        """Labels must be probabilities."""
+        require_domain(label, self.name, "outside [0, 1]", "rescale the labels, or use objective='regression'")
+
+    def to_dict(self) -> dict[str, str | int | float]:
+        """Return the name."""
+        return {"name": self.name}
+
+
+def class_factors(n_positive: int, n_rows: int, scale_pos_weight: float, is_unbalance: bool) -> tuple[float, float]:
+    """Return the factors on the weights of negative and of positive rows.
+
+    `is_unbalance` raises the rarer class to the number of rows of the other one (as LightGBM: rows, not weights).
+    """
+    n_negative = n_rows - n_positive
+    if not is_unbalance or n_positive == 0 or n_negative == 0:
+        return 1.0, scale_pos_weight
+    if n_positive > n_negative:
+        return n_positive / n_negative, 1.0
+    return 1.0, n_negative / n_positive

@@ -12,6 +12,7 @@ from hornbeam.objectives.base import FloatArray, Objective
 
 if TYPE_CHECKING:
     from hornbeam.dataset import Dataset
+    from hornbeam.params import Params
 
 ObjectiveFunction = Callable[[FloatArray, "Dataset"], tuple[Any, Any]]
 
@@ -30,6 +31,11 @@ class CustomObjective(Objective):
     def __init__(self, function: ObjectiveFunction | None = None, n_outputs: int = 1) -> None:
         super().__init__(n_outputs, boost_from_average=False)
         self.function = function
+
+    @classmethod
+    def from_params(cls, params: Params) -> CustomObjective:
+        """Take the function and num_class."""
+        return cls(params.objective if callable(params.objective) else None, params.num_class)
 
     def check_labels(self, label: FloatArray | None) -> None:
         """Accept anything: what labels mean, and whether there are any, is the function's affair."""

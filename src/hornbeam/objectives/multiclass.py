@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -12,15 +12,25 @@ from hornbeam.objectives.base import FloatArray, Objective, first_wrong_label, r
 from hornbeam.objectives.binary import SMALLEST_SHARE
 from hornbeam.quantize import exact_sum
 
+if TYPE_CHECKING:
+    from hornbeam.params import Params
+
 
 class MulticlassObjective(Objective):
     """Loss -log(p[label]) a row, where p = softmax(scores)."""
 
     name: ClassVar[str] = "multiclass"
     default_metric: ClassVar[str] = "multi_logloss"
+    link: str = "softmax"
+    labels: ClassVar[str] = "classes"
 
     def __init__(self, n_outputs: int, boost_from_average: bool = True) -> None:
         super().__init__(n_outputs, boost_from_average)
+
+    @classmethod
+    def from_params(cls, params: Params) -> MulticlassObjective:
+        """Take num_class."""
+        return cls(params.num_class, params.boost_from_average)
 
     @property
     def hessian_factor(self) -> float:
@@ -34,8 +44,8 @@ class MulticlassObjective(Objective):
         found = first_wrong_label(label, wrong)
         if found is not None:
             raise DataError(
-                f"objective 'multiclass' with num_class={self.n_outputs} takes whole labels 0 to {self.n_outputs - 1}, "
-                f"but {found}; recode the classes or raise num_class"
+                f"objective {self.name!r} with num_class={self.n_outputs} takes whole labels 0 to "
+                f"{self.n_outputs - 1}, but {found}; recode the classes or raise num_class"
             )
 
     def init_scores(self, label: FloatArray, weight: FloatArray | None) -> FloatArray:

@@ -24,6 +24,7 @@ from hornbeam.sampling import Purpose, random_key, uniform
 
 if TYPE_CHECKING:
     from hornbeam.dataset import Dataset
+    from hornbeam.params import Params
 
 SCORE_DISTANCE = 0.01
 """Added to the distance of two scores that a pair's weight is divided by (LightGBM)."""
@@ -174,6 +175,11 @@ class LambdarankObjective(RankingObjective):
         self.truncation_level = truncation_level
         self.norm = norm
 
+    @classmethod
+    def from_params(cls, params: Params) -> LambdarankObjective:
+        """Take sigmoid, the truncation and the gains."""
+        return cls(params.sigmoid, params.lambdarank_truncation_level, params.lambdarank_norm, params.label_gain)
+
     def _query_data(self, label: FloatArray, boundaries: NDArray[np.int64]) -> QueryData:
         """Find ideal DCG and fixed-point scale of every query.
 
@@ -282,6 +288,11 @@ class XendcgObjective(RankingObjective):
         self.seed = seed
         self.objective_seed = objective_seed
         self.iteration = 0
+
+    @classmethod
+    def from_params(cls, params: Params) -> XendcgObjective:
+        """Take the seeds and the gains."""
+        return cls(params.seed, params.objective_seed, params.label_gain)
 
     def check_labels(self, label: FloatArray | None) -> None:
         """Labels must be whole numbers from 0 to 30; gains are 2**label here, whatever `label_gain` says."""

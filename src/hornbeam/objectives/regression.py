@@ -1,13 +1,16 @@
-"""Squared error: the raw score is the prediction."""
+"""Squared error: the raw score is the prediction, or its signed square root."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from hornbeam.objectives.base import FloatArray, Objective, require_labels
 from hornbeam.quantize import exact_sum
+
+if TYPE_CHECKING:
+    from hornbeam.params import Params
 
 
 class RegressionObjective(Objective):
@@ -16,18 +19,30 @@ class RegressionObjective(Objective):
     name: ClassVar[str] = "regression"
     default_metric: ClassVar[str] = "l2"
 
-    def __init__(self, boost_from_average: bool = True) -> None:
+    def __init__(self, boost_from_average: bool = True, reg_sqrt: bool = False) -> None:
         super().__init__(1, boost_from_average)
+        self.reg_sqrt = reg_sqrt
+        if reg_sqrt:
+            self.link = "square"
+
+    @classmethod
+    def from_params(cls, params: Params) -> RegressionObjective:
+        """Take reg_sqrt."""
+        return cls(params.boost_from_average, params.reg_sqrt)
 
     def check_labels(self, label: FloatArray | None) -> None:
         """Any finite label will do."""
         require_labels(label, self.name)
 
+    def prepare(self, label: FloatArray, weight: FloatArray | None) -> tuple[FloatArray, FloatArray | None]:
+        """Return sign(label) * sqrt(|label|) with reg_sqrt; IEEE 754 rounds roots alike on every machine."""
+        return (np.copysign(np.sqrt(np.abs(label)), label), weight) if self.reg_sqrt else (label, weight)
+
     def init_scores(self, label: FloatArray, weight: FloatArray | None) -> FloatArray:
-        """Return the (weighted) mean label."""
+        """Return the (weighted) mean label, of the roots with reg_sqrt."""
         if not self.boost_from_average:
             return np.zeros(1)
-        return np.array([weighted_mean(label, weight)])
+        return np.array([weighted_mean(self.prepare(label, weight)[0], weight)])
 
     def gradients(
         self, scores: FloatArray, label: FloatArray, weight: FloatArray | None
@@ -39,8 +54,12 @@ class RegressionObjective(Objective):
         return gradient * weight, np.broadcast_to(weight, scores.shape).astype(np.float64)
 
     def transform(self, raw: FloatArray) -> FloatArray:
-        """Return the raw scores themselves."""
-        return raw
+        """Return the raw scores themselves, or raw * |raw| with reg_sqrt."""
+        return np.asarray(raw * np.abs(raw)) if self.reg_sqrt else raw
+
+    def to_dict(self) -> dict[str, str | int | float]:
+        """Return the name, and reg_sqrt where it is set."""
+        return {"name": self.name, "reg_sqrt": True} if self.reg_sqrt else {"name": self.name}
 
 
 def weighted_mean(values: FloatArray, weight: FloatArray | None) -> float:

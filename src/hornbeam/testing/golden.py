@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 from hornbeam.binning import hash_rows
 from hornbeam.booster import Booster
 from hornbeam.dataset import Dataset
+from hornbeam.objectives import OBJECTIVES
+from hornbeam.testing.labels import labels_for, params_for
 from hornbeam.training import train
 
 GOLDEN_FILE = Path(__file__).with_name("golden.json")
@@ -84,15 +86,11 @@ class GoldenCase:
         """Make the training set; `form` turns the table into another kind of table."""
         table = golden_table(self.n_rows, self.n_features, self.missing, self.zeros)
         score = golden_score(table)
-        objective = self.params.get("objective", "regression")
-        label = score
-        if objective == "binary":
-            label = (score > 1.0).astype(np.float64)
-        elif objective == "multiclass":
-            label = np.clip(np.floor(score / 3.0) + 1.0, 0.0, self.params["num_class"] - 1.0)
-        elif self.group:
+        if self.group:
             label = np.clip(np.floor(score / 3.0) + 1.0, 0.0, 4.0)
-        elif self.heavy_tail:
+        else:
+            label = labels_for(self.params.get("objective", "regression"), score, self.params.get("num_class", 1))
+        if self.heavy_tail:
             label = np.where(uniform(self.n_rows, 3000) < 0.002, score * 1e6, score)
         weight = 0.5 + uniform(self.n_rows, 4000) if self.weighted else None
         return Dataset(form(table), label=label, weight=weight, group=self.query_sizes())
@@ -160,6 +158,20 @@ CASES: dict[str, GoldenCase] = {
     "pairwise": GoldenCase({"objective": "pairwise"}, group=(1200, 40), missing=True),
     "rank_xendcg": GoldenCase({"objective": "rank_xendcg", "seed": 3}, group=QUERIES),
     "custom objective": GoldenCase({}, n_features=9, callables={"objective": pseudo_huber}),
+    "regression, reg_sqrt": GoldenCase({"reg_sqrt": True}, n_rounds=3),
+    "quantile, low": GoldenCase({"objective": "quantile", "alpha": 0.05}, n_rounds=3),
+    "binary, is_unbalance": GoldenCase({"objective": "binary", "is_unbalance": True}, n_rounds=3, weighted=True),
+    "multiclassova, scale_pos_weight": GoldenCase(
+        {"objective": "multiclassova", "num_class": 4, "scale_pos_weight": 3.0}, n_rows=700, n_rounds=2
+    ),
+}
+CASES |= {
+    f"{name}{', weights' if weighted else ''}, missing": GoldenCase(
+        params_for(name), n_rows=700, n_rounds=3, missing=True, weighted=weighted
+    )
+    for name in OBJECTIVES
+    for weighted in (False, True)
+    if name not in ("regression", "binary", "multiclass")
 }
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from hornbeam.errors import ParameterError
 from hornbeam.metrics import ALIASES, NO_METRIC
-from hornbeam.objectives import RANKING
+from hornbeam.objectives import ALL_OBJECTIVES, OBJECTIVES, RANKING
 from hornbeam.params import BY_NAME, PARAMETERS, Params
 
 Peer = Literal["lightgbm", "xgboost", "sklearn"]
@@ -21,6 +21,11 @@ Peer = Literal["lightgbm", "xgboost", "sklearn"]
 _XGBOOST_METRICS = {
     "l1": "mae",
     "rmse": "rmse",
+    "mape": "mape",
+    "quantile": "quantile",
+    "poisson": "poisson-nloglik",
+    "gamma": "gamma-nloglik",
+    "gamma_deviance": "gamma-deviance",
     "binary_logloss": "logloss",
     "binary_error": "error",
     "auc": "auc",
@@ -34,6 +39,41 @@ _XGBOOST_METRICS = {
 
 _CATEGORICAL = ("max_cat_to_onehot", "max_cat_threshold", "cat_smooth", "cat_l2", "min_data_per_group")
 """What only LightGBM has besides us."""
+
+_OBJECTIVES: dict[str, dict[str, str]] = {
+    "lightgbm": {
+        name: name for name in (*OBJECTIVES, *RANKING) if name not in ("logcosh", "expectile", "focal", "pairwise")
+    },
+    "xgboost": {
+        "regression": "reg:squarederror",
+        "regression_l1": "reg:absoluteerror",
+        "quantile": "reg:quantileerror",
+        "poisson": "count:poisson",
+        "gamma": "reg:gamma",
+        "tweedie": "reg:tweedie",
+        "binary": "binary:logistic",
+        "cross_entropy": "reg:logistic",
+        "multiclass": "multi:softprob",
+        "lambdarank": "rank:ndcg",
+        "pairwise": "rank:pairwise",
+    },
+    "sklearn": {
+        "regression": "squared_error",
+        "regression_l1": "absolute_error",
+        "quantile": "quantile",
+        "poisson": "poisson",
+        "gamma": "gamma",
+        "binary": "log_loss",
+        "multiclass": "log_loss",
+    },
+}
+"""What the peers call our objectives."""
+
+_OWN_PARAMETERS = {
+    "xgboost": ("fair_c", "reg_sqrt", "is_unbalance"),
+    "sklearn": ("fair_c", "reg_sqrt", "is_unbalance", "scale_pos_weight", "tweedie_variance_power"),
+}
+"""Parameters of objectives that a peer has not got."""
 
 
 def peer_params(params: Mapping[str, Any], peer: Peer) -> dict[str, Any]:
@@ -60,6 +100,9 @@ def peer_params(params: Mapping[str, Any], peer: Peer) -> dict[str, Any]:
     ours = Params.from_dict(params)
     if callable(ours.objective) or ours.objective == "custom":
         raise _no_equivalent(ours, "objective", peer, "write the peer's own function")
+    if ours.objective not in _OBJECTIVES[peer]:
+        raise _no_equivalent(ours, "objective", peer, "use one of " + ", ".join(_OBJECTIVES[peer]))
+    _must_be_default(ours, peer, *_OWN_PARAMETERS.get(peer, ()))
     return translate[peer](ours)
 
 
@@ -98,10 +141,18 @@ def _lightgbm(ours: Params) -> dict[str, Any]:
         raise _no_equivalent(ours, "device", "lightgbm", "use 'cpu'")
     # precision has no part here: LightGBM's default is full floats. Its names and values are ours for all the rest.
     # Categorical features are an argument of its Dataset.
-    left_out = ("categorical_feature", "num_iterations", "grow_policy", "precision", "device", "sparse_threshold")
+    left_out = (
+        "categorical_feature",
+        "num_iterations",
+        "grow_policy",
+        "precision",
+        "device",
+        "sparse_threshold",
+        "feature_fraction_bylevel",
+        "focal_gamma",
+        "focal_alpha",
+    )
     theirs = {p.name: getattr(ours, p.name) for p in PARAMETERS if p.name not in left_out}
-    if ours.objective == "pairwise":
-        raise _no_equivalent(ours, "objective", "lightgbm", "use 'lambdarank'")
     theirs["eval_at"] = list(ours.eval_at)
     theirs["label_gain"] = list(ours.label_gain or ())
     if ours.label_gain is None:
@@ -139,18 +190,14 @@ def _xgboost(ours: Params) -> dict[str, Any]:
     kind = ours.device.partition(":")[0]
     if kind not in ("auto", "cpu", "cuda"):
         raise _no_equivalent(ours, "device", "xgboost", "use 'cpu' or 'cuda'")
-    # XGBoost knows no row count, but without weights the squared error's hessian counts rows
+    # XGBoost knows no row count, but without weights a hessian that is 1 counts rows
     min_child_weight = ours.min_sum_hessian_in_leaf
-    if ours.objective == "regression":
+    if ours.objective in ("regression", "regression_l1", "quantile"):
         min_child_weight = max(min_child_weight, float(ours.min_data_in_leaf))
     elif ours.min_data_in_leaf > 1:
         raise _no_equivalent(ours, "min_data_in_leaf", "xgboost", "set it to 1 and use min_sum_hessian_in_leaf")
-    objective = {"regression": "reg:squarederror", "binary": "binary:logistic", "multiclass": "multi:softprob"}
-    objective |= {"lambdarank": "rank:ndcg", "pairwise": "rank:pairwise"}
-    if ours.objective not in objective:
-        raise _no_equivalent(ours, "objective", "xgboost", f"use one of {', '.join(objective)}")
     theirs: dict[str, Any] = {
-        "objective": objective[str(ours.objective)],
+        "objective": _OBJECTIVES["xgboost"][str(ours.objective)],
         "tree_method": "hist",
         "grow_policy": "lossguide" if ours.grow_policy == "leafwise" else "depthwise",
         "max_leaves": ours.num_leaves,
@@ -169,12 +216,21 @@ def _xgboost(ours: Params) -> dict[str, Any]:
     }
     if ours.objective == "multiclass":
         theirs["num_class"] = ours.num_class
+    elif ours.objective == "quantile":
+        theirs["quantile_alpha"] = ours.alpha
+    elif ours.objective == "tweedie":
+        theirs["tweedie_variance_power"] = ours.tweedie_variance_power
+    elif ours.objective == "poisson" and ours.max_delta_step == 0.0:
+        theirs["max_delta_step"] = ours.poisson_max_delta_step  # XGBoost's poisson has one for both
+    elif ours.objective == "binary":
+        theirs["scale_pos_weight"] = ours.scale_pos_weight
     if ours.objective in ("lambdarank", "pairwise"):
         theirs["lambdarank_pair_method"] = "topk"
         theirs["lambdarank_num_pair_per_sample"] = ours.lambdarank_truncation_level
         theirs["lambdarank_normalization"] = theirs["lambdarank_score_normalization"] = ours.lambdarank_norm
     if not ours.boost_from_average:
-        theirs["base_score"] = 0.5 if ours.objective == "binary" else 0.0  # a probability for binary
+        # on the scale of the predictions, so that the raw score is 0
+        theirs["base_score"] = {"sigmoid": 0.5, "exp": 1.0}.get(ALL_OBJECTIVES[str(ours.objective)].link, 0.0)
     metrics = _metric_names(ours)
     if metrics == []:
         theirs["disable_default_eval_metric"] = True
@@ -222,7 +278,8 @@ def _sklearn(ours: Params) -> dict[str, Any]:
     if ours.max_bin > 255:
         raise _no_equivalent(ours, "max_bin", "sklearn", "use 255 or less")
     return {
-        "loss": "squared_error" if ours.objective == "regression" else "log_loss",
+        "loss": _OBJECTIVES["sklearn"][str(ours.objective)],
+        **({"quantile": ours.alpha} if ours.objective == "quantile" else {}),
         "max_iter": ours.num_iterations,
         "learning_rate": ours.learning_rate,
         "max_leaf_nodes": ours.num_leaves,

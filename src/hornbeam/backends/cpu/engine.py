@@ -14,6 +14,7 @@ from hornbeam.backends.cpu.columns import Columns, SomeColumns
 from hornbeam.backends.cpu.gradients import compute_gradients
 from hornbeam.backends.cpu.partition import partition
 from hornbeam.backends.cpu.quantize import quantize
+from hornbeam.backends.cpu.renewal import renew_leaves
 from hornbeam.backends.cpu.split_general import find_general
 from hornbeam.backends.cpu.threads import resolve_threads
 from hornbeam.backends.protocol import BinnedTree, Root, Segments
@@ -22,6 +23,7 @@ from hornbeam.bagging import ROOT_DEPTH, Bag, Draw, Goss
 from hornbeam.binning import BinnedData
 from hornbeam.frontier import GrowthLimits
 from hornbeam.objectives.base import Objective
+from hornbeam.percentiles import rows_in_bag
 from hornbeam.quantize import Quantization
 from hornbeam.splitting import NodeContext, SplitRules
 
@@ -175,6 +177,18 @@ class CpuEngine:
         largest = self._rounded.largest_gradient, self._rounded.largest_hessian
         leaf = self._leaf if self._bag is None else self._leaf[self._bag.inside]
         return leaves.leaf_sums(self._tree_gradient, self._tree_hessian, largest, leaf, n_leaves, self.n_threads)
+
+    def renew_leaves(
+        self,
+        output: int,
+        percentile: float,
+        label: NDArray[np.float64],
+        weight: NDArray[np.float64] | None,
+        n_leaves: int,
+    ) -> NDArray[np.float64]:
+        """Find the percentile of each leaf's residuals."""
+        rows = rows_in_bag(self._bag, self._scores[output], label, weight, self._leaf)
+        return renew_leaves(*rows, percentile, n_leaves, self.n_threads)
 
     def add_leaf_values(self, output: int, leaf_value: NDArray[np.float64]) -> None:
         """Update the scores."""

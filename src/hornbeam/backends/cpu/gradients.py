@@ -16,7 +16,7 @@ from hornbeam.backends.cpu.numerics import exp_, sigmoid_
 from hornbeam.backends.cpu.threads import run_ranges
 
 if TYPE_CHECKING:
-    from hornbeam.objectives import Objective
+    from hornbeam.objectives import Objective, PointwiseObjective
 
 FloatArray = NDArray[np.float64]
 
@@ -43,14 +43,21 @@ def compute_gradients(
 
     scores        float64 (n_outputs, n_rows)  in   C order
     label         float64 (n_rows,)            in   contiguous
-    weight        float64 (n_rows,)            in   contiguous, or None
+    weight        float64 (n_rows,)            in   contiguous, or None; (n_outputs, n_rows) where the objective says so
     gradient_out  float64 (n_outputs, n_rows)  out, overwritten; C order
     hessian_out   float64 (n_outputs, n_rows)  out, overwritten; C order
     n_threads     1 or more
 
-    An objective without kernels (there are none among the built-in ones) goes through its NumPy definition.
+    An objective without kernels goes through its NumPy definition.
     """
-    from hornbeam.objectives import BinaryObjective, MulticlassObjective, RankingObjective, RegressionObjective
+    from hornbeam.objectives import (
+        BinaryObjective,
+        MulticlassObjective,
+        OneVsAllObjective,
+        PointwiseObjective,
+        RankingObjective,
+        RegressionObjective,
+    )
 
     if isinstance(objective, RankingObjective):
         from hornbeam.backends.cpu.ranking import compute_ranking_gradients
@@ -60,7 +67,7 @@ def compute_gradients(
 
     def part(start: int, stop: int) -> None:
         rows = slice(start, stop)
-        w = NO_WEIGHT if weight is None else weight[rows]
+        w = NO_WEIGHT if weight is None else weight[..., rows]
         if isinstance(objective, RegressionObjective):
             regression_kernel(scores[0, rows], label[rows], w, gradient_out[0, rows], hessian_out[0, rows])
         elif isinstance(objective, BinaryObjective):
@@ -69,11 +76,40 @@ def compute_gradients(
             )
         elif isinstance(objective, MulticlassObjective):
             multiclass_kernel(objective.hessian_factor, scores, label, w, start, stop, gradient_out, hessian_out)
+        elif isinstance(objective, OneVsAllObjective):
+            for k in range(objective.n_outputs):
+                own = (label[rows] == k).astype(np.float64)
+                of_class = w[k] if w.ndim == 2 else w
+                binary_kernel(
+                    objective.sigmoid, scores[k, rows], own, of_class, gradient_out[k, rows], hessian_out[k, rows]
+                )
+        elif isinstance(objective, PointwiseObjective):
+            pointwise_part(objective, scores[0, rows], label[rows], w, gradient_out[0, rows], hessian_out[0, rows])
 
-    if isinstance(objective, (RegressionObjective, BinaryObjective, MulticlassObjective)):
+    if isinstance(
+        objective,
+        (RegressionObjective, BinaryObjective, MulticlassObjective, OneVsAllObjective, PointwiseObjective),
+    ):
         run_ranges(part, scores.shape[1], n_threads, SMALLEST_PART)
     else:
         gradient_out[:], hessian_out[:] = objective.gradients(scores, label, weight)
+
+
+def pointwise_part(
+    objective: PointwiseObjective,
+    scores: FloatArray,
+    label: FloatArray,
+    weight: FloatArray,
+    gradient: FloatArray,
+    hessian: FloatArray,
+) -> None:
+    """Compute some rows of a pointwise objective; arrays as those of `regression_kernel`."""
+    from hornbeam.backends.cpu.pointwise import POINTWISE_KERNELS, weigh_kernel
+
+    POINTWISE_KERNELS[objective.name](*objective.constants, scores, label, gradient, hessian)
+    if len(weight):
+        weigh_kernel(gradient, weight)
+        weigh_kernel(hessian, weight)
 
 
 def transform_scores(objective: Objective, raw: FloatArray, n_threads: int) -> FloatArray:
@@ -83,24 +119,25 @@ def transform_scores(objective: Objective, raw: FloatArray, n_threads: int) -> F
 
     The result is float64 (n_outputs, n_rows), a new array unless the link is the identity.
     """
-    from hornbeam.objectives import BinaryObjective, MulticlassObjective
+    from hornbeam.backends.cpu.pointwise import exp_link_kernel
 
-    n_rows = raw.shape[1]
-    if isinstance(objective, BinaryObjective):
-        out = np.empty_like(raw)
-        sigmoid = objective.sigmoid
-        run_ranges(
-            lambda start, stop: probability_kernel(sigmoid, raw[0, start:stop], out[0, start:stop]),
-            n_rows,
-            n_threads,
-            SMALLEST_PART,
-        )
+    if objective.link not in ("sigmoid", "softmax", "exp"):
+        return objective.transform(raw)
+    out = np.empty_like(raw)
+    if objective.link == "softmax":
+        run_ranges(lambda start, stop: softmax_kernel(raw, start, stop, out), raw.shape[1], n_threads, SMALLEST_PART)
         return out
-    if isinstance(objective, MulticlassObjective):
-        out = np.empty_like(raw)
-        run_ranges(lambda start, stop: softmax_kernel(raw, start, stop, out), n_rows, n_threads, SMALLEST_PART)
-        return out
-    return objective.transform(raw)
+    flat, flat_out = raw.reshape(-1), out.reshape(-1)
+    sigmoid = getattr(objective, "sigmoid", 1.0)
+
+    def part(start: int, stop: int) -> None:
+        if objective.link == "exp":
+            exp_link_kernel(flat[start:stop], flat_out[start:stop])
+        else:
+            probability_kernel(sigmoid, flat[start:stop], flat_out[start:stop])
+
+    run_ranges(part, raw.size, n_threads, SMALLEST_PART)
+    return out
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.gradients import SMALLEST_PART
 from hornbeam.backends.cpu.numerics import bits_from_float, log_
+from hornbeam.backends.cpu.pointwise import weigh_kernel
 from hornbeam.backends.cpu.threads import run_ranges
 from hornbeam.metrics.classes import SMALLEST_PROBABILITY
 from hornbeam.quantize import exact_exponent
@@ -26,7 +27,12 @@ ABSOLUTE_BITS = 0x7FFFFFFFFFFFFFFF
 
 
 def mean_loss(
-    name: str, label: FloatArray, predictions: FloatArray, weight: FloatArray | None, n_threads: int
+    name: str,
+    label: FloatArray,
+    predictions: FloatArray,
+    weight: FloatArray | None,
+    n_threads: int,
+    constants: tuple[float, float] | None = None,
 ) -> float:
     """Return sum(loss * weight) / sum(weight): the twin of `MeanLoss.definition` before `finish`.
 
@@ -34,8 +40,14 @@ def mean_loss(
     label        float64 (n_rows,)            in   contiguous
     predictions  float64 (n_outputs, n_rows)  in   C order
     weight       float64 (n_rows,)            in   contiguous, or None
+    constants    of a pointwise loss; None: the metric has none
     """
-    kernel = LOSS_KERNELS[name]
+    if constants is None:
+        kernel = LOSS_KERNELS[name]
+    else:
+        from hornbeam.backends.cpu.pointwise_losses import POINTWISE_LOSSES
+
+        kernel = POINTWISE_LOSSES[name]
     n_rows = len(label)
     losses = np.empty(n_rows)
 
@@ -43,7 +55,7 @@ def mean_loss(
         if name in ("multi_logloss", "multi_error"):
             kernel(label, predictions, start, stop, losses[start:stop])
         else:
-            kernel(label[start:stop], predictions[0, start:stop], losses[start:stop])
+            kernel(*(constants or ()), label[start:stop], predictions[0, start:stop], losses[start:stop])
         if weight is not None:
             weigh_kernel(losses[start:stop], weight[start:stop])
 
@@ -101,17 +113,6 @@ def fixed_sum_kernel(values: FloatArray, scale: float) -> int:
     for i in range(len(values)):
         total += np.int64(np.rint(values[i] * scale))  # type: ignore[assignment]
     return total
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def weigh_kernel(losses: FloatArray, weight: FloatArray) -> None:
-    """Multiply losses by weights, in place.
-
-    losses  float64 (n,)  in and out
-    weight  float64 (n,)  in
-    """
-    for row in range(len(losses)):
-        losses[row] = losses[row] * weight[row]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -24,10 +24,13 @@ from hornbeam.numerics import (
     LOG_COEFFICIENTS,
     SMALLEST_NORMAL,
     SQRT_HALF,
+    TANH_COEFFICIENTS,
+    TANH_SMALL,
 )
 
 # Numba freezes module-level floats into the code, but would load them from a tuple: hence one name a coefficient.
 E13, E12, E11, E10, E9, E8, E7, E6, E5, E4, E3, E2, E1, E0 = EXP_COEFFICIENTS
+T6, T5, T4, T3, T2, T1, T0 = TANH_COEFFICIENTS
 L10, L9, L8, L7, L6, L5, L4, L3, L2, L1, L0 = LOG_COEFFICIENTS
 
 MANTISSA_MASK = 0x000FFFFFFFFFFFFF
@@ -124,3 +127,19 @@ def sigmoid_(x: float) -> float:
 def log2_(x: float) -> float:
     """Return the logarithm of x >= 0 to the base 2: the twin of `hornbeam.numerics.log2`."""
     return log_(x) * LOG2_E
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def tanh_ratio_(x: float) -> float:
+    """Return tanh(x) / x: the twin of `hornbeam.numerics.tanh_ratio`."""
+    size = abs(x)
+    z = size * size
+    p = T6 * z + T5
+    p = p * z + T4
+    p = p * z + T3
+    p = p * z + T2
+    p = p * z + T1
+    p = p * z + T0
+    t = TANH_SMALL if size < TANH_SMALL else size
+    ratio: float = (1.0 - 2.0 / (exp_(t + t) + 1.0)) / t
+    return p if size < TANH_SMALL else ratio

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.runtime import Buffer, Kernel, Runtime, Variant, u32, u64
 from hornbeam.backends.protocol import BinnedTree
-from hornbeam.bagging import Draw, Goss
+from hornbeam.bagging import Bag, Draw, Goss
+from hornbeam.dtypes import ROW
 
 STATE = np.dtype(
     [
@@ -118,6 +119,14 @@ class DeviceBag:
             memory.buffer("rows even"),
         )  # fmt: skip
         return out
+
+    def on_host(self) -> Bag | None:
+        """Return a copy of the bag in host memory; None while all rows are chosen."""
+        if not self:
+            return None
+        rows = np.empty(self._memory.n_rows, ROW)
+        self._runtime.download(self._memory.buffer("bag"), rows)
+        return Bag(rows, self.n_plain, self.n_in_bag, self.factor)
 
     def take_leaves(self) -> Buffer:
         """Return the leaf numbers in the order of the bag."""

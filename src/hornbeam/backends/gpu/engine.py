@@ -17,6 +17,7 @@ What an operation costs (n nodes; see kernels/ for the kernels):
     assign_leaves      table, 20 n bytes   assign
     leaf_sums                              clear, leaf_sums             16 bytes a leaf
     find_other_leaves  the tree            route_rows
+    renew_leaves                                                        10 bytes a row
     add_leaf_values    8 bytes a leaf      add_values
     add_tree           the tree            route
 """
@@ -43,8 +44,16 @@ from hornbeam.binning import BinnedData
 from hornbeam.dtypes import EXPANSION, NODE, SPLIT
 from hornbeam.errors import DeviceError
 from hornbeam.frontier import GrowthLimits
-from hornbeam.objectives import BinaryObjective, MulticlassObjective, RankingObjective, RegressionObjective
+from hornbeam.objectives import (
+    BinaryObjective,
+    MulticlassObjective,
+    OneVsAllObjective,
+    PointwiseObjective,
+    RankingObjective,
+    RegressionObjective,
+)
 from hornbeam.objectives.base import Objective
+from hornbeam.percentiles import rows_in_bag
 from hornbeam.quantize import (
     COARSE_SPREAD,
     NARROW_GRADIENT_BITS,
@@ -260,9 +269,13 @@ class GpuEngine:
             self._buffer("scores"),
             self._upload_once("label", label),
             self._upload_once("weight", weight),
-            u32(weight is not None),
+            u32(0 if weight is None else weight.ndim),
             u32(self.n_rows),
         )
+        if isinstance(objective, PointwiseObjective):
+            kernel = self._runtime.kernel("pointwise_kernel", self._variant("gradients.cl", objective=objective.code))
+            self._launch_rows(kernel, *given, *map(np.float64, objective.constants), *out)
+            return
         variant = self._variant("gradients.cl")
         if isinstance(objective, RegressionObjective):
             self._launch_rows(self._runtime.kernel("regression_kernel", variant), *given, *out)
@@ -273,6 +286,9 @@ class GpuEngine:
             kernel = self._runtime.kernel("multiclass_kernel", variant)
             factor = np.float64(objective.hessian_factor)
             self._launch_rows(kernel, *given, u32(self._n_outputs), factor, *out)
+        elif isinstance(objective, OneVsAllObjective):
+            kernel = self._runtime.kernel("one_vs_all_kernel", variant)
+            self._launch_rows(kernel, *given, u32(self._n_outputs), np.float64(objective.sigmoid), *out)
         elif isinstance(objective, RankingObjective):
             assert objective.queries is not None
             if self._ranking is None or self._ranking.queries is not objective.queries:
@@ -738,6 +754,24 @@ class GpuEngine:
         self._runtime.download(sums, found)
         total = found.astype(np.float64)
         return total[:, 0] * 2.0 ** -exponents[0], total[:, 1] * 2.0 ** -exponents[1]
+
+    def renew_leaves(
+        self,
+        output: int,
+        percentile: float,
+        label: NDArray[np.float64],
+        weight: NDArray[np.float64] | None,
+        n_leaves: int,
+    ) -> NDArray[np.float64]:
+        """Find the percentile of each leaf's residuals: scores and leaf numbers are brought to the host for it."""
+        from hornbeam.backends.cpu.renewal import renew_leaves
+        from hornbeam.backends.cpu.threads import resolve_threads
+
+        scores, leaf = np.empty(self.n_rows), np.empty(self.n_rows, np.uint16)
+        self._runtime.download(self._buffer("scores"), scores, offset=8 * output * self.n_rows)
+        self._runtime.download(self._buffer("leaf"), leaf)
+        rows = rows_in_bag(self._bag.on_host(), scores, label, weight, leaf)
+        return renew_leaves(*rows, percentile, n_leaves, resolve_threads(0))
 
     def add_leaf_values(self, output: int, leaf_value: NDArray[np.float64]) -> None:
         """Add each row's leaf value to its score."""

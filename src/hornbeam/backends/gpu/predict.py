@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hornbeam.backends.gpu.device_table import DeviceTable, launch_over
 from hornbeam.backends.gpu.runtime import Buffer, Runtime, u32, u64
 from hornbeam.backends.registry import choose_device, open_runtime
-from hornbeam.objectives import BinaryObjective, MulticlassObjective
+from hornbeam.errors import DeviceError
 from hornbeam.objectives.base import Objective
 from hornbeam.table import TableReader
 from hornbeam.tree import Tree, code_bits
@@ -266,8 +266,13 @@ def transform(runtime: Runtime, objective: Objective, scores: Buffer, n_outputs:
 
     scores   float64 (n_outputs, n_rows)   in, out
     """
-    if isinstance(objective, BinaryObjective):
-        sigmoid = np.float64(objective.sigmoid)
-        launch_over(n_rows, runtime, "gradients.cl", "sigmoid_kernel", scores, u64(n_rows), sigmoid)
-    elif isinstance(objective, MulticlassObjective):
+    n_scores = n_outputs * n_rows
+    if objective.link == "sigmoid":
+        sigmoid = np.float64(getattr(objective, "sigmoid", 1.0))
+        launch_over(n_scores, runtime, "gradients.cl", "sigmoid_kernel", scores, u64(n_scores), sigmoid)
+    elif objective.link == "softmax":
         launch_over(n_rows, runtime, "gradients.cl", "softmax_kernel", scores, u64(n_rows), u32(n_outputs))
+    elif objective.link in ("exp", "square"):
+        launch_over(n_scores, runtime, "gradients.cl", f"{objective.link}_kernel", scores, u64(n_scores))
+    elif objective.link != "identity":
+        raise DeviceError(f"objective {objective.name!r} has no GPU kernel for its predictions; use device='cpu'")

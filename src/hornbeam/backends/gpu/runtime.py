@@ -53,6 +53,7 @@ class Variant:
     capacity   most nodes of a tree that the device keeps, see kernels/select.cl
     value_bytes  of a raw value: 4 or 8, see kernels/predict.cl and kernels/encode.cl
     documents  most documents of a query that fit in local memory, see kernels/ranking.cl; 0: none
+    objective  formula of kernels/gradients.cl; 0: none
     """
 
     source: str
@@ -68,6 +69,7 @@ class Variant:
     capacity: int = 0
     value_bytes: int = 8
     documents: int = 0
+    objective: int = 0
 
     def defines(self) -> list[str]:
         """Return the compiler flags."""

@@ -14,6 +14,7 @@ from hornbeam.binning import BinnedData
 from hornbeam.dtypes import SPLIT
 from hornbeam.frontier import GrowthLimits
 from hornbeam.objectives.base import Objective
+from hornbeam.percentiles import leaf_percentiles, rows_in_bag
 from hornbeam.quantize import Quantization, exact_exponent, round_gradients
 from hornbeam.splitting import NodeContext, SplitRules, best_split
 from hornbeam.tree import bits_to_codes
@@ -177,6 +178,18 @@ class ReferenceEngine:
             np.add.at(total, leaf, np.rint(values * 2.0**exponent).astype(np.int64))
             sums.append(total.astype(np.float64) * 2.0**-exponent)
         return sums[0], sums[1]
+
+    def renew_leaves(
+        self,
+        output: int,
+        percentile: float,
+        label: NDArray[np.float64],
+        weight: NDArray[np.float64] | None,
+        n_leaves: int,
+    ) -> NDArray[np.float64]:
+        """Find the percentile of each leaf's residuals, one leaf after the other."""
+        scores, label, weight, leaf = rows_in_bag(self._bag, self._scores[output], label, weight, self._leaf)
+        return leaf_percentiles(label - scores, weight, leaf, n_leaves, percentile)
 
     def add_leaf_values(self, output: int, leaf_value: NDArray[np.float64]) -> None:
         """Add each row's leaf value to its score."""

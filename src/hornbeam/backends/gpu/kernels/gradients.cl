@@ -3,6 +3,7 @@
 //
 //   scores, gradient, hessian   f64 (n_outputs, n_rows)
 //   label, weight               f64 (n_rows,)           weight is read only when weighted is not 0
+//   OBJECTIVE                   which formula `pointwise_kernel` has
 
 // e**x for x clamped to +-708: hornbeam/numerics.py.
 DEVICE f64 exp_(f64 x) {
@@ -27,6 +28,53 @@ DEVICE f64 exp_(f64 x) {
     return p * BITS_TO_F64(((i64)(i32)k + 1023) << 52);
 }
 
+// Natural logarithm of x >= 0: hornbeam/numerics.py.
+DEVICE f64 log_(f64 x) {
+    x = x < 2.2250738585072014e-308 ? 2.2250738585072014e-308 : x;
+    const i64 bits = F64_TO_BITS(x);
+    f64 k = (f64)((i32)(bits >> 52) - 1022);
+    f64 m = BITS_TO_F64((bits & 0x000FFFFFFFFFFFFF) | 0x3FE0000000000000);
+    const u32 low = m < 0.7071067811865476;
+    m = low ? m + m : m;
+    k = low ? k - 1.0 : k;
+    const f64 s = (m - 1.0) / (m + 1.0);
+    const f64 z = s * s;
+    f64 p = 0.047619047619047616;
+    p = p * z + 0.05263157894736842;
+    p = p * z + 0.058823529411764705;
+    p = p * z + 0.06666666666666667;
+    p = p * z + 0.07692307692307693;
+    p = p * z + 0.09090909090909091;
+    p = p * z + 0.1111111111111111;
+    p = p * z + 0.14285714285714285;
+    p = p * z + 0.2;
+    p = p * z + 0.3333333333333333;
+    p = p * z + 1.0;
+    return k * 6.93147180369123816490e-01 + (k * 1.90821492927058770002e-10 + 2.0 * s * p);
+}
+
+// tanh(x) / x: hornbeam/numerics.py.
+DEVICE f64 tanh_ratio_(f64 x) {
+    const f64 size = fabs(x);
+    const f64 z = size * size;
+    f64 p = 0.003592128036572481;
+    p = p * z + -0.008863235529902197;
+    p = p * z + 0.021869488536155203;
+    p = p * z + -0.05396825396825397;
+    p = p * z + 0.13333333333333333;
+    p = p * z + -0.3333333333333333;
+    p = p * z + 1.0;
+    const f64 t = size < 0.125 ? 0.125 : size;
+    const f64 ratio = (1.0 - 2.0 / (exp_(t + t) + 1.0)) / t;
+    return size < 0.125 ? p : ratio;
+}
+
+// Clipped to +-300: hornbeam/objectives/log_link.py.
+DEVICE f64 bounded_(f64 score) {
+    score = score < -300.0 ? -300.0 : score;
+    return score > 300.0 ? 300.0 : score;
+}
+
 KERNEL(THREADS) void regression_kernel(GLOBAL const f64 *RESTRICT scores, GLOBAL const f64 *RESTRICT label,
                                        GLOBAL const f64 *RESTRICT weight, u32 weighted, u32 n_rows,
                                        GLOBAL f64 *RESTRICT gradient, GLOBAL f64 *RESTRICT hessian) {
@@ -49,6 +97,81 @@ KERNEL(THREADS) void binary_kernel(GLOBAL const f64 *RESTRICT scores, GLOBAL con
         hessian[row] = weighted ? h * weight[row] : h;
     }
 }
+
+// One logistic loss a class.
+//
+//   weighted   0: no weights, 1: weight f64 (n_rows,), 2: weight f64 (n_outputs, n_rows)
+KERNEL(THREADS) void one_vs_all_kernel(GLOBAL const f64 *RESTRICT scores, GLOBAL const f64 *RESTRICT label,
+                                       GLOBAL const f64 *RESTRICT weight, u32 weighted, u32 n_rows, u32 n_outputs,
+                                       f64 sigmoid, GLOBAL f64 *RESTRICT gradient, GLOBAL f64 *RESTRICT hessian) {
+    const f64 square = sigmoid * sigmoid;
+    for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
+        for (u32 k = 0; k < n_outputs; k++) {
+            const u64 at = (u64)k * n_rows + row;
+            const f64 p = 1.0 / (1.0 + exp_(-(sigmoid * scores[at])));
+            const f64 g = sigmoid * (p - (label[row] == (f64)k ? 1.0 : 0.0));
+            const f64 h = (square * p) * (1.0 - p);
+            const f64 w = weighted ? weight[weighted == 2 ? at : row] : 1.0;
+            gradient[at] = weighted ? g * w : g;
+            hessian[at] = weighted ? h * w : h;
+        }
+    }
+}
+
+// The losses of one score and one label: hornbeam/objectives/pointwise.py. OBJECTIVE is `code` of the objective, a and
+// b are its constants. 0: this source is compiled for another kernel.
+#if OBJECTIVE > 0
+KERNEL(THREADS) void pointwise_kernel(GLOBAL const f64 *RESTRICT scores, GLOBAL const f64 *RESTRICT label,
+                                      GLOBAL const f64 *RESTRICT weight, u32 weighted, u32 n_rows, f64 a, f64 b,
+                                      GLOBAL f64 *RESTRICT gradient, GLOBAL f64 *RESTRICT hessian) {
+    for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
+        const f64 score = scores[row], y = label[row], d = score - y;
+        f64 g, h = 1.0;
+#if OBJECTIVE == 1  // regression_l1
+        g = d > 0.0 ? 1.0 : (d < 0.0 ? -1.0 : 0.0);
+#elif OBJECTIVE == 2   // mape
+        const f64 size = fabs(y), r = 1.0 / (size > 1.0 ? size : 1.0);
+        g = d > 0.0 ? r : (d < 0.0 ? -r : 0.0);
+#elif OBJECTIVE == 3   // quantile
+        g = d >= 0.0 ? b : a;
+#elif OBJECTIVE == 4   // huber
+        g = d > a ? a : (d < -a ? -a : d);
+#elif OBJECTIVE == 5   // fair
+        const f64 r = a / (fabs(d) + a);
+        g = r * d;
+        h = r * r;
+#elif OBJECTIVE == 6   // logcosh
+        h = tanh_ratio_(d);
+        g = d * h;
+#elif OBJECTIVE == 7   // expectile
+        h = d >= 0.0 ? b : a;
+        g = h * d;
+#elif OBJECTIVE == 8   // poisson
+        const f64 e = exp_(bounded_(score));
+        g = e - y;
+        h = e * a;
+#elif OBJECTIVE == 9   // gamma
+        h = y * exp_(-bounded_(score));
+        g = 1.0 - h;
+#elif OBJECTIVE == 10  // tweedie
+        const f64 s = bounded_(score), t = y * exp_(a * s), e = exp_(b * s);
+        g = e - t;
+        h = b * e - a * t;
+#elif OBJECTIVE == 11  // focal
+        const f64 z = y > 0.0 ? score : -score;
+        const f64 p = 1.0 / (1.0 + exp_(-z)), m = 1.0 / (1.0 + exp_(z));
+        const f64 log_p = log_(p);
+        const f64 factor = (y > 0.0 ? b : 1.0 - b) * exp_(a * log_(m));
+        const f64 bend = (a * log_p) * (m - a * p);
+        g = factor * (a * (p * log_p) - m);
+        g = y > 0.0 ? g : -g;
+        h = (factor * p) * ((2.0 * a + 1.0) * m + (bend > 0.0 ? bend : 0.0));
+#endif
+        gradient[row] = weighted ? g * weight[row] : g;
+        hessian[row] = weighted ? h * weight[row] : h;
+    }
+}
+#endif
 
 // The exponentials wait in `gradient` until their sum is known.
 KERNEL(THREADS) void multiclass_kernel(GLOBAL const f64 *RESTRICT scores, GLOBAL const f64 *RESTRICT label,
@@ -85,6 +208,19 @@ KERNEL(THREADS) void multiclass_kernel(GLOBAL const f64 *RESTRICT scores, GLOBAL
 KERNEL(THREADS) void sigmoid_kernel(GLOBAL f64 *RESTRICT scores, u64 n_rows, f64 sigmoid) {
     for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
         scores[row] = 1.0 / (1.0 + exp_(-(sigmoid * scores[row])));
+    }
+}
+
+KERNEL(THREADS) void exp_kernel(GLOBAL f64 *RESTRICT scores, u64 n_rows) {
+    for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
+        scores[row] = exp_(scores[row]);
+    }
+}
+
+// The inverse of a signed square root.
+KERNEL(THREADS) void square_kernel(GLOBAL f64 *RESTRICT scores, u64 n_rows) {
+    for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
+        scores[row] = scores[row] * fabs(scores[row]);
     }
 }
 

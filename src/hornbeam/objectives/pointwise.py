@@ -1,0 +1,59 @@
+"""What the losses of one score and one label share, so that each is one formula on every backend."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import numpy as np
+
+from hornbeam.objectives.base import FloatArray, Objective, require_labels
+from hornbeam.objectives.regression import weighted_mean
+
+
+class PointwiseObjective(Objective):
+    """A loss of one score and one label with two constants: `derivatives` is all that differs.
+
+    Backends keep one kernel a formula: backends/cpu/pointwise.py by name, backends/gpu/kernels/gradients.cl by `code`.
+
+    Attributes
+    ----------
+    code
+        Value of OBJECTIVE in kernels/gradients.cl; every objective has its own.
+    """
+
+    code: ClassVar[int]
+
+    @property
+    def constants(self) -> tuple[float, float]:
+        """The constants `a` and `b` of the formula."""
+        return 0.0, 0.0
+
+    @abstractmethod
+    def derivatives(self, score: FloatArray, label: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return gradient and hessian of each row, before weights; all float64 (n_rows,)."""
+
+    def check_labels(self, label: FloatArray | None) -> None:
+        """Any finite label will do."""
+        require_labels(label, self.name)
+
+    def init_scores(self, label: FloatArray, weight: FloatArray | None) -> FloatArray:
+        """Return the score of `best_constant`, or zero."""
+        return np.array([self.best_constant(label, weight) if self.boost_from_average else 0.0])
+
+    def best_constant(self, label: FloatArray, weight: FloatArray | None) -> float:
+        """Return the raw score to start from: the (weighted) mean label."""
+        return weighted_mean(label, weight)
+
+    def gradients(
+        self, scores: FloatArray, label: FloatArray, weight: FloatArray | None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return `derivatives`; with weights g = g * w, h = h * w."""
+        gradient, hessian = self.derivatives(scores[0], label)
+        if weight is not None:
+            gradient, hessian = gradient * weight, hessian * weight
+        return gradient[None], hessian[None]
+
+    def transform(self, raw: FloatArray) -> FloatArray:
+        """Return the raw scores themselves."""
+        return raw

@@ -1,0 +1,238 @@
+"""Regression losses other than the squared error: medians, quantiles, expectiles, and losses that outliers cannot rule.
+
+d is score - label throughout.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from hornbeam import numerics
+from hornbeam.objectives.base import FloatArray
+from hornbeam.objectives.pointwise import PointwiseObjective
+from hornbeam.objectives.regression import weighted_mean
+from hornbeam.percentiles import weighted_percentile
+from hornbeam.quantize import exact_sum
+
+if TYPE_CHECKING:
+    from hornbeam.params import Params
+
+MOST_EXPECTILE_STEPS = 100
+"""Steps towards an expectile; each changes the rows below it, and a handful suffices."""
+
+
+def _sign_of(d: FloatArray, size: FloatArray | float) -> FloatArray:
+    """Return size where d > 0, -size where d < 0, else 0."""
+    return np.where(d > 0.0, size, np.where(d < 0.0, -size, 0.0))
+
+
+class AbsoluteErrorObjective(PointwiseObjective):
+    """Loss |d|. Leaf values are medians of residuals."""
+
+    name: ClassVar[str] = "regression_l1"
+    default_metric: ClassVar[str] = "l1"
+    code: ClassVar[int] = 1
+
+    def __init__(self, boost_from_average: bool = True) -> None:
+        super().__init__(1, boost_from_average)
+
+    @classmethod
+    def from_params(cls, params: Params) -> AbsoluteErrorObjective:
+        """Take boost_from_average."""
+        return cls(params.boost_from_average)
+
+    def derivatives(self, score: FloatArray, label: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """g = sign(d), which is 0 for d = 0; h = 1."""
+        return _sign_of(score - label, 1.0), np.ones_like(score)
+
+    def best_constant(self, label: FloatArray, weight: FloatArray | None) -> float:
+        """Return the (weighted) median label."""
+        return weighted_percentile(label, self.renewal_weights(label, weight), 0.5)
+
+    @property
+    def renewal_percentile(self) -> float:
+        """The median."""
+        return 0.5
+
+
+class PercentageErrorObjective(AbsoluteErrorObjective):
+    """Loss |d| / max(1, |label|). Leaf values are medians of residuals, weighted by 1 / max(1, |label|)."""
+
+    name: ClassVar[str] = "mape"
+    default_metric: ClassVar[str] = "mape"
+    code: ClassVar[int] = 2
+
+    def derivatives(self, score: FloatArray, label: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """g = sign(d) * (1 / max(1, |label|)); h = 1."""
+        return _sign_of(score - label, 1.0 / np.maximum(np.abs(label), 1.0)), np.ones_like(score)
+
+    def renewal_weights(self, label: FloatArray, weight: FloatArray | None) -> FloatArray:
+        """Return (1 / max(1, |label|)) * weight."""
+        own = 1.0 / np.maximum(np.abs(label), 1.0)
+        return np.asarray(own if weight is None else own * weight)
+
+
+class QuantileObjective(AbsoluteErrorObjective):
+    """Pinball loss: alpha * -d where the score is too low, else (1 - alpha) * d. Leaf values are quantiles."""
+
+    name: ClassVar[str] = "quantile"
+    default_metric: ClassVar[str] = "quantile"
+    code: ClassVar[int] = 3
+
+    def __init__(self, alpha: float = 0.9, boost_from_average: bool = True) -> None:
+        super().__init__(boost_from_average)
+        self.alpha = alpha
+
+    @classmethod
+    def from_params(cls, params: Params) -> QuantileObjective:
+        """Take alpha."""
+        return cls(params.alpha, params.boost_from_average)
+
+    @property
+    def constants(self) -> tuple[float, float]:
+        """a = -alpha, b = 1 - alpha."""
+        return -self.alpha, 1.0 - self.alpha
+
+    def derivatives(self, score: FloatArray, label: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """g = b where d >= 0, else a; h = 1."""
+        a, b = self.constants
+        return np.where(score - label >= 0.0, b, a), np.ones_like(score)
+
+    def best_constant(self, label: FloatArray, weight: FloatArray | None) -> float:
+        """Return the (weighted) quantile of the labels."""
+        return weighted_percentile(label, weight, self.alpha)
+
+    @property
+    def renewal_percentile(self) -> float:
+        """alpha."""
+        return self.alpha
+
+
+class HuberObjective(PointwiseObjective):
+    """Loss d**2 / 2 up to |d| = alpha, and alpha * (|d| - alpha / 2) beyond."""
+
+    name: ClassVar[str] = "huber"
+    default_metric: ClassVar[str] = "huber"
+    code: ClassVar[int] = 4
+
+    def __init__(self, alpha: float = 0.9, boost_from_average: bool = True) -> None:
+        super().__init__(1, boost_from_average)
+        self.alpha = alpha
+
+    @classmethod
+    def from_params(cls, params: Params) -> HuberObjective:
+        """Take alpha."""
+        return cls(params.alpha, params.boost_from_average)
+
+    @property
+    def constants(self) -> tuple[float, float]:
+        """a = alpha."""
+        return self.alpha, 0.0
+
+    def derivatives(self, score: FloatArray, label: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """g = d, clipped to +-alpha; h = 1 (as LightGBM: the curvature of the quadratic part)."""
+        d = score - label
+        return np.where(d > self.alpha, self.alpha, np.where(d < -self.alpha, -self.alpha, d)), np.ones_like(score)
+
+
+class FairObjective(PointwiseObjective):
+    """Loss c**2 * (|d| / c - log(1 + |d| / c))."""
+
+    name: ClassVar[str] = "fair"
+    default_metric: ClassVar[str] = "fair"
+    code: ClassVar[int] = 5
+
+    def __init__(self, fair_c: float = 1.0, boost_from_average: bool = True) -> None:
+        super().__init__(1, boost_from_average)
+        self.fair_c = fair_c
+
+    @classmethod
+    def from_params(cls, params: Params) -> FairObjective:
+        """Take fair_c."""
+        return cls(params.fair_c, params.boost_from_average)
+
+    @property
+    def constants(self) -> tuple[float, float]:
+        """a = c."""
+        return self.fair_c, 0.0
+
+    def derivatives(self, score: FloatArray, label: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """r = a / (|d| + a); g = r * d; h = r * r."""
+        d = score - label
+        r = self.fair_c / (np.abs(d) + self.fair_c)
+        return r * d, r * r
+
+
+class LogCoshObjective(PointwiseObjective):
+    """Loss log(cosh(d)): the squared error for small d, the absolute error for large d.
+
+    The hessian is tanh(d) / d instead of the second derivative 1 - tanh(d)**2, which vanishes for rows far away and
+    would let them stop training. It is the curvature of the narrowest parabola that touches the loss at d and lies
+    nowhere below it.
+    """
+
+    name: ClassVar[str] = "logcosh"
+    default_metric: ClassVar[str] = "logcosh"
+    code: ClassVar[int] = 6
+
+    def __init__(self, boost_from_average: bool = True) -> None:
+        super().__init__(1, boost_from_average)
+
+    @classmethod
+    def from_params(cls, params: Params) -> LogCoshObjective:
+        """Take boost_from_average."""
+        return cls(params.boost_from_average)
+
+    def derivatives(self, score: FloatArray, label: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """h = tanh(d) / d, see numerics.tanh_ratio; g = d * h."""
+        d = score - label
+        hessian = numerics.tanh_ratio(d)
+        return d * hessian, hessian
+
+    def best_constant(self, label: FloatArray, weight: FloatArray | None) -> float:
+        """Return the (weighted) median label, which outliers cannot move."""
+        return weighted_percentile(label, weight, 0.5)
+
+
+class ExpectileObjective(PointwiseObjective):
+    """Loss alpha * d**2 / 2 where the score is too low, (1 - alpha) * d**2 / 2 where it is not."""
+
+    name: ClassVar[str] = "expectile"
+    default_metric: ClassVar[str] = "expectile"
+    code: ClassVar[int] = 7
+
+    def __init__(self, alpha: float = 0.9, boost_from_average: bool = True) -> None:
+        super().__init__(1, boost_from_average)
+        self.alpha = alpha
+
+    @classmethod
+    def from_params(cls, params: Params) -> ExpectileObjective:
+        """Take alpha."""
+        return cls(params.alpha, params.boost_from_average)
+
+    @property
+    def constants(self) -> tuple[float, float]:
+        """a = alpha, b = 1 - alpha."""
+        return self.alpha, 1.0 - self.alpha
+
+    def derivatives(self, score: FloatArray, label: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """h = b where d >= 0, else a; g = h * d."""
+        a, b = self.constants
+        d = score - label
+        hessian = np.where(d >= 0.0, b, a)
+        return hessian * d, hessian
+
+    def best_constant(self, label: FloatArray, weight: FloatArray | None) -> float:
+        """Return the (weighted) expectile of the labels: a mean, with rows below it weighing b and the others a."""
+        a, b = self.constants
+        w = np.ones_like(label) if weight is None else weight
+        found = weighted_mean(label, weight)
+        for _ in range(MOST_EXPECTILE_STEPS):
+            sided = w * np.where(found - label >= 0.0, b, a)
+            following = exact_sum(label * sided) / exact_sum(sided)
+            if following == found:
+                break
+            found = following
+        return found
