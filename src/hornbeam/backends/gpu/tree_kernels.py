@@ -12,7 +12,7 @@ from hornbeam.backends.gpu.tables import groups_a_pass
 THREADS = 256
 """Threads of a group where nothing speaks for more."""
 
-SEARCHED_LANES = 8
+SEARCHED_LANES = 4
 """Features that a group of split.cl's split_kernel looks at."""
 
 CHOOSE_THREADS = 64

@@ -121,10 +121,10 @@ void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL const u32 *RESTRI
             u32 word[UNROLLED];
             record_t record[UNROLLED];
             UNROLL for (u32 u = 0; u < UNROLLED; u++) {
-                const u32 place = base + u * ROWS_AT_ONCE + r, is_there = place < to;
-                const u32 row = is_there ? (is_root ? place : rows[place]) : 0u;
-                record[u] = is_there ? records[place] : 0u;
-                word[u] = own[(u64)row * 8];
+                const u32 place = base + u * ROWS_AT_ONCE + r, near = place < to ? place : to - 1;
+                const record_t loaded = records[near];  // loads do not wait for a condition
+                word[u] = own[(u64)(is_root ? near : rows[near]) * 8];
+                record[u] = place < to ? loaded : 0u;
             }
             UNROLL for (u32 u = 0; u < UNROLLED; u++) {
                 UNROLL for (u32 s = 0; s < PER_WORD; s++) {

@@ -27,9 +27,15 @@ typedef double f64;
 #define UNROLL      _Pragma("unroll")
 
 #define BITS_TO_F64(bits)  __longlong_as_double((i64)(bits))
+#define BITS_TO_F32(bits)  __uint_as_float(bits)
+#define F32_TO_BITS(value) __float_as_uint(value)
 #define F64_TO_BITS(value) __double_as_longlong(value)
 
+// A quotient that is good to a few units in the last place.
+#define ROUGH_QUOTIENT(a, b) __fdividef(a, b)
+
 #define ADD_LOCAL32(place, value)  atomicAdd((u32 *)(place), (u32)(value))
+#define MAX_LOCAL32(place, value)  atomicMax((u32 *)(place), (u32)(value))
 #define ADD_GLOBAL32(place, value) atomicAdd((u32 *)(place), (u32)(value))
 #define MIN_GLOBAL32(place, value) atomicMin((i32 *)(place), (i32)(value))
 #define MAX_GLOBAL32(place, value) atomicMax((i32 *)(place), (i32)(value))

@@ -29,9 +29,15 @@ typedef double f64;
 #define UNROLL
 
 #define BITS_TO_F64(bits)  as_double((i64)(bits))
+#define BITS_TO_F32(bits)  as_float((u32)(bits))
+#define F32_TO_BITS(value) as_uint((f32)(value))
 #define F64_TO_BITS(value) as_long(value)
 
+// A quotient that is good to a few units in the last place.
+#define ROUGH_QUOTIENT(a, b) ((a) / (b))
+
 #define ADD_LOCAL32(place, value)  atomic_add((volatile __local u32 *)(place), (u32)(value))
+#define MAX_LOCAL32(place, value)  atomic_max((volatile __local u32 *)(place), (u32)(value))
 #define ADD_GLOBAL32(place, value) atomic_add((volatile __global u32 *)(place), (u32)(value))
 #define MIN_GLOBAL32(place, value) atomic_min((volatile __global i32 *)(place), (i32)(value))
 #define MAX_GLOBAL32(place, value) atomic_max((volatile __global i32 *)(place), (i32)(value))

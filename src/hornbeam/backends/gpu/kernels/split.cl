@@ -1,11 +1,12 @@
 // The best split of each node: twin of splitting.best_split, the same float64 operations in the same order.
 //
-// A group looks at a piece of a tile (8 features) of one node, or of two siblings. Threads form a grid of bins x lanes:
-// each sums its own run of bins, the runs before it are added up, then it scans its run.
+// A group looks at a piece of a tile (4 features) of one node, or of two siblings. Threads form a grid of bins x lanes:
+// each sums its own run of bins, the runs before it are added up, then it scans its run. Features of more bins than
+// the group has room for (256) are looked at in blocks, twice.
 //
-//              lane 0   lane 1   ...  lane 7
-//     part 0   bins 0..7 of each feature              sums[stat][part][lane]: what each run adds up to,
-//     part 1   bins 8..15                             then what all runs up to it add up to
+//              lane 0   lane 1   ...  lane 3
+//     part 0   bins 0..3 of each feature              sums[stat][part][lane]: what each run adds up to,
+//     part 1   bins 4..7                              then what all runs up to it add up to
 //     ...
 //
 // Float64 divisions are slow, and only the winner's gain is needed. So every candidate's score is first taken in single
@@ -29,12 +30,13 @@
 //     features     u32 (n_used,)      in    value bins * 2 + has missing
 //     splits       split_t (n_nodes, n_tiles * PIECES)   out
 #define TILE_LANES (32 / BIN_BYTES)
-#define LANES      8
+#define LANES      4
 #define PIECES     (TILE_LANES / LANES)
 #define PARTS      (THREADS / LANES)
-#define RUN        ((N_BINS + PARTS - 1) / PARTS)
+#define RUN        4 /* bins of a thread: they stay in registers */
+#define BLOCK      (PARTS * RUN)
+#define N_BLOCKS   ((N_BINS + BLOCK - 1) / BLOCK)
 #define PLANE      (N_BINS * TILE_LANES)
-#define KEPT       (RUN <= 8) /* a run stays in registers */
 #define NO_GAIN    BITS_TO_F64(0xFFF0000000000000)
 #define NO_KEY     0xFFFFFFFFFFFFFFFF
 #define NOISE      9.094947017729282e-13 /* splitting.ROUNDING_NOISE = 2**-40 */
@@ -65,22 +67,26 @@ DEVICE i64 least_allowed(f64 min_hessian, f64 unit) {
     return least;
 }
 
+// Sum i of a thread's run: its bins of the first statistic, then of the next.
+#define AT(histogram, i) \
+    (from + (i) % RUN < N_BINS ? (histogram)[(i) / RUN * PLANE + (from + (i) % RUN) * TILE_LANES] : 0)
+
 // Whether (gain, key) a comes before b.
 #define IS_BETTER(gain_a, key_a, gain_b, key_b) ((gain_a) > (gain_b) || ((gain_a) == (gain_b) && (key_a) < (key_b)))
 
-KERNEL(THREADS) void split_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *RESTRICT table,
+KERNEL_SHARING(THREADS, 3) void split_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *RESTRICT table,
                                   GLOBAL const u32 *RESTRICT count, u32 children, GLOBAL const u32 *RESTRICT features,
                                   u32 n_used, u32 n_tiles, f64 gradient_unit, f64 hessian_unit, f64 lambda_l1,
                                   f64 lambda_l2, f64 max_delta_step, f64 min_gain, f64 min_hessian, i64 min_rows,
                                   GLOBAL split_t *RESTRICT splits) {
     LOCAL i64 sums[STATS * THREADS];
     LOCAL i64 missing[STATS * LANES];
-    LOCAL f32 scores[THREADS];
+    LOCAL u32 highest[1], n_found[1];
     LOCAL f64 gains[THREADS];
     LOCAL u64 keys[THREADS];
+    LOCAL i64 lefts[2 * THREADS];
     const u32 n_pieces = n_tiles * PIECES, n_items = count[0] * n_pieces;
     const u32 lane = LOCAL_ID % LANES, part = LOCAL_ID / LANES;
-    const u32 from = part * RUN < N_BINS ? part * RUN : N_BINS;
     const u64 slot_size = (u64)n_tiles * STATS * PLANE;
     const i64 least_hessian = least_allowed(min_hessian, hessian_unit);
     const u32 is_plain = lambda_l1 == 0.0 && max_delta_step <= 0.0;  // else every candidate is computed
@@ -89,158 +95,167 @@ KERNEL(THREADS) void split_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *REST
         const u32 first = item / n_pieces * children, piece = item % n_pieces;
         const u32 in_tile = piece % PIECES * LANES + lane, feature = piece / PIECES * TILE_LANES + in_tile;
         GLOBAL i64 *own_lane = histograms + (u64)(piece / PIECES) * (STATS * PLANE) + in_tile;
+        GLOBAL const i64 *entries[2] = {table + first * 5, table + (first + children - 1) * 5};
         const u32 described = feature < n_used ? features[feature] : 0;
         const u32 n_values = described / 2, has_missing = described % 2;
-        const u32 swapped = children == 2 && table[first * 5 + 4] >= 0;  // the smaller sibling comes first
-        const u32 is_needed = table[first * 5 + 3] >= 0 || (children == 2 && table[first * 5 + 8] >= 0);
-#if KEPT
-        i64 kept[STATS * RUN];
-#endif
+        const u32 swapped = children == 2 && entries[0][4] >= 0;  // the smaller sibling comes first
+        const u32 is_needed = entries[0][3] >= 0 || entries[1][3] >= 0;
+        i64 kept[STATS * RUN], before[STATS];
+        f32 rough[2 * RUN], best_rough = -1.0f;
         for (u32 turn = 0; turn < children; turn++) {
-            const u32 node = first + (turn ^ swapped);
-            GLOBAL const i64 *own = table + node * 5;
-            const i64 total_g = own[0], total_h = own[1], n_rows = own[STATS - 1];
+            GLOBAL const i64 *own = entries[turn ^ swapped];
+            const i64 total_g = own[0], total_h = own[1], n_rows = own[STATS - 1], sibling = own[4];
             const u32 is_wanted = own[3] >= 0;
-            const i64 sibling = own[4];
             // the smaller sibling's sums may be needed even if it is not wanted itself
-            const i64 slot = children == 2 && turn == 0 ? table[(first + 1 - swapped) * 5 + 4] : own[3];
-            GLOBAL i64 *histogram = own_lane + (u64)(slot < 0 ? 0 : slot) * slot_size;
+            const i64 slot = children == 2 && turn == 0 ? entries[1 - swapped][4] : own[3];
+            const u32 is_read = is_needed && (turn == 0 || is_wanted);
+            GLOBAL i64 *histogram = own_lane + (u64)(is_read ? slot : 0) * slot_size;
             GLOBAL const i64 *minus = own_lane + (u64)(sibling < 0 ? 0 : sibling) * slot_size;
+            if (part < STATS && is_read && n_values > 0) {
+                const u32 at = part * PLANE + n_values * TILE_LANES;
+                missing[part * LANES + lane] = histogram[at] - (sibling >= 0 ? minus[at] : 0);
+            }
+            if (LOCAL_ID == 0) {
+                highest[0] = 0;
+                n_found[0] = 0;
+            }
+            BARRIER;
             f64 best_gain = NO_GAIN;
             u64 best_key = NO_KEY;
             i64 best_g = 0, best_h = 0;
-#if KEPT
-            if (is_needed && (turn == 0 || is_wanted)) {
-                UNROLL for (u32 stat = 0; stat < STATS; stat++) {
-                    i64 other[RUN];  // all loads before the first use, so that they are under way together
-                    if (turn == 0 && sibling >= 0) {
-                        UNROLL for (u32 k = 0; k < RUN; k++) {
-                            const u32 at = stat * PLANE + (from + k) * TILE_LANES;
-                            kept[stat * RUN + k] = from + k < N_BINS ? minus[at] : 0;
+            for (u32 sweep = 0; sweep < 2; sweep++) {
+                i64 carry[STATS];  // what the blocks before this one add up to
+                UNROLL for (u32 stat = 0; stat < STATS; stat++) carry[stat] = 0;
+                for (u32 block = 0; block < N_BLOCKS && is_read; block++) {
+                    const u32 from = block * BLOCK + part * RUN;
+                    if (sweep == 0 || N_BLOCKS > 1) {
+                        const u32 subtracts = sweep == 0 && sibling >= 0;
+                        if (subtracts && (turn == 0 || N_BLOCKS > 1)) {
+                            UNROLL for (u32 i = 0; i < STATS * RUN; i++) {
+                                kept[i] = AT(minus, i);
+                            }
                         }
-                    }
-                    UNROLL for (u32 k = 0; k < RUN; k++) {
-                        other[k] = from + k < N_BINS ? histogram[stat * PLANE + (from + k) * TILE_LANES] : 0;
-                    }
-                    UNROLL for (u32 k = 0; k < RUN; k++) {
-                        if (sibling >= 0) {
-                            other[k] -= kept[stat * RUN + k];
-                            if (from + k < N_BINS) histogram[stat * PLANE + (from + k) * TILE_LANES] = other[k];
+                        i64 loaded[STATS * RUN];  // all loads before the first use: they are under way together
+                        UNROLL for (u32 i = 0; i < STATS * RUN; i++) loaded[i] = AT(histogram, i);
+                        UNROLL for (u32 i = 0; i < STATS * RUN; i++) {
+                            kept[i] = subtracts ? loaded[i] - kept[i] : loaded[i];
+                            const u32 bin = from + i % RUN;
+                            if (subtracts && bin < N_BINS) histogram[i / RUN * PLANE + bin * TILE_LANES] = kept[i];
                         }
-                        kept[stat * RUN + k] = other[k];
-                    }
-                }
-            }
-#define RUN_LENGTH      RUN
-#define HELD(stat, bin) kept[(stat) * RUN + (bin) - from]
-#else
-            if (is_wanted && sibling >= 0) {
-                for (u32 stat = 0; stat < STATS; stat++) {
-                    for (u32 bin = from; bin < from + RUN && bin < N_BINS; bin++) {
-                        const u32 at = stat * PLANE + bin * TILE_LANES;
-                        histogram[at] -= minus[at];
-                    }
-                }
-            }
-#define RUN_LENGTH      (from + RUN < N_BINS ? RUN : N_BINS - from)
-#define HELD(stat, bin) histogram[(stat) * PLANE + (bin) * TILE_LANES]
-#endif
-            if (is_wanted) {
-                i64 before[STATS];
-                UNROLL for (u32 stat = 0; stat < STATS; stat++) {
-                    i64 sum = 0;
-                    UNROLL for (u32 k = 0; k < RUN_LENGTH; k++) {
-                        if (from + k < n_values) sum += HELD(stat, from + k);
-                        if (from + k == n_values) missing[stat * LANES + lane] = HELD(stat, from + k);
-                    }
-                    sums[stat * THREADS + LOCAL_ID] = sum;
-                    before[stat] = -sum;
-                }
-                BARRIER;
-                for (u32 distance = LANES; distance < THREADS; distance *= 2) {
-                    i64 lower[STATS];
-                    UNROLL for (u32 stat = 0; stat < STATS; stat++) {
-                        lower[stat] = LOCAL_ID >= distance ? sums[stat * THREADS + LOCAL_ID - distance] : 0;
-                    }
-                    BARRIER;
-                    UNROLL for (u32 stat = 0; stat < STATS; stat++) sums[stat * THREADS + LOCAL_ID] += lower[stat];
-                    BARRIER;
-                }
-                UNROLL for (u32 stat = 0; stat < STATS; stat++) before[stat] += sums[stat * THREADS + LOCAL_ID];
-                const f64 parent = leaf_score((f64)total_g * gradient_unit, (f64)total_h * hessian_unit, lambda_l1,
-                                              lambda_l2, max_delta_step);
-                f32 best_score = -1.0f, bar = 0.0f;
-                for (u32 pass = 0; pass < 2; pass++) {
-                    if (pass == 1) {
-                        scores[LOCAL_ID] = best_score;
-                        for (u32 width = THREADS / 2; width > 0; width /= 2) {
+                        if (is_wanted) {
+                            UNROLL for (u32 stat = 0; stat < STATS; stat++) {
+                                i64 sum = 0;
+                                UNROLL for (u32 k = 0; k < RUN; k++) sum += kept[stat * RUN + k];
+                                sums[stat * THREADS + LOCAL_ID] = sum;
+                                before[stat] = carry[stat] - sum;
+                            }
                             BARRIER;
-                            if (LOCAL_ID < width && scores[LOCAL_ID + width] > scores[LOCAL_ID]) {
-                                scores[LOCAL_ID] = scores[LOCAL_ID + width];
+                            for (u32 distance = LANES; distance < THREADS; distance *= 2) {
+                                i64 lower[STATS];
+                                UNROLL for (u32 stat = 0; stat < STATS; stat++) {
+                                    lower[stat] = LOCAL_ID >= distance ? sums[stat * THREADS + LOCAL_ID - distance] : 0;
+                                }
+                                BARRIER;
+                                UNROLL for (u32 stat = 0; stat < STATS; stat++) {
+                                    sums[stat * THREADS + LOCAL_ID] += lower[stat];
+                                }
+                                BARRIER;
                             }
+                            UNROLL for (u32 stat = 0; stat < STATS; stat++) {
+                                before[stat] += sums[stat * THREADS + LOCAL_ID];
+                                carry[stat] += sums[stat * THREADS + THREADS - LANES + lane];
+                            }
+                            BARRIER;
+
+                            // every candidate roughly, without a branch; -1: not allowed
+                            UNROLL for (u32 side = 0; side < 2; side++) {  // 0: missing goes left
+                                i64 g = before[0], h = before[1], rows = before[STATS - 1];
+                                if (side == 0 && has_missing) {
+                                    g += missing[lane];
+                                    h += missing[LANES + lane];
+                                    rows += missing[(STATS - 1) * LANES + lane];
+                                }
+                                UNROLL for (u32 k = 0; k < RUN; k++) {
+                                    g += kept[k];
+                                    h += kept[RUN + k];
+                                    rows += kept[(STATS - 1) * RUN + k];
+                                    const u32 is_allowed = (from + k < n_values) & (side | has_missing) &
+                                                           (h >= least_hessian) & (total_h - h >= least_hessian) &
+                                                           (rows >= min_rows) & (n_rows - rows >= min_rows);
+                                    const f32 l = (f32)g, r = (f32)(total_g - g);
+                                    const f32 score = ROUGH_QUOTIENT(l * l, (f32)h + extra) +
+                                                      ROUGH_QUOTIENT(r * r, (f32)(total_h - h) + extra);
+                                    rough[side * RUN + k] = is_allowed ? (is_plain ? score : 1.0f) : -1.0f;
+                                }
+                            }
+                            best_rough = -1.0f;
+                            UNROLL for (u32 i = 0; i < 2 * RUN; i++) best_rough =
+                                rough[i] > best_rough ? rough[i] : best_rough;
                         }
-                        BARRIER;
-                        bar = scores[0] * CLOSE;
                     }
-                    const u32 is_over = pass == 1 && !(best_score >= bar);  // nothing of this thread comes close
-                    i64 g = before[0], h = before[1], rows = before[STATS - 1];
-                    UNROLL for (u32 k = 0; k < RUN_LENGTH; k++) {
-                        const u32 bin = from + k;
-                        if (bin >= n_values || is_over) continue;
-                        g += HELD(0, bin);
-                        h += HELD(1, bin);
-                        rows += HELD(STATS - 1, bin);
-                        for (u32 side = has_missing ? 0 : 1; side < 2; side++) {  // 0: missing goes left
-                            const i64 left_g = side ? g : g + missing[lane];
-                            const i64 left_h = side ? h : h + missing[LANES + lane];
-                            const i64 left_rows = side ? rows : rows + missing[(STATS - 1) * LANES + lane];
-                            const i64 right_g = total_g - left_g, right_h = total_h - left_h;
-                            if (left_h < least_hessian || right_h < least_hessian) continue;
-                            if (left_rows < min_rows || n_rows - left_rows < min_rows) continue;
-                            const f32 l = (f32)left_g, r = (f32)right_g;
-                            const f32 rough =
-                                is_plain ? l * l / ((f32)left_h + extra) + r * r / ((f32)right_h + extra) : 1.0f;
-                            if (pass == 0) {
-                                best_score = rough > best_score ? rough : best_score;
-                                continue;
+                    if (sweep == 0 && is_wanted && best_rough > 0.0f) {
+                        MAX_LOCAL32(&highest[0], F32_TO_BITS(best_rough));
+                    }
+
+                    // those that come close, exactly
+                    const f32 bar = BITS_TO_F32(highest[0]) * CLOSE;
+                    if (sweep == 1 && is_wanted && best_rough >= bar) {
+                        const f64 parent = leaf_score((f64)total_g * gradient_unit, (f64)total_h * hessian_unit,
+                                                      lambda_l1, lambda_l2, max_delta_step);
+                        u32 is_close = 0;
+                        UNROLL for (u32 i = 0; i < 2 * RUN; i++) is_close |= (rough[i] >= bar ? 1u : 0u) << i;
+                        for (u32 i = 0; i < 2 * RUN; i++) {
+                            const u32 k = i / 2, side = i % 2;  // in the order in which ties are broken
+                            if (!((is_close >> (side * RUN + k)) & 1u)) continue;
+                            i64 left_g = before[0], left_h = before[1];
+                            UNROLL for (u32 j = 0; j < RUN; j++) {
+                                left_g += j <= k ? kept[j] : 0;
+                                left_h += j <= k ? kept[RUN + j] : 0;
                             }
-                            if (rough < bar) continue;
+                            if (side == 0) {
+                                left_g += missing[lane];
+                                left_h += missing[LANES + lane];
+                            }
+                            const i64 right_g = total_g - left_g, right_h = total_h - left_h;
                             const f64 score = leaf_score((f64)left_g * gradient_unit, (f64)left_h * hessian_unit,
                                                          lambda_l1, lambda_l2, max_delta_step) +
                                               leaf_score((f64)right_g * gradient_unit, (f64)right_h * hessian_unit,
                                                          lambda_l1, lambda_l2, max_delta_step);
                             const f64 gain = score - parent;
-                            if (gain > min_gain && gain > score * NOISE && gain > best_gain) {  // the first of equals
+                            if (gain > min_gain && gain > score * NOISE &&
+                                gain > best_gain) {  // the first of equals stays
                                 best_gain = gain;
-                                best_key = ((u64)feature << 32) | (bin << 1) | (has_missing ? side : 0);
+                                best_key = ((u64)feature << 32) | ((from + k) << 1) | (has_missing ? side : 0);
                                 best_g = left_g;
                                 best_h = left_h;
                             }
                         }
                     }
                 }
-            }
-            gains[LOCAL_ID] = best_gain;
-            keys[LOCAL_ID] = best_key;
-            for (u32 width = THREADS / 2; width > 0 && is_wanted; width /= 2) {
                 BARRIER;
-                if (LOCAL_ID < width &&
-                    IS_BETTER(gains[LOCAL_ID + width], keys[LOCAL_ID + width], gains[LOCAL_ID], keys[LOCAL_ID])) {
-                    gains[LOCAL_ID] = gains[LOCAL_ID + width];
-                    keys[LOCAL_ID] = keys[LOCAL_ID + width];
-                }
+            }
+            if (best_key != NO_KEY) {
+                const u32 at = ADD_LOCAL32(&n_found[0], 1);
+                gains[at] = best_gain;
+                keys[at] = best_key;
+                lefts[at * 2] = best_g;
+                lefts[at * 2 + 1] = best_h;
             }
             BARRIER;
-            GLOBAL split_t *out = splits + (u64)node * n_pieces + piece;
-            if (keys[0] == NO_KEY ? LOCAL_ID == 0 : keys[0] == best_key) {  // the winner has the only such key
-                const u32 found = keys[0] != NO_KEY;
+            if (LOCAL_ID == 0) {  // seldom more than a few
+                u32 best = 0;
+                for (u32 i = 1; i < n_found[0]; i++) {
+                    if (IS_BETTER(gains[i], keys[i], gains[best], keys[best])) best = i;
+                }
+                const u32 found = n_found[0] > 0;
                 const i32 none = is_wanted ? -1 : 0;
-                out->gain = best_gain;
-                out->left_gradient = best_g;
-                out->left_hessian = best_h;
-                out->feature = found ? (i32)feature : none;
-                out->bin = found ? (i32)((u32)best_key >> 1) : none;
-                out->missing_left = found && best_key % 2 == 0;
+                GLOBAL split_t *out = splits + (u64)(first + (turn ^ swapped)) * n_pieces + piece;
+                out->gain = found ? gains[best] : NO_GAIN;
+                out->left_gradient = found ? lefts[best * 2] : 0;
+                out->left_hessian = found ? lefts[best * 2 + 1] : 0;
+                out->feature = found ? (i32)(keys[best] >> 32) : none;
+                out->bin = found ? (i32)((u32)keys[best] >> 1) : none;
+                out->missing_left = found && keys[best] % 2 == 0;
                 out->padding = 0;
             }
             BARRIER;
