@@ -147,6 +147,8 @@ class GpuEngine:
         self._rounds_ahead = FIRST_ROUNDS_AHEAD
         self._feature_rules: FeatureRules | None = None  # what is on the device
         self._share = LARGEST_SHARE
+        self._n_allocations = 0
+        self._round: tuple[Any, Callable[[], None]] | None = None  # a round to be repeated, and what it depends on
         self._ranking: DeviceRanking | None = None
         self._kernels_of: tuple[bool, int] | None = None
         self._plain = self._variant("leaves.cl")
@@ -184,6 +186,7 @@ class GpuEngine:
         check_buffer(n_bytes, name, self._facts)
         buffer = self._runtime.allocate(n_bytes)
         self._held[name] = (buffer, n_bytes)
+        self._n_allocations += 1
         return buffer
 
     def _buffer(self, name: str) -> Buffer:
@@ -332,14 +335,14 @@ class GpuEngine:
         self._output = output
         if self._bag:
             self._bag.take_gradients(output * self.n_rows)
-        seen = self._round(high_precision)
+        seen = self._round_gradients(high_precision)
         if not high_precision:
             constant = self._is_constant(seen)
             h_sum, abs_sum, nonzero_g, nonzero_h = seen["sums"][1:].tolist()
             low, high = seen["extremes"][:2].tolist()
             coarse = is_coarse(abs_sum, nonzero_g) or 0 < high - low < COARSE_SPREAD
             if coarse or (not constant and is_coarse(h_sum, nonzero_h)):
-                seen = self._round(wide=True)
+                seen = self._round_gradients(wide=True)
         n_rows, depth = self._tree_rows()[3], ROOT_DEPTH if self._bag else 0
         self._root = Root(n_rows, int(seen["sums"][0]), int(seen["sums"][1]), depth)
         how = self._quantization
@@ -352,7 +355,7 @@ class GpuEngine:
     def _is_constant(seen: np.void) -> bool:
         return bool(seen["largest"][1] > 0.0 and seen["largest"][1] == seen["largest"][2])
 
-    def _round(self, wide: bool) -> np.void:
+    def _round_gradients(self, wide: bool) -> np.void:
         """Measure and round on the device; returns REPORT ()."""
         runtime = self._runtime
         variant = self._variant("quantize.cl", wide=wide)
@@ -386,6 +389,7 @@ class GpuEngine:
             kinds = self._wide, self._stats
             self._kernels, self._kernels_of = TreeKernels.compile(self._runtime, self._layout, *kinds), kinds
         self._n_slots = n_slots
+        self._upload("units", np.array([self._quantization.gradient_unit, self._quantization.hessian_unit]))
         self._room("histograms", 8 * n_slots * self._layout.slot_size(self._stats))
         return self._root
 
@@ -508,8 +512,7 @@ class GpuEngine:
             self._buffer("tree features"),
             u32(layout.n_used),
             u32(layout.n_tiles),
-            np.float64(self._quantization.gradient_unit),
-            np.float64(self._quantization.hessian_unit),
+            self._buffer("units"),
             np.float64(rules.lambda_l1),
             np.float64(rules.lambda_l2),
             np.float64(rules.max_delta_step),
@@ -666,22 +669,28 @@ class GpuEngine:
                 u32(min(self._n_slots, CAPACITY)), u32(CAPACITY), u32(kernels.partition_tile), u32(self._share),
             )  # fmt: skip
 
+        def do_round() -> None:
+            runtime.launch(
+                kernels.partition, self._groups, self._buffer("columns"), *self._row_buffers(),
+                self._buffer("features"), batch, on_device, u32(self.n_rows),
+            )  # fmt: skip
+            runtime.launch(
+                kernels.plan, 1, batch, on_device, np.int64(rules.min_data_in_leaf),
+                np.int32(min(limits.max_depth, 2**31 - 1)), u32(kernels.groups_a_pass), work, search, best,
+            )  # fmt: skip
+            self._launch_histograms(work, on_device, most_batch)
+            self._launch_search(search, on_device, 2, 2 * most_batch, rules, best)
+            select()
+
         select()
+        same = (self._n_allocations, self._kernels_of, self._n_slots, self._share, rules, limits)
+        if self._round is None or self._round[0] != same:
+            self._round = same, runtime.repeatable(do_round)
         table = np.empty(STATE_BYTES + NODE.itemsize * min(CAPACITY, 4 * limits.n_leaves), np.uint8)
         n_rounds = self._rounds_ahead
         while True:
             for _ in range(n_rounds):
-                runtime.launch(
-                    kernels.partition, self._groups, self._buffer("columns"), *self._row_buffers(),
-                    self._buffer("features"), batch, on_device, u32(self.n_rows),
-                )  # fmt: skip
-                runtime.launch(
-                    kernels.plan, 1, batch, on_device, np.int64(rules.min_data_in_leaf),
-                    np.int32(min(limits.max_depth, 2**31 - 1)), u32(kernels.groups_a_pass), work, search, best,
-                )  # fmt: skip
-                self._launch_histograms(work, on_device, most_batch)
-                self._launch_search(search, on_device, 2, 2 * most_batch, rules, best)
-                select()
+                self._round[1]()
             if meanwhile is not None:
                 meanwhile()
             runtime.download(on_device, table)
@@ -858,6 +867,7 @@ class GpuEngine:
         """Free everything on the device."""
         self._valid = []
         self._uploaded = {}
+        self._round = None
         while self._held:
             name, (buffer, _) = self._held.popitem()
             if name not in self._borrowed:

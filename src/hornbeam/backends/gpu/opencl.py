@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -134,6 +135,10 @@ class OpenCLRuntime:
             self._checked(
                 cl.enqueue_nd_range_kernel, self.queue, kernel.handle, (groups * kernel.threads,), (kernel.threads,)
             )
+
+    def repeatable(self, launches: Callable[[], None]) -> Callable[[], None]:
+        """OpenCL has nothing to record with: launch each time."""
+        return launches
 
     def synchronize(self) -> None:
         """Wait."""

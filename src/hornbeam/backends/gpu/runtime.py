@@ -115,6 +115,12 @@ class Runtime(Protocol):
     def launch(self, kernel: Kernel, groups: int, *arguments: Any) -> None:
         """Run a kernel; arguments are buffers and NumPy scalars of the parameters' types."""
 
+    def repeatable(self, launches: Callable[[], None]) -> Callable[[], None]:
+        """Return what does these launches, and nothing else, whenever it is called: recorded, where that is faster.
+
+        The arguments are those of the first time, and so are the buffers: they must not be freed meanwhile.
+        """
+
     def synchronize(self) -> None:
         """Wait for everything."""
 

@@ -28,6 +28,7 @@
 //     table        i64 (n_nodes, 5)   in    gradient and hessian sum of the node; rows; slot, or -1: cannot be split;
 //                                           slot of the sibling to subtract, or -1
 //     features     u32 (n_used,)      in    value bins * 2 + has missing
+//     units        f64 (2,)           in    what a step of gradients and of hessians stands for
 //     splits       split_t (n_nodes, n_tiles * PIECES)   out
 #define TILE_LANES (32 / BIN_BYTES)
 #define LANES      4
@@ -67,6 +68,13 @@ DEVICE i64 least_allowed(f64 min_hessian, f64 unit) {
     return least;
 }
 
+// Whether any of the features of a piece has missing values.
+DEVICE u32 has_missing_piece(GLOBAL const u32 *RESTRICT features, u32 first, u32 n_used) {
+    u32 any = 0;
+    UNROLL for (u32 i = 0; i < LANES; i++) any |= first + i < n_used ? features[first + i] % 2 : 0;
+    return any;
+}
+
 // Sum i of a thread's run: its bins of the first statistic, then of the next.
 #define AT(histogram, i) \
     (from + (i) % RUN < N_BINS ? (histogram)[(i) / RUN * PLANE + (from + (i) % RUN) * TILE_LANES] : 0)
@@ -74,11 +82,11 @@ DEVICE i64 least_allowed(f64 min_hessian, f64 unit) {
 // Whether (gain, key) a comes before b.
 #define IS_BETTER(gain_a, key_a, gain_b, key_b) ((gain_a) > (gain_b) || ((gain_a) == (gain_b) && (key_a) < (key_b)))
 
-KERNEL_SHARING(THREADS, 3) void split_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *RESTRICT table,
-                                  GLOBAL const u32 *RESTRICT count, u32 children, GLOBAL const u32 *RESTRICT features,
-                                  u32 n_used, u32 n_tiles, f64 gradient_unit, f64 hessian_unit, f64 lambda_l1,
-                                  f64 lambda_l2, f64 max_delta_step, f64 min_gain, f64 min_hessian, i64 min_rows,
-                                  GLOBAL split_t *RESTRICT splits) {
+KERNEL_SHARING(THREADS, 3)
+void split_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *RESTRICT table, GLOBAL const u32 *RESTRICT count,
+                  u32 children, GLOBAL const u32 *RESTRICT features, u32 n_used, u32 n_tiles,
+                  GLOBAL const f64 *RESTRICT units, f64 lambda_l1, f64 lambda_l2, f64 max_delta_step, f64 min_gain,
+                  f64 min_hessian, i64 min_rows, GLOBAL split_t *RESTRICT splits) {
     LOCAL i64 sums[STATS * THREADS];
     LOCAL i64 missing[STATS * LANES];
     LOCAL u32 highest[1], n_found[1];
@@ -88,6 +96,7 @@ KERNEL_SHARING(THREADS, 3) void split_kernel(GLOBAL i64 *histograms, GLOBAL cons
     const u32 n_pieces = n_tiles * PIECES, n_items = count[0] * n_pieces;
     const u32 lane = LOCAL_ID % LANES, part = LOCAL_ID / LANES;
     const u64 slot_size = (u64)n_tiles * STATS * PLANE;
+    const f64 gradient_unit = units[0], hessian_unit = units[1];
     const i64 least_hessian = least_allowed(min_hessian, hessian_unit);
     const u32 is_plain = lambda_l1 == 0.0 && max_delta_step <= 0.0;  // else every candidate is computed
     const f32 extra = (f32)(lambda_l2 / hessian_unit);
@@ -98,6 +107,7 @@ KERNEL_SHARING(THREADS, 3) void split_kernel(GLOBAL i64 *histograms, GLOBAL cons
         GLOBAL const i64 *entries[2] = {table + first * 5, table + (first + children - 1) * 5};
         const u32 described = feature < n_used ? features[feature] : 0;
         const u32 n_values = described / 2, has_missing = described % 2;
+        const u32 any_missing = has_missing_piece(features, feature - lane, n_used);
         const u32 swapped = children == 2 && entries[0][4] >= 0;  // the smaller sibling comes first
         const u32 is_needed = entries[0][3] >= 0 || entries[1][3] >= 0;
         i64 kept[STATS * RUN], before[STATS];
@@ -168,7 +178,9 @@ KERNEL_SHARING(THREADS, 3) void split_kernel(GLOBAL i64 *histograms, GLOBAL cons
                             BARRIER;
 
                             // every candidate roughly, without a branch; -1: not allowed
+                            UNROLL for (u32 i = 0; i < RUN; i++) rough[i] = -1.0f;
                             UNROLL for (u32 side = 0; side < 2; side++) {  // 0: missing goes left
+                                if (side == 0 && !any_missing) continue;
                                 i64 g = before[0], h = before[1], rows = before[STATS - 1];
                                 if (side == 0 && has_missing) {
                                     g += missing[lane];
