@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from hornbeam.binning import hash_rows
 from hornbeam.constraints import resolve_groups, resolve_per_feature
+from hornbeam.leaf_bounds import LeafBoxes
 from hornbeam.numerics import LN2, exp
 from hornbeam.quantize import Quantization
 from hornbeam.sampling import Purpose, random_bits, random_key
@@ -87,6 +88,7 @@ class ContextPlan:
         self.by_node = params.feature_fraction_bynode
         self.seeds = params.seed, params.feature_fraction_seed, params.extra_seed
         self.penalty = params.monotone_penalty
+        self.in_turn = params.monotone_constraints_method == "intermediate" and bool(self.features.sign.any())
         self.needs_keys = params.extra_trees or self.by_node < 1.0
         self.needs_context = bool(
             self.needs_keys
@@ -135,6 +137,7 @@ class TreeContexts:
         rules: SplitRules,
         quantization: Quantization,
         nodes: NodeTable,
+        n_value_bins: NDArray[np.int32],
         iteration: int,
         output: int,
     ) -> None:
@@ -153,6 +156,8 @@ class TreeContexts:
         self.output = [float(root[0])]  # the root has no parent
         self.path = [0]
         self.alive = [(1 << len(plan.groups)) - 1]
+        self.boxes = LeafBoxes(plan.features.sign, n_value_bins) if plan.in_turn else None
+        """Of the leaves, where their outputs bound each other (`intermediate`)."""
 
     def add_children(self, parents: Sequence[int]) -> None:
         """Enter the children of some nodes, which the NodeTable has already."""
@@ -195,11 +200,34 @@ class TreeContexts:
         """Return (lower, upper) of both children whose outputs are left and right."""
         lower, upper = self.lower[parent], self.upper[parent]
         sign = int(self.plan.features.sign[feature])
-        if sign == 0:
+        if sign == 0 or self.boxes is not None:
             return (lower, upper), (lower, upper)
         middle = (left + right) / 2.0
         below, above = (lower, min(upper, middle)), (max(lower, middle), upper)
         return (below, above) if sign > 0 else (above, below)
+
+    def divide_box(self, node: int) -> list[int]:
+        """Divide the box of a leaf that was split, bound its children, and return the leaves whose bounds moved."""
+        assert self.boxes is not None
+        left = self._nodes.left[node]
+        _, _, feature, bin_, missing_left = self._nodes.split[node][:5]
+        touched = self.boxes.split(node, left, feature, bin_, missing_left)
+        moved = []
+        for leaf in (left, left + 1, *touched):
+            bounds = self.boxes.bounds(leaf, self.output)
+            if bounds != (self.lower[leaf], self.upper[leaf]):
+                self.lower[leaf], self.upper[leaf] = bounds
+                if leaf not in (left, left + 1):
+                    moved.append(leaf)
+        return moved
+
+    def close_bounds(self) -> None:
+        """Bound every leaf by the middle between its output and its neighbours', so that no two values can cross."""
+        assert self.boxes is not None
+        bounds = {leaf: self.boxes.bounds(leaf, self.output) for leaf in self.boxes.leaves}
+        for leaf, (lower, upper) in bounds.items():
+            self.lower[leaf] = (lower + self.output[leaf]) / 2.0
+            self.upper[leaf] = (upper + self.output[leaf]) / 2.0
 
     def _child_paths(self, parents: Sequence[int]) -> list[int]:
         """Return the paths of the children of some nodes, left and right in turn."""

@@ -27,6 +27,7 @@ from hornbeam.binning import BinnedData
 from hornbeam.contexts import ContextPlan, TreeContexts
 from hornbeam.dtypes import EXPANSION, NODE, SPLIT
 from hornbeam.frontier import NEVER, GrowthLimits, next_batch
+from hornbeam.growth_in_turn import grow_in_turn
 from hornbeam.histogram_pool import HistogramPool
 from hornbeam.quantize import Quantization
 from hornbeam.splitting import SplitRules, can_split, leaf_output
@@ -259,7 +260,9 @@ class TreeGrower:
         pool = HistogramPool(self.n_slots)
         self._contexts, ahead = None, None
         if self.plan is not None and self.plan.needs_context:
-            self._contexts = TreeContexts(self.plan, self.rules, quantization, start, iteration, output)
+            self._contexts = TreeContexts(
+                self.plan, self.rules, quantization, start, self.binned.n_value_bins, iteration, output
+            )
         else:
             ahead = self._grow_ahead(start)
         if ahead is not None:
@@ -268,16 +271,20 @@ class TreeGrower:
                 return self._finish(ahead, order, leaf_of, quantization, learning_rate, renew)
             start = NodeTable.from_table(ahead)
             pool.restore(ahead)
-        elif self._splittable(start, 0):
+        elif self.splittable(start, 0):
             pool.take(0)
             self.engine.build_histograms(start.segments([0]), pool.slots([0]))
-            self._find_splits(start, [0], pool)
+            self.find_splits(start, [0], pool)
+        if self._contexts is not None and self._contexts.boxes is not None:
+            order, leaf_of = grow_in_turn(self, start, pool, self._contexts)
+            self._contexts.close_bounds()
+            return self._finish(start.table(), order, leaf_of, quantization, learning_rate, renew)
         nodes = self._expand_nodes(start, pool).table()
         return self._finish(nodes, *replay(nodes, self.limits), quantization, learning_rate, renew)
 
     def _grow_ahead(self, start: NodeTable) -> NDArray[np.void] | None:
         """Let the engine expand nodes on its own as far as it can; returns the nodes after that, NODE (n_nodes,)."""
-        if not self._splittable(start, 0):
+        if not self.splittable(start, 0):
             return None
         limits = replace(self.limits, max_depth=self.limits.max_depth + start.root_depth)
         return self.engine.grow_ahead(start.table(), self.rules, limits, self.while_waiting)
@@ -301,7 +308,7 @@ class TreeGrower:
                 if self._contexts is not None:
                     self._contexts.add_children(batch)
                 while batch:
-                    batch = self._evaluate_children(nodes, batch, pool)
+                    batch = self.evaluate_children(nodes, batch, pool)
 
     def _expand(self, nodes: NodeTable, batch: list[int], pool: HistogramPool) -> None:
         """Do a whole round in one operation: there is a histogram of every node and a free slot for a child of each."""
@@ -317,12 +324,12 @@ class TreeGrower:
             if nodes.gain[child] == NEVER:
                 pool.release(child)
 
-    def _splittable(self, nodes: NodeTable, node: int) -> bool:
+    def splittable(self, nodes: NodeTable, node: int) -> bool:
         """Say whether a node could have two children at all."""
         n_rows = nodes.end[node] - nodes.begin[node]
         return can_split(n_rows, nodes.hessian[node], nodes.depth[node], self.rules, self.limits.max_depth)
 
-    def _evaluate_children(self, nodes: NodeTable, pending: list[int], pool: HistogramPool) -> list[int]:
+    def evaluate_children(self, nodes: NodeTable, pending: list[int], pool: HistogramPool) -> list[int]:
         """Evaluate the children of as many pending nodes as slots allow; returns the rest."""
         build: list[int] = []
         halves: list[tuple[int, int]] = []  # (larger child, smaller child): the larger one comes by subtraction
@@ -332,7 +339,7 @@ class TreeGrower:
         done = 0
         for node in pending:
             small, large = nodes.halves(node)
-            wanted = [child for child in (small, large) if self._splittable(nodes, child)]
+            wanted = [child for child in (small, large) if self.splittable(nodes, child)]
             if large in wanted and node in pool.slot_of:
                 if not pool.free:
                     break
@@ -359,12 +366,12 @@ class TreeGrower:
             if halves:
                 larger, smaller = zip(*halves, strict=True)
                 self.engine.subtract(pool.slots(larger), pool.slots(smaller))
-            self._find_splits(nodes, evaluate, pool)
+            self.find_splits(nodes, evaluate, pool)
             for node in set(build).difference(evaluate):
                 pool.release(node)
         return pending[done:]
 
-    def _find_splits(self, nodes: NodeTable, some: list[int], pool: HistogramPool) -> None:
+    def find_splits(self, nodes: NodeTable, some: list[int], pool: HistogramPool) -> None:
         """Enter the best splits of some nodes, and free the slots of those that have none."""
         splits = self.engine.find_splits(
             nodes.segments(some),

@@ -44,6 +44,14 @@ CASES = {
     "monotone": {"monotone_constraints": SIGNS},
     "monotone, penalty": {"monotone_constraints": SIGNS, "monotone_penalty": 1.7},
     "monotone, by node": {"monotone_constraints": SIGNS, "feature_fraction_bynode": 0.5, "lambda_l1": 0.5},
+    "monotone, intermediate": {"monotone_constraints": SIGNS, "monotone_constraints_method": "intermediate"},
+    "intermediate, depthwise, smooth": {
+        "monotone_constraints": SIGNS,
+        "mc_method": "intermediate",
+        "grow_policy": "depthwise",
+        "path_smooth": 3.0,
+        "max_depth": 5,
+    },
     "interactions": {"interaction_constraints": GROUPS},
     "interactions by node": {"interaction_constraints": GROUPS, "feature_fraction_bynode": 0.5},
     "contributions": {"feature_contri": [1.0, 0.5, 0.2, 1.0, 1.0, 0.0, 2.0, 1.0]},
@@ -90,7 +98,7 @@ def test_model_is_identical_on_every_device_and_for_any_thread_count(name, objec
     assert sum(tree.n_splits for tree in booster.trees) > 0
 
 
-@pytest.mark.parametrize("name", ["everything", "by tree, level and node"])
+@pytest.mark.parametrize("name", ["everything", "by tree, level and node", "monotone, intermediate"])
 def test_model_is_identical_for_several_outputs_and_few_histograms(name):
     params = {"objective": "multiclass", "num_class": 3, "num_leaves": 15, **CASES[name]}
     whole = assert_same_model(params, lambda: dataset("multiclass"), usable_devices(), 2, thread_counts=(2,))
@@ -147,6 +155,9 @@ MONOTONE = {
     "depthwise": {"grow_policy": "depthwise"},
     "clipped": {"max_delta_step": 0.3},
     "few rows": {"min_data_in_leaf": 2, "num_leaves": 63},
+    "intermediate": {"mc_method": "intermediate"},
+    "intermediate, smooth": {"mc_method": "intermediate", "path_smooth": 5.0, "min_data_in_leaf": 2},
+    "intermediate, by node": {"mc_method": "intermediate", "feature_fraction_bynode": 0.5, "extra_trees": True},
 }
 
 
@@ -165,6 +176,29 @@ def test_without_constraints_predictions_are_not_monotone():
     booster = hb.train({**QUIET}, dataset(), 15)
     with pytest.raises(AssertionError, match="feature"):
         assert_monotone(booster, SIGNS, table()[0])
+
+
+def test_intermediate_gives_up_less_than_basic():
+    X, y = table(1500)
+    losses = {
+        method: np.mean(
+            (
+                hb.train(
+                    {**QUIET, "monotone_constraints": SIGNS, "mc_method": method}, hb.Dataset(X, label=y), 20
+                ).predict(X)
+                - y
+            )
+            ** 2
+        )
+        for method in ("basic", "intermediate")
+    }
+    assert losses["intermediate"] < losses["basic"]
+
+
+def test_method_without_constraints_changes_nothing():
+    plain = hb.train({**QUIET, "monotone_constraints": [0] * 8}, dataset(), 3)
+    other = hb.train({**QUIET, "monotone_constraints": [0] * 8, "mc_method": "intermediate"}, dataset(), 3)
+    assert [tree.leaf_value.tolist() for tree in other.trees] == [tree.leaf_value.tolist() for tree in plain.trees]
 
 
 def test_wrong_sign_keeps_a_feature_out():

@@ -1,0 +1,94 @@
+"""Bounds of leaves that come from other leaves: `monotone_constraints_method="intermediate"`.
+
+A leaf is a box: an interval of bins of every feature, and whether missing values of the feature are in it. Two leaves
+are *ordered* by a constrained feature when their boxes overlap in every other feature and one lies below the other in
+this one: then some row can go from the one to the other by moving this feature alone.
+
+    feature 1   |  a  |   b    |        feature 0 is constrained to rise:
+                |-----+--------|        a <= b,  c <= d,  a <= d (they overlap in feature 1),  not c <= b
+                |   c    |  d  |
+                 feature 0  -->
+
+A leaf may be split into outputs between the highest output of the leaves below it and the lowest of those above it. The
+children's boxes lie in their parent's, so whatever is ordered with a child was ordered with the parent, and the split
+breaks nothing. It changes the bounds of the leaves around, though, which must then be evaluated anew: growth goes one
+split at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class LeafBoxes:
+    """The leaves of a growing tree, their boxes and their outputs.
+
+    Only features that were split have a column; in all others every box is whole.
+
+    sign         int8 (n_used,)  monotone constraint of each used feature
+    n_value_bins int (n_used,)
+    """
+
+    def __init__(self, sign: NDArray[np.int8], n_value_bins: NDArray[np.int32]) -> None:
+        self._sign, self._n_value_bins = sign, n_value_bins
+        self._column: dict[int, int] = {}
+        self._signs: list[int] = []
+        self.leaves = [0]
+        self._low = np.zeros((1, 0), np.int64)  # of each leaf, in the order of `leaves`
+        self._high = np.zeros((1, 0), np.int64)
+        self._missing = np.zeros((1, 0), bool)
+
+    def split(self, node: int, left: int, feature: int, bin_: int, missing_left: bool) -> list[int]:
+        """Replace a leaf by its children `left` and `left + 1`; returns the other leaves that were ordered with it."""
+        place = self.leaves.index(node)
+        column = self._column_of(feature)
+        touched = [self.leaves[other] for other in np.flatnonzero(np.logical_or(*self._ordered(place)))]
+        for name in ("_low", "_high", "_missing"):
+            held = getattr(self, name)
+            setattr(self, name, np.concatenate([np.delete(held, place, axis=0), held[[place, place]]]))
+        del self.leaves[place]
+        self.leaves += [left, left + 1]
+        self._high[-2, column] = min(self._high[-2, column], bin_)
+        self._low[-1, column] = max(self._low[-1, column], bin_ + 1)
+        self._missing[-2, column] &= missing_left
+        self._missing[-1, column] &= not missing_left
+        return touched
+
+    def _column_of(self, feature: int) -> int:
+        """Return the column of a feature; a new one is whole in every box."""
+        if feature not in self._column:
+            self._column[feature] = len(self._column)
+            self._signs.append(int(self._sign[feature]))
+            shape = len(self.leaves), 1
+            last = int(self._n_value_bins[feature]) - 1
+            self._low = np.hstack([self._low, np.zeros(shape, np.int64)])
+            self._high = np.hstack([self._high, np.full(shape, last, np.int64)])
+            self._missing = np.hstack([self._missing, np.ones(shape, bool)])
+        return self._column[feature]
+
+    def _ordered(self, place: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return which leaves must not exceed the one at a place, and which it must not exceed, bool (n_leaves,)."""
+        low, high, missing = self._low, self._high, self._missing
+        before, after = high < low[place], low > high[place]  # (n_leaves, n_columns)
+        apart = (before | after) & ~(missing & missing[place])
+        valued = low <= high
+        alone = (np.count_nonzero(apart, axis=1) == 1)[:, None] & apart & valued & valued[place]
+        rising, falling = alone & (np.array(self._signs) > 0), alone & (np.array(self._signs) < 0)
+        below = (rising & before | falling & after).any(axis=1)
+        above = (rising & after | falling & before).any(axis=1)
+        return below, above
+
+    def bounds(self, leaf: int, outputs: Sequence[float]) -> tuple[float, float]:
+        """Return the highest output below a leaf and the lowest above it.
+
+        outputs  of every node, by its number
+        """
+        below, above = (np.flatnonzero(found) for found in self._ordered(self.leaves.index(leaf)))
+        return (
+            max((outputs[self.leaves[other]] for other in below), default=-math.inf),
+            min((outputs[self.leaves[other]] for other in above), default=math.inf),
+        )
