@@ -26,14 +26,22 @@ import numpy as np
 import pandas as pd
 import xgboost as xgb
 from numpy.typing import NDArray
+from sklearn.datasets import load_svmlight_file
 from sklearn.metrics import log_loss, mean_absolute_error, mean_squared_error, roc_auc_score
 
 import hornbeam as hb
+from hornbeam.metrics.queries import NormalizedGain
+from hornbeam.queries import boundaries_of
 from hornbeam.testing.data import make_regression_heavy_tailed
 from hornbeam.testing.peers import peer_params
 
-HIGHER_IS_BETTER = {"auc"}
-METRICS = {"binary": ("auc", "logloss"), "multiclass": ("multi_logloss", "error"), "regression": ("rmse",)}
+HIGHER_IS_BETTER = {"auc", "ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10"}
+METRICS = {
+    "binary": ("auc", "logloss"),
+    "multiclass": ("multi_logloss", "error"),
+    "regression": ("rmse",),
+    "lambdarank": ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10"),
+}
 FOLDS = 5
 
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
@@ -51,6 +59,7 @@ class Problem:
     n_classes: int = 1
     metrics: tuple[str, ...] = ()
     tested: NDArray[np.bool_] | None = None  # rows that may be tested on; None: all
+    query: NDArray[np.int64] | None = None  # of each row, for ranking
     how: str = field(default=f"{FOLDS} folds")
 
     def __post_init__(self) -> None:
@@ -161,6 +170,27 @@ def make_heavy_tailed(folder: Path, full: bool) -> Iterator[Problem]:
     )  # fmt: skip
 
 
+def load_lambdarank(folder: Path, full: bool) -> Iterator[Problem]:
+    """Yield folds of whole queries over both parts of LightGBM's example, ten shuffles: 250 queries are few."""
+    parts = [
+        load_svmlight_file(folder / f"lambdarank_lgb/rank.{part}.gz", n_features=301) for part in ("train", "test")
+    ]
+    X = np.concatenate([part[0].toarray() for part in parts])
+    y = np.concatenate([part[1] for part in parts])
+    sizes = np.concatenate(
+        [np.loadtxt(folder / f"lambdarank_lgb/rank.{part}.query.gz", np.int64) for part in ("train", "test")]
+    )
+    query = np.repeat(np.arange(len(sizes)), sizes)
+    splits = [
+        (np.flatnonzero(np.isin(query, train)), np.flatnonzero(np.isin(query, test)))
+        for seed in range(10)
+        for train, test in folds(len(sizes), seed)
+    ]
+    yield Problem(
+        "lambdarank (lightgbm)", "lambdarank", X, y, splits, query=query, how=f"10 x {FOLDS} folds of queries"
+    )
+
+
 LOADERS: dict[str, Callable[[Path, bool], Iterator[Problem]]] = {
     "adult": load_adult,
     "nycflights13": load_flights,
@@ -171,6 +201,7 @@ LOADERS: dict[str, Callable[[Path, bool], Iterator[Problem]]] = {
     "casp": load_casp,
     "diamonds": load_diamonds,
     "heavy_tailed": make_heavy_tailed,
+    "lambdarank": load_lambdarank,
 }
 
 
@@ -197,22 +228,33 @@ def parameters(problem: Problem, options: argparse.Namespace) -> dict[str, Any]:
     return params | {"min_data_in_leaf": 1, "min_sum_hessian_in_leaf": 1.0}
 
 
-def predict_hornbeam(params: dict[str, Any], rounds: int, X: Any, y: Any, X_test: Any) -> NDArray[np.float64]:
-    return hb.train(params, hb.Dataset(X, y), rounds).predict(X_test)
+def predict_hornbeam(
+    params: dict[str, Any], rounds: int, X: Any, y: Any, X_test: Any, query: Any = None
+) -> NDArray[np.float64]:
+    return hb.train(params, hb.Dataset(X, y, qid=query), rounds).predict(X_test)
 
 
-def predict_hornbeam_high(params: dict[str, Any], rounds: int, X: Any, y: Any, X_test: Any) -> NDArray[np.float64]:
-    return predict_hornbeam(params | {"precision": "high"}, rounds, X, y, X_test)
+def predict_hornbeam_high(
+    params: dict[str, Any], rounds: int, X: Any, y: Any, X_test: Any, query: Any = None
+) -> NDArray[np.float64]:
+    return predict_hornbeam(params | {"precision": "high"}, rounds, X, y, X_test, query)
 
 
-def predict_lightgbm(params: dict[str, Any], rounds: int, X: Any, y: Any, X_test: Any) -> NDArray[np.float64]:
+def predict_lightgbm(
+    params: dict[str, Any], rounds: int, X: Any, y: Any, X_test: Any, query: Any = None
+) -> NDArray[np.float64]:
     theirs = peer_params(params, "lightgbm")
-    return lgb.train(theirs, lgb.Dataset(X, y, params=theirs), rounds).predict(X_test)
+    sizes = None if query is None else np.unique(query, return_counts=True)[1]  # ids rise from row to row
+    return lgb.train(theirs, lgb.Dataset(X, y, group=sizes, params=theirs), rounds).predict(X_test)
 
 
-def predict_xgboost(params: dict[str, Any], rounds: int, X: Any, y: Any, X_test: Any) -> NDArray[np.float64]:
+def predict_xgboost(
+    params: dict[str, Any], rounds: int, X: Any, y: Any, X_test: Any, query: Any = None
+) -> NDArray[np.float64]:
     theirs = peer_params(params, "xgboost")
-    return xgb.train(theirs, xgb.QuantileDMatrix(X, y, max_bin=theirs["max_bin"]), rounds).inplace_predict(X_test)
+    return xgb.train(theirs, xgb.QuantileDMatrix(X, y, qid=query, max_bin=theirs["max_bin"]), rounds).inplace_predict(
+        X_test
+    )
 
 
 LIBRARIES = {
@@ -223,8 +265,12 @@ LIBRARIES = {
 }
 
 
-def measure(metric: str, y: NDArray[np.float64], predicted: NDArray[np.float64]) -> float:
+def measure(metric: str, y: NDArray[np.float64], predicted: NDArray[np.float64], query: Any = None) -> float:
     """Return a metric; one implementation for all libraries."""
+    if metric.startswith("ndcg@"):
+        sizes = np.unique(query, return_counts=True)[1]
+        scores = np.asarray(predicted, np.float64)
+        return NormalizedGain((int(metric[5:]),)).at_ranks(y, scores, None, boundaries_of(sizes))[0]
     if metric == "auc":
         return float(roc_auc_score(y, predicted))
     if metric in ("logloss", "multi_logloss"):
@@ -282,10 +328,13 @@ def run(problem: Problem, options: argparse.Namespace) -> list[Line]:
     for train, test in problem.splits:
         tested = test if problem.tested is None else test[problem.tested[test]]
         X, y, X_test = problem.X[train], problem.y[train], problem.X[tested]
+        train_query, test_query = (
+            (None, None) if problem.query is None else (problem.query[train], problem.query[tested])
+        )
         for name, predict in libraries.items():
-            predicted = predict(params, options.rounds, X, y, X_test)
+            predicted = predict(params, options.rounds, X, y, X_test, train_query)
             for metric in problem.metrics:
-                values[metric][name].append(measure(metric, problem.y[tested], predicted))
+                values[metric][name].append(measure(metric, problem.y[tested], predicted, test_query))
     return [Line(problem, m, {name: np.array(v) for name, v in values[m].items()}) for m in problem.metrics]
 
 
@@ -323,7 +372,7 @@ def main() -> None:
             print(f"{problem.name}, {problem.how}: {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
     print(
         f"{options.rounds} rounds, {options.leaves} leaves, learning rate {options.learning_rate}, 255 bins, "
-        "lambda_l2 = 1.\nClassification: min_sum_hessian_in_leaf = 1, min_data_in_leaf = 1; regression: "
+        "lambda_l2 = 1.\nClassification and ranking: min_sum_hessian_in_leaf = 1, min_data_in_leaf = 1; regression: "
         "min_data_in_leaf = 20.\nEverything else at its default. LightGBM "
         f"{lgb.__version__}, XGBoost {xgb.__version__} (hist, lossguide), Hornbeam {hb.__version__}.\n"
     )

@@ -27,6 +27,7 @@ from hornbeam.testing.data import (
     make_binned,
     make_higgs_like,
     make_multiclass,
+    make_ranking,
     make_regression_heavy_tailed,
     make_with_missing,
 )
@@ -111,6 +112,26 @@ def training_checks(device: str, n_rows: int) -> Iterator[tuple[str, Check]]:
         yield f"training: {name}, {len(X)} x {X.shape[1]}", check
 
 
+def ranking_checks(device: str, n_rows: int) -> Iterator[tuple[str, Check]]:
+    """Yield trainings on queries of every size class, and one long query, beside `cpu`."""
+    parts = [
+        make_ranking(max(1, n_rows // 4 // size), 20, float(size), seed=size) for size in (20, 150, 700, n_rows // 4)
+    ]
+    X, y, sizes = (np.concatenate([part[i] for part in parts]) for i in range(3))
+    for objective in ("lambdarank", "pairwise", "rank_xendcg"):
+
+        def check(objective: str = objective) -> str:
+            found = {}
+            for where in (device, "cpu"):
+                params = {"objective": objective, "device": where, "num_leaves": 63, "verbosity": -1}
+                dataset = Dataset(X, label=y, group=sizes)
+                booster = train({**params, "metric": "ndcg,map,mrr"}, dataset, 4, {"training": dataset})
+                found[where] = booster.fingerprint(), booster.eval_history
+            return "" if found[device] == found["cpu"] else f"{found[device]}, on cpu {found['cpu']}"
+
+        yield f"training: {objective}, {len(X)} x {X.shape[1]}, {len(sizes)} queries", check
+
+
 def prediction_checks(device: str, n_rows: int) -> Iterator[tuple[str, Check]]:
     """Yield scores and leaves of random forests beside `cpu`."""
     X = make_with_missing(n_rows, 28, seed=6)[0]
@@ -166,6 +187,7 @@ def main(arguments: list[str] | None = None) -> int:
         *golden_checks(given.device),
         *operation_checks(given.device),
         *training_checks(given.device, given.rows),
+        *ranking_checks(given.device, given.rows),
         *prediction_checks(given.device, given.rows // 10),
         *array_checks(given.device, given.rows // 4),
     ]
