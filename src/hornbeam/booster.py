@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from hornbeam.device_arrays import check_device, in_library_of
 from hornbeam.errors import DataError, ParameterError
 from hornbeam.model_io import ModelData, fingerprint, model_from_bytes, model_to_bytes, read_model, write_atomically
 from hornbeam.objectives import Objective, objective_from_dict
-from hornbeam.predictor import Forest, checked_init, predict_leaf, predict_raw
+from hornbeam.predictor import Forest, average_scores, checked_init, predict_leaf, predict_raw
 from hornbeam.table import TableReader
 from hornbeam.tree import Tree
 
@@ -74,6 +75,17 @@ class Booster:
     def current_iteration(self) -> int:
         """Number of iterations."""
         return len(self.trees) // self.n_outputs
+
+    @property
+    def averages_trees(self) -> bool:
+        """Whether predictions are means over the trees, not sums: a random forest."""
+        return self.params.get("boosting") == "rf"
+
+    def replace_trees(self, trees: Mapping[int, Tree]) -> None:
+        """Put other trees in the place of some, by number."""
+        for number, tree in trees.items():
+            self.trees[number] = tree
+        self._forest = None
 
     def num_trees(self) -> int:
         """Return the number of trees."""
@@ -165,7 +177,11 @@ class Booster:
             device = "cpu"
         if pred_leaf:
             return predict_leaf(self.forest, reader, start_iteration, num_iteration, n_threads, device)
-        scores = predict_raw(self.forest, reader, self.init_scores, start_iteration, num_iteration, n_threads, device)
+        init = None if self.averages_trees else self.init_scores
+        scores = predict_raw(self.forest, reader, init, start_iteration, num_iteration, n_threads, device)
+        if self.averages_trees:
+            first, last = self.forest.tree_range(start_iteration, num_iteration)
+            average_scores(scores, self.init_scores, (last - first) // self.n_outputs)
         result = scores if raw_score else self._objective.transform(scores)
         return result[0] if self.n_outputs == 1 else np.ascontiguousarray(result.T)
 
@@ -179,9 +195,8 @@ class Booster:
         if pred_leaf:
             return gpu.predict_leaf_in_place(self.forest, reader, first, last)
         init = checked_init(self.forest, self.init_scores)
-        scores = gpu.predict_raw_in_place(
-            self.forest, reader, init, first, last, None if raw_score else self._objective
-        )
+        objective = None if raw_score else self._objective
+        scores = gpu.predict_raw_in_place(self.forest, reader, init, first, last, objective, self.averages_trees)
         return gpu.rows_first(scores)
 
     def _checked_reader(self, data: Any) -> TableReader:

@@ -145,6 +145,11 @@ def prepare(callbacks: Sequence[Callback] | None, params: Params, validation_set
     for callback in every:
         if isinstance(callback, EarlyStopping):
             callback.check(validation_sets)
+            if params.boosting == "dart":
+                raise ParameterError(
+                    "early stopping is not available with boosting='dart': later rounds change earlier trees, so the "
+                    "best iteration could not be brought back; leave it out, or set num_iterations"
+                )
     return sorted(every, key=lambda callback: getattr(callback, "order", 0))
 
 

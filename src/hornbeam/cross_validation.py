@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.booster import Booster
+from hornbeam.boosting import check_boosting
 from hornbeam.callbacks import Callback, CallbackEnv, EarlyStopException, Evaluation, close, prepare
 from hornbeam.dataset import Dataset
 from hornbeam.errors import DataError
 from hornbeam.params import Params, whole_number
 from hornbeam.queries import query_of_row
-from hornbeam.row_sampling import check_row_sampling
 from hornbeam.training import MetricFunction, TrainingRun
 
 VALID = "valid"
@@ -85,7 +85,7 @@ def cv(
     if metrics is not None:
         params = params.replace(metric=metrics)
     n_rounds = whole_number(params.num_iterations if num_boost_round is None else num_boost_round, "num_boost_round", 1)
-    check_row_sampling(params)
+    check_boosting(params)
     runs = []
     for train_rows, valid_rows in _folds(params, train_set, folds, nfold, stratified, shuffle, seed):
         part = take_rows(train_set, train_rows)
@@ -117,7 +117,7 @@ def _boost_together(
 ) -> None:
     """Run the iterations of all folds in step; callbacks see the means over the folds."""
     callbacks = prepare(callbacks, params, [VALID])
-    training = frozenset(entry.name for entry in runs[0].evaluated if entry.valid < 0)
+    training = frozenset(entry.name for entry in runs[0].evaluated if entry.is_training)
     env = CallbackEnv(result, 0, 0, n_rounds, params.learning_rate, training_names=training)  # type: ignore[arg-type]
     try:
         for iteration in range(n_rounds):

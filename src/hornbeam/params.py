@@ -412,6 +412,24 @@ class Params:
         high_open=True,
     )
 
+    boosting: str = _parameter(
+        "choice",
+        "gbdt",
+        "Boosting",
+        "How trees add up. `gbdt`: gradient boosting. `dart`: boosting that drops some trees while it grows the next. "
+        "`rf`: random forest, the mean of trees on samples. `goss` stands for `gbdt` with "
+        '`data_sample_strategy="goss"`.',
+        aliases=("boosting_type", "boost", "booster"),
+        choices={
+            "gbdt": "gbdt",
+            "gbrt": "gbdt",
+            "gbtree": "gbdt",
+            "goss": "goss",
+            "dart": "dart",
+            "rf": "rf",
+            "random_forest": "rf",
+        },
+    )
     num_iterations: int = _parameter(
         "int",
         100,
@@ -436,7 +454,7 @@ class Params:
         "float",
         0.1,
         "Boosting",
-        "Factor on the output of every tree.",
+        "Factor on the output of every tree; 1 with `rf`, whatever is given.",
         aliases=("eta", "shrinkage_rate"),
         low=0.0,
         low_open=True,
@@ -456,6 +474,27 @@ class Params:
         "Boosting",
         "`auto`: gradients keep 16 bits, 31 where the data need them (a rule on the data alone). `high`: always 31.",
         choices={"auto": "auto", "high": "high"},
+    )
+
+    drop_rate: float = _parameter(
+        "float",
+        0.1,
+        "Boosting",
+        "`dart`: chance of a tree to be dropped; by weight, unless `uniform_drop`.",
+        aliases=("rate_drop",),
+        low=0.0,
+        high=1.0,
+    )
+    max_drop: int = _parameter(
+        "int", 50, "Boosting", "`dart`: most iterations that are dropped at once; 0 or less: no limit."
+    )
+    skip_drop: float = _parameter(
+        "float", 0.5, "Boosting", "`dart`: chance that an iteration drops nothing.", low=0.0, high=1.0
+    )
+    uniform_drop: bool = _parameter("bool", False, "Boosting", "`dart`: every tree has the same chance to be dropped.")
+    xgboost_dart_mode: bool = _parameter("bool", False, "Boosting", "`dart`: weights as in XGBoost.")
+    drop_seed: int = _parameter(
+        "int", 4, "Boosting", "Key of what `dart` drops, besides `seed`.", low=0, high=2**63 - 1
     )
 
     data_sample_strategy: str = _parameter(
@@ -880,6 +919,9 @@ class Params:
         """Check every field and bring it to its canonical form."""
         for parameter in PARAMETERS:
             object.__setattr__(self, parameter.name, parameter.check(getattr(self, parameter.name)))
+        if self.boosting == "goss":
+            object.__setattr__(self, "boosting", "gbdt")
+            object.__setattr__(self, "data_sample_strategy", "goss")
         if self.objective in ("multiclass", "multiclassova"):
             if self.num_class < 2:
                 raise ParameterError(

@@ -4,7 +4,8 @@ A row's raw score for output k is
 
     init_scores[k] + value of tree k + value of tree n_outputs + k + value of tree 2 n_outputs + k + ...
 
-added in this order in float64. The order is part of the contract: it is the order in which training adds scores, so a
+added in this order in float64; for a random forest it is init_scores[k] + (sum of the trees' values, from 0.0 on) /
+number of trees. The order is part of the contract: it is the order in which training adds scores, so a
 prediction has the bits that training saw, on every device and for any number of threads.
 
 Input is read block by block, so predicting never holds a float64 copy of the whole table.
@@ -211,6 +212,17 @@ def predict_leaf(
     else:
         raise _no_device(device)
     return leaves
+
+
+def average_scores(sums: Any, init_scores: Any, n_iterations: int) -> None:
+    """Turn sums of trees into the start plus the mean of the trees, in place: what a random forest predicts.
+
+    sums         float64 (n_outputs, n_rows)  in, out
+    init_scores  float64 (n_outputs,)         in        both of NumPy, or both of CuPy
+    """
+    if n_iterations > 0:
+        sums /= float(n_iterations)
+    sums += init_scores[:, None]
 
 
 def checked_init(forest: Forest, init_scores: NDArray[np.float64] | Sequence[float] | None) -> NDArray[np.float64]:

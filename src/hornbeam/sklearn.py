@@ -58,9 +58,9 @@ class HornbeamModel(BaseEstimator):
 
     Parameters
     ----------
-    num_leaves, max_depth, learning_rate, n_estimators, subsample_for_bin, min_split_gain, min_child_weight,
-    min_child_samples, subsample, subsample_freq, reg_alpha, reg_lambda, colsample_bytree, max_bin, grow_policy,
-    max_delta_step, early_stopping_rounds, device, precision, histogram_pool_size, verbosity
+    boosting_type, num_leaves, max_depth, learning_rate, n_estimators, subsample_for_bin, min_split_gain,
+    min_child_weight, min_child_samples, subsample, subsample_freq, reg_alpha, reg_lambda, colsample_bytree, max_bin,
+    grow_policy, max_delta_step, early_stopping_rounds, device, precision, histogram_pool_size, verbosity
         See docs/parameters.md, where these are names or aliases.
     objective
         Name, or function(y_true, y_pred) -> (gradient, hessian) of raw scores, which may take the weights as a third
@@ -95,6 +95,7 @@ class HornbeamModel(BaseEstimator):
     def __init__(
         self,
         *,
+        boosting_type: str = "gbdt",
         num_leaves: int = 31,
         max_depth: int = -1,
         learning_rate: float = 0.1,
@@ -123,6 +124,7 @@ class HornbeamModel(BaseEstimator):
         verbosity: int = 1,
         **kwargs: Any,
     ) -> None:
+        self.boosting_type = boosting_type
         self.num_leaves = num_leaves
         self.max_depth = max_depth
         self.learning_rate = learning_rate

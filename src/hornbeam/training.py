@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from hornbeam.backends.protocol import Engine
 from hornbeam.backends.registry import make_engine
 from hornbeam.booster import Booster, load
+from hornbeam.boosting import check_boosting, make_boosting
 from hornbeam.callbacks import Callback, CallbackEnv, EarlyStopException, Evaluation, close, prepare
 from hornbeam.contexts import ContextPlan
 from hornbeam.dataset import Dataset
@@ -32,7 +33,7 @@ from hornbeam.model_io import ModelData
 from hornbeam.objectives import CustomObjective, Objective, get_objective
 from hornbeam.params import Params, whole_number
 from hornbeam.predictor import fitting
-from hornbeam.row_sampling import RowSampler, check_row_sampling
+from hornbeam.row_sampling import RowSampler
 from hornbeam.splitting import SplitRules
 
 MetricFunction = Callable[[NDArray[np.float64], Dataset], Any]
@@ -48,11 +49,12 @@ CONVERGED = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class EvaluatedSet:
-    """A data set to evaluate; `valid` is its number in the engine, -1 for the training set."""
+    """A data set to evaluate; `valid` is its number in the engine, -1: the engine's own scores of the training set."""
 
     name: str
     dataset: Dataset
     valid: int
+    is_training: bool
 
 
 def train(
@@ -102,7 +104,7 @@ def train(
         )
     n_rounds = whole_number(params.num_iterations if num_boost_round is None else num_boost_round, "num_boost_round", 0)
     start = load(init_model) if isinstance(init_model, (str, os.PathLike)) else init_model
-    check_row_sampling(params)
+    check_boosting(params)
     run = TrainingRun(params, train_set, start)
     try:
         run.add_valid_sets(valid_sets, valid_names)
@@ -138,9 +140,9 @@ class TrainingRun:
         self.plan = ContextPlan(params, train_set.feature_names, train_set.binned.used)  # bad constraints raise here
         self.engine: Engine = make_engine(train_set.binned, params)
         self.booster = self._new_booster(start)
-        self.engine.set_scores(self._start_scores(train_set))
         self.sampler = RowSampler(params, train_set)
-        self._iteration = self.booster.current_iteration  # of the trees that are grown next
+        self.n_iterations = self.booster.current_iteration
+        """Iterations finished so far, whether or not their trees are in the Booster already."""
         self._prepare_labels()
         self.evaluated: list[EvaluatedSet] = []
         binned = train_set.binned
@@ -153,6 +155,8 @@ class TrainingRun:
         n_slots = count_slots(params.num_leaves, bytes_per_slot, params.histogram_pool_size)
         self._unfinished: list[GrownTree] = []
         self.grower = TreeGrower(self.engine, binned, SplitRules.from_params(params), limits, n_slots, self.plan)
+        self.boosting = make_boosting(self)
+        self.engine.set_scores(self._start_scores(train_set))
 
     def _prepare_labels(self) -> None:
         """Bring labels and weights into the form that gradients and the renewal of leaves take."""
@@ -183,6 +187,11 @@ class TrainingRun:
             raise DataError(
                 f"init_model was trained on features {start.feature_names[:3]}..., train_set has "
                 f"{self.train_set.feature_names[:3]}...; pass the same columns in the same order"
+            )
+        if start.averages_trees != (self.params.boosting == "rf"):
+            raise ParameterError(
+                f"init_model was trained with boosting={start.params.get('boosting', 'gbdt')!r}, now it is "
+                f"{self.params.boosting!r}: a forest is a mean of trees and the others are sums; pass the same"
             )
         if start.objective.to_dict() != self.objective.to_dict():
             raise ParameterError(
@@ -229,16 +238,7 @@ class TrainingRun:
 
     def _start_scores(self, dataset: Dataset) -> NDArray[np.float64]:
         """Return the scores before the first new tree: initial ones, then the trees there are, in their order."""
-        n_outputs = self.objective.n_outputs
-        scores = np.empty((n_outputs, dataset.n_rows))
-        scores[:] = self.booster.init_scores[:, None]
-        if dataset.init_score is not None:
-            if dataset.init_score.shape != scores.shape:
-                raise DataError(
-                    f"init_score has {len(dataset.init_score)} outputs, but objective {self.objective.name!r} has "
-                    f"{n_outputs}; pass one score a row and output"
-                )
-            scores += dataset.init_score
+        scores = self.boosting.start_scores(dataset)
         if self.booster.trees:
             from hornbeam.backends.cpu.predict import add_trees
             from hornbeam.backends.cpu.threads import resolve_threads
@@ -251,16 +251,17 @@ class TrainingRun:
     def add_valid_sets(self, valid_sets: ValidSets, names: Sequence[str] | str | None) -> None:
         """Enter the data sets to evaluate."""
         for name, dataset in _named_sets(valid_sets, names, self.train_set).items():
-            if dataset is not self.train_set:
+            is_training = dataset is self.train_set
+            if not is_training:
                 self._check_valid(name, dataset)
             for metric in self.metrics:
                 metric.check(dataset, f"valid_sets[{name!r}]")
-            if dataset is self.train_set:
-                self.evaluated.append(EvaluatedSet(name, dataset, -1))
-                continue
-            dataset.construct(self.params)
-            valid = self.engine.add_valid(dataset.binned, self._start_scores(dataset))
-            self.evaluated.append(EvaluatedSet(name, dataset, valid))
+            if not is_training:
+                dataset.construct(self.params)
+            valid = -1
+            if not is_training or self.params.boosting == "rf":  # a forest's training scores stay at the start
+                valid = self.engine.add_valid(dataset.binned, self._start_scores(dataset))
+            self.evaluated.append(EvaluatedSet(name, dataset, valid, is_training))
 
     def _check_valid(self, name: str, dataset: Dataset) -> None:
         if dataset.n_features != self.train_set.n_features:
@@ -282,11 +283,12 @@ class TrainingRun:
     ) -> None:
         """Run the iterations."""
         functions = [feval] if callable(feval) else list(feval or [])
-        all_callbacks = prepare(callbacks, self.params, [entry.name for entry in self.evaluated if entry.valid >= 0])
+        others = [entry.name for entry in self.evaluated if not entry.is_training]
+        all_callbacks = prepare(callbacks, self.params, others)
         before = [callback for callback in all_callbacks if getattr(callback, "before_iteration", False)]
         after = [callback for callback in all_callbacks if not getattr(callback, "before_iteration", False)]
         begin = self.booster.current_iteration
-        training = frozenset(entry.name for entry in self.evaluated if entry.valid < 0)
+        training = frozenset(entry.name for entry in self.evaluated if entry.is_training)
         env = CallbackEnv(
             self.booster, begin, begin, begin + n_rounds, self.params.learning_rate, training_names=training
         )
@@ -343,28 +345,31 @@ class TrainingRun:
 
     def boost_once(self, learning_rate: float) -> list[GrownTree]:
         """Grow one tree for each output and update all scores."""
-        self.objective.begin_iteration(self._iteration)
+        rate = self.boosting.begin(self.n_iterations, learning_rate)
+        some_rows = self.sampler.choose(self.engine, self.n_iterations, learning_rate)
+        trees = []
+        for output in range(self.objective.n_outputs):
+            if self.params.feature_fraction < 1.0:
+                self.engine.choose_features(self.plan.tree_features(self.n_iterations, output))
+            quantization = self.engine.quantize(output, self.params.precision == "high")
+            grown = self.grower.grow(quantization, rate, self.n_iterations, output, self._renewal(output))
+            self.boosting.add(output, grown, some_rows)
+            for entry in self.evaluated:
+                if entry.valid >= 0:
+                    self.engine.add_tree(entry.valid, output, grown.binned)
+            trees.append(grown)
+        self.boosting.end(trees)
+        self.n_iterations += 1
+        return trees
+
+    def compute_gradients(self, iteration: int) -> None:
+        """Compute gradients and hessians at the engine's scores."""
+        self.objective.begin_iteration(iteration)
         if isinstance(self.objective, CustomObjective):
             self.engine.set_gradients(*self.objective.evaluate(self.engine.scores(), self.train_set))
         else:
             assert self._label is not None
             self.engine.compute_gradients(self.objective, self._label, self._weight)
-        some_rows = self.sampler.choose(self.engine, self._iteration, learning_rate)
-        trees = []
-        for output in range(self.objective.n_outputs):
-            if self.params.feature_fraction < 1.0:
-                self.engine.choose_features(self.plan.tree_features(self._iteration, output))
-            quantization = self.engine.quantize(output, self.params.precision == "high")
-            grown = self.grower.grow(quantization, learning_rate, self._iteration, output, self._renewal(output))
-            if some_rows:
-                self.engine.find_other_leaves(grown.binned)
-            self.engine.add_leaf_values(output, grown.leaf_value)
-            for entry in self.evaluated:
-                if entry.valid >= 0:
-                    self.engine.add_tree(entry.valid, output, grown.binned)
-            trees.append(grown)
-        self._iteration += 1
-        return trees
 
     def evaluate(self, functions: list[MetricFunction]) -> list[Evaluation]:
         """Evaluate every metric on every set, and enter the values into the history."""
@@ -374,7 +379,7 @@ class TrainingRun:
         results = []
         for entry in self.evaluated:
             dataset = entry.dataset
-            scores = self.engine.scores() if entry.valid < 0 else self.engine.valid_scores(entry.valid)
+            scores = self.boosting.scores(entry)
             for metric in self.metrics:
                 for name, value in metric.evaluate(dataset, scores, self.objective, n_threads):
                     results.append(Evaluation(entry.name, name, value, metric.higher_is_better))

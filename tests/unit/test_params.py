@@ -21,6 +21,7 @@ from hornbeam.params import BY_NAME, GROUPS, PARAMETERS, Params, to_markdown
 ROOT = Path(__file__).parents[2]
 
 EXAMPLES = {
+    "boosting": "dart",
     "categorical_feature": ("a", 3),
     "objective": "binary",
     "num_class": 1,

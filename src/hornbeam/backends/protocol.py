@@ -78,8 +78,8 @@ class Engine(Protocol):
     rounds_are_costly: bool
     """Whether a round more costs more than some per cent of wasted rows: see frontier.next_batch."""
 
-    def set_scores(self, scores: NDArray[np.float64]) -> None:
-        """Set the raw scores, float64 (n_outputs, n_rows)."""
+    def set_scores(self, scores: NDArray[np.float64], valid: int = -1) -> None:
+        """Set the raw scores, float64 (n_outputs, n_rows), of the training set or of a validation set."""
 
     def scores(self) -> NDArray[np.float64]:
         """Return the raw scores, float64 (n_outputs, n_rows); not to be written to."""

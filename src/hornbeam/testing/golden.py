@@ -130,6 +130,25 @@ CASES: dict[str, GoldenCase] = {
         {"objective": "binary", "pos_bagging_fraction": 0.8, "neg_bagging_fraction": 0.4, "bagging_freq": 1},
         weighted=True,
     ),
+    "dart": GoldenCase({"boosting": "dart", "drop_rate": 0.4, "skip_drop": 0.2}, missing=True, n_rounds=12),
+    "dart, as in XGBoost": GoldenCase(
+        {
+            "boosting": "dart",
+            "objective": "binary",
+            "drop_rate": 0.4,
+            "skip_drop": 0.2,
+            "xgboost_dart_mode": True,
+            "uniform_drop": True,
+            "max_drop": 3,
+        },
+        n_rounds=12,
+        weighted=True,
+    ),
+    "random forest": GoldenCase({"boosting": "rf", "bagging_fraction": 0.6, "bagging_freq": 1}, missing=True),
+    "random forest, multiclass": GoldenCase(
+        {"boosting": "rf", "objective": "multiclass", "num_class": 4, "bagging_fraction": 0.6, "bagging_freq": 1},
+        n_rounds=3,
+    ),
     "goss": GoldenCase({"data_sample_strategy": "goss", "learning_rate": 0.5}, missing=True),
     "goss, multiclass": GoldenCase(
         {"objective": "multiclass", "num_class": 4, "data_sample_strategy": "goss", "learning_rate": 1.0}, n_rounds=3

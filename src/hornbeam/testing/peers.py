@@ -39,6 +39,15 @@ _XGBOOST_METRICS = {
 
 _CATEGORICAL = ("max_cat_to_onehot", "max_cat_threshold", "cat_smooth", "cat_l2", "min_data_per_group")
 """What only LightGBM has besides us."""
+SAMPLING = (
+    "boosting",
+    "data_sample_strategy",
+    "bagging_fraction",
+    "bagging_freq",
+    "pos_bagging_fraction",
+    "neg_bagging_fraction",
+)
+"""What no peer but LightGBM does as we do."""
 
 _OBJECTIVES: dict[str, dict[str, str]] = {
     "lightgbm": {
@@ -174,6 +183,7 @@ def _xgboost(ours: Params) -> dict[str, Any]:
     _must_be_default(
         ours,
         "xgboost",
+        *SAMPLING,
         "use_missing",
         "min_data_in_bin",
         "bin_construct_sample_cnt",
@@ -248,6 +258,7 @@ def _sklearn(ours: Params) -> dict[str, Any]:
     _must_be_default(
         ours,
         "sklearn",
+        *SAMPLING,
         "use_missing",
         "min_data_in_bin",
         "bin_construct_sample_cnt",

@@ -52,9 +52,13 @@ class CpuEngine:
         self._store = columns.store
         self._histograms = columns.histograms
 
-    def set_scores(self, scores: NDArray[np.float64]) -> None:
+    def set_scores(self, scores: NDArray[np.float64], valid: int = -1) -> None:
         """Set the raw scores."""
-        self._scores = np.array(scores, np.float64, order="C")
+        own = np.array(scores, np.float64, order="C")
+        if valid >= 0:
+            self._valid[valid] = self._valid[valid][0], own
+            return
+        self._scores = own
 
     def scores(self) -> NDArray[np.float64]:
         """Return the raw scores."""

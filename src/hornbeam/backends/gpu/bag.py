@@ -79,7 +79,7 @@ class DeviceBag:
         on_device = memory.upload("bag state", state)
         rows = memory.room("bag", 4 * n_rows)
         importance = memory.room("importance", 8 * n_rows if is_goss else 8)
-        label = memory.upload_once("label", None if isinstance(draw, Goss) else draw.label)
+        label = memory.upload_once("bag label", None if isinstance(draw, Goss) else draw.label)
         query = memory.upload_once("query", None if isinstance(draw, Goss) else draw.query)
         by_label = by_query = False
         positive = draw.limit

@@ -251,8 +251,11 @@ class GpuEngine:
 
     # --- scores and gradients ---------------------------------------------------------------------------------------
 
-    def set_scores(self, scores: NDArray[np.float64]) -> None:
+    def set_scores(self, scores: NDArray[np.float64], valid: int = -1) -> None:
         """Set the raw scores."""
+        if valid >= 0:
+            self._runtime.upload(self._valid[valid].scores, np.array(scores, np.float64, order="C"))
+            return
         self._n_outputs = len(scores)
         self._upload("scores", np.array(scores, np.float64, order="C"))
 

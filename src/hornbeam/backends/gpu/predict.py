@@ -207,14 +207,23 @@ def _blocks(runtime: Runtime, reader: Reader, result_bytes: int = 0) -> Any:
 
 
 def predict_raw_in_place(
-    forest: Forest, reader: TableReader, init: NDArray[np.float64], first: int, last: int, objective: Objective | None
+    forest: Forest,
+    reader: TableReader,
+    init: NDArray[np.float64],
+    first: int,
+    last: int,
+    objective: Objective | None,
+    average: bool = False,
 ) -> Any:
     """Compute raw scores, or predictions where an objective is given, of data on a CUDA device.
 
     init      float64 (n_outputs,)                in
+    average   trees are averaged, not summed
     returns   CuPy float64 (n_outputs, n_rows)         on the device of the data
     """
     import cupy
+
+    from hornbeam.predictor import average_scores
 
     array = reader.device_array
     with array.device:
@@ -222,12 +231,16 @@ def predict_raw_in_place(
         cupy.cuda.get_current_stream().synchronize()  # whoever had this memory before is done with it
     held = forest_on(f"cuda:{array.device.id}", forest)
     with _Scratch(held.runtime) as scratch:
-        start = scratch.upload(init)
+        start = scratch.upload(np.zeros_like(init) if average else init)
         for first_row, block in reader.device_blocks():
             with array.device:
                 part = scores[:, first_row:]
             held.add_trees(DeviceTable.of_cupy(block), start, first, last, reader.n_rows, part)
             held.runtime.synchronize()
+        if average:
+            with array.device:
+                average_scores(scores, cupy.asarray(init), (last - first) // forest.n_outputs)
+                cupy.cuda.get_current_stream().synchronize()
         if objective is not None:
             transform(held.runtime, objective, scores, forest.n_outputs, reader.n_rows)
         held.runtime.synchronize()

@@ -32,8 +32,11 @@ class ReferenceEngine:
         self._bag: Bag | None = None
         self._features: NDArray[np.int32] | None = None
 
-    def set_scores(self, scores: NDArray[np.float64]) -> None:
+    def set_scores(self, scores: NDArray[np.float64], valid: int = -1) -> None:
         """Set the raw scores."""
+        if valid >= 0:
+            self._valid[valid] = self._valid[valid][0], scores.copy()
+            return
         self._scores = scores.copy()
 
     def scores(self) -> NDArray[np.float64]:

@@ -1,0 +1,269 @@
+"""How trees add up: gradient boosting, DART and random forests.
+
+    gbdt   every tree is fitted to the gradients at the scores so far, and added times the learning rate
+    dart   before each tree some of those before it are dropped: the gradients are those at the scores without them;
+           then they come back with less weight, and the new tree too gets less
+    rf     every tree is fitted to the gradients at the constant start, and the prediction is the start plus the mean of
+           the trees
+
+`train` calls a mode before and after the trees of an iteration and where scores change; see `Boosting`.
+
+DART takes values out of scores and puts them back, thousands of times. So that not a bit is lost on the way, its leaf
+values and start scores are multiples of one power of two, fine enough (2**-40 of the largest step that a leaf could
+take at the start) and coarse enough for float64 to add them without rounding. Then the order of additions cannot be
+seen: scores in training are those of prediction, and going on from a saved model gives the model of one go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.backends.protocol import BinnedTree
+from hornbeam.dataset import Dataset
+from hornbeam.errors import DataError, ParameterError
+from hornbeam.grower import GrownTree
+from hornbeam.log import warn
+from hornbeam.params import Params
+from hornbeam.predictor import Forest, average_scores, fitting
+from hornbeam.quantize import NARROW_GRADIENT_BITS, WIDE_BITS, exponent_above
+from hornbeam.row_sampling import check_row_sampling, samples_rows
+from hornbeam.sampling import Purpose, random_key, uniform
+from hornbeam.tree import Tree
+
+if TYPE_CHECKING:
+    from hornbeam.training import EvaluatedSet, TrainingRun
+
+GRID_BITS = 40
+"""Bits of the largest step of a leaf at the start. Scores may grow to 2**13 times as much before a bit is lost."""
+
+DART_PARAMETERS = ("drop_rate", "max_drop", "skip_drop", "uniform_drop", "xgboost_dart_mode", "drop_seed")
+
+
+def check_boosting(params: Params) -> None:
+    """Refuse what contradicts itself before training, and warn once of parameters that have no effect."""
+    check_row_sampling(params)
+    if params.boosting == "rf":
+        if not samples_rows(params) and min(params.feature_fraction, params.feature_fraction_bynode) >= 1.0:
+            raise ParameterError(
+                "boosting='rf' with all rows and all features: every tree would be the same; set bagging_freq=1 and "
+                "bagging_fraction below 1, or feature_fraction below 1"
+            )
+        if "learning_rate" in params.given:
+            warn("learning_rate has no effect with boosting='rf': trees are averaged", params.verbosity)
+    if params.boosting != "dart":
+        for name in DART_PARAMETERS:
+            if name in params.given:
+                warn(f"{name} has no effect without boosting='dart'", params.verbosity)
+
+
+def make_boosting(run: TrainingRun) -> Boosting:
+    """Return the mode that the parameters ask for."""
+    return {"gbdt": Boosting, "dart": Dart, "rf": RandomForest}[run.params.boosting](run)
+
+
+class Boosting:
+    """Gradient boosting; the other modes differ from it in what they override."""
+
+    def __init__(self, run: TrainingRun) -> None:
+        self.run = run
+
+    def start_scores(self, dataset: Dataset) -> NDArray[np.float64]:
+        """Return the scores before any tree, float64 (n_outputs, n_rows), to which the trees will be added."""
+        scores = np.empty((self.run.objective.n_outputs, dataset.n_rows))
+        scores[:] = self.run.booster.init_scores[:, None]
+        if dataset.init_score is not None:
+            if dataset.init_score.shape != scores.shape:
+                raise DataError(
+                    f"init_score has {len(dataset.init_score)} outputs, but objective {self.run.objective.name!r} has "
+                    f"{len(scores)}; pass one score a row and output"
+                )
+            scores += dataset.init_score
+        return scores
+
+    def begin(self, iteration: int, learning_rate: float) -> float:
+        """Prepare the gradients of an iteration; returns the factor on its trees."""
+        self.run.compute_gradients(iteration)
+        return learning_rate
+
+    def add(self, output: int, grown: GrownTree, some_rows: bool) -> None:
+        """Add a finished tree to the training scores, whose leaf numbers the engine knows."""
+        if some_rows:
+            self.run.engine.find_other_leaves(grown.binned)
+        self.run.engine.add_leaf_values(output, grown.leaf_value)
+
+    def end(self, trees: list[GrownTree]) -> None:
+        """Finish an iteration: its trees are in all scores."""
+
+    def scores(self, entry: EvaluatedSet) -> NDArray[np.float64]:
+        """Return the raw scores of a data set as prediction would give them, float64 (n_outputs, n_rows)."""
+        engine = self.run.engine
+        return engine.scores() if entry.valid < 0 else engine.valid_scores(entry.valid)
+
+
+class RandomForest(Boosting):
+    """Trees side by side; the engine's training scores stay at the start, those of other sets are sums of trees."""
+
+    def __init__(self, run: TrainingRun) -> None:
+        super().__init__(run)
+        if run.train_set.init_score is not None:
+            raise DataError("boosting='rf' averages trees and has no place for init_score; leave it out")
+        self._has_gradients = False
+
+    def start_scores(self, dataset: Dataset) -> NDArray[np.float64]:
+        """Return zeros: scores are sums of trees."""
+        if dataset.init_score is not None:
+            raise DataError("boosting='rf' averages trees and has no place for init_score; leave it out")
+        return np.zeros((self.run.objective.n_outputs, dataset.n_rows))
+
+    def begin(self, iteration: int, learning_rate: float) -> float:
+        """Compute the gradients once: they are those at the start."""
+        if not self._has_gradients:
+            run = self.run
+            run.engine.set_scores(super().start_scores(run.train_set))
+            run.compute_gradients(0)  # as in one go, when it is continued
+            self._has_gradients = True
+        return 1.0
+
+    def add(self, output: int, grown: GrownTree, some_rows: bool) -> None:
+        """Leave the training scores at the start."""
+
+    def scores(self, entry: EvaluatedSet) -> NDArray[np.float64]:
+        """Return the start plus the mean of the trees."""
+        sums = self.run.engine.valid_scores(entry.valid).copy()
+        average_scores(sums, self.run.booster.init_scores, self.run.n_iterations)
+        return sums
+
+
+class Dart(Boosting):
+    """Boosting with dropped trees; see the head of this file for how scores stay exact.
+
+    Any tree of the model may be dropped, those of an init_model too, so that going on gives the model of one go.
+    """
+
+    def __init__(self, run: TrainingRun) -> None:
+        super().__init__(run)
+        self._dropped: list[int] = []
+        self._learning_rate = run.params.learning_rate
+        self._binned: dict[int, BinnedTree] = {}  # trees by number; those of an init_model are not here
+        self._unit = self._find_unit()
+        run.booster.init_scores = self._rounded(run.booster.init_scores)
+        trees = {i: tree.with_leaf_values(self._rounded(tree.leaf_value)) for i, tree in enumerate(run.booster.trees)}
+        run.booster.replace_trees(trees)  # those of DART on the same data are rounded already
+
+    def _find_unit(self) -> float:
+        """Return the power of two whose multiples leaf values are: from the gradients at the start."""
+        run = self.run
+        run.engine.set_scores(super().start_scores(run.train_set))
+        run.compute_gradients(0)
+        largest = 0.0
+        for output in range(run.objective.n_outputs):
+            how = run.engine.quantize(output, False)
+            root = run.engine.begin_tree(run.grower.n_slots)
+            step = how.gradient_unit * 2.0 ** (WIDE_BITS if how.wide else NARROW_GRADIENT_BITS)
+            if root.hessian > 0:
+                largest = max(largest, step * root.n_rows / (root.hessian * how.hessian_unit))
+        # The start itself will be rounded, by which `largest` may change a little. A number near a power of two is
+        # common, one next to such a number divided by 1 + 2**-20 is not.
+        return 2.0 ** (exponent_above(largest * (1.0 + 2.0**-20)) - GRID_BITS) if largest > 0.0 else 2.0**-GRID_BITS
+
+    def _rounded(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(np.rint(values / self._unit) * self._unit)
+
+    def start_scores(self, dataset: Dataset) -> NDArray[np.float64]:
+        """Return the rounded scores."""
+        return self._rounded(super().start_scores(dataset))
+
+    def begin(self, iteration: int, learning_rate: float) -> float:
+        """Drop trees and compute the gradients without them."""
+        run, params = self.run, self.run.params
+        run.finish_trees()
+        self._learning_rate = learning_rate
+        self._dropped = self.choose(iteration)
+        for number in self._tree_numbers():
+            self._add_to_training(number, -run.booster.trees[number].leaf_value)
+        run.compute_gradients(iteration)
+        n_dropped = len(self._dropped)
+        if params.xgboost_dart_mode:
+            return learning_rate / (learning_rate + n_dropped) if n_dropped else learning_rate
+        return learning_rate / (1.0 + n_dropped)
+
+    def choose(self, iteration: int) -> list[int]:
+        """Choose the iterations to drop, with LightGBM's chances."""
+        run, params = self.run, self.run.params
+        n_before = run.booster.current_iteration
+        chance = uniform(random_key(params.seed, Purpose.DROP, iteration, params.drop_seed), np.arange(n_before + 1))
+        if n_before == 0 or chance[0] < params.skip_drop:
+            return []
+        rate, weights = params.drop_rate, [1.0] * n_before
+        if params.uniform_drop:
+            if params.max_drop > 0:
+                rate = min(rate, params.max_drop / n_before)
+        else:
+            weights = [tree.shrinkage for tree in run.booster.trees[:: run.booster.n_outputs]]
+            total = sum(weights)
+            if params.max_drop > 0:
+                rate = min(rate, params.max_drop * (n_before / total) / total)
+            weights = [weight * (n_before / total) for weight in weights]
+        dropped = [i for i, weight in enumerate(weights) if chance[i + 1] < rate * weight]
+        return dropped[: params.max_drop] if params.max_drop > 0 else dropped
+
+    def _tree_numbers(self) -> list[int]:
+        n_outputs = self.run.booster.n_outputs
+        return [i * n_outputs + output for i in self._dropped for output in range(n_outputs)]
+
+    def add(self, output: int, grown: GrownTree, some_rows: bool) -> None:
+        """Round the values of a new tree, and add it."""
+        grown.leaf_value = self._rounded(grown.leaf_value)
+        super().add(output, grown, some_rows)
+        self._binned[self.run.n_iterations * self.run.booster.n_outputs + output] = grown.binned
+
+    def end(self, trees: list[GrownTree]) -> None:
+        """Bring the dropped trees back, with less weight if the new trees take any."""
+        run, k = self.run, len(self._dropped)
+        factor = k / (k + (self._learning_rate if run.params.xgboost_dart_mode else 1.0))
+        if not any(grown.n_splits for grown in trees):
+            factor = 1.0  # nothing was learned, and training may end here without these trees
+        weakened: dict[int, Tree] = {}
+        for number in self._tree_numbers():
+            tree = run.booster.trees[number]
+            values = self._rounded(tree.leaf_value * factor)
+            self._add_to_training(number, values)
+            for entry in run.evaluated:
+                if entry.valid >= 0:
+                    self._add_to_valid(entry, number, values - tree.leaf_value)
+            weakened[number] = replace(
+                tree, leaf_value=values, split_value=tree.split_value * factor, shrinkage=tree.shrinkage * factor
+            )
+        run.booster.replace_trees(weakened)
+
+    def _add_to_training(self, number: int, values: NDArray[np.float64]) -> None:
+        """Add a tree of the model to the training scores, with other leaf values."""
+        run, output = self.run, number % self.run.booster.n_outputs
+        if number in self._binned:
+            run.engine.add_tree(-1, output, replace(self._binned[number], leaf_value=values))
+            return
+        scores = np.array(run.engine.scores())
+        self._add_tree(run.booster.trees[number], values, run.train_set, scores[output])
+        run.engine.set_scores(scores)
+
+    def _add_to_valid(self, entry: EvaluatedSet, number: int, values: NDArray[np.float64]) -> None:
+        """Add a tree of the model to the scores of a validation set, with other leaf values."""
+        run, output = self.run, number % self.run.booster.n_outputs
+        if number in self._binned:
+            run.engine.add_tree(entry.valid, output, replace(self._binned[number], leaf_value=values))
+            return
+        scores = np.array(run.engine.valid_scores(entry.valid))
+        self._add_tree(run.booster.trees[number], values, entry.dataset, scores[output])
+        run.engine.set_scores(scores, entry.valid)
+
+    def _add_tree(self, tree: Tree, values: NDArray[np.float64], dataset: Dataset, scores: NDArray[np.float64]) -> None:
+        """Add a tree that is known by thresholds alone, on the host."""
+        from hornbeam.backends.cpu.predict import add_trees
+        from hornbeam.backends.cpu.threads import resolve_threads
+
+        forest, reader = fitting(Forest([tree.with_leaf_values(values)]), dataset.reader)
+        add_trees(forest.packed, reader, 0, 1, scores[None], resolve_threads(self.run.params.num_threads))
