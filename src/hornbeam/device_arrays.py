@@ -67,6 +67,11 @@ def to_host(array: Any) -> NDArray[Any]:
     return copied
 
 
+def host_array(data: Any, name: str = "data") -> NDArray[Any]:
+    """Return anything like an array as NumPy's: a copy of what lies on a CUDA device, else `np.asarray`."""
+    return np.asarray(data) if device_of(data, name) is None else to_host(as_cupy(data, name))
+
+
 def in_library_of(data: Any, result: Any) -> Any:
     """Return a CuPy array as an array of the library that `data` came from: PyTorch's, else CuPy's. Not copied."""
     torch = sys.modules.get("torch")

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.dataset import Dataset
+from hornbeam.device_arrays import host_array
 from hornbeam.errors import DataError, ParameterError
 from hornbeam.training import MetricFunction
 
@@ -45,7 +46,7 @@ def adapt_objective(function: UserFunction) -> Callable[[FloatArray, Dataset], t
             return result  # type: ignore[no-any-return]
         weight = dataset.weight if scores.ndim == 1 else dataset.weight[:, None]
         gradient, hessian = result
-        return np.asarray(gradient) * weight, np.asarray(hessian) * weight
+        return host_array(gradient, "the gradient") * weight, host_array(hessian, "the hessian") * weight
 
     return objective
 

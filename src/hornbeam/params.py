@@ -951,9 +951,9 @@ class Params:
                 "bounds; leave the constraints out, or use objective='huber'"
             )
         if self.alpha != BY_NAME["alpha"].default:
-            self._refuse_idle_alpha()
+            self.refuse_idle_alpha()
 
-    def _refuse_idle_alpha(self) -> None:
+    def refuse_idle_alpha(self) -> None:
         """Raise where nothing looks at alpha, which then was meant as XGBoost's."""
         if not self.is_used("alpha"):
             raise ParameterError(
@@ -994,7 +994,7 @@ class Params:
         made = cls(**given)
         object.__setattr__(made, "given", frozenset(given))
         if "alpha" in given and "lambda_l1" not in given:  # whoever gives both, means both
-            made._refuse_idle_alpha()
+            made.refuse_idle_alpha()
         return made
 
     def replace(self, **changes: Any) -> Params:

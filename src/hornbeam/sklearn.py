@@ -65,7 +65,8 @@ class HornbeamModel(BaseEstimator):
     objective
         Name, or function(y_true, y_pred) -> (gradient, hessian) of raw scores, which may take the weights as a third
         argument; they are applied to what a function of two arguments returns. None: "regression" for the regressor,
-        "binary" or "multiclass" for the classifier, by the number of classes.
+        "binary" or "multiclass" for the classifier, by the number of classes. The classifier also takes
+        "multiclassova", and for two classes "focal" and "cross_entropy".
     class_weight
         Classifier only. Weights by class label, or "balanced": inversely proportional to the weight of a class in the
         training data. They multiply `sample_weight`.
@@ -181,7 +182,10 @@ class HornbeamModel(BaseEstimator):
             elif name == "n_jobs":
                 value = threads_of(value)
             values[name] = value
-        return Params(**self._with_objective(canonical_names(values)))
+        params = Params(**self._with_objective(canonical_names(values)))
+        if "alpha" in renamed:
+            params.refuse_idle_alpha()
+        return params
 
     def _with_objective(self, values: dict[str, Any]) -> dict[str, Any]:
         """Complete canonical parameters by objective and num_class, as the target learned in `fit` asks for."""
@@ -429,7 +433,11 @@ class HornbeamClassifier(ClassifierMixin, HornbeamModel):
         return labels
 
     def predict_proba(self, X: Any, **choices: Any) -> NDArray[Any]:
-        """Predict the probability of every class: float64 (n_rows, n_classes), in the order of `classes_`."""
+        """Predict the probability of every class: float64 (n_rows, n_classes), in the order of `classes_`.
+
+        With "multiclassova", where each class has a probability of its own, they are divided by their sum (as
+        scikit-learn's OneVsRestClassifier); `booster_.predict` returns them as they are.
+        """
         result = super().predict(X, **choices)
         if choices.get("raw_score") or choices.get("pred_leaf"):
             return result
@@ -438,14 +446,17 @@ class HornbeamClassifier(ClassifierMixin, HornbeamModel):
             return result
         if self.n_classes_ == 1:
             return np.ones((len(result), 1))
+        if self.booster_.objective.name == "multiclassova":
+            return np.asarray(result / result.sum(axis=1, keepdims=True))
         return result if result.ndim == 2 else np.column_stack((1.0 - result, result))
 
     def _with_objective(self, values: dict[str, Any]) -> dict[str, Any]:
         n_classes = self.n_classes_
         objective = values.get("objective", "binary" if n_classes <= 2 else "multiclass")
-        several = objective == "multiclass" or (callable(objective) and n_classes > 2)
+        of_classes = ("multiclass", "multiclassova")
+        several = objective in of_classes or (callable(objective) and n_classes > 2)
         num_class = max(n_classes, 2) if several else 1
-        allowed = ("binary", "multiclass") if n_classes <= 2 else ("multiclass",)
+        allowed = ("binary", "cross_entropy", "focal", *of_classes) if n_classes <= 2 else of_classes
         if not callable(objective) and objective not in allowed:
             raise ParameterError(
                 f"objective={objective!r}: must be {' or '.join(allowed)} for {n_classes} classes, or a function; "

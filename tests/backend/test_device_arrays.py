@@ -19,6 +19,8 @@ from hornbeam.booster import Booster
 from hornbeam.dataset import Dataset
 from hornbeam.device_arrays import check_device, device_of
 from hornbeam.errors import DataError, DeviceError
+from hornbeam.estimator_arguments import adapt_objective
+from hornbeam.objectives import CustomObjective
 from hornbeam.table import TableReader
 from hornbeam.testing.checks import assert_same_bits, usable_devices
 from hornbeam.training import train
@@ -146,6 +148,33 @@ def test_predictions_come_back_where_the_input_was(cupy, objective, dtype, order
         assert isinstance(result, Array) and result.host.flags.c_contiguous
         assert result.dtype == expected.dtype
         assert_same_bits(result.get(), expected, str(kind))
+
+
+@pytest.mark.parametrize("objective", ["poisson", "multiclassova", "focal", "regression"])
+def test_links_on_the_device_are_those_of_the_host(cupy, objective):
+    X, y = make_data()
+    params = {**PARAMS, "objective": objective, "device": "cpu"}
+    params |= {"multiclassova": {"num_class": 2, "sigmoid": 0.7}, "regression": {"reg_sqrt": True}}.get(objective, {})
+    booster = train(params, Dataset(X, label=y), 3)
+    assert_same_bits(booster.predict(Array(X)).get(), booster.predict(X), objective)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_objective_functions_may_return_arrays_on_the_device(cupy, weighted):
+    X, y = make_data()
+    weight = np.linspace(0.5, 2.0, len(y)) if weighted else None
+    found = []
+    for wrap in (Array, np.asarray):
+
+        def function(label, scores, *, wrap=wrap):
+            assert isinstance(scores, np.ndarray)
+            return wrap(scores - label), wrap(np.ones(len(label), np.float32))
+
+        objective = adapt_objective(function) if weighted else lambda s, d, f=function: f(d.label, s)
+        found.append(train({**PARAMS, "objective": objective}, Dataset(X, label=y, weight=weight), 3).fingerprint())
+    assert found[0] == found[1]
+    with pytest.raises(DataError, match=r"gradient of shape \(3,\)"):
+        CustomObjective(lambda s, d: (Array(np.ones(3)), s)).evaluate(np.zeros((1, 700)), None)
 
 
 def test_arrays_on_another_device_are_refused(cupy):

@@ -7,8 +7,13 @@ import warnings
 import numpy as np
 import pytest
 
+import hornbeam as hb
 from hornbeam.errors import ParameterError
+from hornbeam.metrics import get_metric
+from hornbeam.metrics.base import MeanLoss
+from hornbeam.objectives import OBJECTIVES, CustomObjective
 from hornbeam.testing.data import make_higgs_like, make_multiclass
+from hornbeam.testing.labels import labels_for, params_for
 from hornbeam.testing.peers import peer_params
 
 COMPARABLE = {"num_iterations": 20, "num_leaves": 15, "min_data_in_leaf": 1, "verbosity": -1}
@@ -157,3 +162,36 @@ def test_ranking_is_translated():
     for objective, peer in (("pairwise", "lightgbm"), ("rank_xendcg", "xgboost"), ("lambdarank", "sklearn")):
         with pytest.raises(ParameterError, match="objective"):
             peer_params({"objective": objective, "min_data_in_leaf": 1}, peer)
+
+
+def quality_rows(objective, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(2500, 6))
+    signal = X[:, 0] * 2.0 + np.abs(X[:, 1]) * X[:, 2] + rng.normal(size=2500) * 0.5 + 1.0
+    label = labels_for(objective, signal)
+    return X, rng.poisson(np.exp(0.4 * signal)).astype(float) if objective in ("poisson", "tweedie") else label
+
+
+@pytest.mark.parametrize("objective", [name for name in OBJECTIVES if name not in ("logcosh", "expectile", "focal")])
+def test_quality_is_lightgbms(objective):
+    """The objective's own loss on held-out rows, both models judged by our metric."""
+    lightgbm = pytest.importorskip("lightgbm")
+    params = {**params_for(objective), "num_leaves": 15, "num_iterations": 40, "verbosity": -1}
+    X, y = quality_rows(objective, 0)
+    X_test, y_test = quality_rows(objective, 1)
+    ours = hb.train(params, hb.Dataset(X, label=y))
+    their_params = peer_params(params, "lightgbm")
+    theirs = lightgbm.train(their_params, lightgbm.Dataset(X, y, params=their_params), num_boost_round=40)
+    kind = OBJECTIVES[objective]
+    loss = get_metric(kind.default_metric)
+
+    def judge(predictions):
+        raw = np.ascontiguousarray(np.atleast_2d(predictions.T))
+        if isinstance(loss, MeanLoss):  # of predictions: no link between
+            return loss.definition(y_test, raw, None, CustomObjective(None, len(raw)))
+        raise AssertionError(kind)
+
+    start = np.broadcast_to(ours.predict(X[:1], num_iteration=1), ours.predict(X_test).shape)
+    reached, peers, before = judge(ours.predict(X_test)), judge(theirs.predict(X_test)), judge(np.array(start))
+    assert reached < before
+    assert reached - peers < 0.03 * max(abs(before - peers), abs(peers)), (reached, peers, before)

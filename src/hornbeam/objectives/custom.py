@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from hornbeam.device_arrays import host_array
 from hornbeam.errors import DataError, ParameterError
 from hornbeam.objectives.base import FloatArray, Objective
 
@@ -20,9 +21,10 @@ ObjectiveFunction = Callable[[FloatArray, "Dataset"], tuple[Any, Any]]
 class CustomObjective(Objective):
     """function(scores, dataset) -> (gradient, hessian), with raw scores in and raw scores as predictions.
 
-    Scores and both results have shape (n_rows,), or (n_rows, num_class) with several outputs. The function applies the
-    weights of the dataset itself, as in LightGBM. Training starts from zero. A model from a file has no function: it
-    predicts, but needs `objective` anew to train on.
+    Scores and both results have shape (n_rows,), or (n_rows, num_class) with several outputs. Scores are NumPy arrays;
+    the results may be arrays on a CUDA device too (CuPy's, PyTorch's). The function applies the weights of the dataset
+    itself, as in LightGBM. Training starts from zero. A model from a file has no function: it predicts, but needs
+    `objective` anew to train on.
     """
 
     name: ClassVar[str] = "custom"
@@ -82,7 +84,7 @@ class CustomObjective(Objective):
     def _checked(self, what: str, values: Any, shape: tuple[int, ...]) -> FloatArray:
         """Return one of the function's results as float64 (n_outputs, n_rows), finite."""
         try:
-            array = np.asarray(values)
+            array = host_array(values, f"the {what} of the custom objective")
             if array.dtype.kind not in "fiub":
                 raise TypeError(f"dtype is {array.dtype}")
             array = array.astype(np.float64)
