@@ -141,6 +141,14 @@ class NodeTable:
         self.depth, self.parent, self.left = [0], [-1], [-1]
         self.split: list[tuple[int, int, int, int, bool]] = [(0, 0, -1, -1, False)]
 
+    def root_table(self) -> NDArray[np.void]:
+        """Return the root, not evaluated yet, as dtypes.NODE (1,): the same as `table`, but quick."""
+        root = (
+            0, self.end[0], self.gradient[0], self.hessian[0], NEVER, np.inf, np.inf, (NEVER, *self.split[0]),
+            self.root_depth, -1, -1, 0,
+        )  # fmt: skip
+        return np.array([root], NODE)
+
     def table(self) -> NDArray[np.void]:
         """Return all of it as dtypes.NODE (n_nodes,), but for `second`, `third` and `slot`: inf and 0."""
         table = np.zeros(len(self.begin), NODE)
@@ -286,8 +294,10 @@ class TreeGrower:
         """Let the engine expand nodes on its own as far as it can; returns the nodes after that, NODE (n_nodes,)."""
         if not self.splittable(start, 0):
             return None
-        limits = replace(self.limits, max_depth=self.limits.max_depth + start.root_depth)
-        return self.engine.grow_ahead(start.table(), self.rules, limits, self.while_waiting)
+        limits = self.limits
+        if start.root_depth:
+            limits = replace(limits, max_depth=limits.max_depth + start.root_depth)
+        return self.engine.grow_ahead(start.root_table(), self.rules, limits, self.while_waiting)
 
     def _expand_nodes(self, nodes: NodeTable, pool: HistogramPool) -> NodeTable:
         """Expand nodes round by round until the best n_leaves - 1 are all expanded; returns all nodes evaluated."""

@@ -14,6 +14,7 @@ bits (`WIDE`) instead; the rule looks at integers alone, so every device takes t
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,7 +57,7 @@ class Quantization:
 
 def exponent_above(value: float) -> int:
     """Return the smallest x with value < 2**x (for value > 0)."""
-    return int(np.frexp(value)[1])
+    return math.frexp(value)[1]
 
 
 def scale_exponent(largest: float, bits: int) -> int:

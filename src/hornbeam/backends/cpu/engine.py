@@ -163,7 +163,7 @@ class CpuEngine:
         columns = self._columns
         if not columns.whole_tree.can_grow(columns.store, self._rounded, limits, self._n_slots):
             return None
-        nodes = columns.whole_tree.grow(columns.store, root, self._rounded.quantization, rules, limits)
+        nodes = columns.whole_tree.grow(columns.store, root, self._rounded.quantization, rules, limits, meanwhile)
         columns.outside(nodes["split"])
         return nodes
 

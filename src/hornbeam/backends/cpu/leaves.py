@@ -106,7 +106,7 @@ def leaf_sums(
         ),
         n_parts,
     )  # fmt: skip
-    total = sums.sum(axis=0).astype(np.float64)
+    total = sums[0] if n_parts == 1 else sums.sum(axis=0)
     return total[:, 0] * 2.0 ** -exponents[0], total[:, 1] * 2.0 ** -exponents[1]
 
 

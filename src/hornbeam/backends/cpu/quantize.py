@@ -43,7 +43,7 @@ def round_kernel(gradient, hessian, g_scale, h_scale, g_limit, h_limit, constant
     """Write the records of the rows start:stop (rows.py) and what the coarseness rule looks at.
 
     records  uint64 (n_rows, 1 or 2)  out
-    out      int64 (8,)  out  sums of g, h, |g|; non-zero g, h; smallest and largest g; smallest and largest h at 7, 8
+    out      int64 (9,)  out  sums of g, h, |g|; non-zero g, h; smallest and largest g; smallest and largest h
     """
     wide = records.shape[1] == 2
     sum_g, sum_h, sum_abs = np.int64(0), np.int64(0), np.int64(0)
@@ -100,10 +100,11 @@ def quantize(
     cuts = [n_rows * part // n_parts for part in range(n_parts + 1)]
     measured = np.empty((n_parts, 3))
     run_threads(lambda t: measure_kernel(gradient, hessian, cuts[t], cuts[t + 1], measured[t]), n_parts)
-    largest_g, largest_h = measured[:, 0].max(), measured[:, 1].max()
-    constant = bool(largest_h > 0.0 and measured[:, 2].min() == largest_h)
+    largest_of_parts, most_of_parts, least_of_parts = measured.T.tolist()  # plain numbers: small data feel every call
+    largest_g, largest_h = max(largest_of_parts), max(most_of_parts)
+    constant = largest_h > 0.0 and min(least_of_parts) == largest_h
 
-    def rounded(wide: bool) -> tuple[NDArray[np.int64], Quantization]:
+    def rounded(wide: bool) -> tuple[list[int], Quantization]:
         bits = (WIDE_BITS, WIDE_BITS) if wide else (NARROW_GRADIENT_BITS, NARROW_HESSIAN_BITS)
         limits = (WIDE_LIMIT, WIDE_LIMIT) if wide else (NARROW_GRADIENT_LIMIT, NARROW_HESSIAN_LIMIT)
         g_exponent, h_exponent = scale_exponent(largest_g, bits[0]), scale_exponent(largest_h, bits[1])
@@ -116,17 +117,15 @@ def quantize(
             ),
             n_parts,
         )  # fmt: skip
-        total = seen[:, :5].sum(axis=0)
-        low_g, low_h = seen[:, 5].min(), seen[:, 7].min()
-        high_g, high_h = seen[:, 6].max(), seen[:, 8].max()
-        h_unit = float(largest_h) if constant else 2.0**-h_exponent
-        how = Quantization(2.0**-g_exponent, h_unit, wide, int(low_h), int(high_h))
-        return np.array([*total, low_g, high_g]), how
+        parts = seen.T.tolist()
+        h_unit = largest_h if constant else 2.0**-h_exponent
+        how = Quantization(2.0**-g_exponent, h_unit, wide, min(parts[7]), max(parts[8]))
+        return [*map(sum, parts[:5]), min(parts[5]), max(parts[6])], how
 
     seen, how = rounded(wide=high_precision)
     if not high_precision:
-        coarse = is_coarse(int(seen[2]), int(seen[3])) or 0 < int(seen[6] - seen[5]) < COARSE_SPREAD
-        coarse = coarse or (not constant and is_coarse(int(seen[1]), int(seen[4])))
+        coarse = is_coarse(seen[2], seen[3]) or 0 < seen[6] - seen[5] < COARSE_SPREAD
+        coarse = coarse or (not constant and is_coarse(seen[1], seen[4]))
         if coarse:
             seen, how = rounded(wide=True)
-    return Rounded(how, Root(n_rows, int(seen[0]), int(seen[1])), float(largest_g), float(largest_h), int(seen[2]))
+    return Rounded(how, Root(n_rows, seen[0], seen[1]), largest_g, largest_h, seen[2])

@@ -7,6 +7,7 @@ prefix_split.py, which also says when a tree's sums are small enough.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from hornbeam.backends.cpu.prefix_split import (
 from hornbeam.backends.cpu.quantize import Rounded
 from hornbeam.backends.cpu.rows import RowStore, bins_at, records_at
 from hornbeam.backends.cpu.split import NO_COUNTS, SplitFinder
+from hornbeam.backends.cpu.threads import run_threads
 from hornbeam.dtypes import NODE
 from hornbeam.frontier import GrowthLimits
 from hornbeam.quantize import Quantization
@@ -296,6 +298,7 @@ class WholeTree:
         quantization: Quantization,
         rules: SplitRules,
         limits: GrowthLimits,
+        meanwhile: Callable[[], None] | None,
     ) -> NDArray[np.void]:
         """Grow a tree on the rounded gradients in `store`; see protocol.Engine.grow_ahead."""
         n_leaves = limits.n_leaves
@@ -305,11 +308,23 @@ class WholeTree:
         nodes[0] = root[0]
         arrays = store.arrays()
         builder, finder = self.builder, self.finder
-        n_nodes = tree_kernel(
+        arguments = (
             *arrays, *(as_words(array) for array in arrays[:3]), self.columns, store.even.reshape(-1),
             store.odd.reshape(-1), self.n_value_bins, builder.blocks, builder.offsets, builder.places,
             finder.has_missing, NO_COUNTS, *finder.numbers(quantization, rules), n_leaves, limits.max_depth,
             limits.depthwise, *self.room.slots(n_leaves, builder.n_bins), np.empty(n_leaves, np.int64),
             *self.scratch, nodes,
         )  # fmt: skip
+        if meanwhile is None or builder.n_threads == 1:
+            return nodes[: tree_kernel(*arguments)]
+        n_nodes = 0
+
+        def work(thread: int) -> None:
+            nonlocal n_nodes
+            if thread == 0:  # the kernel on this thread: it lets go of the interpreter, and the other one can start
+                n_nodes = tree_kernel(*arguments)
+            else:
+                meanwhile()
+
+        run_threads(work, 2)
         return nodes[:n_nodes]
