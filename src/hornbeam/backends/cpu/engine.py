@@ -45,6 +45,7 @@ class CpuEngine:
         self._hessian = np.empty((0, 0))
         self._valid: list[tuple[BinnedData, NDArray[np.float64]]] = []
         self._bag: Bag | None = None
+        self._leaf_sums: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
 
     def _use(self, columns: Columns) -> None:
         """Let the operations work on these columns."""
@@ -168,7 +169,13 @@ class CpuEngine:
         return nodes
 
     def assign_leaves(self, nodes: Segments, leaves_of_nodes: NDArray[np.int32]) -> None:
-        """Scatter leaf numbers."""
+        """Scatter leaf numbers; on small data the leaves' sums are made at the same time."""
+        self._leaf_sums = None
+        if self._bag is None and (self.n_threads == 1 or self.n_rows < 2 * leaves.ROWS_PER_THREAD):
+            self._leaf_sums = leaves.assign_and_sum(
+                self._store, nodes, leaves_of_nodes, self._tree_gradient, self._tree_hessian, self._largest, self._leaf
+            )
+            return
         leaves.assign_leaves(self._store, nodes, leaves_of_nodes, self.n_threads, self._leaf)
 
     def find_other_leaves(self, tree: BinnedTree) -> None:
@@ -177,10 +184,15 @@ class CpuEngine:
             bags.find_leaves(self.binned, tree, self._bag.outside, self.n_threads, self._leaf)
 
     def leaf_sums(self, n_leaves: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Sum gradients per leaf."""
-        largest = self._rounded.largest_gradient, self._rounded.largest_hessian
+        """Sum gradients per leaf, unless assign_leaves has done so."""
+        if self._leaf_sums is not None and len(self._leaf_sums[0]) == n_leaves:
+            return self._leaf_sums
         leaf = self._leaf if self._bag is None else self._leaf[self._bag.inside]
-        return leaves.leaf_sums(self._tree_gradient, self._tree_hessian, largest, leaf, n_leaves, self.n_threads)
+        return leaves.leaf_sums(self._tree_gradient, self._tree_hessian, self._largest, leaf, n_leaves, self.n_threads)
+
+    @property
+    def _largest(self) -> tuple[float, float]:
+        return self._rounded.largest_gradient, self._rounded.largest_hessian
 
     def renew_leaves(
         self,

@@ -37,6 +37,31 @@ def assign_kernel(even, odd, begin, end, depth, leaf, start, stop, out):  # type
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def assign_sum_kernel(  # type: ignore[no-untyped-def]
+    even, odd, begin, end, depth, leaf, gradient, hessian, g_scale, h_scale, out, sums
+):
+    """Write the leaf number of every row of all nodes, and add up the leaves' rows on the way.
+
+    leaf               uint16 (n_nodes,)      in
+    gradient, hessian  float64 (n_rows,)      in
+    out                uint16 (n_rows,)       out
+    sums               int64 (n_leaves, 2)    in out
+    """
+    mask = np.uint64(0xFFFFFFFF)
+    for node in range(len(leaf)):
+        records = records_at(even, odd, depth[node])
+        number = leaf[node]
+        g, h = np.int64(0), np.int64(0)
+        for place in range(np.uint64(begin[node]), np.uint64(end[node])):
+            row = records[place, 0] & mask
+            out[row] = number
+            g += np.int64(np.rint(gradient[row] * g_scale))
+            h += np.int64(np.rint(hessian[row] * h_scale))
+        sums[number, 0] += g
+        sums[number, 1] += h
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def leaf_sums_kernel(gradient, hessian, leaf, g_scale, h_scale, start, stop, out):  # type: ignore[no-untyped-def]
     """Add the rows start:stop to the fixed-point sums out, int64 (n_leaves, 2)."""
     for row in range(start, stop):
@@ -84,6 +109,26 @@ def assign_leaves(
         ),
         len(pieces.bounds) - 1,
     )  # fmt: skip
+
+
+def assign_and_sum(
+    store: RowStore,
+    nodes: Segments,
+    leaves: NDArray[np.int32],
+    gradient: NDArray[np.float64],
+    hessian: NDArray[np.float64],
+    largest: tuple[float, float],
+    out: NDArray[np.uint16],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Do what assign_leaves and then leaf_sums do, in one pass of one thread, where the tree has all rows."""
+    exponents = [exact_exponent(value, len(out)) for value in largest]
+    sums = np.zeros((int(leaves.max()) + 1, 2), np.int64)
+    assign_sum_kernel(
+        store.even, store.odd, nodes.begin, nodes.end, nodes.depth, leaves.astype(np.uint16), gradient, hessian,
+        2.0 ** exponents[0], 2.0 ** exponents[1], out, sums,
+    )  # fmt: skip
+    total = sums.astype(np.float64)
+    return total[:, 0] * 2.0 ** -exponents[0], total[:, 1] * 2.0 ** -exponents[1]
 
 
 def leaf_sums(

@@ -7,6 +7,7 @@ prefix_split.py, which also says when a tree's sums are small enough.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -38,14 +39,17 @@ MOST_CELLS = 1 << 26
 MOST_LEAVES = 1024
 """The best node is found by looking at all of them."""
 
-ROUNDS_COST = 2_500_000
-"""Nanoseconds that rounds cost a tree besides the work that threads share."""
+ROUNDS_COST = 500_000
+"""Nanoseconds that rounds cost a tree of 2**n leaves, n times, besides the work that threads share."""
 
 ROUNDS_WORK = 1.4
 """How much more there is to do in rounds, in sums of 64 bits, on the average of 20 to 100 features."""
 
-ROW, UPDATE, BIN = 4, 1, 5
+ROW, UPDATE, BIN = 2, 1, 2
 """Rough cost of moving a row, of a histogram update, and of a bin of a node, in nanoseconds."""
+
+ADDED_AGAIN = 0.3
+"""Share of the rows that are in the smaller child, at each of n levels of a tree of 2**n leaves."""
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -288,8 +292,10 @@ class WholeTree:
             or limits.n_leaves > min(MOST_LEAVES, 2 * n_slots)  # slots of half the size
         ):
             return False
-        work = n_rows * (5 * ROW + 2 * n_used * UPDATE) + 2 * limits.n_leaves * self.builder.n_bins * BIN
-        return work < ROUNDS_COST + work * ROUNDS_WORK / self.builder.n_threads
+        levels = math.log2(limits.n_leaves)
+        work = n_rows * (levels * ROW + (1 + levels * ADDED_AGAIN) * n_used * UPDATE)
+        work += 2 * limits.n_leaves * self.builder.n_bins * BIN
+        return work < levels * ROUNDS_COST + work * ROUNDS_WORK / self.builder.n_threads
 
     def grow(
         self,
