@@ -268,6 +268,10 @@ USED_BY: dict[str, frozenset[str]] = {
     "sigmoid": frozenset(("binary", "multiclassova", "lambdarank", "pairwise")),
     "scale_pos_weight": frozenset(("binary", "multiclassova")),
     "is_unbalance": frozenset(("binary", "multiclassova")),
+    "lambdarank_truncation_level": frozenset({"lambdarank", "pairwise"}),
+    "lambdarank_norm": frozenset({"lambdarank", "pairwise"}),
+    "label_gain": frozenset({"lambdarank", "pairwise", "rank_xendcg", "ndcg", "map", "mrr"}),
+    "objective_seed": frozenset({"rank_xendcg"}),
 }
 """Parameters that only some objectives and metrics look at, by their canonical names."""
 
@@ -965,7 +969,8 @@ class Params:
     def is_used(self, name: str) -> bool:
         """Say whether the objective or a metric looks at a parameter of the table USED_BY."""
         metrics = (self.metric,) if isinstance(self.metric, str) else self.metric or ()
-        return any(user in USED_BY[name] for user in (self.objective, *metrics))
+        users = (self.objective, *(metric.partition("@")[0] for metric in metrics))
+        return any(user in USED_BY[name] for user in users)
 
     def unused(self) -> list[str]:
         """Return the parameters that are not at their default, but that neither objective nor metric looks at."""

@@ -130,3 +130,23 @@ def test_cv_keeps_queries_whole():
     from sklearn.model_selection import GroupKFold
 
     assert "valid ndcg@3-mean" in hb.cv(params, train, 2, folds=GroupKFold(3))
+
+
+def test_parameters_of_ranking_are_noted_where_nothing_looks_at_them():
+    ranking = {"lambdarank_truncation_level": 7, "lambdarank_norm": False, "label_gain": [0, 1, 2], "objective_seed": 1}
+    assert hb.Params.from_dict({**ranking, "objective": "lambdarank"}).unused() == ["objective_seed"]
+    assert set(hb.Params.from_dict(ranking).unused()) == set(ranking)
+    assert "label_gain" not in hb.Params.from_dict({**ranking, "metric": "ndcg@10"}).unused()
+    assert hb.Params.from_dict(ranking).model_dict() == {}
+
+
+def test_sparse_features_are_ranked_as_dense_ones():
+    scipy = pytest.importorskip("scipy.sparse")
+    features, label, sizes = make_ranking(30, seed=8)
+    features[np.abs(features) < 0.7] = 0.0
+    params = {"objective": "lambdarank", "verbosity": -1, "min_data_in_leaf": 5}
+    found = [
+        hb.train(params, hb.Dataset(form, label, group=sizes), 3).fingerprint()
+        for form in (features, scipy.csr_matrix(features))
+    ]
+    assert found[0] == found[1]
