@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.bundling import StoredBins
 from hornbeam.dtypes import BIN_LARGE, BIN_SMALL
 
 if TYPE_CHECKING:
@@ -148,9 +149,11 @@ class BinnedData:
         The bins of every feature.
     bins
         uint8 or uint16 (n_rows, stride), C order, starts on a cache line. Copied from the device when first asked for,
-        if that is where they are.
+        if that is where they are, and spelled out if they are stored otherwise.
     on_device
         The bins in the memory of a device, or None.
+    stored
+        The bins in columns, bundles and entries (bundling.py), or None.
     used
         int32 (n_used,): original number of each used feature; the first `n_numeric` of them are not categorical.
     n_value_bins
@@ -161,10 +164,11 @@ class BinnedData:
         int64 (n_used + 1,): first histogram entry of each used feature, which takes n_value_bins + 1 entries.
     """
 
-    def __init__(self, mapper: BinMapper, bins: NDArray[Any] | DeviceBins) -> None:
+    def __init__(self, mapper: BinMapper, bins: NDArray[Any] | DeviceBins | StoredBins) -> None:
         self.mapper = mapper
         self._bins: NDArray[Any] | None = bins if isinstance(bins, np.ndarray) else None
-        self.on_device: DeviceBins | None = None if isinstance(bins, np.ndarray) else bins
+        self.stored: StoredBins | None = bins if isinstance(bins, StoredBins) else None
+        self.on_device: DeviceBins | None = None if isinstance(bins, (np.ndarray, StoredBins)) else bins
         self.n_rows = len(bins) if isinstance(bins, np.ndarray) else bins.n_rows
         self.used = mapper.used
         self.n_value_bins: NDArray[np.int32] = mapper.n_value_bins[self.used]
@@ -175,13 +179,28 @@ class BinnedData:
     @property
     def bins(self) -> NDArray[Any]:
         """The bins in host memory, see above."""
+        if self._bins is None and self.stored is not None:
+            self._bins = self.block(0, self.n_rows)
         if self._bins is None:
             assert self.on_device is not None
             self._bins = self.on_device.host()
         return self._bins
 
+    def block(self, first: int, last: int) -> NDArray[Any]:
+        """Return the bins of the rows first to last, laid out as `bins` is; it may be a view."""
+        if self.stored is None or self._bins is not None:
+            return self.bins[first:last]
+        out = allocate_bins(last - first, self.n_used, self.mapper.bin_dtype)
+        self.stored.fill(first, last, out)
+        return out
+
+    @property
+    def stride(self) -> int:
+        """Bins of a row in `bins`, the padding included."""
+        return int(self.block(0, 1).shape[1])
+
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_bins": self.bins, "on_device": None}
+        return {**self.__dict__, "_bins": self.bins if self.stored is None else None, "on_device": None}
 
     @property
     def n_used(self) -> int:
@@ -211,7 +230,7 @@ def bin_by(
     bounds: list[NDArray[np.float64]],
     params: BinParams,
     find_missing: Callable[[NDArray[np.int64]], tuple[NDArray[np.bool_], NDArray[np.bool_]]],
-    encode: Callable[[BinMapper], tuple[NDArray[Any] | DeviceBins, NDArray[np.bool_]]],
+    encode: Callable[[BinMapper], tuple[NDArray[Any] | DeviceBins | StoredBins, NDArray[np.bool_]]],
     n_levels: Mapping[int, int] | None = None,
 ) -> BinnedData:
     """Bin a table whose bounds are found.

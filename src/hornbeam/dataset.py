@@ -305,7 +305,7 @@ class Dataset:
             )
 
     def _bin(self, params: Params | None) -> None:
-        from hornbeam.backends.cpu.binning import bin_table, encode
+        from hornbeam.backends.cpu.binning import bin_table, encode_table
         from hornbeam.backends.cpu.threads import resolve_threads
 
         n_threads = resolve_threads(0 if params is None else params.num_threads)
@@ -320,7 +320,9 @@ class Dataset:
             self._bin_params = self.reference.bin_params
             self._reader.zero_as_missing = self._bin_params.zeros_are_missing
             on_device = self._on_device(params, lambda gpu: gpu.encode_on_device(self._reader, mapper))
-            bins = encode(self._reader, mapper, n_threads)[0] if on_device is None else on_device
+            bins = on_device
+            if bins is None:
+                bins = encode_table(self._reader, mapper, self._bin_params, n_threads)[0]
             self._binned = BinnedData(mapper, bins)
             return
         given = {} if params is None else {name: getattr(params, name) for name in _BIN_PARAMS}

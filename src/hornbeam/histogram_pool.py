@@ -19,13 +19,16 @@ SMALLEST_POOL = 2
 DEFAULT_BYTES = 2 << 30
 """Limit of the pool when `histogram_pool_size` names none. Slots cost memory only once they are used."""
 
+STORED_BYTES = 1 << 30
+"""The same for stored bins (bundling.py): data of so many bins are there to be small."""
 
-def count_slots(n_leaves: int, bytes_per_slot: int, limit_mb: float) -> int:
-    """Return how many slots to offer: what a tree can use at most, or what the limit allows.
+
+def count_slots(n_leaves: int, bytes_per_slot: int, limit_mb: float, default: int = DEFAULT_BYTES) -> int:
+    """Return how many slots to offer: what a tree can use at most, or what the limit allows (0 or less: the default).
 
     A round starts with fewer than n_leaves histograms and at most doubles them.
     """
-    limit = limit_mb * 2**20 if limit_mb > 0 else DEFAULT_BYTES
+    limit = limit_mb * 2**20 if limit_mb > 0 else default
     return max(SMALLEST_POOL, min(2 * n_leaves, int(limit // bytes_per_slot)))
 
 

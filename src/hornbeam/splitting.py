@@ -18,7 +18,7 @@ where a candidate's gain is defined, whatever kind of feature it comes from.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -111,6 +111,10 @@ class NodeContext:
     key: NDArray[np.uint64]
     mask: NDArray[np.uint32]
     features: FeatureRules
+
+    def take(self, index: NDArray[np.intp]) -> NodeContext:
+        """Return some of the nodes."""
+        return replace(self, **{f.name: getattr(self, f.name)[index] for f in fields(self) if f.name != "features"})
 
     def allows(self, node: int, feature: int) -> bool:
         """Say whether a node may be split by a feature."""

@@ -25,7 +25,7 @@ from hornbeam.dataset import Dataset
 from hornbeam.errors import DataError, ParameterError
 from hornbeam.frontier import GrowthLimits
 from hornbeam.grower import GrownTree, Renewal, TreeGrower
-from hornbeam.histogram_pool import count_slots
+from hornbeam.histogram_pool import DEFAULT_BYTES, STORED_BYTES, count_slots
 from hornbeam.levels import extended_levels
 from hornbeam.log import inform, warn
 from hornbeam.metrics import Metric, get_metrics
@@ -152,7 +152,8 @@ class TrainingRun:
             max_depth=params.max_depth if params.max_depth > 0 else NO_LIMIT,
             depthwise=params.grow_policy == "depthwise",
         )
-        n_slots = count_slots(params.num_leaves, bytes_per_slot, params.histogram_pool_size)
+        limit = DEFAULT_BYTES if binned.stored is None else STORED_BYTES
+        n_slots = count_slots(params.num_leaves, bytes_per_slot, params.histogram_pool_size, limit)
         self._unfinished: list[GrownTree] = []
         self.grower = TreeGrower(self.engine, binned, SplitRules.from_params(params), limits, n_slots, self.plan)
         self.boosting = make_boosting(self)

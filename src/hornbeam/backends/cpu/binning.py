@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from hornbeam import binning as definition
 from hornbeam.backends.cpu.threads import run_ranges, run_threads
 from hornbeam.binning import BinMapper, BinnedData, BinParams, allocate_bins, bin_by, find_upper_bounds, sample_rows
+from hornbeam.bundling import StoredBins
 from hornbeam.table import ZERO, TableReader
 
 SAMPLE_CELLS = 1 << 23
@@ -33,9 +34,20 @@ def bin_table(reader: TableReader, params: BinParams, n_threads: int) -> BinnedD
         find_bounds(reader, params, n_threads),
         params,
         lambda features: _find_missing(reader, features, n_threads),
-        lambda mapper: encode(reader, mapper, n_threads),
+        lambda mapper: encode_table(reader, mapper, params, n_threads),
         n_levels={f: len(own) for f, own in enumerate(reader.levels or []) if own is not None},
     )
+
+
+def encode_table(
+    reader: TableReader, mapper: BinMapper, params: BinParams, n_threads: int
+) -> tuple[NDArray[Any] | StoredBins, NDArray[np.bool_]]:
+    """Code a table with the bins of `mapper`; a sparse one is stored as bundling.py says."""
+    if reader.sparse is None:
+        return encode(reader, mapper, n_threads)
+    from hornbeam.backends.cpu.sparse_binning import encode_sparse
+
+    return encode_sparse(reader, mapper, params, n_threads)
 
 
 def find_bounds(reader: TableReader, params: BinParams, n_threads: int) -> list[NDArray[np.float64]]:
@@ -84,6 +96,10 @@ def _find_missing(
     reader: TableReader, features: NDArray[np.int64], n_threads: int
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Say for each of some features whether it has missing values, and whether it has others."""
+    if reader.sparse is not None:
+        from hornbeam.backends.cpu.sparse_binning import find_missing
+
+        return find_missing(reader, features)
     missing = np.zeros(len(features), np.bool_)
     present = np.zeros(len(features), np.bool_)
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu import bag as bags
-from hornbeam.backends.cpu import leaves
+from hornbeam.backends.cpu import leaves, stored_rows
 from hornbeam.backends.cpu.columns import Columns, SomeColumns
 from hornbeam.backends.cpu.gradients import compute_gradients
 from hornbeam.backends.cpu.partition import partition
@@ -37,15 +37,19 @@ class CpuEngine:
         self.binned = binned
         self.n_rows = binned.n_rows
         self.n_threads = resolve_threads(num_threads)
-        self._whole = Columns.whole(binned, self.n_threads)
-        self._some = SomeColumns(binned, self._whole.room, self.n_threads)
-        self._use(self._whole)
+        self._prepare()
         self._leaf = np.zeros(self.n_rows, np.uint16)
         self._gradient = np.empty((0, 0))
         self._hessian = np.empty((0, 0))
         self._valid: list[tuple[BinnedData, NDArray[np.float64]]] = []
         self._bag: Bag | None = None
         self._leaf_sums: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+
+    def _prepare(self) -> None:
+        """Make what depends on how bins are stored."""
+        self._whole = Columns.whole(self.binned, self.n_threads)
+        self._some = SomeColumns(self.binned, self._whole.room, self.n_threads)
+        self._use(self._whole)
 
     def _use(self, columns: Columns) -> None:
         """Let the operations work on these columns."""
@@ -218,6 +222,9 @@ class CpuEngine:
     def add_tree(self, valid: int, output: int, tree: BinnedTree) -> None:
         """Update the scores of a validation set, or of the training set."""
         binned, scores = self._valid[valid] if valid >= 0 else (self.binned, self._scores)
+        if binned.stored is not None:
+            stored_rows.add_tree(binned.stored, binned.n_value_bins, tree, scores[output], self.n_threads)
+            return
         leaves.add_tree(binned, tree, scores[output], self.n_threads)
 
     def valid_scores(self, valid: int) -> NDArray[np.float64]:

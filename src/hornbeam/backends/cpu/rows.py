@@ -41,10 +41,10 @@ class RowStore:
     gather               bins are fetched by row number
     """
 
-    def __init__(self, bins: NDArray[Any]) -> None:
+    def __init__(self, bins: NDArray[Any], in_place: bool = False) -> None:
         self.bins = bins
         n_rows = len(bins)
-        self.gather = bins.strides[0] > ORDERED_BYTES_PER_ROW or bins.nbytes < ORDERED_SMALLEST
+        self.gather = in_place or bins.strides[0] > ORDERED_BYTES_PER_ROW or bins.nbytes < ORDERED_SMALLEST
         self.bins_even = np.empty((0 if self.gather else n_rows, bins.shape[1]), bins.dtype)
         self.bins_odd = np.empty_like(self.bins_even)
         self.even = np.empty((n_rows, 1), np.uint64)

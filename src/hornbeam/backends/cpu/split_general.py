@@ -23,6 +23,8 @@ from hornbeam.splitting import ROUNDING_NOISE, NodeContext, SplitRules
 BINS_PER_THREAD = 5_000
 """A second thread is worth waking for this many histogram bins, about 60 microseconds."""
 
+NOT_COUNTED = np.empty((0, 0), np.int64)
+
 
 @njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
 def shrink(gradient, lambda_l1):  # type: ignore[no-untyped-def]
@@ -181,8 +183,8 @@ def count_rows(bins, records, gather, begin, end, feature, counts):  # type: ign
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def general_kernel(  # type: ignore[no-untyped-def]
     bins, bins_even, bins_odd, even, odd, gather, histograms, slots, gradient, hessian, begin, end, depth, offsets,
-    has_missing, numbers, units, rules, extra_trees, bounds, nodes, keys, mask, signs, contribution, start, stop, best,
-    found,
+    has_missing, numbers, units, rules, extra_trees, bounds, nodes, keys, mask, signs, contribution, counted, start,
+    stop, best, found,
 ):  # fmt: skip
     """Find the best split of the (node, feature) pairs start:stop.
 
@@ -191,6 +193,7 @@ def general_kernel(  # type: ignore[no-untyped-def]
     keys          uint64 (n_nodes,)          in
     mask          uint32 (n_nodes, n_words)  in
     signs         int8, contribution float64  in
+    counted       int64 (n_nodes, n_total_bins)  in   rows of every bin, or (0, 0): counted here where they matter
     best          float64 (n_nodes, n_used)  out  gains; lower ones of a range may be missing
     found         SPLIT (n_nodes, n_used)    out
     """
@@ -219,10 +222,12 @@ def general_kernel(  # type: ignore[no-untyped-def]
         how_counted = 2
         if bounds[0] == 1 and bounds[1] == 1:
             how_counted = 1
-        elif path_smooth > 0.0:
+        elif path_smooth > 0.0 or len(counted) > 0:
             how_counted = 0
         source, records = bins_at(bins, bins_even, bins_odd, gather, depth[i]), records_at(even, odd, depth[i])
-        if how_counted == 0:
+        if how_counted == 0 and len(counted) > 0:
+            counts[: last - first] = counted[i, first:last]
+        elif how_counted == 0:
             count_rows(source, records, gather, begin[i], end[i], f, counts)
         histogram = histograms[slots[i], first:last]
         n_rows = end[i] - begin[i]
@@ -257,8 +262,9 @@ def find_general(
     rules: SplitRules,
     context: NodeContext,
     n_threads: int,
+    counted: NDArray[np.int64] = NOT_COUNTED,
 ) -> NDArray[np.void]:
-    """See protocol.Engine.find_splits; offsets, has_missing and numbers as in general_kernel."""
+    """See protocol.Engine.find_splits; offsets, has_missing, numbers and counted as in general_kernel."""
     n_nodes, n_used = len(slots), len(has_missing)
     none = np.zeros(n_nodes, SPLIT)
     none["gain"], none["feature"], none["bin"] = -np.inf, -1, -1
@@ -281,7 +287,7 @@ def find_general(
         lambda start, stop: general_kernel(
             *store.arrays(), histograms, slots, gradient, hessian, nodes.begin, nodes.end, nodes.depth, offsets,
             has_missing, numbers, units, as_numbers, rules.extra_trees, bounds, in_context, context.key, context.mask,
-            features.sign, features.contribution, start, stop, gains, found,
+            features.sign, features.contribution, counted, start, stop, gains, found,
         ),
         n_nodes * n_used, n_threads, smallest=BINS_PER_THREAD // bins_per_feature + 1,
     )  # fmt: skip

@@ -224,15 +224,14 @@ class GpuEngine:
         tiles = self._room("tiles", layout.n_tiles * self.n_rows * TILE_BYTES)
         if layout.n_used == 0:
             return
-        bins = self._binned.bins
-        stride = bins.shape[1]
+        stride = self._binned.stride
         step = max(1, LAYOUT_BLOCK // (stride * layout.bin_bytes))
         block = self._runtime.allocate(min(step, self.n_rows) * stride * layout.bin_bytes)
         variant = self._variant("layout.cl", bin_bytes=layout.bin_bytes)
         tile_kernel = self._runtime.kernel("tile_kernel", variant)
         column_kernel = self._runtime.kernel("column_kernel", variant)
         for first in range(0, self.n_rows, step):
-            part = bins[first : first + step]
+            part = self._binned.block(first, min(first + step, self.n_rows))
             self._runtime.upload(block, part)
             where = (u32(first), u32(len(part)), u32(self.n_rows))
             used = (u32(stride), u32(layout.n_used))
@@ -799,11 +798,14 @@ class GpuEngine:
         number, (n_outputs, n_rows) = len(self._valid), scores.shape
         name, shared = f"bins of validation set {number}", self._shared_bins(binned)
         size = np.dtype(binned.mapper.bin_dtype).itemsize
-        stride = binned.bins.shape[1] if shared is None else binned.n_used
+        stride = binned.stride if shared is None else binned.n_used
+        bins = self._room(name, max(1, n_rows * stride * size))
         if shared is None:
-            bins = self._upload(name, binned.bins)
+            step = max(1, LAYOUT_BLOCK // (stride * size))
+            for first in range(0, n_rows, step):
+                part = binned.block(first, min(first + step, n_rows))
+                self._runtime.upload(bins, np.ascontiguousarray(part), offset=first * stride * size)
         else:
-            bins = self._room(name, max(1, n_rows * stride * size))
             shared.untile(bins, stride, 1)
         on_device = self._upload(f"scores of validation set {number}", np.array(scores, np.float64, order="C"))
         self._valid.append(ValidSet(n_rows, n_outputs, stride, size, bins, on_device))

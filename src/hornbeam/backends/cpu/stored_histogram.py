@@ -1,0 +1,397 @@
+"""Histograms of stored bins (bundling.py) on the CPU.
+
+A node of many rows is added up in scratch counters, which a thread has to itself: one for every histogram place, for
+features of entries, and behind them one for every code of every column. Then the counters of all threads are unpacked
+into the slot feature by feature, and the default bin gets what is left of the total:
+
+    counters   | places of all features | codes of the columns |      one array a thread
+                    ^ entries                 ^ codes                 narrow gradients are packed, see histogram.py
+
+The total is that of the rows added, so nothing has to be known about the node.
+
+A *thin* node has far fewer entries than there are bins. Its rows are added to the slot at once, and subtracted from its
+parent's histogram in the same way, entry by entry.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from hornbeam.backends.cpu.histogram import COUNTERS_AT_ONCE, PACKED_ROWS, HistogramBuilder, add_counters, packed
+from hornbeam.backends.cpu.rows import RowStore, records_at
+from hornbeam.backends.cpu.stored_rows import described
+from hornbeam.backends.cpu.threads import run_ranges, run_threads
+from hornbeam.backends.protocol import Segments
+from hornbeam.bundling import StoredBins
+
+COUNTER_BYTES = 1 << 29
+"""Memory for the counters of all threads; with many bins fewer threads have some."""
+
+SHARED_ROWS = 16_384
+"""Larger nodes are summed by all threads together, smaller ones by one thread each."""
+
+BINS_PER_THREAD = 1 << 15
+
+THIN = 4
+"""A node is thin with fewer than one entry for this many bins."""
+
+NOWHERE = np.uint32(0xFFFFFFFF)
+"""Place of a code that says nothing: all features of a bundle are default."""
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def add_entries(records, begin, end, indptr, entries, counters):  # type: ignore[no-untyped-def]
+    """Add the rows begin:end to the counters of their entries; narrow records. Returns the packed total of the rows."""
+    mask, one = np.uint64(0xFFFFFFFF), np.uint64(1)
+    total = np.int64(0)
+    for place in range(np.uint64(begin), np.uint64(end)):
+        record = records[place, 0]
+        value = packed(record)
+        total += value
+        row = record & mask
+        for i in range(np.uint64(indptr[row]), np.uint64(indptr[row + one])):
+            counters[entries[i]] += value
+    return total
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def add_wide(codes, records, begin, end, places, indptr, entries, counters):  # type: ignore[no-untyped-def]
+    """Add the rows begin:end to gradients counters[0] and hessians counters[1]; returns their totals."""
+    mask, one = np.uint64(0xFFFFFFFF), np.uint64(1)
+    total_g, total_h = np.int64(0), np.int64(0)
+    for place in range(np.uint64(begin), np.uint64(end)):
+        row = records[place, 0] & mask
+        both = np.int64(records[place, 1])
+        gradient = np.int64(np.int32(both & 0xFFFFFFFF))
+        hessian = both >> 32
+        total_g += gradient
+        total_h += hessian
+        for c in range(np.uint64(len(places))):
+            counter = np.uint64(places[c]) + codes[row, c]
+            counters[0, counter] += gradient
+            counters[1, counter] += hessian
+        for i in range(np.uint64(indptr[row]), np.uint64(indptr[row + one])):
+            counters[0, entries[i]] += gradient
+            counters[1, entries[i]] += hessian
+    return total_g, total_h
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def add_rows(codes, records, begin, end, blocks, places, indptr, entries, counters, total):  # type: ignore[no-untyped-def]
+    """Add at most PACKED_ROWS rows to the counters of one thread.
+
+    blocks    int64 (n_blocks + 1,)   in       columns whose counters fit in the cache together
+    counters  int64 (1 or 2, n)       in, out  packed, or gradients and hessians
+    total     int64 (2,)              out      gradient and hessian of the rows
+    """
+    if records.shape[1] == 2:
+        total[0], total[1] = add_wide(codes, records, begin, end, places, indptr, entries, counters)
+        return
+    for block in range(len(blocks) - 1):
+        add_counters(codes, records, begin, end, True, blocks[block], blocks[block + 1], places, counters[0])
+    both = add_entries(records, begin, end, indptr, entries, counters[0])
+    total[0], total[1] = both >> 32, both & 0xFFFFFFFF
+
+
+@njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
+def taken(counters, n_counters, place, clear):  # type: ignore[no-untyped-def]
+    """Return gradient and hessian of one place, summed over the threads' counters, and clear it."""
+    gradient, hessian = np.int64(0), np.int64(0)
+    for t in range(n_counters):
+        if counters.shape[1] == 2:
+            gradient += counters[t, 0, place]
+            hessian += counters[t, 1, place]
+            if clear:
+                counters[t, 1, place] = 0
+        else:
+            both = counters[t, 0, place]
+            gradient += both >> 32
+            hessian += both & 0xFFFFFFFF
+        if clear:
+            counters[t, 0, place] = 0
+    return gradient, hessian
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def unpack_kernel(counters, n_counters, totals, storage, places, f0, f1, is_first, out):  # type: ignore[no-untyped-def]
+    """Move the counters of the features f0:f1 to a slot; those of entries are cleared.
+
+    counters  int64 (n_threads, 1 or 2, n)   in, out
+    totals    int64 (n_threads, 2)           in   of the rows that were added
+    is_first  the slot holds nothing yet
+    out       int64 (n_total_bins, 2)        out
+    """
+    default, column, first_code, n_codes, offsets, _, _ = storage
+    total_g, total_h = np.int64(0), np.int64(0)
+    for t in range(n_counters):
+        total_g += totals[t, 0]
+        total_h += totals[t, 1]
+    simple = n_counters == 1 and counters.shape[1] == 1
+    for f in range(f0, f1):
+        first, last = offsets[f], offsets[f + 1]
+        is_own = column[f] >= 0 and first_code[f] == 0
+        rest_g, rest_h = total_g, total_h
+        if column[f] < 0 and simple:
+            for at in range(np.uint64(first), np.uint64(last)):
+                both = counters[0, 0, at]
+                counters[0, 0, at] = 0
+                gradient, hessian = both >> 32, both & 0xFFFFFFFF
+                rest_g -= gradient
+                rest_h -= hessian
+                if is_first:
+                    out[at, 0], out[at, 1] = gradient, hessian
+                else:
+                    out[at, 0] += gradient
+                    out[at, 1] += hessian
+        else:
+            for b in range(last - first):
+                gradient, hessian = np.int64(0), np.int64(0)
+                if column[f] < 0:
+                    gradient, hessian = taken(counters, n_counters, np.uint64(first + b), True)
+                elif is_own:
+                    gradient, hessian = taken(counters, n_counters, np.uint64(places[column[f]]) + np.uint64(b), False)
+                elif b != default[f]:
+                    k = b - (b > default[f])
+                    if k < n_codes[f]:
+                        place = np.uint64(places[column[f]]) + np.uint64(first_code[f] + k)
+                        gradient, hessian = taken(counters, n_counters, place, False)
+                rest_g -= gradient
+                rest_h -= hessian
+                if is_first:
+                    out[first + b, 0], out[first + b, 1] = gradient, hessian
+                else:
+                    out[first + b, 0] += gradient
+                    out[first + b, 1] += hessian
+        if not is_own:
+            out[first + default[f], 0] += rest_g
+            out[first + default[f], 1] += rest_h
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def add_thin(codes, even, odd, storage, code_starts, place_of, feature_of, begin, end, depth, sign, sums, out):  # type: ignore[no-untyped-def]
+    """Add the rows of a node to a histogram, or subtract them.
+
+    place_of    uint32 (n codes of all columns,)  in   place in the histogram, or NOWHERE
+    feature_of  uint32 (n_total_bins,)            in   feature of a place
+    sign        1 or -1
+    sums        int64 (n_used, 2)                 scratch, all zero before and after
+    out         int64 (n_total_bins, 2)           in, out
+    """
+    default, column, first_code, _, offsets, indptr, entries = storage
+    records = records_at(even, odd, depth)
+    mask, one = np.uint64(0xFFFFFFFF), np.uint64(1)
+    is_wide = records.shape[1] == 2
+    n_columns = np.uint64(len(code_starts) - 1)
+    total_g, total_h = np.int64(0), np.int64(0)
+    for at in range(np.uint64(begin), np.uint64(end)):
+        record = records[at, 0]
+        row = record & mask
+        if is_wide:
+            both = np.int64(records[at, 1])
+            gradient, hessian = sign * np.int64(np.int32(both & 0xFFFFFFFF)), sign * (both >> 32)
+        else:
+            both = packed(record)
+            gradient, hessian = sign * (both >> 32), sign * (both & 0xFFFFFFFF)
+        total_g += gradient
+        total_h += hessian
+        for c in range(n_columns):
+            place = place_of[np.uint64(code_starts[c]) + codes[row, c]]
+            if place != NOWHERE:
+                out[place, 0] += gradient
+                out[place, 1] += hessian
+                f = feature_of[place]
+                sums[f, 0] += gradient
+                sums[f, 1] += hessian
+        for i in range(np.uint64(indptr[row]), np.uint64(indptr[row + one])):
+            place = entries[i]
+            out[place, 0] += gradient
+            out[place, 1] += hessian
+            f = feature_of[place]
+            sums[f, 0] += gradient
+            sums[f, 1] += hessian
+    for f in range(len(default)):
+        if column[f] < 0 or first_code[f] > 0:
+            place = np.uint32(offsets[f] + default[f])
+            out[place, 0] += total_g - sums[f, 0]
+            out[place, 1] += total_h - sums[f, 1]
+        sums[f, 0], sums[f, 1] = 0, 0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def nodes_kernel(  # type: ignore[no-untyped-def]
+    codes, even, odd, storage, code_starts, place_of, feature_of, blocks, places, begin, end, depth, slots, thin,
+    chosen, counters, totals, sums, histograms,
+):  # fmt: skip
+    """Sum some nodes, each from its rows to its slot.
+
+    thin      bool (n_nodes,)        in
+    chosen    int64 (n,)             in       nodes
+    counters  int64 (1, 1 or 2, n)   scratch, all zero before and after
+    totals    int64 (1, 2)           scratch
+    """
+    indptr, entries = storage[5], storage[6]
+    n_places = len(feature_of)
+    for node in chosen:
+        out = histograms[slots[node]]
+        if thin[node]:
+            out[:, :] = 0
+            add_thin(
+                codes, even, odd, storage, code_starts, place_of, feature_of, begin[node], end[node], depth[node], 1,
+                sums, out,
+            )  # fmt: skip
+            continue
+        records = records_at(even, odd, depth[node])
+        start, is_first = begin[node], True
+        while is_first or start < end[node]:
+            stop = min(start + PACKED_ROWS, end[node])
+            add_rows(codes, records, start, stop, blocks, places, indptr, entries, counters[0], totals[0])
+            unpack_kernel(counters, 1, totals, storage, places, 0, len(storage[0]), is_first, out)
+            counters[0, :, n_places:] = 0
+            start, is_first = stop, False
+
+
+class StoredHistograms(HistogramBuilder):
+    """Slots and counters of one training run on stored bins."""
+
+    def __init__(self, stored: StoredBins, n_threads: int) -> None:
+        super().__init__(stored.offsets, n_threads)
+        self.storage = described(stored)
+        self.stored = stored
+        starts = stored.code_starts
+        self.code_places = (starts[:-1] + self.n_bins).astype(np.uint32)
+        column_blocks = [0]
+        for column in range(1, stored.n_columns):
+            if starts[column + 1] - starts[column_blocks[-1]] > COUNTERS_AT_ONCE:
+                column_blocks.append(column)
+        self.column_blocks = np.array([*column_blocks, stored.n_columns] if stored.n_columns else [0], np.int64)
+        self.feature_of = np.repeat(np.arange(len(stored.column), dtype=np.uint32), np.diff(stored.offsets))
+        self.place_of = _places_of_codes(stored)
+        self.n_counters = self.n_bins + int(starts[-1])
+        self.n_summing = max(1, min(n_threads, COUNTER_BYTES // (8 * self.n_counters)))
+        self.entries_a_row = stored.n_columns + len(stored.entries) / max(1, stored.n_rows)
+        self.thread_counters = np.zeros((0, 1, 0), np.int64)
+        self.totals = np.zeros((self.n_summing, 2), np.int64)
+        self.sums = np.zeros((n_threads, len(stored.column), 2), np.int64)
+        self.thin_nodes: dict[int, tuple[int, int, int]] = {}
+        self.rows: RowStore | None = None
+
+    def build(self, store: RowStore, nodes: Segments, slots: NDArray[np.int32]) -> None:
+        """Sum each node's rows into its slot; see protocol.Engine.build_histograms."""
+        shape = (self.n_summing, store.even.shape[1], self.n_counters)
+        if self.thread_counters.shape != shape:
+            self.thread_counters = np.zeros(shape, np.int64)
+        n_rows = nodes.end - nodes.begin
+        thin = n_rows * (self.entries_a_row * THIN) < self.n_bins
+        self.rows = store
+        for node, slot in enumerate(slots.tolist()):
+            self.thin_nodes.pop(slot, None)
+            if thin[node]:
+                self.thin_nodes[slot] = int(nodes.begin[node]), int(nodes.end[node]), int(nodes.depth[node])
+        together = ((n_rows > SHARED_ROWS) | (len(slots) == 1)) & ~thin
+        if self.n_summing == 1:
+            together[:] = False
+        for node in np.flatnonzero(together).tolist():
+            self._build_together(store, nodes, node, int(slots[node]))
+        alone = np.flatnonzero(~together)
+        if len(alone):
+            self._build_alone(store, nodes, slots, alone, thin)
+
+    def _build_together(self, store: RowStore, nodes: Segments, node: int, slot: int) -> None:
+        """Sum one node with all threads: each adds some rows, then each unpacks some features."""
+        records = store.even if nodes.depth[node] % 2 == 0 else store.odd
+        begin, end = int(nodes.begin[node]), int(nodes.end[node])
+        out, counters = self.histograms[slot], self.thread_counters
+        start, n_features = begin, len(self.storage[0])
+        while start == begin or start < end:
+            stop = min(start + self.n_summing * PACKED_ROWS, end)
+            self.totals[:] = 0
+
+            def add(thread: int, start: int = start, stop: int = stop) -> None:
+                cuts = [start + (stop - start) * part // self.n_summing for part in (thread, thread + 1)]
+                add_rows(
+                    self.stored.codes, records, *cuts, self.column_blocks, self.code_places, self.stored.indptr,
+                    self.stored.entries, counters[thread], self.totals[thread],
+                )  # fmt: skip
+
+            def unpack(f0: int, f1: int, is_first: bool = start == begin) -> None:
+                unpack_kernel(
+                    counters, self.n_summing, self.totals, self.storage, self.code_places, f0, f1, is_first, out
+                )
+
+            run_threads(add, self.n_summing)
+            run_ranges(
+                unpack, n_features, self.n_threads, smallest=BINS_PER_THREAD * n_features // max(1, self.n_bins) + 1
+            )
+            counters[:, :, self.n_bins :] = 0
+            start = stop
+            if begin == end:
+                return
+
+    def _build_alone(
+        self,
+        store: RowStore,
+        nodes: Segments,
+        slots: NDArray[np.int32],
+        alone: NDArray[Any],
+        thin: NDArray[np.bool_],
+    ) -> None:
+        """Deal small nodes to the threads, the largest first, each to the thread with the least work so far."""
+        work = (nodes.end - nodes.begin)[alone] * (2.0 * self.entries_a_row + 8.0)
+        work += np.where(thin[alone], 0.5, 4.0) * self.n_bins
+        n_threads = max(1, min(self.n_summing, len(alone), int(work.sum() / 60_000)))
+        hands: list[list[int]] = [[] for _ in range(n_threads)]
+        load = [0.0] * n_threads
+        for i in np.argsort(-work, kind="stable").tolist():
+            least = load.index(min(load))
+            hands[least].append(int(alone[i]))
+            load[least] += float(work[i])
+        begin, end, depth = nodes.begin, nodes.end, nodes.depth.astype(np.int64)
+        run_threads(
+            lambda t: nodes_kernel(
+                self.stored.codes, store.even, store.odd, self.storage, self.stored.code_starts, self.place_of,
+                self.feature_of, self.column_blocks, self.code_places, begin, end, depth, slots, thin,
+                np.array(hands[t], np.int64), self.thread_counters[t : t + 1], self.totals[t : t + 1], self.sums[t],
+                self.histograms,
+            ),
+            n_threads,
+        )  # fmt: skip
+
+    def subtract(self, parents: NDArray[np.int32], children: NDArray[np.int32]) -> None:
+        """See protocol.Engine.subtract; thin children are subtracted row by row."""
+        thin = np.array([slot in self.thin_nodes for slot in children.tolist()], np.bool_)
+        if not thin.all():
+            super().subtract(parents[~thin], children[~thin])
+        pairs = [(int(parents[i]), int(children[i])) for i in np.flatnonzero(thin)]
+        if not pairs:
+            return
+        store = self.rows
+        assert store is not None
+        n_parts = max(1, min(self.n_threads, len(pairs)))
+
+        def take(part: int) -> None:
+            for parent, child in pairs[part::n_parts]:
+                add_thin(
+                    self.stored.codes, store.even, store.odd, self.storage, self.stored.code_starts, self.place_of,
+                    self.feature_of, *self.thin_nodes[child], -1, self.sums[part], self.histograms[parent],
+                )  # fmt: skip
+
+        run_threads(take, n_parts)
+
+
+def _places_of_codes(stored: StoredBins) -> NDArray[np.uint32]:
+    """Return the histogram place of every code of every column; NOWHERE where all features of a bundle are default."""
+    places = np.full(int(stored.code_starts[-1]), NOWHERE, np.uint32)
+    for feature in np.flatnonzero(stored.column >= 0).tolist():
+        start, first = int(stored.code_starts[stored.column[feature]]), int(stored.offsets[feature])
+        if stored.first_code[feature] == 0:
+            n_bins = int(stored.offsets[feature + 1]) - first
+            places[start : start + n_bins] = first + np.arange(n_bins)
+            continue
+        codes = np.arange(int(stored.n_codes[feature]))
+        bins = codes + (codes >= stored.default[feature])
+        places[start + int(stored.first_code[feature]) + codes] = first + bins
+    return places
