@@ -506,7 +506,7 @@ class GpuEngine:
         found = self._room("splits", SPLIT.itemsize * most_nodes * n_pieces)
         runtime.launch(
             self._kernels.split,
-            min(most_nodes // children * n_pieces, SEARCHING_GROUPS * self._facts.compute_units),
+            min(most_nodes * n_pieces, SEARCHING_GROUPS * self._facts.compute_units),
             self._buffer("histograms"),
             table,
             count,

@@ -31,11 +31,20 @@ typedef double f64;
 #define F32_TO_BITS(value) __float_as_uint(value)
 #define F64_TO_BITS(value) __double_as_longlong(value)
 
+// The largest value of all threads of a group, every one of which takes part, and of what is there.
+#if __CUDA_ARCH__ >= 800
+#define MAX_LOCAL32_OF_ALL(place, value)                                        \
+    do {                                                                        \
+        const u32 largest_of_warp_ = __reduce_max_sync(0xFFFFFFFFu, value);     \
+        if (threadIdx.x % 32 == 0) atomicMax((u32 *)(place), largest_of_warp_); \
+    } while (0)
+#else
+#define MAX_LOCAL32_OF_ALL(place, value) atomicMax((u32 *)(place), (u32)(value))
+#endif
 // A quotient that is good to a few units in the last place.
 #define ROUGH_QUOTIENT(a, b) __fdividef(a, b)
 
 #define ADD_LOCAL32(place, value)  atomicAdd((u32 *)(place), (u32)(value))
-#define MAX_LOCAL32(place, value)  atomicMax((u32 *)(place), (u32)(value))
 #define ADD_GLOBAL32(place, value) atomicAdd((u32 *)(place), (u32)(value))
 #define MIN_GLOBAL32(place, value) atomicMin((i32 *)(place), (i32)(value))
 #define MAX_GLOBAL32(place, value) atomicMax((i32 *)(place), (i32)(value))

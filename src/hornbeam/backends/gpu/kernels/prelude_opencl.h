@@ -33,11 +33,12 @@ typedef double f64;
 #define F32_TO_BITS(value) as_uint((f32)(value))
 #define F64_TO_BITS(value) as_long(value)
 
+// The largest value of all threads of a group, every one of which takes part, and of what is there.
+#define MAX_LOCAL32_OF_ALL(place, value) atomic_max((volatile __local u32 *)(place), (u32)(value))
 // A quotient that is good to a few units in the last place.
 #define ROUGH_QUOTIENT(a, b) ((a) / (b))
 
 #define ADD_LOCAL32(place, value)  atomic_add((volatile __local u32 *)(place), (u32)(value))
-#define MAX_LOCAL32(place, value)  atomic_max((volatile __local u32 *)(place), (u32)(value))
 #define ADD_GLOBAL32(place, value) atomic_add((volatile __global u32 *)(place), (u32)(value))
 #define MIN_GLOBAL32(place, value) atomic_min((volatile __global i32 *)(place), (i32)(value))
 #define MAX_GLOBAL32(place, value) atomic_max((volatile __global i32 *)(place), (i32)(value))

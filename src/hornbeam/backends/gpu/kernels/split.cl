@@ -1,6 +1,6 @@
 // The best split of each node: twin of splitting.best_split, the same float64 operations in the same order.
 //
-// A group looks at a piece of a tile (4 features) of one node, or of two siblings. Threads form a grid of bins x lanes:
+// A group looks at a piece of a tile (4 features) of one node. Threads form a grid of bins x lanes:
 // each sums its own run of bins, the runs before it are added up, then it scans its run. Features of more bins than
 // the group has room for (256) are looked at in blocks, twice.
 //
@@ -19,14 +19,12 @@
 // Rows are the last of the sums: counted, or, where hessians are all 1 or only empty children are forbidden, the
 // hessians themselves.
 //
-// Of two siblings the smaller one has been summed. The other one's slot still has their parent's histogram, from which
-// the smaller one's, in registers by then, is subtracted on the way.
+// When the histogram of a node is still that of its parent, the sibling's is subtracted on the way.
 //
 //     histograms   i64 (n_slots, n_tiles, STATS, N_BINS, TILE_LANES)   in, out
 //     count        u32 (1,)           in    n_nodes / children
-//     children     1: nodes by themselves; 2: pairs of siblings, one of them with the other as its sibling
 //     table        i64 (n_nodes, 5)   in    gradient and hessian sum of the node; rows; slot, or -1: cannot be split;
-//                                           slot of the sibling to subtract, or -1
+//                                           sibling's slot, or -1
 //     features     u32 (n_used,)      in    value bins * 2 + has missing
 //     units        f64 (2,)           in    what a step of gradients and of hessians stands for
 //     splits       split_t (n_nodes, n_tiles * PIECES)   out
@@ -93,7 +91,7 @@ void split_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *RESTRICT table, GLOB
     LOCAL f64 gains[THREADS];
     LOCAL u64 keys[THREADS];
     LOCAL i64 lefts[2 * THREADS];
-    const u32 n_pieces = n_tiles * PIECES, n_items = count[0] * n_pieces;
+    const u32 n_pieces = n_tiles * PIECES, n_items = count[0] * children * n_pieces;
     const u32 lane = LOCAL_ID % LANES, part = LOCAL_ID / LANES;
     const u64 slot_size = (u64)n_tiles * STATS * PLANE;
     const f64 gradient_unit = units[0], hessian_unit = units[1];
@@ -101,177 +99,156 @@ void split_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *RESTRICT table, GLOB
     const u32 is_plain = lambda_l1 == 0.0 && max_delta_step <= 0.0;  // else every candidate is computed
     const f32 extra = (f32)(lambda_l2 / hessian_unit);
     for (u32 item = GROUP_ID; item < n_items; item += GROUP_COUNT) {
-        const u32 first = item / n_pieces * children, piece = item % n_pieces;
+        const u32 node = item / n_pieces, piece = item % n_pieces;
         const u32 in_tile = piece % PIECES * LANES + lane, feature = piece / PIECES * TILE_LANES + in_tile;
-        GLOBAL i64 *own_lane = histograms + (u64)(piece / PIECES) * (STATS * PLANE) + in_tile;
-        GLOBAL const i64 *entries[2] = {table + first * 5, table + (first + children - 1) * 5};
         const u32 described = feature < n_used ? features[feature] : 0;
         const u32 n_values = described / 2, has_missing = described % 2;
         const u32 any_missing = has_missing_piece(features, feature - lane, n_used);
-        const u32 swapped = children == 2 && entries[0][4] >= 0;  // the smaller sibling comes first
-        const u32 is_needed = entries[0][3] >= 0 || entries[1][3] >= 0;
+        GLOBAL const i64 *own = table + node * 5;
+        const i64 total_g = own[0], total_h = own[1], n_rows = own[STATS - 1], slot = own[3], sibling = own[4];
+        GLOBAL i64 *own_lane = histograms + (u64)(piece / PIECES) * (STATS * PLANE) + in_tile;
+        GLOBAL i64 *histogram = own_lane + (u64)(slot < 0 ? 0 : slot) * slot_size;
+        GLOBAL const i64 *minus = own_lane + (u64)(sibling < 0 ? 0 : sibling) * slot_size;
+        if (part < STATS && slot >= 0) {
+            const u32 at = part * PLANE + n_values * TILE_LANES;
+            missing[part * LANES + lane] = histogram[at] - (sibling >= 0 ? minus[at] : 0);
+        }
+        if (LOCAL_ID == 0) {
+            highest[0] = 0;
+            n_found[0] = 0;
+        }
+        BARRIER;
+        const f64 parent =
+            leaf_score((f64)total_g * gradient_unit, (f64)total_h * hessian_unit, lambda_l1, lambda_l2, max_delta_step);
         i64 kept[STATS * RUN], before[STATS];
         f32 rough[2 * RUN], best_rough = -1.0f;
-        for (u32 turn = 0; turn < children; turn++) {
-            GLOBAL const i64 *own = entries[turn ^ swapped];
-            const i64 total_g = own[0], total_h = own[1], n_rows = own[STATS - 1], sibling = own[4];
-            const u32 is_wanted = own[3] >= 0;
-            // the smaller sibling's sums may be needed even if it is not wanted itself
-            const i64 slot = children == 2 && turn == 0 ? entries[1 - swapped][4] : own[3];
-            const u32 is_read = is_needed && (turn == 0 || is_wanted);
-            GLOBAL i64 *histogram = own_lane + (u64)(is_read ? slot : 0) * slot_size;
-            GLOBAL const i64 *minus = own_lane + (u64)(sibling < 0 ? 0 : sibling) * slot_size;
-            if (part < STATS && is_read && n_values > 0) {
-                const u32 at = part * PLANE + n_values * TILE_LANES;
-                missing[part * LANES + lane] = histogram[at] - (sibling >= 0 ? minus[at] : 0);
-            }
-            if (LOCAL_ID == 0) {
-                highest[0] = 0;
-                n_found[0] = 0;
-            }
-            BARRIER;
-            f64 best_gain = NO_GAIN;
-            u64 best_key = NO_KEY;
-            i64 best_g = 0, best_h = 0;
-            for (u32 sweep = 0; sweep < 2; sweep++) {
-                i64 carry[STATS];  // what the blocks before this one add up to
-                UNROLL for (u32 stat = 0; stat < STATS; stat++) carry[stat] = 0;
-                for (u32 block = 0; block < N_BLOCKS && is_read; block++) {
-                    const u32 from = block * BLOCK + part * RUN;
-                    if (sweep == 0 || N_BLOCKS > 1) {
-                        const u32 subtracts = sweep == 0 && sibling >= 0;
-                        if (subtracts && (turn == 0 || N_BLOCKS > 1)) {
-                            UNROLL for (u32 i = 0; i < STATS * RUN; i++) {
-                                kept[i] = AT(minus, i);
-                            }
-                        }
-                        i64 loaded[STATS * RUN];  // all loads before the first use: they are under way together
-                        UNROLL for (u32 i = 0; i < STATS * RUN; i++) loaded[i] = AT(histogram, i);
+        f64 best_gain = NO_GAIN;
+        u64 best_key = NO_KEY;
+        i64 best_g = 0, best_h = 0;
+        for (u32 sweep = 0; sweep < 2; sweep++) {  // 0: all candidates roughly; 1: those that come close, exactly
+            i64 carry[STATS];                      // what the blocks before this one add up to
+            UNROLL for (u32 stat = 0; stat < STATS; stat++) carry[stat] = 0;
+            for (u32 block = 0; block < N_BLOCKS && slot >= 0; block++) {
+                const u32 from = block * BLOCK + part * RUN;
+                if (sweep == 0 || N_BLOCKS > 1) {
+                    const u32 subtracts = sweep == 0 && sibling >= 0;
+                    UNROLL for (u32 i = 0; i < STATS * RUN; i++) kept[i] = AT(histogram, i);
+                    if (subtracts) {
+                        i64 other[STATS * RUN];  // all loads before the first use: they are under way together
+                        UNROLL for (u32 i = 0; i < STATS * RUN; i++) other[i] = AT(minus, i);
                         UNROLL for (u32 i = 0; i < STATS * RUN; i++) {
-                            kept[i] = subtracts ? loaded[i] - kept[i] : loaded[i];
+                            kept[i] -= other[i];
                             const u32 bin = from + i % RUN;
-                            if (subtracts && bin < N_BINS) histogram[i / RUN * PLANE + bin * TILE_LANES] = kept[i];
-                        }
-                        if (is_wanted) {
-                            UNROLL for (u32 stat = 0; stat < STATS; stat++) {
-                                i64 sum = 0;
-                                UNROLL for (u32 k = 0; k < RUN; k++) sum += kept[stat * RUN + k];
-                                sums[stat * THREADS + LOCAL_ID] = sum;
-                                before[stat] = carry[stat] - sum;
-                            }
-                            BARRIER;
-                            for (u32 distance = LANES; distance < THREADS; distance *= 2) {
-                                i64 lower[STATS];
-                                UNROLL for (u32 stat = 0; stat < STATS; stat++) {
-                                    lower[stat] = LOCAL_ID >= distance ? sums[stat * THREADS + LOCAL_ID - distance] : 0;
-                                }
-                                BARRIER;
-                                UNROLL for (u32 stat = 0; stat < STATS; stat++) {
-                                    sums[stat * THREADS + LOCAL_ID] += lower[stat];
-                                }
-                                BARRIER;
-                            }
-                            UNROLL for (u32 stat = 0; stat < STATS; stat++) {
-                                before[stat] += sums[stat * THREADS + LOCAL_ID];
-                                carry[stat] += sums[stat * THREADS + THREADS - LANES + lane];
-                            }
-                            BARRIER;
-
-                            // every candidate roughly, without a branch; -1: not allowed
-                            UNROLL for (u32 i = 0; i < RUN; i++) rough[i] = -1.0f;
-                            UNROLL for (u32 side = 0; side < 2; side++) {  // 0: missing goes left
-                                if (side == 0 && !any_missing) continue;
-                                i64 g = before[0], h = before[1], rows = before[STATS - 1];
-                                if (side == 0 && has_missing) {
-                                    g += missing[lane];
-                                    h += missing[LANES + lane];
-                                    rows += missing[(STATS - 1) * LANES + lane];
-                                }
-                                UNROLL for (u32 k = 0; k < RUN; k++) {
-                                    g += kept[k];
-                                    h += kept[RUN + k];
-                                    rows += kept[(STATS - 1) * RUN + k];
-                                    const u32 is_allowed = (from + k < n_values) & (side | has_missing) &
-                                                           (h >= least_hessian) & (total_h - h >= least_hessian) &
-                                                           (rows >= min_rows) & (n_rows - rows >= min_rows);
-                                    const f32 l = (f32)g, r = (f32)(total_g - g);
-                                    const f32 score = ROUGH_QUOTIENT(l * l, (f32)h + extra) +
-                                                      ROUGH_QUOTIENT(r * r, (f32)(total_h - h) + extra);
-                                    rough[side * RUN + k] = is_allowed ? (is_plain ? score : 1.0f) : -1.0f;
-                                }
-                            }
-                            best_rough = -1.0f;
-                            UNROLL for (u32 i = 0; i < 2 * RUN; i++) best_rough =
-                                rough[i] > best_rough ? rough[i] : best_rough;
+                            if (bin < N_BINS) histogram[i / RUN * PLANE + bin * TILE_LANES] = kept[i];
                         }
                     }
-                    if (sweep == 0 && is_wanted && best_rough > 0.0f) {
-                        MAX_LOCAL32(&highest[0], F32_TO_BITS(best_rough));
+                    UNROLL for (u32 stat = 0; stat < STATS; stat++) {
+                        i64 sum = 0;
+                        UNROLL for (u32 k = 0; k < RUN; k++) sum += kept[stat * RUN + k];
+                        sums[stat * THREADS + LOCAL_ID] = sum;
+                        before[stat] = carry[stat] - sum;
                     }
-
-                    // those that come close, exactly
-                    const f32 bar = BITS_TO_F32(highest[0]) * CLOSE;
-                    if (sweep == 1 && is_wanted && best_rough >= bar) {
-                        const f64 parent = leaf_score((f64)total_g * gradient_unit, (f64)total_h * hessian_unit,
-                                                      lambda_l1, lambda_l2, max_delta_step);
-                        u32 is_close = 0;
-                        UNROLL for (u32 i = 0; i < 2 * RUN; i++) is_close |= (rough[i] >= bar ? 1u : 0u) << i;
-                        for (u32 i = 0; i < 2 * RUN; i++) {
-                            const u32 k = i / 2, side = i % 2;  // in the order in which ties are broken
-                            if (!((is_close >> (side * RUN + k)) & 1u)) continue;
-                            i64 left_g = before[0], left_h = before[1];
-                            UNROLL for (u32 j = 0; j < RUN; j++) {
-                                left_g += j <= k ? kept[j] : 0;
-                                left_h += j <= k ? kept[RUN + j] : 0;
-                            }
-                            if (side == 0) {
-                                left_g += missing[lane];
-                                left_h += missing[LANES + lane];
-                            }
-                            const i64 right_g = total_g - left_g, right_h = total_h - left_h;
-                            const f64 score = leaf_score((f64)left_g * gradient_unit, (f64)left_h * hessian_unit,
-                                                         lambda_l1, lambda_l2, max_delta_step) +
-                                              leaf_score((f64)right_g * gradient_unit, (f64)right_h * hessian_unit,
-                                                         lambda_l1, lambda_l2, max_delta_step);
-                            const f64 gain = score - parent;
-                            if (gain > min_gain && gain > score * NOISE &&
-                                gain > best_gain) {  // the first of equals stays
-                                best_gain = gain;
-                                best_key = ((u64)feature << 32) | ((from + k) << 1) | (has_missing ? side : 0);
-                                best_g = left_g;
-                                best_h = left_h;
-                            }
+                    BARRIER;
+                    for (u32 distance = LANES; distance < THREADS; distance *= 2) {
+                        i64 lower[STATS];
+                        UNROLL for (u32 stat = 0; stat < STATS; stat++) {
+                            lower[stat] = LOCAL_ID >= distance ? sums[stat * THREADS + LOCAL_ID - distance] : 0;
+                        }
+                        BARRIER;
+                        UNROLL for (u32 stat = 0; stat < STATS; stat++) sums[stat * THREADS + LOCAL_ID] += lower[stat];
+                        BARRIER;
+                    }
+                    UNROLL for (u32 stat = 0; stat < STATS; stat++) {
+                        before[stat] += sums[stat * THREADS + LOCAL_ID];
+                        carry[stat] += sums[stat * THREADS + THREADS - LANES + lane];
+                    }
+                    if (N_BLOCKS > 1) BARRIER;
+                    // without a branch between the candidates; -1: not allowed
+                    best_rough = -1.0f;
+                    UNROLL for (u32 side = 0; side < 2; side++) {  // 0: missing goes left
+                        i64 g = before[0], h = before[1], rows = before[STATS - 1];
+                        UNROLL for (u32 k = 0; k < RUN; k++) rough[side * RUN + k] = -1.0f;
+                        if (side == 0 && !any_missing) continue;
+                        if (side == 0) {
+                            g += missing[lane];
+                            h += missing[LANES + lane];
+                            rows += missing[(STATS - 1) * LANES + lane];
+                        }
+                        UNROLL for (u32 k = 0; k < RUN; k++) {
+                            g += kept[k];
+                            h += kept[RUN + k];
+                            rows += kept[(STATS - 1) * RUN + k];
+                            const u32 is_allowed = (from + k < n_values) & (side | has_missing) & (h >= least_hessian) &
+                                                   (total_h - h >= least_hessian) & (rows >= min_rows) &
+                                                   (n_rows - rows >= min_rows);
+                            const f32 l = (f32)g, r = (f32)(total_g - g);
+                            const f32 score = ROUGH_QUOTIENT(l * l, (f32)h + extra) +
+                                              ROUGH_QUOTIENT(r * r, (f32)(total_h - h) + extra);
+                            const f32 value = is_allowed ? (is_plain ? score : 1.0f) : -1.0f;
+                            rough[side * RUN + k] = value;
+                            best_rough = value > best_rough ? value : best_rough;
                         }
                     }
                 }
-                BARRIER;
-            }
-            if (best_key != NO_KEY) {
-                const u32 at = ADD_LOCAL32(&n_found[0], 1);
-                gains[at] = best_gain;
-                keys[at] = best_key;
-                lefts[at * 2] = best_g;
-                lefts[at * 2 + 1] = best_h;
-            }
-            BARRIER;
-            if (LOCAL_ID == 0) {  // seldom more than a few
-                u32 best = 0;
-                for (u32 i = 1; i < n_found[0]; i++) {
-                    if (IS_BETTER(gains[i], keys[i], gains[best], keys[best])) best = i;
+                if (sweep == 0) MAX_LOCAL32_OF_ALL(&highest[0], best_rough > 0.0f ? F32_TO_BITS(best_rough) : 0u);
+                const f32 bar = BITS_TO_F32(highest[0]) * CLOSE;
+                if (sweep == 1 && best_rough >= bar) {
+                    for (u32 i = 0; i < 2 * RUN; i++) {
+                        const u32 k = i / 2, side = i % 2;  // in the order in which ties are broken
+                        i64 left_g = before[0], left_h = before[1];
+                        f32 own_rough = -1.0f;
+                        UNROLL for (u32 j = 0; j < RUN; j++) {
+                            left_g += j <= k ? kept[j] : 0;
+                            left_h += j <= k ? kept[RUN + j] : 0;
+                            own_rough = j == k ? (side ? rough[RUN + j] : rough[j]) : own_rough;
+                        }
+                        if (own_rough < bar) continue;
+                        if (side == 0) {
+                            left_g += missing[lane];
+                            left_h += missing[LANES + lane];
+                        }
+                        const i64 right_g = total_g - left_g, right_h = total_h - left_h;
+                        const f64 score = leaf_score((f64)left_g * gradient_unit, (f64)left_h * hessian_unit, lambda_l1,
+                                                     lambda_l2, max_delta_step) +
+                                          leaf_score((f64)right_g * gradient_unit, (f64)right_h * hessian_unit,
+                                                     lambda_l1, lambda_l2, max_delta_step);
+                        const f64 gain = score - parent;
+                        if (gain > min_gain && gain > score * NOISE && gain > best_gain) {  // the first of equals stays
+                            best_gain = gain;
+                            best_key = ((u64)feature << 32) | ((from + k) << 1) | (has_missing ? side : 0);
+                            best_g = left_g;
+                            best_h = left_h;
+                        }
+                    }
                 }
-                const u32 found = n_found[0] > 0;
-                const i32 none = is_wanted ? -1 : 0;
-                GLOBAL split_t *out = splits + (u64)(first + (turn ^ swapped)) * n_pieces + piece;
-                out->gain = found ? gains[best] : NO_GAIN;
-                out->left_gradient = found ? lefts[best * 2] : 0;
-                out->left_hessian = found ? lefts[best * 2 + 1] : 0;
-                out->feature = found ? (i32)(keys[best] >> 32) : none;
-                out->bin = found ? (i32)((u32)keys[best] >> 1) : none;
-                out->missing_left = found && keys[best] % 2 == 0;
-                out->padding = 0;
             }
             BARRIER;
         }
+        if (best_key != NO_KEY) {
+            const u32 at = ADD_LOCAL32(&n_found[0], 1);
+            gains[at] = best_gain;
+            keys[at] = best_key;
+            lefts[at * 2] = best_g;
+            lefts[at * 2 + 1] = best_h;
+        }
+        BARRIER;
+        if (LOCAL_ID == 0) {  // seldom more than a few
+            u32 best = 0;
+            for (u32 i = 1; i < n_found[0]; i++) {
+                if (IS_BETTER(gains[i], keys[i], gains[best], keys[best])) best = i;
+            }
+            const u32 found = n_found[0] > 0;
+            const i32 none = slot >= 0 ? -1 : 0;
+            GLOBAL split_t *out = splits + item;
+            out->gain = found ? gains[best] : NO_GAIN;
+            out->left_gradient = found ? lefts[best * 2] : 0;
+            out->left_hessian = found ? lefts[best * 2 + 1] : 0;
+            out->feature = found ? (i32)(keys[best] >> 32) : none;
+            out->bin = found ? (i32)((u32)keys[best] >> 1) : none;
+            out->missing_left = found && keys[best] % 2 == 0;
+            out->padding = 0;
+        }
+        BARRIER;
     }
 }
 
