@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.utils import estimator_checks
 
 import hornbeam as hb
 from hornbeam import HornbeamRanker
@@ -117,3 +119,26 @@ def test_other_objectives_are_refused():
         HornbeamRanker(objective="binary").fit(X, Y, group=SIZES)
     with pytest.raises(hb.ParameterError, match="class_weight"):
         HornbeamRanker(class_weight="balanced").fit(X, Y, group=SIZES)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "check_parameters_default_constructible",
+        "check_get_params_invariance",
+        "check_set_params",
+        "check_no_attributes_set_in_init",
+        "check_estimator_cloneable",
+        "check_estimator_repr",
+    ],
+)
+def test_checks_of_scikit_learn_that_need_no_queries(check):
+    function = getattr(estimator_checks, check, None)
+    if function is None:
+        pytest.skip(f"this scikit-learn has no {check}")
+    function("HornbeamRanker", HornbeamRanker())
+
+
+def test_predicting_before_fitting_is_refused():
+    with pytest.raises(NotFittedError):
+        HornbeamRanker().predict(X)
