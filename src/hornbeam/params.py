@@ -549,6 +549,12 @@ class Params:
         high=1.0,
         low_open=True,
     )
+    bagging_by_query: bool = _parameter(
+        "bool",
+        False,
+        "Sampling",
+        "Draw whole queries instead of rows; needs a Dataset with `group` or `qid`.",
+    )
     bagging_seed: int = _parameter(
         "int",
         3,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hornbeam.backends.protocol import Engine
 from hornbeam.bagging import Draw, Goss
 from hornbeam.dataset import Dataset
-from hornbeam.errors import ParameterError
+from hornbeam.errors import DataError, ParameterError
 from hornbeam.log import warn
 from hornbeam.params import Params
+from hornbeam.queries import query_of_row
 from hornbeam.sampling import Purpose, chance_limit, random_key
 
 BAGGING_FRACTIONS = ("bagging_fraction", "pos_bagging_fraction", "neg_bagging_fraction")
@@ -41,6 +45,13 @@ def check_row_sampling(params: Params) -> None:
             f"{_listed(fractions)} has no effect while bagging_freq (subsample_freq) is 0; set it to 1 to draw rows",
             params.verbosity,
         )
+    if by_label and params.bagging_by_query:
+        raise ParameterError(
+            f"bagging_by_query=True with {_listed({name: fractions[name] for name in by_label})}: a query has rows of "
+            "both labels; set bagging_fraction"
+        )
+    if params.bagging_by_query and not (fractions and params.bagging_freq > 0):
+        warn("bagging_by_query has no effect without bagging", params.verbosity)
     if by_label and "bagging_fraction" in fractions:
         warn(f"bagging_fraction has no effect beside {' and '.join(by_label)}", params.verbosity)
     if params.bagging_freq > 0 and not fractions:
@@ -64,6 +75,11 @@ class RowSampler:
         self.params = params
         self.train_set = train_set
         self._drawn: int | None = None  # key of the bag that the engine has
+        self._query: NDArray[np.uint32] | None = None
+        if params.bagging_by_query:
+            if train_set.query_boundaries is None:
+                raise DataError("bagging_by_query=True needs queries: pass group= or qid= to Dataset")
+            self._query = query_of_row(train_set.query_boundaries).astype(np.uint32)
 
     def choose(self, engine: Engine, iteration: int, learning_rate: float) -> bool:
         """Choose the rows of an iteration, whose gradients are computed; returns whether some may be left out."""
@@ -84,7 +100,7 @@ class RowSampler:
         positive, negative = params.pos_bagging_fraction, params.neg_bagging_fraction
         if min(positive, negative) < 1.0:
             return Draw(key, chance_limit(negative), chance_limit(positive), self.train_set.label)
-        return Draw(key, chance_limit(params.bagging_fraction))
+        return Draw(key, chance_limit(params.bagging_fraction), query=self._query)
 
     def _goss(self, iteration: int, learning_rate: float) -> Goss | None:
         """Return the rule of an iteration; the first 1 / learning_rate of them use all rows, as in LightGBM."""

@@ -138,9 +138,9 @@ class TrainingRun:
         if start is not None:
             self._check_zeros(start)
         self.plan = ContextPlan(params, train_set.feature_names, train_set.binned.used)  # bad constraints raise here
+        self.sampler = RowSampler(params, train_set)
         self.engine: Engine = make_engine(train_set.binned, params)
         self.booster = self._new_booster(start)
-        self.sampler = RowSampler(params, train_set)
         self.n_iterations = self.booster.current_iteration
         """Iterations finished so far, whether or not their trees are in the Booster already."""
         self._prepare_labels()

@@ -51,6 +51,43 @@ def test_sampled_model_of_an_objective_function_is_identical_on_every_device(sam
     )
 
 
+OTHER_FEATURES = {
+    "features by tree": {"feature_fraction": 0.6},
+    "features by node": {"feature_fraction_bynode": 0.6},
+    "extra trees": {"extra_trees": True},
+    "monotone": {"monotone_constraints": [1, 0, -1, 0, 0, 0]},
+    "path smoothing": {"path_smooth": 2.0},
+    "l1": {"objective": "regression_l1"},
+    "quantile": {"objective": "quantile", "alpha": 0.7},
+    "lambdarank, by query": {"objective": "lambdarank", "bagging_by_query": True},
+}
+CHOICES = {
+    "bagging": BAGGING,
+    "goss": GOSS,
+    "dart": {"boosting": "dart", "drop_rate": 0.5, "skip_drop": 0.0},
+    "rf": {**BAGGING, "boosting": "rf"},
+}
+
+
+@pytest.mark.parametrize("other", OTHER_FEATURES)
+@pytest.mark.parametrize("what", CHOICES)
+def test_choices_go_with_other_features_on_every_device(what, other):
+    params = {**QUIET, **CHOICES[what], **OTHER_FEATURES[other]}
+    if what not in ("bagging", "rf"):
+        params.pop("bagging_by_query", None)
+    base = GoldenCase({}, n_rows=600, missing=True).dataset()
+    ranking = params.get("objective") == "lambdarank"
+    label = np.clip(np.floor(base.label / 4.0), 0.0, 4.0) if ranking else base.label
+
+    def make():
+        return hb.Dataset(base.data, label=label, group=[20] * 30 if ranking else None)
+
+    booster = assert_same_model(params, make, usable_devices(), 4, thread_counts=(1, 3))
+    train_set = make()
+    _, scores = scores_of_training(params, train_set, 4)
+    assert booster.predict(train_set.data).tobytes() == scores.tobytes()
+
+
 def scores_of_training(params, train_set, n_rounds=5):
     """Train, and return the Booster and the raw scores that training itself accumulated."""
     seen = []

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 import hornbeam as hb
-from hornbeam.errors import ParameterError
+from hornbeam.errors import DataError, ParameterError
 from hornbeam.params import Params
 from hornbeam.row_sampling import RowSampler, samples_rows
 
 
-def data(n_rows=200):
+def data(n_rows=200, **more):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n_rows, 3))
-    return hb.Dataset(X, label=(X[:, 0] > 0).astype(float))
+    return hb.Dataset(X, label=(X[:, 0] > 0).astype(float), **more)
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,10 @@ def data(n_rows=200):
         ({"bagging_fraction": 0.0}, "bagging_fraction=0.0"),
         ({"bagging_fraction": 1.5}, "bagging_fraction=1.5"),
         ({"top_rate": 0.0}, "top_rate=0.0"),
+        (
+            {"objective": "binary", "pos_bagging_fraction": 0.5, "bagging_freq": 1, "bagging_by_query": True},
+            "a query has rows of both labels",
+        ),
         ({"data_sample_strategy": "mvs"}, "'bagging', 'goss'"),
     ],
     ids=str,
@@ -44,6 +48,7 @@ def test_contradictions_raise_before_training(params, message, call):
         ({"subsample": 0.5}, "bagging_freq (subsample_freq) is 0"),
         ({"bagging_freq": 2}, "bagging_freq has no effect"),
         ({"other_rate": 0.3}, "other_rate has no effect"),
+        ({"objective": "lambdarank", "bagging_by_query": True}, "bagging_by_query has no effect"),
         (
             {"objective": "binary", "bagging_fraction": 0.5, "pos_bagging_fraction": 0.5, "bagging_freq": 1},
             "bagging_fraction has no effect beside pos_bagging_fraction",
@@ -54,7 +59,7 @@ def test_contradictions_raise_before_training(params, message, call):
 @pytest.mark.parametrize("call", [hb.train, hb.cv], ids=["train", "cv"])
 def test_parameters_without_effect_warn_once(params, message, call, caplog):
     with caplog.at_level(logging.WARNING, logger="hornbeam"):
-        call({**params, "verbosity": 0}, data(), 2)
+        call({**params, "verbosity": 0}, data(group=[5] * 40 if "bagging_by_query" in params else None), 2)
     assert len([record for record in caplog.records if message in record.getMessage()]) == 1
 
 
@@ -69,6 +74,23 @@ def test_estimators_take_the_names_of_scikit_learn(caplog):
     with caplog.at_level(logging.WARNING, logger="hornbeam"):
         hb.HornbeamRegressor(n_estimators=1, subsample=0.5, verbosity=0).fit(X, y)
     assert "bagging_freq (subsample_freq) is 0" in caplog.text
+
+
+def test_bagging_by_query_needs_queries():
+    params = {"bagging_by_query": True, "bagging_fraction": 0.5, "bagging_freq": 1, "verbosity": -1}
+    with pytest.raises(DataError, match="pass group= or qid="):
+        hb.train(params, data(), 1)
+
+
+def test_bagging_by_query_keeps_queries_whole(device):
+    """Queries are told apart by a feature, so that every leaf of a deep tree holds rows of one query."""
+    query = np.repeat(np.arange(30), 8)
+    dataset = hb.Dataset(query[:, None].astype(float), label=query % 7.0, group=[8] * 30)
+    params = {"bagging_by_query": True, "bagging_fraction": 0.5, "bagging_freq": 1, "min_data_in_leaf": 1}
+    params |= {"min_data_in_bin": 1, "verbosity": -1, "device": device, "num_leaves": 60}
+    counts = [tree.leaf_count for tree in hb.train(params, dataset, 4).trees]
+    assert all((count % 8 == 0).all() for count in counts)
+    assert len({int(count.sum()) for count in counts}) > 1
 
 
 def test_goss_numbers_are_those_of_lightgbm():

@@ -171,6 +171,9 @@ CASES: dict[str, GoldenCase] = {
         {"objective": "binary", "feature_contri": [1.0, 0.5, 0.7, 1.0, 0.0, 1.2], "path_smooth": 20.0}, weighted=True
     ),
     "lambdarank": GoldenCase({"objective": "lambdarank"}, group=QUERIES),
+    "lambdarank, bagging by query": GoldenCase(
+        {"objective": "lambdarank", "bagging_by_query": True, "bagging_fraction": 0.6, "bagging_freq": 2}, group=QUERIES
+    ),
     "lambdarank, weights, gains": GoldenCase(
         {"objective": "lambdarank", "label_gain": [0.0, 1.0, 2.0, 5.0, 9.0], "lambdarank_norm": False, "sigmoid": 2.0}
         | {"lambdarank_truncation_level": 3},

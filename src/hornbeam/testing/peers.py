@@ -46,6 +46,7 @@ SAMPLING = (
     "bagging_freq",
     "pos_bagging_fraction",
     "neg_bagging_fraction",
+    "bagging_by_query",
 )
 """What no peer but LightGBM does as we do."""
 
