@@ -157,9 +157,12 @@ class Dart(Boosting):
     def _find_unit(self) -> float:
         """Return the power of two whose multiples leaf values are: from the gradients at the start."""
         run = self.run
-        run.engine.set_scores(super().start_scores(run.train_set))
+        start = super().start_scores(run.train_set)
+        run.engine.set_scores(start)
         run.compute_gradients(0)
         largest = 0.0
+        if run.objective.renewal_percentile is not None and run.train_set.label is not None:
+            largest = float(np.max(np.abs(run.train_set.label - start)))  # a leaf's value may be any residual
         for output in range(run.objective.n_outputs):
             how = run.engine.quantize(output, False)
             root = run.engine.begin_tree(run.grower.n_slots)

@@ -24,6 +24,9 @@ FURTHER = {
     "l1, wide": {"objective": "mape", "precision": "high"},
     "l1, bagging": {"objective": "regression_l1", "bagging_fraction": 0.5, "bagging_freq": 1},
     "quantile, goss": {"objective": "quantile", "data_sample_strategy": "goss", "learning_rate": 1.0},
+    "l1, dart": {"objective": "regression_l1", "boosting": "dart", "drop_rate": 0.5, "skip_drop": 0.0},
+    "quantile, forest": {"objective": "quantile", "boosting": "rf", "bagging_fraction": 0.5, "bagging_freq": 1},
+    "poisson, forest": {"objective": "poisson", "boosting": "rf", "bagging_fraction": 0.5, "bagging_freq": 1},
     "focal 1": {"objective": "focal", "focal_gamma": 1.0, "focal_alpha": 0.7},
 }
 CASES = {**{name: params_for(name) for name in OBJECTIVES}, **FURTHER}

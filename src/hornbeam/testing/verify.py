@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from hornbeam.dataset import Dataset
+from hornbeam.objectives import OBJECTIVES
 from hornbeam.predictor import Forest, predict_leaf, predict_raw
 from hornbeam.table import TableReader
 from hornbeam.testing.checks import PLAIN_RULES, assert_same_bits, assert_same_operations, binned_data, engine_on
@@ -32,6 +33,7 @@ from hornbeam.testing.data import (
     make_with_missing,
 )
 from hornbeam.testing.golden import CASES, expected_fingerprints
+from hornbeam.testing.labels import labels_for, params_for
 from hornbeam.testing.trees import random_tree
 from hornbeam.training import train
 
@@ -88,7 +90,11 @@ def training_checks(device: str, n_rows: int) -> Iterator[tuple[str, Check]]:
     missing = make_with_missing(n_rows // 4, 137, seed=3)
     classes = make_multiclass(n_rows // 8, 5, 20, seed=4)
     heavy = make_regression_heavy_tailed(n_rows // 4, seed=5)
-    leafwise = {"objective": "binary", "num_leaves": 255}
+    leafwise: dict[str, Any] = {"objective": "binary", "num_leaves": 255}
+    signal = higgs[0][:, 0].astype(np.float64) * 3.0 + higgs[1]
+    every_objective: list[tuple[str, tuple[Any, Any], dict[str, Any]]] = [
+        (name, (higgs[0], labels_for(name, signal)), {**params_for(name), "num_leaves": 63}) for name in OBJECTIVES
+    ]
     for name, (X, y, *_), params in (
         ("binary, 255 leaves", higgs, {**leafwise, "min_data_in_leaf": 1}),
         ("binary, rows counted", higgs, leafwise),
@@ -98,6 +104,7 @@ def training_checks(device: str, n_rows: int) -> Iterator[tuple[str, Check]]:
         ("5 classes", classes, {"objective": "multiclass", "num_class": 5}),
         ("regression, heavy tail", heavy, {"num_leaves": 63}),
         ("regression, high precision", higgs, {"num_leaves": 63, "precision": "high"}),
+        *every_objective,
     ):
 
         def check(X: Any = X, y: Any = y, params: dict[str, Any] = params) -> str:
