@@ -56,6 +56,8 @@ typedef u32 counter_t;
 #define SIGNED_SUM(counter)     ((i64)(i32)(counter))
 #endif
 
+#define TURN_RIGHT(word, bits) (((word) >> (bits)) | ((word) << ((32 - (bits)) & 31)))
+
 #if WORDS == 0
 #define ADD(stat, bin, lane, value) ADD_GLOBAL64(&out[(stat) * SLOT_PLANE + (bin) * TILE_LANES + (lane)], (i64)(value))
 #else
@@ -93,6 +95,11 @@ void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL const u32 *RESTRI
     const u32 lane = LOCAL_ID % 32, r = lane / WORDS_AT_ONCE, w = lane % WORDS_AT_ONCE;
     const u32 warp = LOCAL_ID / 32, step = THREADS / 32 * ROWS_AT_ONCE * UNROLLED;
     GLOBAL const u32 *own = tiles + (u64)tile * n_rows * 8 + first_word + w;
+    u32 at[PER_WORD];  // the feature of each step; the word is turned so that its bins are in the same places for all
+    UNROLL for (u32 s = 0; s < PER_WORD; s++) {
+        at[s] = w * PER_WORD + (s + r) % PER_WORD;
+        KEEP_IN_REGISTER(at[s]);
+    }
 
     u32 node = 0;
     for (u32 above = n_nodes; above - node > 1;) {  // the node of the first chunk
@@ -127,13 +134,13 @@ void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL const u32 *RESTRI
                 record[u] = place < to ? loaded : 0u;
             }
             UNROLL for (u32 u = 0; u < UNROLLED; u++) {
+                const u32 turned = TURN_RIGHT(word[u], BIN_BITS * (r % PER_WORD));
                 UNROLL for (u32 s = 0; s < PER_WORD; s++) {
-                    const u32 j = (s + r) % PER_WORD, at = w * PER_WORD + j;
-                    const u32 bin = (word[u] >> (BIN_BITS * j)) & BIN_MASK;
-                    ADD(0, bin, at, GRADIENT(record[u]));
-                    ADD(1, bin, at, HESSIAN(record[u]));
+                    const u32 bin = (turned >> (BIN_BITS * s)) & BIN_MASK;
+                    ADD(0, bin, at[s], GRADIENT(record[u]));
+                    ADD(1, bin, at[s], HESSIAN(record[u]));
 #if STATS == 3
-                    ADD(2, bin, at, base + u * ROWS_AT_ONCE + r < to ? 1 : 0);
+                    ADD(2, bin, at[s], base + u * ROWS_AT_ONCE + r < to ? 1 : 0);
 #endif
                 }
             }

@@ -26,6 +26,9 @@ typedef double f64;
 #define BARRIER     __syncthreads()
 #define UNROLL      _Pragma("unroll")
 
+// The value is not computed anew at each use.
+#define KEEP_IN_REGISTER(value) asm volatile("" : "+r"(value))
+
 #define BITS_TO_F64(bits)  __longlong_as_double((i64)(bits))
 #define BITS_TO_F32(bits)  __uint_as_float(bits)
 #define F32_TO_BITS(value) __float_as_uint(value)

@@ -28,6 +28,9 @@ typedef double f64;
 #define BARRIER     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
 #define UNROLL
 
+// A hint that only CUDA's compiler needs.
+#define KEEP_IN_REGISTER(value)
+
 #define BITS_TO_F64(bits)  as_double((i64)(bits))
 #define BITS_TO_F32(bits)  as_float((u32)(bits))
 #define F32_TO_BITS(value) as_uint((f32)(value))
