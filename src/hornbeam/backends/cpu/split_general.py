@@ -135,15 +135,18 @@ def scan_numeric(  # type: ignore[no-untyped-def]
     min_data = rules[4]
     best, best_bin, best_left, best_g, best_h, best_open = -np.inf, -1, False, np.int64(0), np.int64(0), -np.inf
     missing_g, missing_h = histogram[n_values, 0], histogram[n_values, 1]
+    # where every row has a hessian, a bin without is empty: its candidate is that of the bin before, which wins the tie
+    tells_empty = bounds[0] > 0
+    n_sides = 2 if has_missing and not (tells_empty and missing_h == 0) else 1
     g, h, rows = np.int64(0), np.int64(0), np.int64(0)
     for b in range(n_values):
         g += histogram[b, 0]
         h += histogram[b, 1]
         if how_counted == 0:
             rows += counts[b]
-        if only >= 0 and b != only:
+        if b != only if only >= 0 else tells_empty and b > 0 and histogram[b, 1] == 0:
             continue
-        for side in range(2 if has_missing else 1):
+        for side in range(n_sides):
             # side 0: the missing rows go left; where there are none, the missing bin is empty
             left_g, left_h = (g, h) if side else (g + missing_g, h + missing_h)
             right_g, right_h = total_g - left_g, total_h - left_h
