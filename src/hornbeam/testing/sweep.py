@@ -46,6 +46,8 @@ TABLE: dict[str, tuple[Any, ...]] = {
     "bagging_fraction": (1.0, 0.7),
     "bagging_freq": (0, 1),
     "data_sample_strategy": ("bagging", "goss"),
+    "boosting": ("gbdt", "dart", "rf"),
+    "drop_rate": (0.1, 0.7),
     "boost_from_average": (True, False),
     "learning_rate": (0.1, 1.0),
     "seed": (0, 77),
@@ -56,7 +58,7 @@ DATA: dict[str, tuple[Any, ...]] = {
     "n_rows": (60, 200),
     "missing": (False, True),
     "weighted": (False, True),
-    "zeros": (0.0, 0.7),
+    "zeros": (0.0, 0.9),
 }
 """What the data may be like, see make_dataset."""
 
@@ -68,6 +70,9 @@ def settle(params: Mapping[str, Any]) -> dict[str, Any]:
         chosen["num_class"] = 3
     if chosen.get("objective") == "regression_l1":  # leaf values are renewed, so constraints cannot hold
         chosen.pop("monotone_constraints", None)
+    if chosen.get("boosting") == "rf":  # every tree has its own rows
+        chosen.update(bagging_fraction=0.7, bagging_freq=1)
+        chosen.pop("data_sample_strategy", None)
     if chosen.get("data_sample_strategy") == "goss":  # chooses rows by itself
         chosen.pop("bagging_fraction", None)
         chosen.pop("bagging_freq", None)
