@@ -685,7 +685,8 @@ class GpuEngine:
             select()
 
         select()
-        same = (self._n_allocations, self._kernels_of, self._n_slots, self._share, rules, limits)
+        min_rows = self._min_rows(rules)  # which may change from tree to tree where GOSS scales hessians
+        same = (self._n_allocations, self._kernels_of, self._n_slots, self._share, rules, limits, min_rows)
         if self._round is None or self._round[0] != same:
             self._round = same, runtime.repeatable(do_round)
         table = np.empty(STATE_BYTES + NODE.itemsize * min(CAPACITY, 4 * limits.n_leaves), np.uint8)
