@@ -20,6 +20,9 @@ SMALLEST_BATCH = 4
 x 28: 17 rounds, 254.3 nodes expanded for 254 splits; 31 leaves on 20,000 x 20: 10 rounds, 33.2 for 30 (a larger batch
 saves at most one round and wastes up to a third)."""
 
+SPARING_PART = 8
+"""A sparing round takes one node, and one more for so many that the bound allows."""
+
 NEVER = float("-inf")
 """Gain and priority of a node that cannot be split."""
 
@@ -66,11 +69,13 @@ def next_batch(
     depth: Sequence[int],
     limits: GrowthLimits,
     whole: bool = False,
+    sparing: bool = False,
 ) -> tuple[list[int], float]:
     """Choose the nodes to expand in this round.
 
     gain, priority, left, depth  of each node evaluated so far; see one_at_a_time
     whole                        take all that the bound allows: where a round costs more than some wasted work
+    sparing                      take few: where nodes cost much, and trees are lopsided
 
     Returns the nodes, and the priority below which a frontier node can be forgotten.
     """
@@ -87,7 +92,7 @@ def next_batch(
         frontier = [node for node in one_at_a_time(gain, left, depth, limits) if left[node] < 0]
     else:
         frontier = np.flatnonzero(eligible & (np.array(left) < 0)).tolist()
-    n_best = max(SMALLEST_BATCH, (len(frontier) + 1) // 2)
+    n_best = len(frontier) // SPARING_PART + 1 if sparing else max(SMALLEST_BATCH, (len(frontier) + 1) // 2)
     if not whole and n_best < len(frontier):
         best_first = np.argsort(-values[frontier], kind="stable")
         frontier = [frontier[place] for place in best_first[:n_best]]

@@ -303,8 +303,9 @@ class TreeGrower:
         """Expand nodes round by round until the best n_leaves - 1 are all expanded; returns all nodes evaluated."""
         while True:
             batch, bound = next_batch(
-                nodes.gain, nodes.priority, nodes.left, nodes.depth, self.limits, self.engine.rounds_are_costly
-            )
+                nodes.gain, nodes.priority, nodes.left, nodes.depth, self.limits, self.engine.rounds_are_costly,
+                self.engine.nodes_are_costly,
+            )  # fmt: skip
             if not batch:
                 return nodes
             if bound > NEVER:

@@ -59,7 +59,7 @@ def grow_one_by_one(gain_of: GainTree, limits: GrowthLimits) -> list[str]:
     return order
 
 
-def grow_in_rounds(gain_of: GainTree, limits: GrowthLimits) -> tuple[list[str], int, int]:
+def grow_in_rounds(gain_of: GainTree, limits: GrowthLimits, sparing: bool = False) -> tuple[list[str], int, int]:
     """Return the paths that are split, in order, the number of rounds and of nodes expanded."""
     paths, parents = [""], [-1]
     gain, left = [gain_of("")], [-1]
@@ -67,7 +67,7 @@ def grow_in_rounds(gain_of: GainTree, limits: GrowthLimits) -> tuple[list[str], 
     rounds, bound_so_far = 0, NEVER
     while True:
         depth = [len(path) for path in paths]
-        batch, bound = next_batch(gain, priority, left, depth, limits)
+        batch, bound = next_batch(gain, priority, left, depth, limits, sparing=sparing)
         if len(batch) == 0:
             break
         rounds += 1
@@ -101,6 +101,13 @@ def test_any_smallest_batch_gives_the_same_tree(gain_of, limits, smallest):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frontier, "SMALLEST_BATCH", smallest)
         assert grow_in_rounds(gain_of, limits)[0] == grow_one_by_one(gain_of, limits)
+
+
+@given(gain_trees, limits_of)
+def test_sparing_rounds_give_the_same_tree_and_waste_no_more(gain_of, limits):
+    order, _, expanded = grow_in_rounds(gain_of, limits, sparing=True)
+    assert order == grow_one_by_one(gain_of, limits)
+    assert expanded <= 2 * (limits.n_leaves - 1)
 
 
 @given(gain_trees, st.integers(2, 100))

@@ -77,6 +77,8 @@ class Engine(Protocol):
     n_rows: int
     rounds_are_costly: bool
     """Whether a round more costs more than some per cent of wasted rows: see frontier.next_batch."""
+    nodes_are_costly: bool
+    """Whether a node more costs more than a round."""
 
     def set_scores(self, scores: NDArray[np.float64], valid: int = -1) -> None:
         """Set the raw scores, float64 (n_outputs, n_rows), of the training set or of a validation set."""

@@ -32,6 +32,7 @@ class CpuEngine:
     """Training state in host memory; see protocol.Engine for what each operation does."""
 
     rounds_are_costly = False
+    nodes_are_costly = False
 
     def __init__(self, binned: BinnedData, num_threads: int = 0) -> None:
         self.binned = binned

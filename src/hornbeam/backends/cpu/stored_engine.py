@@ -127,6 +127,8 @@ def choose_kernel(  # type: ignore[no-untyped-def]
 class StoredEngine(CpuEngine):
     """Training state in host memory, with bins in columns, bundles and entries."""
 
+    nodes_are_costly = True
+
     def _prepare(self) -> None:
         stored = self.binned.stored
         assert stored is not None

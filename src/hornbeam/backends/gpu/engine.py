@@ -126,6 +126,7 @@ class GpuEngine:
     """
 
     rounds_are_costly = True
+    nodes_are_costly = False
 
     def __init__(self, runtime: Runtime, binned: BinnedData, min_data_in_leaf: int = 20) -> None:
         self.n_rows = binned.n_rows

@@ -24,6 +24,7 @@ class ReferenceEngine:
     """Training state in plain NumPy arrays; one row list, permuted in place."""
 
     rounds_are_costly = False
+    nodes_are_costly = False
 
     def __init__(self, binned: BinnedData) -> None:
         self.binned = binned
