@@ -17,7 +17,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,8 @@ METRICS = {
     "lambdarank": ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10"),
 }
 FOLDS = 5
+TESTED_ROWS = 75_000
+"""Small sets are shuffled and divided until about so many predictions have been tested."""
 
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 
@@ -60,16 +62,26 @@ class Problem:
     metrics: tuple[str, ...] = ()
     tested: NDArray[np.bool_] | None = None  # rows that may be tested on; None: all
     query: NDArray[np.int64] | None = None  # of each row, for ranking
-    how: str = field(default=f"{FOLDS} folds")
+    how: str = ""
 
     def __post_init__(self) -> None:
         self.metrics = self.metrics or METRICS[self.objective]
+        n_shuffles = len(self.splits) // FOLDS
+        self.how = self.how or (f"{n_shuffles} x {FOLDS} folds" if n_shuffles > 1 else f"{FOLDS} folds")
 
 
-def folds(n_rows: int, seed: int = 0) -> list[Split]:
-    """Divide shuffled rows into folds."""
-    parts = np.array_split(np.random.default_rng(seed).permutation(n_rows), FOLDS)
-    return [(np.sort(np.concatenate(parts[:k] + parts[k + 1 :])), np.sort(parts[k])) for k in range(FOLDS)]
+def shuffles(n_rows: int) -> int:
+    """Return how often to shuffle: small sets are divided anew until TESTED_ROWS predictions have been tested."""
+    return min(10, max(1, round(TESTED_ROWS / n_rows)))
+
+
+def folds(n_rows: int) -> list[Split]:
+    """Divide shuffled rows into folds, as often as `shuffles` says."""
+    splits = []
+    for seed in range(shuffles(n_rows)):
+        parts = np.array_split(np.random.default_rng(seed).permutation(n_rows), FOLDS)
+        splits += [(np.sort(np.concatenate(parts[:k] + parts[k + 1 :])), np.sort(parts[k])) for k in range(FOLDS)]
+    return splits
 
 
 def matrix(frame: pd.DataFrame) -> NDArray[np.float64]:
@@ -116,24 +128,20 @@ def load_higgs(folder: Path, full: bool) -> Iterator[Problem]:
     parts = [
         pd.read_csv(folder / f"higgs/lightgbm_binary.{p}.tsv.gz", sep="\t", header=None) for p in ("train", "test")
     ]
-    yield from given_and_folds("higgs (lightgbm)", parts, parts[0].columns[0])
+    yield from both_parts("higgs (lightgbm)", parts, parts[0].columns[0])
 
 
 def load_epsilon(folder: Path, full: bool) -> Iterator[Problem]:
     parts = [pd.read_csv(folder / f"epsilon_5k/epsilon_5k_homo_{part}.csv.gz") for part in ("guest", "host", "test")]
     parts = [pd.concat(parts[:2]).drop(columns="id"), parts[2].drop(columns="id")]
-    yield from given_and_folds("epsilon_5k", parts, "y")
+    yield from both_parts("epsilon_5k", parts, "y")
 
 
-def given_and_folds(name: str, parts: list[pd.DataFrame], target: Any) -> Iterator[Problem]:
-    """Yield the split that comes with the data, whose test set is small, and folds over all of it."""
-    n_train = len(parts[0])
+def both_parts(name: str, parts: list[pd.DataFrame], target: Any) -> Iterator[Problem]:
+    """Yield folds over both parts of data that come with a split: its test set is too small to say anything."""
     frame = pd.concat(parts)
     y = frame.pop(target).to_numpy().astype(np.float64)
-    X = matrix(frame)
-    given = [(np.arange(n_train), np.arange(n_train, len(y)))]
-    yield Problem(name, "binary", X, y, given, how=f"given split, {len(y) - n_train:,} tested")
-    yield Problem(name, "binary", X, y, folds(len(y)))
+    yield Problem(name, "binary", matrix(frame), y, folds(len(y)))
 
 
 def load_california(folder: Path, full: bool) -> Iterator[Problem]:
