@@ -17,7 +17,10 @@ from numpy.typing import NDArray
 from hornbeam.backends.protocol import Segments
 
 LARGEST_CHUNK = 32_768
-SMALLEST_CHUNK = 512
+CHUNK_UNIT = 512
+SMALLEST_CHUNK = 2048
+"""A group that sums fewer rows spends more time on writing their sums down."""
+
 CHUNKS_A_GROUP = 16
 
 
@@ -37,7 +40,7 @@ def chunk_rows(n_rows: int, groups: int) -> int:
 
     A group sums its chunks of one node in one go, so small chunks cost nothing.
     """
-    even = -(-n_rows // (CHUNKS_A_GROUP * groups * SMALLEST_CHUNK)) * SMALLEST_CHUNK
+    even = -(-n_rows // (CHUNKS_A_GROUP * groups * CHUNK_UNIT)) * CHUNK_UNIT
     return min(max(even, SMALLEST_CHUNK), LARGEST_CHUNK)
 
 

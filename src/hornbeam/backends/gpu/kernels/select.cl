@@ -4,7 +4,8 @@
 // Chosen are the best of the nodes that are not expanded and still among the n_splits best of all. The host replays the
 // growth one split at a time in the end, so this choice decides what is computed, never what the tree is. A node whose
 // gain is above its parent's has its parent's priority; of such equals the one with the larger smallest gain since then
-// (`second`, and once more `third`, both to 20 bits) would be split first, then the one with the lower number.
+// (`second`) would be split first, and so on; here one step of that, and single precision, must do. Then comes the one
+// with the lower number.
 //
 // Depth-wise, the nodes that are not expanded are one level: all of it is chosen, or as many of the highest gains as
 // the tree may still split.
@@ -31,7 +32,9 @@
 #define INFINITE BITS_TO_F64(0x7FF0000000000000)
 
 #define SMALLEST_BATCH 32u
-#define EXPANDED       0x80000000u
+#define NUMBER_BITS    2047u
+#define NUMBER(key)    (NUMBER_BITS - (u32)((key) & NUMBER_BITS))
+#define LARGEST_F32    BITS_TO_F32(0x7F7FFFFFu)
 #define MOST_SLOTS     2048u
 
 // sums[i] becomes the sum of the values of the threads 0..i.
@@ -48,9 +51,8 @@
 KERNEL(THREADS) void select_kernel(GLOBAL u32 *state, GLOBAL expansion_t *batch, GLOBAL u32 *chosen,
                                    GLOBAL const split_t *RESTRICT best, u32 most_splits, u32 depthwise, u32 n_slots,
                                    u32 most_nodes, u32 tile_rows, u32 share) {
-    LOCAL u64 first_key[CAPACITY];   // priority
-    LOCAL u64 second_key[CAPACITY];  // second and third; later the free slots
-    LOCAL u32 sorted[CAPACITY];
+    LOCAL u64 keys[CAPACITY];  // what a node is sorted by, its number in the last bits
+    LOCAL u32 free_slots[MOST_SLOTS];
     LOCAL u32 sums[THREADS];
     LOCAL u32 is_used[MOST_SLOTS / 32];
     GLOBAL node_t *nodes = (GLOBAL node_t *)(state + 16);
@@ -95,21 +97,16 @@ KERNEL(THREADS) void select_kernel(GLOBAL u32 *state, GLOBAL expansion_t *batch,
     u32 n_sorted = 2;
     while (n_sorted < n_nodes) n_sorted *= 2;
     for (u32 i = LOCAL_ID; i < n_sorted; i += THREADS) {
-        u64 first = 0, second = 0;
-        u32 number = i;
+        u64 key = 0;
         if (i < n_nodes) {
             GLOBAL const node_t *node = nodes + i;
-            const u32 is_expanded = node->left >= 0;
-            const f64 value = !depthwise ? node->priority : is_expanded ? NO_GAIN : node->split.gain;
-            first = value > 0.0 ? (u64)F64_TO_BITS(value) : 0;
-            if (!depthwise) {
-                second = ((u64)F64_TO_BITS(node->second) >> 32 << 32) | ((u64)F64_TO_BITS(node->third) >> 32);
-            }
-            if (is_expanded) number |= EXPANDED;
+            const f64 value = !depthwise ? node->priority : node->left >= 0 ? NO_GAIN : node->split.gain;
+            const u64 second = depthwise ? 0 : ((u64)F64_TO_BITS(node->second) >> 42) & 0x1FFFFF;
+            const f32 rough = value < LARGEST_F32 ? (f32)value : LARGEST_F32;
+            if (value > 0.0) key = ((u64)F32_TO_BITS(rough) << 32) | (second << 11);
+            key |= NUMBER_BITS - i;
         }
-        first_key[i] = first;
-        second_key[i] = second;
-        sorted[i] = number;
+        keys[i] = key;
     }
     for (u32 i = LOCAL_ID; i < MOST_SLOTS / 32; i += THREADS) is_used[i] = 0;
     BARRIER;
@@ -117,16 +114,10 @@ KERNEL(THREADS) void select_kernel(GLOBAL u32 *state, GLOBAL expansion_t *batch,
         for (u32 distance = size / 2; distance > 0; distance /= 2) {
             for (u32 i = LOCAL_ID; i < n_sorted / 2; i += THREADS) {
                 const u32 a = i / distance * (2 * distance) + i % distance, b = a + distance;
-                const u64 a1 = first_key[a], b1 = first_key[b], a2 = second_key[a], b2 = second_key[b];
-                const u32 a3 = sorted[a], b3 = sorted[b];
-                const u32 a_first = a1 != b1 ? a1 > b1 : a2 != b2 ? a2 > b2 : (a3 & ~EXPANDED) < (b3 & ~EXPANDED);
-                if (a_first != ((a & size) == 0)) {
-                    first_key[a] = b1;
-                    first_key[b] = a1;
-                    second_key[a] = b2;
-                    second_key[b] = a2;
-                    sorted[a] = b3;
-                    sorted[b] = a3;
+                const u64 key_a = keys[a], key_b = keys[b];
+                if ((key_a > key_b) != ((a & size) == 0)) {
+                    keys[a] = key_b;
+                    keys[b] = key_a;
                 }
             }
             BARRIER;
@@ -138,10 +129,10 @@ KERNEL(THREADS) void select_kernel(GLOBAL u32 *state, GLOBAL expansion_t *batch,
     const u32 from = LOCAL_ID * EACH;
     u32 is_candidate = 0, n_candidates = 0;
     for (u32 k = 0; k < EACH; k++) {
-        const u32 rank = from + k, number = rank < n_nodes ? sorted[rank] : EXPANDED;
-        if (number & EXPANDED) continue;
+        const u32 rank = from + k, number = rank < n_nodes ? NUMBER(keys[rank]) : 0;
+        if (rank >= n_nodes || nodes[number].left >= 0) continue;
         const i32 slot = nodes[number].slot;
-        if (rank < n_splits && first_key[rank] > 0 && slot >= 0) {
+        if (rank < n_splits && keys[rank] > NUMBER_BITS && slot >= 0) {
             is_candidate |= 1u << k;
             n_candidates++;
             ADD_LOCAL32(&is_used[slot / 32], 1u << slot % 32);
@@ -165,7 +156,7 @@ KERNEL(THREADS) void select_kernel(GLOBAL u32 *state, GLOBAL expansion_t *batch,
     n_free = sums[THREADS - 1];
     for (u32 k = 0; k < slots_each; k++) {
         const u32 slot = LOCAL_ID * slots_each + k;
-        if (slot < n_slots && !((is_used[slot / 32] >> slot % 32) & 1u)) second_key[free_place++] = slot;
+        if (slot < n_slots && !((is_used[slot / 32] >> slot % 32) & 1u)) free_slots[free_place++] = slot;
     }
     BARRIER;
 
@@ -180,7 +171,7 @@ KERNEL(THREADS) void select_kernel(GLOBAL u32 *state, GLOBAL expansion_t *batch,
     u32 tiles = 0;
     for (u32 k = 0; k < EACH; k++) {
         if (!((is_candidate >> k) & 1u) || place >= n_batch) continue;
-        const u32 number = sorted[from + k];
+        const u32 number = NUMBER(keys[from + k]);
         const node_t node = nodes[number];
         expansion_t entry;
         entry.begin = node.begin;
@@ -193,7 +184,7 @@ KERNEL(THREADS) void select_kernel(GLOBAL u32 *state, GLOBAL expansion_t *batch,
         entry.feature = node.split.feature;
         entry.bin = node.split.bin;
         entry.slot = node.slot;
-        entry.spare_slot = (i32)second_key[place];
+        entry.spare_slot = (i32)free_slots[place];
         entry.missing_left = node.split.missing_left & 0xFFu ? 1 : 0;
         batch[place] = entry;
         chosen[place] = number;
