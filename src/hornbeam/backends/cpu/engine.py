@@ -176,7 +176,7 @@ class CpuEngine:
     def assign_leaves(self, nodes: Segments, leaves_of_nodes: NDArray[np.int32]) -> None:
         """Scatter leaf numbers; on small data the leaves' sums are made at the same time."""
         self._leaf_sums = None
-        if self._bag is None and (self.n_threads == 1 or self.n_rows < 2 * leaves.ROWS_PER_THREAD):
+        if self._bag is None and self.n_rows < 2 * leaves.ROWS_PER_THREAD:
             self._leaf_sums = leaves.assign_and_sum(
                 self._store, nodes, leaves_of_nodes, self._tree_gradient, self._tree_hessian, self._largest, self._leaf
             )
