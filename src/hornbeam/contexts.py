@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from hornbeam.binning import hash_rows
 from hornbeam.constraints import resolve_groups, resolve_per_feature
+from hornbeam.errors import ParameterError
 from hornbeam.leaf_bounds import LeafBoxes
 from hornbeam.numerics import LN2, exp
 from hornbeam.quantize import Quantization
@@ -75,11 +76,26 @@ class ContextPlan:
         Of all features of the data, the unused ones included.
     used
         int32 (n_used,): original number of each used feature.
+    categorical
+        Numbers of the categorical features, which can have no monotone constraint.
     """
 
-    def __init__(self, params: Params, feature_names: Sequence[str], used: NDArray[np.int32]) -> None:
+    def __init__(
+        self,
+        params: Params,
+        feature_names: Sequence[str],
+        used: NDArray[np.int32],
+        categorical: Sequence[int] = (),
+    ) -> None:
         self.n_used = len(used)
+        self.n_numeric = self.n_used - int(np.isin(used, list(categorical)).sum())
         sign = resolve_per_feature(params.monotone_constraints, 0.0, feature_names, "monotone_constraints")
+        for feature in categorical:
+            if sign[feature] != 0:
+                raise ParameterError(
+                    f"monotone_constraints has {int(sign[feature])} for {feature_names[feature]!r}, a categorical "
+                    "feature, whose levels have no order; make it 0, or the feature a number"
+                )
         contribution = resolve_per_feature(params.feature_contri, 1.0, feature_names, "feature_contri")
         self.features = FeatureRules(sign[used].astype(np.int8), contribution[used])
         self.groups = [group[used] for group in resolve_groups(params.interaction_constraints, feature_names)]
@@ -156,7 +172,7 @@ class TreeContexts:
         self.output = [float(root[0])]  # the root has no parent
         self.path = [0]
         self.alive = [(1 << len(plan.groups)) - 1]
-        self.boxes = LeafBoxes(plan.features.sign, n_value_bins) if plan.in_turn else None
+        self.boxes = LeafBoxes(plan.features.sign, n_value_bins, plan.n_numeric) if plan.in_turn else None
         """Of the leaves, where their outputs bound each other (`intermediate`)."""
 
     def add_children(self, parents: Sequence[int]) -> None:

@@ -31,7 +31,7 @@ from hornbeam.growth_in_turn import grow_in_turn
 from hornbeam.histogram_pool import HistogramPool
 from hornbeam.quantize import Quantization
 from hornbeam.splitting import SplitRules, can_split, leaf_output
-from hornbeam.tree import Tree
+from hornbeam.tree import Tree, bits_to_codes
 
 Renewal = Callable[[int], NDArray[np.float64]]
 """Number of leaves -> value of each, float64 (n_leaves,), from the rows that were just told their leaves."""
@@ -57,6 +57,7 @@ class GrownTree:
         quantization: Quantization,
         learning_rate: float,
         contexts: TreeContexts | None = None,
+        left_sets: NDArray[np.uint32] | None = None,
     ) -> None:
         self._binned, self._rules, self._nodes = grower.binned, grower.rules, nodes
         self._contexts = contexts
@@ -64,6 +65,7 @@ class GrownTree:
         self.leaf_value, self.leaf_weight, self.leaf_count = leaves
         self._quantization = quantization
         self._learning_rate = learning_rate
+        self._left_sets, self._level_codes = left_sets, grower.level_codes
 
     @property
     def n_splits(self) -> int:
@@ -87,10 +89,28 @@ class GrownTree:
         )  # a feature without missing values in training sends them where most rows go
         if not self._binned.mapper.use_missing:
             missing_left = np.asarray(self._thresholds(feature, bins) >= 0.0)
-        return BinnedTree(feature, bins, missing_left, left, right, self.leaf_value)
+        categorical = feature >= self._binned.n_numeric
+        missing_left[categorical], bins[categorical] = False, 0
+        return BinnedTree(feature, bins, missing_left, left, right, self.leaf_value, self._left_sets)
 
     def _thresholds(self, feature: NDArray[np.int32], bins: NDArray[np.int32]) -> NDArray[np.float64]:
-        return np.array(list(map(self._binned.threshold, feature.tolist(), bins.tolist())), np.float64)
+        n_numeric, threshold = self._binned.n_numeric, self._binned.threshold
+        pairs = zip(feature.tolist(), bins.tolist(), strict=True)
+        return np.array([threshold(f, b) if f < n_numeric else 0.0 for f, b in pairs], np.float64)
+
+    def _left_codes(self) -> tuple[NDArray[np.int32] | None, ...] | None:
+        """Return the sets of the splits in codes of the model; None if no split is categorical."""
+        if self._left_sets is None:
+            return None
+        found: list[NDArray[np.int32] | None] = []
+        for feature, bits in zip(self.binned.feature.tolist(), self._left_sets, strict=True):
+            if feature < self._binned.n_numeric:
+                found.append(None)
+                continue
+            codes = bits_to_codes(bits)
+            names = self._level_codes.get(int(self._binned.used[feature]))
+            found.append(codes if names is None else np.sort(names[codes]))
+        return tuple(found)
 
     @cached_property
     def tree(self) -> Tree:
@@ -116,6 +136,7 @@ class GrownTree:
             leaf_weight=self.leaf_weight,
             leaf_count=self.leaf_count,
             shrinkage=self._learning_rate,
+            left_codes=self._left_codes(),
         )
 
 
@@ -245,6 +266,8 @@ class TreeGrower:
         self.limits = limits
         self.n_slots = n_slots
         self.plan = plan
+        self.level_codes: dict[int, NDArray[np.int32]] = {}
+        """Codes in the model of the levels of a categorical feature, where they differ from the bins; by feature."""
         self.while_waiting: Callable[[], None] | None = None
         """What to do while a GPU grows a tree ahead."""
         self._contexts: TreeContexts | None = None  # of the tree that is growing
@@ -427,4 +450,15 @@ class TreeGrower:
             leaf_value = self._contexts.leaf_outputs(leaf_nodes, leaf_gradient, leaf_weight) * learning_rate
         leaf_count = np.bincount(leaf_of_end, segments.end - segments.begin, n_leaves).astype(np.int64)
         leaves = leaf_value, leaf_weight, leaf_count
-        return GrownTree(self, nodes, order, leaf_of, leaves, quantization, learning_rate, self._contexts)
+        left_sets = self._left_sets(nodes, order)
+        return GrownTree(self, nodes, order, leaf_of, leaves, quantization, learning_rate, self._contexts, left_sets)
+
+    def _left_sets(self, nodes: NDArray[np.void], order: NDArray[np.int32]) -> NDArray[np.uint32] | None:
+        """Return the sets of the nodes that are split, zeros for splits of numbers; None if none is categorical."""
+        splits = nodes["split"][order]
+        places = np.flatnonzero(splits["feature"] >= self.binned.n_numeric)
+        if len(places) == 0:
+            return None
+        sets = np.zeros((len(order), self.binned.set_words), np.uint32)
+        sets[places] = self.engine.left_sets(splits["bin"][places])
+        return sets

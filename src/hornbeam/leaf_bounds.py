@@ -31,10 +31,13 @@ class LeafBoxes:
 
     sign         int8 (n_used,)  monotone constraint of each used feature
     n_value_bins int (n_used,)
+    n_numeric    number of features before the first categorical one; None: all. A split of a categorical feature
+                 narrows no box: more leaves are then ordered than need be, never fewer
     """
 
-    def __init__(self, sign: NDArray[np.int8], n_value_bins: NDArray[np.int32]) -> None:
+    def __init__(self, sign: NDArray[np.int8], n_value_bins: NDArray[np.int32], n_numeric: int | None = None) -> None:
         self._sign, self._n_value_bins = sign, n_value_bins
+        self._n_numeric = len(sign) if n_numeric is None else n_numeric
         self._column: dict[int, int] = {}
         self._signs: list[int] = []
         self.leaves = [0]
@@ -52,6 +55,8 @@ class LeafBoxes:
             setattr(self, name, np.concatenate([np.delete(held, place, axis=0), held[[place, place]]]))
         del self.leaves[place]
         self.leaves += [left, left + 1]
+        if feature >= self._n_numeric:
+            return touched
         self._high[-2, column] = min(self._high[-2, column], bin_)
         self._low[-1, column] = max(self._low[-1, column], bin_ + 1)
         self._missing[-2, column] &= missing_left

@@ -136,6 +136,18 @@ def extended_levels(
     return merged
 
 
+def level_codes(model: list[Levels | None] | None, data: list[Levels | None] | None) -> dict[int, NDArray[np.int32]]:
+    """Return for each categorical feature whose levels are others in the model the code there of every level.
+
+    The model has all levels of the data, see `extended_levels`.
+    """
+    codes = {}
+    for feature, (own, new) in enumerate(zip(model or [], data or [], strict=True)):
+        if own is not None and new is not None and own.values[: len(new)] != new.values:
+            codes[feature] = np.array([own.code_of[value] for value in new.values], np.int32)
+    return codes
+
+
 def code_values(values: Sequence[Any], codes: NDArray[Any], name: str) -> CodedColumn:
     """Bring distinct values, and places of the rows in them, into the form of CodedColumn.
 

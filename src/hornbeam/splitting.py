@@ -36,6 +36,28 @@ ROUNDING_NOISE = 2.0**-40
 
 
 @dataclass(frozen=True, slots=True)
+class CategoricalRules:
+    """The parameters of categorical splits, see categorical.py."""
+
+    max_cat_to_onehot: int = 4
+    max_cat_threshold: int = 32
+    cat_smooth: float = 10.0
+    cat_l2: float = 10.0
+    min_data_per_group: int = 100
+
+    @classmethod
+    def from_params(cls, params: Params) -> CategoricalRules:
+        """Take the rules from the training parameters."""
+        return cls(
+            max_cat_to_onehot=params.max_cat_to_onehot,
+            max_cat_threshold=params.max_cat_threshold,
+            cat_smooth=params.cat_smooth,
+            cat_l2=params.cat_l2,
+            min_data_per_group=params.min_data_per_group,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class SplitRules:
     """The parameters that a split must honour."""
 
@@ -51,6 +73,7 @@ class SplitRules:
     """Outputs are kept between the bounds of the node, and features may have a sign."""
     extra_trees: bool = False
     """One random threshold a node and feature."""
+    categorical: CategoricalRules = CategoricalRules()
 
     @classmethod
     def from_params(cls, params: Params) -> SplitRules:
@@ -65,6 +88,7 @@ class SplitRules:
             path_smooth=params.path_smooth,
             monotone=params.monotone_constraints is not None,
             extra_trees=params.extra_trees,
+            categorical=CategoricalRules.from_params(params),
         )
 
     @property

@@ -26,7 +26,7 @@ from hornbeam.errors import DataError, ParameterError
 from hornbeam.frontier import GrowthLimits
 from hornbeam.grower import GrownTree, Renewal, TreeGrower
 from hornbeam.histogram_pool import DEFAULT_BYTES, STORED_BYTES, count_slots
-from hornbeam.levels import extended_levels
+from hornbeam.levels import extended_levels, level_codes
 from hornbeam.log import inform, warn
 from hornbeam.metrics import Metric, get_metrics
 from hornbeam.model_io import ModelData
@@ -132,12 +132,11 @@ class TrainingRun:
         if start is not None:
             self._check_start(start)
         train_set.construct(params)
-        if train_set.levels is not None:
-            raise DataError("training on categorical features is not supported yet; code the levels as numbers")
         params = self.params = params.replace(**vars(train_set.bin_params))  # the model keeps what the bins came from
         if start is not None:
             self._check_zeros(start)
-        self.plan = ContextPlan(params, train_set.feature_names, train_set.binned.used)  # bad constraints raise here
+        named, used = train_set.feature_names, train_set.binned.used
+        self.plan = ContextPlan(params, named, used, train_set.categorical_features)  # bad constraints raise here
         self.sampler = RowSampler(params, train_set)
         self.engine: Engine = make_engine(train_set.binned, params)
         self.booster = self._new_booster(start)
@@ -156,6 +155,7 @@ class TrainingRun:
         n_slots = count_slots(params.num_leaves, bytes_per_slot, params.histogram_pool_size, limit)
         self._unfinished: list[GrownTree] = []
         self.grower = TreeGrower(self.engine, binned, SplitRules.from_params(params), limits, n_slots, self.plan)
+        self.grower.level_codes = level_codes(self.booster.levels, train_set.levels)
         self.boosting = make_boosting(self)
         self.engine.set_scores(self._start_scores(train_set))
 

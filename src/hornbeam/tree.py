@@ -93,7 +93,7 @@ def goes_left(values: NDArray[np.float64], threshold: float, missing_left: bool)
     return np.where(np.isnan(values), missing_left, values <= threshold)
 
 
-def code_bits(codes: NDArray[np.int32], n_words: int) -> NDArray[np.uint32]:
+def code_bits(codes: NDArray[np.int32] | NDArray[np.int64], n_words: int) -> NDArray[np.uint32]:
     """Return a set of codes as bits, uint32 (n_words,): bit c % 32 of word c // 32 is set for code c."""
     flags = np.zeros(32 * n_words, np.uint8)
     flags[codes] = 1

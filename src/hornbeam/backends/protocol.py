@@ -133,7 +133,16 @@ class Engine(Protocol):
 
         context  what the search must know of each node besides, see splitting.py; None: nothing
 
-        Returns dtypes.SPLIT (n_nodes,); gain is -inf where no split is allowed.
+        Returns dtypes.SPLIT (n_nodes,); gain is -inf where no split is allowed. A split of a categorical feature has in
+        the place of its bin the number of its set: node i of the k-th call for a tree has the number of nodes of the
+        calls before, plus i. The engine keeps the sets until the next tree begins.
+        """
+
+    def left_sets(self, numbers: NDArray[np.int32]) -> NDArray[np.uint32]:
+        """Return the bins that go left at categorical splits of the growing tree.
+
+        numbers  int32 (n,)  in  as in the splits' records
+        returns  uint32 (n, BinnedData.set_words), bits as in tree.code_bits
         """
 
     def partition(self, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:

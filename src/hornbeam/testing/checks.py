@@ -43,15 +43,18 @@ def usable_devices() -> list[str]:
     return [info.name for info in devices() if info.usable]
 
 
-def binned_data(sample: BinnedSample) -> BinnedData:
+def binned_data(sample: BinnedSample, n_categorical: int = 0) -> BinnedData:
     """Wrap a sample made in binned space; value bin b of a feature holds the numbers in (b - 1/2, b + 1/2].
+
+    The last n_categorical features are categorical.
 
     Every feature must have two bins or more (the missing one included), so that none is left out.
     """
     bounds = tuple(
         np.append(np.arange(n - 1) + 0.5, np.inf) if n else np.empty(0) for n in sample.n_value_bins.tolist()
     )
-    mapper = BinMapper(bounds, sample.has_missing, use_missing=True)
+    n_levels = dict(list(enumerate(sample.n_value_bins.tolist()))[len(bounds) - n_categorical :])
+    mapper = BinMapper(bounds, sample.has_missing, True, n_levels)
     if len(mapper.used) != len(bounds):
         raise ValueError("a feature with fewer than two bins would be left out; give every feature two or more")
     bins = allocate_bins(len(sample.bins), len(bounds), mapper.bin_dtype)
@@ -220,7 +223,17 @@ def _same_splits(
         one.find_splits(nodes.segments, nodes.slot, nodes.gradient, nodes.hessian, rules, context) for one in engines
     )
     assert_same_bits(found, expected, "find_splits")
+    numbers = expected["bin"][expected["feature"] >= _n_numeric(engines[1])]
+    if len(numbers):
+        sets, expected_sets = (one.left_sets(numbers) for one in engines)
+        assert_same_bits(sets, expected_sets, "left_sets")
     return expected
+
+
+def _n_numeric(reference: Engine) -> int:
+    """Return the first categorical feature of the reference engine's data."""
+    binned: BinnedData = reference.binned  # type: ignore[attr-defined]
+    return binned.n_numeric
 
 
 def _split_level(
@@ -307,6 +320,11 @@ def random_binned_tree(rng: np.random.Generator, binned: BinnedData, n_leaves: i
 
     shape = random_tree(rng, n_leaves, binned.n_used)
     n_bins = np.maximum(binned.n_value_bins[shape.feature], 1)
+    left_sets = None
+    if binned.n_numeric < binned.n_used:
+        inside = rng.random((n_leaves - 1, 32 * binned.set_words)) < 0.5
+        inside &= np.arange(inside.shape[1]) < n_bins[:, None]
+        left_sets = np.packbits(inside, axis=1, bitorder="little").view("<u4").astype(np.uint32)
     return BinnedTree(
         feature=shape.feature,
         bin=(rng.random(n_leaves - 1) * n_bins).astype(np.int32),
@@ -314,6 +332,7 @@ def random_binned_tree(rng: np.random.Generator, binned: BinnedData, n_leaves: i
         left=shape.left,
         right=shape.right,
         leaf_value=shape.leaf_value,
+        left_sets=left_sets,
     )
 
 
@@ -374,6 +393,9 @@ def first_difference(a: Booster, b: Booster) -> str:
             if x != y:
                 place = next((i for i, (p, q) in enumerate(zip(x, y, strict=False)) if p != q), min(len(x), len(y)))
                 return f"trees[{number}].{name}[{place}]: {x[place : place + 1]} and {y[place : place + 1]}"
+        sets = [[None if own is None else own.tolist() for own in tree.left_codes or ()] for tree in (one, other)]
+        if sets[0] != sets[1]:
+            return f"trees[{number}].left_codes: {sets[0]} and {sets[1]}"
     if len(a.trees) != len(b.trees):
         return f"{len(a.trees)} and {len(b.trees)} trees"
     return "trees are equal; names, objective, parameters or best_iteration differ"

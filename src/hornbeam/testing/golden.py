@@ -69,7 +69,10 @@ def pseudo_huber(scores: NDArray[np.float64], dataset: Dataset) -> tuple[NDArray
 
 @dataclass(frozen=True)
 class GoldenCase:
-    """One training: data by their description, parameters and number of rounds."""
+    """One training: data by their description, parameters and number of rounds.
+
+    `levels` are the categorical columns, and how many levels each has: integers from 0 on, the lower the more frequent.
+    """
 
     params: dict[str, Any]
     n_rows: int = 1500
@@ -78,6 +81,7 @@ class GoldenCase:
     missing: bool = False
     weighted: bool = False
     heavy_tail: bool = False
+    levels: dict[int, int] = field(default_factory=dict)
     zeros: float = 0.0
     group: tuple[int, ...] = ()  # sizes of the queries, repeated as often as needed
     callables: dict[str, Callable[..., Any]] = field(default_factory=dict)
@@ -86,6 +90,11 @@ class GoldenCase:
         """Make the training set; `form` turns the table into another kind of table."""
         table = golden_table(self.n_rows, self.n_features, self.missing, self.zeros)
         score = golden_score(table)
+        for column, n_levels in self.levels.items():
+            u = uniform(self.n_rows, 5000 + column)
+            level = np.floor(n_levels * u * u)
+            score = score + 4.0 * np.where(np.floor(level / 3.0) * 3.0 == level, level / n_levels, 1.0)
+            table[:, column] = np.where(uniform(self.n_rows, 6000 + column) < 0.1, np.nan, level)
         if self.group:
             label = np.clip(np.floor(score / 3.0) + 1.0, 0.0, 4.0)
         else:
@@ -93,7 +102,10 @@ class GoldenCase:
         if self.heavy_tail:
             label = np.where(uniform(self.n_rows, 3000) < 0.002, score * 1e6, score)
         weight = 0.5 + uniform(self.n_rows, 4000) if self.weighted else None
-        return Dataset(form(table), label=label, weight=weight, group=self.query_sizes())
+        named = list(self.levels) if self.levels else "auto"
+        return Dataset(
+            form(table), label=label, weight=weight, group=self.query_sizes(), categorical_features=named
+        )  # fmt: skip
 
     def query_sizes(self) -> NDArray[np.int64] | None:
         """Return the sizes of the queries, int64 (n_queries,), the last one cut to the rows there are; or None."""
@@ -183,6 +195,12 @@ CASES: dict[str, GoldenCase] = {
     "pairwise": GoldenCase({"objective": "pairwise"}, group=(1200, 40), missing=True),
     "rank_xendcg": GoldenCase({"objective": "rank_xendcg", "seed": 3}, group=QUERIES),
     "custom objective": GoldenCase({}, n_features=9, callables={"objective": pseudo_huber}),
+    "regression, categories": GoldenCase({"min_data_per_group": 20}, levels={1: 3, 4: 60}),
+    "binary, categories, weights": GoldenCase(
+        {"objective": "binary", "cat_smooth": 3.0, "min_data_per_group": 5, "max_cat_threshold": 64, "cat_l2": 1.0},
+        levels={0: 4, 2: 300, 3: 12},
+        weighted=True,
+    ),
     "regression, reg_sqrt": GoldenCase({"reg_sqrt": True}, n_rounds=3),
     "quantile, low": GoldenCase({"objective": "quantile", "alpha": 0.05}, n_rounds=3),
     "binary, is_unbalance": GoldenCase({"objective": "binary", "is_unbalance": True}, n_rounds=3, weighted=True),

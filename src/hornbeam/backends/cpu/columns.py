@@ -44,6 +44,8 @@ class Columns:
 
     features      int32 (n,): position of each among all used features, ascending
     n_value_bins  int64 (n,)
+    n_numeric     number of features that are not categorical; they come first
+    offsets       int64 (n + 1,): first histogram entry of each feature
     """
 
     def __init__(
@@ -55,8 +57,10 @@ class Columns:
         self.n_value_bins = binned.n_value_bins[features].astype(np.int64)
         offsets = np.zeros(len(features) + 1, np.int64)
         np.cumsum(self.n_value_bins + 1, out=offsets[1:])
+        self.offsets = offsets
+        self.n_numeric = n_numeric = int(np.searchsorted(features, binned.n_numeric))
         self.histograms = HistogramBuilder(offsets, n_threads)
-        self.splits = SplitFinder(offsets, binned.has_missing[features], n_threads)
+        self.splits = SplitFinder(offsets[: n_numeric + 1], binned.has_missing[features[:n_numeric]], n_threads)
         self.expander = Expander(self.histograms, self.splits, self.n_value_bins)
         self.whole_tree = WholeTree(self.histograms, self.splits, self.n_value_bins, features, room)
         self._n_all = binned.n_used

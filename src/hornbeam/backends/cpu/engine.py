@@ -15,6 +15,7 @@ from hornbeam.backends.cpu.gradients import compute_gradients
 from hornbeam.backends.cpu.partition import partition
 from hornbeam.backends.cpu.quantize import quantize
 from hornbeam.backends.cpu.renewal import renew_leaves
+from hornbeam.backends.cpu.split_categorical import CategoricalFinder
 from hornbeam.backends.cpu.split_general import find_general
 from hornbeam.backends.cpu.threads import resolve_threads
 from hornbeam.backends.protocol import BinnedTree, Root, Segments
@@ -39,6 +40,9 @@ class CpuEngine:
         self.n_rows = binned.n_rows
         self.n_threads = resolve_threads(num_threads)
         self._prepare()
+        self._categories: CategoricalFinder | None = None
+        if binned.n_numeric < binned.n_used:
+            self._categories = CategoricalFinder(binned.set_words, self.n_threads)
         self._leaf = np.zeros(self.n_rows, np.uint16)
         self._gradient = np.empty((0, 0))
         self._hessian = np.empty((0, 0))
@@ -112,6 +116,8 @@ class CpuEngine:
         if not self._columns.is_whole:
             self._some.lend_slots(self._columns, n_slots)
         self._histograms.set_slots(n_slots)
+        if self._categories is not None:
+            self._categories.begin_tree()
         root = self._rounded.root
         return root if self._bag is None else replace(root, depth=ROOT_DEPTH)
 
@@ -136,20 +142,33 @@ class CpuEngine:
         columns, quantization = self._columns, self._rounded.quantization
         given = columns.store, columns.histograms.histograms, nodes, slots, gradient, hessian
         if context is None:
-            return columns.outside(columns.splits.find(*given, quantization, rules))
-        bins = columns.splits.offsets, columns.splits.has_missing, columns.features
-        return columns.outside(find_general(*given, *bins, quantization, rules, context, self.n_threads))
+            best = columns.splits.find(*given, quantization, rules)
+        else:
+            bins = columns.splits.offsets, columns.splits.has_missing, columns.features[: columns.n_numeric]
+            best = find_general(*given, *bins, quantization, rules, context, self.n_threads)
+        if self._categories is not None:
+            where = columns.offsets, columns.n_numeric, columns.features
+            self._categories.improve(*given, *where, quantization, rules, context, best)
+        return columns.outside(best)
+
+    def left_sets(self, numbers: NDArray[np.int32]) -> NDArray[np.uint32]:
+        """Return sets of the growing tree."""
+        assert self._categories is not None
+        return self._categories.sets[numbers]
 
     def partition(self, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:
         """Move rows to the children's places."""
-        columns = self._columns
-        return partition(columns.store, nodes, columns.inside(splits), columns.n_value_bins, self.n_threads)
+        columns, own = self._columns, self._categories
+        sets = None if own is None else (own.sets, columns.n_numeric)
+        return partition(columns.store, nodes, columns.inside(splits), columns.n_value_bins, self.n_threads, sets)
 
     def expand(
         self, batch: NDArray[np.void], rules: SplitRules, max_depth: int
     ) -> tuple[NDArray[np.int64], NDArray[np.void]]:
         """Do a round in one go where the nodes are many and small, else step by step."""
         columns = self._columns
+        if self._categories is not None:
+            return expand_in_steps(self, batch, rules, max_depth)
         bounds = columns.expander.deal(batch)
         if bounds is None:
             return expand_in_steps(self, batch, rules, max_depth)
@@ -167,6 +186,8 @@ class CpuEngine:
     ) -> NDArray[np.void] | None:
         """Grow small trees whole; leave the choice to the grower in others."""
         columns = self._columns
+        if self._categories is not None:
+            return None
         if not columns.whole_tree.can_grow(columns.store, self._rounded, limits, self._n_slots):
             return None
         nodes = columns.whole_tree.grow(columns.store, root, self._rounded.quantization, rules, limits, meanwhile)

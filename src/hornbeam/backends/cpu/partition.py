@@ -41,7 +41,7 @@ def bin_in_set(code, left_set):  # type: ignore[no-untyped-def]
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def count_kernel(  # type: ignore[no-untyped-def]
     bins, bins_even, bins_odd, even, odd, gather, feature, bin_, missing_left, n_value_bins, node, begin, end, depth,
-    several, start, stop, n_left,
+    several, start, stop, n_left, sets=None,
 ):  # fmt: skip
     """Count the rows that go left in each of the pieces start:stop whose node has several pieces.
 
@@ -49,6 +49,7 @@ def count_kernel(  # type: ignore[no-untyped-def]
     missing_left                 bool  (n_nodes,)   in
     several                      bool  (n_pieces,)  in
     n_left                       int64 (n_pieces,)  out
+    sets                         see move_rows
     """
     mask = np.uint64(0xFFFFFFFF)
     for piece in range(start, stop):
@@ -61,20 +62,26 @@ def count_kernel(  # type: ignore[no-untyped-def]
         count = 0
         for place in range(np.uint64(begin[piece]), np.uint64(end[piece])):
             index = records[place, 0] & mask if gather else place
-            count += bin_goes_left(np.int64(source[index, f]), b, m, v)
+            goes_left = bin_goes_left(np.int64(source[index, f]), b, m, v)
+            if sets is not None:  # noqa: SIM102 (a condition that the compiler can decide, alone)
+                if f >= sets[1]:
+                    goes_left = bin_in_set(np.int64(source[index, f]), sets[0][b])
+            count += goes_left
         n_left[piece] = count
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def move_rows(  # type: ignore[no-untyped-def]
     bins, records, words, out_records, out_words, gather, feature, bin_, missing_left, n_value_bins, begin, end, left,
-    right, right_step,
+    right, right_step, sets=None,
 ):  # fmt: skip
     """Move the rows begin:end of one node to the next depth and return how many went left.
 
     words, out_words  uint64 (n_rows, stride in words)  the bins, for copying; not used when gathered
     left              first place of left rows, filled upwards
     right             first place of right rows, filled in steps of right_step
+    sets              (sets of bins that go left, uint32 (n_sets, n_words); first categorical feature), or None: there
+                      is no such feature. The bin of its splits is the number of a set
     """
     mask = np.uint64(0xFFFFFFFF)
     n_record, n_words = records.shape[1], words.shape[1]
@@ -83,7 +90,11 @@ def move_rows(  # type: ignore[no-untyped-def]
     for place in range(np.uint64(begin), np.uint64(end)):
         record = records[place, 0]
         index = record & mask if gather else place
-        if bin_goes_left(np.int64(bins[index, f]), b, missing_left, v):
+        goes_left = bin_goes_left(np.int64(bins[index, f]), b, missing_left, v)
+        if sets is not None:  # noqa: SIM102 (a condition that the compiler can decide, alone)
+            if f >= sets[1]:
+                goes_left = bin_in_set(np.int64(bins[index, f]), sets[0][b])
+        if goes_left:
             to = np.uint64(left_place)
             left_place += 1
         else:
@@ -101,7 +112,7 @@ def move_rows(  # type: ignore[no-untyped-def]
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def move_kernel(  # type: ignore[no-untyped-def]
     bins, bins_even, bins_odd, even, odd, gather, words, words_even, words_odd, feature, bin_, missing_left,
-    n_value_bins, node, begin, end, depth, left_place, right_place, right_step, start, stop, n_left,
+    n_value_bins, node, begin, end, depth, left_place, right_place, right_step, start, stop, n_left, sets=None,
 ):  # fmt: skip
     """Move the rows of the pieces start:stop to the next depth.
 
@@ -114,14 +125,19 @@ def move_kernel(  # type: ignore[no-untyped-def]
             bins_at(bins, bins_even, bins_odd, gather, d), records_at(even, odd, d),
             bins_at(words, words_even, words_odd, gather, d), records_at(even, odd, d + 1),
             bins_at(words, words_even, words_odd, gather, d + 1), gather, feature[n], bin_[n], missing_left[n],
-            n_value_bins[n], begin[piece], end[piece], left_place[piece], right_place[piece], right_step[piece],
+            n_value_bins[n], begin[piece], end[piece], left_place[piece], right_place[piece], right_step[piece], sets,
         )  # fmt: skip
 
 
 def partition(
-    store: RowStore, nodes: Segments, splits: NDArray[np.void], n_value_bins: NDArray[np.int64], n_threads: int
+    store: RowStore,
+    nodes: Segments,
+    splits: NDArray[np.void],
+    n_value_bins: NDArray[np.int64],
+    n_threads: int,
+    sets: tuple[NDArray[np.uint32], int] | None = None,
 ) -> NDArray[np.int64]:
-    """See protocol.Engine.partition."""
+    """See protocol.Engine.partition; sets as in move_rows."""
     pieces = cut(nodes, n_threads, ROWS_PER_THREAD)
     feature, bin_ = splits["feature"].astype(np.int64), splits["bin"].astype(np.int64)
     rule = (feature, bin_, np.ascontiguousarray(splits["missing_left"]), n_value_bins[feature])
@@ -134,7 +150,9 @@ def partition(
     if len(pieces.node) > len(splits):
         several = (np.diff(pieces.first) > 1)[pieces.node]
         run_threads(
-            lambda t: count_kernel(*arrays, *rule, *where, several, pieces.bounds[t], pieces.bounds[t + 1], n_left),
+            lambda t: count_kernel(
+                *arrays, *rule, *where, several, pieces.bounds[t], pieces.bounds[t + 1], n_left, sets
+            ),
             len(pieces.bounds) - 1,
         )
         lefts_before = exclusive_cumsum(n_left, pieces.first)
@@ -149,7 +167,7 @@ def partition(
     run_threads(
         lambda t: move_kernel(
             *arrays, *words, *rule, *where, left_place, right_place, right_step, pieces.bounds[t],
-            pieces.bounds[t + 1], n_left,
+            pieces.bounds[t + 1], n_left, sets,
         ),
         len(pieces.bounds) - 1,
     )  # fmt: skip

@@ -33,12 +33,14 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.bag import DeviceBag, Memory
 from hornbeam.backends.gpu.binning import DeviceBins
+from hornbeam.backends.gpu.categorical import DeviceCategories
 from hornbeam.backends.gpu.layout import TILE_BYTES, Layout, check_buffer, check_memory
 from hornbeam.backends.gpu.ranking import DeviceRanking
 from hornbeam.backends.gpu.runtime import Buffer, Kernel, Runtime, Variant, u32, u64
 from hornbeam.backends.gpu.tables import chunk_rows, node_table
 from hornbeam.backends.gpu.tree_kernels import CAPACITY, TreeKernels, general_variant, plain_variant
 from hornbeam.backends.protocol import BinnedTree, Root, Segments
+from hornbeam.backends.steps import expand_in_steps
 from hornbeam.bagging import ROOT_DEPTH, Draw, Goss
 from hornbeam.binning import BinnedData
 from hornbeam.dtypes import EXPANSION, NODE, SPLIT
@@ -157,12 +159,16 @@ class GpuEngine:
         memory = Memory(
             self.n_rows, self._room, self._buffer, self._upload, self._upload_once, self._launch_rows
         )  # fmt: skip
+        self._categories: DeviceCategories | None = None
+        self._n_numeric = binned.n_numeric
         self._bag = DeviceBag(runtime, self._variant("bag.cl", bin_bytes=self._layout.bin_bytes), memory)
         try:
             self._upload_bins()
             self._described = binned.n_value_bins.astype(np.uint32) * 2 + binned.has_missing.astype(np.uint32)
             self._upload("features", self._described)
             self._upload("tree features", self._described)
+            if binned.n_numeric < binned.n_used:
+                self._categories = DeviceCategories(runtime, memory, self._layout, binned)
             self._room("rows even", 4 * self.n_rows)
             self._room("rows odd", 4 * self.n_rows)
             self._room("leaf", 2 * self.n_rows)
@@ -390,9 +396,13 @@ class GpuEngine:
         self._pending = []
         if self._kernels_of != (self._wide, self._stats):
             kinds = self._wide, self._stats
-            self._kernels, self._kernels_of = TreeKernels.compile(self._runtime, self._layout, *kinds), kinds
+            categorical = self._categories is not None
+            self._kernels = TreeKernels.compile(self._runtime, self._layout, *kinds, categorical)
+            self._kernels_of = kinds
         self._n_slots = n_slots
         self._upload("units", np.array([self._quantization.gradient_unit, self._quantization.hessian_unit]))
+        if self._categories is not None:
+            self._categories.begin_tree()
         self._room("histograms", 8 * n_slots * self._layout.slot_size(self._stats))
         return self._root
 
@@ -482,18 +492,50 @@ class GpuEngine:
         if context is not None:
             self._subtract_pending()
             table = np.stack([gradient, hessian, nodes.end - nodes.begin, slots.astype(np.int64)], axis=1)
-            self._runtime.download(self._launch_general(table, rules, context), best)
+            found = self._launch_general(table, rules, context)
+            if self._categories is not None:
+                around = self._buffer("context"), self._buffer("mask"), context.mask.shape[1]
+                self._improve(
+                    self._buffer("table"), 4, len(slots), rules, found, (*around, self._buffer("contribution"))
+                )
+            self._runtime.download(found, best)
             return best
-        self._subtract_pending(but=frozenset(slots.tolist()))
+        # the search for sets, which comes second, wants all histograms subtracted
+        self._subtract_pending(but=frozenset(slots.tolist() if self._categories is None else ()))
         sibling = dict(self._pending)
         self._pending = []
         table = np.empty((len(slots), 5), np.int64)
         table[:, 0], table[:, 1], table[:, 2], table[:, 3] = gradient, hessian, nodes.end - nodes.begin, slots
         table[:, 4] = [sibling.get(slot, -1) for slot in slots.tolist()]
         found = self._room("best", SPLIT.itemsize * len(slots))
-        self._launch_search(self._upload("table", table), self._count(len(slots)), 1, len(slots), rules, found)
+        on_device = self._upload("table", table)
+        self._launch_search(on_device, self._count(len(slots)), 1, len(slots), rules, found)
+        if self._categories is not None:
+            self._improve(on_device, 5, len(slots), rules, found, None)
         self._runtime.download(found, best)
         return best
+
+    def _improve(
+        self,
+        table: Buffer,
+        n_columns: int,
+        n_nodes: int,
+        rules: SplitRules,
+        best: Buffer,
+        context: tuple[Buffer, Buffer, int, Buffer] | None,
+    ) -> None:
+        """Search the categorical features of nodes that have been searched otherwise; see DeviceCategories.improve."""
+        own = self._categories
+        assert own is not None
+        own.improve(
+            table, n_columns, self._count(n_nodes), 1, n_nodes, rules, self._quantization, self._stats,
+            self._min_rows(rules), context, own.reserve(n_nodes), best,
+        )  # fmt: skip
+
+    def left_sets(self, numbers: NDArray[np.int32]) -> NDArray[np.uint32]:
+        """Return sets of the growing tree."""
+        assert self._categories is not None
+        return self._categories.read(numbers)
 
     def _launch_search(
         self, table: Buffer, count: Buffer, children: int, most_nodes: int, rules: SplitRules, best: Buffer
@@ -513,7 +555,7 @@ class GpuEngine:
             count,
             u32(children),
             self._buffer("tree features"),
-            u32(layout.n_used),
+            u32(self._n_numeric),
             u32(layout.n_tiles),
             self._buffer("units"),
             np.float64(rules.lambda_l1),
@@ -551,7 +593,7 @@ class GpuEngine:
             self._buffer("tree features"),
             self._buffer("signs"),
             self._buffer("contribution"),
-            u32(layout.n_used),
+            u32(self._n_numeric),
             u32(layout.n_tiles),
             np.float64(self._quantization.gradient_unit),
             np.float64(self._quantization.hessian_unit),
@@ -601,6 +643,7 @@ class GpuEngine:
             on_device,
             self._count(n_nodes),
             u32(self.n_rows),
+            *(() if self._categories is None else self._categories.partition_arguments),
         )
         return on_device
 
@@ -608,6 +651,8 @@ class GpuEngine:
         self, batch: NDArray[np.void], rules: SplitRules, max_depth: int
     ) -> tuple[NDArray[np.int64], NDArray[np.void]]:
         """Do a whole round with one copy to the device and one back."""
+        if self._categories is not None:
+            return expand_in_steps(self, batch, rules, max_depth)
         self._subtract_pending()
         self._check_rules(rules)
         runtime, n_nodes = self._runtime, len(batch)
@@ -644,7 +689,7 @@ class GpuEngine:
     ) -> NDArray[np.void] | None:
         """Run round after round without the host, which looks at the result once: see kernels/select.cl."""
         most_batch = limits.n_leaves - 1
-        if limits.n_leaves > LARGEST_AHEAD or self._layout.n_used == 0:
+        if limits.n_leaves > LARGEST_AHEAD or self._layout.n_used == 0 or self._categories is not None:
             return None
         self._subtract_pending()
         self._check_rules(rules)

@@ -54,6 +54,8 @@ class Variant:
     value_bytes  of a raw value: 4 or 8, see kernels/predict.cl and kernels/encode.cl
     documents  most documents of a query that fit in local memory, see kernels/ranking.cl; 0: none
     objective  formula of kernels/gradients.cl; 0: none
+    categorical  there are categorical features, see kernels/partition.cl
+    sort_size    levels that are sorted in local memory, see kernels/split_categorical.cl; 0: in global memory
     """
 
     source: str
@@ -70,6 +72,8 @@ class Variant:
     value_bytes: int = 8
     documents: int = 0
     objective: int = 0
+    categorical: bool = False
+    sort_size: int = 0
 
     def defines(self) -> list[str]:
         """Return the compiler flags."""
@@ -128,11 +132,15 @@ class Runtime(Protocol):
         """Give back what is cached between trainings."""
 
 
+HEADERS = {"split_general.cl": ("gains.h",), "split_categorical.cl": ("gains.h",)}
+"""Further headers of kernel files."""
+
+
 @cache
 def source_text(prelude: str, source: str) -> str:
     """Return a kernel file behind prelude, record types and random numbers; lines in errors are those of the files."""
     folder = files("hornbeam.backends.gpu") / "kernels"
-    names = (prelude, "dtypes.h", "random.h", source)
+    names = (prelude, "dtypes.h", "random.h", *HEADERS.get(source, ()), source)
     return "\n".join(f'#line 1 "{name}"\n{(folder / name).read_text(encoding="utf-8")}' for name in names)
 
 

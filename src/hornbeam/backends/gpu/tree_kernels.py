@@ -81,13 +81,17 @@ class TreeKernels:
     n_pieces: int  # of a node that split.cl searches by themselves
 
     @classmethod
-    def compile(cls, runtime: Runtime, layout: Layout, wide: bool, stats: int) -> TreeKernels:
+    def compile(
+        cls, runtime: Runtime, layout: Layout, wide: bool, stats: int, categorical: bool = False
+    ) -> TreeKernels:
         """Compile what a tree needs, or find it compiled."""
         kernel, facts = runtime.kernel, runtime.facts
         threads = many_threads(facts)
         summing, local_bytes = histogram_variant(facts, layout, wide, stats)
         searching = plain_variant(facts, "split.cl", bin_bytes=layout.bin_bytes, stats=stats, n_bins=layout.n_bins)
-        moving = plain_variant(facts, "partition.cl", bin_bytes=layout.bin_bytes, wide=wide, each=PARTITION_EACH)
+        moving = plain_variant(
+            facts, "partition.cl", bin_bytes=layout.bin_bytes, wide=wide, each=PARTITION_EACH, categorical=categorical
+        )
         selecting = plain_variant(facts, "select.cl", threads, each=-(-CAPACITY // threads), capacity=CAPACITY)
         n_passes = max(1, layout.n_tiles * (8 // summing.words if summing.words else 1))
         return cls(

@@ -11,13 +11,14 @@ from hornbeam.backends.protocol import BinnedTree, Root, Segments
 from hornbeam.backends.steps import expand_in_steps
 from hornbeam.bagging import ROOT_DEPTH, Bag, Draw, Goss, draw_bag, goss_bag
 from hornbeam.binning import BinnedData
+from hornbeam.categorical import best_level_set, set_record
 from hornbeam.dtypes import SPLIT
 from hornbeam.frontier import GrowthLimits
 from hornbeam.objectives.base import Objective
 from hornbeam.percentiles import leaf_percentiles, rows_in_bag
 from hornbeam.quantize import Quantization, exact_exponent, round_gradients
 from hornbeam.splitting import NodeContext, SplitRules, best_split
-from hornbeam.tree import bits_to_codes
+from hornbeam.tree import bits_to_codes, code_bits
 
 
 class ReferenceEngine:
@@ -85,6 +86,7 @@ class ReferenceEngine:
         """Start with all chosen rows in one node."""
         self._rows = np.arange(self.n_rows) if self._bag is None else self._bag.inside.astype(np.intp)
         self._histograms: dict[int, NDArray[np.int64]] = {}
+        self._sets: list[NDArray[np.int64]] = []  # one a node searched, empty where its split is one of numbers
         depth = 0 if self._bag is None else ROOT_DEPTH
         return Root(len(self._rows), int(self._g.sum()), int(self._h.sum()), depth)
 
@@ -121,20 +123,34 @@ class ReferenceEngine:
         """Find the best split of each node; rows are counted exactly."""
         splits = np.zeros(len(slots), SPLIT)
         offsets = self.binned.offsets.astype(np.int64)
+        n_numeric, first_set = self.binned.n_numeric, len(self._sets)
+        chosen = np.arange(self.binned.n_used, dtype=np.int32) if self._features is None else self._features
         for i, slot in enumerate(slots):
             codes = self._codes(self._rows[nodes.begin[i] : nodes.end[i]])
             counts = np.bincount(codes.ravel(), minlength=int(offsets[-1]))
+            histogram = self._histograms[int(slot)]
             splits[i] = best_split(
-                self._histograms[int(slot)],
+                histogram,
                 counts,
-                offsets,
-                self.binned.has_missing,
+                offsets[: n_numeric + 1],
+                self.binned.has_missing[:n_numeric],
                 self._quantization,
                 rules,
                 context,
                 i,
-                self._features,
+                chosen[chosen < n_numeric],
             )
+            own_set = np.empty(0, np.int64)
+            for feature in chosen[chosen >= n_numeric].tolist():
+                if context is not None and not context.allows(i, feature):
+                    continue
+                own = slice(offsets[feature], offsets[feature + 1])
+                found = best_level_set(
+                    histogram[own], counts[own], self._quantization, rules, context, i, feature
+                )  # fmt: skip
+                if found.gain > splits[i]["gain"]:
+                    splits[i], own_set = set_record(found, feature, first_set + i), found.bins
+            self._sets.append(own_set)
         return splits
 
     def partition(self, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:
@@ -142,10 +158,18 @@ class ReferenceEngine:
         n_left = np.zeros(len(splits), np.int64)
         for i, (begin, end, split) in enumerate(zip(nodes.begin, nodes.end, splits, strict=True)):
             rows = self._rows[begin:end]
-            left = bins_go_left(self.binned, rows, split["feature"], split["bin"], split["missing_left"])
+            left_set = None
+            if split["feature"] >= self.binned.n_numeric:
+                left_set = self.left_sets(split["bin"][None])[0]
+            left = bins_go_left(self.binned, rows, split["feature"], split["bin"], split["missing_left"], left_set)
             self._rows[begin:end] = np.concatenate([rows[left], rows[~left]])
             n_left[i] = np.count_nonzero(left)
         return n_left
+
+    def left_sets(self, numbers: NDArray[np.int32]) -> NDArray[np.uint32]:
+        """Return sets of the growing tree as bits."""
+        n_words = self.binned.set_words
+        return np.array([code_bits(self._sets[number], n_words) for number in numbers]).reshape(-1, n_words)
 
     def expand(
         self, batch: NDArray[np.void], rules: SplitRules, max_depth: int

@@ -15,6 +15,8 @@
 //                u32 (n_nodes, 2)         in, out   behind that: rows placed so far, left and right; zeros at first
 //     features   u32 (n_used,)            in        value bins * 2 + has missing
 //     columns    bin_t (n_used, n_rows) in
+//     sets       u32 (n_sets, n_words)    in        CATEGORICAL: bits of the bins that go left. The bin of a split of
+//                                                   a feature from n_numeric on is the number of its set
 #if BIN_BYTES == 1
 typedef u8 bin_t;
 #else
@@ -30,7 +32,12 @@ typedef u32 record_t;
 KERNEL(THREADS) void partition_kernel(GLOBAL const bin_t *RESTRICT columns, GLOBAL u32 *rows_even, GLOBAL u32 *rows_odd,
                                       GLOBAL record_t *records_even, GLOBAL record_t *records_odd,
                                       GLOBAL const u32 *RESTRICT features, GLOBAL expansion_t *batch,
-                                      GLOBAL const u32 *RESTRICT count, u32 n_rows) {
+                                      GLOBAL const u32 *RESTRICT count, u32 n_rows
+#if CATEGORICAL
+                                      ,
+                                      GLOBAL const u32 *RESTRICT sets, u32 n_words, u32 n_numeric
+#endif
+) {
     const u32 n_nodes = count[0];
     LOCAL u32 counts[THREADS];  // rows that go left (lower half) and right (upper half), then the same of all before
     LOCAL u32 bases[2];
@@ -59,6 +66,10 @@ KERNEL(THREADS) void partition_kernel(GLOBAL const bin_t *RESTRICT columns, GLOB
         GLOBAL const bin_t *column = columns + (u64)own.feature * n_rows;
         const u32 threshold = (u32)own.bin, missing = features[own.feature] / 2, with_missing = own.missing_left;
 
+#if CATEGORICAL
+        const u32 is_set = (u32)own.feature >= n_numeric;
+#endif
+
         u32 row[EACH], goes_left = 0, count = 0;
         record_t record[EACH];
         UNROLL for (u32 j = 0; j < EACH; j++) {
@@ -68,7 +79,13 @@ KERNEL(THREADS) void partition_kernel(GLOBAL const bin_t *RESTRICT columns, GLOB
         }
         UNROLL for (u32 j = 0; j < EACH; j++) {
             const u32 present = j * THREADS + LOCAL_ID < n_here ? 1u : 0u, bin = column[row[j]];
+#if CATEGORICAL
+            const u32 in_set =
+                is_set && bin != missing ? sets[(u64)threshold * n_words + bin / 32] >> bin % 32 & 1u : 0u;
+            const u32 left = (is_set ? in_set : bin == missing ? with_missing : bin <= threshold ? 1u : 0u) & present;
+#else
             const u32 left = (bin == missing ? with_missing : (bin <= threshold ? 1u : 0u)) & present;
+#endif
             goes_left |= left << j;
             count += left + ((present - left) << 16);
         }

@@ -22,16 +22,16 @@ typedef struct {
     u32 child;      // position of a split's left child, the right one is next; 0 for a leaf
 } __attribute__((aligned(16))) tree_node_t;
 
-#define CATEGORICAL 0x80000000u
+#define IS_CATEGORICAL 0x80000000u
 
 // Returns the leaf of a row.
 DEVICE tree_node_t walk(GLOBAL const value_t *row, i64 column_stride, GLOBAL const tree_node_t *tree,
                         GLOBAL const u32 *sets) {
     tree_node_t node = tree[0];
     while (node.child != 0) {
-        const f64 value = row[(i64)(node.column % CATEGORICAL / 2) * column_stride];
+        const f64 value = row[(i64)(node.column % IS_CATEGORICAL / 2) * column_stride];
         u32 left = value != value ? node.column % 2 : (u32)(value <= node.threshold);
-        if (node.column >= CATEGORICAL) {
+        if (node.column >= IS_CATEGORICAL) {
             const u64 set = (u64)F64_TO_BITS(node.threshold);
             left = 0;
             if (value >= 0.0 && value < 32.0 * (f64)(u32)set) {

@@ -1,0 +1,81 @@
+// What a candidate split gains in its node: twin of splitting.candidate_gains, the same float64 operations in the same
+// order, for the kernels that try one candidate after the other.
+#define NO_GAIN BITS_TO_F64(0xFFF0000000000000)
+#define NOISE   9.094947017729282e-13 /* splitting.ROUNDING_NOISE = 2**-40 */
+
+typedef struct {
+    f64 lambda_l1, lambda_l2, max_delta_step, min_gain, min_hessian, path_smooth;
+    f64 lower, upper, parent_output, score;
+    i64 min_rows;
+    u32 monotone;
+} rules_t;
+
+// splitting.soft_threshold
+DEVICE f64 shrink(f64 gradient, f64 lambda_l1) {
+    return gradient > lambda_l1 ? gradient - lambda_l1 : gradient < -lambda_l1 ? gradient + lambda_l1 : 0.0;
+}
+
+// splitting.node_output
+DEVICE f64 side_output(f64 gradient, f64 hessian, i64 rows, const rules_t *how) {
+    const f64 weight = hessian + how->lambda_l2;
+    f64 output = weight > 0.0 ? -shrink(gradient, how->lambda_l1) / weight : 0.0;
+    if (how->max_delta_step > 0.0) {
+        output = output > -how->max_delta_step ? output : -how->max_delta_step;
+        output = output < how->max_delta_step ? output : how->max_delta_step;
+    }
+    if (how->path_smooth > 0.0) {
+        const f64 share = (f64)rows / how->path_smooth;
+        output = output * share / (share + 1.0) + how->parent_output / (share + 1.0);
+    }
+    if (how->monotone) {
+        output = output > how->lower ? output : how->lower;
+        output = output < how->upper ? output : how->upper;
+    }
+    return output;
+}
+
+// splitting.given_score
+DEVICE f64 given_score(f64 gradient, f64 hessian, f64 output, const rules_t *how) {
+    const f64 weight = hessian + how->lambda_l2;
+    if (!(weight > 0.0)) return 0.0;
+    return -(2.0 * shrink(gradient, how->lambda_l1) * output + weight * output * output);
+}
+
+// splitting.leaf_score without max_delta_step
+DEVICE f64 free_score(f64 gradient, f64 hessian, const rules_t *how) {
+    const f64 shrunk = shrink(gradient, how->lambda_l1), weight = hessian + how->lambda_l2;
+    return weight > 0.0 ? shrunk * shrunk / weight : 0.0;
+}
+
+// splitting.candidate_gains
+DEVICE f64 candidate_gain(i64 left_g, i64 left_h, i64 right_g, i64 right_h, i64 left_rows, i64 right_rows,
+                          f64 gradient_unit, f64 hessian_unit, i32 sign, f64 factor, const rules_t *how) {
+    if (left_rows < how->min_rows || right_rows < how->min_rows || left_h <= 0 || right_h <= 0) return NO_GAIN;
+    const f64 left_weight = (f64)left_h * hessian_unit, right_weight = (f64)right_h * hessian_unit;
+    if (!(left_weight >= how->min_hessian && right_weight >= how->min_hessian)) return NO_GAIN;
+    const f64 left_sum = (f64)left_g * gradient_unit, right_sum = (f64)right_g * gradient_unit;
+    f64 score;
+    if (how->max_delta_step > 0.0 || how->path_smooth > 0.0 || how->monotone) {
+        const f64 left_output = side_output(left_sum, left_weight, left_rows, how);
+        const f64 right_output = side_output(right_sum, right_weight, right_rows, how);
+        if (sign > 0 && !(left_output <= right_output)) return NO_GAIN;
+        if (sign < 0 && !(left_output >= right_output)) return NO_GAIN;
+        score = given_score(left_sum, left_weight, left_output, how) +
+                given_score(right_sum, right_weight, right_output, how);
+    } else {
+        score = free_score(left_sum, left_weight, how) + free_score(right_sum, right_weight, how);
+    }
+    f64 gain = score - how->score;
+    if (!(gain > how->min_gain && gain > score * NOISE)) return NO_GAIN;
+    if (factor != 1.0) {
+        gain = how->min_gain + (gain - how->min_gain) * factor;
+        if (!(gain > how->min_gain)) return NO_GAIN;
+    }
+    return gain;
+}
+
+// splitting.random_threshold
+DEVICE u32 random_threshold(u64 key, u32 feature, u32 n_values, u32 has_missing) {
+    const u32 n_choices = n_values > 1 ? (has_missing ? n_values : n_values - 1) : 1;
+    return (u32)(((random_bits(key, feature) >> 32) * (u64)n_choices) >> 32);
+}
