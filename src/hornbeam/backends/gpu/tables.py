@@ -17,10 +17,7 @@ from numpy.typing import NDArray
 from hornbeam.backends.protocol import Segments
 
 LARGEST_CHUNK = 32_768
-CHUNK_UNIT = 512
-SMALLEST_CHUNK = 2048
-"""A group that sums fewer rows spends more time on writing their sums down."""
-
+SMALLEST_CHUNK = 512
 CHUNKS_A_GROUP = 16
 
 
@@ -40,7 +37,7 @@ def chunk_rows(n_rows: int, groups: int) -> int:
 
     A group sums its chunks of one node in one go, so small chunks cost nothing.
     """
-    even = -(-n_rows // (CHUNKS_A_GROUP * groups * CHUNK_UNIT)) * CHUNK_UNIT
+    even = -(-n_rows // (CHUNKS_A_GROUP * groups * SMALLEST_CHUNK)) * SMALLEST_CHUNK
     return min(max(even, SMALLEST_CHUNK), LARGEST_CHUNK)
 
 

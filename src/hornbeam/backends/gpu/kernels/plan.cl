@@ -11,8 +11,7 @@
 //     search   i64 (2 n_nodes, 5)          out   the table of split.cl
 //     best     split_t (2 n_nodes,)              for split.cl
 //              u32 (n_nodes,)              out   behind it: rows that went left, so that one copy brings both back
-#define CHUNK_UNIT     512u
-#define SMALLEST_CHUNK 2048u
+#define SMALLEST_CHUNK 512u
 #define LARGEST_CHUNK  32768u
 #define CHUNKS_A_GROUP 16u
 
@@ -70,8 +69,8 @@ KERNEL(THREADS) void plan_kernel(GLOBAL const expansion_t *RESTRICT batch, GLOBA
     }
     SCAN(shared, rows, before, total);
     // about CHUNKS_A_GROUP chunks a group, as tables.chunk_rows has it
-    const u64 step = (u64)CHUNKS_A_GROUP * n_groups * CHUNK_UNIT;
-    const u64 even = (total + step - 1) / step * CHUNK_UNIT;
+    const u64 step = (u64)CHUNKS_A_GROUP * n_groups * SMALLEST_CHUNK;
+    const u64 even = (total + step - 1) / step * SMALLEST_CHUNK;
     const u32 chunk = even < SMALLEST_CHUNK ? SMALLEST_CHUNK : even > LARGEST_CHUNK ? LARGEST_CHUNK : (u32)even;
     u64 chunks = 0;
     for (u32 node = from; node < to; node++) chunks += (end[node] - begin[node] + chunk - 1) / chunk;
