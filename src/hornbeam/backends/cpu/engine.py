@@ -167,13 +167,14 @@ class CpuEngine:
     ) -> tuple[NDArray[np.int64], NDArray[np.void]]:
         """Do a round in one go where the nodes are many and small, else step by step."""
         columns = self._columns
-        if self._categories is not None:
-            return expand_in_steps(self, batch, rules, max_depth)
-        bounds = columns.expander.deal(batch)
+        own = self._categories if columns.n_numeric < len(columns.features) else None
+        bounds = columns.expander.deal(batch) if columns.n_numeric > 0 else None
         if bounds is None:
             return expand_in_steps(self, batch, rules, max_depth)
+        quantization = self._rounded.quantization
+        sets = None if own is None else own.for_round(2 * len(batch), columns.n_numeric, quantization, rules)
         n_left, splits = columns.expander.expand(
-            columns.store, columns.inside(batch), bounds, self._rounded.quantization, rules, max_depth
+            columns.store, columns.inside(batch), bounds, quantization, rules, max_depth, sets
         )
         return n_left, columns.outside(splits)
 

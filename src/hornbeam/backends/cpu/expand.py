@@ -7,6 +7,7 @@ node are still in the cache when they are subtracted and scanned.
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -16,6 +17,7 @@ from hornbeam.backends.cpu.histogram import HistogramBuilder, add_packed, add_wi
 from hornbeam.backends.cpu.partition import as_words, move_rows
 from hornbeam.backends.cpu.rows import RowStore, bins_at, records_at
 from hornbeam.backends.cpu.split import NO_COUNTS, SplitFinder, choose_feature, scan_features
+from hornbeam.backends.cpu.split_categorical import improve_child
 from hornbeam.backends.cpu.threads import run_threads
 from hornbeam.dtypes import SPLIT
 from hornbeam.quantize import Quantization
@@ -35,7 +37,7 @@ ROW, UPDATE, BIN = 8, 1, 12
 def expand_kernel(  # type: ignore[no-untyped-def]
     bins, bins_even, bins_odd, even, odd, gather, words, words_even, words_odd, n_value_bins, blocks, offsets, places,
     has_missing, batch, start, stop, histograms, no_counts, units, rules, bounds, max_depth, counters, counts, sums,
-    above, features, left_open, n_left, found,
+    above, features, left_open, n_left, found, sets=None, categories=None,
 ):  # fmt: skip
     """Expand the nodes start:stop of the batch; see protocol.Engine.expand.
 
@@ -43,6 +45,8 @@ def expand_kernel(  # type: ignore[no-untyped-def]
     counters, counts, sums, above, features (SPLIT, n_used), left_open (n_used)  scratch of this thread
     n_left     int64 (n_nodes,)      out
     found      SPLIT (n_nodes, 2)    out
+    sets, categories  see partition.move_rows and split_categorical.improve_child; None: no feature is categorical.
+                      has_missing is that of the others
     """
     wide = even.shape[1] == 2
     min_data = rules[4]
@@ -55,7 +59,7 @@ def expand_kernel(  # type: ignore[no-untyped-def]
         out_words = bins_at(words, words_even, words_odd, gather, depth + 1)
         rows_left = move_rows(
             source, records, source_words, out_records, out_words, gather, this.feature, this.bin, this.missing_left,
-            n_value_bins[this.feature], begin, end, begin, end - 1, -1,
+            n_value_bins[this.feature], begin, end, begin, end - 1, -1, sets,
         )  # fmt: skip
         n_left[node] = rows_left
         middle = begin + rows_left
@@ -103,6 +107,11 @@ def expand_kernel(  # type: ignore[no-untyped-def]
                 units, rules, bounds, counts, sums, above, features, left_open,
             )  # fmt: skip
             found[node, side] = features[winner]
+            if categories is not None:
+                improve_child(
+                    children, out_records, gather, histograms[slot], g, h, child_begin, child_end, offsets, categories,
+                    2 * node + side, found[node, side],
+                )  # fmt: skip
 
 
 class Expander:
@@ -156,11 +165,13 @@ class Expander:
         quantization: Quantization,
         rules: SplitRules,
         max_depth: int,
+        categories: tuple[Any, ...] | None = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.void]]:
-        """Expand the batch on the threads that `deal` chose."""
+        """Expand the batch on the threads that `deal` chose; categories as in expand_kernel."""
         arrays = store.arrays()
         words = [as_words(array) for array in arrays[:3]]
         builder, finder = self.builder, self.finder
+        sets = None if categories is None else (categories[-1], categories[0])
         fixed = (
             *arrays, *words, self.n_value_bins, builder.blocks, builder.offsets, builder.places, finder.has_missing,
             batch,
@@ -171,7 +182,7 @@ class Expander:
         run_threads(
             lambda t: expand_kernel(
                 *fixed, bounds[t], bounds[t + 1], builder.histograms, NO_COUNTS, *how, max_depth, *self.scratch[t],
-                n_left, found,
+                n_left, found, sets, categories,
             ),
             len(bounds) - 1,
         )  # fmt: skip

@@ -34,8 +34,8 @@ def bin_in_set(code, left_set):  # type: ignore[no-untyped-def]
 
     left_set  uint32 (n_words,)  in   bits, see tree.code_bits
     """
-    word = code >> 5
-    return word < len(left_set) and (left_set[word] >> np.uint32(code & 31)) & np.uint32(1) != 0
+    word = np.uint64(code >> 5)
+    return word < np.uint64(len(left_set)) and (left_set[word] >> np.uint32(code & 31)) & np.uint32(1) != 0
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -60,12 +60,15 @@ def count_kernel(  # type: ignore[no-untyped-def]
         n = node[piece]
         f, b, m, v = np.uint64(feature[n]), bin_[n], missing_left[n], n_value_bins[n]
         count = 0
+        if sets is not None:
+            is_set = np.int64(f) >= sets[1]
+            left_set = sets[0][b if is_set else 0]
         for place in range(np.uint64(begin[piece]), np.uint64(end[piece])):
             index = records[place, 0] & mask if gather else place
             goes_left = bin_goes_left(np.int64(source[index, f]), b, m, v)
             if sets is not None:  # noqa: SIM102 (a condition that the compiler can decide, alone)
-                if f >= sets[1]:
-                    goes_left = bin_in_set(np.int64(source[index, f]), sets[0][b])
+                if is_set:
+                    goes_left = bin_in_set(np.int64(source[index, f]), left_set)
             count += goes_left
         n_left[piece] = count
 
@@ -87,13 +90,16 @@ def move_rows(  # type: ignore[no-untyped-def]
     n_record, n_words = records.shape[1], words.shape[1]
     f, b, v = np.uint64(feature), np.int64(bin_), np.int64(n_value_bins)
     left_place, right_place = np.int64(left), np.int64(right)
+    if sets is not None:
+        is_set = np.int64(f) >= sets[1]
+        left_set = sets[0][b if is_set else 0]
     for place in range(np.uint64(begin), np.uint64(end)):
         record = records[place, 0]
         index = record & mask if gather else place
         goes_left = bin_goes_left(np.int64(bins[index, f]), b, missing_left, v)
         if sets is not None:  # noqa: SIM102 (a condition that the compiler can decide, alone)
-            if f >= sets[1]:
-                goes_left = bin_in_set(np.int64(bins[index, f]), sets[0][b])
+            if is_set:
+                goes_left = bin_in_set(np.int64(bins[index, f]), left_set)
         if goes_left:
             to = np.uint64(left_place)
             left_place += 1

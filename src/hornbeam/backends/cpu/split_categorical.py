@@ -6,6 +6,8 @@ bounds of a row's hessian leave open whether a side has min_data_in_leaf of them
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -20,6 +22,9 @@ from hornbeam.splitting import NodeContext, SplitRules
 
 BINS_PER_THREAD = 2_000
 """A second thread is worth waking for this many bins."""
+
+FEW_LEVELS = 48
+"""Levels that are sorted by inserting one after the other."""
 
 COUNTED, BY_HESSIAN, BY_BOUNDS = 0, 1, 2
 """Where the numbers of rows come from, see scan_levels."""
@@ -40,24 +45,31 @@ def rows_of(hessian, counted, how_counted, min_data, bounds):  # type: ignore[no
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def sort_levels(histogram, n_levels, n_rows, total_h, units, smooth, keys, estimated):  # type: ignore[no-untyped-def]
+def sort_levels(histogram, n_levels, n_rows, total_h, units, smooth, keys, estimated, levels):  # type: ignore[no-untyped-def]
     """Return the levels with enough rows, sorted: twin of categorical.sorted_levels.
 
     keys       float64 (>= n_levels,)  scratch
-    estimated  float64 (>= n_levels,)  out   rows of every level, estimated
+    estimated  float64 (>= n_levels,)  out      rows of every level, estimated
+    levels     int64   (>= n_levels,)  scratch  where few levels are sorted, and returned
     """
     share = np.float64(n_rows) / np.float64(total_h)
-    usable = np.empty(n_levels, np.int64)
     n_usable = 0
     for b in range(n_levels):
         h = histogram[b, 1]
         estimated[b] = np.floor(np.float64(h) * share + 0.5)
         if h > 0 and estimated[b] >= smooth:
-            usable[n_usable] = b
+            levels[n_usable] = b
             keys[n_usable] = (histogram[b, 0] * units[0]) / (h * units[1] + smooth)
             n_usable += 1
-    order = np.argsort(keys[:n_usable], kind="mergesort")  # stable: equals by bin
-    return usable[:n_usable][order]
+    if n_usable > FEW_LEVELS:
+        return levels[:n_usable][np.argsort(keys[:n_usable], kind="mergesort")]  # stable: equals by bin
+    for i in range(1, n_usable):
+        key, level, place = keys[i], levels[i], i
+        while place > 0 and keys[place - 1] > key:
+            keys[place], levels[place] = keys[place - 1], levels[place - 1]
+            place -= 1
+        keys[place], levels[place] = key, level
+    return levels[:n_usable]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -141,6 +153,84 @@ def scan_levels(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def search_levels(  # type: ignore[no-untyped-def]
+    source, records, gather, histogram, total_g, total_h, begin, end, f, number, parent, units, rules, many, smooth,
+    bounds, extra_trees, node, key, factor, scratch, set_number, sets, split,
+):  # fmt: skip
+    """Replace the split of one node where one of one categorical feature is better.
+
+    source, records  bins and records of the node's depth
+    histogram        int64 (n_levels + 1, 2)   in
+    f, number        position of the feature in the bins, and what it is called outside
+    scratch          counts int64, keys float64, estimated float64, levels int64, each (>= n_levels + 1,)
+    sets             uint32 (n_sets, n_words)  out  entry set_number
+    split            SPLIT ()                  in, out
+    the rest as in scan_levels
+    """
+    counts, keys, estimated, levels = scratch
+    usual = BY_BOUNDS
+    if bounds[0] == 1 and bounds[1] == 1:
+        usual = BY_HESSIAN
+    elif rules[6] > 0.0:
+        usual = COUNTED
+    n_levels, n_rows = len(histogram) - 1, end - begin
+    order = levels[:0]
+    if n_levels > many[0]:
+        order = sort_levels(histogram, n_levels, n_rows, total_h, units, smooth, keys, estimated, levels)
+    if usual == COUNTED:
+        count_rows(source, records, gather, begin, end, f, counts)
+    gain, size, direction, g, h, is_open = scan_levels(
+        histogram, counts, usual, total_g, total_h, n_rows, parent, units, rules, many, bounds, node, factor, key,
+        number, extra_trees, order, estimated,
+    )  # fmt: skip
+    if is_open:
+        count_rows(source, records, gather, begin, end, f, counts)
+        gain, size, direction, g, h, is_open = scan_levels(
+            histogram, counts, COUNTED, total_g, total_h, n_rows, parent, units, rules, many, bounds, node, factor,
+            key, number, extra_trees, order, estimated,
+        )  # fmt: skip
+    if gain > split.gain:
+        own = sets[set_number]
+        own[:] = 0
+        if direction == 0:
+            own[size >> 5] |= np.uint32(1) << np.uint32(size & 31)
+        for place in range(size if direction != 0 else 0):
+            b = order[place] if direction > 0 else order[len(order) - 1 - place]
+            own[b >> 5] |= np.uint32(1) << np.uint32(b & 31)
+        split.gain, split.feature, split.bin, split.missing_left = gain, f, set_number, False
+        split.left_gradient, split.left_hessian = g, h
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def level_scratch(offsets, n_numeric):  # type: ignore[no-untyped-def]
+    """Return the scratch memory of search_levels."""
+    most_bins = np.int64(1)
+    for f in range(n_numeric, len(offsets) - 1):
+        most_bins = max(most_bins, np.int64(offsets[f + 1]) - np.int64(offsets[f]))
+    return np.zeros(most_bins, np.int64), np.empty(most_bins), np.empty(most_bins), np.empty(most_bins, np.int64)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def improve_child(  # type: ignore[no-untyped-def]
+    source, records, gather, histogram, total_g, total_h, begin, end, offsets, own, set_number, split
+):
+    """Replace the split of a node without a context where one of a categorical feature is better.
+
+    histogram  int64 (n_total_bins, 2)  in
+    own        (n_numeric, units, rules, many, smooth, bounds, first set, sets), see CategoricalFinder.for_round
+    """
+    n_numeric, units, rules, many, smooth, bounds, first_set, sets = own
+    scratch = level_scratch(offsets, n_numeric)
+    parent = leaf_score(total_g * units[0], total_h * units[1], rules[0], rules[1], rules[2])
+    for f in range(n_numeric, len(offsets) - 1):
+        search_levels(
+            source, records, gather, histogram[np.int64(offsets[f]) : np.int64(offsets[f + 1])], total_g, total_h,
+            begin, end, f, f, parent, units, rules, many, smooth, bounds, False, (-np.inf, np.inf, 0.0), np.uint64(0),
+            1.0, scratch, first_set + set_number, sets, split,
+        )  # fmt: skip
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def categorical_kernel(  # type: ignore[no-untyped-def]
     bins, bins_even, bins_odd, even, odd, gather, histograms, slots, gradient, hessian, begin, end, depth, offsets,
     n_numeric, numbers, units, rules, many, smooth, bounds, extra_trees, nodes, keys, mask, contribution, start, stop,
@@ -156,60 +246,26 @@ def categorical_kernel(  # type: ignore[no-untyped-def]
     sets          uint32 (n_sets, n_words)   out  bits of the bins that go left, from first_set on one a node
     best          SPLIT (n_nodes,)           in, out
     """
-    n_used = len(offsets) - 1
-    most_bins = np.int64(1)
-    for f in range(n_numeric, n_used):
-        most_bins = max(most_bins, offsets[f + 1] - offsets[f])
-    counts = np.zeros(most_bins, np.int64)
-    sort_keys, estimated = np.empty(most_bins), np.empty(most_bins)
-    nothing = np.empty(0, np.int64)
+    scratch = level_scratch(offsets, n_numeric)
     has_context = len(nodes) > 0
-    usual = BY_BOUNDS
-    if bounds[0] == 1 and bounds[1] == 1:
-        usual = BY_HESSIAN
-    elif rules[6] > 0.0:
-        usual = COUNTED
     for i in range(start, stop):
-        total_g, total_h, n_rows = gradient[i], hessian[i], end[i] - begin[i]
+        total_g, total_h = gradient[i], hessian[i]
         source, records = bins_at(bins, bins_even, bins_odd, gather, depth[i]), records_at(even, odd, depth[i])
         parent = leaf_score(total_g * units[0], total_h * units[1], rules[0], rules[1], rules[2])
         node, key = (-np.inf, np.inf, 0.0), np.uint64(0)
         if has_context:
             parent, node, key = nodes[i, 3], (nodes[i, 0], nodes[i, 1], nodes[i, 2]), keys[i]
-        for f in range(n_numeric, n_used):
-            number, factor = numbers[f], 1.0
+        for f in range(n_numeric, len(offsets) - 1):
+            number, factor = np.int64(numbers[f]), 1.0
             if has_context:
                 if (mask[i, number // 32] >> np.uint32(number % 32)) & np.uint32(1) == 0:
                     continue
                 factor = contribution[number]
-            histogram = histograms[slots[i], offsets[f] : offsets[f + 1]]
-            n_levels = len(histogram) - 1
-            order = nothing
-            if n_levels > many[0]:
-                order = sort_levels(histogram, n_levels, n_rows, total_h, units, smooth, sort_keys, estimated)
-            if usual == COUNTED:
-                count_rows(source, records, gather, begin[i], end[i], f, counts)
-            gain, size, direction, g, h, is_open = scan_levels(
-                histogram, counts, usual, total_g, total_h, n_rows, parent, units, rules, many, bounds, node, factor,
-                key, number, extra_trees, order, estimated,
+            search_levels(
+                source, records, gather, histograms[slots[i], offsets[f] : offsets[f + 1]], total_g, total_h, begin[i],
+                end[i], f, number, parent, units, rules, many, smooth, bounds, extra_trees, node, key, factor, scratch,
+                first_set + i, sets, best[i],
             )  # fmt: skip
-            if is_open:
-                count_rows(source, records, gather, begin[i], end[i], f, counts)
-                gain, size, direction, g, h, is_open = scan_levels(
-                    histogram, counts, COUNTED, total_g, total_h, n_rows, parent, units, rules, many, bounds, node,
-                    factor, key, number, extra_trees, order, estimated,
-                )  # fmt: skip
-            if gain > best[i].gain:
-                own = sets[first_set + i]
-                own[:] = 0
-                if direction == 0:
-                    own[size >> 5] |= np.uint32(1) << np.uint32(size & 31)
-                for place in range(size if direction != 0 else 0):
-                    b = order[place] if direction > 0 else order[len(order) - 1 - place]
-                    own[b >> 5] |= np.uint32(1) << np.uint32(b & 31)
-                split = best[i]
-                split.gain, split.feature, split.bin, split.missing_left = gain, f, first_set + i, False
-                split.left_gradient, split.left_hessian = g, h
 
 
 class CategoricalFinder:
@@ -235,6 +291,11 @@ class CategoricalFinder:
             more[:first] = self.sets[:first]
             self.sets = more
         return first
+
+    def for_round(self, n_nodes: int, n_numeric: int, quantization: Quantization, rules: SplitRules) -> tuple[Any, ...]:
+        """Return what improve_child takes, with room for the sets of some nodes."""
+        first = self.reserve(n_nodes)
+        return n_numeric, *categorical_numbers(quantization, rules), first, self.sets
 
     def improve(
         self,
