@@ -171,10 +171,10 @@ KERNEL(THREADS) void split_categorical_kernel(
                 for (u32 i = 0; i < most; i++) {
                     i64 level_h;
                     if (i < LISTED) {
-                        LOCAL const i64 *sums = listed + (LOCAL_ID * LISTED + i) * 3;
-                        g += sums[0];
-                        level_h = sums[1];
-                        rows += sums[2];
+                        const u32 first = (LOCAL_ID * LISTED + i) * 3;
+                        g += listed[first];
+                        level_h = listed[first + 1];
+                        rows += listed[first + 2];
                     } else {
                         const u32 bin = BIN(LOCAL_ID == 0 ? i : n_usable - 1 - i);
                         g += histogram[bin * TILE_LANES];
