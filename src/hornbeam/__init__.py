@@ -25,6 +25,7 @@ from hornbeam.callbacks import (
 from hornbeam.cross_validation import CVBooster, cv
 from hornbeam.dataset import Dataset
 from hornbeam.errors import DataError, DeviceError, HornbeamError, ModelFormatError, ParameterError
+from hornbeam.model_parts import merge
 from hornbeam.params import Params
 from hornbeam.training import train
 from hornbeam.tree import Tree
@@ -57,6 +58,7 @@ __all__ = [
     "early_stopping",
     "load",
     "log_evaluation",
+    "merge",
     "progress",
     "record_evaluation",
     "reset_parameter",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -243,7 +244,67 @@ class Booster:
             np.add.at(gains, tree.feature, tree.gain)
         return splits if importance_type == "split" else gains
 
-    def _model_data(self) -> ModelData:
+    def __getitem__(self, which: int | slice) -> Booster:
+        """Return some iterations as a model of their own: booster[:10], booster[5:], booster[::2], booster[-1].
+
+        It has the same init_scores and parameters, and no best iteration: booster[:k] predicts what
+        predict(num_iteration=k) does.
+        """
+        if isinstance(which, slice):
+            chosen = range(self.current_iteration)[which]
+        else:
+            try:
+                place = range(self.current_iteration)[which]
+            except TypeError:
+                raise ParameterError(f"booster[{which!r}]: pass a number or a range of iterations") from None
+            except IndexError:
+                raise IndexError(f"booster[{which}]: the model has {self.current_iteration} iterations") from None
+            chosen = range(place, place + 1)
+        trees = [tree for i in chosen for tree in self.trees[i * self.n_outputs : (i + 1) * self.n_outputs]]
+        made = Booster(replace(self.to_model(), trees=trees, best_iteration=0))
+        made.num_threads = self.num_threads
+        return made
+
+    def __iter__(self) -> Iterator[Booster]:
+        """Yield every iteration as a model of its own."""
+        return (self[i] for i in range(self.current_iteration))
+
+    def refit(
+        self,
+        data: Any,
+        label: Any,
+        *,
+        weight: Any = None,
+        group: Any = None,
+        init_score: Any = None,
+        decay_rate: float = 0.9,
+        objective: Callable[..., Any] | None = None,
+    ) -> Booster:
+        """Return a model with the same splits whose leaf values are moved towards what new data would give.
+
+        new value = decay_rate * old value + (1 - decay_rate) * value from the new data
+
+        Tree after tree, at the scores of the refitted trees before it; a leaf that no new row reaches keeps its value,
+        and so do init_scores. The result does not depend on the order of the rows. With decay_rate=0 and the training
+        data again, a model comes back as it was (unless trees were grown on some of the rows, or dropped).
+
+        Parameters
+        ----------
+        data
+            Table with the columns that the model was trained on, as for `predict`.
+        label, weight, group, init_score
+            As for Dataset.
+        decay_rate
+            From 0 (the new data alone) to 1 (nothing changes).
+        objective
+            The function, where the model was trained with an objective function.
+        """
+        from hornbeam.refitting import refit
+
+        return refit(self, data, label, weight, group, init_score, decay_rate, objective)
+
+    def to_model(self) -> ModelData:
+        """Return what its file holds; lists and trees are those of the Booster, not copies."""
         return ModelData(
             feature_names=self.feature_names,
             n_outputs=self.n_outputs,
@@ -257,7 +318,7 @@ class Booster:
 
     def to_bytes(self) -> bytes:
         """Return the canonical model file as bytes."""
-        return model_to_bytes(self._model_data())
+        return model_to_bytes(self.to_model())
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Booster:

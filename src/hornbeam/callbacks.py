@@ -2,6 +2,9 @@
 
 A callback is called with a `CallbackEnv` after every iteration, or before it if it has an attribute
 `before_iteration` that is true; those with a lower attribute `order` come first. Functions written for LightGBM work.
+
+One that looks back at earlier evaluations should have an attribute `replayed` that is true: when a training goes on
+from a checkpoint, it is called again for every iteration that is done already, with its evaluations.
 """
 
 from __future__ import annotations
@@ -38,7 +41,8 @@ class CallbackEnv:
     model                    the Booster so far
     iteration                number of the iteration, from 0; goes on from those of an init_model
     begin_iteration, end_iteration
-                             first number of this call of train, and one past the last
+                             first number of this call of train (of the first one, when it goes on from a checkpoint),
+                             and one past the last
     evaluation_result_list   evaluations after this iteration; empty before it, and where metric_freq skips it
     learning_rate            of this iteration; may be set before it
     training_names           names under which the training set itself is evaluated
@@ -69,6 +73,7 @@ class EarlyStopping:
     """Ends training when no metric on any validation set has got better for some rounds."""
 
     order = 30
+    replayed = True
 
     def __init__(
         self, stopping_rounds: int, first_metric_only: bool = False, min_delta: float | Sequence[float] = 0.0
@@ -205,6 +210,7 @@ def record_evaluation(eval_result: dict[str, dict[str, list[float]]]) -> Callbac
             eval_result.setdefault(result.dataset, {}).setdefault(result.metric, []).append(result.value)
 
     callback.order = 20  # type: ignore[attr-defined]
+    callback.replayed = True  # type: ignore[attr-defined]
     return callback
 
 

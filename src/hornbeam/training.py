@@ -20,6 +20,7 @@ from hornbeam.backends.registry import make_engine
 from hornbeam.booster import Booster, load
 from hornbeam.boosting import check_boosting, make_boosting
 from hornbeam.callbacks import Callback, CallbackEnv, EarlyStopException, Evaluation, close, prepare
+from hornbeam.checkpoints import Checkpoints, Stopped, describe_evaluation, describe_run, enter_history
 from hornbeam.contexts import ContextPlan
 from hornbeam.dataset import Dataset
 from hornbeam.errors import DataError, ParameterError
@@ -67,6 +68,8 @@ def train(
     feval: MetricFunction | Sequence[MetricFunction] | None = None,
     init_model: Booster | str | os.PathLike[str] | None = None,
     callbacks: Sequence[Callback] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_freq: int = 10,
 ) -> Booster:
     """Train a model.
 
@@ -90,6 +93,12 @@ def train(
         Booster or model file to train on: the result has its trees and the new ones, as if trained in one go.
     callbacks
         See hornbeam.callbacks.
+    checkpoint
+        File to keep the state of the training in. If it exists, training goes on from there and ends with the model of
+        one go; `num_boost_round` counts from the first begin. One of another training (other parameters or data) and a
+        damaged one are errors. It stays when training is over.
+    checkpoint_freq
+        Iterations from one writing of the file to the next; it is written at the end too, and after Ctrl-C.
 
     Returns
     -------
@@ -105,7 +114,8 @@ def train(
     n_rounds = whole_number(params.num_iterations if num_boost_round is None else num_boost_round, "num_boost_round", 0)
     start = load(init_model) if isinstance(init_model, (str, os.PathLike)) else init_model
     check_boosting(params)
-    run = TrainingRun(params, train_set, start)
+    checkpoints = None if checkpoint is None else Checkpoints(checkpoint, checkpoint_freq)
+    run = TrainingRun(params, train_set, start, checkpoints)
     try:
         run.add_valid_sets(valid_sets, valid_names)
         run.boost(n_rounds, feval, callbacks)
@@ -117,8 +127,11 @@ def train(
 class TrainingRun:
     """One call of `train`: the engine, the growing Booster, and what is evaluated."""
 
-    def __init__(self, params: Params, train_set: Dataset, start: Booster | None) -> None:
+    def __init__(
+        self, params: Params, train_set: Dataset, start: Booster | None, checkpoints: Checkpoints | None = None
+    ) -> None:
         self.params = params
+        self.checkpoints = checkpoints
         self.train_set = train_set
         self.objective: Objective = get_objective(params)
         self.objective.check_labels(train_set.label)
@@ -135,6 +148,8 @@ class TrainingRun:
         params = self.params = params.replace(**vars(train_set.bin_params))  # the model keeps what the bins came from
         if start is not None:
             self._check_zeros(start)
+        if checkpoints is not None:
+            start = checkpoints.start_from(describe_run(params, self.objective.to_dict(), train_set, start), start)
         named, used = train_set.feature_names, train_set.binned.used
         self.plan = ContextPlan(params, named, used, train_set.categorical_features)  # bad constraints raise here
         self.sampler = RowSampler(params, train_set)
@@ -288,17 +303,26 @@ class TrainingRun:
         all_callbacks = prepare(callbacks, self.params, others)
         before = [callback for callback in all_callbacks if getattr(callback, "before_iteration", False)]
         after = [callback for callback in all_callbacks if not getattr(callback, "before_iteration", False)]
-        begin = self.booster.current_iteration
+        begin = first = self.booster.current_iteration
+        checkpoints = self.checkpoints
+        if checkpoints is not None:
+            begin = checkpoints.begin(n_rounds, self._describe_evaluation(functions), self.booster)
         training = frozenset(entry.name for entry in self.evaluated if entry.is_training)
         env = CallbackEnv(
             self.booster, begin, begin, begin + n_rounds, self.params.learning_rate, training_names=training
         )
         self.grower.while_waiting = None if before else self.finish_trees
+        calling: Callback | None = None
         try:
-            for iteration in range(begin, begin + n_rounds):
+            if checkpoints is not None:
+                if first > begin:
+                    inform(f"going on after {first - begin} iterations of the checkpoint", self.params.verbosity)
+                checkpoints.replay(env, after, self.booster)
+            for iteration in range(first, begin + n_rounds):
                 env.iteration, env.learning_rate, env.evaluation_result_list = iteration, self.params.learning_rate, []
-                for callback in before:
-                    callback(env)
+                for calling in before:
+                    calling(env)
+                calling = None
                 trees = self.boost_once(env.learning_rate)
                 if not any(tree.n_splits or abs(tree.leaf_value[0]) > CONVERGED for tree in trees):
                     self.finish_trees()
@@ -318,9 +342,23 @@ class TrainingRun:
                 last = iteration == begin + n_rounds - 1
                 if last or (iteration + 1) % self.params.metric_freq == 0:
                     env.evaluation_result_list = self.evaluate(functions)
-                for callback in after:
-                    callback(env)
+                    if checkpoints is not None:
+                        checkpoints.evaluated(iteration, env.evaluation_result_list)
+                for calling in after:
+                    calling(env)
+                calling = None
+                if checkpoints is not None:
+                    self._checkpoint(checkpoints)
+            if checkpoints is not None:
+                self.finish_trees()
+                checkpoints.write(self.booster)
         except EarlyStopException as stop:
+            if checkpoints is not None:
+                if calling is not None and not getattr(calling, "replayed", False):
+                    checkpoints.stopped = Stopped(stop.best_iteration, stop.best_score)
+                self.finish_trees()
+                checkpoints.done(self.booster, self.booster.current_iteration, self.params.boosting == "dart")
+                checkpoints.write(self.booster)
             self.booster.best_iteration = stop.best_iteration + 1
             for result in stop.best_score:
                 self.booster.best_score.setdefault(result.dataset, {})[result.metric] = result.value
@@ -330,6 +368,8 @@ class TrainingRun:
             if self.booster.current_iteration == begin:
                 raise
             self.booster.interrupted = True
+            if checkpoints is not None:
+                checkpoints.write(self.booster)
             warn(
                 f"interrupted: returning the {self.booster.current_iteration} iterations finished so far",
                 self.params.verbosity,
@@ -338,6 +378,21 @@ class TrainingRun:
             self.grower.while_waiting = None
             self.finish_trees()
             close(all_callbacks)
+
+    def _describe_evaluation(self, functions: list[MetricFunction]) -> dict[str, Any]:
+        names = [f"{metric.name}{getattr(metric, 'at', '')}" for metric in self.metrics]
+        names += [getattr(function, "__name__", type(function).__name__) for function in functions]
+        return describe_evaluation(self.params, names, {entry.name: entry.dataset for entry in self.evaluated})
+
+    def _checkpoint(self, checkpoints: Checkpoints) -> None:
+        """Note that an iteration is done, with everything that belongs to it, and write a checkpoint if one is due."""
+        changes_trees = self.params.boosting == "dart"
+        if changes_trees:
+            self.finish_trees()
+        n_iterations = (len(self.booster.trees) + len(self._unfinished)) // self.booster.n_outputs
+        if checkpoints.done(self.booster, n_iterations, changes_trees):
+            self.finish_trees()
+            checkpoints.write(self.booster)
 
     def finish_trees(self) -> None:
         """Enter the trees grown so far into the Booster; their arrays are made now, at the latest."""
@@ -386,9 +441,7 @@ class TrainingRun:
                     results.append(Evaluation(entry.name, name, value, metric.higher_is_better))
             for function in functions:
                 results += [Evaluation(entry.name, *found) for found in self._call(function, scores, dataset)]
-        for result in results:
-            history = self.booster.eval_history.setdefault(result.dataset, {})
-            history.setdefault(result.metric, []).append(result.value)
+        enter_history(self.booster, results)
         return results
 
     def _call(

@@ -43,7 +43,11 @@ def read_model(path: str | os.PathLike[str]) -> ModelData:
 
 def model_from_bytes(data: bytes) -> ModelData:
     """Rebuild a model from its bytes, or raise ModelFormatError."""
-    document = _parse(data)
+    return model_from_document(parse_document(data))
+
+
+def model_from_document(document: Any) -> ModelData:
+    """Rebuild a model from the parsed JSON of its file, or raise ModelFormatError."""
     if type(document) is not dict or document.get("format") != FORMAT_NAME:
         fail(ROOT, f'this is not a Hornbeam model: it is no JSON object with "format":"{FORMAT_NAME}"')
     version = document.get("version")
@@ -81,22 +85,22 @@ def model_from_bytes(data: bytes) -> ModelData:
     )
 
 
-def _parse(data: bytes) -> Any:
+def parse_document(data: bytes, place: str = ROOT) -> Any:
     """Parse JSON strictly: no duplicate keys, no NaN or Infinity, no depth that exhausts the stack."""
     if not data.strip():
-        fail(ROOT, "the file is empty")
+        fail(place, "the file is empty")
     try:
         return json.loads(data.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_no_constant)
     except UnicodeDecodeError as error:
-        fail(ROOT, f"the file is damaged or not a model: byte {error.start} is not UTF-8 text")
+        fail(place, f"the file is damaged or not a {place}: byte {error.start} is not UTF-8 text")
     except json.JSONDecodeError as error:
-        fail(ROOT, f"the file is damaged, cut short or not a model: {error}")
+        fail(place, f"the file is damaged, cut short or not a {place}: {error}")
     except RecursionError:
-        fail(ROOT, "the file is damaged or not a model: its JSON is nested too deeply")
+        fail(place, f"the file is damaged or not a {place}: its JSON is nested too deeply")
     except ModelFormatError:
         raise
     except ValueError as error:  # an integer of thousands of digits
-        fail(ROOT, f"the file is damaged: {error}")
+        fail(place, f"the file is damaged: {error}")
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -62,7 +62,14 @@ def check_list(value: object, kind: type, place: str, length: int | None = None)
     return value
 
 
-_KIND_NAMES = {int: "an integer", float: "a float", bool: "true or false", str: "a string", dict: "a JSON object"}
+_KIND_NAMES = {
+    int: "an integer",
+    float: "a float",
+    bool: "true or false",
+    str: "a string",
+    dict: "a JSON object",
+    list: "a JSON array",
+}
 
 
 def check_floats(value: object, place: str, length: int | None = None) -> NDArray[np.float64]:

@@ -1,0 +1,160 @@
+"""`Booster.refit`: the splits of a model, with leaf values from new data.
+
+Sums over the rows of a leaf are those of training: of integers, which have no order. The value that the new data give
+is the one that training would have given this leaf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.booster import Booster
+from hornbeam.dataset import Dataset
+from hornbeam.errors import DataError, ParameterError
+from hornbeam.objectives import CustomObjective, Objective, get_objective
+from hornbeam.params import Params
+from hornbeam.percentiles import leaf_percentiles
+from hornbeam.predictor import predict_leaf
+from hornbeam.quantize import exact_exponent
+from hornbeam.splitting import SplitRules, leaf_output
+
+FloatArray = NDArray[np.float64]
+
+NOT_KEPT = ("monotone_constraints", "path_smooth")
+"""Parameters that tie a leaf's value to other leaves, which refitting does not look at."""
+
+
+class NewData:
+    """Labels and weights of the new rows, and their gradients at any scores."""
+
+    def __init__(self, objective: Objective, dataset: Dataset) -> None:
+        objective.check_labels(dataset.label)
+        self.dataset = dataset
+        self.objective = objective.bind(dataset)
+        self.label, self.weight = dataset.label, dataset.weight
+        self.renewal_weight: FloatArray | None = None
+        if self.label is not None:
+            self.label, self.weight = self.objective.prepare(self.label, self.weight)
+            if self.objective.renewal_percentile is not None:
+                self.renewal_weight = self.objective.renewal_weights(self.label, self.weight)
+
+    def gradients(self, scores: FloatArray, iteration: int) -> tuple[FloatArray, FloatArray]:
+        """Return gradients and hessians, each float64 (n_outputs, n_rows)."""
+        self.objective.begin_iteration(iteration)
+        if isinstance(self.objective, CustomObjective):
+            return self.objective.evaluate(scores, self.dataset)
+        assert self.label is not None
+        return self.objective.gradients(scores, self.label, self.weight)
+
+
+def refit(
+    booster: Booster,
+    data: Any,
+    label: Any,
+    weight: Any,
+    group: Any,
+    init_score: Any,
+    decay_rate: object,
+    objective: Callable[..., Any] | None,
+) -> Booster:
+    """Return a new model; see `Booster.refit`."""
+    is_number = isinstance(decay_rate, (int, float, np.integer, np.floating)) and not isinstance(decay_rate, bool)
+    decay = float(decay_rate) if is_number else np.nan  # type: ignore[arg-type]
+    if not 0.0 <= decay <= 1.0:
+        raise ParameterError(f"decay_rate={decay_rate!r}: must be a number from 0 to 1")
+    params = _params_of(booster, objective)
+    reader = booster._checked_reader(data)
+    dataset = Dataset(reader, label=label, weight=weight, group=group, init_score=init_score)
+    new = NewData(get_objective(params), dataset)
+    scores = np.empty((booster.n_outputs, reader.n_rows))
+    scores[:] = booster.init_scores[:, None]
+    start = new.dataset.init_score
+    if start is not None:
+        if booster.averages_trees or start.shape != scores.shape:
+            raise DataError(
+                f"init_score has {len(start)} outputs, but the model has {booster.n_outputs}"
+                if not booster.averages_trees
+                else "boosting='rf' averages trees and has no place for init_score; leave it out"
+            )
+        scores += start
+    made = booster[:]
+    made.best_iteration = booster.best_iteration
+    from hornbeam.backends.cpu.threads import resolve_threads
+
+    n_threads = resolve_threads(booster.num_threads)
+    for iteration in range(booster.current_iteration):
+        if iteration == 0 or not booster.averages_trees:  # the trees of a forest are fitted at the start, all of them
+            gradient, hessian = new.gradients(scores, iteration)
+        leaves = predict_leaf(booster.forest, reader, iteration, 1, n_threads)
+        for output in range(booster.n_outputs):
+            number = iteration * booster.n_outputs + output
+            tree, leaf = booster.trees[number], leaves[:, output].astype(np.int64)
+            fresh = _leaf_values(new, gradient[output], hessian[output], scores[output], leaf, tree.n_leaves, params)
+            mixed = decay * tree.leaf_value + (1.0 - decay) * (fresh * tree.shrinkage)
+            reached = np.bincount(leaf, minlength=tree.n_leaves) > 0
+            values = np.where(reached, mixed, tree.leaf_value) + 0.0
+            made.trees[number] = tree.with_leaf_values(values)
+            if not booster.averages_trees:
+                scores[output] += values[leaf]
+    return made
+
+
+def _params_of(booster: Booster, objective: Callable[..., Any] | None) -> Params:
+    """Return the parameters that the model was trained with."""
+    given = dict(booster.params)
+    for name in NOT_KEPT:
+        if name in given:
+            raise ParameterError(
+                f"the model was trained with {name}={given[name]!r}, which refit does not keep; train a new model"
+            )
+    if given.get("objective") == "custom":
+        if objective is None:
+            raise ParameterError(
+                "the model was trained with an objective function, which a model does not hold; pass it: "
+                "refit(..., objective=function)"
+            )
+        given["objective"] = objective
+    elif objective is not None:
+        raise ParameterError(
+            f"objective: the model was trained with {booster.objective.name!r}, which refit uses; leave it out"
+        )
+    return Params.from_dict(given)
+
+
+def _leaf_values(
+    new: NewData,
+    gradient: FloatArray,
+    hessian: FloatArray,
+    scores: FloatArray,
+    leaf: NDArray[np.int64],
+    n_leaves: int,
+    params: Params,
+) -> FloatArray:
+    """Return what training would give the leaves of one tree, before shrinkage, float64 (n_leaves,).
+
+    gradient, hessian, scores  float64 (n_rows,)  in
+    leaf                       int64 (n_rows,)    in
+    """
+    percentile = new.objective.renewal_percentile
+    if percentile is not None and new.label is not None:
+        most = params.max_delta_step if params.max_delta_step > 0.0 else np.inf
+        found = leaf_percentiles(new.label - scores, new.renewal_weight, leaf, n_leaves, percentile)
+        return np.minimum(np.maximum(found, -most), most)
+    sums = [exact_leaf_sums(values, leaf, n_leaves) for values in (gradient, hessian)]
+    return leaf_output(sums[0], sums[1], SplitRules.from_params(params))
+
+
+def exact_leaf_sums(values: FloatArray, leaf: NDArray[np.int64], n_leaves: int) -> FloatArray:
+    """Return the sum of each leaf's values, float64 (n_leaves,): that of `Engine.leaf_sums`.
+
+    values  float64 (n_rows,)  in
+    leaf    int64 (n_rows,)    in
+    """
+    exponent = exact_exponent(float(np.max(np.abs(values))), len(values))
+    total = np.zeros(n_leaves, np.int64)
+    np.add.at(total, leaf, np.rint(values * 2.0**exponent).astype(np.int64))
+    return total.astype(np.float64) * 2.0**-exponent
