@@ -261,7 +261,7 @@ def test_number_of_a_device_that_is_not_there():
 
 
 def test_bins_are_padded_to_few_sizes():
-    assert [padded_bins(n) for n in (2, 16, 17, 64, 256, 257, 1001, 65_536)] == [16, 16, 32, 64, 256, 512, 1024, 65_536]
+    assert [padded_bins(n) for n in (2, 16, 17, 64, 256, 257, 1001, 65_536)] == [16, 16, 64, 64, 256, 512, 1024, 65_536]
 
 
 def test_memory_check_passes_what_fits(runtime):

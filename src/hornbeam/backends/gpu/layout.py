@@ -27,10 +27,8 @@ MOST_ROWS = 2**32 - 2**16
 
 
 def padded_bins(n_bins: int) -> int:
-    """Round a number of bins up, so that few variants of the kernels are compiled: a power of two, or 256 times k."""
-    if n_bins <= 256:
-        return max(16, 1 << (n_bins - 1).bit_length())
-    return -(-n_bins // 256) * 256
+    """Round a number of bins up, so that few variants of the kernels are compiled: 16, 64, or 256 times k."""
+    return 16 if n_bins <= 16 else 64 if n_bins <= 64 else -(-n_bins // 256) * 256
 
 
 @dataclass(frozen=True, slots=True)
