@@ -17,7 +17,7 @@ help:
 	@echo "make test    run the tests, but not the large ones (make test-large)"
 	@echo "make lint    ruff, mypy, codespell, clang-format (make format mends what it can)"
 	@echo "make bench   time a training beside LightGBM, XGBoost and scikit-learn"
-	@echo "make docs    write docs/parameters.md anew"
+	@echo "make docs    write docs/parameters.md and docs/capabilities.md anew"
 	@echo "make wheel   build the wheel in dist/"
 	@echo "make clean   remove what the other targets made"
 
@@ -59,6 +59,8 @@ bench: $(VENV)/.installed-bench
 docs: $(VENV)/.installed-core
 	$(BIN)/python -W ignore -m hornbeam.params > docs/parameters.md.new
 	mv docs/parameters.md.new docs/parameters.md
+	$(BIN)/python -W ignore -m hornbeam.testing.capabilities > docs/capabilities.md.new
+	mv docs/capabilities.md.new docs/capabilities.md
 
 wheel: $(VENV)/.installed-dev
 	rm -rf dist

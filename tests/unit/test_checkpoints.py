@@ -75,6 +75,7 @@ CASES = {
     "multiclass": {"objective": "multiclass", "num_class": 3},
     "lambdarank": {"objective": "lambdarank"},
     "early stopping": {"learning_rate": 1.0, "early_stopping_round": 3},
+    "categories": {"categorical_feature": [2], "boosting": "dart", "drop_rate": 0.5, "min_data_per_group": 5},
     "metric_freq": {"metric_freq": 5, "metric": "l1,l2"},
 }
 

@@ -168,3 +168,31 @@ def test_multiclass_and_regression_have_folds_too():
 def test_impossible_folds_are_refused(arguments, error, message):
     with pytest.raises(error, match=message):
         hb.cv(BINARY, data(), **{"num_boost_round": 2, **arguments})
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"bagging_fraction": 0.6, "bagging_freq": 1},
+        {"boosting": "dart", "drop_rate": 0.5},
+        {"monotone_constraints": [1, 0, 0, 0, 0]},
+        {"objective": "lambdarank", "metric": "ndcg@3"},
+    ],
+    ids=["bagging", "dart", "monotone", "ranking"],
+)
+def test_boosters_of_folds_are_those_of_train_in_other_modes(params):
+    rng = np.random.default_rng(3)
+    table = rng.normal(size=(240, 5))
+    ranking = "objective" in params
+    y = np.digitize(table[:, 0], [-0.5, 0.5]).astype(float) if ranking else table[:, 0] + 0.1 * rng.normal(size=240)
+    sizes = np.full(24, 10)
+    common = {"device": "cpu", "num_threads": 1, "verbosity": -1, "num_leaves": 5, "min_data_in_leaf": 5, **params}
+    test = np.arange(0, 80)
+    fold = (np.arange(80, 240), test)
+    found = hb.cv(
+        common, hb.Dataset(table, label=y, group=sizes if ranking else None), 4, folds=[fold], return_cvbooster=True
+    )
+    alone = hb.Dataset(table[80:], label=y[80:], group=sizes[8:] if ranking else None)
+    assert found["cvbooster"].boosters[0].fingerprint() == hb.train(common, alone, 4).fingerprint()
+    values = next(value for name, value in found.items() if name.endswith("-mean"))
+    assert len(values) == 4 and np.isfinite(values).all()

@@ -10,6 +10,7 @@ from hornbeam.testing.golden import golden_score, golden_table
 
 BASE = {"device": "cpu", "num_threads": 1, "verbosity": -1, "num_leaves": 6, "min_data_in_leaf": 5}
 X = golden_table(300, 4, missing=True)
+X[:, 1] = np.floor(X[:, 1] / 4.0)  # of few values, so that it can be a category too
 SCORE = golden_score(X)
 
 
@@ -103,6 +104,7 @@ REFITTED = {
     "quantile": {"objective": "quantile", "alpha": 0.3},
     "mape": {"objective": "mape"},
     "lambdarank": {"objective": "lambdarank"},
+    "categories": {"categorical_feature": [1], "min_data_per_group": 5},
 }
 
 

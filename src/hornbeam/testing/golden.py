@@ -12,7 +12,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,7 @@ class GoldenCase:
     heavy_tail: bool = False
     levels: dict[int, int] = field(default_factory=dict)
     zeros: float = 0.0
+    init_score: bool = False
     group: tuple[int, ...] = ()  # sizes of the queries, repeated as often as needed
     callables: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
@@ -102,10 +103,16 @@ class GoldenCase:
         if self.heavy_tail:
             label = np.where(uniform(self.n_rows, 3000) < 0.002, score * 1e6, score)
         weight = 0.5 + uniform(self.n_rows, 4000) if self.weighted else None
+        start = 2.0 * uniform(self.n_rows, 7000) if self.init_score else None
         named = list(self.levels) if self.levels else "auto"
         return Dataset(
-            form(table), label=label, weight=weight, group=self.query_sizes(), categorical_features=named
-        )  # fmt: skip
+            form(table),
+            label=label,
+            weight=weight,
+            group=self.query_sizes(),
+            init_score=start,
+            categorical_features=named,
+        )
 
     def query_sizes(self) -> NDArray[np.int64] | None:
         """Return the sizes of the queries, int64 (n_queries,), the last one cut to the rows there are; or None."""
@@ -207,6 +214,30 @@ CASES: dict[str, GoldenCase] = {
     "multiclassova, scale_pos_weight": GoldenCase(
         {"objective": "multiclassova", "num_class": 4, "scale_pos_weight": 3.0}, n_rows=700, n_rounds=2
     ),
+}
+CASES |= {  # what the cases above leave at its default: every parameter has a case (testing/capabilities.py)
+    name: replace(case, n_rows=500, n_rounds=max(2, case.n_rounds - 3))
+    for name, case in {
+        "regression, from zero": GoldenCase({"boost_from_average": False}),
+        "regression, initial scores": GoldenCase({}, init_score=True),
+        "regression, least gain": GoldenCase({"min_gain_to_split": 200.0}),
+        "binary, least hessian": GoldenCase({"objective": "binary", "min_sum_hessian_in_leaf": 12.0}),
+        "regression, NaN as zero": GoldenCase({"use_missing": False}, missing=True),
+        "regression, bins from a sample": GoldenCase({"bin_construct_sample_cnt": 150, "max_bin": 40}),
+        "rank_xendcg, objective_seed": GoldenCase({"objective": "rank_xendcg", "objective_seed": 11}, group=QUERIES),
+        "fair, fair_c": GoldenCase({"objective": "fair", "fair_c": 0.5}),
+        "poisson, small steps": GoldenCase({"objective": "poisson", "poisson_max_delta_step": 0.2}),
+        "tweedie, power": GoldenCase({"objective": "tweedie", "tweedie_variance_power": 1.2}),
+        "focal, gamma and alpha": GoldenCase({"objective": "focal", "focal_gamma": 1.0, "focal_alpha": 0.6}),
+        "dart, drop_seed": GoldenCase({"boosting": "dart", "drop_rate": 0.5, "drop_seed": 11}, n_rounds=9),
+        "bagging, bagging_seed": GoldenCase({"bagging_fraction": 0.6, "bagging_freq": 1, "bagging_seed": 11}),
+        "goss, rates": GoldenCase(
+            {"data_sample_strategy": "goss", "learning_rate": 1.0, "top_rate": 0.3, "other_rate": 0.2}
+        ),
+        "regression, feature_fraction_seed": GoldenCase({"feature_fraction": 0.5, "feature_fraction_seed": 11}),
+        "regression, categories, one against the rest": GoldenCase({"max_cat_to_onehot": 12}, levels={1: 10, 4: 3}),
+        "regression, extra_seed": GoldenCase({"extra_trees": True, "extra_seed": 11}),
+    }.items()
 }
 CASES |= {
     f"{name}{', weights' if weighted else ''}, missing": GoldenCase(
