@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -257,11 +258,9 @@ class TrainingRun:
         scores = self.boosting.start_scores(dataset)
         if self.booster.trees:
             from hornbeam.backends.cpu.predict import add_trees
-            from hornbeam.backends.cpu.threads import resolve_threads
 
             forest, reader = fitting(self.booster.forest, dataset.reader.with_levels(self.booster.levels))
-            n_threads = resolve_threads(self.params.num_threads)
-            add_trees(forest.packed, reader, 0, len(forest.trees), scores, n_threads)
+            add_trees(forest.packed, reader, 0, len(forest.trees), scores, self._n_threads)
         return scores
 
     def add_valid_sets(self, valid_sets: ValidSets, names: Sequence[str] | str | None) -> None:
@@ -427,12 +426,16 @@ class TrainingRun:
             assert self._label is not None
             self.engine.compute_gradients(self.objective, self._label, self._weight)
 
-    def evaluate(self, functions: list[MetricFunction]) -> list[Evaluation]:
-        """Evaluate every metric on every set, and enter the values into the history."""
+    @cached_property
+    def _n_threads(self) -> int:
+        """Threads of what runs on the host, whatever the device."""
         from hornbeam.backends.cpu.threads import resolve_threads
 
-        n_threads = resolve_threads(self.params.num_threads)
-        results = []
+        return resolve_threads(self.params.num_threads)
+
+    def evaluate(self, functions: list[MetricFunction]) -> list[Evaluation]:
+        """Evaluate every metric on every set, and enter the values into the history."""
+        n_threads, results = self._n_threads, []
         for entry in self.evaluated:
             dataset = entry.dataset
             scores = self.boosting.scores(entry)
