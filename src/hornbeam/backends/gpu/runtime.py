@@ -132,7 +132,12 @@ class Runtime(Protocol):
         """Give back what is cached between trainings."""
 
 
-HEADERS = {"split_general.cl": ("gains.h",), "split_categorical.cl": ("gains.h",)}
+HEADERS = {
+    "gradients.cl": ("numerics.h",),
+    "ranking.cl": ("numerics.h",),
+    "split_general.cl": ("gains.h",),
+    "split_categorical.cl": ("gains.h",),
+}
 """Further headers of kernel files."""
 
 
