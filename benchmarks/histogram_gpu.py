@@ -90,15 +90,15 @@ class Ours:
             raise SystemExit("the gradients were rounded to 31 bits: this benchmark is about 16")
         self._engine.begin_tree(1)
         self._records = np.empty(binned.n_rows, np.uint32)
-        runtime.download(self._engine._buffer("records even"), self._records)
+        runtime.download(self._engine.workspace.buffer("records even"), self._records)
 
     def set_node(self, rows: NDArray[np.uint32] | None) -> None:
         """Take the rows of a node (None: all) as partition would leave them at depth 1."""
         n_rows, depth = self._binned.n_rows, 0
         if rows is not None:
             n_rows, depth = len(rows), 1
-            self._runtime.upload(self._engine._buffer("rows odd"), rows)
-            self._runtime.upload(self._engine._buffer("records odd"), self._records[rows])
+            self._runtime.upload(self._engine.workspace.buffer("rows odd"), rows)
+            self._runtime.upload(self._engine.workspace.buffer("records odd"), self._records[rows])
         nodes = Segments(np.zeros(1, np.int64), np.full(1, n_rows, np.int64), np.full(1, depth, np.int32))
         self._nodes = nodes
         self.launch()

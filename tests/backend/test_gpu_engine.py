@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("pyopencl")
 
 import hornbeam as hb
-from hornbeam.backends.gpu import engine as engine_module
+from hornbeam.backends.gpu import growth as growth_module
 from hornbeam.backends.gpu import layout as layout_module
 from hornbeam.backends.gpu import opencl, tables
 from hornbeam.backends.gpu.engine import GpuEngine
@@ -83,7 +83,7 @@ def test_operations_without_row_counts(runtime, high_precision):
     engine = GpuEngine(runtime, binned, min_data_in_leaf=1)
     gradient, hessian = sample.gradient[None], sample.hessian[None]
     assert_same_operations(binned, gradient, hessian, engine, high_precision=high_precision)
-    assert engine._stats == 2
+    assert engine._tree.stats == 2
 
 
 def test_as_many_bins_as_there_can_be(runtime):
@@ -218,7 +218,7 @@ def test_too_little_memory_is_refused_with_the_figures(runtime):
 def test_too_large_a_buffer_is_refused(runtime):
     sample = make_binned(500, 4, 15)
     engine = GpuEngine(runtime, binned_data(sample))
-    engine._facts = replace(runtime.facts, max_buffer_bytes=10_000)
+    engine.workspace.facts = replace(runtime.facts, max_buffer_bytes=10_000)
     engine.set_gradients(sample.gradient[None], sample.hessian[None])
     engine.quantize(0, False)
     with pytest.raises(DeviceError, match="histogram_pool_size"):
@@ -287,7 +287,7 @@ def test_model_does_not_depend_on_how_far_the_device_grows_ahead(monkeypatch, ca
     X, y = make_higgs_like(1500, 7, seed=3)
     params = {"objective": "binary", "num_leaves": 31, "min_data_in_leaf": 1, "grow_policy": policy, "verbosity": -1}
     expected = hb.train({**params, "device": "reference"}, hb.Dataset(X, label=y), 3).fingerprint()
-    monkeypatch.setattr(engine_module, "CAPACITY", capacity)  # the device stops there, and the host goes on
+    monkeypatch.setattr(growth_module, "CAPACITY", capacity)  # the device stops there, and the host goes on
     found = hb.train({**params, "device": "opencl"}, hb.Dataset(X, label=y), 3)
     assert found.fingerprint() == expected
 

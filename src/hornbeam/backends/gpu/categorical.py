@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.gpu.bag import Memory
 from hornbeam.backends.gpu.layout import Layout
-from hornbeam.backends.gpu.runtime import Buffer, Kernel, Runtime, u32
-from hornbeam.backends.gpu.tree_kernels import CHOOSE_THREADS, plain_variant
+from hornbeam.backends.gpu.runtime import Buffer, Kernel, u32
+from hornbeam.backends.gpu.tree_kernels import CHOOSE_THREADS
+from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.binning import BinnedData
 from hornbeam.dtypes import SPLIT
 from hornbeam.quantize import Quantization
@@ -32,8 +32,8 @@ class DeviceCategories:
     n_sets  sets in use, see protocol.Engine.left_sets
     """
 
-    def __init__(self, runtime: Runtime, memory: Memory, layout: Layout, binned: BinnedData) -> None:
-        self._runtime, self._memory, self._layout = runtime, memory, layout
+    def __init__(self, workspace: Workspace, layout: Layout, binned: BinnedData) -> None:
+        self._runtime, self._workspace, self._layout = workspace.runtime, workspace, layout
         self.n_numeric = binned.n_numeric
         self.n_categorical = binned.n_used - binned.n_numeric
         self.set_words = binned.set_words
@@ -41,7 +41,7 @@ class DeviceCategories:
         self._sort_room = 1 << max(1, (most - 1).bit_length())
         self._sets_room = FIRST_SETS
         self.n_sets = 0
-        memory.room("sets", 4 * self.set_words * self._sets_room)
+        workspace.room("sets", 4 * self.set_words * self._sets_room)
 
     def begin_tree(self) -> None:
         """Forget the sets."""
@@ -53,21 +53,21 @@ class DeviceCategories:
         if self.n_sets > self._sets_room:
             held = self.read(np.arange(first, dtype=np.int32))
             self._sets_room = 2 * self.n_sets
-            self._memory.room("sets", 4 * self.set_words * self._sets_room)
-            self._memory.upload("sets", held)
+            self._workspace.room("sets", 4 * self.set_words * self._sets_room)
+            self._workspace.upload("sets", held)
         return first
 
     def read(self, numbers: NDArray[np.int32]) -> NDArray[np.uint32]:
         """Return sets, uint32 (n, set_words)."""
         last = int(numbers.max(initial=-1)) + 1
         held = np.empty((last, self.set_words), np.uint32)
-        self._runtime.download(self._memory.buffer("sets"), held)
+        self._runtime.download(self._workspace.buffer("sets"), held)
         return held[numbers]
 
     @property
     def partition_arguments(self) -> tuple[Any, ...]:
         """What partition.cl takes besides."""
-        return self._memory.buffer("sets"), u32(self.set_words), u32(self.n_numeric)
+        return self._workspace.buffer("sets"), u32(self.set_words), u32(self.n_numeric)
 
     def improve(
         self,
@@ -91,32 +91,32 @@ class DeviceCategories:
         context    context, mask, words of the mask, contribution as in split_categorical.cl; None: there is none
         first      number of the first node's set
         """
-        runtime, memory, layout, own = self._runtime, self._memory, self._layout, rules.categorical
+        runtime, workspace, layout, own = self._runtime, self._workspace, self._layout, rules.categorical
         is_local = self._sort_room <= LARGEST_LOCAL_SORT
-        variant = plain_variant(
-            runtime.facts, "split_categorical.cl", bin_bytes=layout.bin_bytes, stats=stats, n_bins=layout.n_bins,
+        variant = workspace.variant(
+            "split_categorical.cl", bin_bytes=layout.bin_bytes, stats=stats, n_bins=layout.n_bins,
             sort_size=self._sort_room if is_local else 0,
         )  # fmt: skip
         room = 1 if is_local else self._sort_room
         n_items = most_nodes * self.n_categorical
         groups = max(1, min(n_items, SCRATCH_BYTES // (12 * room), 32 * runtime.facts.compute_units))
-        found = memory.room("level splits", SPLIT.itemsize * n_items)
-        found_sets = memory.room("level sets", 4 * n_items * self.set_words)
+        found = workspace.room("level splits", SPLIT.itemsize * n_items)
+        found_sets = workspace.room("level sets", 4 * n_items * self.set_words)
         around, mask, n_words, contribution = context or (table, table, 0, table)
         runtime.launch(
-            runtime.kernel("split_categorical_kernel", variant), groups, memory.buffer("histograms"), table,
+            runtime.kernel("split_categorical_kernel", variant), groups, workspace.buffer("histograms"), table,
             u32(n_columns), count, u32(children), around, u32(context is not None), mask, u32(n_words), contribution,
-            memory.buffer("tree features"), u32(self.n_numeric), u32(layout.n_used), u32(layout.n_tiles),
+            workspace.buffer("tree features"), u32(self.n_numeric), u32(layout.n_used), u32(layout.n_tiles),
             np.float64(quantization.gradient_unit), np.float64(quantization.hessian_unit), np.float64(rules.lambda_l1),
             np.float64(rules.lambda_l2), np.float64(rules.max_delta_step), np.float64(rules.min_gain_to_split),
             np.float64(rules.min_sum_hessian_in_leaf), np.int64(min_rows), np.float64(rules.path_smooth),
             u32(rules.monotone), u32(context is not None and rules.extra_trees), u32(own.max_cat_to_onehot),
             u32(own.max_cat_threshold), np.float64(own.cat_smooth), np.float64(own.cat_l2),
-            np.float64(own.min_data_per_group), memory.room("sort keys", 8 * room * groups),
-            memory.room("sort bins", 4 * room * groups), u32(room), u32(self.set_words), found, found_sets,
+            np.float64(own.min_data_per_group), workspace.room("sort keys", 8 * room * groups),
+            workspace.room("sort bins", 4 * room * groups), u32(room), u32(self.set_words), found, found_sets,
         )  # fmt: skip
         choose = Kernel(runtime.kernel("choose_set_kernel", variant).handle, CHOOSE_THREADS)
         runtime.launch(
             choose, most_nodes, found, found_sets, count, u32(children), u32(self.n_categorical), u32(self.set_words),
-            u32(first), best, memory.buffer("sets"),
+            u32(first), best, workspace.buffer("sets"),
         )  # fmt: skip

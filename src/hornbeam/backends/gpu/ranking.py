@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from hornbeam.backends.gpu.runtime import Buffer, Runtime, u32, u64
+from hornbeam.backends.gpu.runtime import Buffer, u32, u64
 from hornbeam.backends.gpu.tree_kernels import plain_variant
+from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.errors import DeviceError
 from hornbeam.objectives.ranking import LambdarankObjective, QueryData, RankingObjective, XendcgObjective
 
@@ -31,26 +28,13 @@ GROUPS_A_UNIT = 32
 class DeviceRanking:
     """The queries of a training on its device.
 
-    Parameters
-    ----------
-    runtime
-        The device.
-    room, upload
-        The engine's: room(name, n_bytes) and upload(name, array) return a buffer that the engine frees.
-    queries
-        Bound to the training set.
+    queries  bound to the training set
     """
 
-    def __init__(
-        self,
-        runtime: Runtime,
-        room: Callable[[str, int], Buffer],
-        upload: Callable[[str, NDArray[Any]], Buffer],
-        queries: QueryData,
-    ) -> None:
+    def __init__(self, workspace: Workspace, queries: QueryData) -> None:
         self.queries = queries
-        self._runtime = runtime
-        self._room = room
+        self._workspace = workspace
+        upload = workspace.upload
         self._boundaries = upload("query boundaries", queries.boundaries.astype(np.uint32))
         self._level = upload("query levels", queries.level)
         self._gains = upload("query gains", queries.gains)
@@ -77,14 +61,14 @@ class DeviceRanking:
         hessian: Buffer,
     ) -> None:
         """Compute gradients and hessians of all queries."""
-        runtime, facts = self._runtime, self._runtime.facts
+        runtime, facts, room = self._workspace.runtime, self._workspace.facts, self._workspace.room
         most = facts.compute_units * GROUPS_A_UNIT
         if isinstance(objective, XendcgObjective):
             variant = plain_variant(facts, "ranking.cl", XENDCG_THREADS, documents=1)
             runtime.launch(
                 runtime.kernel("xendcg_kernel", variant), min(most, self.queries.n_queries), self._boundaries,
                 u32(self.queries.n_queries), scores, self._level, weight, weighted, u64(objective.key),
-                self._room("query sums", 8 * len(self.queries.level)), gradient, hessian,
+                room("query sums", 8 * len(self.queries.level)), gradient, hessian,
             )  # fmt: skip
             return
         if not isinstance(objective, LambdarankObjective):
@@ -93,7 +77,7 @@ class DeviceRanking:
         for documents, threads, numbers, count in self._classes:
             variant = plain_variant(facts, "ranking.cl", threads, documents=documents)
             groups = min(most if documents else facts.compute_units, count)
-            scratch = self._room("query scratch", 8 if documents else SCRATCH_BYTES * longest * groups)
+            scratch = room("query scratch", 8 if documents else SCRATCH_BYTES * longest * groups)
             runtime.launch(
                 runtime.kernel("lambdarank_kernel", variant), groups, numbers, u32(count), self._boundaries, scores,
                 self._level, weight, weighted, self._gains, self._discounts, self._facts,

@@ -8,6 +8,7 @@ from typing import Any
 from hornbeam.backends.gpu.layout import Layout
 from hornbeam.backends.gpu.runtime import DeviceFacts, Kernel, Runtime, Variant
 from hornbeam.backends.gpu.tables import groups_a_pass
+from hornbeam.quantize import Quantization
 
 THREADS = 256
 """Threads of a group where nothing speaks for more."""
@@ -108,3 +109,24 @@ class TreeKernels:
             groups_a_pass=groups_a_pass(facts.compute_units * summing.resident, n_passes),
             n_pieces=layout.n_tiles * (layout.lanes // SEARCHED_LANES),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class GrowingTree:
+    """What the tree at hand is made with.
+
+    stats           sums of a histogram, 2 or 3: gradients, hessians, rows
+    hessians_count  every hessian is 1, so that their sums count rows
+    n_slots         of the histogram pool
+    """
+
+    kernels: TreeKernels
+    quantization: Quantization
+    stats: int
+    hessians_count: bool
+    n_slots: int
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether histograms tell the rows of a bin."""
+        return self.stats == 3 or self.hessians_count

@@ -1,0 +1,65 @@
+"""Bins on their way to a device: both layouts of the training set, and the rows of a validation set."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hornbeam.backends.gpu.binning import DeviceBins
+from hornbeam.backends.gpu.layout import TILE_BYTES, Layout
+from hornbeam.backends.gpu.runtime import Buffer, Runtime, u32
+from hornbeam.backends.gpu.workspace import Workspace
+from hornbeam.binning import BinnedData
+
+BLOCK_BYTES = 64 << 20
+"""Bytes of bins that are uploaded at a time."""
+
+
+def bins_on_device(binned: BinnedData, runtime: Runtime) -> DeviceBins | None:
+    """Return the bins of a data set that are on this device already."""
+    found = binned.on_device
+    return found if found is not None and found.runtime is runtime else None
+
+
+def upload_training_bins(workspace: Workspace, layout: Layout, binned: BinnedData) -> None:
+    """Bring the bins into both layouts, `tiles` and `columns`, a block of rows at a time."""
+    runtime, n_rows = workspace.runtime, layout.n_rows
+    shared = bins_on_device(binned, runtime)
+    columns = workspace.room("columns", layout.n_used * n_rows * layout.bin_bytes)
+    if shared is not None and layout.n_used > 0:
+        workspace.borrow("tiles", shared.tiles, shared.n_bytes)
+        shared.untile(columns, 1, n_rows)
+        return
+    tiles = workspace.room("tiles", layout.n_tiles * n_rows * TILE_BYTES)
+    if layout.n_used == 0:
+        return
+    stride = binned.stride
+    step = max(1, BLOCK_BYTES // (stride * layout.bin_bytes))
+    block = runtime.allocate(min(step, n_rows) * stride * layout.bin_bytes)
+    variant = workspace.variant("layout.cl", bin_bytes=layout.bin_bytes)
+    tile_kernel = runtime.kernel("tile_kernel", variant)
+    column_kernel = runtime.kernel("column_kernel", variant)
+    for first in range(0, n_rows, step):
+        part = binned.block(first, min(first + step, n_rows))
+        runtime.upload(block, part)
+        where = (u32(first), u32(len(part)), u32(n_rows))
+        used = (u32(stride), u32(layout.n_used))
+        runtime.launch(tile_kernel, workspace.groups, block, *used, u32(layout.n_tiles), *where, tiles)
+        runtime.launch(column_kernel, workspace.groups, block, *used, *where, columns)
+    runtime.synchronize()
+    runtime.free(block)
+
+
+def upload_validation_bins(workspace: Workspace, name: str, binned: BinnedData) -> tuple[Buffer, int]:
+    """Bring the bins row by row into the buffer `name`; returns it, and the bins from one row to the next."""
+    runtime, n_rows, size = workspace.runtime, binned.n_rows, np.dtype(binned.mapper.bin_dtype).itemsize
+    shared = bins_on_device(binned, runtime)
+    stride = binned.stride if shared is None else binned.n_used
+    bins = workspace.room(name, max(1, n_rows * stride * size))
+    if shared is not None:
+        shared.untile(bins, stride, 1)
+        return bins, stride
+    step = max(1, BLOCK_BYTES // (stride * size))
+    for first in range(0, n_rows, step):
+        part = binned.block(first, min(first + step, n_rows))
+        runtime.upload(bins, np.ascontiguousarray(part), offset=first * stride * size)
+    return bins, stride

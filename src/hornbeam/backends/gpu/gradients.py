@@ -1,0 +1,69 @@
+"""Gradients on a GPU: which kernel of kernels/gradients.cl or kernels/ranking.cl an objective has."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.backends.gpu.ranking import DeviceRanking
+from hornbeam.backends.gpu.runtime import u32
+from hornbeam.backends.gpu.workspace import Workspace
+from hornbeam.errors import DeviceError
+from hornbeam.objectives import (
+    BinaryObjective,
+    MulticlassObjective,
+    OneVsAllObjective,
+    PointwiseObjective,
+    RankingObjective,
+    RegressionObjective,
+)
+from hornbeam.objectives.base import Objective
+
+
+class DeviceGradients:
+    """Computes `gradient` and `hessian`, f64 (n_outputs, n_rows), from `scores`, all buffers of the workspace."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._ranking: DeviceRanking | None = None
+
+    def compute(
+        self,
+        objective: Objective,
+        n_outputs: int,
+        label: NDArray[np.float64],
+        weight: NDArray[np.float64] | None,
+    ) -> None:
+        """Compute them for all outputs."""
+        own = self._workspace
+        runtime, size = own.runtime, 8 * n_outputs * own.n_rows
+        out = (own.room("gradient", size), own.room("hessian", size))
+        given = (
+            own.buffer("scores"),
+            own.upload_once("label", label),
+            own.upload_once("weight", weight),
+            u32(0 if weight is None else weight.ndim),
+            u32(own.n_rows),
+        )
+        if isinstance(objective, PointwiseObjective):
+            kernel = runtime.kernel("pointwise_kernel", own.variant("gradients.cl", objective=objective.code))
+            own.launch_rows(kernel, *given, *map(np.float64, objective.constants), *out)
+            return
+        variant = own.variant("gradients.cl")
+        if isinstance(objective, RegressionObjective):
+            own.launch_rows(runtime.kernel("regression_kernel", variant), *given, *out)
+        elif isinstance(objective, BinaryObjective):
+            own.launch_rows(runtime.kernel("binary_kernel", variant), *given, np.float64(objective.sigmoid), *out)
+        elif isinstance(objective, MulticlassObjective):
+            factor = np.float64(objective.hessian_factor)
+            own.launch_rows(runtime.kernel("multiclass_kernel", variant), *given, u32(n_outputs), factor, *out)
+        elif isinstance(objective, OneVsAllObjective):
+            kernel = runtime.kernel("one_vs_all_kernel", variant)
+            own.launch_rows(kernel, *given, u32(n_outputs), np.float64(objective.sigmoid), *out)
+        elif isinstance(objective, RankingObjective):
+            assert objective.queries is not None
+            if self._ranking is None or self._ranking.queries is not objective.queries:
+                self._ranking = DeviceRanking(own, objective.queries)
+            self._ranking.compute(objective, given[0], *given[2:4], *out)
+        else:
+            raise DeviceError(f"objective {objective.name!r} has no GPU kernel; train on device='cpu'")

@@ -1,0 +1,190 @@
+"""Growing on a GPU: a round with one copy to the device and one back, or a whole tree without the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.backends.gpu.histograms import DeviceHistograms
+from hornbeam.backends.gpu.layout import Layout
+from hornbeam.backends.gpu.runtime import Buffer, u32
+from hornbeam.backends.gpu.split_search import SplitSearch, check_rules, min_rows
+from hornbeam.backends.gpu.tree_kernels import CAPACITY, GrowingTree
+from hornbeam.backends.gpu.workspace import Workspace
+from hornbeam.backends.protocol import Segments
+from hornbeam.dtypes import EXPANSION, NODE, SPLIT
+from hornbeam.frontier import GrowthLimits
+from hornbeam.splitting import SplitRules
+
+LARGEST_AHEAD = CAPACITY // 4
+"""Most leaves of a tree that the device grows ahead of the host: a round may double the frontier."""
+
+FIRST_ROUNDS_AHEAD, MOST_ROUNDS_AHEAD = 16, 80
+"""Rounds that are launched before the host looks whether the tree is finished: it learns from the trees before."""
+
+SPARE_ROUNDS, MORE_ROUNDS = 2, 8
+"""Rounds to launch beyond what the last tree took, and when they were not enough."""
+
+LARGEST_SHARE, SMALLEST_SHARE = 2, 8
+"""One in this many candidates is expanded in a round, see kernels/select.cl."""
+
+LONGER_THAN_DEEP, IN_VAIN = 3, 1.15
+"""Rounds beyond the depth of a tree, and expanded nodes for each split, that make the share change."""
+
+STATE_BYTES = 64
+"""Head of the device's node table."""
+
+
+class DeviceGrowth:
+    """Expands the nodes of trees on one device."""
+
+    def __init__(self, workspace: Workspace, layout: Layout, histograms: DeviceHistograms, search: SplitSearch) -> None:
+        self._workspace, self._runtime, self._layout = workspace, workspace.runtime, layout
+        self._histograms, self._search = histograms, search
+        self._rounds_ahead = FIRST_ROUNDS_AHEAD
+        self._share = LARGEST_SHARE
+        self._round: tuple[Any, Callable[[], None]] | None = None  # a round to be repeated, and what it depends on
+
+    def partition(self, tree: GrowingTree, batch: NDArray[np.void]) -> tuple[Buffer, Buffer]:
+        """Move the rows of a batch, EXPANSION (n_nodes,), to the children's places.
+
+        Returns the batch on the device, with the rows placed behind it (see `rows_placed`), and its size there.
+        """
+        own, n_nodes = self._workspace, len(batch)
+        tile = tree.kernels.partition_tile
+        upload = np.zeros(rows_placed(n_nodes) + 8 * n_nodes, np.uint8)
+        upload[: batch.nbytes] = batch.view(np.uint8)
+        first_tile = upload[batch.nbytes :].view(np.uint32)[: n_nodes + 1]
+        np.cumsum((batch["end"] - batch["begin"] + (tile - 1)) // tile, out=first_tile[1:])
+        on_device, count = own.upload("batch", upload), own.upload_count(n_nodes)
+        self._launch_partition(tree, min(own.groups, max(1, int(first_tile[-1]))), on_device, count)
+        return on_device, count
+
+    def _launch_partition(self, tree: GrowingTree, groups: int, batch: Buffer, count: Buffer) -> None:
+        own, categories = self._workspace, self._search.categories
+        self._runtime.launch(
+            tree.kernels.partition, groups, own.buffer("columns"), *self._histograms.row_buffers(),
+            own.buffer("features"), batch, count, u32(own.n_rows),
+            *(() if categories is None else categories.partition_arguments),
+        )  # fmt: skip
+
+    def _launch_plan(
+        self, tree: GrowingTree, batch: Buffer, count: Buffer, rules: SplitRules, max_depth: int, *out: Buffer
+    ) -> None:
+        self._runtime.launch(
+            tree.kernels.plan, 1, batch, count, np.int64(rules.min_data_in_leaf),
+            np.int32(min(max_depth, 2**31 - 1)), u32(tree.kernels.groups_a_pass), *out,
+        )  # fmt: skip
+
+    def _tables(self, most_nodes: int) -> tuple[Buffer, Buffer, Buffer]:
+        """Return room for the tables of a round: of the histograms, of the search, and the best splits."""
+        own = self._workspace
+        best = own.room("best", (2 * SPLIT.itemsize + 4) * most_nodes)
+        return own.room("table", 20 * (most_nodes + 1)), own.room("search", 80 * most_nodes), best
+
+    def expand(
+        self, tree: GrowingTree, batch: NDArray[np.void], rules: SplitRules, max_depth: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.void]]:
+        """Do a whole round; see protocol.Engine.expand."""
+        self._histograms.subtract_pending(tree)
+        check_rules(tree, rules)
+        n_nodes = len(batch)
+        on_device, count = self.partition(tree, np.ascontiguousarray(batch))
+        work, search, best = self._tables(n_nodes)
+        self._launch_plan(tree, on_device, count, rules, max_depth, work, search, best)
+        self._histograms.launch(tree, work, count, n_nodes)
+        self._search.launch(tree, search, count, 2, 2 * n_nodes, rules, best)
+        result = np.empty(2 * n_nodes * SPLIT.itemsize + 4 * n_nodes, np.uint8)
+        self._runtime.download(best, result)
+        splits = result[: 2 * n_nodes * SPLIT.itemsize].view(SPLIT).reshape(n_nodes, 2)
+        return result[splits.nbytes :].view(np.uint32).astype(np.int64), splits
+
+    def grow_ahead(
+        self,
+        tree: GrowingTree,
+        root: NDArray[np.void],
+        rules: SplitRules,
+        limits: GrowthLimits,
+        meanwhile: Callable[[], None] | None,
+    ) -> NDArray[np.void] | None:
+        """Run round after round without the host, which looks at the result once: see kernels/select.cl."""
+        most_batch = limits.n_leaves - 1
+        if limits.n_leaves > LARGEST_AHEAD or self._layout.n_used == 0 or self._search.categories is not None:
+            return None
+        self._histograms.subtract_pending(tree)
+        check_rules(tree, rules)
+        own, runtime, kernels = self._workspace, self._runtime, tree.kernels
+        state = np.zeros(STATE_BYTES + NODE.itemsize, np.uint8)
+        state[:12].view(np.uint32)[:] = 0, 1, 0  # nothing to expand yet, one node, no round
+        state[STATE_BYTES:] = root.view(np.uint8)
+        own.room("state", STATE_BYTES + NODE.itemsize * CAPACITY)
+        on_device = own.upload("state", state)
+        batch = own.room("batch", (EXPANSION.itemsize + 12) * (most_batch + 1))
+        chosen = own.room("chosen", 4 * most_batch)
+        work, search, best = self._tables(most_batch)
+        own.room("splits", SPLIT.itemsize * 2 * most_batch * kernels.n_pieces)
+        self._histograms.build(tree, Segments(root["begin"], root["end"], root["depth"]), root["slot"])
+        n_rows = int(root["end"][0])
+        sums = np.array([[root["gradient"][0], root["hessian"][0], n_rows, 0, -1]], np.int64)
+        self._search.launch(tree, own.upload("search", sums), own.buffer("count"), 1, 1, rules, best)
+
+        def select() -> None:
+            runtime.launch(
+                kernels.select, 1, on_device, batch, chosen, best, u32(most_batch), u32(limits.depthwise),
+                u32(min(tree.n_slots, CAPACITY)), u32(CAPACITY), u32(kernels.partition_tile), u32(self._share),
+            )  # fmt: skip
+
+        def do_round() -> None:
+            self._launch_partition(tree, own.groups, batch, on_device)
+            self._launch_plan(tree, batch, on_device, rules, limits.max_depth, work, search, best)
+            self._histograms.launch(tree, work, on_device, most_batch)
+            self._search.launch(tree, search, on_device, 2, 2 * most_batch, rules, best)
+            select()
+
+        select()
+        least = min_rows(tree, rules)  # which may change from tree to tree where GOSS scales hessians
+        same = (own.n_allocations, kernels, tree.n_slots, self._share, rules, limits, least)
+        if self._round is None or self._round[0] != same:
+            self._round = same, runtime.repeatable(do_round)
+        table = np.empty(STATE_BYTES + NODE.itemsize * min(CAPACITY, 4 * limits.n_leaves), np.uint8)
+        n_rounds = self._rounds_ahead
+        while True:
+            for _ in range(n_rounds):
+                self._round[1]()
+            if meanwhile is not None:
+                meanwhile()
+            runtime.download(on_device, table)
+            n_batch, n_nodes, n_selected = table[:12].view(np.uint32).tolist()
+            if n_batch == 0:
+                break
+            n_rounds = MORE_ROUNDS
+        if n_nodes * NODE.itemsize + STATE_BYTES > len(table):
+            table = np.empty(STATE_BYTES + NODE.itemsize * n_nodes, np.uint8)
+            runtime.download(on_device, table)
+        nodes = table[STATE_BYTES:].view(NODE)[:n_nodes]
+        self._learn(limits, n_selected - 1, nodes)
+        return nodes
+
+    def _learn(self, limits: GrowthLimits, n_rounds: int, nodes: NDArray[np.void]) -> None:
+        """Choose how the next tree is grown from how this one was.
+
+        A tree needs at least as many rounds as it is deep. Where it took more, rounds may be larger; where many nodes
+        were expanded in vain, smaller.
+        """
+        self._rounds_ahead = min(n_rounds + SPARE_ROUNDS, MOST_ROUNDS_AHEAD)
+        if n_rounds - int(nodes["depth"].max() - nodes["depth"][0]) >= LONGER_THAN_DEEP:
+            self._share = max(LARGEST_SHARE, self._share // 2)
+        elif (len(nodes) - 1) // 2 > IN_VAIN * (limits.n_leaves - 1):
+            self._share = min(SMALLEST_SHARE, self._share * 2)
+
+    def close(self) -> None:
+        """Forget what was recorded: its buffers go."""
+        self._round = None
+
+
+def rows_placed(n_nodes: int) -> int:
+    """Return where the rows placed, u32 (n_nodes, 2), begin behind a batch."""
+    return EXPANSION.itemsize * n_nodes + 4 * (n_nodes + 1)

@@ -1,0 +1,84 @@
+"""Histograms on a GPU: sums of the nodes of a table, and subtractions that wait until the split search does them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.backends.gpu.layout import Layout
+from hornbeam.backends.gpu.runtime import Buffer, u32
+from hornbeam.backends.gpu.tables import chunk_rows, node_table
+from hornbeam.backends.gpu.tree_kernels import GrowingTree
+from hornbeam.backends.gpu.workspace import Workspace
+from hornbeam.backends.protocol import Segments
+
+
+class DeviceHistograms:
+    """The slots of the histogram pool, buffer `histograms`."""
+
+    def __init__(self, workspace: Workspace, layout: Layout) -> None:
+        self._workspace, self._runtime, self._layout = workspace, workspace.runtime, layout
+        self._pending: list[tuple[int, int]] = []  # subtractions that the split search will do on the way
+
+    def begin_tree(self, tree: GrowingTree) -> None:
+        """Make room for the slots of a tree."""
+        self._pending = []
+        self._workspace.room("histograms", 8 * tree.n_slots * self._layout.slot_size(tree.stats))
+
+    def row_buffers(self) -> tuple[Buffer, Buffer, Buffer, Buffer]:
+        """Return rows and records of even and of odd depth."""
+        buffer = self._workspace.buffer
+        return buffer("rows even"), buffer("rows odd"), buffer("records even"), buffer("records odd")
+
+    def build(self, tree: GrowingTree, nodes: Segments, slots: NDArray[np.int32]) -> None:
+        """Sum the nodes' rows into their slots."""
+        self.subtract_pending(tree)
+        if self._layout.n_used == 0 or len(slots) == 0:
+            return
+        own, groups = self._workspace, tree.kernels.groups_a_pass
+        chunk = chunk_rows(int((nodes.end - nodes.begin).sum()), groups)
+        table = node_table(nodes, chunk, slots)
+        table[1, -1] = chunk
+        self.launch(tree, own.upload("table", table), own.upload_count(len(slots)), len(slots))
+
+    def launch(self, tree: GrowingTree, table: Buffer, count: Buffer, most_nodes: int) -> None:
+        """Clear the slots and sum into them, as the table on the device says; count is at most most_nodes."""
+        own, kernels = self._workspace, tree.kernels
+        histograms, size = own.buffer("histograms"), self._layout.slot_size(tree.stats)
+        groups = kernels.groups_a_pass
+        clear_groups = min(own.groups, max(1, most_nodes * size // (4 * kernels.zero.threads)))
+        self._runtime.launch(kernels.zero, clear_groups, table, count, u32(groups), u32(size), histograms)
+        self._runtime.launch(
+            kernels.histogram, groups * kernels.n_passes, own.buffer("tiles"), *self.row_buffers(), table, count,
+            u32(groups), u32(own.n_rows), u32(self._layout.n_tiles), histograms,
+        )  # fmt: skip
+
+    def subtract_later(self, tree: GrowingTree, parents: NDArray[np.int32], children: NDArray[np.int32]) -> None:
+        """Note pairs of slots: the split search subtracts while it reads the parents' histograms anyway."""
+        self.subtract_pending(tree)
+        self._pending = list(zip(parents.tolist(), children.tolist(), strict=True))
+
+    def subtract_pending(self, tree: GrowingTree, but: frozenset[int] = frozenset()) -> None:
+        """Subtract now what the split search will not, because its slot is not among `but`."""
+        pairs = [pair for pair in self._pending if pair[0] not in but]
+        self._pending = [pair for pair in self._pending if pair[0] in but]
+        if not pairs or self._layout.n_used == 0:
+            return
+        own, size = self._workspace, u32(self._layout.slot_size(tree.stats))
+        table = own.upload("pairs", np.array(pairs, np.int32))
+        self._runtime.launch(tree.kernels.subtract, own.groups, own.buffer("histograms"), table, u32(len(pairs)), size)
+
+    def take_pending(self) -> dict[int, int]:
+        """Return the slots that are to be subtracted, by the slot to subtract from, and forget them."""
+        pending, self._pending = dict(self._pending), []
+        return pending
+
+    def read(self, tree: GrowingTree, slot: int, n_value_bins: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Return the histogram in a slot as the reference engine has it, int64 (n_total_bins, 2)."""
+        self.subtract_pending(tree)
+        layout = self._layout
+        held = np.empty((layout.n_tiles, tree.stats, layout.n_bins, layout.lanes), np.int64)
+        self._runtime.download(self._workspace.buffer("histograms"), held, offset=slot * held.nbytes)
+        by_feature = held.transpose(0, 3, 2, 1).reshape(-1, layout.n_bins, tree.stats)
+        parts = [by_feature[feature, : n_values + 1, :2] for feature, n_values in enumerate(n_value_bins.tolist())]
+        return np.concatenate([np.empty((0, 2), np.int64), *parts])

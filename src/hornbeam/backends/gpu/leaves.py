@@ -1,0 +1,83 @@
+"""Leaves on a GPU: each row's leaf number, sums and percentiles of the leaves, and their values in the scores."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.backends.gpu.bag import DeviceBag
+from hornbeam.backends.gpu.quantize import TreeRows
+from hornbeam.backends.gpu.runtime import Buffer, u32, u64
+from hornbeam.backends.gpu.tables import node_table
+from hornbeam.backends.gpu.workspace import Workspace
+from hornbeam.backends.protocol import Segments
+from hornbeam.percentiles import rows_in_bag
+from hornbeam.quantize import exact_exponent
+
+LEAF_CLASSES = (64, 256, 1024)
+"""Most leaves whose sums are added in local memory, 24 bytes each; with more leaves, in global memory."""
+
+
+class DeviceLeaves:
+    """The leaves of the tree at hand; `leaf` is u16 (n_rows,)."""
+
+    def __init__(self, workspace: Workspace, bag: DeviceBag) -> None:
+        self._workspace, self._runtime, self._bag = workspace, workspace.runtime, bag
+        self._variant = workspace.variant("leaves.cl")
+        workspace.room("leaf", 2 * workspace.n_rows)
+
+    def assign(self, rows: tuple[Buffer, Buffer], nodes: Segments, leaves: NDArray[np.int32]) -> None:
+        """Write each row's leaf number; rows of even and of odd depth."""
+        own, kernel = self._workspace, self._runtime.kernel("assign_kernel", self._variant)
+        table = node_table(nodes, 8 * kernel.threads, leaves)
+        groups = min(own.groups, max(1, int(table[0, -1])))
+        self._runtime.launch(kernel, groups, *rows, own.upload("table", table), u32(len(leaves)), own.buffer("leaf"))
+
+    def sums(
+        self, rows: TreeRows, largest: tuple[float, float], n_leaves: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Sum gradients and hessians per leaf in wide fixed point."""
+        own, runtime = self._workspace, self._runtime
+        leaf = self._bag.take_leaves() if self._bag else own.buffer("leaf")
+        exponents = [exact_exponent(value, rows.n_rows) for value in largest]
+        fits = [most for most in LEAF_CLASSES if n_leaves <= most]
+        kernel = runtime.kernel("leaf_sums_kernel", own.variant("leaves.cl", leaves=fits[0] if fits else 0))
+        rows_a_group = min(65_536, max(4096, -(-rows.n_rows // own.groups)))
+        sums = own.room("leaf sums", 16 * max(n_leaves, 256))
+        runtime.zero(sums, 16 * n_leaves)
+        runtime.launch(
+            kernel, -(-rows.n_rows // rows_a_group), rows.gradient, rows.hessian, u64(rows.offset), leaf,
+            np.float64(2.0 ** exponents[0]), np.float64(2.0 ** exponents[1]), u32(rows.n_rows), u32(rows_a_group),
+            u32(n_leaves), sums,
+        )  # fmt: skip
+        found = np.empty((n_leaves, 2), np.int64)
+        runtime.download(sums, found)
+        total = found.astype(np.float64)
+        return total[:, 0] * 2.0 ** -exponents[0], total[:, 1] * 2.0 ** -exponents[1]
+
+    def renew(
+        self,
+        output: int,
+        percentile: float,
+        label: NDArray[np.float64],
+        weight: NDArray[np.float64] | None,
+        n_leaves: int,
+    ) -> NDArray[np.float64]:
+        """Find the percentile of each leaf's residuals: scores and leaf numbers are brought to the host for it."""
+        from hornbeam.backends.cpu.renewal import renew_leaves
+        from hornbeam.backends.cpu.threads import resolve_threads
+
+        own, n_rows = self._workspace, self._workspace.n_rows
+        scores, leaf = np.empty(n_rows), np.empty(n_rows, np.uint16)
+        self._runtime.download(own.buffer("scores"), scores, offset=8 * output * n_rows)
+        self._runtime.download(own.buffer("leaf"), leaf)
+        rows = rows_in_bag(self._bag.on_host(), scores, label, weight, leaf)
+        return renew_leaves(*rows, percentile, n_leaves, resolve_threads(0))
+
+    def add_values(self, output: int, leaf_value: NDArray[np.float64]) -> None:
+        """Add each row's leaf value to its score."""
+        own = self._workspace
+        values = own.upload("values", np.ascontiguousarray(leaf_value, np.float64))
+        kernel = self._runtime.kernel("add_values_kernel", self._variant)
+        offset = u64(output * own.n_rows)
+        own.launch_rows(kernel, own.buffer("scores"), offset, own.buffer("leaf"), values, u32(own.n_rows))

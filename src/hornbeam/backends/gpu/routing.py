@@ -1,0 +1,71 @@
+"""Finished trees on a GPU: their nodes for kernels/route.cl, and validation sets whose rows are sent down them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.backends.gpu.bin_upload import upload_validation_bins
+from hornbeam.backends.gpu.runtime import Buffer, u32, u64
+from hornbeam.backends.gpu.workspace import Workspace
+from hornbeam.backends.protocol import BinnedTree
+from hornbeam.binning import BinnedData
+
+
+def upload_tree(workspace: Workspace, tree: BinnedTree, binned: BinnedData) -> Buffer:
+    """Bring a tree to the device: the nodes of route.cl, and the sets of its categorical splits behind them."""
+    n_values, n_splits = binned.n_value_bins[tree.feature], len(tree.feature)
+    bins, missing_left = tree.bin, tree.missing_left.astype(np.int32)
+    sets = np.empty((n_splits, 0), np.uint32) if tree.left_sets is None else tree.left_sets
+    if tree.left_sets is not None:
+        categorical = tree.feature >= binned.n_numeric
+        bins = np.where(categorical, 6 * n_splits + np.arange(n_splits) * sets.shape[1], bins)
+        missing_left[categorical] = 2
+    columns = (tree.feature, bins, missing_left, n_values, tree.left, tree.right)
+    nodes = np.stack(columns, axis=1).astype(np.int32)
+    return workspace.upload("tree", np.concatenate([nodes.ravel(), sets.view(np.int32).ravel()]))
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationSet:
+    """A validation set on the device: bins row by row, and its scores."""
+
+    workspace: Workspace
+    n_rows: int
+    n_outputs: int
+    stride: int
+    bin_bytes: int
+    bins: Buffer
+    scores: Buffer
+
+    @classmethod
+    def upload(
+        cls, workspace: Workspace, number: int, binned: BinnedData, scores: NDArray[np.float64]
+    ) -> ValidationSet:
+        """Bring a data set and its scores, float64 (n_outputs, n_rows), to the device."""
+        bins, stride = upload_validation_bins(workspace, f"bins of validation set {number}", binned)
+        on_device = workspace.upload(f"scores of validation set {number}", np.array(scores, np.float64, order="C"))
+        bin_bytes = np.dtype(binned.mapper.bin_dtype).itemsize
+        n_outputs, n_rows = scores.shape
+        return cls(workspace, n_rows, n_outputs, stride, bin_bytes, bins, on_device)
+
+    def add_tree(self, nodes: Buffer, n_splits: int, values: Buffer, output: int) -> None:
+        """Send the rows down a tree and add its values to their scores."""
+        own = self.workspace
+        kernel = own.runtime.kernel("route_kernel", own.variant("route.cl", bin_bytes=self.bin_bytes))
+        own.launch_over(
+            self.n_rows, kernel, self.bins, u32(self.stride), u32(self.n_rows), nodes, u32(n_splits), values,
+            self.scores, u64(output * self.n_rows),
+        )  # fmt: skip
+
+    def read_scores(self) -> NDArray[np.float64]:
+        """Return the scores, float64 (n_outputs, n_rows)."""
+        out = np.empty((self.n_outputs, self.n_rows))
+        self.workspace.runtime.download(self.scores, out)
+        return out
+
+    def write_scores(self, scores: NDArray[np.float64]) -> None:
+        """Replace the scores."""
+        self.workspace.runtime.upload(self.scores, np.array(scores, np.float64, order="C"))

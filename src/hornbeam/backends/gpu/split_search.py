@@ -1,0 +1,177 @@
+"""The split search on a GPU: kernels/split.cl, kernels/split_general.cl for nodes with a context, and categories."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.backends.gpu.categorical import DeviceCategories
+from hornbeam.backends.gpu.histograms import DeviceHistograms
+from hornbeam.backends.gpu.layout import Layout
+from hornbeam.backends.gpu.runtime import Buffer, u32
+from hornbeam.backends.gpu.tree_kernels import GrowingTree, general_variant
+from hornbeam.backends.gpu.workspace import Workspace
+from hornbeam.backends.protocol import Segments
+from hornbeam.binning import BinnedData
+from hornbeam.dtypes import SPLIT
+from hornbeam.errors import DeviceError
+from hornbeam.splitting import FeatureRules, NodeContext, SplitRules
+
+GROUPS_A_UNIT = 16
+"""Groups of the split search a compute unit: what it can run at once, several times over."""
+
+
+class SplitSearch:
+    """Searches the histograms of nodes for their best splits.
+
+    categories  of the training set; None: all features are numbers
+    """
+
+    def __init__(self, workspace: Workspace, layout: Layout, binned: BinnedData, histograms: DeviceHistograms) -> None:
+        self._workspace, self._runtime, self._layout = workspace, workspace.runtime, layout
+        self._histograms = histograms
+        self._n_numeric = binned.n_numeric
+        self._described = binned.n_value_bins.astype(np.uint32) * 2 + binned.has_missing.astype(np.uint32)
+        workspace.upload("features", self._described)
+        workspace.upload("tree features", self._described)
+        self._feature_rules: FeatureRules | None = None  # what is on the device
+        self.categories: DeviceCategories | None = None
+        if binned.n_numeric < binned.n_used:
+            self.categories = DeviceCategories(workspace, layout, binned)
+
+    def choose_features(self, features: NDArray[np.int32] | None) -> None:
+        """Describe the other features to the search as ones without bins."""
+        described = np.zeros_like(self._described) if features is not None else self._described
+        if features is not None:
+            described[features] = self._described[features]
+        self._workspace.upload("tree features", described)
+
+    def find(
+        self,
+        tree: GrowingTree,
+        nodes: Segments,
+        slots: NDArray[np.int32],
+        gradient: NDArray[np.int64],
+        hessian: NDArray[np.int64],
+        rules: SplitRules,
+        context: NodeContext | None,
+    ) -> NDArray[np.void]:
+        """Find the best split of each node; see protocol.Engine.find_splits."""
+        own, histograms = self._workspace, self._histograms
+        best = np.zeros(len(slots), SPLIT)
+        if self._layout.n_used == 0 or len(slots) == 0:
+            best["gain"], best["feature"], best["bin"] = -np.inf, -1, -1
+            return best
+        check_rules(tree, rules)
+        found = own.room("best", SPLIT.itemsize * len(slots))
+        table = np.empty((len(slots), 5), np.int64)
+        table[:, 0], table[:, 1], table[:, 2], table[:, 3] = gradient, hessian, nodes.end - nodes.begin, slots
+        if context is not None:
+            histograms.subtract_pending(tree)
+            on_device = own.upload("table", table[:, :4])
+            around = self._launch_general(tree, on_device, len(slots), rules, context, found)
+            if self.categories is not None:
+                self._improve(tree, on_device, 4, len(slots), rules, found, around)
+        else:
+            # the search for sets, which comes second, wants all histograms subtracted
+            histograms.subtract_pending(tree, but=frozenset(slots.tolist() if self.categories is None else ()))
+            sibling = histograms.take_pending()
+            table[:, 4] = [sibling.get(slot, -1) for slot in slots.tolist()]
+            on_device = own.upload("table", table)
+            self.launch(tree, on_device, own.upload_count(len(slots)), 1, len(slots), rules, found)
+            if self.categories is not None:
+                self._improve(tree, on_device, 5, len(slots), rules, found, None)
+        self._runtime.download(found, best)
+        return best
+
+    def launch(
+        self,
+        tree: GrowingTree,
+        table: Buffer,
+        count: Buffer,
+        children: int,
+        most_nodes: int,
+        rules: SplitRules,
+        best: Buffer,
+    ) -> None:
+        """Search the nodes of a table on the device, count * children of them and at most most_nodes.
+
+        best gets SPLIT (n_nodes,) from its beginning on.
+        """
+        own, n_pieces = self._workspace, tree.kernels.n_pieces
+        found = own.room("splits", SPLIT.itemsize * most_nodes * n_pieces)
+        self._runtime.launch(
+            tree.kernels.split, min(most_nodes * n_pieces, GROUPS_A_UNIT * own.facts.compute_units),
+            own.buffer("histograms"), table, count, u32(children), own.buffer("tree features"), u32(self._n_numeric),
+            u32(self._layout.n_tiles), own.buffer("units"), np.float64(rules.lambda_l1), np.float64(rules.lambda_l2),
+            np.float64(rules.max_delta_step), np.float64(rules.min_gain_to_split),
+            np.float64(rules.min_sum_hessian_in_leaf), np.int64(min_rows(tree, rules)), found,
+        )  # fmt: skip
+        self._runtime.launch(tree.kernels.choose, most_nodes, found, count, u32(children), u32(n_pieces), best)
+
+    def _launch_general(
+        self,
+        tree: GrowingTree,
+        table: Buffer,
+        n_nodes: int,
+        rules: SplitRules,
+        context: NodeContext,
+        best: Buffer,
+    ) -> tuple[Buffer, Buffer, int, Buffer]:
+        """Search nodes with a context into best; returns the context as the search for sets takes it."""
+        own, layout, runtime = self._workspace, self._layout, self._runtime
+        searching = general_variant(own.facts, layout, tree.stats)
+        floats = (context.lower, context.upper, context.parent_output, context.score, context.monotone_factor)
+        around = np.stack([*(values.view(np.int64) for values in floats), context.key.view(np.int64)], axis=1)
+        features = context.features
+        if self._feature_rules is not features:
+            self._feature_rules = features
+            own.upload("signs", features.sign.astype(np.int32))
+            own.upload("contribution", features.contribution)
+        several, n_words = layout.n_tiles > 1, context.mask.shape[1]
+        found = own.room("splits", SPLIT.itemsize * n_nodes * layout.n_tiles) if several else best
+        contexts, mask = own.upload("context", around), own.upload("mask", context.mask)
+        runtime.launch(
+            runtime.kernel("split_general_kernel", searching), n_nodes * layout.n_tiles, own.buffer("histograms"),
+            table, contexts, mask, u32(n_words), own.buffer("tree features"), own.buffer("signs"),
+            own.buffer("contribution"), u32(self._n_numeric), u32(layout.n_tiles),
+            np.float64(tree.quantization.gradient_unit), np.float64(tree.quantization.hessian_unit),
+            np.float64(rules.lambda_l1), np.float64(rules.lambda_l2), np.float64(rules.max_delta_step),
+            np.float64(rules.min_gain_to_split), np.float64(rules.min_sum_hessian_in_leaf),
+            np.int64(min_rows(tree, rules)), np.float64(rules.path_smooth), u32(rules.monotone),
+            u32(rules.extra_trees), found,
+        )  # fmt: skip
+        if several:
+            count = own.upload_count(n_nodes)
+            runtime.launch(tree.kernels.choose, n_nodes, found, count, u32(1), u32(layout.n_tiles), best)
+        return contexts, mask, n_words, own.buffer("contribution")
+
+    def _improve(
+        self,
+        tree: GrowingTree,
+        table: Buffer,
+        n_columns: int,
+        n_nodes: int,
+        rules: SplitRules,
+        best: Buffer,
+        context: tuple[Buffer, Buffer, int, Buffer] | None,
+    ) -> None:
+        """Search the categorical features of nodes that have been searched otherwise; see DeviceCategories.improve."""
+        own = self.categories
+        assert own is not None
+        own.improve(
+            table, n_columns, self._workspace.upload_count(n_nodes), 1, n_nodes, rules, tree.quantization, tree.stats,
+            min_rows(tree, rules), context, own.reserve(n_nodes), best,
+        )  # fmt: skip
+
+
+def check_rules(tree: GrowingTree, rules: SplitRules) -> None:
+    """Raise if rows would have to be counted: that is decided when a tree begins, before its rules are seen."""
+    needed = rules.min_data_in_leaf > 1 or rules.path_smooth > 0.0
+    if needed and not tree.counts_rows:
+        raise DeviceError("this engine does not count rows; make it with the min_data_in_leaf of the rules")
+
+
+def min_rows(tree: GrowingTree, rules: SplitRules) -> int:
+    """Return the fewest rows; without counts the hessians stand in for them: a positive sum is a row or more."""
+    return rules.min_data_in_leaf if tree.counts_rows else 1
