@@ -32,14 +32,15 @@ def test_peers_learn_the_same_problem_about_as_well():
     X, y, (X_test, y_test) = binary_data()
     ours = {**COMPARABLE, "objective": "binary"}
     scores = {}
-    for peer, train in {"lightgbm": train_lightgbm, "xgboost": train_xgboost, "sklearn": train_sklearn}.items():
+    peers = {"lightgbm": train_lightgbm, "xgboost": train_xgboost, "catboost": train_catboost, "sklearn": train_sklearn}
+    for peer, train in peers.items():
         try:
             predict = train(peer_params(ours, peer), X, y)
         except ImportError:
             continue
         scores[peer] = accuracy(y_test, predict(X_test))
     if len(scores) < 2:
-        pytest.skip("needs two of lightgbm, xgboost and scikit-learn")
+        pytest.skip("needs two of lightgbm, xgboost, catboost and scikit-learn")
     assert min(scores.values()) > 0.6
     assert max(scores.values()) - min(scores.values()) < 0.03
 
@@ -55,6 +56,13 @@ def train_xgboost(params, X, y):
 
     booster = xgboost.train(params, xgboost.QuantileDMatrix(X, y, max_bin=params["max_bin"]), num_boost_round=20)
     return booster.inplace_predict
+
+
+def train_catboost(params, X, y):
+    import catboost
+
+    model = catboost.CatBoost(params).fit(catboost.Pool(X, y))
+    return lambda X: model.predict(X, prediction_type="Probability")[:, 1]
 
 
 def train_sklearn(params, X, y):
@@ -130,6 +138,11 @@ def test_row_minimum_becomes_a_hessian_minimum_where_hessians_count_rows():
         ("xgboost", {"device": "opencl"}),
         ("xgboost", {"metric": "r2"}),
         ("xgboost", {"early_stopping_round": 5}),
+        ("catboost", {"lambda_l1": 1.0}),
+        ("catboost", {"min_sum_hessian_in_leaf": 1.0, "objective": "binary"}),
+        ("catboost", {"max_depth": 17}),
+        ("catboost", {"metric": "auc"}),
+        ("catboost", {"device": "opencl"}),
         ("sklearn", {"lambda_l1": 1.0}),
         ("sklearn", {"min_sum_hessian_in_leaf": 1.0}),
         ("sklearn", {"max_bin": 256}),
@@ -147,8 +160,29 @@ def test_what_a_peer_cannot_do_raises(peer, params):
 
 
 def test_unknown_peer_raises():
-    with pytest.raises(ParameterError, match="catboost"):
-        peer_params({}, "catboost")
+    with pytest.raises(ParameterError, match=r"peer='ngboost'.*'catboost'"):
+        peer_params({}, "ngboost")
+
+
+@pytest.mark.parametrize(
+    ("objective", "more"), [("binary", {}), ("regression", {}), ("quantile", {"alpha": 0.3}), ("lambdarank", {})]
+)
+def test_catboost_accepts_every_name(objective, more):
+    catboost = pytest.importorskip("catboost")
+    X, y = make_higgs_like(300, 8)
+    params = peer_params({**COMPARABLE, **more, "objective": objective, "num_iterations": 2}, "catboost")
+    queries = np.arange(300) // 30 if objective == "lambdarank" else None
+    model = catboost.CatBoost(params).fit(catboost.Pool(X, y, group_id=queries))
+    assert model.tree_count_ == 2
+
+
+def test_catboost_takes_one_newton_step_without_chance():
+    theirs = peer_params({"objective": "binary", "lambda_l2": 2.0}, "catboost")
+    assert (theirs["leaf_estimation_method"], theirs["leaf_estimation_iterations"]) == ("Newton", 1)
+    assert (theirs["bootstrap_type"], theirs["random_strength"], theirs["boosting_type"]) == ("No", 0.0, "Plain")
+    assert (theirs["grow_policy"], theirs["max_leaves"], theirs["depth"]) == ("Lossguide", 31, 16)
+    assert (theirs["border_count"], theirs["l2_leaf_reg"]) == (254, 2.0)
+    assert peer_params({"min_sum_hessian_in_leaf": 30.5}, "catboost")["min_data_in_leaf"] == 31
 
 
 def test_ranking_is_translated():

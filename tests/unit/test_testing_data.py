@@ -7,6 +7,7 @@ import pytest
 
 from hornbeam.testing.data import (
     make_binned,
+    make_categorical,
     make_higgs_like,
     make_multiclass,
     make_regression_heavy_tailed,
@@ -49,6 +50,15 @@ def test_heavy_tails_are_one_row_in_ten_thousand():
     assert (X.shape, y.dtype, np.count_nonzero(~clean_mask)) == ((30_000, 10), np.float64, 3)
     assert np.abs(y[~clean_mask]).max() > 100 * np.abs(y[clean_mask]).mean()
     assert np.count_nonzero(~make_regression_heavy_tailed(10)[2]) == 1
+
+
+def test_categories_are_codes_below_their_number_of_levels():
+    X, y, positions = make_categorical(3_000, 2, (3, 40), seed=1)
+    assert (X.shape, X.dtype, positions) == ((3_000, 4), np.float32, (2, 3))
+    assert set(np.unique(X[:, 2])) == {0.0, 1.0, 2.0}
+    assert X[:, 3].max() < 40 and np.array_equal(X[:, 3], np.floor(X[:, 3]))
+    assert set(np.unique(y)) == {0.0, 1.0}
+    assert np.array_equal(X, make_categorical(3_000, 2, (3, 40), seed=1)[0])
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 20])

@@ -6,6 +6,7 @@ and a test set of one problem. Scores are computed in float64, column by column,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -162,6 +163,37 @@ def make_ranking(
     score = _signal(X) + offset + rng.normal(size=n_rows)
     y = np.searchsorted([0.0, 1.5, 3.0, 4.5], score).astype(np.float64)
     return X, y, sizes.astype(np.int64)
+
+
+def make_categorical(
+    n_rows: int, n_numbers: int = 10, n_levels: Sequence[int] = (3, 12, 50, 300), seed: int = 0
+) -> tuple[NDArray[np.float32], NDArray[np.float64], tuple[int, ...]]:
+    """Make a binary problem of numbers and categories, each level with an effect of its own, low levels frequent.
+
+    Returns
+    -------
+    X
+        float32 (n_rows, n_numbers + len(n_levels)), the numbers standard normal, the categories codes from 0 up.
+    y
+        float64 (n_rows,), 0 or 1.
+    positions
+        Columns that are categorical.
+    """
+    _check_sizes(n_rows, n_numbers, 1)
+    rng = np.random.default_rng(seed)
+    effects = np.random.default_rng(3)
+    X = np.empty((n_rows, n_numbers + len(n_levels)), np.float32)
+    score = np.zeros(n_rows)
+    for feature in range(n_numbers):
+        X[:, feature] = rng.standard_normal(n_rows, dtype=np.float32)
+        if feature % 3 == 0:
+            score += 0.3 * np.sin(2.0 * X[:, feature].astype(np.float64))
+    for number, levels in enumerate(n_levels):
+        level = (levels * rng.random(n_rows) ** 2).astype(np.int32)
+        score += 0.4 * effects.normal(size=levels)[level]
+        X[:, n_numbers + number] = level
+    y = rng.random(n_rows) < sigmoid(score)
+    return X, y.astype(np.float64), tuple(range(n_numbers, X.shape[1]))
 
 
 class BinnedSample(NamedTuple):

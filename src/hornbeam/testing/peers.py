@@ -1,13 +1,16 @@
 """What the peers call our parameters, so that tests and benchmarks compare like with like.
 
 A peer's defaults differ from ours (XGBoost has `lambda = 1`), so the mapping is always complete: it starts from all our
-parameters, not only from those that were given. What a peer cannot do raises. Three things no parameter can bring
+parameters, not only from those that were given. What a peer cannot do raises. Some things no parameter can bring
 into line, and a comparison must allow for: each library finds its bins its own way; LightGBM counts the bin of the
-missing values in `max_bin`; and the multiclass hessian carries a constant factor of the library's own.
+missing values in `max_bin`; the multiclass hessian carries a constant factor of the library's own; and CatBoost grows
+no deeper than 16 levels, scores its splits on a CPU without the hessians, sends missing values to the left always, and
+turns categories of more than two levels into numbers by a permutation of the rows.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -16,7 +19,7 @@ from hornbeam.metrics import ALIASES, NO_METRIC
 from hornbeam.objectives import ALL_OBJECTIVES, OBJECTIVES, RANKING
 from hornbeam.params import BY_NAME, PARAMETERS, Params
 
-Peer = Literal["lightgbm", "xgboost", "sklearn"]
+Peer = Literal["lightgbm", "xgboost", "catboost", "sklearn"]
 
 _XGBOOST_METRICS = {
     "l1": "mae",
@@ -67,6 +70,20 @@ _OBJECTIVES: dict[str, dict[str, str]] = {
         "lambdarank": "rank:ndcg",
         "pairwise": "rank:pairwise",
     },
+    "catboost": {
+        "regression": "RMSE",
+        "regression_l1": "MAE",
+        "quantile": "Quantile",
+        "mape": "MAPE",
+        "poisson": "Poisson",
+        "tweedie": "Tweedie",
+        "binary": "Logloss",
+        "cross_entropy": "CrossEntropy",
+        "multiclass": "MultiClass",
+        "multiclassova": "MultiClassOneVsAll",
+        "lambdarank": "LambdaMart",
+        "pairwise": "PairLogit",
+    },
     "sklearn": {
         "regression": "squared_error",
         "regression_l1": "absolute_error",
@@ -81,9 +98,16 @@ _OBJECTIVES: dict[str, dict[str, str]] = {
 
 _OWN_PARAMETERS = {
     "xgboost": ("fair_c", "reg_sqrt", "is_unbalance"),
+    "catboost": ("fair_c", "reg_sqrt", "is_unbalance"),
     "sklearn": ("fair_c", "reg_sqrt", "is_unbalance", "scale_pos_weight", "tweedie_variance_power"),
 }
 """Parameters of objectives that a peer has not got."""
+
+_CATBOOST_DEPTH = 16
+"""It grows no deeper."""
+_CATBOOST_NO_SECOND_ORDER = ("regression_l1", "quantile", "mape")
+_CATBOOST_AVERAGES = ("regression", "binary", "cross_entropy", "regression_l1", "quantile", "mape")
+"""Objectives that start from the average there; the others start from zero."""
 
 
 def peer_params(params: Mapping[str, Any], peer: Peer) -> dict[str, Any]:
@@ -96,6 +120,7 @@ def peer_params(params: Mapping[str, Any], peer: Peer) -> dict[str, Any]:
     peer
         `"lightgbm"`: the result is `params` of `lightgbm.train` (and of its Dataset).
         `"xgboost"`: `params` of `xgboost.train`; its `max_bin` is also that of a QuantileDMatrix.
+        `"catboost"`: `params` of `catboost.CatBoost`.
         `"sklearn"`: keyword arguments of `HistGradientBoostingClassifier`, or `...Regressor` for regression.
         The number of rounds is an argument of `train` for the first two, and is left out for them.
 
@@ -104,7 +129,7 @@ def peer_params(params: Mapping[str, Any], peer: Peer) -> dict[str, Any]:
     ParameterError
         When the peer has no equivalent of what is asked.
     """
-    translate = {"lightgbm": _lightgbm, "xgboost": _xgboost, "sklearn": _sklearn}
+    translate = {"lightgbm": _lightgbm, "xgboost": _xgboost, "catboost": _catboost, "sklearn": _sklearn}
     if peer not in translate:
         raise ParameterError(f"peer={peer!r}: must be one of {', '.join(map(repr, translate))}")
     ours = Params.from_dict(params)
@@ -253,6 +278,82 @@ def _xgboost(ours: Params) -> dict[str, Any]:
         theirs["eval_metric"] = [
             _XGBOOST_METRICS[name.partition("@")[0]] + "".join(name.partition("@")[1:]) for name in metrics
         ]
+    return theirs
+
+
+def _catboost(ours: Params) -> dict[str, Any]:
+    _must_be_default(
+        ours,
+        "catboost",
+        *SAMPLING,
+        "use_missing",
+        "zero_as_missing",
+        "min_data_in_bin",
+        "bin_construct_sample_cnt",
+        "sigmoid",
+        "lambda_l1",
+        "min_gain_to_split",
+        "max_delta_step",
+        "early_stopping_round",
+        "early_stopping_min_delta",
+        "first_metric_only",
+        "metric_freq",
+        "histogram_pool_size",
+        "label_gain",
+        "objective_seed",
+        *_CATEGORICAL,
+    )
+    kind = ours.device.partition(":")[0]
+    if kind not in ("auto", "cpu", "cuda"):
+        raise _no_equivalent(ours, "device", "catboost", "use 'cpu' or 'cuda'")
+    if _metric_names(ours):
+        raise _no_equivalent(ours, "metric", "catboost", "measure its predictions instead")
+    min_data_in_leaf = max(ours.min_data_in_leaf, 1)
+    if ours.objective == "regression":  # hessians are 1, so that their sum counts rows
+        min_data_in_leaf = max(min_data_in_leaf, math.ceil(ours.min_sum_hessian_in_leaf))
+    else:
+        _must_be_default(ours, "catboost", "min_sum_hessian_in_leaf")
+    if ours.max_depth > _CATBOOST_DEPTH:
+        raise _no_equivalent(ours, "max_depth", "catboost", f"use {_CATBOOST_DEPTH} or less")
+    loss = _OBJECTIVES["catboost"][str(ours.objective)]
+    if ours.objective == "quantile":
+        loss += f":alpha={ours.alpha}"
+    elif ours.objective == "tweedie":
+        loss += f":variance_power={ours.tweedie_variance_power}"
+    elif ours.objective == "lambdarank":
+        loss += f":metric=NDCG;sigma=1;norm={str(ours.lambdarank_norm).lower()}"
+    theirs: dict[str, Any] = {
+        "loss_function": loss,
+        "iterations": ours.num_iterations,
+        "learning_rate": ours.learning_rate,
+        "grow_policy": "Lossguide" if ours.grow_policy == "leafwise" else "Depthwise",
+        "depth": _CATBOOST_DEPTH if ours.max_depth < 0 else ours.max_depth,
+        "border_count": ours.max_bin - 1,
+        "min_data_in_leaf": min_data_in_leaf,
+        "l2_leaf_reg": ours.lambda_l2,
+        # one Newton step a tree, and no chance: what a tree is everywhere else
+        "leaf_estimation_iterations": 1,
+        "leaf_estimation_method": "Newton",
+        "score_function": "NewtonL2" if kind == "cuda" else "L2",
+        "boosting_type": "Plain",
+        "bootstrap_type": "No",
+        "random_strength": 0.0,
+        "random_seed": ours.seed,
+        "thread_count": ours.num_threads or -1,
+        "task_type": "GPU" if kind == "cuda" else "CPU",
+        "logging_level": "Silent" if ours.verbosity <= 1 else "Verbose",
+        "allow_writing_files": False,
+    }
+    if ours.grow_policy == "leafwise":
+        theirs["max_leaves"] = ours.num_leaves
+    if ours.objective in _CATBOOST_NO_SECOND_ORDER:
+        theirs["leaf_estimation_method"] = "Gradient"
+    if ours.objective in _CATBOOST_AVERAGES:
+        theirs["boost_from_average"] = ours.boost_from_average
+    if ours.objective == "binary" and ours.scale_pos_weight != 1.0:
+        theirs["scale_pos_weight"] = ours.scale_pos_weight
+    if _device_number(ours.device):
+        theirs["devices"] = _device_number(ours.device)
     return theirs
 
 
