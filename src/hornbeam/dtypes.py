@@ -72,13 +72,13 @@ NODE = np.dtype(
         ("gradient", COUNTER),
         ("hessian", COUNTER),
         ("priority", np.float64),  # smallest gain on the path from the root
-        ("second", np.float64),  # smallest gain below the node that has it; inf: this one has it
-        ("third", np.float64),  # and smallest gain below the node that has that one
         ("split", SPLIT),
         ("depth", np.int32),
         ("parent", np.int32),  # -1: the root
         ("left", np.int32),  # -1: not expanded; the right child is left + 1
         ("slot", np.int32),  # its histogram
+        ("lower", np.int32),  # the next ancestor of lower gain; -1: none
+        ("chain", np.int32),  # how many ancestors one comes to that way, see gpu/kernels/select.cl
     ],
     align=True,
 )

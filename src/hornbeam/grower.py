@@ -165,18 +165,17 @@ class NodeTable:
     def root_table(self) -> NDArray[np.void]:
         """Return the root, not evaluated yet, as dtypes.NODE (1,): the same as `table`, but quick."""
         root = (
-            0, self.end[0], self.gradient[0], self.hessian[0], NEVER, np.inf, np.inf, (NEVER, *self.split[0]),
-            self.root_depth, -1, -1, 0,
+            0, self.end[0], self.gradient[0], self.hessian[0], NEVER, (NEVER, *self.split[0]),
+            self.root_depth, -1, -1, 0, -1, 0,
         )  # fmt: skip
         return np.array([root], NODE)
 
     def table(self) -> NDArray[np.void]:
-        """Return all of it as dtypes.NODE (n_nodes,), but for `second`, `third` and `slot`: inf and 0."""
+        """Return all of it as dtypes.NODE (n_nodes,), but for `slot`, `lower` and `chain`, which are 0."""
         table = np.zeros(len(self.begin), NODE)
         for name in ("begin", "end", "gradient", "hessian", "priority", "depth", "parent", "left"):
             table[name] = getattr(self, name)
         table["depth"] += self.root_depth
-        table["second"] = table["third"] = np.inf
         table["split"] = self.splits(range(len(self.begin)))
         return table
 

@@ -81,6 +81,7 @@ class GpuEngine:
         self._valid: list[ValidationSet] = []
         self._n_outputs = 0
         self._output = 0
+        self._kernels: dict[tuple[bool, int], TreeKernels] = {}  # by wide records, and sums of a histogram
         self._rounded: Rounded
         self._tree: GrowingTree
         check_memory(self._layout, runtime.facts)
@@ -164,8 +165,10 @@ class GpuEngine:
         found, categories = self._rounded, self._search.categories
         how = found.quantization
         stats = 2 if found.hessians_count or self._min_data <= 1 else 3
-        kernels = TreeKernels.compile(self._runtime, self._layout, how.wide, stats, categories is not None)
-        self._tree = GrowingTree(kernels, how, stats, found.hessians_count, n_slots)
+        kind = how.wide, stats
+        if kind not in self._kernels:
+            self._kernels[kind] = TreeKernels.compile(self._runtime, self._layout, *kind, categories is not None)
+        self._tree = GrowingTree(self._kernels[kind], how, stats, found.hessians_count, n_slots)
         self.workspace.upload("units", np.array([how.gradient_unit, how.hessian_unit]))
         if categories is not None:
             categories.begin_tree()

@@ -12,15 +12,15 @@ from hornbeam.backends.gpu.histograms import DeviceHistograms
 from hornbeam.backends.gpu.layout import Layout
 from hornbeam.backends.gpu.runtime import Buffer, u32
 from hornbeam.backends.gpu.split_search import SplitSearch, check_rules, min_rows
-from hornbeam.backends.gpu.tree_kernels import CAPACITY, GrowingTree
+from hornbeam.backends.gpu.tree_kernels import CAPACITY, MOST_ORDERED, GrowingTree
 from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.backends.protocol import Segments
 from hornbeam.dtypes import EXPANSION, NODE, SPLIT
 from hornbeam.frontier import GrowthLimits
 from hornbeam.splitting import SplitRules
 
-LARGEST_AHEAD = CAPACITY // 4
-"""Most leaves of a tree that the device grows ahead of the host: a round may double the frontier."""
+PLANNING_GROUPS_A_UNIT = 2
+"""Groups of the plan, which clear slots, for each compute unit."""
 
 FIRST_ROUNDS_AHEAD, MOST_ROUNDS_AHEAD = 16, 80
 """Rounds that are launched before the host looks whether the tree is finished: it learns from the trees before."""
@@ -74,9 +74,11 @@ class DeviceGrowth:
     def _launch_plan(
         self, tree: GrowingTree, batch: Buffer, count: Buffer, rules: SplitRules, max_depth: int, *out: Buffer
     ) -> None:
+        own = self._workspace
         self._runtime.launch(
-            tree.kernels.plan, 1, batch, count, np.int64(rules.min_data_in_leaf),
-            np.int32(min(max_depth, 2**31 - 1)), u32(tree.kernels.groups_a_pass), *out,
+            tree.kernels.plan, PLANNING_GROUPS_A_UNIT * own.facts.compute_units, batch, count,
+            np.int64(rules.min_data_in_leaf), np.int32(min(max_depth, 2**31 - 1)), u32(tree.kernels.groups_a_pass),
+            u32(self._layout.slot_size(tree.stats)), *out, own.buffer("histograms"),
         )  # fmt: skip
 
     def _tables(self, most_nodes: int) -> tuple[Buffer, Buffer, Buffer]:
@@ -95,7 +97,7 @@ class DeviceGrowth:
         on_device, count = self.partition(tree, np.ascontiguousarray(batch))
         work, search, best = self._tables(n_nodes)
         self._launch_plan(tree, on_device, count, rules, max_depth, work, search, best)
-        self._histograms.launch(tree, work, count, n_nodes)
+        self._histograms.launch(tree, work, count)
         self._search.launch(tree, search, count, 2, 2 * n_nodes, rules, best)
         result = np.empty(2 * n_nodes * SPLIT.itemsize + 4 * n_nodes, np.uint8)
         self._runtime.download(best, result)
@@ -112,18 +114,18 @@ class DeviceGrowth:
     ) -> NDArray[np.void] | None:
         """Run round after round without the host, which looks at the result once: see kernels/select.cl."""
         most_batch = limits.n_leaves - 1
-        if limits.n_leaves > LARGEST_AHEAD or self._layout.n_used == 0 or self._search.categories is not None:
+        if limits.n_leaves > MOST_ORDERED or self._layout.n_used == 0 or self._search.categories is not None:
             return None
         self._histograms.subtract_pending(tree)
         check_rules(tree, rules)
         own, runtime, kernels = self._workspace, self._runtime, tree.kernels
         state = np.zeros(STATE_BYTES + NODE.itemsize, np.uint8)
-        state[:12].view(np.uint32)[:] = 0, 1, 0  # nothing to expand yet, one node, no round
+        state[:20].view(np.uint32)[:] = 0, 1, 0, 0, self._share  # nothing to expand yet, one node, no round, no order
         state[STATE_BYTES:] = root.view(np.uint8)
         own.room("state", STATE_BYTES + NODE.itemsize * CAPACITY)
         on_device = own.upload("state", state)
         batch = own.room("batch", (EXPANSION.itemsize + 12) * (most_batch + 1))
-        chosen = own.room("chosen", 4 * most_batch)
+        order, chosen = own.room("order", 4 * most_batch), own.room("chosen", 4 * most_batch)
         work, search, best = self._tables(most_batch)
         own.room("splits", SPLIT.itemsize * 2 * most_batch * kernels.n_pieces)
         self._histograms.build(tree, Segments(root["begin"], root["end"], root["depth"]), root["slot"])
@@ -133,20 +135,20 @@ class DeviceGrowth:
 
         def select() -> None:
             runtime.launch(
-                kernels.select, 1, on_device, batch, chosen, best, u32(most_batch), u32(limits.depthwise),
-                u32(min(tree.n_slots, CAPACITY)), u32(CAPACITY), u32(kernels.partition_tile), u32(self._share),
+                kernels.select, 1, on_device, order, batch, chosen, best, u32(most_batch), u32(limits.depthwise),
+                u32(min(tree.n_slots, CAPACITY)), u32(CAPACITY), u32(kernels.partition_tile),
             )  # fmt: skip
 
         def do_round() -> None:
             self._launch_partition(tree, own.groups, batch, on_device)
             self._launch_plan(tree, batch, on_device, rules, limits.max_depth, work, search, best)
-            self._histograms.launch(tree, work, on_device, most_batch)
+            self._histograms.launch(tree, work, on_device)
             self._search.launch(tree, search, on_device, 2, 2 * most_batch, rules, best)
             select()
 
         select()
         least = min_rows(tree, rules)  # which may change from tree to tree where GOSS scales hessians
-        same = (own.n_allocations, kernels, tree.n_slots, self._share, rules, limits, least)
+        same = (own.n_allocations, kernels, tree.n_slots, rules, limits, least)
         if self._round is None or self._round[0] != same:
             self._round = same, runtime.repeatable(do_round)
         table = np.empty(STATE_BYTES + NODE.itemsize * min(CAPACITY, 4 * limits.n_leaves), np.uint8)

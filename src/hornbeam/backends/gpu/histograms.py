@@ -39,18 +39,19 @@ class DeviceHistograms:
         chunk = chunk_rows(int((nodes.end - nodes.begin).sum()), groups)
         table = node_table(nodes, chunk, slots)
         table[1, -1] = chunk
-        self.launch(tree, own.upload("table", table), own.upload_count(len(slots)), len(slots))
+        on_device, count = own.upload("table", table), own.upload_count(len(slots))
+        size, clear = self._layout.slot_size(tree.stats), tree.kernels.zero
+        clear_groups = min(own.groups, max(1, len(slots) * size // (4 * clear.threads)))
+        self._runtime.launch(clear, clear_groups, on_device, count, u32(groups), u32(size), own.buffer("histograms"))
+        self.launch(tree, on_device, count)
 
-    def launch(self, tree: GrowingTree, table: Buffer, count: Buffer, most_nodes: int) -> None:
-        """Clear the slots and sum into them, as the table on the device says; count is at most most_nodes."""
+    def launch(self, tree: GrowingTree, table: Buffer, count: Buffer) -> None:
+        """Sum as the table on the device says; slots are clear that need it."""
         own, kernels = self._workspace, tree.kernels
-        histograms, size = own.buffer("histograms"), self._layout.slot_size(tree.stats)
         groups = kernels.groups_a_pass
-        clear_groups = min(own.groups, max(1, most_nodes * size // (4 * kernels.zero.threads)))
-        self._runtime.launch(kernels.zero, clear_groups, table, count, u32(groups), u32(size), histograms)
         self._runtime.launch(
             kernels.histogram, groups * kernels.n_passes, own.buffer("tiles"), *self.row_buffers(), table, count,
-            u32(groups), u32(own.n_rows), u32(self._layout.n_tiles), histograms,
+            u32(groups), u32(own.n_rows), u32(self._layout.n_tiles), own.buffer("histograms"),
         )  # fmt: skip
 
     def subtract_later(self, tree: GrowingTree, parents: NDArray[np.int32], children: NDArray[np.int32]) -> None:

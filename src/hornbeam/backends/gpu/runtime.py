@@ -134,6 +134,10 @@ class Runtime(Protocol):
 
 HEADERS = {
     "gradients.cl": ("numerics.h",),
+    "histogram.cl": ("chunks.h",),
+    "partition.cl": ("scan.h",),
+    "plan.cl": ("scan.h", "chunks.h"),
+    "select.cl": ("scan.h",),
     "ranking.cl": ("numerics.h",),
     "split_general.cl": ("gains.h",),
     "split_categorical.cl": ("gains.h",),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hornbeam.backends.gpu.layout import Layout
@@ -23,7 +23,13 @@ PARTITION_EACH = 8
 """Rows of a thread in a partition tile: 2,048 rows, sorted in 16 KB of local memory."""
 
 CAPACITY = 2048
-"""Most nodes of a tree that the device keeps, see kernels/select.cl: 20 bytes each of 48 KB of local memory."""
+"""Most nodes of a tree that the device keeps, see kernels/select.cl."""
+
+MOST_ORDERED = CAPACITY // 4
+"""Most nodes whose order select.cl keeps, and most leaves of a tree that it grows: a round may double the frontier."""
+
+PLANNING_THREADS = 512
+"""Threads of plan.cl: a node each."""
 
 
 def plain_variant(facts: DeviceFacts, source: str, threads: int = THREADS, **options: Any) -> Variant:
@@ -87,13 +93,14 @@ class TreeKernels:
     ) -> TreeKernels:
         """Compile what a tree needs, or find it compiled."""
         kernel, facts = runtime.kernel, runtime.facts
-        threads = many_threads(facts)
         summing, local_bytes = histogram_variant(facts, layout, wide, stats)
         searching = plain_variant(facts, "split.cl", bin_bytes=layout.bin_bytes, stats=stats, n_bins=layout.n_bins)
         moving = plain_variant(
             facts, "partition.cl", bin_bytes=layout.bin_bytes, wide=wide, each=PARTITION_EACH, categorical=categorical
         )
-        selecting = plain_variant(facts, "select.cl", threads, each=-(-CAPACITY // threads), capacity=CAPACITY)
+        planning = plain_variant(facts, "plan.cl", PLANNING_THREADS, words=summing.words)
+        selecting = plain_variant(facts, "select.cl", MOST_ORDERED, capacity=CAPACITY)
+        selecting = replace(selecting, each=MOST_ORDERED // selecting.threads)
         n_passes = max(1, layout.n_tiles * (8 // summing.words if summing.words else 1))
         return cls(
             zero=kernel("zero_kernel", summing),
@@ -103,7 +110,7 @@ class TreeKernels:
             choose=Kernel(kernel("choose_kernel", searching).handle, CHOOSE_THREADS),
             partition=kernel("partition_kernel", moving),
             partition_tile=moving.threads * moving.each,
-            plan=kernel("plan_kernel", plain_variant(facts, "plan.cl", threads)),
+            plan=kernel("plan_kernel", planning),
             select=kernel("select_kernel", selecting),
             n_passes=n_passes,
             groups_a_pass=groups_a_pass(facts.compute_units * summing.resident, n_passes),

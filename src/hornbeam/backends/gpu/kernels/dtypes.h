@@ -19,7 +19,7 @@ typedef struct {
 // NODE
 typedef struct {
     i64 begin, end, gradient, hessian;
-    f64 priority, second, third;
+    f64 priority;
     split_t split;
-    i32 depth, parent, left, slot;
+    i32 depth, parent, left, slot, lower, chain;
 } node_t;

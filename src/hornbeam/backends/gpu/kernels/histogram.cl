@@ -13,17 +13,15 @@
 // Where local memory is too small for 8 words, a group takes 4, 2 or 1 of them, and several groups read the same rows;
 // where it is too small for one word (WORDS == 0), every row is added to the 64-bit sums in global memory at once.
 //
-// Local counters have 32 bits. At most MOST_ROWS rows are added between two flushes:
-//     65,536 * 65,535 < 2^32 (hessians, unsigned)        65,536 * 32,767 < 2^31 (gradients, signed)
+// Local counters have 32 bits; at most MOST_ROWS rows are added between two flushes.
 //
-// The work of a launch is a list of chunks of rows, node after node; each group takes an equal share of the list and
-// flushes when the node changes. A node whose chunks all fall to one group is stored, not added: it needs neither
-// zeros nor atomics, and on wide data, where few groups share a tile, most nodes are such. Histograms are
+// The work of a launch is a list of chunks of rows, node after node (chunks.h); each group takes an equal share of the
+// list and flushes when the node changes. A node whose chunks all fall to one group is stored, not added: it needs
+// neither zeros nor atomics, and on wide data, where few groups share a tile, most nodes are such. Histograms are
 // [slot][tile][stat][bin][lane], i64.
 //
 //     count   u32 (1,)               n_nodes
 //     table   u32 (5, n_nodes + 1)   first chunk; begin, and last the rows of a chunk; end; depth; slot
-#define MOST_ROWS  65536u
 #define PER_WORD   (4 / BIN_BYTES)
 #define BIN_BITS   (8 * BIN_BYTES)
 #define BIN_MASK   ((1u << BIN_BITS) - 1u)
@@ -63,16 +61,6 @@ typedef u32 counter_t;
 #else
 #define ADD(stat, bin, lane, value) ADD_LOCAL(&counters[(stat) * PLANE + (bin) * LANES + (lane)], value)
 #endif
-
-// First chunk of a group's share; the shares are equal but for one chunk.
-#define SHARE(n_chunks, share, groups) ((u32)((u64)(n_chunks) * (share) / (groups)))
-
-// Whether the chunks from..to of a node fall to one group, which sums them in one go.
-DEVICE u32 has_one_owner(u32 from, u32 to, u32 n_chunks, u32 groups, u32 chunk_rows) {
-    if (WORDS == 0 || from == to || to - from > MOST_ROWS / chunk_rows) return 0;
-    const u32 owner = (u32)((((u64)from + 1) * groups - 1) / n_chunks);
-    return to <= SHARE(n_chunks, owner + 1, groups);
-}
 
 KERNEL_SHARING(THREADS, RESIDENT)
 void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL const u32 *RESTRICT rows_even,
@@ -167,19 +155,14 @@ void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL const u32 *RESTRI
 // Clears the slots that will be added to, one after the other; those of a single owner will be stored.
 //
 //     table   as above
-#define CLEARED_AT_ONCE (4 * THREADS)
-
 KERNEL(THREADS) void zero_kernel(GLOBAL const u32 *RESTRICT table, GLOBAL const u32 *RESTRICT count, u32 groups_a_pass,
                                  u32 slot_size, GLOBAL i64 *RESTRICT histograms) {
     const u32 n_nodes = count[0];
     GLOBAL const u32 *first_chunk = table, *begin = table + (n_nodes + 1), *slots = table + 4 * (n_nodes + 1);
-    const u32 n_chunks = first_chunk[n_nodes], chunk_rows = begin[n_nodes];
-    const u32 pieces = (slot_size + CLEARED_AT_ONCE - 1) / CLEARED_AT_ONCE;
-    for (u32 item = GROUP_ID; item < n_nodes * pieces; item += GROUP_COUNT) {
-        const u32 node = item / pieces, from = item % pieces * CLEARED_AT_ONCE;
-        if (has_one_owner(first_chunk[node], first_chunk[node + 1], n_chunks, groups_a_pass, chunk_rows)) continue;
-        const u32 to = from + CLEARED_AT_ONCE < slot_size ? from + CLEARED_AT_ONCE : slot_size;
-        GLOBAL i64 *out = histograms + (u64)slots[node] * slot_size;
-        for (u32 i = from + LOCAL_ID; i < to; i += THREADS) out[i] = 0;
+    const u32 n_chunks = first_chunk[n_nodes], chunk_rows = begin[n_nodes], n_pieces = PIECES(slot_size);
+    for (u32 item = GROUP_ID; item < n_nodes * n_pieces; item += GROUP_COUNT) {
+        const u32 node = item / n_pieces;
+        if (!has_one_owner(first_chunk[node], first_chunk[node + 1], n_chunks, groups_a_pass, chunk_rows))
+            clear_piece(histograms, slots[node], item % n_pieces, slot_size);
     }
 }

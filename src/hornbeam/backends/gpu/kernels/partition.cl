@@ -39,7 +39,7 @@ KERNEL(THREADS) void partition_kernel(GLOBAL const bin_t *RESTRICT columns, GLOB
 #endif
 ) {
     const u32 n_nodes = count[0];
-    LOCAL u32 counts[THREADS];  // rows that go left (lower half) and right (upper half), then the same of all before
+    LOCAL u32 counts[THREADS];  // rows that go left (lower half) and right (upper half)
     LOCAL u32 bases[2];
     LOCAL u32 sorted_rows[TILE];
     LOCAL record_t sorted_records[TILE];
@@ -89,21 +89,14 @@ KERNEL(THREADS) void partition_kernel(GLOBAL const bin_t *RESTRICT columns, GLOB
             goes_left |= left << j;
             count += left + ((present - left) << 16);
         }
-        counts[LOCAL_ID] = count;
-        BARRIER;
-        for (u32 distance = 1; distance < THREADS; distance *= 2) {  // inclusive sums over the threads
-            const u32 before = LOCAL_ID >= distance ? counts[LOCAL_ID - distance] : 0u;
-            BARRIER;
-            counts[LOCAL_ID] += before;
-            BARRIER;
-        }
-        const u32 total_left = counts[THREADS - 1] & 0xFFFFu, total_right = counts[THREADS - 1] >> 16;
+        u32 before, total;
+        SCAN(counts, count, before, total);
+        const u32 total_left = total & 0xFFFFu, total_right = total >> 16;
         if (LOCAL_ID == 0) {
             bases[0] = begin + ADD_GLOBAL32(&n_taken[node * 2], total_left);
             bases[1] = end - total_right - ADD_GLOBAL32(&n_taken[node * 2 + 1], total_right);
         }
-        u32 left_place = (counts[LOCAL_ID] - count) & 0xFFFFu;
-        u32 right_place = total_left + ((counts[LOCAL_ID] - count) >> 16);
+        u32 left_place = before & 0xFFFFu, right_place = total_left + (before >> 16);
         UNROLL for (u32 j = 0; j < EACH; j++) {
             if (j * THREADS + LOCAL_ID < n_here) {
                 const u32 place = (goes_left >> j) & 1u ? left_place++ : right_place++;
