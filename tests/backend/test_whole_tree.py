@@ -21,7 +21,7 @@ from hornbeam.dtypes import SPLIT
 from hornbeam.frontier import GrowthLimits
 from hornbeam.grower import NodeTable, TreeGrower
 from hornbeam.quantize import NARROW_GRADIENT_LIMIT, NARROW_HESSIAN_LIMIT, Quantization
-from hornbeam.splitting import best_split
+from hornbeam.splitting import CategoricalRules, best_split
 from hornbeam.testing.checks import PLAIN_RULES, binned_data
 from hornbeam.testing.data import BinnedSample, make_binned
 
@@ -168,28 +168,54 @@ def test_tree_is_left_to_the_rounds_where_the_pool_is_too_small():
         assert (grow(engine, n_slots, 6) is not None) == taken
 
 
-@pytest.mark.parametrize("ordered", [False, True])
-@pytest.mark.parametrize(("n_features", "n_bins"), [(3, 300), (70, 200)], ids=["two-byte bins", "blocks of features"])
-def test_tree_is_that_of_the_rounds(monkeypatch, ordered, n_features, n_bins):
-    monkeypatch.setattr(rows, "ORDERED_SMALLEST", 0 if ordered else 1 << 40)
-    sample = make_binned(3000, n_features, n_bins, 0.1, seed=n_bins)
-    binned = binned_data(sample)
+def whole_and_in_rounds(monkeypatch, sample, rules, n_categorical=0, n_leaves=25) -> list[dict]:
+    """Return the tree of the whole-tree kernel and that of the rounds, with the scores after it."""
+    binned = binned_data(sample, n_categorical)
     trees = []
     for whole in (True, False):
         if not whole:
             monkeypatch.setattr(WholeTree, "can_grow", lambda *_: False)
         engine = CpuEngine(binned, 1)
-        engine.set_scores(np.zeros((1, 3000)))
+        engine.set_scores(np.zeros((1, len(sample.bins))))
         engine.set_gradients(sample.gradient[None], sample.hessian[None])
-        grower = TreeGrower(engine, binned, replace(PLAIN_RULES, min_data_in_leaf=20), GrowthLimits(25, BIG, False), 50)
+        grower = TreeGrower(engine, binned, rules, GrowthLimits(n_leaves, BIG, False), 2 * n_leaves)
         grown = grower.grow(engine.quantize(0, False), 0.1)
         engine.add_leaf_values(0, grown.leaf_value)
         trees.append(
             {name: array.tolist() for name, array in vars(grown.tree).items() if isinstance(array, np.ndarray)}
         )
         trees[-1]["scores"] = engine.scores().tolist()
-    assert len(trees[0]["leaf_value"]) == 25
-    assert trees[0] == trees[1]
+        codes = grown.tree.left_codes
+        trees[-1]["codes"] = None if codes is None else [None if own is None else own.tolist() for own in codes]
+    return trees
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize(("n_features", "n_bins"), [(3, 300), (70, 200)], ids=["two-byte bins", "blocks of features"])
+def test_tree_is_that_of_the_rounds(monkeypatch, ordered, n_features, n_bins):
+    monkeypatch.setattr(rows, "ORDERED_SMALLEST", 0 if ordered else 1 << 40)
+    sample = make_binned(3000, n_features, n_bins, 0.1, seed=n_bins)
+    whole, in_rounds = whole_and_in_rounds(monkeypatch, sample, replace(PLAIN_RULES, min_data_in_leaf=20))
+    assert len(whole["leaf_value"]) == 25
+    assert whole == in_rounds
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize(("n_features", "n_bins"), [(3, 300), (9, 20)], ids=["two-byte bins", "one-byte bins"])
+@pytest.mark.parametrize("some_numbers", [False, True])
+def test_tree_with_categories_is_that_of_the_rounds(monkeypatch, ordered, n_features, n_bins, some_numbers):
+    monkeypatch.setattr(rows, "ORDERED_SMALLEST", 0 if ordered else 1 << 40)
+    sample = make_binned(3000, n_features, n_bins, 0.1, seed=n_bins)
+    effect = np.random.default_rng(1).normal(size=n_bins + 1)
+    sample = sample._replace(gradient=sample.gradient + effect[sample.bins[:, -1]])
+    n_categorical = 2 if some_numbers else n_features
+    for categorical in (CategoricalRules(4, 32, 1.0, 1.0, 5), CategoricalRules(500, 32, 10.0, 10.0, 100)):
+        with monkeypatch.context() as patch:
+            rules = replace(PLAIN_RULES, min_data_in_leaf=20, categorical=categorical)
+            whole, in_rounds = whole_and_in_rounds(patch, sample, rules, n_categorical)
+        assert len(whole["leaf_value"]) > 5
+        assert sum(codes is not None for codes in whole["codes"]) > 2
+        assert whole == in_rounds
 
 
 def test_no_more_is_expanded_than_is_split():

@@ -15,7 +15,7 @@ from hornbeam.backends.cpu.gradients import compute_gradients
 from hornbeam.backends.cpu.partition import partition
 from hornbeam.backends.cpu.quantize import quantize
 from hornbeam.backends.cpu.renewal import renew_leaves
-from hornbeam.backends.cpu.split_categorical import CategoricalFinder
+from hornbeam.backends.cpu.split_categorical import CategoricalFinder, Round
 from hornbeam.backends.cpu.split_general import find_general
 from hornbeam.backends.cpu.threads import resolve_threads
 from hornbeam.backends.protocol import BinnedTree, Root, Segments
@@ -42,7 +42,8 @@ class CpuEngine:
         self._prepare()
         self._categories: CategoricalFinder | None = None
         if binned.n_numeric < binned.n_used:
-            self._categories = CategoricalFinder(binned.set_words, self.n_threads)
+            most_bins = int(binned.n_value_bins[binned.n_numeric :].max()) + 1
+            self._categories = CategoricalFinder(binned.set_words, most_bins, self.n_threads)
         self._leaf = np.zeros(self.n_rows, np.uint16)
         self._gradient = np.empty((0, 0))
         self._hessian = np.empty((0, 0))
@@ -162,19 +163,26 @@ class CpuEngine:
         sets = None if own is None else (own.sets, columns.n_numeric)
         return partition(columns.store, nodes, columns.inside(splits), columns.n_value_bins, self.n_threads, sets)
 
+    def _for_round(self, n_nodes: int, rules: SplitRules) -> Round | None:
+        """Return what a kernel needs that searches so many nodes; None: the tree has no categorical features."""
+        columns = self._columns
+        if self._categories is None or columns.n_numeric == len(columns.features):
+            return None
+        where = columns.offsets, columns.n_numeric, columns.features
+        return self._categories.for_round(n_nodes, *where, self._rounded.quantization, rules)
+
     def expand(
         self, batch: NDArray[np.void], rules: SplitRules, max_depth: int
     ) -> tuple[NDArray[np.int64], NDArray[np.void]]:
         """Do a round in one go where the nodes are many and small, else step by step."""
         columns = self._columns
-        own = self._categories if columns.n_numeric < len(columns.features) else None
         bounds = columns.expander.deal(batch) if columns.n_numeric > 0 else None
         if bounds is None:
             return expand_in_steps(self, batch, rules, max_depth)
         quantization = self._rounded.quantization
-        sets = None if own is None else own.for_round(2 * len(batch), columns.n_numeric, quantization, rules)
+        categories = self._for_round(2 * len(batch), rules)
         n_left, splits = columns.expander.expand(
-            columns.store, columns.inside(batch), bounds, quantization, rules, max_depth, sets
+            columns.store, columns.inside(batch), bounds, quantization, rules, max_depth, categories
         )
         return n_left, columns.outside(splits)
 
@@ -187,11 +195,11 @@ class CpuEngine:
     ) -> NDArray[np.void] | None:
         """Grow small trees whole; leave the choice to the grower in others."""
         columns = self._columns
-        if self._categories is not None:
-            return None
         if not columns.whole_tree.can_grow(columns.store, self._rounded, limits, self._n_slots):
             return None
-        nodes = columns.whole_tree.grow(columns.store, root, self._rounded.quantization, rules, limits, meanwhile)
+        quantization = self._rounded.quantization
+        categories = self._for_round(2 * limits.n_leaves - 1, rules)
+        nodes = columns.whole_tree.grow(columns.store, root, quantization, rules, limits, meanwhile, categories)
         columns.outside(nodes["split"])
         return nodes
 

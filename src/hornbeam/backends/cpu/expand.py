@@ -17,7 +17,7 @@ from hornbeam.backends.cpu.histogram import HistogramBuilder, add_packed, add_wi
 from hornbeam.backends.cpu.partition import as_words, move_rows
 from hornbeam.backends.cpu.rows import RowStore, bins_at, records_at
 from hornbeam.backends.cpu.split import NO_COUNTS, SplitFinder, choose_feature, scan_features
-from hornbeam.backends.cpu.split_categorical import improve_child
+from hornbeam.backends.cpu.split_categorical import Round, around_node, improve_node
 from hornbeam.backends.cpu.threads import run_threads
 from hornbeam.dtypes import SPLIT
 from hornbeam.quantize import Quantization
@@ -45,8 +45,9 @@ def expand_kernel(  # type: ignore[no-untyped-def]
     counters, counts, sums, above, features (SPLIT, n_used), left_open (n_used)  scratch of this thread
     n_left     int64 (n_nodes,)      out
     found      SPLIT (n_nodes, 2)    out
-    sets, categories  see partition.move_rows and split_categorical.improve_child; None: no feature is categorical.
-                      has_missing is that of the others
+    sets       see partition.move_rows
+    categories (`own` and `scratch` of split_categorical.improve_node, number of the first set); None: no feature is
+               categorical. has_missing is that of the others
     """
     wide = even.shape[1] == 2
     min_data = rules[4]
@@ -58,8 +59,8 @@ def expand_kernel(  # type: ignore[no-untyped-def]
         source_words = bins_at(words, words_even, words_odd, gather, depth)
         out_words = bins_at(words, words_even, words_odd, gather, depth + 1)
         rows_left = move_rows(
-            source, records, source_words, out_records, out_words, gather, this.feature, this.bin, this.missing_left,
-            n_value_bins[this.feature], begin, end, begin, end - 1, -1, sets,
+            source, records, source_words, out_records, out_words, gather, np.int64(this.feature), np.int64(this.bin),
+            this.missing_left, n_value_bins[this.feature], begin, end, begin, end - 1, np.int64(-1), sets,
         )  # fmt: skip
         n_left[node] = rows_left
         middle = begin + rows_left
@@ -100,7 +101,7 @@ def expand_kernel(  # type: ignore[no-untyped-def]
             g, h = (g_right, h_right) if side else (g_left, h_left)
             scan_features(
                 histograms, slot, g, h, child_end - child_begin, offsets, has_missing, no_counts, units, rules, bounds,
-                0, len(has_missing), sums, above, features, left_open,
+                np.int64(0), len(has_missing), sums, above, features, left_open,
             )  # fmt: skip
             winner = choose_feature(
                 children, out_records, gather, histograms, slot, g, h, child_begin, child_end, offsets, has_missing,
@@ -108,9 +109,11 @@ def expand_kernel(  # type: ignore[no-untyped-def]
             )  # fmt: skip
             found[node, side] = features[winner]
             if categories is not None:
-                improve_child(
-                    children, out_records, gather, histograms[slot], g, h, child_begin, child_end, offsets, categories,
-                    2 * node + side, found[node, side],
+                own, levels, first_set = categories
+                improve_node(
+                    children, out_records, gather, histograms[slot, own[0] :], g, h, child_begin, child_end,
+                    around_node(g, h, own), np.uint64(0), own[-1][0, :0], own, levels, first_set + 2 * node + side,
+                    found[node, side],
                 )  # fmt: skip
 
 
@@ -165,13 +168,17 @@ class Expander:
         quantization: Quantization,
         rules: SplitRules,
         max_depth: int,
-        categories: tuple[Any, ...] | None = None,
+        categories: Round | None = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.void]]:
-        """Expand the batch on the threads that `deal` chose; categories as in expand_kernel."""
+        """Expand the batch on the threads that `deal` chose."""
         arrays = store.arrays()
         words = [as_words(array) for array in arrays[:3]]
         builder, finder = self.builder, self.finder
-        sets = None if categories is None else (categories[-1], categories[0])
+        sets: tuple[Any, ...] | None = None
+        own: list[Any] = [None] * len(bounds)
+        if categories is not None:
+            sets = categories.own[-1], categories.own[3]
+            own = [(categories.own, scratch, categories.first_set) for scratch in categories.scratch]
         fixed = (
             *arrays, *words, self.n_value_bins, builder.blocks, builder.offsets, builder.places, finder.has_missing,
             batch,
@@ -182,7 +189,7 @@ class Expander:
         run_threads(
             lambda t: expand_kernel(
                 *fixed, bounds[t], bounds[t + 1], builder.histograms, NO_COUNTS, *how, max_depth, *self.scratch[t],
-                n_left, found, sets, categories,
+                n_left, found, sets, own[t],
             ),
             len(bounds) - 1,
         )  # fmt: skip

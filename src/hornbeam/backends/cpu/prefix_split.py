@@ -307,7 +307,7 @@ def choose_split(  # type: ignore[no-untyped-def]
     scale, scorable = units[1] / (units[0] * units[0]), can_score(units, rules)
     split.gain, split.feature, split.bin, split.missing_left = -np.inf, -1, -1, False
     split.left_gradient, split.left_hessian = 0, 0
-    while True:
+    while len(upper) > 0:
         f = 0
         for other in range(1, len(upper)):
             if upper[other] > upper[f]:

@@ -253,8 +253,8 @@ def scan_features(  # type: ignore[no-untyped-def]
                 left_open[f] = -np.inf
                 continue
             best, bin_, best_g, best_h, best_open = evaluate(
-                left_g, left_h, above, n_values, no_counts, 0, total_g, total_h, n_rows, parent, known, units, rules,
-                bounds,
+                left_g, left_h, above, n_values, no_counts, np.int64(0), total_g, total_h, n_rows, parent, known, units,
+                rules, bounds,
             )  # fmt: skip
             result = best, bin_, bin_ >= 0, best_g, best_h, best_open
         else:
@@ -345,6 +345,7 @@ class SplitFinder:
 
     def __init__(self, offsets: NDArray[np.int64], has_missing: NDArray[np.bool_], n_threads: int) -> None:
         self.offsets = offsets
+        self._places = offsets.astype(np.uint64)  # the type that expand.py has: what both use is compiled once
         self.has_missing = has_missing
         self.n_threads = n_threads
         self.most_bins = int(np.diff(offsets).max(initial=1))
@@ -384,7 +385,7 @@ class SplitFinder:
         bins_per_feature = max(1, int(self.offsets[-1]) // n_used)
         run_ranges(
             lambda start, stop: scan_kernel(
-                histograms, slots, gradient, hessian, nodes.begin, nodes.end, self.offsets, self.has_missing,
+                histograms, slots, gradient, hessian, nodes.begin, nodes.end, self._places, self.has_missing,
                 NO_COUNTS, *how, self.most_bins, start, stop, found, left_open,
             ),
             n_nodes * n_used, self.n_threads, smallest=BINS_PER_THREAD // bins_per_feature + 1,
@@ -392,7 +393,7 @@ class SplitFinder:
         run_ranges(
             lambda start, stop: choose_kernel(
                 *store.arrays(), histograms, slots, gradient, hessian, nodes.begin, nodes.end, nodes.depth,
-                self.offsets, self.has_missing, *how, np.empty(self.most_bins, np.int64), start, stop,
+                self._places, self.has_missing, *how, np.empty(self.most_bins, np.int64), start, stop,
                 found, left_open, best,
             ),
             n_nodes, self.n_threads, smallest=16,

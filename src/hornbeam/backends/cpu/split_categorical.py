@@ -1,12 +1,13 @@
 """Splits of categorical features on the CPU: twin of categorical.best_level_set.
 
-The gain of a candidate is that of split_general.py. Rows are counted, one feature of one node at a time, only where the
-bounds of a row's hessian leave open whether a side has min_data_in_leaf of them (quantize.py), or for path smoothing.
+The gain of a candidate is that of split_general.py. Rows are counted, one feature of one node at a time, for path
+smoothing, and where the bounds of a row's hessian (quantize.py) leave open whether a side has min_data_in_leaf of them
+and a candidate would win if it had. Of many levels only those are put in order that may go left.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -29,255 +30,300 @@ FEW_LEVELS = 48
 COUNTED, BY_HESSIAN, BY_BOUNDS = 0, 1, 2
 """Where the numbers of rows come from, see scan_levels."""
 
+NO_CONTRIBUTION = np.empty(0)
+
 
 @njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
-def rows_of(hessian, counted, how_counted, min_data, bounds):  # type: ignore[no-untyped-def]
-    """Return a number of rows that compares with min_data as the true one; -1: that is not known."""
-    if how_counted == COUNTED:
-        return counted
-    if how_counted == BY_HESSIAN:
-        return hessian
-    if hessian > (min_data - 1) * bounds[1]:
-        return np.int64(min_data)
-    if hessian < min_data * bounds[0]:
-        return np.int64(0)
-    return np.int64(-1)
+def comes_before(key_a, level_a, key_b, level_b, side):  # type: ignore[no-untyped-def]
+    """Say whether level a is taken before level b: from the low end (side 0) or from the high end."""
+    if key_a == key_b:
+        return (level_a < level_b) ^ (side != 0)
+    return (key_a < key_b) ^ (side != 0)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def sort_levels(histogram, n_levels, n_rows, total_h, units, smooth, keys, estimated, levels):  # type: ignore[no-untyped-def]
-    """Return the levels with enough rows, sorted: twin of categorical.sorted_levels.
+def sink(keys, levels, at, size, side):  # type: ignore[no-untyped-def]
+    """Let an entry of a heap sink to its place; the first entry is the one that is taken next."""
+    key, level = keys[at], levels[at]
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and comes_before(keys[child + 1], levels[child + 1], keys[child], levels[child], side):
+            child += 1
+        if not comes_before(keys[child], levels[child], key, level, side):
+            break
+        keys[at], levels[at] = keys[child], levels[child]
+        at = child
+    keys[at], levels[at] = key, level
 
-    keys       float64 (>= n_levels,)  scratch
-    estimated  float64 (>= n_levels,)  out      rows of every level, estimated
-    levels     int64   (>= n_levels,)  scratch  where few levels are sorted, and returned
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def sort_levels(histogram, n_rows, total_h, units, smooth, largest, scratch):  # type: ignore[no-untyped-def]
+    """Find the levels with enough rows that may go left, in order, from both ends; return how many from each.
+
+    Twin of categorical.sorted_levels. With L levels that have enough rows, (L + 1) / 2 may go left, at most `largest`.
+
+    histogram  int64 (n_levels + 1, 2)  in
+    scratch    see level_scratch; `estimated` and `ends` are filled
     """
+    _, keys, estimated, levels, ends = scratch
     share = np.float64(n_rows) / np.float64(total_h)
-    n_usable = 0
-    for b in range(n_levels):
+    n = 0
+    for b in range(len(histogram) - 1):
         h = histogram[b, 1]
-        estimated[b] = np.floor(np.float64(h) * share + 0.5)
-        if h > 0 and estimated[b] >= smooth:
-            levels[n_usable] = b
-            keys[n_usable] = (histogram[b, 0] * units[0]) / (h * units[1] + smooth)
-            n_usable += 1
-    if n_usable > FEW_LEVELS:
-        return levels[:n_usable][np.argsort(keys[:n_usable], kind="mergesort")]  # stable: equals by bin
-    for i in range(1, n_usable):
-        key, level, place = keys[i], levels[i], i
-        while place > 0 and keys[place - 1] > key:
-            keys[place], levels[place] = keys[place - 1], levels[place - 1]
-            place -= 1
-        keys[place], levels[place] = key, level
-    return levels[:n_usable]
+        if h <= 0:
+            continue
+        rows = np.floor(np.float64(h) * share + 0.5)
+        if rows >= smooth:
+            estimated[b], levels[n] = rows, b
+            keys[n] = (histogram[b, 0] * units[0]) / (h * units[1] + smooth)
+            n += 1
+    most = min((n + 1) // 2, largest)
+    if n <= FEW_LEVELS:
+        for i in range(1, n):
+            key, level, place = keys[i], levels[i], i
+            while place > 0 and keys[place - 1] > key:
+                keys[place], levels[place] = keys[place - 1], levels[place - 1]
+                place -= 1
+            keys[place], levels[place] = key, level
+        for i in range(most):
+            ends[0, i], ends[1, i] = levels[i], levels[n - 1 - i]
+        return most
+    for side in range(2):
+        size = n
+        for step in range(n // 2 + most):
+            at = n // 2 - 1 - step
+            if at < 0:  # the heap is made: its first is taken, and stays behind its end
+                at, size = 0, size - 1
+                key, level = keys[0], levels[0]
+                ends[side, step - n // 2] = level
+                keys[0], levels[0], keys[size], levels[size] = keys[size], levels[size], key, level
+            sink(keys, levels, at, size, side)
+    return most
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def scan_levels(  # type: ignore[no-untyped-def]
-    histogram, counts, how_counted, total_g, total_h, n_rows, parent, units, rules, many, bounds, node, factor, key,
-    feature, extra_trees, order, estimated,
+    histogram, how_counted, total_g, total_h, n_rows, parent, units, rules, many, bounds, node, factor, only, most,
+    scratch,
 ):  # fmt: skip
     """Find the best set of one feature of one node.
 
     histogram    int64 (n_levels + 1, 2)   in  the missing bin last
-    counts       int64 (n_levels + 1,)     in  rows, where they were counted
-    how_counted  COUNTED: by `counts`; BY_HESSIAN: hessians are 1 each; BY_BOUNDS: the bounds decide where they can
+    how_counted  COUNTED: by `counts` of the scratch memory; BY_HESSIAN: hessians are 1 each; BY_BOUNDS: the bounds
+                 decide where they can
     rules        see split_general.candidate_gain
     many         (max_cat_to_onehot, max_cat_threshold, cat_l2, min_data_per_group)
     bounds       (smallest, largest) fixed-point hessian of a row
-    order        int64 (n,)  in  levels in order, see sort_levels; empty for few levels
-    estimated    float64     in  rows of every level, estimated
+    only         number of the one candidate to try, or -1: all
+    most         candidates from each end, or number of levels where they are few
+    scratch      see level_scratch; in: `ends` and `estimated` where levels are many
 
-    Returns gain, size and direction of the set (0: the one level `size`), its sums, and whether rows must be counted
-    first, which makes the rest worthless.
+    Returns gain, size and end of the set (-1: the one level `size`), its sums, and the best gain of the candidates that
+    are allowed or not as the rows' counts will tell.
     """
-    n_levels = len(histogram) - 1
-    min_data, min_hessian = rules[4], rules[5]
+    counts, _, estimated, _, ends = scratch
+    min_data, min_hessian, min_group = rules[4], rules[5], many[3]
+    enough, too_few = (min_data - 1) * bounds[1], min_data * bounds[0]
     zero = np.int64(0)
-    best, best_size, best_direction, best_g, best_h = -np.inf, zero, zero, zero, zero
-    if n_levels <= many[0]:
-        only = random_threshold(key, feature, n_levels, True) if extra_trees else -1
-        for b in range(n_levels):
-            if only >= 0 and b != only:
-                continue
-            g, h = histogram[b, 0], histogram[b, 1]
-            if h <= 0 or total_h - h <= 0:
-                continue
-            left_rows = rows_of(h, counts[b], how_counted, min_data, bounds)
-            right_rows = rows_of(total_h - h, n_rows - counts[b], how_counted, min_data, bounds)
-            if left_rows < 0 or right_rows < 0:
-                return best, best_size, best_direction, best_g, best_h, True
-            gain = candidate_gain(
-                g, h, total_g - g, total_h - h, left_rows, right_rows, parent, units, rules, node, 0, factor
-            )
-            if gain > best:
-                best, best_size, best_g, best_h = gain, np.int64(b), g, h
-        return best, best_size, best_direction, best_g, best_h, False
-    n_usable = len(order)
-    most = (n_usable + 1) // 2
-    if most > many[1]:
-        most = many[1]
-    only = random_threshold(key, feature, most, True) if extra_trees else -1
-    many_rules = rules[0], rules[1] + many[2], rules[2], rules[3], rules[4], rules[5], rules[6], rules[7]
-    for side in range(2):
+    best, best_size, best_end, best_g, best_h, best_open = -np.inf, zero, np.int64(-1), zero, zero, -np.inf
+    few = len(histogram) - 1 <= many[0]
+    own_rules = rules[0], rules[1] + many[2], rules[2], rules[3], rules[4], rules[5], rules[6], rules[7]
+    if few:
+        own_rules = rules
+    for end in range(1 if few else 2):
         g, h, rows = zero, zero, zero
-        in_group = so_far = 0.0
+        in_group, so_far, is_open = 0.0, 0.0, False
         for i in range(most):
-            b = order[i] if side == 0 else order[n_usable - 1 - i]
+            if few:
+                b, g, h, rows, is_open = i, zero, zero, zero, False
+            else:
+                b = ends[end, i]
             g += histogram[b, 0]
             h += histogram[b, 1]
-            rows += counts[b]
-            in_group += estimated[b]
-            so_far += estimated[b]
-            left_rows = rows_of(h, rows, how_counted, min_data, bounds)
-            right_rows = rows_of(total_h - h, n_rows - rows, how_counted, min_data, bounds)
-            if left_rows < 0 or right_rows < 0:
-                return best, best_size, best_direction, best_g, best_h, True
-            if left_rows < min_data or h * units[1] < min_hessian:
-                continue
-            if right_rows < min_data or (total_h - h) * units[1] < min_hessian:
-                break
-            if n_rows - so_far < many[3]:
-                break
-            if in_group < many[3]:
+            if how_counted == COUNTED:
+                rows += counts[b]
+            if not few:  # sides only grow and shrink: what ends the candidates here ends them for good
+                in_group += estimated[b]
+                so_far += estimated[b]
+                if n_rows - so_far < min_group or (total_h - h) * units[1] < min_hessian:
+                    break
+                if h * units[1] < min_hessian or (in_group < min_group and not is_open):
+                    continue
+            left_rows, right_rows = rows, n_rows - rows
+            if how_counted == BY_HESSIAN:
+                left_rows, right_rows = h, total_h - h
+            elif how_counted == BY_BOUNDS:
+                if h < too_few or total_h - h < too_few:
+                    continue
+                left_rows = right_rows = np.int64(min_data)
+                is_open |= h <= enough or total_h - h <= enough
+            if left_rows < min_data or right_rows < min_data:
                 continue
             in_group = 0.0
             if only >= 0 and i != only:
                 continue
             gain = candidate_gain(
-                g, h, total_g - g, total_h - h, left_rows, right_rows, parent, units, many_rules, node, 0, factor
+                g, h, total_g - g, total_h - h, left_rows, right_rows, parent, units, own_rules, node, 0, factor
             )
-            if gain > best:
-                best, best_size, best_direction, best_g, best_h = gain, np.int64(i + 1), np.int64(1 - 2 * side), g, h
-    return best, best_size, best_direction, best_g, best_h, False
+            if is_open:  # nor is it known how many rows are in the groups after this one
+                best_open = max(best_open, gain)
+            elif gain > best:
+                best, best_g, best_h = gain, g, h
+                best_size, best_end = (np.int64(b), np.int64(-1)) if few else (np.int64(i + 1), np.int64(end))
+    return best, best_size, best_end, best_g, best_h, best_open
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def search_levels(  # type: ignore[no-untyped-def]
-    source, records, gather, histogram, total_g, total_h, begin, end, f, number, parent, units, rules, many, smooth,
-    bounds, extra_trees, node, key, factor, scratch, set_number, sets, split,
+    source, records, gather, histogram, total_g, total_h, begin, end, f, parent, units, rules, many, smooth, bounds,
+    node, factor, is_random, bits, scratch, set_number, sets, split,
 ):  # fmt: skip
     """Replace the split of one node where one of one categorical feature is better.
 
     source, records  bins and records of the node's depth
     histogram        int64 (n_levels + 1, 2)   in
-    f, number        position of the feature in the bins, and what it is called outside
-    scratch          counts int64, keys float64, estimated float64, levels int64, each (>= n_levels + 1,)
+    f                position of the feature in the bins
+    is_random, bits  key and feature of the one candidate that is tried, see split_general.random_threshold
+    scratch          see level_scratch
     sets             uint32 (n_sets, n_words)  out  entry set_number
     split            SPLIT ()                  in, out
     the rest as in scan_levels
     """
-    counts, keys, estimated, levels = scratch
-    usual = BY_BOUNDS
+    how_counted = BY_BOUNDS
     if bounds[0] == 1 and bounds[1] == 1:
-        usual = BY_HESSIAN
+        how_counted = BY_HESSIAN
     elif rules[6] > 0.0:
-        usual = COUNTED
-    n_levels, n_rows = len(histogram) - 1, end - begin
-    order = levels[:0]
-    if n_levels > many[0]:
-        order = sort_levels(histogram, n_levels, n_rows, total_h, units, smooth, keys, estimated, levels)
-    if usual == COUNTED:
-        count_rows(source, records, gather, begin, end, f, counts)
-    gain, size, direction, g, h, is_open = scan_levels(
-        histogram, counts, usual, total_g, total_h, n_rows, parent, units, rules, many, bounds, node, factor, key,
-        number, extra_trees, order, estimated,
-    )  # fmt: skip
-    if is_open:
-        count_rows(source, records, gather, begin, end, f, counts)
-        gain, size, direction, g, h, is_open = scan_levels(
-            histogram, counts, COUNTED, total_g, total_h, n_rows, parent, units, rules, many, bounds, node, factor,
-            key, number, extra_trees, order, estimated,
+        how_counted = COUNTED
+    n_rows, most = end - begin, len(histogram) - 1
+    if most > many[0]:
+        most = sort_levels(histogram, n_rows, total_h, units, smooth, many[1], scratch)
+    only = random_threshold(bits[0], bits[1], most, True) if is_random else np.int64(-1)
+    while True:
+        if how_counted == COUNTED:
+            count_rows(source, records, gather, begin, end, f, scratch[0])
+        gain, size, which, g, h, open_gain = scan_levels(
+            histogram, how_counted, total_g, total_h, n_rows, parent, units, rules, many, bounds, node, factor, only,
+            most, scratch,
         )  # fmt: skip
+        if open_gain <= split.gain or open_gain < gain:
+            break
+        how_counted = COUNTED
     if gain > split.gain:
         own = sets[set_number]
         own[:] = 0
-        if direction == 0:
+        if which < 0:
             own[size >> 5] |= np.uint32(1) << np.uint32(size & 31)
-        for place in range(size if direction != 0 else 0):
-            b = order[place] if direction > 0 else order[len(order) - 1 - place]
-            own[b >> 5] |= np.uint32(1) << np.uint32(b & 31)
+        else:
+            for place in range(size):
+                b = scratch[4][which, place]
+                own[b >> 5] |= np.uint32(1) << np.uint32(b & 31)
         split.gain, split.feature, split.bin, split.missing_left = gain, f, set_number, False
         split.left_gradient, split.left_hessian = g, h
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def level_scratch(offsets, n_numeric):  # type: ignore[no-untyped-def]
-    """Return the scratch memory of search_levels."""
-    most_bins = np.int64(1)
-    for f in range(n_numeric, len(offsets) - 1):
-        most_bins = max(most_bins, np.int64(offsets[f + 1]) - np.int64(offsets[f]))
-    return np.zeros(most_bins, np.int64), np.empty(most_bins), np.empty(most_bins), np.empty(most_bins, np.int64)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def improve_child(  # type: ignore[no-untyped-def]
-    source, records, gather, histogram, total_g, total_h, begin, end, offsets, own, set_number, split
+def improve_node(  # type: ignore[no-untyped-def]
+    source, records, gather, histogram, total_g, total_h, begin, end, around, key, mask, own, scratch, set_number, split
 ):
-    """Replace the split of a node without a context where one of a categorical feature is better.
+    """Replace the split of one node where one of a categorical feature is better.
 
-    histogram  int64 (n_total_bins, 2)  in
-    own        (n_numeric, units, rules, many, smooth, bounds, first set, sets), see CategoricalFinder.for_round
+    histogram  int64 (bins of the categorical features, 2)  in
+    around     (lower, upper, parent_output, score) of the node, and its key; see splitting.NodeContext
+    mask       uint32 (n_words,)                            in   features that may be used; empty: all
+    own        see CategoricalFinder.own
+    scratch    see level_scratch
+    set_number and split as in search_levels
     """
-    n_numeric, units, rules, many, smooth, bounds, first_set, sets = own
-    scratch = level_scratch(offsets, n_numeric)
-    parent = leaf_score(total_g * units[0], total_h * units[1], rules[0], rules[1], rules[2])
-    for f in range(n_numeric, len(offsets) - 1):
+    _, offsets, numbers, n_numeric, units, rules, many, smooth, bounds, contribution, extra_trees, sets = own
+    node = around[0], around[1], around[2]
+    for i in range(len(offsets) - 1):
+        number, factor = np.int64(numbers[i]), 1.0
+        if len(mask) > 0:
+            if (mask[number // 32] >> np.uint32(number % 32)) & np.uint32(1) == 0:
+                continue
+            factor = contribution[number]
         search_levels(
-            source, records, gather, histogram[np.int64(offsets[f]) : np.int64(offsets[f + 1])], total_g, total_h,
-            begin, end, f, f, parent, units, rules, many, smooth, bounds, False, (-np.inf, np.inf, 0.0), np.uint64(0),
-            1.0, scratch, first_set + set_number, sets, split,
+            source, records, gather, histogram[offsets[i] : offsets[i + 1]], total_g, total_h, begin, end,
+            n_numeric + i, around[3], units, rules, many, smooth, bounds, node, factor, extra_trees, (key, number),
+            scratch, set_number, sets, split,
         )  # fmt: skip
+
+
+@njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
+def around_node(total_g, total_h, own):  # type: ignore[no-untyped-def]
+    """Return `around` of a node without a context, see improve_node."""
+    units, rules = own[4], own[5]
+    score = leaf_score(total_g * units[0], total_h * units[1], rules[0], rules[1], rules[2])
+    return -np.inf, np.inf, 0.0, score
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def categorical_kernel(  # type: ignore[no-untyped-def]
-    bins, bins_even, bins_odd, even, odd, gather, histograms, slots, gradient, hessian, begin, end, depth, offsets,
-    n_numeric, numbers, units, rules, many, smooth, bounds, extra_trees, nodes, keys, mask, contribution, start, stop,
-    first_set, sets, best,
+    bins, bins_even, bins_odd, even, odd, gather, histograms, slots, gradient, hessian, begin, end, depth, own, scratch,
+    nodes, keys, masks, start, stop, first_set, best,
 ):  # fmt: skip
     """Replace the splits of the nodes start:stop where one of a categorical feature is better.
 
-    numbers       int32 (n_used,)            in   what each feature is called in mask and contribution
-    nodes         float64 (n_nodes, 4)       in   lower, upper, parent_output, score; empty: there is no context
-    keys          uint64 (n_nodes,)          in
-    mask          uint32 (n_nodes, n_words)  in   features that may be used
-    contribution  float64 (n_used,)          in
-    sets          uint32 (n_sets, n_words)   out  bits of the bins that go left, from first_set on one a node
-    best          SPLIT (n_nodes,)           in, out
+    own, scratch  see improve_node
+    nodes      float64 (n_nodes, 4)       in   lower, upper, parent_output, score; empty: there is no context
+    keys       uint64 (n_nodes,)          in
+    masks      uint32 (n_nodes, n_words)  in   features that may be used
+    first_set  number of the set of the first node
+    best       SPLIT (n_nodes,)           in, out
     """
-    scratch = level_scratch(offsets, n_numeric)
     has_context = len(nodes) > 0
     for i in range(start, stop):
-        total_g, total_h = gradient[i], hessian[i]
         source, records = bins_at(bins, bins_even, bins_odd, gather, depth[i]), records_at(even, odd, depth[i])
-        parent = leaf_score(total_g * units[0], total_h * units[1], rules[0], rules[1], rules[2])
-        node, key = (-np.inf, np.inf, 0.0), np.uint64(0)
+        around, key, mask = around_node(gradient[i], hessian[i], own), np.uint64(0), own[-1][0, :0]
         if has_context:
-            parent, node, key = nodes[i, 3], (nodes[i, 0], nodes[i, 1], nodes[i, 2]), keys[i]
-        for f in range(n_numeric, len(offsets) - 1):
-            number, factor = np.int64(numbers[f]), 1.0
-            if has_context:
-                if (mask[i, number // 32] >> np.uint32(number % 32)) & np.uint32(1) == 0:
-                    continue
-                factor = contribution[number]
-            search_levels(
-                source, records, gather, histograms[slots[i], offsets[f] : offsets[f + 1]], total_g, total_h, begin[i],
-                end[i], f, number, parent, units, rules, many, smooth, bounds, extra_trees, node, key, factor, scratch,
-                first_set + i, sets, best[i],
-            )  # fmt: skip
+            around, key, mask = (nodes[i, 0], nodes[i, 1], nodes[i, 2], nodes[i, 3]), keys[i], masks[i]
+        improve_node(
+            source, records, gather, histograms[slots[i], own[0] :], gradient[i], hessian[i], begin[i], end[i],
+            around, key, mask, own, scratch, first_set + i, best[i],
+        )  # fmt: skip
+
+
+def level_scratch(most_bins: int) -> tuple[NDArray[Any], ...]:
+    """Return the scratch memory of one thread for features of up to so many bins.
+
+    counts      int64   (most_bins,)    rows
+    keys        float64 (most_bins,)    what levels are sorted by
+    estimated   float64 (most_bins,)    rows of every level with enough of them, estimated
+    levels      int64   (most_bins,)    those levels
+    ends        int64   (2, most_bins)  in the order in which they are taken, from the low and from the high end
+    """
+    keys, estimated = np.empty((2, most_bins))
+    return np.empty(most_bins, np.int64), keys, estimated, np.empty(most_bins, np.int64), np.empty((2, most_bins), int)
+
+
+class Round(NamedTuple):
+    """What a kernel needs that searches many nodes.
+
+    own        see CategoricalFinder.own
+    scratch    of each thread, see level_scratch
+    first_set  number of the set of the first node
+    """
+
+    own: tuple[Any, ...]
+    scratch: list[tuple[NDArray[Any], ...]]
+    first_set: int
 
 
 class CategoricalFinder:
     """Finds splits of categorical features for one training run, and keeps their sets.
 
-    sets  uint32 (n_sets, n_words): see protocol.Engine.left_sets
+    sets     uint32 (n_sets, n_words): see protocol.Engine.left_sets
+    scratch  see level_scratch; one a thread
     """
 
-    def __init__(self, n_words: int, n_threads: int) -> None:
+    def __init__(self, n_words: int, most_bins: int, n_threads: int) -> None:
         self.n_threads = n_threads
         self.sets = np.zeros((64, n_words), np.uint32)
         self.n_sets = 0
+        self._most_bins = most_bins
+        self.scratch = [level_scratch(most_bins) for _ in range(n_threads)]
 
     def begin_tree(self) -> None:
         """Forget the sets."""
@@ -292,10 +338,56 @@ class CategoricalFinder:
             self.sets = more
         return first
 
-    def for_round(self, n_nodes: int, n_numeric: int, quantization: Quantization, rules: SplitRules) -> tuple[Any, ...]:
-        """Return what improve_child takes, with room for the sets of some nodes."""
+    def own(
+        self,
+        offsets: NDArray[np.int64],
+        n_numeric: int,
+        numbers: NDArray[np.int32],
+        quantization: Quantization,
+        rules: SplitRules,
+        contribution: NDArray[np.float64] = NO_CONTRIBUTION,
+        extra_trees: bool = False,
+    ) -> tuple[Any, ...]:
+        """Return what improve_node takes as `own`; offsets, n_numeric, numbers as in columns.Columns.
+
+        first_bin                    of the categorical features
+        offsets, numbers, n_numeric  of each its first bin, from there on, and its name; number of other features
+        units, rules                 see split_general.candidate_gain
+        many, smooth, bounds         see scan_levels; cat_smooth
+        contribution, extra_trees    by name, see splitting.FeatureRules; whether one candidate alone is tried
+        sets                         of the tree
+        """
+        own, first = rules.categorical, int(offsets[n_numeric])
+        return (
+            first,
+            offsets[n_numeric:] - first,
+            numbers[n_numeric:],
+            n_numeric,
+            (quantization.gradient_unit, quantization.hessian_unit),
+            (
+                rules.lambda_l1, rules.lambda_l2, rules.max_delta_step, rules.min_gain_to_split,
+                float(rules.min_data_in_leaf), rules.min_sum_hessian_in_leaf, rules.path_smooth, rules.monotone,
+            ),
+            (own.max_cat_to_onehot, own.max_cat_threshold, own.cat_l2, float(own.min_data_per_group)),
+            own.cat_smooth,
+            (float(quantization.hessian_min), float(quantization.hessian_max)),
+            contribution,
+            extra_trees,
+            self.sets,
+        )  # fmt: skip
+
+    def for_round(
+        self,
+        n_nodes: int,
+        offsets: NDArray[np.int64],
+        n_numeric: int,
+        numbers: NDArray[np.int32],
+        quantization: Quantization,
+        rules: SplitRules,
+    ) -> Round:
+        """Make room for the sets of some nodes; the rest as in `own`."""
         first = self.reserve(n_nodes)
-        return n_numeric, *categorical_numbers(quantization, rules), first, self.sets
+        return Round(self.own(offsets, n_numeric, numbers, quantization, rules), self.scratch, first)
 
     def improve(
         self,
@@ -323,33 +415,16 @@ class CategoricalFinder:
         if n_nodes == 0 or n_numeric == len(numbers):
             return
         first = self.reserve(n_nodes)
-        around = np.empty((0, 4))
-        keys, mask, contribution = np.empty(0, np.uint64), np.empty((0, 1), np.uint32), np.empty(0)
+        around, keys, mask, contribution = np.empty((0, 4)), np.empty(0, np.uint64), self.sets[:0], NO_CONTRIBUTION
         if context is not None:
             around = np.stack([context.lower, context.upper, context.parent_output, context.score], axis=1)
             keys, mask, contribution = context.key, context.mask, context.features.contribution
-        how = categorical_numbers(quantization, rules)
-        bins_per_node = max(1, int(offsets[-1] - offsets[n_numeric]))
+        is_random = context is not None and rules.extra_trees
+        own = self.own(offsets, n_numeric, numbers, quantization, rules, contribution, is_random)
         run_ranges(
             lambda start, stop: categorical_kernel(
-                *store.arrays(), histograms, slots, gradient, hessian, nodes.begin, nodes.end, nodes.depth, offsets,
-                n_numeric, numbers, *how, context is not None and rules.extra_trees, around, keys, mask, contribution,
-                start, stop, first, self.sets, best,
+                *store.arrays(), histograms, slots, gradient, hessian, nodes.begin, nodes.end, nodes.depth, own,
+                level_scratch(self._most_bins), around, keys, mask, start, stop, first, best,
             ),
-            n_nodes, self.n_threads, smallest=BINS_PER_THREAD // bins_per_node + 1,
+            n_nodes, self.n_threads, smallest=BINS_PER_THREAD // max(1, int(offsets[-1] - offsets[n_numeric])) + 1,
         )  # fmt: skip
-
-
-def categorical_numbers(quantization: Quantization, rules: SplitRules) -> tuple[object, ...]:
-    """Return `units, rules, many, smooth, bounds` as categorical_kernel takes them."""
-    own = rules.categorical
-    return (
-        (quantization.gradient_unit, quantization.hessian_unit),
-        (
-            rules.lambda_l1, rules.lambda_l2, rules.max_delta_step, rules.min_gain_to_split,
-            float(rules.min_data_in_leaf), rules.min_sum_hessian_in_leaf, rules.path_smooth, rules.monotone,
-        ),
-        (own.max_cat_to_onehot, own.max_cat_threshold, own.cat_l2, float(own.min_data_per_group)),
-        own.cat_smooth,
-        (float(quantization.hessian_min), float(quantization.hessian_max)),
-    )  # fmt: skip

@@ -27,7 +27,9 @@ from hornbeam.backends.cpu.prefix_split import (
 from hornbeam.backends.cpu.quantize import Rounded
 from hornbeam.backends.cpu.rows import RowStore, bins_at, records_at
 from hornbeam.backends.cpu.split import NO_COUNTS, SplitFinder
+from hornbeam.backends.cpu.split_categorical import Round
 from hornbeam.backends.cpu.threads import run_threads
+from hornbeam.backends.cpu.tree_categories import improve_in_tree, left_bins, tree_categories
 from hornbeam.dtypes import NODE
 from hornbeam.frontier import GrowthLimits
 from hornbeam.quantize import Quantization
@@ -73,7 +75,7 @@ def sum_rows(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def divide(  # type: ignore[no-untyped-def]
-    column, records, out_records, gather, words, out_words, bin_, missing_left, n_value_bins, begin, end
+    column, records, out_records, gather, words, out_words, bin_, missing_left, n_value_bins, begin, end, table=None
 ):
     """Move the rows begin:end of one node to the next depth and return how many went left: partition without a branch.
 
@@ -82,13 +84,17 @@ def divide(  # type: ignore[no-untyped-def]
     column                uint8 or uint16 (n_rows,)            in       bins of the feature that is split
     records, out_records  uint64 (n_rows,)                     in, out
     words, out_words      uint64 (n_rows, stride in words)     the bins, where they travel with the records
+    table                 uint8 (n_value_bins + 1,)            in       which bins go left, in place of `bin_` and so on
     """
     mask, one = np.uint64(0xFFFFFFFF), np.uint64(1)
     left, right = np.uint64(begin), np.uint64(end) - one
     b, v = np.int64(bin_), np.int64(n_value_bins)
     for place in range(np.uint64(begin), np.uint64(end)):
         record = records[place]
-        goes_left = np.uint64(bin_goes_left(np.int64(column[record & mask]), b, missing_left, v))
+        if table is None:
+            goes_left = np.uint64(bin_goes_left(np.int64(column[record & mask]), b, missing_left, v))
+        else:
+            goes_left = np.uint64(table[np.uint64(column[record & mask])])
         out_records[left] = record
         out_records[right] = record
         if not gather:
@@ -121,7 +127,7 @@ def best_open(nodes, n_nodes, depthwise):  # type: ignore[no-untyped-def]
 def tree_kernel(  # type: ignore[no-untyped-def]
     bins, bins_even, bins_odd, even, odd, gather, words, words_even, words_odd, columns, line_even, line_odd,
     n_value_bins, blocks, offsets, places, has_missing, no_counts, units, rules, bounds, n_leaves, max_depth, depthwise,
-    gradients, hessians, free, counters, counts, scores, bits, upper, upper_bits, nodes,
+    gradients, hessians, free, counters, counts, scores, bits, upper, upper_bits, nodes, categories=None,
 ):  # fmt: skip
     """Grow a tree from its root, nodes[0], which can_split (splitting.py); returns the number of nodes.
 
@@ -132,8 +138,9 @@ def tree_kernel(  # type: ignore[no-untyped-def]
     counters             int64 (>= bins of a block,)            scratch
     counts               int64 (most bins of a feature,)        scratch
     scores, bits         float32 (2, n_total_bins), its memory  scratch
-    upper, upper_bits    float32 (n_used,), its memory          scratch
+    upper, upper_bits    float32 (n_numeric,), its memory       scratch
     nodes                NODE (2 * n_leaves - 1,)               in out
+    categories           see tree_categories.py; None: no feature is categorical. has_missing is that of the others
     """
     min_data = rules[4]
     no_g, no_h = gradients[0, :0], hessians[0, :0]
@@ -156,6 +163,11 @@ def tree_kernel(  # type: ignore[no-untyped-def]
         columns, records_at(line_even, line_odd, root.depth), gradients[0], hessians[0], root.gradient, root.hessian,
         root.begin, root.end, offsets, has_missing, units, rules, bounds, scores, upper, counts, no_counts, root.split,
     )  # fmt: skip
+    if categories is not None:
+        improve_in_tree(
+            root_bins, root_records, gather, gradients[0], hessians[0], no_g, no_h, root, np.int64(0), categories
+        )
+    table = None
     n_nodes = 1
     for n_splits in range(1, n_leaves):
         number = best_open(nodes, n_nodes, depthwise)
@@ -165,11 +177,13 @@ def tree_kernel(  # type: ignore[no-untyped-def]
         split, depth = node.split, np.int64(node.depth)
         out_records = records_at(even, odd, depth + 1)
         out_line = records_at(line_even, line_odd, depth + 1)
+        if categories is not None:
+            table = left_bins(split, n_value_bins[split.feature], categories)
         rows_left = divide(
             columns[split.feature], records_at(line_even, line_odd, depth), out_line, gather,
             bins_at(words, words_even, words_odd, gather, depth),
             bins_at(words, words_even, words_odd, gather, depth + 1), split.bin, split.missing_left,
-            n_value_bins[split.feature], node.begin, node.end,
+            n_value_bins[split.feature], node.begin, node.end, table,
         )  # fmt: skip
         node.left = n_nodes
         n_nodes += 2
@@ -207,6 +221,11 @@ def tree_kernel(  # type: ignore[no-untyped-def]
                 columns, out_line, small_g, small_h, small.gradient, small.hessian, small.begin, small.end,
                 offsets, has_missing, units, rules, bounds, scores, upper, counts, no_counts, small.split,
             )  # fmt: skip
+            if categories is not None:
+                improve_in_tree(
+                    children, out_records, gather, small_g, small_h, no_g, no_h, small,
+                    np.int64(node.left) + (0 if left_small else 1), categories,
+                )  # fmt: skip
         if large_wanted:
             large.slot = kept
             score_features(
@@ -218,6 +237,11 @@ def tree_kernel(  # type: ignore[no-untyped-def]
                 large.begin, large.end, offsets, has_missing, units, rules, bounds, scores, upper, counts, no_counts,
                 large.split,
             )  # fmt: skip
+            if categories is not None:
+                improve_in_tree(
+                    children, out_records, gather, gradients[kept], hessians[kept], small_g, small_h, large,
+                    np.int64(node.left) + (1 if left_small else 0), categories,
+                )  # fmt: skip
         if small.split.gain == -np.inf:
             free[n_free] = spare
             n_free += 1
@@ -272,9 +296,8 @@ class WholeTree:
         self.room = room
         self.finder = finder
         self.n_value_bins = n_value_bins
-        n_used, n_bins = len(n_value_bins), builder.n_bins
         self.columns: NDArray[Any] | None = None
-        scores, upper = np.empty((2, n_bins), np.float32), np.empty(n_used, np.float32)
+        scores, upper = np.empty((2, builder.n_bins), np.float32), np.empty(len(finder.has_missing), np.float32)
         self.scratch = (
             builder.counters[0], np.empty(finder.most_bins, np.int64), scores, scores.view(np.int32), upper,
             upper.view(np.int32),
@@ -305,8 +328,9 @@ class WholeTree:
         rules: SplitRules,
         limits: GrowthLimits,
         meanwhile: Callable[[], None] | None,
+        categories: Round | None = None,
     ) -> NDArray[np.void]:
-        """Grow a tree on the rounded gradients in `store`; see protocol.Engine.grow_ahead."""
+        """Grow a tree on the rounded gradients in `store`; see protocol.Engine.grow_ahead and tree_kernel."""
         n_leaves = limits.n_leaves
         if self.columns is None:
             self.columns = self.room.columns(self.features)
@@ -314,12 +338,15 @@ class WholeTree:
         nodes[0] = root[0]
         arrays = store.arrays()
         builder, finder = self.builder, self.finder
+        own = None
+        if categories is not None:
+            own = tree_categories(categories, int(self.n_value_bins.max()) + 1)
         arguments = (
             *arrays, *(as_words(array) for array in arrays[:3]), self.columns, store.even.reshape(-1),
             store.odd.reshape(-1), self.n_value_bins, builder.blocks, builder.offsets, builder.places,
             finder.has_missing, NO_COUNTS, *finder.numbers(quantization, rules), n_leaves, limits.max_depth,
             limits.depthwise, *self.room.slots(n_leaves, builder.n_bins), np.empty(n_leaves, np.int64),
-            *self.scratch, nodes,
+            *self.scratch, nodes, own,
         )  # fmt: skip
         if meanwhile is None or builder.n_threads == 1:
             return nodes[: tree_kernel(*arguments)]
