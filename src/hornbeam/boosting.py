@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.protocol import BinnedTree
+from hornbeam.backends.protocol import BinnedTree, ForestMean
 from hornbeam.dataset import Dataset
 from hornbeam.errors import DataError, ParameterError
 from hornbeam.grower import GrownTree
@@ -35,6 +35,7 @@ from hornbeam.sampling import Purpose, random_key, uniform
 from hornbeam.tree import Tree
 
 if TYPE_CHECKING:
+    from hornbeam.metrics import Metric
     from hornbeam.training import EvaluatedSet, TrainingRun
 
 GRID_BITS = 40
@@ -103,6 +104,10 @@ class Boosting:
         engine = self.run.engine
         return engine.scores() if entry.valid < 0 else engine.valid_scores(entry.valid)
 
+    def evaluate(self, entry: EvaluatedSet, metric: Metric) -> list[tuple[str, float]] | None:
+        """Evaluate a metric where the scores are; None: the host has to, with `scores`."""
+        return self.run.engine.evaluate(metric, self.run.objective, entry.dataset, entry.valid)
+
 
 class RandomForest(Boosting):
     """Trees side by side; the engine's training scores stay at the start, those of other sets are sums of trees."""
@@ -136,6 +141,12 @@ class RandomForest(Boosting):
         sums = self.run.engine.valid_scores(entry.valid).copy()
         average_scores(sums, self.run.booster.init_scores, self.run.n_iterations)
         return sums
+
+    def evaluate(self, entry: EvaluatedSet, metric: Metric) -> list[tuple[str, float]] | None:
+        """Evaluate a metric at the start plus the mean of the trees."""
+        run = self.run
+        forest = ForestMean(run.booster.init_scores, run.n_iterations)
+        return run.engine.evaluate(metric, run.objective, entry.dataset, entry.valid, forest)
 
 
 class Dart(Boosting):

@@ -438,11 +438,15 @@ class TrainingRun:
         n_threads, results = self._n_threads, []
         for entry in self.evaluated:
             dataset = entry.dataset
-            scores = self.boosting.scores(entry)
+            scores = self.boosting.scores(entry) if functions else None
             for metric in self.metrics:
-                for name, value in metric.evaluate(dataset, scores, self.objective, n_threads):
-                    results.append(Evaluation(entry.name, name, value, metric.higher_is_better))
+                values = self.boosting.evaluate(entry, metric)
+                if values is None:
+                    scores = self.boosting.scores(entry) if scores is None else scores
+                    values = metric.evaluate(dataset, scores, self.objective, n_threads)
+                results += [Evaluation(entry.name, *pair, metric.higher_is_better) for pair in values]
             for function in functions:
+                assert scores is not None
                 results += [Evaluation(entry.name, *found) for found in self._call(function, scores, dataset)]
         enter_history(self.booster, results)
         return results

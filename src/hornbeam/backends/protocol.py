@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,10 @@ from hornbeam.frontier import GrowthLimits
 from hornbeam.objectives.base import Objective
 from hornbeam.quantize import Quantization
 from hornbeam.splitting import NodeContext, SplitRules
+
+if TYPE_CHECKING:
+    from hornbeam.dataset import Dataset
+    from hornbeam.metrics import Metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,17 @@ class BinnedTree:
     right: NDArray[np.int32]
     leaf_value: NDArray[np.float64]
     left_sets: NDArray[np.uint32] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ForestMean:
+    """What makes scores of a random forest's sums of trees: predictor.average_scores.
+
+    init_scores  float64 (n_outputs,)
+    """
+
+    init_scores: NDArray[np.float64]
+    n_iterations: int
 
 
 class Engine(Protocol):
@@ -214,6 +229,18 @@ class Engine(Protocol):
 
     def valid_scores(self, valid: int) -> NDArray[np.float64]:
         """Return the scores of a validation set, float64 (n_outputs, n_rows)."""
+
+    def evaluate(
+        self, metric: Metric, objective: Objective, dataset: Dataset, valid: int, forest: ForestMean | None = None
+    ) -> list[tuple[str, float]] | None:
+        """Evaluate a metric on the engine's scores of a validation set, or of the training set: `valid` is -1.
+
+        dataset  what the scores are of
+        forest   how scores are made of the engine's sums of trees; None: they are the scores
+
+        Returns the bits that `Metric.evaluate` has for these scores, or None: the engine has no kernel for the metric,
+        or the scores are in the host's memory anyway.
+        """
 
     def close(self) -> None:
         """Free what the engine holds on its device."""

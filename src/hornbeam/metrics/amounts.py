@@ -83,7 +83,8 @@ class TweedieLoss(MeanLoss):
         log_m = numerics.log(m)
         if a == 0.0:
             return np.asarray(m - label * log_m)
-        return np.asarray(numerics.exp(b * log_m) / b - (label * numerics.exp(a * log_m)) / a)
+        loss = numerics.exp(b * log_m) / b - (label * numerics.exp(a * log_m)) / a
+        return np.where(m == m, loss, m)  # log(NaN) is a number, and which one depends on the machine
 
 
 class TweedieDeviance(TweedieLoss):
@@ -103,4 +104,4 @@ class TweedieDeviance(TweedieLoss):
         log_m = numerics.log(m)
         power = np.where(label > 0.0, numerics.exp(b * numerics.log(label)), 0.0)
         fitted = numerics.exp(b * log_m) / b - (label * numerics.exp(a * log_m)) / a
-        return np.asarray(2.0 * (power / (a * b) + fitted))
+        return np.where(m == m, 2.0 * (power / (a * b) + fitted), m)

@@ -55,6 +55,7 @@ class RSquared(Metric):
 
     name: ClassVar[str] = "r2"
     higher_is_better: ClassVar[bool] = True
+    error: ClassVar[MeanSquaredError] = MeanSquaredError()
 
     def __call__(
         self,
@@ -65,10 +66,21 @@ class RSquared(Metric):
         n_threads: int = 1,
     ) -> float:
         """Evaluate the metric; arguments as in `Metric.__call__`."""
-        error = MeanSquaredError()(label, raw_scores, weight, objective, n_threads)
+        error = self.error(label, raw_scores, weight, objective, n_threads)
+        return self.compare(error, self.variance(label, weight))
+
+    @staticmethod
+    def variance(label: FloatArray, weight: FloatArray | None) -> float:
+        """Return l2 of the mean label as prediction."""
         difference = label - weighted_mean(label, weight)
-        variance = weighted_mean(difference * difference, weight)
-        if variance == 0.0 or label.min() == label.max():  # the mean is rounded, so the variance may miss the latter
+        if label.min() == label.max():  # the mean is rounded, so the sum may miss this
+            return 0.0
+        return weighted_mean(difference * difference, weight)
+
+    @staticmethod
+    def compare(error: float, variance: float) -> float:
+        """Return the metric from l2 and the variance of the labels."""
+        if variance == 0.0:
             return 1.0 if error == 0.0 else 0.0
         return 1.0 - error / variance
 

@@ -3,9 +3,9 @@
     python -m hornbeam.testing.verify --device cuda
 
 holds a device against the golden fingerprints (made by `reference`, shipped in golden.json), against `reference`
-operation by operation, and against `cpu` on whole trainings that are large enough to keep a GPU's groups busy, on
-predictions, and (CUDA) on arrays that are on the device already. Prints a table; the exit status is not 0 if anything
-differs.
+operation by operation, its metrics against the host's, and it against `cpu` on whole trainings that are large enough to
+keep a GPU's groups busy, on predictions, and (CUDA) on arrays that are on the device already. Prints a table; the exit
+status is not 0 if anything differs.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from hornbeam.dataset import Dataset
+from hornbeam.metrics import METRICS
 from hornbeam.objectives import OBJECTIVES
 from hornbeam.predictor import Forest, predict_leaf, predict_raw
 from hornbeam.table import TableReader
@@ -34,6 +35,7 @@ from hornbeam.testing.data import (
 )
 from hornbeam.testing.golden import CASES, expected_fingerprints
 from hornbeam.testing.labels import labels_for, params_for
+from hornbeam.testing.metric_checks import assert_same_metrics
 from hornbeam.testing.trees import random_tree
 from hornbeam.training import train
 
@@ -82,6 +84,18 @@ def operation_checks(device: str) -> Iterator[tuple[str, Check]]:
 
         precision = "31 bits" if high else "16 bits"
         yield f"operations: {n_rows} x {n_features}, {n_bins} bins, {missing:.0%} missing, {precision}", check
+
+
+def metric_checks(device: str) -> Iterator[tuple[str, Check]]:
+    """Yield comparisons of every metric with the host's; none where all metrics are the host's."""
+    for name in METRICS:
+        for n_rows in (1, 100_003):
+
+            def check(name: str = name, n_rows: int = n_rows) -> str:
+                assert_same_metrics(device, n_rows, names=(name,))
+                return ""
+
+            yield f"metric: {name}, {n_rows} row(s)", check
 
 
 def training_checks(device: str, n_rows: int) -> Iterator[tuple[str, Check]]:
@@ -193,6 +207,7 @@ def main(arguments: list[str] | None = None) -> int:
     checks = [
         *golden_checks(given.device),
         *operation_checks(given.device),
+        *metric_checks(given.device),
         *training_checks(given.device, given.rows),
         *ranking_checks(given.device, given.rows),
         *prediction_checks(given.device, given.rows // 10),

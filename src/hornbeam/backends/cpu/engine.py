@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from hornbeam.backends.cpu.renewal import renew_leaves
 from hornbeam.backends.cpu.split_categorical import CategoricalFinder, Round
 from hornbeam.backends.cpu.split_general import find_general
 from hornbeam.backends.cpu.threads import resolve_threads
-from hornbeam.backends.protocol import BinnedTree, Root, Segments
+from hornbeam.backends.protocol import BinnedTree, ForestMean, Root, Segments
 from hornbeam.backends.steps import expand_in_steps
 from hornbeam.bagging import ROOT_DEPTH, Bag, Draw, Goss
 from hornbeam.binning import BinnedData
@@ -27,6 +28,10 @@ from hornbeam.objectives.base import Objective
 from hornbeam.percentiles import rows_in_bag
 from hornbeam.quantize import Quantization
 from hornbeam.splitting import NodeContext, SplitRules
+
+if TYPE_CHECKING:
+    from hornbeam.dataset import Dataset
+    from hornbeam.metrics import Metric
 
 
 class CpuEngine:
@@ -261,6 +266,11 @@ class CpuEngine:
     def valid_scores(self, valid: int) -> NDArray[np.float64]:
         """Return the scores of a validation set."""
         return self._valid[valid][1]
+
+    def evaluate(
+        self, metric: Metric, objective: Objective, dataset: Dataset, valid: int, forest: ForestMean | None = None
+    ) -> None:
+        """Leave it to the caller: the scores are in the host's memory."""
 
     def close(self) -> None:
         """Memory goes with the object."""

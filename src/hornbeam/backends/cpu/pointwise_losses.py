@@ -104,7 +104,7 @@ def tweedie_(a: float, b: float, y: float, m: float) -> float:
     if a == 0.0:
         return m - y * log_m
     loss: float = exp_(b * log_m) / b - (y * exp_(a * log_m)) / a
-    return loss
+    return loss if m == m else m
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -20,11 +20,13 @@ What an operation costs (n nodes; see kernels/ for the kernels):
     renew_leaves                                                        10 bytes a row
     add_leaf_values    8 bytes a leaf      add_values
     add_tree           the tree            route
+    evaluate                               loss, exact_sum              24 bytes
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,13 +38,14 @@ from hornbeam.backends.gpu.growth import DeviceGrowth, rows_placed
 from hornbeam.backends.gpu.histograms import DeviceHistograms
 from hornbeam.backends.gpu.layout import Layout, check_memory
 from hornbeam.backends.gpu.leaves import DeviceLeaves
+from hornbeam.backends.gpu.metrics import DeviceMetrics
 from hornbeam.backends.gpu.quantize import Rounded, TreeRows, round_gradients
 from hornbeam.backends.gpu.routing import ValidationSet, upload_tree
 from hornbeam.backends.gpu.runtime import Runtime
 from hornbeam.backends.gpu.split_search import SplitSearch
 from hornbeam.backends.gpu.tree_kernels import GrowingTree, TreeKernels
 from hornbeam.backends.gpu.workspace import Workspace
-from hornbeam.backends.protocol import BinnedTree, Root, Segments
+from hornbeam.backends.protocol import BinnedTree, ForestMean, Root, Segments
 from hornbeam.backends.steps import expand_in_steps
 from hornbeam.bagging import ROOT_DEPTH, Draw, Goss
 from hornbeam.binning import BinnedData
@@ -51,6 +54,10 @@ from hornbeam.frontier import GrowthLimits
 from hornbeam.objectives.base import Objective
 from hornbeam.quantize import Quantization
 from hornbeam.splitting import NodeContext, SplitRules
+
+if TYPE_CHECKING:
+    from hornbeam.dataset import Dataset
+    from hornbeam.metrics import Metric
 
 
 class GpuEngine:
@@ -96,6 +103,7 @@ class GpuEngine:
             self._search = SplitSearch(own, self._layout, binned, self._histograms)
             self._growth = DeviceGrowth(own, self._layout, self._histograms, self._search)
             self._leaves = DeviceLeaves(own, self._bag)
+            self._metrics = DeviceMetrics(own)
         except BaseException:
             self.workspace.close()
             raise
@@ -280,6 +288,15 @@ class GpuEngine:
     def valid_scores(self, valid: int) -> NDArray[np.float64]:
         """Return the scores of a validation set."""
         return self._valid[valid].read_scores()
+
+    def evaluate(
+        self, metric: Metric, objective: Objective, dataset: Dataset, valid: int, forest: ForestMean | None = None
+    ) -> list[tuple[str, float]] | None:
+        """Evaluate a metric on the device, where there is a kernel for it."""
+        scores = self.workspace.buffer("scores"), self._n_outputs
+        if valid >= 0:
+            scores = self._valid[valid].scores, self._valid[valid].n_outputs
+        return self._metrics.evaluate(metric, objective, dataset, valid, scores, forest)
 
     # --- for tests, and the end -------------------------------------------------------------------------------------
 

@@ -54,6 +54,7 @@ class Variant:
     value_bytes  of a raw value: 4 or 8, see kernels/predict.cl and kernels/encode.cl
     documents  most documents of a query that fit in local memory, see kernels/ranking.cl; 0: none
     objective  formula of kernels/gradients.cl; 0: none
+    metric, link  formulas of kernels/metrics.cl
     categorical  there are categorical features, see kernels/partition.cl
     sort_size    levels that are sorted in local memory, see kernels/split_categorical.cl; 0: in global memory
     """
@@ -74,6 +75,8 @@ class Variant:
     objective: int = 0
     categorical: bool = False
     sort_size: int = 0
+    metric: int = 0
+    link: int = 0
 
     def defines(self) -> list[str]:
         """Return the compiler flags."""
@@ -135,12 +138,14 @@ class Runtime(Protocol):
 HEADERS = {
     "gradients.cl": ("numerics.h",),
     "histogram.cl": ("chunks.h",),
+    "metrics.cl": ("numerics.h", "fixed_point.h"),
     "partition.cl": ("scan.h",),
     "plan.cl": ("scan.h", "chunks.h"),
-    "select.cl": ("scan.h",),
+    "quantize.cl": ("fixed_point.h",),
     "ranking.cl": ("numerics.h",),
-    "split_general.cl": ("gains.h",),
+    "select.cl": ("scan.h",),
     "split_categorical.cl": ("gains.h",),
+    "split_general.cl": ("gains.h",),
 }
 """Further headers of kernel files."""
 

@@ -76,6 +76,11 @@ class Workspace:
             self._uploaded[name] = array
         return self.buffer(name)
 
+    def uploaded(self, name: str) -> NDArray[Any] | None:
+        """Return the array that `upload_once` brought into the buffer of this name; None: there is none."""
+        found: NDArray[Any] | None = self._uploaded.get(name)
+        return found
+
     def upload_count(self, n_nodes: int) -> Buffer:
         """Tell the kernels how many nodes there are; where a tree is grown ahead the device knows it by itself."""
         return self.upload("count", np.array([n_nodes], np.uint32))
@@ -84,10 +89,13 @@ class Workspace:
         """Return a variant of a kernel file for this device."""
         return plain_variant(self.facts, source, **options)
 
+    def groups_over(self, n_rows: int, kernel: Kernel) -> int:
+        """Return the groups of a kernel that strides over so many rows."""
+        return min(self.groups, max(1, -(-n_rows // kernel.threads)))
+
     def launch_over(self, n_rows: int, kernel: Kernel, *arguments: Any) -> None:
         """Launch a kernel that strides over so many rows."""
-        groups = min(self.groups, max(1, -(-n_rows // kernel.threads)))
-        self.runtime.launch(kernel, groups, *arguments)
+        self.runtime.launch(kernel, self.groups_over(n_rows, kernel), *arguments)
 
     def launch_rows(self, kernel: Kernel, *arguments: Any) -> None:
         """Launch a kernel that strides over the rows of the training set."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.protocol import BinnedTree, Root, Segments
+from hornbeam.backends.protocol import BinnedTree, ForestMean, Root, Segments
 from hornbeam.backends.steps import expand_in_steps
 from hornbeam.bagging import ROOT_DEPTH, Bag, Draw, Goss, draw_bag, goss_bag
 from hornbeam.binning import BinnedData
@@ -19,6 +20,10 @@ from hornbeam.percentiles import leaf_percentiles, rows_in_bag
 from hornbeam.quantize import Quantization, exact_exponent, round_gradients
 from hornbeam.splitting import NodeContext, SplitRules, best_split
 from hornbeam.tree import bits_to_codes, code_bits
+
+if TYPE_CHECKING:
+    from hornbeam.dataset import Dataset
+    from hornbeam.metrics import Metric
 
 
 class ReferenceEngine:
@@ -236,6 +241,11 @@ class ReferenceEngine:
     def valid_scores(self, valid: int) -> NDArray[np.float64]:
         """Return the scores of a validation set."""
         return self._valid[valid][1]
+
+    def evaluate(
+        self, metric: Metric, objective: Objective, dataset: Dataset, valid: int, forest: ForestMean | None = None
+    ) -> None:
+        """Leave it to the caller: the scores are in the host's memory."""
 
     def close(self) -> None:
         """Nothing to free."""

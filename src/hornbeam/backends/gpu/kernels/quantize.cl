@@ -28,27 +28,6 @@ typedef struct {
     i32 min_g, max_g, min_h, max_h;
 } report_t;
 
-// 2**e with the largest e such that value * 2**e < 2**bits, but at most 2**1000; 1 for value 0.
-DEVICE f64 scale_for(f64 value, i32 bits) {
-    if (value == 0.0) return 1.0;
-    const i32 above = (i32)((F64_TO_BITS(value) >> 52) & 0x7FF) - 1022;  // frexp; subnormal numbers end at 1000 anyway
-    const i32 e = bits - above < 1000 ? bits - above : 1000;
-    return BITS_TO_F64((i64)(e + 1023) << 52);
-}
-
-// Combines one value a thread into array[0].
-#define REDUCE(array, combine)                                                   \
-    for (u32 width = THREADS / 2; width > 0; width /= 2) {                       \
-        BARRIER;                                                                 \
-        if (LOCAL_ID < width) {                                                  \
-            array[LOCAL_ID] = combine(array[LOCAL_ID], array[LOCAL_ID + width]); \
-        }                                                                        \
-    }                                                                            \
-    BARRIER
-#define LARGER(a, b)  ((a) > (b) ? (a) : (b))
-#define SMALLER(a, b) ((a) < (b) ? (a) : (b))
-#define SUM(a, b)     ((a) + (b))
-
 // Largest |gradient|, largest and smallest hessian of each group's rows; also clears what `round` adds to.
 //
 //   partial   f64 (n_groups, 3)   out
