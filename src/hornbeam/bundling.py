@@ -21,7 +21,7 @@ bundles are checked over all rows, and a feature that conflicts with another lea
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -59,6 +59,7 @@ class StoredBins:
     codes        uint8 or uint16 (n_rows, stride)   columns, rows padded to words as in BinnedData.bins
     indptr       int64 (n_rows + 1,)      the entries of row i are indptr[i] to indptr[i + 1]
     entries      uint32 (n_entries,)
+    derived      what an engine makes of all this and keeps for the next training; not pickled
     """
 
     offsets: NDArray[np.int64]
@@ -70,6 +71,11 @@ class StoredBins:
     codes: NDArray[Any]
     indptr: NDArray[np.int64]
     entries: NDArray[np.uint32]
+    derived: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what can be made again."""
+        return {**self.__dict__, "derived": {}}
 
     @property
     def n_rows(self) -> int:

@@ -13,10 +13,28 @@ from hypothesis import strategies as st
 
 import hornbeam as hb
 from hornbeam import bundling
-from hornbeam.backends.cpu import quantize, sparse_binning, stored_engine, stored_histogram, stored_rows
+from hornbeam.backends.cpu import (
+    quantize,
+    sparse_binning,
+    stored_expand,
+    stored_histogram,
+    stored_partition,
+    stored_rows,
+    stored_split,
+)
+from hornbeam.backends.protocol import Segments
+from hornbeam.backends.steps import expand_in_steps
 from hornbeam.bagging import Draw
+from hornbeam.dtypes import EXPANSION
 from hornbeam.splitting import FeatureRules, NodeContext, pack_mask
-from hornbeam.testing.checks import PLAIN_RULES, assert_same_model, assert_same_operations, engine_on, usable_devices
+from hornbeam.testing.checks import (
+    PLAIN_RULES,
+    assert_same_model,
+    assert_same_operations,
+    engine_on,
+    histogram_of,
+    usable_devices,
+)
 
 sparse = pytest.importorskip("scipy.sparse")
 
@@ -41,9 +59,9 @@ def fine_work(monkeypatch):
     """Cut all work as finely as possible."""
     monkeypatch.setattr(stored_histogram, "SHARED_ROWS", 50)
     monkeypatch.setattr(stored_histogram, "BINS_PER_THREAD", 1)
-    monkeypatch.setattr(stored_rows, "ROWS_PER_THREAD", 20)
+    monkeypatch.setattr(stored_partition, "ROWS_PER_THREAD", 20)
     monkeypatch.setattr(stored_rows, "ROUTED_ROWS_PER_THREAD", 10)
-    monkeypatch.setattr(stored_engine, "BINS_PER_THREAD", 1)
+    monkeypatch.setattr(stored_split, "BINS_PER_THREAD", 1)
     monkeypatch.setattr(quantize, "ROWS_PER_THREAD", 20)
     monkeypatch.setattr(sparse_binning, "BLOCK_VALUES", 37)
 
@@ -182,6 +200,72 @@ def test_operations(choice, high_precision, thin, num_threads, fine_work, monkey
         rules=RULES,
         high_precision=high_precision,
         valid=valid.binned,
+    )
+
+
+@pytest.mark.parametrize("thin", [1e9, 4, 0], ids=["never thin", "some thin", "always thin"])
+@pytest.mark.parametrize("num_threads", [1, 3])
+def test_a_round_in_one_go_is_a_round_in_steps(thin, num_threads, monkeypatch):
+    monkeypatch.setattr(stored_histogram, "THIN", thin)
+    monkeypatch.setattr(stored_expand, "NANOSECONDS_PER_THREAD", 1)
+    monkeypatch.setattr(stored_expand, "STEPS_COST", 1e9)
+    X, y = mixed_table(missing=0.01)
+    binned = stored_data(X).binned
+    engines = [engine_on("cpu", binned, num_threads) for _ in range(2)]
+    for engine in engines:
+        engine.set_gradients(y[None], np.random.default_rng(0).random((1, len(y))) + 0.01)
+        engine.quantize(0, False)
+        root = engine.begin_tree(32)
+        segments = Segments(np.zeros(1, np.int64), np.array([root.n_rows]), np.array([root.depth], np.int32))
+        engine.build_histograms(segments, np.zeros(1, np.int32))
+    sums = np.array([root.gradient]), np.array([root.hessian])
+    (split,) = engines[0].find_splits(segments, np.zeros(1, np.int32), *sums, RULES).tolist()
+    batch, n_slots = [expansion(0, root.n_rows, root.gradient, root.hessian, split, root.depth, 0, 1)], 2
+    for _ in range(4):
+        nodes = np.array(batch, EXPANSION)
+        found, n_expected = engines[0].expand(nodes, RULES, 100), expand_in_steps(engines[1], nodes, RULES, 100)
+        assert (found[0] == n_expected[0]).all()
+        batch = []
+        for node, n_left, splits, expected in zip(nodes, found[0].tolist(), found[1], n_expected[1], strict=True):
+            halves = (node["begin"], node["begin"] + n_left), (node["begin"] + n_left, node["end"])
+            smaller = int(n_left > halves[1][1] - halves[1][0])
+            for side in range(2):
+                assert splits[side]["gain"] == expected[side]["gain"]
+                if expected[side]["gain"] == -np.inf:
+                    continue
+                assert splits[side] == expected[side]
+                g, h = int(node["left_gradient"]), int(node["left_hessian"])
+                g, h = (int(node["gradient"]) - g, int(node["hessian"]) - h) if side else (g, h)
+                slot = int(node["spare_slot" if side == smaller else "slot"])
+                batch.append(expansion(*halves[side], g, h, expected[side].tolist(), node["depth"] + 1, slot, n_slots))
+                n_slots += 1
+    assert len(batch) > 3
+    slot = batch[0][9]
+    for engine in engines:  # steps after rounds in one go, which may have left the slot bare
+        small = Segments(*(np.array([place]) for place in (batch[0][0], batch[0][0] + 5)), np.array([5], np.int32))
+        engine.build_histograms(small, np.array([n_slots], np.int32))
+        engine.subtract(np.array([slot], np.int32), np.array([n_slots], np.int32))
+    # which five rows stand first is the engine's business: with them added again, the node's histogram is complete
+    whole = [histogram_of(engine, slot) + histogram_of(engine, n_slots) for engine in engines]
+    assert (whole[0] == whole[1]).all()
+
+
+def expansion(begin, end, gradient, hessian, split, depth, slot, spare_slot):
+    """Return a row of EXPANSION for a node and its best split."""
+    _, left_gradient, left_hessian, feature, bin_, missing_left = split
+    return (
+        begin,
+        end,
+        gradient,
+        hessian,
+        left_gradient,
+        left_hessian,
+        depth,
+        feature,
+        bin_,
+        slot,
+        spare_slot,
+        missing_left,
     )
 
 

@@ -285,7 +285,9 @@ def group_kernel(candidates, starts, rows, n_codes, most_codes, n_rows, n_tried,
             n_bundles += 1
             if n_bundles > len(taken):
                 more = np.zeros((2 * len(taken), n_words), np.uint64)
-                more[: len(taken)] = taken
+                for bundle in range(len(taken)):  # one at a time: Numba takes 10 s to compile the other way
+                    for word in range(n_words):
+                        more[bundle, word] = taken[bundle, word]
                 taken = more
         codes[chosen] += n_codes[feature]
         for i in range(first, last):

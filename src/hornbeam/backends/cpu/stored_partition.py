@@ -1,0 +1,343 @@
+"""Partition on stored bins (bundling.py): rows are swapped within their node, and only those that leave it are touched.
+
+Splits of sparse features are lopsided: a handful of rows is other than default, all the rest goes to the other side. So
+codes and entries stay in place and are found by row number, records live in one buffer, and a split moves the few rows
+out of a node's segment by exchange:
+
+    node     | a b c D e F g H i |        D, F, H leave: exchange with the last ones
+    children | a b c i e g | H F D |      the order of rows inside a node does not matter
+
+The rows of each bin are listed once for the data set (`RowLists`, bins in the order of histogram places), and each row
+knows its place among the records, so the work is that of the rows listed for the bins that leave, whatever the size of
+the node. Where that would be more than to ask every row of the node, every row is asked.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from hornbeam.backends.cpu.partition import bin_goes_left
+from hornbeam.backends.cpu.rows import RowStore
+from hornbeam.backends.cpu.stored_rows import NOWHERE, described, places_of_codes, stored_bin
+from hornbeam.backends.cpu.threads import run_ranges, run_threads
+from hornbeam.backends.protocol import Segments
+from hornbeam.bundling import StoredBins
+
+ROWS_PER_THREAD = 32_768
+
+ENTRY_COST, CODE_COST = 8, 0.5
+"""Listed rows that take as long as to ask one row of a node: by bisection of its entries, or by its code."""
+
+
+class RowLists(NamedTuple):
+    """The rows of each bin of the features in bundles and entries, default bins left out.
+
+    starts  int64 (n_total_bins + 1,)   first row of each bin
+    rows    uint32 (n,)                 ascending within a bin
+    """
+
+    starts: NDArray[np.int64]
+    rows: NDArray[np.uint32]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def list_rows_kernel(codes, places, code_starts, indptr, entries, at, rows):  # type: ignore[no-untyped-def]
+    """Count the rows of each bin (rows empty), or write them.
+
+    places  uint32 (n codes of all columns,)   in       place in the histogram, or NOWHERE
+    at      int64 (n_total_bins,)              in out   count, or where the next row of the bin goes
+    rows    uint32                             out
+    """
+    writes = len(rows) > 0
+    n_columns = np.uint64(len(code_starts) - 1)
+    for row in range(np.uint64(len(indptr) - 1)):
+        for c in range(n_columns):
+            place = places[np.uint64(code_starts[c]) + codes[row, c]]
+            if place != NOWHERE:
+                if writes:
+                    rows[np.uint64(at[place])] = row
+                at[place] += 1
+        for i in range(np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])):
+            place = entries[i]
+            if writes:
+                rows[np.uint64(at[place])] = row
+            at[place] += 1
+
+
+def list_rows(stored: StoredBins) -> RowLists:
+    """Return the rows of each bin, made at the first training on the data set."""
+    if "row_lists" not in stored.derived:
+        places = places_of_codes(stored, with_own_columns=False)
+        given = stored.codes, places, stored.code_starts, stored.indptr, stored.entries
+        counts = np.zeros(int(stored.offsets[-1]), np.int64)
+        list_rows_kernel(*given, counts, np.empty(0, np.uint32))
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        rows = np.empty(int(starts[-1]), np.uint32)
+        if len(rows):
+            list_rows_kernel(*given, starts[:-1].copy(), rows)
+        stored.derived["row_lists"] = RowLists(starts, rows)
+    lists: RowLists = stored.derived["row_lists"]
+    return lists
+
+
+class StoredRows(RowStore):
+    """Records in one buffer, for nodes of any depth.
+
+    place_of  uint32 (n_rows,)              place of each row's record, or NOWHERE
+    spare     uint64 (n_rows, 1 or 2)       scratch
+    """
+
+    def __init__(self, stored: StoredBins) -> None:
+        super().__init__(stored.codes, in_place=True)
+        self.odd = self.even
+        self.spare = np.empty_like(self.even)
+        self.place_of = np.empty(stored.n_rows, np.uint32)
+
+    def set_width(self, wide: bool) -> None:
+        """Make room for one or two words a record."""
+        n_words = 2 if wide else 1
+        if self.even.shape[1] != n_words:
+            self.even = self.odd = np.empty((len(self.bins), n_words), np.uint64)
+            self.spare = np.empty_like(self.even)
+
+    def begin_tree(self, n_rows: int, n_threads: int) -> None:
+        """Note where the records of a new tree are: the places 0:n_rows."""
+        if n_rows < len(self.place_of):
+            self.place_of[:] = NOWHERE
+        run_ranges(
+            lambda start, stop: note_places(self.even, start, stop, self.place_of), n_rows, n_threads, ROWS_PER_THREAD
+        )
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def note_places(records, begin, end, place_of):  # type: ignore[no-untyped-def]
+    """Tell the rows of the records begin:end their places."""
+    for place in range(np.uint64(begin), np.uint64(end)):
+        place_of[records[place, 0] & np.uint64(0xFFFFFFFF)] = place
+
+
+@njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
+def exchange(records, place_of, a, b):  # type: ignore[no-untyped-def]
+    """Exchange two records."""
+    mask = np.uint64(0xFFFFFFFF)
+    first, second = records[a, 0], records[b, 0]
+    records[a, 0], records[b, 0] = second, first
+    if records.shape[1] == 2:
+        records[a, 1], records[b, 1] = records[b, 1], records[a, 1]
+    place_of[second & mask] = a
+    place_of[first & mask] = b
+
+
+@njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
+def lists_that_leave(storage, starts, f, bin_, missing_left, n_value_bins):  # type: ignore[no-untyped-def]
+    """Return whether default rows go left, and the lists of the rows that go the other way: two ranges of rows."""
+    default, offsets = storage[0], storage[4]
+    first, missing = offsets[f], offsets[f] + n_value_bins
+    default_left = bin_goes_left(default[f], bin_, missing_left, n_value_bins)
+    above = first + bin_ + 1
+    if default_left:
+        return True, starts[above], starts[missing if missing_left else missing + 1], np.int64(0), np.int64(0)
+    if missing_left:
+        return False, starts[first], starts[above], starts[missing], starts[missing + 1]
+    return False, starts[first], starts[above], np.int64(0), np.int64(0)
+
+
+@njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
+def goes_by_lists(storage, f, n_listed, n_rows):  # type: ignore[no-untyped-def]
+    """Say whether the listed rows are to be looked at, rather than those of the node."""
+    column, first_code = storage[1], storage[2]
+    if column[f] < 0:
+        return n_listed < ENTRY_COST * n_rows
+    return first_code[f] > 0 and n_listed < CODE_COST * n_rows
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def divide(  # type: ignore[no-untyped-def]
+    codes, records, place_of, spare, storage, starts, rows, f, bin_, missing_left, n_value_bins, begin, end
+):
+    """Move the rows begin:end of one node to its children's places, and return how many went left.
+
+    records   uint64 (n_rows, 1 or 2)   in out
+    place_of  uint32 (n_rows,)          in out
+    spare     uint64 (n_rows, 1 or 2)   scratch, at begin:end
+    starts, rows                        in       see RowLists
+
+    Other nodes may be divided at the same time: they change the places of their own rows alone, within their segments.
+    """
+    mask = np.uint64(0xFFFFFFFF)
+    b, v = np.int64(bin_), np.int64(n_value_bins)
+    default_left, first, last, first2, last2 = lists_that_leave(storage, starts, f, b, missing_left, v)
+    left, right = np.uint64(begin), np.uint64(end)
+    if goes_by_lists(storage, f, last - first + last2 - first2, end - begin):
+        for part in range(2):
+            if part == 1:
+                first, last = first2, last2
+            for i in range(np.uint64(first), np.uint64(last)):
+                own = np.uint64(place_of[rows[i]])
+                if left <= own < right:
+                    if default_left:
+                        right -= np.uint64(1)
+                        exchange(records, place_of, own, right)
+                    else:
+                        exchange(records, place_of, own, left)
+                        left += np.uint64(1)
+        return np.int64(right if default_left else left) - begin
+    to = left
+    for place in range(left, right):
+        record = records[place, 0]
+        row = record & mask
+        if bin_goes_left(stored_bin(codes, storage, f, row), b, missing_left, v):
+            records[left, 0] = record
+            if records.shape[1] == 2:
+                records[left, 1] = records[place, 1]
+            place_of[row] = left
+            left += np.uint64(1)
+        else:
+            spare[to, 0] = record
+            if records.shape[1] == 2:
+                spare[to, 1] = records[place, 1]
+            to += np.uint64(1)
+    copy_back(records, place_of, spare, begin, np.int64(to) - begin, np.int64(left))
+    return np.int64(left) - begin
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def copy_back(records, place_of, spare, source, n_rows, begin):  # type: ignore[no-untyped-def]
+    """Copy n_rows records from the places source... of spare to begin... of the records."""
+    for i in range(np.uint64(n_rows)):
+        place = np.uint64(begin) + i
+        record = spare[np.uint64(source) + i, 0]
+        records[place, 0] = record
+        if records.shape[1] == 2:
+            records[place, 1] = spare[np.uint64(source) + i, 1]
+        place_of[record & np.uint64(0xFFFFFFFF)] = place
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def count_left(codes, records, storage, f, bin_, missing_left, n_value_bins, begin, end):  # type: ignore[no-untyped-def]
+    """Count the rows begin:end of a node that go left."""
+    count = 0
+    for place in range(np.uint64(begin), np.uint64(end)):
+        row = records[place, 0] & np.uint64(0xFFFFFFFF)
+        count += bin_goes_left(stored_bin(codes, storage, f, row), bin_, missing_left, n_value_bins)
+    return count
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def move_to_spare(codes, records, spare, storage, f, bin_, missing_left, n_value_bins, begin, end, left, right):  # type: ignore[no-untyped-def]
+    """Copy the records begin:end of a node to its children's places in spare, from left and from right upwards."""
+    for place in range(np.uint64(begin), np.uint64(end)):
+        record = records[place, 0]
+        row = record & np.uint64(0xFFFFFFFF)
+        if bin_goes_left(stored_bin(codes, storage, f, row), bin_, missing_left, n_value_bins):
+            to = np.uint64(left)
+            left += 1
+        else:
+            to = np.uint64(right)
+            right += 1
+        spare[to, 0] = record
+        if records.shape[1] == 2:
+            spare[to, 1] = records[place, 1]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def count_bins(codes, records, place_of, storage, starts, rows, f, begin, end, counts):  # type: ignore[no-untyped-def]
+    """Count the rows of a node in every bin of one feature.
+
+    counts  int64 (>= n_bins of the feature,)  out
+    """
+    default, column, first_code, _, offsets, _, _ = storage
+    first, n_bins = offsets[f], offsets[f + 1] - offsets[f]
+    counts[:n_bins] = 0
+    is_own = column[f] >= 0 and first_code[f] == 0
+    if is_own or not goes_by_lists(storage, f, starts[first + n_bins] - starts[first], end - begin):
+        for place in range(np.uint64(begin), np.uint64(end)):
+            row = records[place, 0] & np.uint64(0xFFFFFFFF)
+            counts[np.uint64(stored_bin(codes, storage, f, row))] += 1
+        return
+    rest = np.int64(end - begin)
+    for b in range(n_bins):
+        count = np.int64(0)
+        for i in range(np.uint64(starts[first + b]), np.uint64(starts[first + b + 1])):
+            own = np.int64(place_of[rows[i]])
+            count += np.int64(begin <= own < end)
+        counts[b] = count
+        rest -= count
+    counts[default[f]] = rest
+
+
+class StoredPartition:
+    """Moves the rows of nodes on stored bins."""
+
+    def __init__(self, stored: StoredBins, n_value_bins: NDArray[np.int64], n_threads: int) -> None:
+        self.stored = stored
+        self.storage = described(stored)
+        self.lists = list_rows(stored)
+        self.n_value_bins = n_value_bins
+        self.n_threads = n_threads
+
+    def partition(self, store: StoredRows, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:
+        """See protocol.Engine.partition."""
+        n_left = np.zeros(len(splits), np.int64)
+        begins, ends = nodes.begin.tolist(), nodes.end.tolist()
+        rules = [
+            (feature, bin_, missing_left, int(self.n_value_bins[feature]))
+            for feature, bin_, missing_left in zip(
+                splits["feature"].tolist(), splits["bin"].tolist(), splits["missing_left"].tolist(), strict=True
+            )
+        ]
+        work = [self.work(*rule, end - begin) for rule, begin, end in zip(rules, begins, ends, strict=True)]
+
+        def move(start: int, stop: int) -> None:
+            for node in some[start:stop]:
+                n_left[node] = divide(
+                    self.stored.codes, store.even, store.place_of, store.spare, self.storage, *self.lists,
+                    *rules[node], begins[node], ends[node],
+                )  # fmt: skip
+
+        some = [node for node, (n_rows, by_lists) in enumerate(work) if by_lists or n_rows <= ROWS_PER_THREAD]
+        if self.n_threads == 1:
+            some = list(range(len(work)))
+        run_ranges(move, len(some), self.n_threads, -(-ROWS_PER_THREAD // max([1, *(work[node][0] for node in some)])))
+        for node in sorted(set(range(len(work))).difference(some)):
+            n_left[node] = self._divide_together(store, rules[node], begins[node], ends[node])
+        return n_left
+
+    def work(self, feature: int, bin_: int, missing_left: bool, n_value_bins: int, n_rows: int) -> tuple[int, bool]:
+        """Return how many rows a split has to look at, and whether they are listed ones."""
+        _, first, last, first2, last2 = lists_that_leave.py_func(
+            self.storage, self.lists.starts, feature, bin_, missing_left, n_value_bins
+        )
+        n_listed = int(last - first + last2 - first2)
+        if goes_by_lists.py_func(self.storage, feature, n_listed, n_rows):
+            return n_listed, True
+        return n_rows, False
+
+    def _divide_together(self, store: StoredRows, rule: tuple[int, int, bool, int], begin: int, end: int) -> int:
+        """Divide one node with all threads: count, copy to the places in spare, copy back."""
+        n_threads = max(1, min(self.n_threads, (end - begin) // ROWS_PER_THREAD))
+        cuts = [begin + (end - begin) * part // n_threads for part in range(n_threads + 1)]
+        codes, records, counts = self.stored.codes, store.even, [0] * n_threads
+
+        def count(t: int) -> None:
+            counts[t] = int(count_left(codes, records, self.storage, *rule, cuts[t], cuts[t + 1]))
+
+        run_threads(count, n_threads)
+        n_left = sum(counts)
+        lefts = [begin + sum(counts[:t]) for t in range(n_threads)]
+        rights = [begin + n_left + cuts[t] - lefts[t] for t in range(n_threads)]
+        run_threads(
+            lambda t: move_to_spare(
+                codes, records, store.spare, self.storage, *rule, cuts[t], cuts[t + 1], lefts[t], rights[t]
+            ),
+            n_threads,
+        )
+        run_threads(
+            lambda t: copy_back(records, store.place_of, store.spare, cuts[t], cuts[t + 1] - cuts[t], cuts[t]),
+            n_threads,
+        )
+        return n_left
