@@ -73,7 +73,7 @@ def assert_same_binned(found: BinnedData, expected: BinnedData) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("n_features", [1, 9, 32, 33, 70])
-@pytest.mark.parametrize("max_bin", [2, 63, 255, 1000])
+@pytest.mark.parametrize("max_bin", [2, 15, 63, 255, 1000])
 def test_codes_equal_those_of_the_cpu(dtype, n_features, max_bin):
     found, expected = bin_both(make_table(1500, n_features, dtype), max_bin=max_bin)
     assert_same_binned(found, expected)
@@ -119,7 +119,7 @@ def test_any_strides():
     assert_same_binned(found, bin_table(reader, BinParams(), 1))
 
 
-@pytest.mark.parametrize("max_bin", [63, 1000])
+@pytest.mark.parametrize("max_bin", [15, 63, 1000])
 def test_engine_takes_the_bins_where_they_are(max_bin):
     """Also those of a validation set; nothing goes through the host."""
     table = make_table(2000, 40, seed=6)

@@ -54,12 +54,13 @@ def check(runtime, sample: BinnedSample, **options) -> None:
 
 @pytest.mark.parametrize("high_precision", [False, True], ids=["narrow", "wide"])
 @pytest.mark.parametrize(
-    ("n_bins", "words"), [(63, 8), (63, 4), (63, 2), (63, 1), (63, 0), (300, 8), (300, 2), (300, 1), (300, 0)]
+    ("n_bins", "words"),
+    [(15, 8), (15, 2), (15, 0), (63, 8), (63, 4), (63, 2), (63, 1), (63, 0), (300, 8), (300, 2), (300, 1), (300, 0)],
 )
 def test_histograms_do_not_depend_on_local_memory(runtime, n_bins, words, high_precision):
     sample = make_binned(700, 37, n_bins, 0.2, seed=words)
     plan = Layout.of(binned_data(sample))
-    counters = 3 * plan.n_bins * (4 // plan.bin_bytes) * (8 if high_precision else 4)
+    counters = 3 * plan.n_bins * (32 // plan.bin_bits) * (8 if high_precision else 4)
     runtime.facts = replace(runtime.facts, local_bytes=max(1, words) * counters - (words == 0))
     assert histogram_variant(runtime.facts, plan, high_precision, 3)[0].words == words
     check(runtime, sample, rules=RULES, high_precision=high_precision, n_levels=2)
@@ -262,6 +263,17 @@ def test_number_of_a_device_that_is_not_there():
 
 def test_bins_are_padded_to_few_sizes():
     assert [padded_bins(n) for n in (2, 16, 17, 64, 256, 257, 1001, 65_536)] == [16, 16, 64, 64, 256, 512, 1024, 65_536]
+
+
+@pytest.mark.parametrize(
+    ("n_bins", "n_features", "bin_bits", "lanes", "bytes_a_row"),
+    [(15, 28, 4, 32, 16), (15, 33, 4, 64, 32), (16, 33, 8, 32, 64), (255, 33, 8, 32, 64), (256, 33, 16, 16, 96)],
+)
+def test_bins_take_as_few_bits_as_hold_them(n_bins, n_features, bin_bits, lanes, bytes_a_row):
+    layout = Layout.of_sizes(1001, np.full(n_features, n_bins, np.int32))
+    assert (layout.bin_bits, layout.lanes) == (bin_bits, lanes)
+    assert layout.tile_bytes == 1001 * bytes_a_row
+    assert layout.column_bytes == n_features * -(-1001 * bin_bits // 8)
 
 
 def test_memory_check_passes_what_fits(runtime):

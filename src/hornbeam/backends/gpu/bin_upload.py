@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hornbeam.backends.gpu.binning import DeviceBins
-from hornbeam.backends.gpu.layout import TILE_BYTES, Layout
+from hornbeam.backends.gpu.layout import Layout
 from hornbeam.backends.gpu.runtime import Buffer, Runtime, u32
 from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.binning import BinnedData
@@ -24,27 +24,33 @@ def upload_training_bins(workspace: Workspace, layout: Layout, binned: BinnedDat
     """Bring the bins into both layouts, `tiles` and `columns`, a block of rows at a time."""
     runtime, n_rows = workspace.runtime, layout.n_rows
     shared = bins_on_device(binned, runtime)
-    columns = workspace.room("columns", layout.n_used * n_rows * layout.bin_bytes)
+    columns = workspace.room("columns", layout.column_bytes)
+    variant = workspace.variant("layout.cl", **layout.options)
+
+    def make_columns(first: int, n_block: int, tiles: Buffer) -> None:
+        kernel = runtime.kernel("column_kernel", variant)
+        where = (u32(layout.n_used), u32(first), u32(n_block), u32(n_rows))
+        runtime.launch(kernel, workspace.groups, tiles, *where, columns)
+
     if shared is not None and layout.n_used > 0:
         workspace.borrow("tiles", shared.tiles, shared.n_bytes)
-        shared.untile(columns, 1, n_rows)
+        make_columns(0, n_rows, shared.tiles)
         return
-    tiles = workspace.room("tiles", layout.n_tiles * n_rows * TILE_BYTES)
+    tiles = workspace.room("tiles", layout.tile_bytes)
     if layout.n_used == 0:
         return
     stride = binned.stride
-    step = max(1, BLOCK_BYTES // (stride * layout.bin_bytes))
-    block = runtime.allocate(min(step, n_rows) * stride * layout.bin_bytes)
-    variant = workspace.variant("layout.cl", bin_bytes=layout.bin_bytes)
+    row_bytes = stride * layout.host_bytes
+    step = max(1, BLOCK_BYTES // (2 * row_bytes)) * 2  # even: a byte of a column may hold two rows
+    block = runtime.allocate(min(step, n_rows) * row_bytes)
     tile_kernel = runtime.kernel("tile_kernel", variant)
-    column_kernel = runtime.kernel("column_kernel", variant)
     for first in range(0, n_rows, step):
         part = binned.block(first, min(first + step, n_rows))
         runtime.upload(block, part)
         where = (u32(first), u32(len(part)), u32(n_rows))
-        used = (u32(stride), u32(layout.n_used))
-        runtime.launch(tile_kernel, workspace.groups, block, *used, u32(layout.n_tiles), *where, tiles)
-        runtime.launch(column_kernel, workspace.groups, block, *used, *where, columns)
+        sizes = (u32(stride), u32(layout.n_used), u32(layout.n_tiles))
+        runtime.launch(tile_kernel, workspace.groups, block, *sizes, *where, tiles)
+        make_columns(first, len(part), tiles)
     runtime.synchronize()
     runtime.free(block)
 
@@ -56,7 +62,7 @@ def upload_validation_bins(workspace: Workspace, name: str, binned: BinnedData) 
     stride = binned.stride if shared is None else binned.n_used
     bins = workspace.room(name, max(1, n_rows * stride * size))
     if shared is not None:
-        shared.untile(bins, stride, 1)
+        shared.untile(bins)
         return bins, stride
     step = max(1, BLOCK_BYTES // (stride * size))
     for first in range(0, n_rows, step):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.binning import find_bounds, search_tables
 from hornbeam.backends.gpu.device_table import DeviceTable, launch_over
-from hornbeam.backends.gpu.layout import TILE_BYTES, check_buffer
+from hornbeam.backends.gpu.layout import Layout, check_buffer
 from hornbeam.backends.gpu.runtime import Buffer, Runtime, u32, u64
 from hornbeam.backends.registry import open_runtime
 from hornbeam.binning import BinMapper, BinnedData, BinParams, allocate_bins, bin_by
@@ -40,43 +40,43 @@ class DeviceBins:
         Rows, and used features.
     dtype
         uint8 or uint16.
+    layout
+        How they lie.
     tiles
-        u32 (n_tiles, n_rows, 8), see kernels/layout.cl.
+        u32 (n_tiles, n_rows, tile_words), see kernels/layout.cl.
     """
 
-    def __init__(
-        self, runtime: Runtime, device: str, n_rows: int, n_used: int, dtype: type[np.uint8] | type[np.uint16]
-    ) -> None:
+    def __init__(self, runtime: Runtime, device: str, n_rows: int, mapper: BinMapper) -> None:
         self.runtime = runtime
         self.device = device
         self.n_rows = n_rows
-        self.n_used = n_used
-        self.dtype = dtype
-        self.lanes = TILE_BYTES // np.dtype(dtype).itemsize
-        self.n_tiles = -(-n_used // self.lanes)
-        self.n_bytes = self.n_tiles * n_rows * TILE_BYTES
+        self.n_used = len(mapper.used)
+        self.dtype = mapper.bin_dtype
+        self.layout = Layout.of_sizes(n_rows, mapper.n_value_bins[mapper.used])
+        self.n_bytes = self.layout.tile_bytes
         check_buffer(self.n_bytes, "the bins", runtime.facts)
         self.tiles: Buffer = runtime.allocate(self.n_bytes)
 
     def host(self) -> NDArray[Any]:
         """Return a copy in host memory, laid out as `BinnedData.bins` is."""
         bins = allocate_bins(self.n_rows, self.n_used, self.dtype)
-        tile = np.empty((self.n_rows, self.lanes), self.dtype)
-        for number in range(self.n_tiles):
+        lanes, packed = self.layout.lanes, self.layout.bin_bits == 4
+        tile = np.empty((self.n_rows, lanes // 2 if packed else lanes), self.dtype)
+        for number in range(self.layout.n_tiles):
             self.runtime.download(self.tiles, tile, number * tile.nbytes)
-            first = number * self.lanes
-            last = min(first + self.lanes, self.n_used)
-            bins[:, first:last] = tile[:, : last - first]
+            first = number * lanes
+            last = min(first + lanes, self.n_used)
+            found = np.stack([tile & 15, tile >> 4], axis=2).reshape(self.n_rows, lanes) if packed else tile
+            bins[:, first:last] = found[:, : last - first]
         return bins
 
-    def untile(self, out: Buffer, row_stride: int, feature_stride: int) -> None:
-        """Write the bins one by one, row i and feature j at element i * row_stride + j * feature_stride.
+    def untile(self, out: Buffer) -> None:
+        """Write the bins one by one.
 
-        out   uint8 or uint16   out
+        out   uint8 or uint16 (n_rows, n_used)   out
         """
-        n, size = self.n_rows * self.n_used, np.dtype(self.dtype).itemsize
-        sizes = (u64(self.n_rows), u32(self.n_used), u64(row_stride), u64(feature_stride))
-        launch_over(n, self.runtime, "encode.cl", "untile_kernel", self.tiles, *sizes, out, bin_bytes=size)
+        n, sizes = self.n_rows * self.n_used, (u64(self.n_rows), u32(self.n_used))
+        launch_over(n, self.runtime, "encode.cl", "untile_kernel", self.tiles, *sizes, out, **self.layout.options)
 
 
 def bin_on_device(reader: TableReader, params: BinParams, n_threads: int) -> BinnedData:
@@ -114,7 +114,7 @@ def encode(device: str, reader: TableReader, blocks: Blocks, mapper: BinMapper) 
     """Code a table; returns its bins, and for each used feature whether NaN was seen, bool (n_used,)."""
     runtime = open_runtime(device)
     used = mapper.used.astype(np.int64)
-    out = DeviceBins(runtime, device, reader.n_rows, len(used), mapper.bin_dtype)
+    out = DeviceBins(runtime, device, reader.n_rows, mapper)
     if len(used) == 0:
         return out, np.zeros(0, np.bool_)
     tables, starts, steps = search_tables(mapper, used, reader.block_dtype)
@@ -127,11 +127,12 @@ def encode(device: str, reader: TableReader, blocks: Blocks, mapper: BinMapper) 
         runtime.upload(room[0], codings)
         runtime.upload(room[1], bounds)
         runtime.zero(room[2], 4 * len(used))
-        sizes = {"value_bytes": reader.block_dtype.itemsize, "bin_bytes": np.dtype(mapper.bin_dtype).itemsize}
+        layout = out.layout
+        sizes = {"value_bytes": reader.block_dtype.itemsize, **layout.options}
         for first, table in blocks():
-            how = (room[0], u32(len(used)), u32(out.n_tiles), room[1])
+            how = (room[0], u32(len(used)), u32(layout.n_tiles), room[1])
             where = (u64(first), u64(reader.n_rows), out.tiles, room[2])
-            n_words = table.n_rows * out.n_tiles * 8
+            n_words = table.n_rows * layout.n_tiles * layout.tile_words
             launch_over(n_words, runtime, "encode.cl", "encode_kernel", *table.arguments, *how, *where, **sizes)
             runtime.synchronize()  # then the block may go
         seen = np.empty(len(used), np.uint32)

@@ -94,7 +94,7 @@ class DeviceCategories:
         runtime, workspace, layout, own = self._runtime, self._workspace, self._layout, rules.categorical
         is_local = self._sort_room <= LARGEST_LOCAL_SORT
         variant = workspace.variant(
-            "split_categorical.cl", bin_bytes=layout.bin_bytes, stats=stats, n_bins=layout.n_bins,
+            "split_categorical.cl", **layout.options, stats=stats, n_bins=layout.n_bins,
             sort_size=self._sort_room if is_local else 0,
         )  # fmt: skip
         room = 1 if is_local else self._sort_room

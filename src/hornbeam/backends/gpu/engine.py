@@ -98,7 +98,7 @@ class GpuEngine:
             own.room("rows even", 4 * self.n_rows)
             own.room("rows odd", 4 * self.n_rows)
             self._gradients = DeviceGradients(own)
-            self._bag = DeviceBag(own, own.variant("bag.cl", bin_bytes=self._layout.bin_bytes))
+            self._bag = DeviceBag(own, own.variant("bag.cl", **self._layout.options, columns=True))
             self._histograms = DeviceHistograms(own, self._layout)
             self._search = SplitSearch(own, self._layout, binned, self._histograms)
             self._growth = DeviceGrowth(own, self._layout, self._histograms, self._search)

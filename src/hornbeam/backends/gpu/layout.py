@@ -2,8 +2,8 @@
 
 What an engine holds:
 
-    tiles        u32 (n_tiles, n_rows, 8)     32 bytes of a row: 32 features of 8-bit bins, 16 of 16-bit bins
-    columns      u8 or u16 (n_used, n_rows)   the same bins by feature
+    tiles        u32 (n_tiles, n_rows, 8)     32 bytes of a row: 64 features of 4-bit bins, 32 of 8, 16 of 16 bits
+    columns      u8 or u16 (n_used, n_rows)   the same bins by feature; of 4-bit bins two rows a byte
     rows         u32 (n_rows,)  twice         rows of the nodes, of even and of odd depth
     records      u32 or u64 (n_rows,)  twice  their fixed-point gradients
     histograms   i64 (n_slots, n_tiles, n_stats, n_bins, lanes)
@@ -14,13 +14,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.runtime import DeviceFacts
 from hornbeam.binning import BinnedData
 from hornbeam.errors import DeviceError
 
-TILE_BYTES = 32
-"""Bytes of a row in a tile: one memory sector."""
+TILE_WORDS = 8
+"""32-bit words of a row in a tile: one memory sector."""
+
+HALF_TILE_WORDS = 4
+"""The same where 4-bit bins of all features fit in half a sector."""
 
 MOST_ROWS = 2**32 - 2**16
 """Row places are 32-bit numbers with some room above the last."""
@@ -37,29 +41,63 @@ class Layout:
 
     n_rows: int
     n_used: int
-    bin_bytes: int
+    bin_bits: int  # 4, 8 or 16
     n_bins: int  # of every feature, padded
-    lanes: int  # features of a tile
-    n_tiles: int
+    tile_words: int
 
     @classmethod
     def of(cls, binned: BinnedData) -> Layout:
         """Lay out a training set."""
         if binned.n_rows > MOST_ROWS:
             raise DeviceError(f"{binned.n_rows} rows; a GPU takes at most {MOST_ROWS}: train on device='cpu'")
-        bin_bytes = np.dtype(binned.mapper.bin_dtype).itemsize
-        lanes = TILE_BYTES // bin_bytes
-        most = int(binned.n_value_bins.max(initial=1)) + 1
-        return cls(binned.n_rows, binned.n_used, bin_bytes, padded_bins(most), lanes, -(-binned.n_used // lanes))
+        return cls.of_sizes(binned.n_rows, binned.n_value_bins)
+
+    @classmethod
+    def of_sizes(cls, n_rows: int, n_value_bins: NDArray[np.int32]) -> Layout:
+        """Lay out so many rows of features with these value bins, int32 (n_used,), and a missing one each."""
+        most, n_used = int(n_value_bins.max(initial=1)) + 1, len(n_value_bins)
+        bin_bits = 4 if most <= 16 else 8 if most <= 256 else 16
+        half = bin_bits == 4 and n_used <= HALF_TILE_WORDS * 8
+        return cls(n_rows, n_used, bin_bits, padded_bins(most), HALF_TILE_WORDS if half else TILE_WORDS)
+
+    @property
+    def lanes(self) -> int:
+        """Features of a tile."""
+        return self.tile_words * 32 // self.bin_bits
+
+    @property
+    def n_tiles(self) -> int:
+        """Tiles of a row."""
+        return -(-self.n_used // self.lanes)
+
+    @property
+    def host_bytes(self) -> int:
+        """Bytes of a bin in host memory."""
+        return 2 if self.bin_bits == 16 else 1
+
+    @property
+    def options(self) -> dict[str, int]:
+        """Fields of the Variant of kernels that read tiles, or histograms."""
+        return {"bin_bits": self.bin_bits, "tile_words": self.tile_words}
 
     def slot_size(self, n_stats: int) -> int:
         """Return the 64-bit sums of one histogram."""
         return self.n_tiles * n_stats * self.n_bins * self.lanes
 
     @property
+    def tile_bytes(self) -> int:
+        """Bytes of the tiles."""
+        return self.n_rows * self.n_tiles * self.tile_words * 4
+
+    @property
+    def column_bytes(self) -> int:
+        """Bytes of the columns."""
+        return self.n_used * (-(-self.n_rows // 2) if self.bin_bits == 4 else self.n_rows * self.host_bytes)
+
+    @property
     def bin_bytes_in_all(self) -> int:
         """Bytes of both layouts of the bins."""
-        return self.n_rows * (self.n_tiles * TILE_BYTES + self.n_used * self.bin_bytes)
+        return self.tile_bytes + self.column_bytes
 
     def row_bytes(self, n_outputs: int, wide: bool) -> int:
         """Return the bytes of what is kept for each row: places, records, leaf, label, weight, scores, gradients."""
@@ -78,7 +116,7 @@ def check_memory(layout: Layout, facts: DeviceFacts) -> None:
             f"{smallest_pool / 2**20:,.0f} MB for histograms. Fewer rows, fewer bins (max_bin <= 255 takes a byte a "
             "value) or device='cpu' help"
         )
-    check_buffer(layout.n_rows * layout.n_tiles * TILE_BYTES, "the bins", facts)
+    check_buffer(layout.tile_bytes, "the bins", facts)
 
 
 def check_buffer(n_bytes: int, what: str, facts: DeviceFacts) -> None:

@@ -36,7 +36,7 @@ class ValidationSet:
     n_rows: int
     n_outputs: int
     stride: int
-    bin_bytes: int
+    bin_bits: int
     bins: Buffer
     scores: Buffer
 
@@ -47,14 +47,14 @@ class ValidationSet:
         """Bring a data set and its scores, float64 (n_outputs, n_rows), to the device."""
         bins, stride = upload_validation_bins(workspace, f"bins of validation set {number}", binned)
         on_device = workspace.upload(f"scores of validation set {number}", np.array(scores, np.float64, order="C"))
-        bin_bytes = np.dtype(binned.mapper.bin_dtype).itemsize
+        bin_bits = 8 * np.dtype(binned.mapper.bin_dtype).itemsize
         n_outputs, n_rows = scores.shape
-        return cls(workspace, n_rows, n_outputs, stride, bin_bytes, bins, on_device)
+        return cls(workspace, n_rows, n_outputs, stride, bin_bits, bins, on_device)
 
     def add_tree(self, nodes: Buffer, n_splits: int, values: Buffer, output: int) -> None:
         """Send the rows down a tree and add its values to their scores."""
         own = self.workspace
-        kernel = own.runtime.kernel("route_kernel", own.variant("route.cl", bin_bytes=self.bin_bytes))
+        kernel = own.runtime.kernel("route_kernel", own.variant("route.cl", bin_bits=self.bin_bits))
         own.launch_over(
             self.n_rows, kernel, self.bins, u32(self.stride), u32(self.n_rows), nodes, u32(n_splits), values,
             self.scores, u64(output * self.n_rows),

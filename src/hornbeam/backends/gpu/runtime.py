@@ -42,7 +42,9 @@ class Variant:
     """One compilation of a source file: every field is a -D flag, and the whole is the key of the cache.
 
     threads    of a group
-    bin_bytes  1 or 2
+    bin_bits   4, 8 or 16, see kernels/bins.h
+    tile_words  of a row in a tile: 8 or 4
+    columns    whether bins of one feature are read from columns, else from tiles
     wide       records of 64 bits, see kernels/quantize.cl
     stats      2: gradient and hessian; 3: and rows
     n_bins     of a feature, padded
@@ -61,7 +63,9 @@ class Variant:
 
     source: str
     threads: int
-    bin_bytes: int = 1
+    bin_bits: int = 8
+    tile_words: int = 8
+    columns: bool = False
     wide: bool = False
     stats: int = 2
     n_bins: int = 0
@@ -136,13 +140,17 @@ class Runtime(Protocol):
 
 
 HEADERS = {
+    "bag.cl": ("bins.h",),
+    "encode.cl": ("bins.h",),
     "gradients.cl": ("numerics.h",),
-    "histogram.cl": ("chunks.h",),
+    "histogram.cl": ("bins.h", "chunks.h"),
+    "layout.cl": ("bins.h",),
     "metrics.cl": ("numerics.h", "fixed_point.h"),
-    "partition.cl": ("scan.h",),
+    "partition.cl": ("bins.h", "scan.h"),
     "plan.cl": ("scan.h", "chunks.h"),
     "quantize.cl": ("fixed_point.h",),
     "ranking.cl": ("numerics.h",),
+    "route.cl": ("bins.h",),
     "select.cl": ("scan.h",),
     "split_categorical.cl": ("gains.h",),
     "split_general.cl": ("gains.h",),

@@ -44,8 +44,8 @@ def many_threads(facts: DeviceFacts) -> int:
 
 def histogram_variant(facts: DeviceFacts, layout: Layout, wide: bool, stats: int) -> tuple[Variant, int]:
     """Choose how many words of a tile a group takes at once; returns the variant and its local bytes."""
-    for words in (8, 4, 2, 1):
-        n_bytes = stats * layout.n_bins * words * (4 // layout.bin_bytes) * (8 if wide else 4)
+    for words in [most for most in (8, 4, 2, 1) if most <= layout.tile_words]:
+        n_bytes = stats * layout.n_bins * words * (32 // layout.bin_bits) * (8 if wide else 4)
         if n_bytes <= facts.local_bytes:
             break
     else:
@@ -55,7 +55,7 @@ def histogram_variant(facts: DeviceFacts, layout: Layout, wide: bool, stats: int
         facts,
         "histogram.cl",
         threads,
-        bin_bytes=layout.bin_bytes,
+        **layout.options,
         wide=wide,
         stats=stats,
         n_bins=layout.n_bins,
@@ -67,7 +67,7 @@ def histogram_variant(facts: DeviceFacts, layout: Layout, wide: bool, stats: int
 
 def general_variant(facts: DeviceFacts, layout: Layout, stats: int) -> Variant:
     """Return the variant of split_general.cl; compiled only where a node has a context."""
-    return plain_variant(facts, "split_general.cl", bin_bytes=layout.bin_bytes, stats=stats, n_bins=layout.n_bins)
+    return plain_variant(facts, "split_general.cl", **layout.options, stats=stats, n_bins=layout.n_bins)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +94,20 @@ class TreeKernels:
         """Compile what a tree needs, or find it compiled."""
         kernel, facts = runtime.kernel, runtime.facts
         summing, local_bytes = histogram_variant(facts, layout, wide, stats)
-        searching = plain_variant(facts, "split.cl", bin_bytes=layout.bin_bytes, stats=stats, n_bins=layout.n_bins)
+        searching = plain_variant(facts, "split.cl", **layout.options, stats=stats, n_bins=layout.n_bins)
         moving = plain_variant(
-            facts, "partition.cl", bin_bytes=layout.bin_bytes, wide=wide, each=PARTITION_EACH, categorical=categorical
+            facts,
+            "partition.cl",
+            **layout.options,
+            columns=True,
+            wide=wide,
+            each=PARTITION_EACH,
+            categorical=categorical,
         )
         planning = plain_variant(facts, "plan.cl", PLANNING_THREADS, words=summing.words)
         selecting = plain_variant(facts, "select.cl", MOST_ORDERED, capacity=CAPACITY)
         selecting = replace(selecting, each=MOST_ORDERED // selecting.threads)
-        n_passes = max(1, layout.n_tiles * (8 // summing.words if summing.words else 1))
+        n_passes = max(1, layout.n_tiles * (layout.tile_words // summing.words if summing.words else 1))
         return cls(
             zero=kernel("zero_kernel", summing),
             histogram=kernel("histogram_kernel", summing, local_bytes),

@@ -1,7 +1,7 @@
 // Raw values on the device become bins, laid out in tiles as the histogram kernel reads them; and back from tiles.
 //
 //   values     value_t, row i and feature j at [i * row_stride + j * column_stride]     in
-//   tiles      u32 (n_tiles, n_rows, 8)     32 bytes of a row together, see layout.cl
+//   tiles      u32 (n_tiles, n_rows, TILE_WORDS)     32 bytes of a row together, see layout.cl
 //
 // The bounds of a used feature are a table of 2^steps values, padded with +inf. They have the type of the values: a
 // float64 bound that is rounded down to float32 separates the same float32 values (backends/cpu/binning.py).
@@ -10,12 +10,6 @@ typedef float value_t;
 #else
 typedef f64 value_t;
 #endif
-#if BIN_BYTES == 1
-typedef u8 bin_t;
-#else
-typedef u16 bin_t;
-#endif
-#define PER_WORD (4 / BIN_BYTES)
 
 typedef struct {
     u64 start;    // of its table in `bounds`
@@ -25,8 +19,8 @@ typedef struct {
     u32 padding;
 } coding_t;
 
-// One thread a word of a tile: 4 features of 8 bits, or 2 of 16. A code is the number of bounds below the value, found
-// by halving. Features beyond the last are bin 0.
+// One thread a word of a tile: 8 features of 4 bits, 4 of 8, or 2 of 16. A code is the number of bounds below the
+// value, found by halving. Features beyond the last are bin 0.
 //
 //     codings        coding_t (n_used,)    in
 //     bounds         value_t               in
@@ -36,10 +30,11 @@ KERNEL(THREADS) void encode_kernel(GLOBAL const value_t *RESTRICT values, i64 ro
                                    u64 n_values, GLOBAL const coding_t *RESTRICT codings, u32 n_used, u32 n_tiles,
                                    GLOBAL const value_t *RESTRICT bounds, u64 first, u64 n_rows,
                                    GLOBAL u32 *RESTRICT tiles, GLOBAL u32 *has_missing) {
-    const u64 n_words = n_values * n_tiles * 8;
+    const u32 words = n_tiles * TILE_WORDS;
+    const u64 n_words = n_values * words;
     for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n_words; i += (u64)GROUP_COUNT * THREADS) {
-        const u32 word_of_row = (u32)(i % (n_tiles * 8));
-        const u64 row = i / (n_tiles * 8);
+        const u32 word_of_row = (u32)(i % words);
+        const u64 row = i / words;
         u32 word = 0;
         for (u32 j = 0; j < PER_WORD; j++) {
             const u32 used = word_of_row * PER_WORD + j;
@@ -55,9 +50,9 @@ KERNEL(THREADS) void encode_kernel(GLOBAL const value_t *RESTRICT values, i64 ro
                 code = coding.missing;
                 if (has_missing[used] == 0) has_missing[used] = 1;
             }
-            word |= code << (8 * BIN_BYTES * j);
+            word |= code << (BIN_BITS * j);
         }
-        tiles[((u64)(word_of_row / 8) * n_rows + first + row) * 8 + word_of_row % 8] = word;
+        tiles[TILE_PLACE(n_rows, word_of_row * PER_WORD, first + row)] = word;
     }
 }
 
@@ -76,17 +71,14 @@ KERNEL(THREADS) void look_kernel(GLOBAL const value_t *RESTRICT values, i64 row_
     }
 }
 
-// From tiles to one bin after the other: row i and feature j at [i * row_stride + j * feature_stride].
-// By row: strides (n, 1). By feature: strides (1, n_rows). Neighbouring threads write neighbouring rows.
+// From tiles to the bins of a row one after the other. Neighbouring threads take neighbouring words of a row.
 //
-//     out   bin_t    out
-KERNEL(THREADS) void untile_kernel(GLOBAL const u32 *RESTRICT tiles, u64 n_rows, u32 n_used, u64 row_stride,
-                                   u64 feature_stride, GLOBAL bin_t *RESTRICT out) {
-    const u32 lanes = 8 * PER_WORD;
+//     out   bin_t (n_rows, n_used)   out
+KERNEL(THREADS) void untile_kernel(GLOBAL const u32 *RESTRICT tiles, u64 n_rows, u32 n_used,
+                                   GLOBAL bin_t *RESTRICT out) {
     for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n_rows * n_used; i += (u64)GROUP_COUNT * THREADS) {
-        const u64 row = i % n_rows;
-        const u32 feature = (u32)(i / n_rows), lane = feature % lanes;
-        const u32 word = tiles[((u64)(feature / lanes) * n_rows + row) * 8 + lane / PER_WORD];
-        out[row * row_stride + feature * feature_stride] = (bin_t)(word >> (8 * BIN_BYTES * (lane % PER_WORD)));
+        const u64 row = i / n_used;
+        const u32 feature = (u32)(i % n_used);
+        out[i] = (bin_t)((tiles[TILE_PLACE(n_rows, feature, row)] >> TILE_SHIFT(feature)) & BIN_MASK);
     }
 }

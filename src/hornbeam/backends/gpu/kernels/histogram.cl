@@ -1,8 +1,8 @@
 // Sums of gradients and hessians (and rows) per (node, feature, bin).
 //
-// Bins lie in tiles: 8 words a row, a word holds 4 features of 8 bits or 2 of 16 bits. A warp of 32 threads takes
-// 32 / WORDS rows at once, thread (r, w) word w of row r; at step s it adds feature (s + r) mod 4 of its word. With 8
-// words and 8-bit bins the 32 threads hold 32 different features at every step:
+// Bins lie in tiles: 8 words a row, a word holds 4 features of 8 bits, 2 of 16 or 8 of 4 (see bins.h). A warp of 32
+// threads takes 32 / WORDS rows at once, thread (r, w) word w of row r; at step s it adds feature (s + r) mod 4 of its
+// word. With 8 words and 8-bit bins the 32 threads hold 32 different features at every step:
 //
 //                 w=0  w=1 .. w=7            counters, local memory      [stat][bin][lane]
 //     row r=0   |  0    4  ..  28            bin 0   | f0 f1 f2 ... f31 |   lane == feature == memory bank:
@@ -22,20 +22,16 @@
 //
 //     count   u32 (1,)               n_nodes
 //     table   u32 (5, n_nodes + 1)   first chunk; begin, and last the rows of a chunk; end; depth; slot
-#define PER_WORD   (4 / BIN_BYTES)
-#define BIN_BITS   (8 * BIN_BYTES)
-#define BIN_MASK   ((1u << BIN_BITS) - 1u)
-#define TILE_LANES (8 * PER_WORD)
-#define UNROLLED   4
+#define UNROLLED 4
 #if WORDS == 0
-#define WORDS_AT_ONCE 8
+#define WORDS_AT_ONCE TILE_WORDS
 #else
 #define WORDS_AT_ONCE WORDS
 #endif
 #define ROWS_AT_ONCE (32 / WORDS_AT_ONCE)
 #define LANES        (WORDS_AT_ONCE * PER_WORD)
 #define PLANE        (N_BINS * LANES)
-#define PASSES       (8 / WORDS_AT_ONCE)
+#define PASSES       (TILE_WORDS / WORDS_AT_ONCE)
 #define SLOT_PLANE   (N_BINS * TILE_LANES)
 
 #if WIDE
@@ -82,10 +78,11 @@ void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL const u32 *RESTRI
 
     const u32 lane = LOCAL_ID % 32, r = lane / WORDS_AT_ONCE, w = lane % WORDS_AT_ONCE;
     const u32 warp = LOCAL_ID / 32, step = THREADS / 32 * ROWS_AT_ONCE * UNROLLED;
-    GLOBAL const u32 *own = tiles + (u64)tile * n_rows * 8 + first_word + w;
+    GLOBAL const u32 *own = tiles + (u64)tile * n_rows * TILE_WORDS + first_word + w;
+    const u32 turn = (r + w / 4 * 4) % PER_WORD;  // 4 bits: words 0 and 4 share banks, so they begin 4 features apart
     u32 at[PER_WORD];  // the feature of each step; the word is turned so that its bins are in the same places for all
     UNROLL for (u32 s = 0; s < PER_WORD; s++) {
-        at[s] = w * PER_WORD + (s + r) % PER_WORD;
+        at[s] = w * PER_WORD + (s + turn) % PER_WORD;
         KEEP_IN_REGISTER(at[s]);
     }
 
@@ -118,11 +115,11 @@ void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL const u32 *RESTRI
             UNROLL for (u32 u = 0; u < UNROLLED; u++) {
                 const u32 place = base + u * ROWS_AT_ONCE + r, near = place < to ? place : to - 1;
                 const record_t loaded = records[near];  // loads do not wait for a condition
-                word[u] = own[(u64)(is_root ? near : rows[near]) * 8];
+                word[u] = own[(u64)(is_root ? near : rows[near]) * TILE_WORDS];
                 record[u] = place < to ? loaded : 0u;
             }
             UNROLL for (u32 u = 0; u < UNROLLED; u++) {
-                const u32 turned = TURN_RIGHT(word[u], BIN_BITS * (r % PER_WORD));
+                const u32 turned = TURN_RIGHT(word[u], BIN_BITS * turn);
                 UNROLL for (u32 s = 0; s < PER_WORD; s++) {
                     const u32 bin = (turned >> (BIN_BITS * s)) & BIN_MASK;
                     ADD(0, bin, at[s], GRADIENT(record[u]));

@@ -1,41 +1,54 @@
 // From the row-major bins of a data set to the two layouts that the kernels read.
 //
-//   rows      bin_t (n_block, stride)               a block of rows as the host has them
-//   tiles     u32   (n_tiles, n_rows, 8)            32 bytes of a row together: histograms
-//   columns   bin_t (n_used, n_rows)                all rows of a feature together: partition
+//   rows      bin_t (n_block, stride)                 a block of rows as the host has them
+//   tiles     u32   (n_tiles, n_rows, TILE_WORDS)     32 bytes of a row together: histograms
+//   columns   bin_t (n_used, n_rows)                  all rows of a feature together: partition
 //
 //     rows                     tiles                                  columns
 //     | f0 f1 .. f31 f32 .. |  tile 0 | row 0: f0 .. f31 | row 1 ..   | f0 of all rows | f1 of all rows | ..
 //     | f0 f1 .. f31 f32 .. |  tile 1 | row 0: f32 ..    | row 1 ..
-#if BIN_BYTES == 1
-typedef u8 bin_t;
-#else
-typedef u16 bin_t;
-#endif
-#define PER_WORD (4 / BIN_BYTES)
+//
+// Bins of 4 bits lie two in a byte: a tile has 64 features of a row (or 32, in 16 bytes), and a column's byte two rows.
 
 // One thread a word of a tile; features beyond the last are bin 0.
 KERNEL(THREADS) void tile_kernel(GLOBAL const bin_t *RESTRICT rows, u32 stride, u32 n_used, u32 n_tiles, u32 first,
                                  u32 n_block, u32 n_rows, GLOBAL u32 *RESTRICT tiles) {
-    const u64 n_words = (u64)n_block * n_tiles * 8;
+    const u32 words = n_tiles * TILE_WORDS;
+    const u64 n_words = (u64)n_block * words;
     for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n_words; i += (u64)GROUP_COUNT * THREADS) {
-        const u32 word_of_row = (u32)(i % (n_tiles * 8));
-        const u64 row = i / (n_tiles * 8);
+        const u32 word_of_row = (u32)(i % words);
+        const u64 row = i / words;
         u32 word = 0;
         for (u32 j = 0; j < PER_WORD; j++) {
             const u32 feature = word_of_row * PER_WORD + j;
-            if (feature < n_used) word |= (u32)rows[row * stride + feature] << (8 * BIN_BYTES * j);
+            if (feature < n_used) word |= (u32)rows[row * stride + feature] << (BIN_BITS * j);
         }
-        tiles[((u64)(word_of_row / 8) * n_rows + first + row) * 8 + word_of_row % 8] = word;
+        tiles[TILE_PLACE(n_rows, word_of_row * PER_WORD, first + row)] = word;
     }
 }
 
-// One thread a bin; neighbouring threads take neighbouring rows, so that writing is in sequence.
-KERNEL(THREADS) void column_kernel(GLOBAL const bin_t *RESTRICT rows, u32 stride, u32 n_used, u32 first, u32 n_block,
-                                   u32 n_rows, GLOBAL bin_t *RESTRICT columns) {
-    const u64 n_bins = (u64)n_block * n_used;
-    for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n_bins; i += (u64)GROUP_COUNT * THREADS) {
-        const u64 row = i % n_block, feature = i / n_block;
-        columns[feature * n_rows + first + row] = rows[row * stride + feature];
+// Makes the columns of a block of rows from their tiles. One thread a word of a tile (4 bits: of two neighbouring rows,
+// of which the first is even); neighbouring threads take neighbouring rows, so that writing is in sequence.
+#if BIN_BITS == 4
+#define ROWS_A_BYTE 2
+#else
+#define ROWS_A_BYTE 1
+#endif
+
+KERNEL(THREADS) void column_kernel(GLOBAL const u32 *RESTRICT tiles, u32 n_used, u32 first, u32 n_block, u32 n_rows,
+                                   GLOBAL bin_t *RESTRICT columns) {
+    const u64 n_places = ((u64)n_block + ROWS_A_BYTE - 1) / ROWS_A_BYTE, n_words = (n_used + PER_WORD - 1) / PER_WORD;
+    const u64 column = ((u64)n_rows + ROWS_A_BYTE - 1) / ROWS_A_BYTE;
+    for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n_places * n_words; i += (u64)GROUP_COUNT * THREADS) {
+        const u64 row = first + i % n_places * ROWS_A_BYTE;
+        const u32 feature = (u32)(i / n_places) * PER_WORD;
+        const u64 place = TILE_PLACE(n_rows, feature, row);
+        const u32 word = tiles[place];
+        const u32 next = ROWS_A_BYTE == 2 && row + 1 < n_rows ? tiles[place + TILE_WORDS] : 0;
+        for (u32 j = 0; j < PER_WORD && feature + j < n_used; j++) {
+            u32 bin = (word >> (BIN_BITS * j)) & BIN_MASK;
+            if (ROWS_A_BYTE == 2) bin |= ((next >> (BIN_BITS * j)) & BIN_MASK) << 4;
+            columns[(feature + j) * column + row / ROWS_A_BYTE] = (bin_t)bin;
+        }
     }
 }

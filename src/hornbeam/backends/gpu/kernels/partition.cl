@@ -14,14 +14,9 @@
 //                u32 (n_nodes + 1,)       in        behind it: first tile of each node
 //                u32 (n_nodes, 2)         in, out   behind that: rows placed so far, left and right; zeros at first
 //     features   u32 (n_used,)            in        value bins * 2 + has missing
-//     columns    bin_t (n_used, n_rows) in
+//     bins       columns or tiles         in        see bins.h
 //     sets       u32 (n_sets, n_words)    in        CATEGORICAL: bits of the bins that go left. The bin of a split of
 //                                                   a feature from n_numeric on is the number of its set
-#if BIN_BYTES == 1
-typedef u8 bin_t;
-#else
-typedef u16 bin_t;
-#endif
 #if WIDE
 typedef u64 record_t;
 #else
@@ -29,7 +24,7 @@ typedef u32 record_t;
 #endif
 #define TILE (THREADS * EACH)
 
-KERNEL(THREADS) void partition_kernel(GLOBAL const bin_t *RESTRICT columns, GLOBAL u32 *rows_even, GLOBAL u32 *rows_odd,
+KERNEL(THREADS) void partition_kernel(GLOBAL const bins_t *RESTRICT bins, GLOBAL u32 *rows_even, GLOBAL u32 *rows_odd,
                                       GLOBAL record_t *records_even, GLOBAL record_t *records_odd,
                                       GLOBAL const u32 *RESTRICT features, GLOBAL expansion_t *batch,
                                       GLOBAL const u32 *RESTRICT count, u32 n_rows
@@ -63,7 +58,8 @@ KERNEL(THREADS) void partition_kernel(GLOBAL const bin_t *RESTRICT columns, GLOB
         GLOBAL const record_t *records = is_odd ? records_odd : records_even;
         GLOBAL u32 *rows_out = is_odd ? rows_even : rows_odd;
         GLOBAL record_t *records_out = is_odd ? records_even : records_odd;
-        GLOBAL const bin_t *column = columns + (u64)own.feature * n_rows;
+        const u32 feature = (u32)own.feature;
+        GLOBAL const bins_t *column = ONE_FEATURE(bins, n_rows, feature);
         const u32 threshold = (u32)own.bin, missing = features[own.feature] / 2, with_missing = own.missing_left;
 
 #if CATEGORICAL
@@ -78,7 +74,7 @@ KERNEL(THREADS) void partition_kernel(GLOBAL const bin_t *RESTRICT columns, GLOB
             record[j] = i < n_here ? records[from + i] : 0u;
         }
         UNROLL for (u32 j = 0; j < EACH; j++) {
-            const u32 present = j * THREADS + LOCAL_ID < n_here ? 1u : 0u, bin = column[row[j]];
+            const u32 present = j * THREADS + LOCAL_ID < n_here ? 1u : 0u, bin = BIN_OF(column, feature, row[j]);
 #if CATEGORICAL
             const u32 in_set =
                 is_set && bin != missing ? sets[(u64)threshold * n_words + bin / 32] >> bin % 32 & 1u : 0u;

@@ -7,11 +7,6 @@
 //                                              the bits of the bins that go left begin
 //     values   f64 (n_leaves,)           in
 //     scores   f64                       in, out   of one output, from `offset` on
-#if BIN_BYTES == 1
-typedef u8 bin_t;
-#else
-typedef u16 bin_t;
-#endif
 
 KERNEL(THREADS) void route_kernel(GLOBAL const bin_t *RESTRICT bins, u32 stride, u32 n_rows,
                                   GLOBAL const i32 *RESTRICT nodes, u32 n_splits, GLOBAL const f64 *RESTRICT values,

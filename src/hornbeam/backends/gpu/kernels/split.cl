@@ -28,7 +28,7 @@
 //     features     u32 (n_used,)      in    value bins * 2 + has missing
 //     units        f64 (2,)           in    what a step of gradients and of hessians stands for
 //     splits       split_t (n_nodes, n_tiles * PIECES)   out
-#define TILE_LANES (32 / BIN_BYTES)
+#define TILE_LANES (TILE_WORDS * 32 / BIN_BITS)
 #define LANES      4
 #define PIECES     (TILE_LANES / LANES)
 #define PARTS      (THREADS / LANES)

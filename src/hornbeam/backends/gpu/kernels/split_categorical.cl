@@ -17,7 +17,7 @@
 //     sort_bins     u32 (groups, sort_room)   scratch
 //     found         split_t (n_nodes, n_categorical)          out
 //     found_sets    u32 (n_nodes, n_categorical, set_words)   out
-#define TILE_LANES (32 / BIN_BYTES)
+#define TILE_LANES (TILE_WORDS * 32 / BIN_BITS)
 #define PLANE      (N_BINS * TILE_LANES)
 #define NO_BIN     0xFFFFFFFFu
 #define LISTED     64u /* levels of each end that are read by all threads together */

@@ -15,7 +15,7 @@
 //     signs         i32 (n_used,)             in    monotone constraint
 //     contribution  f64 (n_used,)             in    factor on gains
 //     splits        split_t (n_nodes, n_tiles)   out
-#define TILE_LANES (32 / BIN_BYTES)
+#define TILE_LANES (TILE_WORDS * 32 / BIN_BITS)
 #define PARTS      (THREADS / TILE_LANES)
 #define RUN        ((N_BINS + PARTS - 1) / PARTS)
 #define PLANE      (N_BINS * TILE_LANES)

@@ -1,0 +1,34 @@
+// How bins lie in device memory; layout.py chooses, kernels/layout.cl draws it.
+//
+//     BIN_BITS     of a bin: 4, 8 or 16
+//     TILE_WORDS   32-bit words of a row in a tile: 8, or 4 where they hold all features in 4 bits
+//     COLUMNS      whether one feature of many rows is read from `columns`, else from `tiles`
+#define PER_WORD   (32 / BIN_BITS)
+#define BIN_MASK   ((1u << BIN_BITS) - 1u)
+#define TILE_LANES (TILE_WORDS * PER_WORD)
+
+#if BIN_BITS == 16
+typedef u16 bin_t;
+#else
+typedef u8 bin_t;
+#endif
+
+// The word of a tile that holds a feature of a row, and the feature's bits in it.
+#define TILE_PLACE(n_rows, feature, row) \
+    ((((u64)((feature) / TILE_LANES)) * (n_rows) + (row)) * TILE_WORDS + (feature) % TILE_LANES / PER_WORD)
+#define TILE_SHIFT(feature) ((feature) % PER_WORD * BIN_BITS)
+
+// One feature of all rows: `bins_t *bins` is columns or tiles, ONE_FEATURE points into it, BIN_OF reads from there.
+#if !COLUMNS
+typedef u32 bins_t;
+#define ONE_FEATURE(bins, n_rows, feature) ((bins) + TILE_PLACE(n_rows, feature, 0))
+#define BIN_OF(own, feature, row)          (((own)[(u64)(row) * TILE_WORDS] >> TILE_SHIFT(feature)) & BIN_MASK)
+#elif BIN_BITS == 4
+typedef u8 bins_t;  // two rows a byte
+#define ONE_FEATURE(bins, n_rows, feature) ((bins) + (u64)(feature) * (((u64)(n_rows) + 1) / 2))
+#define BIN_OF(own, feature, row)          ((u32)((own)[(row) / 2] >> (row) % 2 * 4) & BIN_MASK)
+#else
+typedef bin_t bins_t;
+#define ONE_FEATURE(bins, n_rows, feature) ((bins) + (u64)(feature) * (n_rows))
+#define BIN_OF(own, feature, row)          ((u32)(own)[row])
+#endif
