@@ -94,7 +94,7 @@ class Boosting:
         """Add a finished tree to the training scores, whose leaf numbers the engine knows."""
         if some_rows:
             self.run.engine.find_other_leaves(grown.binned)
-        self.run.engine.add_leaf_values(output, grown.leaf_value)
+        self.run.engine.add_leaf_values(output, grown.value_for_engine)
 
     def end(self, trees: list[GrownTree]) -> None:
         """Finish an iteration: its trees are in all scores."""

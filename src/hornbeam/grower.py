@@ -22,7 +22,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.protocol import BinnedTree, Engine, Root, Segments
+from hornbeam.backends.protocol import BinnedTree, Engine, LeavesLater, Root, Segments
 from hornbeam.binning import BinnedData
 from hornbeam.contexts import ContextPlan, TreeContexts
 from hornbeam.dtypes import EXPANSION, NODE, SPLIT
@@ -38,9 +38,10 @@ Renewal = Callable[[int], NDArray[np.float64]]
 
 
 class GrownTree:
-    """A finished tree: leaf values at once, its arrays when they are asked for (a GPU works meanwhile).
+    """A finished tree, whose arrays are made when they are asked for: a GPU works meanwhile.
 
-    leaf_value, leaf_weight  float64 (n_leaves,)
+    leaves                   what brings leaf_value and leaf_weight
+    values_on_engine         the engine has computed them: add_leaf_values needs nothing from here
     leaf_count               int64   (n_leaves,)
     nodes                    NODE    (n_nodes,)    all that were evaluated
     order                    int32   (n_splits,)   those that are split, in the order of their numbers
@@ -53,7 +54,9 @@ class GrownTree:
         nodes: NDArray[np.void],
         order: NDArray[np.int32],
         leaf_of: NDArray[np.int32],
-        leaves: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]],
+        leaves: LeavesLater,
+        values_on_engine: bool,
+        leaf_count: NDArray[np.int64],
         quantization: Quantization,
         learning_rate: float,
         contexts: TreeContexts | None = None,
@@ -62,7 +65,7 @@ class GrownTree:
         self._binned, self._rules, self._nodes = grower.binned, grower.rules, nodes
         self._contexts = contexts
         self._order, self._leaf_of = order, leaf_of
-        self.leaf_value, self.leaf_weight, self.leaf_count = leaves
+        self._leaves, self._on_engine, self.leaf_count = leaves, values_on_engine, leaf_count
         self._quantization = quantization
         self._learning_rate = learning_rate
         self._left_sets, self._level_codes = left_sets, grower.level_codes
@@ -71,6 +74,25 @@ class GrownTree:
     def n_splits(self) -> int:
         """Number of split nodes."""
         return len(self._order)
+
+    @cached_property
+    def _fetched(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return self._leaves()
+
+    @cached_property
+    def leaf_value(self) -> NDArray[np.float64]:
+        """Values of the leaves, float64 (n_leaves,); may be replaced."""
+        return self._fetched[0]
+
+    @property
+    def leaf_weight(self) -> NDArray[np.float64]:
+        """Hessian sums of the leaves, float64 (n_leaves,)."""
+        return self._fetched[1]
+
+    @property
+    def value_for_engine(self) -> NDArray[np.float64] | None:
+        """What Engine.add_leaf_values takes: None where it knows them, and they have not been replaced."""
+        return self.__dict__.get("leaf_value") if self._on_engine else self.leaf_value
 
     @cached_property
     def binned(self) -> BinnedTree:
@@ -434,6 +456,27 @@ class TreeGrower:
         segments = Segments(nodes["begin"][ends], nodes["end"][ends], nodes["depth"][ends])
         leaf_of_end = leaf_of[ends]
         self.engine.assign_leaves(segments, leaf_of_end)
+        later = None
+        if renew is None and self._contexts is None:
+            later = self.engine.leaf_values_later(n_leaves, self.rules, learning_rate)
+        leaves = later or self._leaf_values(nodes, order, leaf_of, learning_rate, renew)
+        leaf_count = np.bincount(leaf_of_end, segments.end - segments.begin, n_leaves).astype(np.int64)
+        left_sets = self._left_sets(nodes, order)
+        return GrownTree(
+            self, nodes, order, leaf_of, leaves, later is not None, leaf_count, quantization, learning_rate,
+            self._contexts, left_sets,
+        )  # fmt: skip
+
+    def _leaf_values(
+        self,
+        nodes: NDArray[np.void],
+        order: NDArray[np.int32],
+        leaf_of: NDArray[np.int32],
+        learning_rate: float,
+        renew: Renewal | None,
+    ) -> LeavesLater:
+        """Compute the leaves' values on the host."""
+        n_leaves = len(order) + 1
         leaf_gradient, leaf_weight = self.engine.leaf_sums(n_leaves)
         if renew is not None:
             most = self.rules.max_delta_step if self.rules.max_delta_step > 0.0 else np.inf
@@ -447,10 +490,7 @@ class TreeGrower:
             leaf_nodes = in_tree[~is_split[in_tree]]
             leaf_nodes = leaf_nodes[np.argsort(leaf_of[leaf_nodes])].tolist()
             leaf_value = self._contexts.leaf_outputs(leaf_nodes, leaf_gradient, leaf_weight) * learning_rate
-        leaf_count = np.bincount(leaf_of_end, segments.end - segments.begin, n_leaves).astype(np.int64)
-        leaves = leaf_value, leaf_weight, leaf_count
-        left_sets = self._left_sets(nodes, order)
-        return GrownTree(self, nodes, order, leaf_of, leaves, quantization, learning_rate, self._contexts, left_sets)
+        return lambda: (leaf_value, leaf_weight)
 
     def _left_sets(self, nodes: NDArray[np.void], order: NDArray[np.int32]) -> NDArray[np.uint32] | None:
         """Return the sets of the nodes that are split, zeros for splits of numbers; None if none is categorical."""

@@ -86,6 +86,10 @@ class ForestMean:
     n_iterations: int
 
 
+LeavesLater = Callable[[], tuple[NDArray[np.float64], NDArray[np.float64]]]
+"""Waits for what a device computes of the leaves: values and hessian sums, each float64 (n_leaves,)."""
+
+
 class Engine(Protocol):
     """Training state on one device: one training set, its scores, and the tree that is growing."""
 
@@ -218,8 +222,15 @@ class Engine(Protocol):
         label, weight  float64 (n_rows,)  in  from Objective.prepare and Objective.renewal_weights
         """
 
-    def add_leaf_values(self, output: int, leaf_value: NDArray[np.float64]) -> None:
-        """Add to each row's score the value of its leaf."""
+    def leaf_values_later(self, n_leaves: int, rules: SplitRules, learning_rate: float) -> LeavesLater | None:
+        """Compute splitting.leaf_output of the leaf sums, times the learning rate, where the rows are.
+
+        Returns what fetches values and hessian sums when they are needed on the host, or None: the engine does no such
+        thing, and the host computes the values from leaf_sums.
+        """
+
+    def add_leaf_values(self, output: int, leaf_value: NDArray[np.float64] | None) -> None:
+        """Add to each row's score the value of its leaf; None: the one that leaf_values_later has computed."""
 
     def add_valid(self, binned: BinnedData, scores: NDArray[np.float64]) -> int:
         """Keep a validation set binned like the training set, with its scores; return its number."""

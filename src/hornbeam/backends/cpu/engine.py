@@ -246,8 +246,12 @@ class CpuEngine:
         rows = rows_in_bag(self._bag, self._scores[output], label, weight, self._leaf)
         return renew_leaves(*rows, percentile, n_leaves, self.n_threads)
 
-    def add_leaf_values(self, output: int, leaf_value: NDArray[np.float64]) -> None:
+    def leaf_values_later(self, n_leaves: int, rules: SplitRules, learning_rate: float) -> None:
+        """Leave that to the host."""
+
+    def add_leaf_values(self, output: int, leaf_value: NDArray[np.float64] | None) -> None:
         """Update the scores."""
+        assert leaf_value is not None
         leaves.add_leaf_values(self._scores[output], self._leaf, leaf_value, self.n_threads)
 
     def add_valid(self, binned: BinnedData, scores: NDArray[np.float64]) -> int:

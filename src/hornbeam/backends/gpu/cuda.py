@@ -58,6 +58,7 @@ class CudaRuntime:
         self._pinned_array = np.frombuffer(self._pinned, np.uint8, PINNED_BYTES)
         self._ring_array = np.frombuffer(self._ring, np.uint8, RING_BYTES)
         self._ring_used = 0
+        self._landings: list[Any] = []  # page-locked memory for downloads that are under way, when they are done
         attributes = self.device.attributes
         local = attributes.get("MaxSharedMemoryPerBlockOptin") or properties["sharedMemPerBlock"]
         self.facts = DeviceFacts(
@@ -117,6 +118,23 @@ class CudaRuntime:
             self._wait()
             if small:
                 out.reshape(-1).view(np.uint8)[:] = self._pinned_array[: out.nbytes]
+
+    def download_later(self, buffer: Buffer, out: NDArray[Any], offset: int = 0) -> Callable[[], None]:
+        """Start copying from the device; the function returned waits for the copy."""
+        if out.nbytes > PINNED_BYTES:
+            self.download(buffer, out, offset)
+            return lambda: None
+        with self.device, self._lock:
+            landing = self._landings.pop() if self._landings else cupy.cuda.alloc_pinned_memory(PINNED_BYTES)
+            (buffer.data + offset).copy_to_host_async(landing.ptr, out.nbytes, self.stream)
+            copied = self.stream.record(cupy.cuda.Event(disable_timing=True))
+
+        def wait() -> None:
+            copied.synchronize()
+            out.reshape(-1).view(np.uint8)[:] = np.frombuffer(landing, np.uint8, out.nbytes)
+            self._landings.append(landing)
+
+        return wait
 
     def zero(self, buffer: Buffer, n_bytes: int) -> None:
         """Clear memory."""

@@ -16,6 +16,7 @@ What an operation costs (n nodes; see kernels/ for the kernels):
                                            round after round
     assign_leaves      table, 20 n bytes   assign
     leaf_sums                              clear, leaf_sums             16 bytes a leaf
+    leaf_values_later                      clear, leaf_sums, values     24 bytes a leaf, later
     find_other_leaves  the tree            route_rows
     renew_leaves                                                        10 bytes a row
     add_leaf_values    8 bytes a leaf      add_values
@@ -45,7 +46,7 @@ from hornbeam.backends.gpu.runtime import Runtime
 from hornbeam.backends.gpu.split_search import SplitSearch
 from hornbeam.backends.gpu.tree_kernels import GrowingTree, TreeKernels
 from hornbeam.backends.gpu.workspace import Workspace
-from hornbeam.backends.protocol import BinnedTree, ForestMean, Root, Segments
+from hornbeam.backends.protocol import BinnedTree, ForestMean, LeavesLater, Root, Segments
 from hornbeam.backends.steps import expand_in_steps
 from hornbeam.bagging import ROOT_DEPTH, Draw, Goss
 from hornbeam.binning import BinnedData
@@ -91,6 +92,7 @@ class GpuEngine:
         self._kernels: dict[tuple[bool, int], TreeKernels] = {}  # by wide records, and sums of a histogram
         self._rounded: Rounded
         self._tree: GrowingTree
+        self._last_ahead: GrowingTree | None = None  # the last tree, if it was grown ahead
         check_memory(self._layout, runtime.facts)
         try:
             own = self.workspace
@@ -163,8 +165,14 @@ class GpuEngine:
         self._output = output
         if self._bag:
             self._bag.take_gradients(output * self.n_rows)
-        self._rounded = round_gradients(self.workspace, self._tree_rows(), high_precision)
+        self._rounded = round_gradients(self.workspace, self._tree_rows(), high_precision, self._sum_root_ahead)
         return self._rounded.quantization
+
+    def _sum_root_ahead(self, wide: bool) -> None:
+        """Give the device work while the host waits: most trees are made like the one before."""
+        last = self._last_ahead
+        if last is not None and last.quantization.wide == wide:
+            self._growth.sum_root_ahead(last, self._tree_rows().n_rows, ROOT_DEPTH if self._bag else 0)
 
     # --- growing a tree ---------------------------------------------------------------------------------------------
 
@@ -236,7 +244,9 @@ class GpuEngine:
         meanwhile: Callable[[], None] | None,
     ) -> NDArray[np.void] | None:
         """Run round after round without the host, which looks at the result once."""
-        return self._growth.grow_ahead(self._tree, root, rules, limits, meanwhile)
+        nodes = self._growth.grow_ahead(self._tree, root, rules, limits, meanwhile)
+        self._last_ahead = None if nodes is None else self._tree
+        return nodes
 
     # --- leaves -----------------------------------------------------------------------------------------------------
 
@@ -265,7 +275,11 @@ class GpuEngine:
         """Find the percentile of each leaf's residuals."""
         return self._leaves.renew(output, percentile, label, weight, n_leaves)
 
-    def add_leaf_values(self, output: int, leaf_value: NDArray[np.float64]) -> None:
+    def leaf_values_later(self, n_leaves: int, rules: SplitRules, learning_rate: float) -> LeavesLater:
+        """Compute the leaves' values on the device."""
+        return self._leaves.values_later(self._tree_rows(), self._rounded.largest, n_leaves, rules, learning_rate)
+
+    def add_leaf_values(self, output: int, leaf_value: NDArray[np.float64] | None) -> None:
         """Add each row's leaf value to its score."""
         self._leaves.add_values(output, leaf_value)
 

@@ -12,12 +12,15 @@ from hornbeam.backends.gpu.histograms import DeviceHistograms
 from hornbeam.backends.gpu.layout import Layout
 from hornbeam.backends.gpu.runtime import Buffer, u32
 from hornbeam.backends.gpu.split_search import SplitSearch, check_rules, min_rows
-from hornbeam.backends.gpu.tree_kernels import CAPACITY, MOST_ORDERED, GrowingTree
+from hornbeam.backends.gpu.tree_kernels import CAPACITY, MOST_ORDERED, GrowingTree, TreeKernels
 from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.backends.protocol import Segments
 from hornbeam.dtypes import EXPANSION, NODE, SPLIT
 from hornbeam.frontier import GrowthLimits
 from hornbeam.splitting import SplitRules
+
+MOST_PIECES = 64
+"""Pieces of a node among which select.cl chooses itself; of more, a kernel with more threads."""
 
 PLANNING_GROUPS_A_UNIT = 2
 """Groups of the plan, which clear slots, for each compute unit."""
@@ -34,6 +37,9 @@ LARGEST_SHARE, SMALLEST_SHARE = 2, 8
 LONGER_THAN_DEEP, IN_VAIN = 3, 1.15
 """Rounds beyond the depth of a tree, and expanded nodes for each split, that make the share change."""
 
+ONE = np.ones(1, np.uint32)
+"""The number of roots."""
+
 STATE_BYTES = 64
 """Head of the device's node table."""
 
@@ -46,6 +52,7 @@ class DeviceGrowth:
         self._histograms, self._search = histograms, search
         self._rounds_ahead = FIRST_ROUNDS_AHEAD
         self._share = LARGEST_SHARE
+        self._summed_root: tuple[TreeKernels, int, Buffer] | None = None  # with what, of how many rows, where
         self._round: tuple[Any, Callable[[], None]] | None = None  # a round to be repeated, and what it depends on
 
     def partition(self, tree: GrowingTree, batch: NDArray[np.void]) -> tuple[Buffer, Buffer]:
@@ -113,6 +120,7 @@ class DeviceGrowth:
         meanwhile: Callable[[], None] | None,
     ) -> NDArray[np.void] | None:
         """Run round after round without the host, which looks at the result once: see kernels/select.cl."""
+        summed, self._summed_root = self._summed_root, None
         most_batch = limits.n_leaves - 1
         if limits.n_leaves > MOST_ORDERED or self._layout.n_used == 0 or self._search.categories is not None:
             return None
@@ -127,15 +135,18 @@ class DeviceGrowth:
         batch = own.room("batch", (EXPANSION.itemsize + 12) * (most_batch + 1))
         order, chosen = own.room("order", 4 * most_batch), own.room("chosen", 4 * most_batch)
         work, search, best = self._tables(most_batch)
-        own.room("splits", SPLIT.itemsize * 2 * most_batch * kernels.n_pieces)
-        self._histograms.build(tree, Segments(root["begin"], root["end"], root["depth"]), root["slot"])
+        pieces = own.room("splits", SPLIT.itemsize * 2 * most_batch * kernels.n_pieces)
+        chosen_before = best if kernels.n_pieces > MOST_PIECES else None
         n_rows = int(root["end"][0])
+        if summed is None or summed[:2] != (kernels, n_rows) or summed[2] is not own.buffer("histograms"):
+            self._sum_root(tree, n_rows, int(root["depth"][0]))
         sums = np.array([[root["gradient"][0], root["hessian"][0], n_rows, 0, -1]], np.int64)
-        self._search.launch(tree, own.upload("search", sums), own.buffer("count"), 1, 1, rules, best)
+        self._search.launch(tree, own.upload("search", sums), own.upload_once("one", ONE), 1, 1, rules, chosen_before)
 
         def select() -> None:
             runtime.launch(
-                kernels.select, 1, on_device, order, batch, chosen, best, u32(most_batch), u32(limits.depthwise),
+                kernels.select, 1, on_device, order, batch, chosen, best, pieces,
+                u32(0 if chosen_before is not None else kernels.n_pieces), u32(most_batch), u32(limits.depthwise),
                 u32(min(tree.n_slots, CAPACITY)), u32(CAPACITY), u32(kernels.partition_tile),
             )  # fmt: skip
 
@@ -143,7 +154,7 @@ class DeviceGrowth:
             self._launch_partition(tree, own.groups, batch, on_device)
             self._launch_plan(tree, batch, on_device, rules, limits.max_depth, work, search, best)
             self._histograms.launch(tree, work, on_device)
-            self._search.launch(tree, search, on_device, 2, 2 * most_batch, rules, best)
+            self._search.launch(tree, search, on_device, 2, 2 * most_batch, rules, chosen_before)
             select()
 
         select()
@@ -152,7 +163,7 @@ class DeviceGrowth:
         if self._round is None or self._round[0] != same:
             self._round = same, runtime.repeatable(do_round)
         table = np.empty(STATE_BYTES + NODE.itemsize * min(CAPACITY, 4 * limits.n_leaves), np.uint8)
-        n_rounds = self._rounds_ahead
+        n_rounds = min(self._rounds_ahead, limits.max_depth) if limits.depthwise else self._rounds_ahead
         while True:
             for _ in range(n_rounds):
                 self._round[1]()
@@ -170,6 +181,15 @@ class DeviceGrowth:
         self._learn(limits, n_selected - 1, nodes)
         return nodes
 
+    def sum_root_ahead(self, tree: GrowingTree, n_rows: int, depth: int) -> None:
+        """Sum the root of a tree that has not begun, as if it were made like the given one, the last."""
+        self._sum_root(tree, n_rows, depth)
+        self._summed_root = tree.kernels, n_rows, self._workspace.buffer("histograms")
+
+    def _sum_root(self, tree: GrowingTree, n_rows: int, depth: int) -> None:
+        root = Segments(np.array([0]), np.array([n_rows]), np.array([depth], np.int32))
+        self._histograms.build(tree, root, np.array([0], np.int32))
+
     def _learn(self, limits: GrowthLimits, n_rounds: int, nodes: NDArray[np.void]) -> None:
         """Choose how the next tree is grown from how this one was.
 
@@ -184,7 +204,7 @@ class DeviceGrowth:
 
     def close(self) -> None:
         """Forget what was recorded: its buffers go."""
-        self._round = None
+        self._round = self._summed_root = None
 
 
 def rows_placed(n_nodes: int) -> int:

@@ -101,6 +101,12 @@ class OpenCLRuntime:
             self._checked(cl.enqueue_copy, self.queue, out, buffer, src_offset=offset, is_blocking=True)
             self._uploading.clear()
 
+    def download_later(self, buffer: Buffer, out: NDArray[Any], offset: int = 0) -> Callable[[], None]:
+        """Start copying from the device; the function returned waits for the copy."""
+        copied = self._checked(cl.enqueue_copy, self.queue, out, buffer, src_offset=offset, is_blocking=False)
+        self._checked(self.queue.flush)
+        return lambda: self._checked(copied.wait)
+
     def zero(self, buffer: Buffer, n_bytes: int) -> None:
         """Clear memory."""
         if n_bytes:

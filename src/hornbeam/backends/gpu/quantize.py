@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,9 +54,14 @@ class Rounded:
         return self.quantization.hessian_min == self.quantization.hessian_max == 1
 
 
-def round_gradients(workspace: Workspace, rows: TreeRows, high_precision: bool) -> Rounded:
-    """Round into `records even`: in 16 bits, unless these are too coarse or more is asked for."""
-    seen = _round(workspace, rows, high_precision)
+def round_gradients(
+    workspace: Workspace, rows: TreeRows, high_precision: bool, meanwhile: Callable[[bool], None]
+) -> Rounded:
+    """Round into `records even`: in 16 bits, unless these are too coarse or more is asked for.
+
+    meanwhile  what to launch before the host waits for the result, given whether its records are wide
+    """
+    seen = _round(workspace, rows, high_precision, meanwhile)
     wide = high_precision
     if not wide:
         h_sum, abs_sum, nonzero_g, nonzero_h = seen["sums"][1:].tolist()
@@ -63,7 +69,7 @@ def round_gradients(workspace: Workspace, rows: TreeRows, high_precision: bool) 
         coarse = is_coarse(abs_sum, nonzero_g) or 0 < high - low < COARSE_SPREAD
         wide = coarse or (not _is_constant(seen) and is_coarse(h_sum, nonzero_h))
         if wide:
-            seen = _round(workspace, rows, wide)
+            seen = _round(workspace, rows, wide, meanwhile)
     largest = seen["largest"][:2].tolist()
     bits = (WIDE_BITS, WIDE_BITS) if wide else (NARROW_GRADIENT_BITS, NARROW_HESSIAN_BITS)
     g_exponent, h_exponent = (scale_exponent(*pair) for pair in zip(largest, bits, strict=True))
@@ -76,7 +82,7 @@ def _is_constant(seen: np.void) -> bool:
     return bool(seen["largest"][1] > 0.0 and seen["largest"][1] == seen["largest"][2])
 
 
-def _round(own: Workspace, rows: TreeRows, wide: bool) -> np.void:
+def _round(own: Workspace, rows: TreeRows, wide: bool, meanwhile: Callable[[bool], None]) -> np.void:
     """Measure and round on the device; returns REPORT ()."""
     runtime = own.runtime
     variant = own.variant("quantize.cl", wide=wide)
@@ -89,6 +95,8 @@ def _round(own: Workspace, rows: TreeRows, wide: bool) -> np.void:
     runtime.launch(runtime.kernel("measure_kernel", variant), groups, *source, partial, report)
     runtime.launch(runtime.kernel("round_kernel", variant), groups, *source, partial, u32(groups), even, report)
     found = np.empty(1, REPORT)
-    runtime.download(report, found)
+    wait = runtime.download_later(report, found)
+    meanwhile(wide)
+    wait()
     seen: np.void = found[0]
     return seen

@@ -114,6 +114,9 @@ class Runtime(Protocol):
     def download(self, buffer: Buffer, out: NDArray[Any], offset: int = 0) -> None:
         """Copy from byte `offset` of the buffer on into a C-contiguous array, and wait."""
 
+    def download_later(self, buffer: Buffer, out: NDArray[Any], offset: int = 0) -> Callable[[], None]:
+        """Start the same; what is returned waits for this copy, and for nothing that was asked for after it."""
+
     def zero(self, buffer: Buffer, n_bytes: int) -> None:
         """Clear the first bytes (a multiple of 4)."""
 
@@ -152,6 +155,7 @@ HEADERS = {
     "ranking.cl": ("numerics.h",),
     "route.cl": ("bins.h",),
     "select.cl": ("scan.h",),
+    "split.cl": ("scan.h",),
     "split_categorical.cl": ("gains.h",),
     "split_general.cl": ("gains.h",),
 }

@@ -17,7 +17,7 @@ from hornbeam.dtypes import SPLIT
 from hornbeam.errors import DeviceError
 from hornbeam.splitting import FeatureRules, NodeContext, SplitRules
 
-GROUPS_A_UNIT = 16
+GROUPS_A_UNIT = 32
 """Groups of the split search a compute unit: what it can run at once, several times over."""
 
 
@@ -92,11 +92,11 @@ class SplitSearch:
         children: int,
         most_nodes: int,
         rules: SplitRules,
-        best: Buffer,
+        best: Buffer | None,
     ) -> None:
         """Search the nodes of a table on the device, count * children of them and at most most_nodes.
 
-        best gets SPLIT (n_nodes,) from its beginning on.
+        best gets SPLIT (n_nodes,) from its beginning on; without it the best of each piece stay in `splits`.
         """
         own, n_pieces = self._workspace, tree.kernels.n_pieces
         found = own.room("splits", SPLIT.itemsize * most_nodes * n_pieces)
@@ -107,7 +107,8 @@ class SplitSearch:
             np.float64(rules.max_delta_step), np.float64(rules.min_gain_to_split),
             np.float64(rules.min_sum_hessian_in_leaf), np.int64(min_rows(tree, rules)), found,
         )  # fmt: skip
-        self._runtime.launch(tree.kernels.choose, most_nodes, found, count, u32(children), u32(n_pieces), best)
+        if best is not None:
+            self._runtime.launch(tree.kernels.choose, most_nodes, found, count, u32(children), u32(n_pieces), best)
 
     def _launch_general(
         self,

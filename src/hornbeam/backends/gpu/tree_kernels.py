@@ -19,8 +19,14 @@ SEARCHED_LANES = 4
 CHOOSE_THREADS = 64
 """Threads of split.cl's choose_kernel."""
 
-PARTITION_EACH = 8
-"""Rows of a thread in a partition tile: 2,048 rows, sorted in 16 KB of local memory."""
+SUMMING_THREADS = 768
+"""Threads of histogram.cl on GPUs: two groups of them fill a compute unit with 40 registers a thread."""
+
+SEARCHING_THREADS = 128
+"""Threads of split.cl."""
+
+PARTITION_THREADS, PARTITION_EACH = 128, 8
+"""Threads of partition.cl and rows of each in a tile: 1,024 rows, sorted in 8 KB of local memory."""
 
 CAPACITY = 2048
 """Most nodes of a tree that the device keeps, see kernels/select.cl."""
@@ -37,11 +43,6 @@ def plain_variant(facts: DeviceFacts, source: str, threads: int = THREADS, **opt
     return Variant(source, min(threads, 1 << (facts.max_threads.bit_length() - 1)), **options)
 
 
-def many_threads(facts: DeviceFacts) -> int:
-    """Return the threads of a group that should fill a compute unit."""
-    return min(1024 if facts.is_gpu else THREADS, facts.max_threads)
-
-
 def histogram_variant(facts: DeviceFacts, layout: Layout, wide: bool, stats: int) -> tuple[Variant, int]:
     """Choose how many words of a tile a group takes at once; returns the variant and its local bytes."""
     for words in [most for most in (8, 4, 2, 1) if most <= layout.tile_words]:
@@ -50,7 +51,7 @@ def histogram_variant(facts: DeviceFacts, layout: Layout, wide: bool, stats: int
             break
     else:
         words, n_bytes = 0, 0
-    threads = many_threads(facts)
+    threads = SUMMING_THREADS if facts.is_gpu and facts.max_threads >= SUMMING_THREADS else THREADS
     variant = plain_variant(
         facts,
         "histogram.cl",
@@ -94,10 +95,13 @@ class TreeKernels:
         """Compile what a tree needs, or find it compiled."""
         kernel, facts = runtime.kernel, runtime.facts
         summing, local_bytes = histogram_variant(facts, layout, wide, stats)
-        searching = plain_variant(facts, "split.cl", **layout.options, stats=stats, n_bins=layout.n_bins)
+        searching = plain_variant(
+            facts, "split.cl", SEARCHING_THREADS, **layout.options, stats=stats, n_bins=layout.n_bins
+        )
         moving = plain_variant(
             facts,
             "partition.cl",
+            PARTITION_THREADS,
             **layout.options,
             columns=True,
             wide=wide,

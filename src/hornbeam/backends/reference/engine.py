@@ -224,8 +224,12 @@ class ReferenceEngine:
         scores, label, weight, leaf = rows_in_bag(self._bag, self._scores[output], label, weight, self._leaf)
         return leaf_percentiles(label - scores, weight, leaf, n_leaves, percentile)
 
-    def add_leaf_values(self, output: int, leaf_value: NDArray[np.float64]) -> None:
+    def leaf_values_later(self, n_leaves: int, rules: SplitRules, learning_rate: float) -> None:
+        """Leave that to the host."""
+
+    def add_leaf_values(self, output: int, leaf_value: NDArray[np.float64] | None) -> None:
         """Add each row's leaf value to its score."""
+        assert leaf_value is not None
         self._scores[output] += leaf_value[self._leaf]
 
     def add_valid(self, binned: BinnedData, scores: NDArray[np.float64]) -> int:

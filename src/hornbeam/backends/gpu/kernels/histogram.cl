@@ -50,12 +50,22 @@ typedef u32 counter_t;
 #define SIGNED_SUM(counter)     ((i64)(i32)(counter))
 #endif
 
+#if BIN_BITS == 8
+#define BIN(word, s) BYTE(word, s)
+#else
+#define BIN(word, s) (((word) >> (BIN_BITS * (s))) & BIN_MASK)
+#endif
+
 #define TURN_RIGHT(word, bits) (((word) >> (bits)) | ((word) << ((32 - (bits)) & 31)))
 
+// A counter by bin and by the bytes to its lane: one multiplication and addition a bin, whatever the statistic.
+#define COUNTER_BYTES ((u32)sizeof(counter_t))
 #if WORDS == 0
-#define ADD(stat, bin, lane, value) ADD_GLOBAL64(&out[(stat) * SLOT_PLANE + (bin) * TILE_LANES + (lane)], (i64)(value))
+#define ADD(stat, bin, at, value) \
+    ADD_GLOBAL64(&out[(stat) * SLOT_PLANE + (bin) * TILE_LANES + (at) / COUNTER_BYTES], (i64)(value))
 #else
-#define ADD(stat, bin, lane, value) ADD_LOCAL(&counters[(stat) * PLANE + (bin) * LANES + (lane)], value)
+#define COUNTERS(bin, at) ((TO_LOCAL counter_t *)((TO_LOCAL u8 *)counters + ((bin) * (LANES * COUNTER_BYTES) + (at))))
+#define ADD(stat, bin, at, value) ADD_LOCAL(COUNTERS(bin, at) + (stat) * PLANE, value)
 #endif
 
 KERNEL_SHARING(THREADS, RESIDENT)
@@ -80,9 +90,10 @@ void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL const u32 *RESTRI
     const u32 warp = LOCAL_ID / 32, step = THREADS / 32 * ROWS_AT_ONCE * UNROLLED;
     GLOBAL const u32 *own = tiles + (u64)tile * n_rows * TILE_WORDS + first_word + w;
     const u32 turn = (r + w / 4 * 4) % PER_WORD;  // 4 bits: words 0 and 4 share banks, so they begin 4 features apart
-    u32 at[PER_WORD];  // the feature of each step; the word is turned so that its bins are in the same places for all
+    u32 at[PER_WORD];  // bytes to the counter of each step's feature; the word is turned so that its bins are in the
+                       // same places for all
     UNROLL for (u32 s = 0; s < PER_WORD; s++) {
-        at[s] = w * PER_WORD + (s + turn) % PER_WORD;
+        at[s] = (w * PER_WORD + (s + turn) % PER_WORD) * COUNTER_BYTES;
         KEEP_IN_REGISTER(at[s]);
     }
 
@@ -94,6 +105,10 @@ void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL const u32 *RESTRI
         else
             above = middle;
     }
+#if WORDS != 0
+    for (u32 i = LOCAL_ID; i < STATS * PLANE && chunk < last; i += THREADS) counters[i] = 0;
+    BARRIER;
+#endif
     while (chunk < last) {
         while (chunk >= first_chunk[node + 1]) node++;
         u32 stop = first_chunk[node + 1] < last ? first_chunk[node + 1] : last;
@@ -105,10 +120,6 @@ void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL const u32 *RESTRI
         GLOBAL const u32 *rows = is_odd ? rows_odd : rows_even;
         GLOBAL const record_t *records = is_odd ? records_odd : records_even;
         GLOBAL i64 *out = histograms + ((u64)slot[node] * n_tiles + tile) * (STATS * SLOT_PLANE);
-#if WORDS != 0
-        for (u32 i = LOCAL_ID; i < STATS * PLANE; i += THREADS) counters[i] = 0;
-        BARRIER;
-#endif
         for (u32 base = from + warp * ROWS_AT_ONCE * UNROLLED; base < to; base += step) {
             u32 word[UNROLLED];
             record_t record[UNROLLED];
@@ -121,7 +132,7 @@ void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL const u32 *RESTRI
             UNROLL for (u32 u = 0; u < UNROLLED; u++) {
                 const u32 turned = TURN_RIGHT(word[u], BIN_BITS * turn);
                 UNROLL for (u32 s = 0; s < PER_WORD; s++) {
-                    const u32 bin = (turned >> (BIN_BITS * s)) & BIN_MASK;
+                    const u32 bin = BIN(turned, s);
                     ADD(0, bin, at[s], GRADIENT(record[u]));
                     ADD(1, bin, at[s], HESSIAN(record[u]));
 #if STATS == 3
@@ -136,6 +147,7 @@ void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL const u32 *RESTRI
             has_one_owner(first_chunk[node], first_chunk[node + 1], n_chunks, groups_a_pass, chunk_rows);
         for (u32 i = LOCAL_ID; i < STATS * PLANE; i += THREADS) {
             const counter_t counter = counters[i];
+            counters[i] = 0;  // for the next node
             const i64 sum = i < PLANE ? SIGNED_SUM(counter) : (i64)counter;
             const u64 place = (u64)(i / LANES) * TILE_LANES + first_word * PER_WORD + i % LANES;
             if (is_mine)

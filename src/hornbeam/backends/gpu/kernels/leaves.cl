@@ -5,6 +5,18 @@
 
 #define TILE (THREADS * 8)
 
+// splitting.leaf_output
+DEVICE f64 leaf_output(f64 gradient, f64 hessian, f64 lambda_l1, f64 lambda_l2, f64 max_delta_step) {
+    const f64 shrunk = gradient > lambda_l1 ? gradient - lambda_l1 : gradient < -lambda_l1 ? gradient + lambda_l1 : 0.0;
+    const f64 weight = hessian + lambda_l2;
+    f64 output = weight > 0.0 ? -shrunk / weight : 0.0;
+    if (max_delta_step > 0.0) {
+        output = output > -max_delta_step ? output : -max_delta_step;
+        output = output < max_delta_step ? output : max_delta_step;
+    }
+    return output + 0.0;  // no negative zero
+}
+
 //     table   u32 (5, n_nodes + 1)   in    first tile; begin; end; depth; leaf
 //     leaf    u16 (n_rows,)          out
 KERNEL(THREADS) void assign_kernel(GLOBAL const u32 *RESTRICT rows_even, GLOBAL const u32 *RESTRICT rows_odd,
@@ -25,7 +37,8 @@ KERNEL(THREADS) void assign_kernel(GLOBAL const u32 *RESTRICT rows_even, GLOBAL 
         const u32 n_here = end[node] - from < TILE ? end[node] - from : TILE;
         GLOBAL const u32 *rows = depth[node] % 2 ? rows_odd : rows_even;
         const u16 number = (u16)leaves[node];
-        for (u32 i = LOCAL_ID; i < n_here; i += THREADS) leaf[depth[node] == 0 ? from + i : rows[from + i]] = number;
+        UNROLL_SOME for (u32 i = LOCAL_ID; i < n_here; i += THREADS)
+            leaf[depth[node] == 0 ? from + i : rows[from + i]] = number;
     }
 }
 
@@ -51,7 +64,7 @@ KERNEL(THREADS) void leaf_sums_kernel(GLOBAL const f64 *RESTRICT gradient, GLOBA
 #endif
     const u64 from = (u64)GROUP_ID * rows_a_group;
     const u64 to = from + rows_a_group < n_rows ? from + rows_a_group : n_rows;
-    for (u64 row = from + LOCAL_ID; row < to; row += THREADS) {
+    UNROLL_SOME for (u64 row = from + LOCAL_ID; row < to; row += THREADS) {
         const u32 at = leaf[row];
         const i64 g = (i64)rint(gradient[offset + row] * gradient_scale);
         const i64 h = (i64)rint(hessian[offset + row] * hessian_scale);
@@ -77,11 +90,25 @@ KERNEL(THREADS) void leaf_sums_kernel(GLOBAL const f64 *RESTRICT gradient, GLOBA
 #endif
 }
 
-//     values   f64 (n_leaves,)   in
+// The leaves' values: splitting.leaf_output of their sums, times the learning rate.
+//
+//     units    f64                 powers of two: what a step of the sums stands for
+//     sums     i64 (n_leaves, 2)   in
+//              f64 (n_leaves,)     out   behind them
+KERNEL(THREADS) void leaf_values_kernel(GLOBAL i64 *sums, f64 gradient_unit, f64 hessian_unit, f64 lambda_l1,
+                                        f64 lambda_l2, f64 max_delta_step, f64 learning_rate, u32 n_leaves) {
+    GLOBAL f64 *values = (GLOBAL f64 *)(sums + 2 * n_leaves);
+    for (u32 leaf = GROUP_ID * THREADS + LOCAL_ID; leaf < n_leaves; leaf += GROUP_COUNT * THREADS) {
+        const f64 gradient = (f64)sums[leaf * 2] * gradient_unit, hessian = (f64)sums[leaf * 2 + 1] * hessian_unit;
+        values[leaf] = leaf_output(gradient, hessian, lambda_l1, lambda_l2, max_delta_step) * learning_rate;
+    }
+}
+
+//     values   f64               in        those of the leaves, from `first` on
 //     scores   f64               in, out   of one output, from `offset` on
 KERNEL(THREADS) void add_values_kernel(GLOBAL f64 *scores, u64 offset, GLOBAL const u16 *RESTRICT leaf,
-                                       GLOBAL const f64 *RESTRICT values, u32 n_rows) {
-    for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
-        scores[offset + row] = scores[offset + row] + values[leaf[row]];
+                                       GLOBAL const f64 *RESTRICT values, u32 first, u32 n_rows) {
+    UNROLL_SOME for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
+        scores[offset + row] = scores[offset + row] + values[first + leaf[row]];
     }
 }

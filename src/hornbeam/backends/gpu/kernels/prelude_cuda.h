@@ -16,6 +16,7 @@ typedef double f64;
 #define DEVICE                          static __device__ __forceinline__
 #define GLOBAL
 #define LOCAL    __shared__
+#define TO_LOCAL /* of what a pointer points to */
 #define RESTRICT __restrict__
 // Local memory whose size may pass 48 KB is given at launch; one such array a source file.
 #define BIG_LOCAL(type, name, size) extern __shared__ type name[]
@@ -25,9 +26,13 @@ typedef double f64;
 #define GROUP_COUNT ((u32)gridDim.x)
 #define BARRIER     __syncthreads()
 #define UNROLL      _Pragma("unroll")
+// Some iterations of a long loop at once, so that their loads are under way together.
+#define UNROLL_SOME _Pragma("unroll 4")
 
 // The value is not computed anew at each use.
 #define KEEP_IN_REGISTER(value) asm volatile("" : "+r"(value))
+// Byte `number`, a constant, of a word.
+#define BYTE(word, number) __byte_perm(word, 0u, 0x4440u + (number))
 
 #define BITS_TO_F64(bits)  __longlong_as_double((i64)(bits))
 #define BITS_TO_F32(bits)  __uint_as_float(bits)

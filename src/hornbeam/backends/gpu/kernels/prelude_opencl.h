@@ -18,6 +18,7 @@ typedef double f64;
 #define DEVICE                          static inline
 #define GLOBAL                          __global
 #define LOCAL                           __local
+#define TO_LOCAL                        __local
 #define RESTRICT                        restrict
 // Local memory whose size may pass 48 KB; one such array a source file.
 #define BIG_LOCAL(type, name, size) __local type name[size]
@@ -27,9 +28,11 @@ typedef double f64;
 #define GROUP_COUNT ((u32)get_num_groups(0))
 #define BARRIER     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
 #define UNROLL
+#define UNROLL_SOME
 
 // A hint that only CUDA's compiler needs.
 #define KEEP_IN_REGISTER(value)
+#define BYTE(word, number) (((word) >> (8 * (number))) & 0xFFu)
 
 #define BITS_TO_F64(bits)  as_double((i64)(bits))
 #define BITS_TO_F32(bits)  as_float((u32)(bits))

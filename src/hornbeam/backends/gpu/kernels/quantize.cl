@@ -36,7 +36,7 @@ KERNEL(THREADS) void measure_kernel(GLOBAL const f64 *RESTRICT gradient, GLOBAL 
                                     u32 n_rows, GLOBAL f64 *RESTRICT partial, GLOBAL report_t *RESTRICT report) {
     LOCAL f64 shared[THREADS];
     f64 largest_g = 0.0, largest_h = 0.0, smallest_h = BITS_TO_F64(0x7FF0000000000000);
-    for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
+    UNROLL_SOME for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
         const f64 g = fabs(gradient[offset + row]), h = hessian[offset + row];
         largest_g = LARGER(g, largest_g);
         largest_h = LARGER(h, largest_h);
@@ -99,7 +99,7 @@ KERNEL(THREADS) void round_kernel(GLOBAL const f64 *RESTRICT gradient, GLOBAL co
 
     i64 sum_g = 0, sum_h = 0, sum_abs = 0, nonzero_g = 0, nonzero_h = 0;
     i32 min_g = 0x7FFFFFFF, max_g = -0x7FFFFFFF, min_h = 0x7FFFFFFF, max_h = 0;
-    for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
+    UNROLL_SOME for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
         const f64 exact_g = gradient[offset + row], exact_h = hessian[offset + row];
         f64 rounded_g = rint(exact_g * g_scale);
         rounded_g = SMALLER(LARGER(rounded_g, -G_LIMIT), G_LIMIT);

@@ -30,6 +30,7 @@
 //     chosen  u32 (n_batch,)               in, out  the nodes' numbers
 //     best    split_t (2 n_batch,)         in       of the last round, and behind it the rows that went left; at first
 //                                                   the root's alone
+//     pieces  split_t (2 n_batch, n_pieces)  in     from split.cl; with n_pieces == 0 the best of them are in `best`
 #define N_BATCH   state[0]
 #define N_NODES   state[1]
 #define N_ROUNDS  state[2]
@@ -39,8 +40,15 @@
 #define INFINITE  BITS_TO_F64(0x7FF0000000000000)
 
 #define SMALLEST_BATCH 32u
+#define SPREAD         8u
 #define ORDERED        (CAPACITY / 4) /* most nodes in order */
 #define MOST_SLOTS     2048u
+
+// A node as it is ranked: first of all by `value`, the priority, or depth-wise the gain.
+typedef struct {
+    f64 value, gain;
+    u16 number, lower;
+} ranked_t;
 
 // Whether node a comes before b, which has the same priority.
 DEVICE u32 comes_first(GLOBAL const node_t *nodes, u32 a, u32 b) {
@@ -56,16 +64,23 @@ DEVICE u32 comes_first(GLOBAL const node_t *nodes, u32 a, u32 b) {
     return gain_x > gain_y || (gain_x == gain_y && x < y);
 }
 
-#define IS_BEFORE(value_a, a, value_b, b) \
-    ((value_a) > (value_b) || ((value_a) == (value_b) && (depthwise ? (a) < (b) : comes_first(nodes, a, b))))
+// Whether a comes before b: nodes of which local memory has the number, value, gain and lower ancestor.
+#define IS_BEFORE(a, b)                                                                                    \
+    ((a).value > (b).value ||                                                                              \
+     ((a).value == (b).value &&                                                                            \
+      (depthwise                ? (a).number < (b).number                                                  \
+       : (a).lower == (b).lower ? (a).gain > (b).gain || ((a).gain == (b).gain && (a).number < (b).number) \
+                                : comes_first(nodes, (a).number, (b).number))))
 
 KERNEL(THREADS) void select_kernel(GLOBAL u32 *state, GLOBAL u32 *order, GLOBAL expansion_t *batch, GLOBAL u32 *chosen,
-                                   GLOBAL const split_t *RESTRICT best, u32 most_splits, u32 depthwise, u32 n_slots,
-                                   u32 most_nodes, u32 tile_rows) {
-    LOCAL f64 old_values[ORDERED], new_values[2 * ORDERED];  // what nodes are ordered by in the first place
-    LOCAL u32 old_numbers[ORDERED], numbers[ORDERED];        // before and after
-    LOCAL u32 places[2 * ORDERED];                           // of new nodes in their order: old nodes before them
-    LOCAL u32 free_slots[MOST_SLOTS], is_used[MOST_SLOTS / 32];
+                                   GLOBAL const split_t *RESTRICT best, GLOBAL const split_t *RESTRICT pieces,
+                                   u32 n_pieces, u32 most_splits, u32 depthwise, u32 n_slots, u32 most_nodes,
+                                   u32 tile_rows) {
+    LOCAL ranked_t old[ORDERED], entered[2 * ORDERED];
+    LOCAL u16 numbers[ORDERED];     // in the new order
+    LOCAL u16 places[2 * ORDERED];  // of new nodes in their order: old nodes before them
+    LOCAL u16 free_slots[MOST_SLOTS];
+    LOCAL u32 is_used[MOST_SLOTS / 32];
     LOCAL u32 sums[THREADS], n_entered[1];
     GLOBAL node_t *nodes = (GLOBAL node_t *)(state + 16);
     const u32 n_before = N_BATCH, n_parents = N_NODES, n_old = N_ORDERED, is_first = N_ROUNDS == 0, share = SHARE_OF;
@@ -73,72 +88,107 @@ KERNEL(THREADS) void select_kernel(GLOBAL u32 *state, GLOBAL u32 *order, GLOBAL 
     const u32 first_new = is_first ? 0 : n_parents, n_new = is_first ? 1 : 2 * n_before;
     const u32 n_nodes = first_new + n_new;
 
-    // the children of the last round
-    GLOBAL const u32 *n_left = (GLOBAL const u32 *)(best + 2 * n_before);
-    for (u32 i = LOCAL_ID; i < n_new; i += THREADS) {
-        GLOBAL node_t *own = nodes + first_new + i;
-        const split_t split = best[i];
-        i32 lower = -1;
-        f64 priority = split.gain;
-        if (!is_first) {
-            const u32 number = chosen[i / 2], side = i % 2;
-            GLOBAL node_t *parent = nodes + number;
-            const u32 left_rows = n_left[i / 2], right_rows = (u32)(parent->end - parent->begin) - left_rows;
-            const u32 is_small = side == (left_rows > right_rows ? 1u : 0u);
-            const i64 left_gradient = parent->split.left_gradient, left_hessian = parent->split.left_hessian;
-            own->begin = side ? parent->begin + left_rows : parent->begin;
-            own->end = side ? parent->end : parent->begin + left_rows;
-            own->gradient = side ? parent->gradient - left_gradient : left_gradient;
-            own->hessian = side ? parent->hessian - left_hessian : left_hessian;
-            own->depth = parent->depth + 1;
-            own->parent = (i32)number;
-            own->left = -1;
-            own->slot = is_small ? batch[i / 2].spare_slot : parent->slot;
-            if (side == 0) parent->left = (i32)(first_new + i);
-            if (split.gain > 0.0) {
-                priority = split.gain < parent->priority ? split.gain : parent->priority;
-                lower = (i32)number;
-                while (lower >= 0 && nodes[lower].split.gain >= split.gain) lower = nodes[lower].lower;
+    // the best piece of each child, SPREAD threads at a time
+    for (u32 first = 0; first < n_new && n_pieces > 0; first += THREADS / SPREAD) {
+        const u32 i = first + LOCAL_ID / SPREAD;
+        f64 gain = NO_GAIN;
+        u32 winner = 0;
+        if (i < n_new) {
+            GLOBAL const split_t *own = pieces + (u64)i * n_pieces;
+            for (u32 piece = LOCAL_ID % SPREAD; piece < n_pieces; piece += SPREAD) {
+                const f64 other = own[piece].gain;
+                winner = other > gain ? piece : winner;
+                gain = other > gain ? other : gain;
             }
         }
-        own->split = split;
-        own->priority = priority;
-        own->lower = lower;
-        own->chain = lower < 0 ? 0 : nodes[lower].chain + 1;
-        new_values[i] = !(split.gain > 0.0) ? NO_GAIN : depthwise ? split.gain : priority;
-        if (!(split.gain > 0.0)) own->slot = -1;
+        entered[LOCAL_ID].gain = gain;
+        entered[LOCAL_ID].number = (u16)winner;
+        BARRIER;
+        if (i < n_new && LOCAL_ID % SPREAD == 0) {
+            for (u32 k = 1; k < SPREAD; k++) {  // of equals the one with the lower features
+                const f64 other = entered[LOCAL_ID + k].gain;
+                const u32 piece = entered[LOCAL_ID + k].number;
+                winner = other > gain || (other == gain && piece < winner) ? piece : winner;
+                gain = other > gain ? other : gain;
+            }
+            places[i] = (u16)winner;
+        }
+        BARRIER;
+    }
+
+    // the order as it is; other threads enter the children of the last round meanwhile
+    for (u32 i = LOCAL_ID; i < n_old; i += THREADS) {
+        const u32 number = order[i];
+        const f64 gain = nodes[number].split.gain, in_level = i < (n_nodes - 1) / 2 ? INFINITE : gain;
+        old[i].value = depthwise ? in_level : nodes[number].priority;
+        old[i].gain = gain;
+        old[i].number = (u16)number;
+        old[i].lower = (u16)nodes[number].lower;
+    }
+    GLOBAL const u32 *n_left = (GLOBAL const u32 *)(best + 2 * n_before);
+    for (u32 i = THREADS - 1 - LOCAL_ID; i < n_new; i += THREADS) {
+        const u32 number = is_first ? 0 : chosen[i / 2], side = i % 2, left_rows = is_first ? 0 : n_left[i / 2];
+        const node_t parent = nodes[number];
+        node_t child = parent;
+        child.split = n_pieces > 0 ? pieces[(u64)i * n_pieces + places[i]] : best[i];
+        child.priority = child.split.gain;
+        child.lower = -1;
+        if (!is_first) {
+            const u32 right_rows = (u32)(parent.end - parent.begin) - left_rows;
+            const u32 is_small = side == (left_rows > right_rows ? 1u : 0u);
+            const i64 left_gradient = parent.split.left_gradient, left_hessian = parent.split.left_hessian;
+            child.begin = side ? parent.begin + left_rows : parent.begin;
+            child.end = side ? parent.end : parent.begin + left_rows;
+            child.gradient = side ? parent.gradient - left_gradient : left_gradient;
+            child.hessian = side ? parent.hessian - left_hessian : left_hessian;
+            child.depth = parent.depth + 1;
+            child.parent = (i32)number;
+            child.left = -1;
+            child.slot = is_small ? batch[i / 2].spare_slot : parent.slot;
+            child.priority = child.split.gain < parent.priority ? child.split.gain : parent.priority;
+        }
+        const u32 is_wanted = child.split.gain > 0.0;
+        if (!is_first && is_wanted) {
+            child.lower = (i32)number;
+            while (child.lower >= 0 && nodes[child.lower].split.gain >= child.split.gain)
+                child.lower = nodes[child.lower].lower;
+        }
+        child.chain = child.lower < 0 ? 0 : nodes[child.lower].chain + 1;
+        child.slot = is_wanted ? child.slot : -1;
+        nodes[first_new + i] = child;
+        entered[i].value = !is_wanted ? NO_GAIN : depthwise ? child.split.gain : child.priority;
+        entered[i].gain = child.split.gain;
+        entered[i].number = (u16)(first_new + i);
+        entered[i].lower = (u16)child.lower;
     }
     if (LOCAL_ID == 0) n_entered[0] = 0;
     for (u32 i = LOCAL_ID; i < MOST_SLOTS / 32; i += THREADS) is_used[i] = 0;
     BARRIER;
-    for (u32 i = LOCAL_ID; i < n_old; i += THREADS) {
-        const u32 number = order[i];
-        const f64 in_level = nodes[number].left >= 0 ? INFINITE : nodes[number].split.gain;
-        old_numbers[i] = number;
-        old_values[i] = depthwise ? in_level : nodes[number].priority;
-    }
-    BARRIER;
+    for (u32 i = LOCAL_ID; i < n_before; i += THREADS) nodes[chosen[i]].left = (i32)(first_new + 2 * i);
 
     // merge them into the order
     for (u32 i = LOCAL_ID; i < n_new; i += THREADS) {
-        const f64 value = new_values[i];
-        const u32 number = first_new + i;
-        if (value > 0.0) {
+        const ranked_t own = entered[i];
+        if (own.value > 0.0) {
             u32 rank = 0, place = 0;
-            for (u32 j = 0; j < n_new; j++) rank += j != i && IS_BEFORE(new_values[j], first_new + j, value, number);
+            for (u32 j = 0; j < n_new; j++) {
+                const ranked_t other = entered[j];
+                rank += j != i && IS_BEFORE(other, own);
+            }
             for (u32 above = n_old; place < above;) {
                 const u32 middle = (place + above) / 2;
-                if (IS_BEFORE(old_values[middle], old_numbers[middle], value, number))
+                const ranked_t other = old[middle];
+                if (IS_BEFORE(other, own))
                     place = middle + 1;
                 else
                     above = middle;
             }
-            places[rank] = place;
+            places[rank] = (u16)place;
             ADD_LOCAL32(&n_entered[0], 1);
             if (rank + place < most_splits)
-                numbers[rank + place] = number;
+                numbers[rank + place] = own.number;
             else
-                nodes[number].slot = -1;
+                nodes[own.number].slot = -1;
         }
     }
     BARRIER;
@@ -153,9 +203,9 @@ KERNEL(THREADS) void select_kernel(GLOBAL u32 *state, GLOBAL u32 *order, GLOBAL 
                 above = middle;
         }
         if (i + n_in_front < most_splits)
-            numbers[i + n_in_front] = old_numbers[i];
+            numbers[i + n_in_front] = old[i].number;
         else
-            nodes[old_numbers[i]].slot = -1;
+            nodes[old[i].number].slot = -1;
     }
     BARRIER;
 
@@ -184,7 +234,7 @@ KERNEL(THREADS) void select_kernel(GLOBAL u32 *state, GLOBAL u32 *order, GLOBAL 
     u32 place = before & 0xFFFFu, free_place = before >> 16;
     for (u32 k = 0; k < slots_each; k++) {
         const u32 slot = LOCAL_ID * slots_each + k;
-        if (slot < n_slots && !(is_used[slot / 32] >> slot % 32 & 1u)) free_slots[free_place++] = slot;
+        if (slot < n_slots && !(is_used[slot / 32] >> slot % 32 & 1u)) free_slots[free_place++] = (u16)slot;
     }
     BARRIER;
 

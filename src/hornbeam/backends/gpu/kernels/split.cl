@@ -5,8 +5,8 @@
 // the group has room for (256) are looked at in blocks, twice.
 //
 //              lane 0   lane 1   ...  lane 3
-//     part 0   bins 0..3 of each feature              sums[stat][part][lane]: what each run adds up to,
-//     part 1   bins 4..7                              then what all runs up to it add up to
+//     part 0   bins 0..7 of each feature              sums[stat][part][lane]: what each run adds up to,
+//     part 1   bins 8..15                             then what all runs up to it add up to
 //     ...
 //
 // Float64 divisions are slow, and only the winner's gain is needed. So every candidate's score is first taken in single
@@ -32,7 +32,7 @@
 #define LANES      4
 #define PIECES     (TILE_LANES / LANES)
 #define PARTS      (THREADS / LANES)
-#define RUN        4 /* bins of a thread: they stay in registers */
+#define RUN        8 /* bins of a thread: they stay in registers */
 #define BLOCK      (PARTS * RUN)
 #define N_BLOCKS   ((N_BINS + BLOCK - 1) / BLOCK)
 #define PLANE      (N_BINS * TILE_LANES)
@@ -80,7 +80,7 @@ DEVICE u32 has_missing_piece(GLOBAL const u32 *RESTRICT features, u32 first, u32
 // Whether (gain, key) a comes before b.
 #define IS_BETTER(gain_a, key_a, gain_b, key_b) ((gain_a) > (gain_b) || ((gain_a) == (gain_b) && (key_a) < (key_b)))
 
-KERNEL_SHARING(THREADS, 3)
+KERNEL_SHARING(THREADS, 4)
 void split_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *RESTRICT table, GLOBAL const u32 *RESTRICT count,
                   u32 children, GLOBAL const u32 *RESTRICT features, u32 n_used, u32 n_tiles,
                   GLOBAL const f64 *RESTRICT units, f64 lambda_l1, f64 lambda_l2, f64 max_delta_step, f64 min_gain,
@@ -142,25 +142,15 @@ void split_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *RESTRICT table, GLOB
                             if (bin < N_BINS) histogram[i / RUN * PLANE + bin * TILE_LANES] = kept[i];
                         }
                     }
+                    i64 run[STATS], upto[STATS], block_total[STATS];
                     UNROLL for (u32 stat = 0; stat < STATS; stat++) {
-                        i64 sum = 0;
-                        UNROLL for (u32 k = 0; k < RUN; k++) sum += kept[stat * RUN + k];
-                        sums[stat * THREADS + LOCAL_ID] = sum;
-                        before[stat] = carry[stat] - sum;
+                        run[stat] = 0;
+                        UNROLL for (u32 k = 0; k < RUN; k++) run[stat] += kept[stat * RUN + k];
                     }
-                    BARRIER;
-                    for (u32 distance = LANES; distance < THREADS; distance *= 2) {
-                        i64 lower[STATS];
-                        UNROLL for (u32 stat = 0; stat < STATS; stat++) {
-                            lower[stat] = LOCAL_ID >= distance ? sums[stat * THREADS + LOCAL_ID - distance] : 0;
-                        }
-                        BARRIER;
-                        UNROLL for (u32 stat = 0; stat < STATS; stat++) sums[stat * THREADS + LOCAL_ID] += lower[stat];
-                        BARRIER;
-                    }
+                    SCAN_LANES(sums, STATS, LANES, run, upto, block_total);
                     UNROLL for (u32 stat = 0; stat < STATS; stat++) {
-                        before[stat] += sums[stat * THREADS + LOCAL_ID];
-                        carry[stat] += sums[stat * THREADS + THREADS - LANES + lane];
+                        before[stat] = carry[stat] + upto[stat] - run[stat];
+                        carry[stat] += block_total[stat];
                     }
                     if (N_BLOCKS > 1) BARRIER;
                     // without a branch between the candidates; -1: not allowed
