@@ -6,14 +6,17 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 pytest.importorskip("pyopencl")
 
+from hornbeam import bundling
 from hornbeam.backends.cpu.binning import bin_table
+from hornbeam.backends.gpu import bin_upload, opencl
 from hornbeam.backends.gpu import binning as gpu
-from hornbeam.backends.gpu import opencl
 from hornbeam.backends.gpu.device_table import DeviceTable
 from hornbeam.backends.gpu.engine import GpuEngine
+from hornbeam.backends.gpu.layout import Layout
 from hornbeam.binning import BinnedData, BinParams, rows_below
 from hornbeam.dataset import Dataset
 from hornbeam.table import TableReader
@@ -170,3 +173,33 @@ def test_rows_below_a_hash_equal_the_definition(limit):
 
     for a, b in zip(fast(70_000, np.uint64(limit)), rows_below(70_000, np.uint64(limit)), strict=True):
         assert_same_bits(a, b, "rows below")
+
+
+@pytest.mark.parametrize("choice", [{}, {"enable_bundle": False}, {"is_enable_sparse": False}, {"max_bin": 600}])
+def test_stored_bins_are_spelled_out_on_the_device(monkeypatch, choice):
+    monkeypatch.setattr(bundling, "PLAIN_CELLS", 0)
+    monkeypatch.setattr(bin_upload, "BLOCK_BYTES", 7_000)  # several blocks
+    rng = np.random.default_rng(1)
+    X = np.where(rng.random((1_501, 30)) < 0.1, rng.normal(size=(1_501, 30)), 0.0)
+    X[:, :12] = np.arange(12) == rng.integers(0, 12, 1_501)[:, None]
+    X[:, 29] = rng.normal(size=1_501)
+    plain = Dataset(X, **choice).construct().binned
+    stored = Dataset(sparse.csr_matrix(X), **choice).construct().binned
+    assert stored.stored is not None
+    runtime, found = opencl.open_device(0), []
+    for binned in (plain, stored):
+        engine = GpuEngine(runtime, binned, min_data_in_leaf=1)
+        engine.add_valid(binned, np.zeros((1, binned.n_rows)))
+        layout = Layout.of(binned)
+        parts = (
+            np.empty(layout.tile_bytes, np.uint8),
+            np.empty(layout.column_bytes, np.uint8),
+            np.empty_like(plain.bins),
+        )
+        for name, part in zip(("tiles", "columns", "bins of validation set 0"), parts, strict=True):
+            runtime.download(engine.workspace.buffer(name), part)
+        engine.close()
+        found.append((parts[0], parts[1], parts[2][:, : plain.n_used]))
+    for expected, spelled in zip(*found, strict=True):
+        assert (spelled == expected).all()
+    assert (found[1][2] == plain.bins[:, : plain.n_used]).all()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from hornbeam.backends.gpu.binning import DeviceBins
 from hornbeam.backends.gpu.layout import Layout
 from hornbeam.backends.gpu.runtime import Buffer, Runtime, u32
+from hornbeam.backends.gpu.stored_upload import StoredUpload
 from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.binning import BinnedData
 
@@ -42,17 +45,34 @@ def upload_training_bins(workspace: Workspace, layout: Layout, binned: BinnedDat
     stride = binned.stride
     row_bytes = stride * layout.host_bytes
     step = max(1, BLOCK_BYTES // (2 * row_bytes)) * 2  # even: a byte of a column may hold two rows
-    block = runtime.allocate(min(step, n_rows) * row_bytes)
     tile_kernel = runtime.kernel("tile_kernel", variant)
-    for first in range(0, n_rows, step):
-        part = binned.block(first, min(first + step, n_rows))
-        runtime.upload(block, part)
-        where = (u32(first), u32(len(part)), u32(n_rows))
+    for first, last, block in _blocks(workspace, binned, step, layout.options):
+        where = (u32(first), u32(last - first), u32(n_rows))
         sizes = (u32(stride), u32(layout.n_used), u32(layout.n_tiles))
         runtime.launch(tile_kernel, workspace.groups, block, *sizes, *where, tiles)
-        make_columns(first, len(part), tiles)
-    runtime.synchronize()
-    runtime.free(block)
+        make_columns(first, last - first, tiles)
+
+
+def _blocks(
+    workspace: Workspace, binned: BinnedData, step: int, options: dict[str, int]
+) -> Iterator[tuple[int, int, Buffer]]:
+    """Bring blocks of `step` rows to the device, row by row as BinnedData.bins has them; each until the next one."""
+    runtime, stride, n_rows = workspace.runtime, binned.stride, binned.n_rows
+    block = runtime.allocate(min(step, n_rows) * stride * np.dtype(binned.mapper.bin_dtype).itemsize)
+    stored = None if binned.stored is None else StoredUpload(workspace, binned.stored, stride, step, options)
+    try:
+        for first in range(0, n_rows, step):
+            last = min(first + step, n_rows)
+            if stored is None:
+                runtime.upload(block, np.ascontiguousarray(binned.block(first, last)))
+            else:
+                stored.spell_out(first, last, block, 0)
+            yield first, last, block
+    finally:
+        if stored is not None:
+            stored.close()
+        runtime.synchronize()
+        runtime.free(block)
 
 
 def upload_validation_bins(workspace: Workspace, name: str, binned: BinnedData) -> tuple[Buffer, int]:
@@ -65,7 +85,16 @@ def upload_validation_bins(workspace: Workspace, name: str, binned: BinnedData) 
         shared.untile(bins)
         return bins, stride
     step = max(1, BLOCK_BYTES // (stride * size))
+    stored = None
+    if binned.stored is not None:
+        stored = StoredUpload(workspace, binned.stored, stride, step, {"bin_bits": 8 * size})
     for first in range(0, n_rows, step):
-        part = binned.block(first, min(first + step, n_rows))
-        runtime.upload(bins, np.ascontiguousarray(part), offset=first * stride * size)
+        last = min(first + step, n_rows)
+        if stored is None:
+            part = np.ascontiguousarray(binned.block(first, last))
+            runtime.upload(bins, part, offset=first * stride * size)
+        else:
+            stored.spell_out(first, last, bins, first)
+    if stored is not None:
+        stored.close()
     return bins, stride

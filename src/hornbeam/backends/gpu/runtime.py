@@ -53,7 +53,7 @@ class Variant:
     each       rows of a thread, see kernels/partition.cl
     leaves     most leaves whose sums fit in local memory; 0: none
     capacity   most nodes of a tree that the device keeps, see kernels/select.cl
-    value_bytes  of a raw value: 4 or 8, see kernels/predict.cl and kernels/encode.cl
+    value_bytes  of a raw value: 4 or 8, see kernels/predict.cl and kernels/encode.cl; of a code, kernels/stored.cl
     documents  most documents of a query that fit in local memory, see kernels/ranking.cl; 0: none
     objective  formula of kernels/gradients.cl; 0: none
     metric, link  formulas of kernels/metrics.cl
@@ -157,6 +157,7 @@ HEADERS = {
     "select.cl": ("scan.h",),
     "split.cl": ("scan.h",),
     "split_categorical.cl": ("gains.h",),
+    "stored.cl": ("bins.h",),
     "split_general.cl": ("gains.h",),
 }
 """Further headers of kernel files."""
