@@ -4,11 +4,12 @@
     python benchmarks/train_gpu.py --shape epsilon --bins 63 --profile
     python benchmarks/train_gpu.py --shape higgs --device opencl --rows 20000 --iterations 3     # anywhere, with PoCL
 
-255 leaves leaf-wise, learning rate 0.1, min_data_in_leaf=1, binary. The time of an iteration is the difference between
-a long and a short training, divided by the difference in iterations: the median of REPEATS such pairs, after one
-training to warm up. `--profile` waits for the device after every operation, which makes the whole slower than it is
-without. XGBoost (lossguide) is timed in the same process, its iterations all together. Data are made by CuPy where it
-is installed, else by NumPy; the random numbers differ between the two.
+255 leaves leaf-wise, learning rate 0.1, min_data_in_leaf=1, binary. The time of an iteration is from its beginning to
+the beginning of the next one: the median of all iterations of REPEATS trainings, after one to warm up. XGBoost
+(lossguide) is timed in the same process, from the end of an iteration to the end of the next. The AUC is that of rows
+that were not trained on. With `--resident` Hornbeam gets arrays on the device, as XGBoost does, and `whole` is from
+these to the finished model. `--profile` waits for the device after every operation, which makes the whole slower.
+Data are made by CuPy where it is installed, else by NumPy; the random numbers differ between the two.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ SHAPES = {
 }
 WARM_UP = 10
 REPEATS = 4
-AUC_ROWS = 200_000
+TEST_ROWS = 200_000
 OPERATIONS = (
     "compute_gradients", "quantize", "begin_tree", "build_histograms", "subtract", "find_splits", "partition", "expand",
     "grow_ahead", "assign_leaves", "leaf_sums", "add_leaf_values",
@@ -122,7 +123,49 @@ def timed_operations() -> Iterator[dict[str, list[float]]]:
             setattr(GpuEngine, name, call)
 
 
-def train_hornbeam(X: NDArray[np.float32], y: NDArray[np.float32], options: argparse.Namespace) -> None:
+@contextmanager
+def stamped_iterations() -> Iterator[list[float]]:
+    """Note when each of Hornbeam's iterations begins; a callback would make the host wait for what it may do later."""
+    from hornbeam.training import TrainingRun
+
+    stamps: list[float] = []
+    original = TrainingRun.boost_once
+
+    def stamped(run: Any, *arguments: Any) -> Any:
+        stamps.append(time.perf_counter())
+        return original(run, *arguments)
+
+    setattr(TrainingRun, "boost_once", stamped)  # noqa: B010
+    try:
+        yield stamps
+    finally:
+        setattr(TrainingRun, "boost_once", original)  # noqa: B010
+
+
+def report(
+    library: str,
+    device: str,
+    build: float,
+    whole: list[float],
+    each: list[float],
+    score: float,
+    options: argparse.Namespace,
+) -> None:
+    """Print a line: seconds of building and of whole trainings, seconds of all their iterations."""
+    print(
+        f"{library:8s} {device:8s} {options.shape:8s} rows={options.n_rows} bins={options.bins} build={build:.3f} s "
+        f"whole={statistics.median(whole):.2f} s ({options.iterations} iterations) "
+        f"iteration={statistics.median(each) * 1e3:.2f} ms (fastest {min(each) * 1e3:.2f}) auc={score:.5f}",
+        flush=True,
+    )
+
+
+def predicted(model: hb.Booster, X: Any) -> NDArray[np.float64]:
+    """Return Hornbeam's predictions of the test rows."""
+    return np.asarray(model.predict(to_host(X)), np.float64)
+
+
+def train_hornbeam(X: Any, y: Any, test: tuple[Any, Any], options: argparse.Namespace) -> None:
     """Train, and print a line; with --profile a table of operations."""
     params = {
         "objective": "binary",
@@ -142,38 +185,35 @@ def train_hornbeam(X: NDArray[np.float32], y: NDArray[np.float32], options: argp
     start = time.perf_counter()
     hb.train(params, data, 1)
     first = time.perf_counter() - start
-    each = []
+    hb.train(params, data, WARM_UP)
+    each: list[float] = []
+    whole: list[float] = []
     for _ in range(REPEATS):
-        start = time.perf_counter()
-        hb.train(params, data, WARM_UP)
-        short = time.perf_counter() - start
-        model = hb.train(params, data, WARM_UP + options.iterations)
-        whole = time.perf_counter() - start - short
-        each.append((whole - short) / options.iterations * 1e3)
-    sample = slice(0, min(len(y), AUC_ROWS))
-    predicted = np.asarray(model.predict(X[sample], num_iteration=options.iterations))
-    print(
-        f"hornbeam {options.device:8s} {options.shape:8s} rows={len(y)} bins={options.bins} build={build:.2f} s "
-        f"first={first * 1e3:.0f} ms whole={whole:.2f} s ({WARM_UP + options.iterations} iterations) "
-        f"iteration={statistics.median(each):.2f} ms (fastest {min(each):.2f}) "
-        f"auc={auc(y[sample], predicted):.5f} (of {options.iterations} trees) fingerprint={model.fingerprint()[:16]}",
-        flush=True,
-    )
+        with stamped_iterations() as stamps:
+            start = time.perf_counter()
+            if options.resident:
+                data = hb.Dataset(X, y).construct(hb.Params.from_dict(params))
+                build = time.perf_counter() - start
+            model = hb.train(params, data, options.iterations)
+            whole.append(time.perf_counter() - start)
+        each += np.diff(stamps).tolist()
+    report("hornbeam", options.device, build, whole, each, auc(to_host(test[1]), predicted(model, test[0])), options)
+    print(f"  first iteration ever {first:.2f} s, fingerprint {model.fingerprint()[:16]}", flush=True)
     if options.profile:
         n_trees = options.iterations
         with timed_operations() as seconds:
             start = time.perf_counter()
             hb.train(params, data, n_trees)
-            whole = time.perf_counter() - start
+            in_all = time.perf_counter() - start
         print(f"  {'operation':20s} {'calls':>8s} {'us a call':>10s} {'ms a tree':>10s}")
         for name, times in seconds.items():
             calls, total = len(times) / n_trees, sum(times)
             print(f"  {name:20s} {calls:8.1f} {total / len(times) * 1e6:10.1f} {total / n_trees * 1e3:10.3f}")
-        rest = whole - sum(map(sum, seconds.values()))
+        rest = in_all - sum(map(sum, seconds.values()))
         print(f"  {'everything else':20s} {'':8s} {'':10s} {rest / n_trees * 1e3:10.3f}   (setting up included)")
 
 
-def train_xgboost(X: Any, y: Any, options: argparse.Namespace) -> None:
+def train_xgboost(X: Any, y: Any, test: tuple[Any, Any], options: argparse.Namespace) -> None:
     """Train XGBoost on the same data, where they are."""
     import xgboost
 
@@ -194,18 +234,20 @@ def train_xgboost(X: Any, y: Any, options: argparse.Namespace) -> None:
     data = xgboost.QuantileDMatrix(X, y, max_bin=options.bins + 1)
     build = time.perf_counter() - start
     xgboost.train(params, data, WARM_UP)
+
+    class Stopwatch(xgboost.callback.TrainingCallback):  # type: ignore[misc]
+        def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+            stamps.append(time.perf_counter())
+            return False
+
+    stamps: list[float] = []
     start = time.perf_counter()
-    model = xgboost.train(params, data, options.iterations)
+    model = xgboost.train(params, data, options.iterations, callbacks=[Stopwatch()])
     model.save_raw()
     whole = time.perf_counter() - start
-    sample = slice(0, min(len(y), AUC_ROWS))
-    predicted = np.asarray(model.predict(xgboost.DMatrix(X[sample])), np.float64)
-    print(
-        f"xgboost  {params['device']:8s} {options.shape:8s} rows={len(y)} bins={options.bins} build={build:.2f} s "
-        f"whole={whole:.2f} s iteration={whole / options.iterations * 1e3:.2f} ms "
-        f"auc={auc(to_host(y[sample]), predicted):.5f} (of {options.iterations} trees)",
-        flush=True,
-    )
+    scores = np.asarray(model.predict(xgboost.DMatrix(test[0])), np.float64)
+    each = np.diff(stamps).tolist()
+    report("xgboost", params["device"], build, [whole], each, auc(to_host(test[1]), scores), options)
 
 
 def main() -> None:
@@ -220,16 +262,20 @@ def main() -> None:
     parser.add_argument("--min-data", type=int, default=1)
     parser.add_argument("--depthwise", type=int, default=0, metavar="DEPTH", help="grow level by level")
     parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--resident", action="store_true", help="Hornbeam trains from arrays on the device")
     parser.add_argument("--peer", choices=["xgb"])
     options = parser.parse_args()
     for shape in options.shape:
         options.shape = shape
-        X, y = make(shape, options.rows or SHAPES[shape][0])
+        options.n_rows = options.rows or SHAPES[shape][0]
+        X, y = make(shape, options.n_rows + min(TEST_ROWS, options.n_rows))
+        (X, test_X), (y, test_y) = ((part[: options.n_rows], part[options.n_rows :]) for part in (X, y))
         if options.peer == "xgb":
-            train_xgboost(X, y, options)
-        host = to_host(X), to_host(y)
-        del X, y
-        train_hornbeam(*host, options)
+            train_xgboost(X, y, (test_X, test_y), options)
+        if not options.resident:
+            X, y, test_X, test_y = map(to_host, (X, y, test_X, test_y))
+        train_hornbeam(X, y, (test_X, test_y), options)
+        del X, y, test_X, test_y
 
 
 if __name__ == "__main__":

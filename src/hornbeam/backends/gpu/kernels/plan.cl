@@ -50,6 +50,10 @@ KERNEL(THREADS) void plan_kernel(GLOBAL const expansion_t *RESTRICT batch, GLOBA
     LOCAL u32 sums[THREADS];
     LOCAL u32 is_stored[MOST_NODES / 32];  // bits
     const u32 n_nodes = count[0];
+    if (n_nodes == 0) {  // the tree was finished before
+        if (GROUP_ID == 0 && LOCAL_ID < 2) work[LOCAL_ID] = LOCAL_ID * SMALLEST_CHUNK;
+        return;
+    }
     GLOBAL const u32 *placed = (GLOBAL const u32 *)(batch + n_nodes) + (n_nodes + 1);
     const u32 each = (n_nodes + THREADS - 1) / THREADS;  // nodes of a thread
     const u32 from = LOCAL_ID * each < n_nodes ? LOCAL_ID * each : n_nodes;
