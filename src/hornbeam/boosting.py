@@ -73,17 +73,20 @@ class Boosting:
         self.run = run
 
     def start_scores(self, dataset: Dataset) -> NDArray[np.float64]:
-        """Return the scores before any tree, float64 (n_outputs, n_rows), to which the trees will be added."""
-        scores = np.empty((self.run.objective.n_outputs, dataset.n_rows))
-        scores[:] = self.run.booster.init_scores[:, None]
-        if dataset.init_score is not None:
-            if dataset.init_score.shape != scores.shape:
-                raise DataError(
-                    f"init_score has {len(dataset.init_score)} outputs, but objective {self.run.objective.name!r} has "
-                    f"{len(scores)}; pass one score a row and output"
-                )
-            scores += dataset.init_score
-        return scores
+        """Return the scores before any tree, float64 (n_outputs, n_rows), to which the trees will be added.
+
+        Where they are the same for all rows, they are one number in memory, and not to be written to.
+        """
+        shape = self.run.objective.n_outputs, dataset.n_rows
+        scores = np.broadcast_to(self.run.booster.init_scores[:, None], shape)
+        if dataset.init_score is None:
+            return scores
+        if dataset.init_score.shape != shape:
+            raise DataError(
+                f"init_score has {len(dataset.init_score)} outputs, but objective {self.run.objective.name!r} has "
+                f"{len(scores)}; pass one score a row and output"
+            )
+        return scores + dataset.init_score
 
     def begin(self, iteration: int, learning_rate: float) -> float:
         """Prepare the gradients of an iteration; returns the factor on its trees."""

@@ -259,6 +259,7 @@ class TrainingRun:
         if self.booster.trees:
             from hornbeam.backends.cpu.predict import add_trees
 
+            scores = np.array(scores)
             forest, reader = fitting(self.booster.forest, dataset.reader.with_levels(self.booster.levels))
             add_trees(forest.packed, reader, 0, len(forest.trees), scores, self._n_threads)
         return scores

@@ -41,7 +41,7 @@ from hornbeam.backends.gpu.layout import Layout, check_memory
 from hornbeam.backends.gpu.leaves import DeviceLeaves
 from hornbeam.backends.gpu.metrics import DeviceMetrics
 from hornbeam.backends.gpu.quantize import Rounded, TreeRows, round_gradients
-from hornbeam.backends.gpu.routing import ValidationSet, upload_tree
+from hornbeam.backends.gpu.routing import ValidationSet, upload_scores, upload_tree
 from hornbeam.backends.gpu.runtime import Runtime
 from hornbeam.backends.gpu.split_search import SplitSearch
 from hornbeam.backends.gpu.tree_kernels import GrowingTree, TreeKernels
@@ -118,7 +118,7 @@ class GpuEngine:
             self._valid[valid].write_scores(scores)
             return
         self._n_outputs = len(scores)
-        self.workspace.upload("scores", np.array(scores, np.float64, order="C"))
+        upload_scores(self.workspace, "scores", scores)
 
     def scores(self) -> NDArray[np.float64]:
         """Return the raw scores."""

@@ -28,6 +28,18 @@ def upload_tree(workspace: Workspace, tree: BinnedTree, binned: BinnedData) -> B
     return workspace.upload("tree", np.concatenate([nodes.ravel(), sets.view(np.int32).ravel()]))
 
 
+def upload_scores(workspace: Workspace, name: str, scores: NDArray[np.float64]) -> Buffer:
+    """Bring scores, float64 (n_outputs, n_rows), to the device; those that are the same for all rows are filled in."""
+    n_outputs, n_rows = scores.shape
+    if scores.strides[1] != 0 or n_rows == 0:
+        return workspace.upload(name, np.array(scores, np.float64, order="C"))
+    out = workspace.room(name, 8 * scores.size)
+    start = workspace.upload("start", np.ascontiguousarray(scores[:, 0]))
+    kernel = workspace.runtime.kernel("fill_kernel", workspace.variant("leaves.cl"))
+    workspace.launch_over(scores.size, kernel, start, u32(n_outputs), u32(n_rows), out)
+    return out
+
+
 @dataclass(frozen=True, slots=True)
 class ValidationSet:
     """A validation set on the device: bins row by row, and its scores."""
@@ -46,7 +58,7 @@ class ValidationSet:
     ) -> ValidationSet:
         """Bring a data set and its scores, float64 (n_outputs, n_rows), to the device."""
         bins, stride = upload_validation_bins(workspace, f"bins of validation set {number}", binned)
-        on_device = workspace.upload(f"scores of validation set {number}", np.array(scores, np.float64, order="C"))
+        on_device = upload_scores(workspace, f"scores of validation set {number}", scores)
         bin_bits = 8 * np.dtype(binned.mapper.bin_dtype).itemsize
         n_outputs, n_rows = scores.shape
         return cls(workspace, n_rows, n_outputs, stride, bin_bits, bins, on_device)

@@ -112,3 +112,15 @@ KERNEL(THREADS) void add_values_kernel(GLOBAL f64 *scores, u64 offset, GLOBAL co
         scores[offset + row] = scores[offset + row] + values[first + leaf[row]];
     }
 }
+
+//     start    f64 (n_outputs,)          in
+//     scores   f64 (n_outputs, n_rows)   out   the same for all rows
+KERNEL(THREADS) void fill_kernel(GLOBAL const f64 *RESTRICT start, u32 n_outputs, u32 n_rows,
+                                 GLOBAL f64 *RESTRICT scores) {
+    for (u32 output = 0; output < n_outputs; output++) {
+        const f64 value = start[output];
+        for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
+            scores[(u64)output * n_rows + row] = value;
+        }
+    }
+}
