@@ -13,7 +13,6 @@ from hornbeam.backends.gpu.tree_kernels import CHOOSE_THREADS
 from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.binning import BinnedData
 from hornbeam.dtypes import SPLIT
-from hornbeam.quantize import Quantization
 from hornbeam.splitting import SplitRules
 
 LARGEST_LOCAL_SORT = 1024
@@ -21,6 +20,9 @@ LARGEST_LOCAL_SORT = 1024
 
 SCRATCH_BYTES = 64 << 20
 """Global memory for sorting: fewer groups share it where levels are many."""
+
+SETS_BYTES = 256 << 20
+"""Memory for the sets of a round, one a node and feature, up to which trees are grown without the host."""
 
 FIRST_SETS = 1024
 """Sets that there is room for at first."""
@@ -47,14 +49,32 @@ class DeviceCategories:
         """Forget the sets."""
         self.n_sets = 0
 
+    def make_room(self, most_nodes: int) -> bool:
+        """Make room for searching so many nodes at once, so that a round can be recorded; False: it is too much."""
+        if 4 * most_nodes * self.n_categorical * self.set_words > SETS_BYTES:
+            return False
+        self._rooms(most_nodes)
+        return True
+
+    def _rooms(self, most_nodes: int) -> tuple[int, int, Buffer, Buffer, Buffer, Buffer]:
+        """Return groups and levels to sort in each of them, and the buffers of a search: keys, bins, splits, sets."""
+        own, n_items = self._workspace, most_nodes * self.n_categorical
+        room = 1 if self._sort_room <= LARGEST_LOCAL_SORT else self._sort_room
+        groups = max(1, min(n_items, SCRATCH_BYTES // (12 * room), 32 * own.facts.compute_units))
+        return (
+            groups, room, own.room("sort keys", 8 * room * groups), own.room("sort bins", 4 * room * groups),
+            own.room("level splits", SPLIT.itemsize * n_items), own.room("level sets", 4 * n_items * self.set_words),
+        )  # fmt: skip
+
     def reserve(self, n_nodes: int) -> int:
         """Make room for the sets of some nodes and return the number of the first."""
         first, self.n_sets = self.n_sets, self.n_sets + n_nodes
         if self.n_sets > self._sets_room:
-            held = self.read(np.arange(first, dtype=np.int32))
-            self._sets_room = 2 * self.n_sets
+            held = self.read(np.arange(first, dtype=np.int32)) if first else None
+            self._sets_room = max(2 * self._sets_room, self.n_sets)
             self._workspace.room("sets", 4 * self.set_words * self._sets_room)
-            self._workspace.upload("sets", held)
+            if held is not None:
+                self._workspace.upload("sets", held)
         return first
 
     def read(self, numbers: NDArray[np.int32]) -> NDArray[np.uint32]:
@@ -77,46 +97,37 @@ class DeviceCategories:
         children: int,
         most_nodes: int,
         rules: SplitRules,
-        quantization: Quantization,
         stats: int,
         min_rows: int,
         context: tuple[Buffer, Buffer, int, Buffer] | None,
-        first: int,
         best: Buffer,
     ) -> None:
         """Replace the splits of the nodes of a table where one of a categorical feature is better.
 
-        table, count, children, most_nodes, best  as in GpuEngine._launch_search
+        table, count, children, most_nodes, best  as in SplitSearch.launch
         n_columns  of a row of the table
         context    context, mask, words of the mask, contribution as in split_categorical.cl; None: there is none
-        first      number of the first node's set
         """
         runtime, workspace, layout, own = self._runtime, self._workspace, self._layout, rules.categorical
-        is_local = self._sort_room <= LARGEST_LOCAL_SORT
+        groups, room, keys, bins, found, found_sets = self._rooms(most_nodes)
         variant = workspace.variant(
             "split_categorical.cl", **layout.options, stats=stats, n_bins=layout.n_bins,
-            sort_size=self._sort_room if is_local else 0,
+            sort_size=self._sort_room if room == 1 else 0,
         )  # fmt: skip
-        room = 1 if is_local else self._sort_room
-        n_items = most_nodes * self.n_categorical
-        groups = max(1, min(n_items, SCRATCH_BYTES // (12 * room), 32 * runtime.facts.compute_units))
-        found = workspace.room("level splits", SPLIT.itemsize * n_items)
-        found_sets = workspace.room("level sets", 4 * n_items * self.set_words)
         around, mask, n_words, contribution = context or (table, table, 0, table)
         runtime.launch(
             runtime.kernel("split_categorical_kernel", variant), groups, workspace.buffer("histograms"), table,
             u32(n_columns), count, u32(children), around, u32(context is not None), mask, u32(n_words), contribution,
             workspace.buffer("tree features"), u32(self.n_numeric), u32(layout.n_used), u32(layout.n_tiles),
-            np.float64(quantization.gradient_unit), np.float64(quantization.hessian_unit), np.float64(rules.lambda_l1),
-            np.float64(rules.lambda_l2), np.float64(rules.max_delta_step), np.float64(rules.min_gain_to_split),
+            workspace.buffer("units"), np.float64(rules.lambda_l1), np.float64(rules.lambda_l2),
+            np.float64(rules.max_delta_step), np.float64(rules.min_gain_to_split),
             np.float64(rules.min_sum_hessian_in_leaf), np.int64(min_rows), np.float64(rules.path_smooth),
             u32(rules.monotone), u32(context is not None and rules.extra_trees), u32(own.max_cat_to_onehot),
             u32(own.max_cat_threshold), np.float64(own.cat_smooth), np.float64(own.cat_l2),
-            np.float64(own.min_data_per_group), workspace.room("sort keys", 8 * room * groups),
-            workspace.room("sort bins", 4 * room * groups), u32(room), u32(self.set_words), found, found_sets,
+            np.float64(own.min_data_per_group), keys, bins, u32(room), u32(self.set_words), found, found_sets,
         )  # fmt: skip
         choose = Kernel(runtime.kernel("choose_set_kernel", variant).handle, CHOOSE_THREADS)
         runtime.launch(
             choose, most_nodes, found, found_sets, count, u32(children), u32(self.n_categorical), u32(self.set_words),
-            u32(first), best, workspace.buffer("sets"),
+            best, workspace.buffer("sets"),
         )  # fmt: skip

@@ -8,7 +8,7 @@ What an operation costs (n nodes; see kernels/ for the kernels):
     quantize                               measure, round (bag: take)   80 bytes
     build_histograms   table, 20 n bytes   zero, histogram
     subtract                               (in the next find_splits)
-    find_splits        table, 40 n bytes   split, choose                40 n bytes
+    find_splits        table, 40 n bytes   split, choose (sets: both)   40 n bytes
     partition          batch, 84 n bytes   partition                    8 n bytes
     expand             batch, 84 n bytes   partition, plan, zero,       84 n bytes
                                            histogram, split, choose
@@ -47,7 +47,6 @@ from hornbeam.backends.gpu.split_search import SplitSearch
 from hornbeam.backends.gpu.tree_kernels import GrowingTree, TreeKernels
 from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.backends.protocol import BinnedTree, ForestMean, LeavesLater, Root, Segments
-from hornbeam.backends.steps import expand_in_steps
 from hornbeam.bagging import ROOT_DEPTH, Draw, Goss
 from hornbeam.binning import BinnedData
 from hornbeam.dtypes import EXPANSION
@@ -232,8 +231,6 @@ class GpuEngine:
         self, batch: NDArray[np.void], rules: SplitRules, max_depth: int
     ) -> tuple[NDArray[np.int64], NDArray[np.void]]:
         """Do a whole round with one copy to the device and one back."""
-        if self._search.categories is not None:
-            return expand_in_steps(self, batch, rules, max_depth)
         return self._growth.expand(self._tree, batch, rules, max_depth)
 
     def grow_ahead(

@@ -37,8 +37,8 @@ LARGEST_SHARE, SMALLEST_SHARE = 2, 8
 LONGER_THAN_DEEP, IN_VAIN = 3, 1.15
 """Rounds beyond the depth of a tree, and expanded nodes for each split, that make the share change."""
 
-ONE = np.ones(1, np.uint32)
-"""The number of roots."""
+ONE = np.array([1, 0], np.uint32)
+"""The number of roots, and that of the first one's set."""
 
 STATE_BYTES = 64
 """Head of the device's node table."""
@@ -55,8 +55,10 @@ class DeviceGrowth:
         self._summed_root: tuple[TreeKernels, int, Buffer] | None = None  # with what, of how many rows, where
         self._round: tuple[Any, Callable[[], None]] | None = None  # a round to be repeated, and what it depends on
 
-    def partition(self, tree: GrowingTree, batch: NDArray[np.void]) -> tuple[Buffer, Buffer]:
+    def partition(self, tree: GrowingTree, batch: NDArray[np.void], first_set: int = 0) -> tuple[Buffer, Buffer]:
         """Move the rows of a batch, EXPANSION (n_nodes,), to the children's places.
+
+        first_set  number of the set of the first child, for what comes after
 
         Returns the batch on the device, with the rows placed behind it (see `rows_placed`), and its size there.
         """
@@ -66,7 +68,7 @@ class DeviceGrowth:
         upload[: batch.nbytes] = batch.view(np.uint8)
         first_tile = upload[batch.nbytes :].view(np.uint32)[: n_nodes + 1]
         np.cumsum((batch["end"] - batch["begin"] + (tile - 1)) // tile, out=first_tile[1:])
-        on_device, count = own.upload("batch", upload), own.upload_count(n_nodes)
+        on_device, count = own.upload("batch", upload), own.upload_count(n_nodes, first_set)
         self._launch_partition(tree, min(own.groups, max(1, int(first_tile[-1]))), on_device, count)
         return on_device, count
 
@@ -100,8 +102,9 @@ class DeviceGrowth:
         """Do a whole round; see protocol.Engine.expand."""
         self._histograms.subtract_pending(tree)
         check_rules(tree, rules)
-        n_nodes = len(batch)
-        on_device, count = self.partition(tree, np.ascontiguousarray(batch))
+        n_nodes, categories = len(batch), self._search.categories
+        first_set = 0 if categories is None else categories.reserve(2 * n_nodes)
+        on_device, count = self.partition(tree, np.ascontiguousarray(batch), first_set)
         work, search, best = self._tables(n_nodes)
         self._launch_plan(tree, on_device, count, rules, max_depth, work, search, best)
         self._histograms.launch(tree, work, count)
@@ -121,8 +124,10 @@ class DeviceGrowth:
     ) -> NDArray[np.void] | None:
         """Run round after round without the host, which looks at the result once: see kernels/select.cl."""
         summed, self._summed_root = self._summed_root, None
-        most_batch = limits.n_leaves - 1
-        if limits.n_leaves > MOST_ORDERED or self._layout.n_used == 0 or self._search.categories is not None:
+        most_batch, categories = limits.n_leaves - 1, self._search.categories
+        if limits.n_leaves > MOST_ORDERED or self._layout.n_used == 0:
+            return None
+        if categories is not None and not categories.make_room(2 * most_batch):
             return None
         self._histograms.subtract_pending(tree)
         check_rules(tree, rules)
@@ -130,13 +135,15 @@ class DeviceGrowth:
         state = np.zeros(STATE_BYTES + NODE.itemsize, np.uint8)
         state[:20].view(np.uint32)[:] = 0, 1, 0, 0, self._share  # nothing to expand yet, one node, no round, no order
         state[STATE_BYTES:] = root.view(np.uint8)
+        if categories is not None:
+            categories.reserve(CAPACITY)  # the set of a node has its number: see `state` in select.cl
         own.room("state", STATE_BYTES + NODE.itemsize * CAPACITY)
         on_device = own.upload("state", state)
         batch = own.room("batch", (EXPANSION.itemsize + 12) * (most_batch + 1))
         order, chosen = own.room("order", 4 * most_batch), own.room("chosen", 4 * most_batch)
         work, search, best = self._tables(most_batch)
         pieces = own.room("splits", SPLIT.itemsize * 2 * most_batch * kernels.n_pieces)
-        chosen_before = best if kernels.n_pieces > MOST_PIECES else None
+        chosen_before = best if kernels.n_pieces > MOST_PIECES or categories is not None else None
         n_rows = int(root["end"][0])
         if summed is None or summed[:2] != (kernels, n_rows) or summed[2] is not own.buffer("histograms"):
             self._sum_root(tree, n_rows, int(root["depth"][0]))
@@ -178,6 +185,8 @@ class DeviceGrowth:
             table = np.empty(STATE_BYTES + NODE.itemsize * n_nodes, np.uint8)
             runtime.download(on_device, table)
         nodes = table[STATE_BYTES:].view(NODE)[:n_nodes]
+        if categories is not None:
+            categories.n_sets = n_nodes
         self._learn(limits, n_selected - 1, nodes)
         return nodes
 

@@ -71,16 +71,17 @@ class SplitSearch:
             on_device = own.upload("table", table[:, :4])
             around = self._launch_general(tree, on_device, len(slots), rules, context, found)
             if self.categories is not None:
-                self._improve(tree, on_device, 4, len(slots), rules, found, around)
+                count = own.upload_count(len(slots), self.categories.reserve(len(slots)))
+                self.categories.improve(
+                    on_device, 4, count, 1, len(slots), rules, tree.stats, min_rows(tree, rules), around, found
+                )
         else:
-            # the search for sets, which comes second, wants all histograms subtracted
-            histograms.subtract_pending(tree, but=frozenset(slots.tolist() if self.categories is None else ()))
+            histograms.subtract_pending(tree, but=frozenset(slots.tolist()))
             sibling = histograms.take_pending()
             table[:, 4] = [sibling.get(slot, -1) for slot in slots.tolist()]
             on_device = own.upload("table", table)
-            self.launch(tree, on_device, own.upload_count(len(slots)), 1, len(slots), rules, found)
-            if self.categories is not None:
-                self._improve(tree, on_device, 5, len(slots), rules, found, None)
+            first_set = 0 if self.categories is None else self.categories.reserve(len(slots))
+            self.launch(tree, on_device, own.upload_count(len(slots), first_set), 1, len(slots), rules, found)
         self._runtime.download(found, best)
         return best
 
@@ -96,7 +97,8 @@ class SplitSearch:
     ) -> None:
         """Search the nodes of a table on the device, count * children of them and at most most_nodes.
 
-        best gets SPLIT (n_nodes,) from its beginning on; without it the best of each piece stay in `splits`.
+        count  see Workspace.upload_count
+        best   gets SPLIT (n_nodes,) from its beginning on; without it the best of each piece stay in `splits`
         """
         own, n_pieces = self._workspace, tree.kernels.n_pieces
         found = own.room("splits", SPLIT.itemsize * most_nodes * n_pieces)
@@ -109,6 +111,11 @@ class SplitSearch:
         )  # fmt: skip
         if best is not None:
             self._runtime.launch(tree.kernels.choose, most_nodes, found, count, u32(children), u32(n_pieces), best)
+        if self.categories is not None:
+            assert best is not None
+            self.categories.improve(
+                table, 5, count, children, most_nodes, rules, tree.stats, min_rows(tree, rules), None, best
+            )
 
     def _launch_general(
         self,
@@ -146,24 +153,6 @@ class SplitSearch:
             count = own.upload_count(n_nodes)
             runtime.launch(tree.kernels.choose, n_nodes, found, count, u32(1), u32(layout.n_tiles), best)
         return contexts, mask, n_words, own.buffer("contribution")
-
-    def _improve(
-        self,
-        tree: GrowingTree,
-        table: Buffer,
-        n_columns: int,
-        n_nodes: int,
-        rules: SplitRules,
-        best: Buffer,
-        context: tuple[Buffer, Buffer, int, Buffer] | None,
-    ) -> None:
-        """Search the categorical features of nodes that have been searched otherwise; see DeviceCategories.improve."""
-        own = self.categories
-        assert own is not None
-        own.improve(
-            table, n_columns, self._workspace.upload_count(n_nodes), 1, n_nodes, rules, tree.quantization, tree.stats,
-            min_rows(tree, rules), context, own.reserve(n_nodes), best,
-        )  # fmt: skip
 
 
 def check_rules(tree: GrowingTree, rules: SplitRules) -> None:

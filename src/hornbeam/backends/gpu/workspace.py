@@ -81,9 +81,12 @@ class Workspace:
         found: NDArray[Any] | None = self._uploaded.get(name)
         return found
 
-    def upload_count(self, n_nodes: int) -> Buffer:
-        """Tell the kernels how many nodes there are; where a tree is grown ahead the device knows it by itself."""
-        return self.upload("count", np.array([n_nodes], np.uint32))
+    def upload_count(self, n_nodes: int, first_set: int = 0) -> Buffer:
+        """Tell the kernels how many nodes there are, and the number of their first set (split_categorical.cl).
+
+        Where a tree is grown ahead the device knows both by itself.
+        """
+        return self.upload("count", np.array([n_nodes, first_set], np.uint32))
 
     def variant(self, source: str, **options: Any) -> Variant:
         """Return a variant of a kernel file for this device."""

@@ -4,15 +4,16 @@
 // local memory where they fit (SORT_SIZE), else in global scratch; the levels that may not be used come last. Then one
 // thread takes levels from the front and another one from the back, and finally the bits of the better set are written.
 //
-// Histograms have been subtracted before. Rows are the last of the sums, as in split.cl.
+// Histograms have been subtracted before, by split.cl. Rows are the last of the sums, as there.
 //
 //     histograms    i64 (n_slots, n_tiles, STATS, N_BINS, TILE_LANES)   in
 //     table         i64 (n_nodes, n_columns)  in    gradient and hessian sum of the node; rows; slot, or -1: none
-//     count         u32 (1,)                  in    n_nodes / children
+//     count         u32 (2,)                  in    n_nodes / children; number of the set of the first node
 //     context       i64 (n_nodes, 6)          in    f64 lower, upper, parent_output, score, monotone_factor; key
 //     mask          u32 (n_nodes, n_words)    in    features that may be used; both only where has_context is not 0
 //     contribution  f64 (n_used,)             in
 //     features      u32 (n_used,)             in    value bins * 2 + has missing
+//     units         f64 (2,)                  in    as in split.cl
 //     sort_keys     f64 (groups, sort_room)   scratch
 //     sort_bins     u32 (groups, sort_room)   scratch
 //     found         split_t (n_nodes, n_categorical)          out
@@ -41,7 +42,7 @@ KERNEL(THREADS) void split_categorical_kernel(
     GLOBAL const i64 *RESTRICT histograms, GLOBAL const i64 *RESTRICT table, u32 n_columns,
     GLOBAL const u32 *RESTRICT count, u32 children, GLOBAL const i64 *RESTRICT context, u32 has_context,
     GLOBAL const u32 *RESTRICT mask, u32 n_words, GLOBAL const f64 *RESTRICT contribution,
-    GLOBAL const u32 *RESTRICT features, u32 n_numeric, u32 n_used, u32 n_tiles, f64 gradient_unit, f64 hessian_unit,
+    GLOBAL const u32 *RESTRICT features, u32 n_numeric, u32 n_used, u32 n_tiles, GLOBAL const f64 *RESTRICT units,
     f64 lambda_l1, f64 lambda_l2, f64 max_delta_step, f64 min_gain, f64 min_hessian, i64 min_rows, f64 path_smooth,
     u32 monotone, u32 extra_trees, u32 max_onehot, u32 max_threshold, f64 smooth, f64 cat_l2, f64 min_group,
     GLOBAL f64 *sort_keys, GLOBAL u32 *sort_bins, u32 sort_room, u32 set_words, GLOBAL split_t *RESTRICT found,
@@ -57,6 +58,7 @@ KERNEL(THREADS) void split_categorical_kernel(
     LOCAL i64 listed[2 * LISTED * 3];  // gradient, hessian and rows of the first and last levels
     LOCAL candidate_t ends[2];
     const u32 n_categorical = n_used - n_numeric, n_nodes = count[0] * children;
+    const f64 gradient_unit = units[0], hessian_unit = units[1];
     for (u32 item = GROUP_ID; item < n_nodes * n_categorical; item += GROUP_COUNT) {
         const u32 node = item / n_categorical, feature = n_numeric + item % n_categorical;
         GLOBAL const i64 *own = table + (u64)node * n_columns;
@@ -225,11 +227,11 @@ KERNEL(THREADS) void split_categorical_kernel(
 // Replaces the best split of a node where that of a categorical feature is better; the lowest feature among equals.
 //
 //     best          split_t (n_nodes,)           in, out
-//     sets          u32 (n_sets, set_words)      out   node i has the set first + i
+//     sets          u32 (n_sets, set_words)      out   node i has the set count[1] + i
 KERNEL(64) void choose_set_kernel(GLOBAL const split_t *RESTRICT found, GLOBAL const u32 *RESTRICT found_sets,
                                   GLOBAL const u32 *RESTRICT count, u32 children, u32 n_categorical, u32 set_words,
-                                  u32 first, GLOBAL split_t *best, GLOBAL u32 *sets) {
-    const u32 node = GROUP_ID;
+                                  GLOBAL split_t *best, GLOBAL u32 *sets) {
+    const u32 node = GROUP_ID, number = count[1] + node;
     if (node >= count[0] * children) return;
     GLOBAL const split_t *own = found + (u64)node * n_categorical;
     f64 gain = best[node].gain;
@@ -243,9 +245,9 @@ KERNEL(64) void choose_set_kernel(GLOBAL const split_t *RESTRICT found, GLOBAL c
     BARRIER;  // every thread has read the gain
     if (winner == NO_BIN) return;
     GLOBAL const u32 *set = found_sets + ((u64)node * n_categorical + winner) * set_words;
-    for (u32 i = LOCAL_ID; i < set_words; i += 64) sets[(u64)(first + node) * set_words + i] = set[i];
+    for (u32 i = LOCAL_ID; i < set_words; i += 64) sets[(u64)number * set_words + i] = set[i];
     if (LOCAL_ID == 0) {
         best[node] = own[winner];
-        best[node].bin = (i32)(first + node);
+        best[node].bin = (i32)number;
     }
 }
