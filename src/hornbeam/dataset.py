@@ -55,7 +55,7 @@ class Dataset:
     categorical_features
         Names or positions of the columns whose values are levels without an order: strings, categories, booleans or
         integers (negative ones are missing). "auto": the columns of strings and categories of a frame, unless the
-        parameter `categorical_feature` names others.
+        parameter `categorical_feature` names others. Columns of strings of an array of objects have to be named.
     max_bin, min_data_in_bin, bin_construct_sample_cnt, use_missing, zero_as_missing, is_enable_sparse,
     sparse_threshold, enable_bundle
         Data parameters, see docs/parameters.md; None: those of the training, else the defaults.
@@ -203,6 +203,8 @@ class Dataset:
                 )
             self._check_categorical(asked)
             return asked
+        if self._categorical is None and not self._reader.has_types:
+            self._check_categorical(())
         return tuple(self._reader.level_columns) if self._categorical is None else self._categorical
 
     @property

@@ -37,6 +37,7 @@ from hornbeam.estimator_arguments import (
 )
 from hornbeam.log import warn
 from hornbeam.metrics import NO_METRIC
+from hornbeam.object_table import holds_objects
 from hornbeam.objectives import get_objective
 from hornbeam.params import BY_NAME, Params, canonical_names
 from hornbeam.quantize import exact_sum
@@ -200,7 +201,7 @@ class HornbeamModel(BaseEstimator):
             checks = {"skip_check_array": True} if new else {"cast_to_ndarray": False}
         else:
             checks = {
-                "dtype": "numeric",
+                "dtype": None if holds_objects(X) and self._names_categories() else "numeric",
                 "accept_sparse": True,
                 "accept_large_sparse": True,
                 "ensure_all_finite" if new else "force_all_finite": False,
@@ -208,6 +209,10 @@ class HornbeamModel(BaseEstimator):
         if new:
             return validate_data(self, X, reset=reset, **checks)
         return self._validate_data(X, reset=reset, **checks)
+
+    def _names_categories(self) -> bool:
+        """Say whether categorical features are named, which may be columns of strings."""
+        return any(BY_NAME[name].name == "categorical_feature" for name in self._other_params if name in BY_NAME)
 
     def _check_target(self, y: Any) -> NDArray[Any]:
         """Check that there is one target a row."""

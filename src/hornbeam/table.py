@@ -1,7 +1,8 @@
 """Reading tables: whatever holds the features, block by block, as floats.
 
 `TableReader` knows NumPy arrays (any real dtype, any order and strides), lists of lists and, through narwhals, pandas,
-polars and pyarrow tables. It never copies a whole table to floats: a consumer asks for a block of rows at a time.
+polars and pyarrow tables. It never copies a whole table to floats: a consumer asks for a block of rows at a time. The
+exception are arrays of objects (object_table.py), whose columns of strings are read as levels.
 Arrays on a CUDA device (device_arrays.py) can be read where they are, or copied to the host, again block by block.
 Sparse matrices (sparse_table.py) have their zeros filled in, block by block too.
 """
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from hornbeam.device_arrays import as_cupy, device_of, to_host
 from hornbeam.errors import DataError
 from hornbeam.levels import CodedColumn, Levels, code_numbers, code_series
+from hornbeam.object_table import code_objects, holds_objects, read_objects
 from hornbeam.sparse_table import SparseTable, is_sparse, sparse_frame
 
 if TYPE_CHECKING:
@@ -40,7 +42,8 @@ class TableReader:
     Parameters
     ----------
     data
-        2-D NumPy array of floats, integers or booleans; list of lists of numbers; pandas, polars or pyarrow table with
+        2-D NumPy array of floats, integers or booleans, or of objects: numbers, and strings in columns that are given
+        levels; list of lists of numbers; pandas, polars or pyarrow table with
         numeric and boolean columns, whose nulls are read as NaN, and columns of strings and categories, which need
         levels (`with_levels`) to be read; array on a CUDA device; sparse matrix or array of SciPy, or pandas table of
         sparse columns. It is not copied, but for sparse matrices in another form than CSR.
@@ -65,12 +68,15 @@ class TableReader:
         Whether zeros are read as NaN; False at first.
     level_columns
         Positions of the columns that are categorical by their type: strings and categories.
+    has_types
+        Whether columns have types of their own, which tell categorical ones: those of frames do.
     levels
         Levels of every column that is read as codes of levels, else None; None: there is no such column.
     """
 
     def __init__(self, data: Any, name: str = "data") -> None:
         self._array: NDArray[Any] | None = None
+        self._objects: NDArray[Any] | None = None
         self.sparse: SparseTable | None = None
         self.zero_as_missing = False
         self.device = device_of(data, name)
@@ -92,6 +98,11 @@ class TableReader:
             self.device_array = _check_array(as_cupy(data, name), name)
             self.n_rows, self.n_features = self.device_array.shape
             dtypes = {np.dtype(self.device_array.dtype)}
+        elif holds_objects(data):
+            self._objects = data
+            self._array, self.level_columns = read_objects(data, name)
+            self.n_rows, self.n_features = self._array.shape
+            dtypes = {self._array.dtype}
         elif frame is None:
             self._array = _as_array(data, name)
             self.n_rows, self.n_features = self._array.shape
@@ -103,6 +114,7 @@ class TableReader:
             raise DataError(
                 f"{name} is empty: {self.n_rows} rows and {self.n_features} columns; at least one of each is needed"
             )
+        self.has_types = bool(self._columns)
         self.block_dtype: np.dtype[Any] = np.dtype(np.float32 if dtypes == {np.dtype(np.float32)} else np.float64)
 
     def column_name(self, position: int) -> str:
@@ -115,7 +127,9 @@ class TableReader:
             name = self.column_name(position)
             if self.sparse is not None:
                 return CodedColumn([], np.empty(0, np.int32))  # with_levels says what is wrong
-            if self._columns:
+            if self._objects is not None:
+                self._coded[position] = code_objects(self._objects[:, position], name)
+            elif self._columns:
                 self._coded[position] = code_series(self._columns[position], name)
             else:
                 self._coded[position] = code_numbers(self.sample(None, position, position + 1)[:, 0], name)
@@ -132,7 +146,10 @@ class TableReader:
         wrong = [position for position in self.level_columns if given[position] is None]
         if wrong:
             raise not_numbers(
-                [f"{self.column_name(position)!r} ({self._columns[position].dtype})" for position in wrong],
+                [
+                    f"{self.column_name(position)!r} ({self._columns[position].dtype if self._columns else 'strings'})"
+                    for position in wrong
+                ],
                 self._table_name,
             )
         if self.sparse is not None and any(own is not None for own in given):
@@ -227,6 +244,8 @@ class TableReader:
         """Return some rows, as a table that a TableReader reads alike."""
         if self.sparse is not None:
             return self.sparse.take(rows)
+        if self._objects is not None:
+            return self._objects[rows]
         if self.level_columns or (self._columns and self._codes):
             return self._take_columns(rows)
         return self._without_levels().sample(rows, 0, self.n_features)
