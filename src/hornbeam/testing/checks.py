@@ -284,7 +284,7 @@ def _split_level(
 def _compare_leaves(
     engines: tuple[Engine, Engine], ends: Segments, output: int, n_outputs: int, others: BinnedTree | None
 ) -> None:
-    """Compare the rows of every leaf, the leaves' sums, and the scores after adding leaf values."""
+    """Compare the rows of every leaf, the leaves' sums and renewed values, and the scores after adding leaf values."""
     found, expected = (leaf_numbers(one, ends, others) for one in engines)
     assert_same_bits(found, expected, "leaf numbers")
     n_leaves = len(ends.begin)
@@ -295,6 +295,11 @@ def _compare_leaves(
     scores = np.linspace(-1.0, 1.0, n_outputs * engines[0].n_rows).reshape(n_outputs, -1)
     for one in engines:
         one.set_scores(scores)
+    label = np.rint(np.sin(np.arange(engines[0].n_rows) * 0.7) * 30.0)
+    for alpha, weight in ((0.5, None), (0.2, np.rint(np.abs(label)) * 0.3)):
+        renewed, expected_renewed = (one.renew_leaves(output, alpha, label, weight, n_leaves) for one in engines)
+        assert_same_bits(np.asarray(renewed), np.asarray(expected_renewed), "renew_leaves")
+    for one in engines:
         one.add_leaf_values(output, values)
         if others is not None:
             one.add_tree(-1, output, others)

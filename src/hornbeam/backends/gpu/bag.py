@@ -7,8 +7,7 @@ import numpy as np
 from hornbeam.backends.gpu.runtime import Buffer, Kernel, Variant, u32, u64
 from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.backends.protocol import BinnedTree
-from hornbeam.bagging import Bag, Draw, Goss
-from hornbeam.dtypes import ROW
+from hornbeam.bagging import Draw, Goss
 
 STATE = np.dtype(
     [
@@ -96,14 +95,6 @@ class DeviceBag:
             own.buffer("rows even"),
         )  # fmt: skip
         return out
-
-    def on_host(self) -> Bag | None:
-        """Return a copy of the bag in host memory; None while all rows are chosen."""
-        if not self:
-            return None
-        rows = np.empty(self._workspace.n_rows, ROW)
-        self._runtime.download(self._workspace.buffer("bag"), rows)
-        return Bag(rows, self.n_plain, self.n_in_bag, self.factor)
 
     def take_leaves(self) -> Buffer:
         """Return the leaf numbers in the order of the bag."""

@@ -18,10 +18,12 @@ What an operation costs (n nodes; see kernels/ for the kernels):
     leaf_sums                              clear, leaf_sums             16 bytes a leaf
     leaf_values_later                      clear, leaf_sums, values     24 bytes a leaf, later
     find_other_leaves  the tree            route_rows
-    renew_leaves                                                        10 bytes a row
+    renew_leaves       table, 20 n bytes   residuals, 8 times count     8 bytes a leaf
+                                           and pick (weights: 1 more)
     add_leaf_values    8 bytes a leaf      add_values
     add_tree           the tree            route
-    evaluate                               loss, exact_sum              24 bytes
+    evaluate           (labels, once)      loss, exact_sum (auc: keys,  32 bytes, also a rank
+                                           24 of sort, 5; lists: 2 to 5)
 """
 
 from __future__ import annotations

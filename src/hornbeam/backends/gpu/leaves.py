@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.bag import DeviceBag
 from hornbeam.backends.gpu.quantize import TreeRows
+from hornbeam.backends.gpu.renewal import DeviceRenewal
 from hornbeam.backends.gpu.runtime import Buffer, u32, u64
 from hornbeam.backends.gpu.tables import node_table
 from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.backends.protocol import LeavesLater, Segments
-from hornbeam.percentiles import rows_in_bag
 from hornbeam.quantize import exact_exponent
 from hornbeam.splitting import SplitRules
 
@@ -26,11 +26,14 @@ class DeviceLeaves:
         self._workspace, self._runtime, self._bag = workspace, workspace.runtime, bag
         self._variant = workspace.variant("leaves.cl")
         self._n_leaves = 0
+        self._renewal = DeviceRenewal(workspace, bag)
+        self._nodes: tuple[Segments, NDArray[np.int32]]  # what `assign` was given
         workspace.room("leaf", 2 * workspace.n_rows)
         workspace.room("leaf sums", 24 * 256)
 
     def assign(self, rows: tuple[Buffer, Buffer], nodes: Segments, leaves: NDArray[np.int32]) -> None:
         """Write each row's leaf number; rows of even and of odd depth."""
+        self._nodes = nodes, leaves
         own, kernel = self._workspace, self._runtime.kernel("assign_kernel", self._variant)
         table = node_table(nodes, 8 * kernel.threads, leaves)
         groups = min(own.groups, max(1, int(table[0, -1])))
@@ -93,16 +96,8 @@ class DeviceLeaves:
         weight: NDArray[np.float64] | None,
         n_leaves: int,
     ) -> NDArray[np.float64]:
-        """Find the percentile of each leaf's residuals: scores and leaf numbers are brought to the host for it."""
-        from hornbeam.backends.cpu.renewal import renew_leaves
-        from hornbeam.backends.cpu.threads import resolve_threads
-
-        own, n_rows = self._workspace, self._workspace.n_rows
-        scores, leaf = np.empty(n_rows), np.empty(n_rows, np.uint16)
-        self._runtime.download(own.buffer("scores"), scores, offset=8 * output * n_rows)
-        self._runtime.download(own.buffer("leaf"), leaf)
-        rows = rows_in_bag(self._bag.on_host(), scores, label, weight, leaf)
-        return renew_leaves(*rows, percentile, n_leaves, resolve_threads(0))
+        """Find the percentile of each leaf's residuals."""
+        return self._renewal.renew(*self._nodes, output, percentile, label, weight, n_leaves)
 
     def add_values(self, output: int, leaf_value: NDArray[np.float64] | None) -> None:
         """Add each row's leaf value to its score; None: what values_later has computed."""

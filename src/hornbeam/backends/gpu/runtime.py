@@ -45,18 +45,18 @@ class Variant:
     bin_bits   4, 8 or 16, see kernels/bins.h
     tile_words  of a row in a tile: 8 or 4
     columns    whether bins of one feature are read from columns, else from tiles
-    wide       records of 64 bits, see kernels/quantize.cl
+    wide       records of 64 bits, see kernels/quantize.cl; rows with weights, see kernels/renewal.cl
     stats      2: gradient and hessian; 3: and rows
     n_bins     of a feature, padded
     words      of a tile that a group takes at once; 0: no local memory, see kernels/histogram.cl
     resident   groups that should share a compute unit (CUDA: limits the registers)
-    each       rows of a thread, see kernels/partition.cl
+    each       rows of a thread, see kernels/partition.cl and kernels/sort.cl
     leaves     most leaves whose sums fit in local memory; 0: none
     capacity   most nodes of a tree that the device keeps, see kernels/select.cl
     value_bytes  of a raw value: 4 or 8, see kernels/predict.cl and kernels/encode.cl; of a code, kernels/stored.cl
     documents  most documents of a query that fit in local memory, see kernels/ranking.cl; 0: none
     objective  formula of kernels/gradients.cl; 0: none
-    metric, link  formulas of kernels/metrics.cl
+    metric     formula of kernels/metrics.cl; 0: none
     categorical  there are categorical features, see kernels/partition.cl
     sort_size    levels that are sorted in local memory, see kernels/split_categorical.cl; 0: in global memory
     """
@@ -80,7 +80,6 @@ class Variant:
     categorical: bool = False
     sort_size: int = 0
     metric: int = 0
-    link: int = 0
 
     def defines(self) -> list[str]:
         """Return the compiler flags."""
@@ -149,12 +148,16 @@ HEADERS = {
     "histogram.cl": ("bins.h", "chunks.h"),
     "layout.cl": ("bins.h",),
     "metrics.cl": ("numerics.h", "fixed_point.h"),
+    "order_metrics.cl": ("fixed_point.h", "order.h"),
     "partition.cl": ("bins.h", "scan.h"),
     "plan.cl": ("scan.h", "chunks.h"),
     "quantize.cl": ("fixed_point.h",),
-    "ranking.cl": ("numerics.h",),
+    "query_metrics.cl": ("fixed_point.h", "ranked_list.h"),
+    "ranking.cl": ("numerics.h", "ranked_list.h"),
+    "renewal.cl": ("fixed_point.h", "order.h"),
     "route.cl": ("bins.h",),
     "select.cl": ("scan.h",),
+    "sort.cl": ("scan.h",),
     "split.cl": ("scan.h",),
     "split_categorical.cl": ("gains.h",),
     "stored.cl": ("bins.h",),

@@ -30,3 +30,11 @@ DEVICE f64 exact_scale(f64 largest, u64 n) {
 
 // The bits of |value|: as integers they are in the order of the values, NaN above infinity above all numbers.
 #define SIZE_BITS(value) ((u64)F64_TO_BITS(value) & 0x7FFFFFFFFFFFFFFFu)
+
+// What the host learns of an exact sum; REPORT in metrics.py.
+typedef struct {
+    u64 largest;      // bits of the largest |value|
+    i64 sum;          // of the values in fixed point: quantize.exact_exponent(largest, count); zero at first
+    u64 count;        // values
+    u64 not_numbers;  // scores that are NaN, where it matters
+} sum_report_t;
