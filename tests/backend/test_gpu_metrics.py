@@ -7,6 +7,7 @@ import pytest
 
 import hornbeam as hb
 from hornbeam.backends.gpu.metrics import LINKS, LOSSES
+from hornbeam.backends.registry import open_runtime
 from hornbeam.metrics import METRICS
 from hornbeam.metrics.base import MeanLoss
 from hornbeam.objectives import OBJECTIVES
@@ -15,7 +16,7 @@ from hornbeam.testing.metric_checks import assert_same_metrics
 
 GPUS = [device for device in usable_devices() if device not in ("reference", "cpu")]
 
-ON_THE_HOST = {"auc", "average_precision", "auc_mu", "ndcg", "map", "mrr"}
+ON_THE_HOST = {"auc_mu"}
 """Metrics without a kernel."""
 
 
@@ -37,32 +38,42 @@ def test_engines_in_host_memory_leave_metrics_to_the_host(device):
     assert assert_same_metrics(device, 5, names=("l2", "auc")) == ["l2", "auc"]
 
 
-@pytest.mark.parametrize("device", GPUS)
-@pytest.mark.parametrize("boosting", ["gbdt", "dart", "rf"])
-def test_no_scores_come_to_the_host_for_metrics(device, boosting, monkeypatch):
-    from hornbeam.backends.gpu.engine import GpuEngine
+BINARY = {"objective": "binary", "metric": ["binary_logloss", "auc", "average_precision", "l1"]}
+TRAININGS = {
+    "gbdt": BINARY,
+    "dart": {**BINARY, "boosting": "dart"},
+    "forest": {**BINARY, "boosting": "rf", "bagging_fraction": 0.5, "bagging_freq": 1},
+    "renewed leaves": {"objective": "quantile", "metric": "quantile,r2", "alpha": 0.3, "data_sample_strategy": "goss"},
+    "queries": {"objective": "lambdarank", "metric": "ndcg,map,mrr"},
+}
 
+
+@pytest.mark.parametrize("device", GPUS)
+@pytest.mark.parametrize("training", TRAININGS)
+def test_nothing_of_the_size_of_the_data_comes_to_the_host(device, training, monkeypatch):
+    n_rows, params = 4000, {**TRAININGS[training], "num_leaves": 4, "verbosity": -1}
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 4))
-    train_set = hb.Dataset(X, label=(X[:, 0] > 0).astype(float))
-    valid = hb.Dataset(X[:100], label=(X[:100, 0] > 0.1).astype(float), reference=train_set)
-    params = {
-        "objective": "binary", "metric": ["binary_logloss", "binary_error", "l1"], "boosting": boosting,
-        "bagging_fraction": 0.5, "bagging_freq": 1, "verbosity": -1,
-    }  # fmt: skip
+    X = rng.normal(size=(n_rows, 4))
+    group = [40] * (n_rows // 40) if training == "queries" else None
+    train_set = hb.Dataset(X, label=(X[:, 0] + X[:, 1] > 0).astype(float), group=group)
+    valid = hb.Dataset(
+        X, label=(X[:, 0] > 0.1).astype(float), weight=rng.random(n_rows), group=group, reference=train_set
+    )
 
     def history(device):
-        model = hb.train(
-            {**params, "device": device}, train_set, 4, {"training": train_set, "valid": valid},
-            callbacks=[] if boosting == "dart" else [hb.early_stopping(3)],
-        )  # fmt: skip
+        callbacks = [] if training == "dart" else [hb.early_stopping(3)]
+        sets = {"training": train_set, "valid": valid}
+        model = hb.train({**params, "device": device}, train_set, 4, sets, callbacks=callbacks)
         return model.fingerprint(), model.eval_history
 
-    expected = history("cpu")
+    expected, sizes = history("cpu"), []
+    runtime = type(open_runtime(device))
+    download = runtime.download
 
-    def refuse(*_):
-        raise AssertionError("scores were brought to the host")
+    def listen(self, buffer, out, offset=0):
+        sizes.append(out.nbytes)
+        download(self, buffer, out, offset)
 
-    monkeypatch.setattr(GpuEngine, "scores", refuse)
-    monkeypatch.setattr(GpuEngine, "valid_scores", refuse)
+    monkeypatch.setattr(runtime, "download", listen)
     assert history(device) == expected
+    assert 0 < max(sizes) < n_rows

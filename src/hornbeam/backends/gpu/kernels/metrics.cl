@@ -3,20 +3,18 @@
 // scale from it and adds integers, whose sum has no order.
 //
 //   METRIC    which loss; LOSSES in metrics.py. 0: this source is compiled for a kernel without a loss
-//   LINK      what makes a prediction of a raw score; LINKS in metrics.py
+//   link      what makes a prediction of a raw score; LINKS in metrics.py
 //
 //   scores    f64 (n_outputs, n_rows)   in
 //   label     f64 (n_rows,)             in
 //   weight    f64 (n_rows,)             in    read only when weighted is not 0
 //   partial   u64 (n_groups,)                 bits of the largest |value| of a group
-//   report    report_t                        see fields
+//   report    sum_report_t                    see fixed_point.h
 
-// What the host learns of a sum; REPORT in metrics.py.
-typedef struct {
-    u64 largest;  // bits of the largest |value|
-    i64 sum;      // of the values in fixed point: quantize.exact_exponent(largest, count); zero at first
-    u64 count;    // values
-} report_t;
+#define SIGMOID 1
+#define EXP     2
+#define SQUARE  3
+#define SOFTMAX 4
 
 // -log(q), where q is clipped to 1e-15 <= q <= 1; NaN stays NaN.
 DEVICE f64 log_loss_(f64 q) {
@@ -38,28 +36,24 @@ DEVICE f64 tweedie_(f64 a, f64 b, f64 y, f64 m) {
     return m == m ? loss : m;
 }
 
-DEVICE f64 link_(f64 score, f64 sigmoid) {
-#if LINK == 1  // sigmoid
-    return 1.0 / (1.0 + exp_(-(sigmoid * score)));
-#elif LINK == 2  // exp
-    return exp_(score);
-#elif LINK == 3  // square
-    return score * fabs(score);
-#else
+DEVICE f64 link_(f64 score, u32 link, f64 sigmoid) {
+    if (link == SIGMOID) return 1.0 / (1.0 + exp_(-(sigmoid * score)));
+    if (link == EXP) return exp_(score);
+    if (link == SQUARE) return score * fabs(score);
     return score;
-#endif
 }
 
 #if METRIC > 0
 // The loss of one row of several outputs.
-DEVICE f64 loss_of_classes(GLOBAL const f64 *RESTRICT scores, u64 row, u32 n_rows, u32 n_outputs, u32 own,
+DEVICE f64 loss_of_classes(GLOBAL const f64 *RESTRICT scores, u64 row, u32 n_rows, u32 n_outputs, u32 own, u32 link,
                            f64 sigmoid) {
     const f64 own_score = scores[(u64)own * n_rows + row];
 #if METRIC == 21  // multi_error
     u32 at_least = 0;
     for (u32 k = 0; k < n_outputs; k++) at_least += scores[(u64)k * n_rows + row] >= own_score ? 1u : 0u;
     return at_least > 1 ? 1.0 : 0.0;
-#elif LINK == 4  // softmax
+#else
+    if (link != SOFTMAX) return log_loss_(link_(own_score, link, sigmoid));
     f64 largest = BITS_TO_F64(0xFFF0000000000000), total = 0.0;
     for (u32 k = 0; k < n_outputs; k++) {
         const f64 s = scores[(u64)k * n_rows + row];
@@ -67,8 +61,6 @@ DEVICE f64 loss_of_classes(GLOBAL const f64 *RESTRICT scores, u64 row, u32 n_row
     }
     for (u32 k = 0; k < n_outputs; k++) total = total + exp_(scores[(u64)k * n_rows + row] - largest);
     return log_loss_(exp_(own_score - largest) / total);
-#else
-    return log_loss_(link_(own_score, sigmoid));
 #endif
 }
 
@@ -130,21 +122,21 @@ DEVICE f64 loss_of(f64 p, f64 y, f64 a, f64 b) {
 #endif
 }
 
-//   sigmoid   factor of the scores, where LINK is the sigmoid
+//   sigmoid   factor of the scores, where link is the sigmoid
 //   losses    f64 (n_rows,)   out   multiplied by the weight
 //   report    out             zero sum, and the count
 KERNEL(THREADS) void loss_kernel(GLOBAL const f64 *RESTRICT scores, GLOBAL const f64 *RESTRICT label,
-                                 GLOBAL const f64 *RESTRICT weight, u32 weighted, u32 n_rows, u32 n_outputs,
+                                 GLOBAL const f64 *RESTRICT weight, u32 weighted, u32 n_rows, u32 n_outputs, u32 link,
                                  f64 sigmoid, f64 a, f64 b, GLOBAL f64 *RESTRICT losses, GLOBAL u64 *RESTRICT partial,
-                                 GLOBAL report_t *RESTRICT report) {
+                                 GLOBAL sum_report_t *RESTRICT report) {
     LOCAL u64 shared[THREADS];
     u64 largest = 0;
     for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
         const f64 y = label[row];
 #if METRIC > 19
-        f64 loss = loss_of_classes(scores, row, n_rows, n_outputs, (u32)y, sigmoid);
+        f64 loss = loss_of_classes(scores, row, n_rows, n_outputs, (u32)y, link, sigmoid);
 #else
-        f64 loss = loss_of(link_(scores[row], sigmoid), y, a, b);
+        f64 loss = loss_of(link_(scores[row], link, sigmoid), y, a, b);
 #endif
         loss = weighted ? loss * weight[row] : loss;
         losses[row] = loss;
@@ -166,7 +158,7 @@ KERNEL(THREADS) void loss_kernel(GLOBAL const f64 *RESTRICT scores, GLOBAL const
 //   partial  u64 (n_partial,)  in
 //   report   in: count         out: largest, sum
 KERNEL(THREADS) void exact_sum_kernel(GLOBAL const f64 *RESTRICT values, u64 n_values,
-                                      GLOBAL const u64 *RESTRICT partial, u32 n_partial, GLOBAL report_t *report) {
+                                      GLOBAL const u64 *RESTRICT partial, u32 n_partial, GLOBAL sum_report_t *report) {
     LOCAL u64 shared[THREADS];
     LOCAL i64 totals[THREADS];
     u64 largest = 0;
