@@ -1,6 +1,12 @@
 """Metrics on a GPU: scores stay on the device, and a few bytes come back; see kernels/metrics.cl.
 
-A metric without a kernel is left to the host (`evaluate` returns None).
+A metric without a kernel is left to the host (`evaluate` returns None). Labels and weights go to the device once a data
+set. Besides, the largest set that a metric is evaluated on takes
+
+    means of losses            8 bytes a row
+    auc, average_precision     37 bytes a row, 49 with weights
+    ndcg, map, mrr             8 bytes a rank and query; a set's labels once more, 4 bytes a row
+    any of a random forest     8 bytes a row and output more
 """
 
 from __future__ import annotations
