@@ -21,3 +21,7 @@ class ModelFormatError(HornbeamError, ValueError):
 
 class DeviceError(HornbeamError, RuntimeError):
     """The requested device is not there, or cannot do what the parameters ask."""
+
+
+class DeviceMemoryError(DeviceError):
+    """A device has too little memory, or may not give as much as is asked for."""

@@ -308,8 +308,9 @@ class TreeGrower:
         """
         from hornbeam.backends.cpu.replay import replay
 
-        start = NodeTable(self.engine.begin_tree(self.n_slots))
-        pool = HistogramPool(self.n_slots)
+        root = self.engine.begin_tree(self.n_slots)
+        start = NodeTable(root)
+        pool = HistogramPool(self.n_slots if root.n_slots is None else root.n_slots)
         self._contexts, ahead = None, None
         if self.plan is not None and self.plan.needs_context:
             self._contexts = TreeContexts(

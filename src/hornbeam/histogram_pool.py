@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from hornbeam.binning import BinnedData
 
 SMALLEST_POOL = 2
 """Slots for the two children of one node."""
@@ -21,6 +25,11 @@ DEFAULT_BYTES = 2 << 30
 
 STORED_BYTES = 1 << 30
 """The same for stored bins (bundling.py): data of so many bins are there to be small."""
+
+
+def host_slot_bytes(binned: BinnedData) -> int:
+    """Return the bytes of one histogram in host memory: two 64-bit sums a bin."""
+    return 16 * max(1, int(binned.offsets[-1]))
 
 
 def count_slots(n_leaves: int, bytes_per_slot: int, limit_mb: float, default: int = DEFAULT_BYTES) -> int:

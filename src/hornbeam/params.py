@@ -913,6 +913,16 @@ class Params:
         none_below=math.ulp(0.0),  # zero too is "no limit"
         in_model=False,
     )
+    device_memory_limit: float = _parameter(
+        "float",
+        -1.0,
+        "Machine",
+        "Megabytes of a GPU's memory that a training may take; 0 or less: all there is. Where it is short, what only "
+        "makes training faster is left out: a second layout of the bins, and histograms of earlier nodes. The model "
+        "is the same.",
+        none_below=math.ulp(0.0),
+        in_model=False,
+    )
     verbosity: int = _parameter(
         "int",
         1,

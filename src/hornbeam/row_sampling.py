@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -80,6 +82,13 @@ class RowSampler:
             if train_set.query_boundaries is None:
                 raise DataError("bagging_by_query=True needs queries: pass group= or qid= to Dataset")
             self._query = query_of_row(train_set.query_boundaries).astype(np.uint32)
+
+    @property
+    def given(self) -> tuple[NDArray[Any] | None, ...]:
+        """What rows are chosen by: their labels and queries, where that is so."""
+        params = self.params
+        by_label = min(params.pos_bagging_fraction, params.neg_bagging_fraction) < 1.0
+        return (self.train_set.label if by_label and samples_rows(params) else None, self._query)
 
     def choose(self, engine: Engine, iteration: int, learning_rate: float) -> bool:
         """Choose the rows of an iteration, whose gradients are computed; returns whether some may be left out."""

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.backends.demand import Demand
 from hornbeam.backends.protocol import Engine
 from hornbeam.backends.registry import make_engine
 from hornbeam.booster import Booster, load
@@ -154,21 +155,22 @@ class TrainingRun:
         named, used = train_set.feature_names, train_set.binned.used
         self.plan = ContextPlan(params, named, used, train_set.categorical_features)  # bad constraints raise here
         self.sampler = RowSampler(params, train_set)
-        self.engine: Engine = make_engine(train_set.binned, params)
+        self._prepare_labels()
+        given = () if isinstance(self.objective, CustomObjective) else (self._label, self._weight)
+        demand = Demand.of(params, train_set.binned, self.objective, *given, *self.sampler.given)
+        self.engine: Engine = make_engine(train_set.binned, params, demand)
         self.booster = self._new_booster(start)
         self.n_iterations = self.booster.current_iteration
         """Iterations finished so far, whether or not their trees are in the Booster already."""
-        self._prepare_labels()
         self.evaluated: list[EvaluatedSet] = []
         binned = train_set.binned
-        bytes_per_slot = 16 * max(1, int(binned.offsets[-1]))
         limits = GrowthLimits(
             n_leaves=params.num_leaves,
             max_depth=params.max_depth if params.max_depth > 0 else NO_LIMIT,
             depthwise=params.grow_policy == "depthwise",
         )
         limit = DEFAULT_BYTES if binned.stored is None else STORED_BYTES
-        n_slots = count_slots(params.num_leaves, bytes_per_slot, params.histogram_pool_size, limit)
+        n_slots = count_slots(params.num_leaves, self.engine.slot_bytes, params.histogram_pool_size, limit)
         self._unfinished: list[GrownTree] = []
         self.grower = TreeGrower(self.engine, binned, SplitRules.from_params(params), limits, n_slots, self.plan)
         self.grower.level_codes = level_codes(self.booster.levels, train_set.levels)

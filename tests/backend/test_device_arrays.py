@@ -110,7 +110,7 @@ def test_labels_weights_and_scores_may_be_on_a_device(cupy):
 def test_model_is_that_of_host_data(cupy, dtype, device, monkeypatch):
     monkeypatch.setattr(table_module, "DEVICE_BLOCK_CELLS", 600)
     if device == "cuda":
-        engine = lambda binned, params: GpuEngine(cupy.runtime, binned, params.min_data_in_leaf)  # noqa: E731
+        engine = lambda binned, params, _: GpuEngine(cupy.runtime, binned, params.min_data_in_leaf)  # noqa: E731
         monkeypatch.setattr("hornbeam.training.make_engine", engine)
     X, y = make_data(dtype)
     found, expected = [], []

@@ -17,7 +17,7 @@ from hornbeam.backends.gpu import growth as growth_module
 from hornbeam.backends.gpu import layout as layout_module
 from hornbeam.backends.gpu import opencl, tables
 from hornbeam.backends.gpu.engine import GpuEngine
-from hornbeam.backends.gpu.layout import Layout, check_memory, padded_bins
+from hornbeam.backends.gpu.layout import Layout, padded_bins
 from hornbeam.backends.gpu.runtime import Variant
 from hornbeam.backends.gpu.tree_kernels import histogram_variant
 from hornbeam.backends.protocol import Segments
@@ -212,7 +212,7 @@ def test_compiler_log_is_in_the_error(runtime):
 
 def test_too_little_memory_is_refused_with_the_figures(runtime):
     runtime.facts = replace(runtime.facts, memory_bytes=1000)
-    with pytest.raises(DeviceError, match=r"500 rows x 4 features take .* MB as bins"):
+    with pytest.raises(DeviceError, match=r"500 rows x 4 features need .* MB for bins"):
         GpuEngine(runtime, binned_data(make_binned(500, 4, 15)))
 
 
@@ -274,10 +274,6 @@ def test_bins_take_as_few_bits_as_hold_them(n_bins, n_features, bin_bits, lanes,
     assert (layout.bin_bits, layout.lanes) == (bin_bits, lanes)
     assert layout.tile_bytes == 1001 * bytes_a_row
     assert layout.column_bytes == n_features * -(-1001 * bin_bits // 8)
-
-
-def test_memory_check_passes_what_fits(runtime):
-    check_memory(Layout.of(binned_data(make_binned(500, 4, 15))), runtime.facts)
 
 
 @pytest.mark.parametrize(("n_rows", "groups"), [(1, 1), (600, 1), (10_000_000, 264), (10**9, 4)])

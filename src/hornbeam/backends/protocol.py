@@ -45,12 +45,17 @@ class Segments:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """Number of rows and fixed-point sums of all rows of a tree; `depth` is where the engine has its root's rows."""
+    """Number of rows and fixed-point sums of all rows of a tree.
+
+    depth    where the engine has its root's rows
+    n_slots  histograms that there is room for, where these are fewer than were asked for; None: as many
+    """
 
     n_rows: int
     gradient: int
     hessian: int
     depth: int = 0
+    n_slots: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +103,8 @@ class Engine(Protocol):
     """Whether a round more costs more than some per cent of wasted rows: see frontier.next_batch."""
     nodes_are_costly: bool
     """Whether a node more costs more than a round."""
+    slot_bytes: int
+    """Bytes of one histogram."""
 
     def set_scores(self, scores: NDArray[np.float64], valid: int = -1) -> None:
         """Set the raw scores, float64 (n_outputs, n_rows), of the training set or of a validation set."""
@@ -131,7 +138,7 @@ class Engine(Protocol):
         """Round the gradients of one output to fixed point, see quantize.py."""
 
     def begin_tree(self, n_slots: int) -> Root:
-        """Start a tree on all chosen rows, with room for n_slots histograms."""
+        """Start a tree on all chosen rows, with room for n_slots histograms, or for fewer: see Root."""
 
     def build_histograms(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
         """Sum gradients and hessians per (node, feature, bin) into the nodes' slots."""

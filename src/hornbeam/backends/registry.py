@@ -13,6 +13,7 @@ from hornbeam.errors import DeviceError
 from hornbeam.log import inform
 
 if TYPE_CHECKING:
+    from hornbeam.backends.demand import Demand
     from hornbeam.backends.gpu.runtime import Runtime
     from hornbeam.backends.protocol import Engine
     from hornbeam.binning import BinnedData
@@ -111,8 +112,11 @@ def open_runtime(device: str) -> Runtime:
     return opencl.open_device(int(number))
 
 
-def make_engine(binned: BinnedData, params: Params) -> Engine:
-    """Make an engine for a binned training set on the device that the parameters ask for."""
+def make_engine(binned: BinnedData, params: Params, demand: Demand | None = None) -> Engine:
+    """Make an engine for a binned training set on the device that the parameters ask for.
+
+    demand  what the training will keep besides; None: only what every training does
+    """
     device = choose_device(params.device, binned.n_rows * binned.n_used)
     if params.device == "auto" and device != "cpu" and binned.on_device is not None:
         device = binned.on_device.device
@@ -121,10 +125,12 @@ def make_engine(binned: BinnedData, params: Params) -> Engine:
 
         return ReferenceEngine(binned)
     if device != "cpu":
+        from hornbeam.backends.demand import PLAIN_DEMAND
         from hornbeam.backends.gpu.engine import GpuEngine
 
         try:
-            return GpuEngine(open_runtime(device), binned, params.min_data_in_leaf)
+            runtime, min_data, limit = open_runtime(device), params.min_data_in_leaf, params.device_memory_limit
+            return GpuEngine(runtime, binned, min_data, demand or PLAIN_DEMAND, limit)
         except DeviceError as error:
             if params.device != "auto":
                 raise

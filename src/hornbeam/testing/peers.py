@@ -183,6 +183,7 @@ def _lightgbm(ours: Params) -> dict[str, Any]:
         "precision",
         "device",
         "sparse_threshold",
+        "device_memory_limit",
         "feature_fraction_bylevel",
         "focal_gamma",
         "focal_alpha",
@@ -220,6 +221,7 @@ def _xgboost(ours: Params) -> dict[str, Any]:
         "first_metric_only",
         "metric_freq",
         "histogram_pool_size",
+        "device_memory_limit",
         "label_gain",
         "objective_seed",
         *_CATEGORICAL,
@@ -299,6 +301,7 @@ def _catboost(ours: Params) -> dict[str, Any]:
         "first_metric_only",
         "metric_freq",
         "histogram_pool_size",
+        "device_memory_limit",
         "label_gain",
         "objective_seed",
         *_CATEGORICAL,
@@ -378,6 +381,7 @@ def _sklearn(ours: Params) -> dict[str, Any]:
         "first_metric_only",
         "metric_freq",
         "histogram_pool_size",
+        "device_memory_limit",
         *_CATEGORICAL,
     )
     if ours.objective in RANKING:

@@ -24,6 +24,7 @@ from hornbeam.backends.steps import expand_in_steps
 from hornbeam.bagging import ROOT_DEPTH, Bag, Draw, Goss
 from hornbeam.binning import BinnedData
 from hornbeam.frontier import GrowthLimits
+from hornbeam.histogram_pool import host_slot_bytes
 from hornbeam.objectives.base import Objective
 from hornbeam.percentiles import rows_in_bag
 from hornbeam.quantize import Quantization
@@ -43,6 +44,7 @@ class CpuEngine:
     def __init__(self, binned: BinnedData, num_threads: int = 0) -> None:
         self.binned = binned
         self.n_rows = binned.n_rows
+        self.slot_bytes = host_slot_bytes(binned)
         self.n_threads = resolve_threads(num_threads)
         self._prepare()
         self._categories: CategoricalFinder | None = None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from hornbeam.backends.gpu.runtime import Buffer, Kernel, Variant, u32, u64
+from hornbeam.backends.gpu.bin_upload import PlacedBins
+from hornbeam.backends.gpu.routing import add_values, launch_route
+from hornbeam.backends.gpu.runtime import Buffer, Kernel, u32, u64
 from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.backends.protocol import BinnedTree
 from hornbeam.bagging import Draw, Goss
@@ -31,8 +33,9 @@ class DeviceBag:
     n_plain, n_in_bag, factor  as in bagging.Bag; n_in_bag is 0 while all rows are chosen
     """
 
-    def __init__(self, workspace: Workspace, variant: Variant) -> None:
-        self._runtime, self._variant, self._workspace = workspace.runtime, variant, workspace
+    def __init__(self, workspace: Workspace, bins: PlacedBins) -> None:
+        self._runtime, self._workspace, self._bins = workspace.runtime, workspace, bins
+        self._variant = workspace.variant("bag.cl")
         self.n_plain = self.n_in_bag = 0
         self.factor = 1.0
 
@@ -107,19 +110,11 @@ class DeviceBag:
 
     def find_other_leaves(self, nodes: Buffer, n_splits: int) -> None:
         """Send the rows outside of the bag down a tree; nodes as in route.cl."""
+        own = self._workspace
         if self.n_in_bag > 0:
-            self._route(nodes, n_splits, self._workspace.buffer("bag"), self.n_in_bag, None, 0)
+            launch_route(own, self._bins, nodes, n_splits, own.buffer("leaf"), own.buffer("bag"), self.n_in_bag)
 
     def add_tree(self, nodes: Buffer, tree: BinnedTree, values: Buffer, offset: int) -> None:
         """Send all training rows down a tree and add its values to their scores."""
-        self._route(nodes, len(tree.feature), self._workspace.buffer("leaf"), None, values, offset)
-
-    def _route(
-        self, nodes: Buffer, n_splits: int, bag: Buffer, first: int | None, values: Buffer | None, offset: int
-    ) -> None:
-        own, leaf = self._workspace, self._workspace.buffer("leaf")
-        own.launch_rows(
-            self._kernel("route_rows_kernel"), own.buffer("columns"), u32(own.n_rows), nodes, u32(n_splits), bag,
-            u32(first is not None), u32(first or 0), u32(own.n_rows), u32(values is not None), leaf,
-            leaf if values is None else values, leaf if values is None else own.buffer("scores"), u64(offset),
-        )  # fmt: skip
+        own = self._workspace
+        add_values(own, self._bins, nodes, len(tree.feature), values, own.buffer("scores"), offset)

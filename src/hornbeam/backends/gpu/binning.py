@@ -70,14 +70,6 @@ class DeviceBins:
             bins[:, first:last] = found[:, : last - first]
         return bins
 
-    def untile(self, out: Buffer) -> None:
-        """Write the bins one by one.
-
-        out   uint8 or uint16 (n_rows, n_used)   out
-        """
-        n, sizes = self.n_rows * self.n_used, (u64(self.n_rows), u32(self.n_used))
-        launch_over(n, self.runtime, "encode.cl", "untile_kernel", self.tiles, *sizes, out, **self.layout.options)
-
 
 def bin_on_device(reader: TableReader, params: BinParams, n_threads: int) -> BinnedData:
     """Find the bins of a table on a CUDA device and code it there."""

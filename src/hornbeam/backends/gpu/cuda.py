@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.runtime import Buffer, DeviceFacts, Kernel, Variant, source_text, timed_compilation
-from hornbeam.errors import DeviceError
+from hornbeam.errors import DeviceError, DeviceMemoryError
 
 PINNED_BYTES = 1 << 20
 """Arrays up to this size travel through page-locked memory: from ordinary memory the driver would copy them once more,
@@ -81,13 +81,22 @@ class CudaRuntime:
             with self.device, self.stream:
                 return cupy.ndarray((size,), np.uint8, self._pool.malloc(size))
         except cupy.cuda.memory.OutOfMemoryError as error:
-            raise DeviceError(
-                f"{self.facts.name} cannot give {n_bytes / 2**20:.0f} MB of memory ({error}); fewer bins (max_bin) or "
-                "a smaller histogram_pool_size help"
+            raise DeviceMemoryError(
+                f"{self.facts.name} cannot give {n_bytes / 2**20:.0f} MB of memory ({error}); fewer bins (max_bin), a "
+                "smaller histogram_pool_size or a device_memory_limit help"
             ) from error
 
     def free(self, buffer: Buffer) -> None:
         """Memory goes back to the pool with the last reference."""
+
+    def free_bytes(self) -> int | None:
+        """Return what the device has free, and what the pool keeps."""
+        with self.device:
+            return int(cupy.cuda.runtime.memGetInfo()[0]) + int(self._pool.free_bytes())
+
+    def held_bytes(self) -> tuple[int, int]:
+        """Return the bytes of all buffers, and with them what the pool keeps of buffers that are gone."""
+        return int(self._pool.used_bytes()), int(self._pool.total_bytes())
 
     def upload(self, buffer: Buffer, array: NDArray[Any], offset: int = 0) -> None:
         """Copy to the device; the array may be changed as soon as this returns."""

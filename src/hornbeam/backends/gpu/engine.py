@@ -34,13 +34,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.backends.demand import PLAIN_DEMAND, Demand
 from hornbeam.backends.gpu.bag import DeviceBag
-from hornbeam.backends.gpu.bin_upload import upload_training_bins
+from hornbeam.backends.gpu.bin_upload import PlacedBins
 from hornbeam.backends.gpu.gradients import DeviceGradients
 from hornbeam.backends.gpu.growth import DeviceGrowth, rows_placed
 from hornbeam.backends.gpu.histograms import DeviceHistograms
-from hornbeam.backends.gpu.layout import Layout, check_memory
+from hornbeam.backends.gpu.layout import Layout
 from hornbeam.backends.gpu.leaves import DeviceLeaves
+from hornbeam.backends.gpu.memory import check_memory, limit_bytes, most_slots, slot_bytes, table_bytes
 from hornbeam.backends.gpu.metrics import DeviceMetrics
 from hornbeam.backends.gpu.quantize import Rounded, TreeRows, round_gradients
 from hornbeam.backends.gpu.routing import ValidationSet, upload_scores, upload_tree
@@ -52,6 +54,7 @@ from hornbeam.backends.protocol import BinnedTree, ForestMean, LeavesLater, Root
 from hornbeam.bagging import ROOT_DEPTH, Draw, Goss
 from hornbeam.binning import BinnedData
 from hornbeam.dtypes import EXPANSION
+from hornbeam.errors import DeviceMemoryError
 from hornbeam.frontier import GrowthLimits
 from hornbeam.objectives.base import Objective
 from hornbeam.quantize import Quantization
@@ -75,38 +78,54 @@ class GpuEngine:
         The training set.
     min_data_in_leaf
         Rows are counted in histograms when more than one is asked for and hessians differ.
+    demand
+        What will be kept besides; memory is checked for it.
+    limit_mb
+        Megabytes of device memory that may be taken; 0 or less: all.
     """
 
     rounds_are_costly = True
     nodes_are_costly = False
 
-    def __init__(self, runtime: Runtime, binned: BinnedData, min_data_in_leaf: int = 20) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        binned: BinnedData,
+        min_data_in_leaf: int = 20,
+        demand: Demand = PLAIN_DEMAND,
+        limit_mb: float = -1.0,
+    ) -> None:
         self.n_rows = binned.n_rows
         self.workspace = Workspace(runtime, binned.n_rows)
         self._runtime = runtime
         self._binned = binned
         self._layout = Layout.of(binned)
-        self._min_data = min_data_in_leaf
+        self._most_stats = 2 if min_data_in_leaf <= 1 else 3
+        self.slot_bytes = slot_bytes(self._layout, self._most_stats)
+        self._demand = demand
+        self._most_slots = 0  # not decided
         self._valid: list[ValidationSet] = []
         self._n_outputs = 0
         self._output = 0
-        self._kernels: dict[tuple[bool, int], TreeKernels] = {}  # by wide records, and sums of a histogram
+        self._kernels: dict[tuple[bool, int, bool, bool], TreeKernels] = {}  # by what compile takes
         self._rounded: Rounded
         self._tree: GrowingTree
         self._last_ahead: GrowingTree | None = None  # the last tree, if it was grown ahead
-        check_memory(self._layout, runtime.facts)
+        own = self.workspace
+        own.limit_bytes = limit_bytes(runtime.facts, limit_mb)
+        check_memory(self._layout, demand, self._most_stats, runtime.facts, own.spare_bytes())
         try:
-            own = self.workspace
-            upload_training_bins(own, self._layout, binned)
+            self._bins = PlacedBins(own, "tiles", binned)
             own.room("rows even", 4 * self.n_rows)
             own.room("rows odd", 4 * self.n_rows)
             self._gradients = DeviceGradients(own)
-            self._bag = DeviceBag(own, own.variant("bag.cl", **self._layout.options, columns=True))
+            self._bag = DeviceBag(own, self._bins)
             self._histograms = DeviceHistograms(own, self._layout)
             self._search = SplitSearch(own, self._layout, binned, self._histograms)
-            self._growth = DeviceGrowth(own, self._layout, self._histograms, self._search)
+            self._growth = DeviceGrowth(own, self._bins, self._histograms, self._search)
             self._leaves = DeviceLeaves(own, self._bag)
             self._metrics = DeviceMetrics(own)
+            self._metrics_fit = True
         except BaseException:
             self.workspace.close()
             raise
@@ -181,17 +200,34 @@ class GpuEngine:
         """Start a tree: the records are in row order already, and the rows of depth 0 are numbered as they lie."""
         found, categories = self._rounded, self._search.categories
         how = found.quantization
-        stats = 2 if found.hessians_count or self._min_data <= 1 else 3
-        kind = how.wide, stats
+        stats = 2 if found.hessians_count else self._most_stats
+        n_slots = self._fit_slots(n_slots)
+        kind = how.wide, stats, categories is not None, self._bins.has_columns
         if kind not in self._kernels:
-            self._kernels[kind] = TreeKernels.compile(self._runtime, self._layout, *kind, categories is not None)
+            self._kernels[kind] = TreeKernels.compile(self._runtime, self._layout, *kind)
         self._tree = GrowingTree(self._kernels[kind], how, stats, found.hessians_count, n_slots)
         self.workspace.upload("units", np.array([how.gradient_unit, how.hessian_unit]))
         if categories is not None:
             categories.begin_tree()
         self._histograms.begin_tree(self._tree)
         depth = ROOT_DEPTH if self._bag else 0
-        return Root(self._tree_rows().n_rows, found.gradient, found.hessian, depth)
+        return Root(self._tree_rows().n_rows, found.gradient, found.hessian, depth, n_slots)
+
+    def _fit_slots(self, n_slots: int) -> int:
+        """Return how many histograms there is room for, up to n_slots; the first time, decide about columns too.
+
+        By then everything else is there, but for wider records, which a later tree may need.
+        """
+        layout, own = self._layout, self.workspace
+        if self._most_slots == 0:
+            records = 0 if self._rounded.quantization.wide else 8 * self.n_rows
+            spare = own.spare_bytes() - records - table_bytes(layout, self._demand.n_leaves)
+            wanted = n_slots * self.slot_bytes
+            if 0 < layout.column_bytes <= min(spare - wanted, own.facts.max_buffer_bytes):
+                self._bins.make_columns()
+                spare -= layout.column_bytes
+            self._most_slots = most_slots(layout, self._most_stats, spare, own.facts)
+        return min(n_slots, self._most_slots)
 
     def build_histograms(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
         """Sum the nodes' rows into their slots."""
@@ -305,11 +341,17 @@ class GpuEngine:
     def evaluate(
         self, metric: Metric, objective: Objective, dataset: Dataset, valid: int, forest: ForestMean | None = None
     ) -> list[tuple[str, float]] | None:
-        """Evaluate a metric on the device, where there is a kernel for it."""
+        """Evaluate a metric on the device, where there is a kernel for it, and memory: the host has the same bits."""
+        if not self._metrics_fit:
+            return None
         scores = self.workspace.buffer("scores"), self._n_outputs
         if valid >= 0:
             scores = self._valid[valid].scores, self._valid[valid].n_outputs
-        return self._metrics.evaluate(metric, objective, dataset, valid, scores, forest)
+        try:
+            return self._metrics.evaluate(metric, objective, dataset, valid, scores, forest)
+        except DeviceMemoryError:
+            self._metrics_fit = False
+            return None
 
     # --- for tests, and the end -------------------------------------------------------------------------------------
 

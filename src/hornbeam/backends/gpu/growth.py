@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.backends.gpu.bin_upload import PlacedBins
 from hornbeam.backends.gpu.histograms import DeviceHistograms
-from hornbeam.backends.gpu.layout import Layout
 from hornbeam.backends.gpu.runtime import Buffer, u32
 from hornbeam.backends.gpu.split_search import SplitSearch, check_rules, min_rows
 from hornbeam.backends.gpu.tree_kernels import CAPACITY, MOST_ORDERED, GrowingTree, TreeKernels
@@ -47,8 +47,10 @@ STATE_BYTES = 64
 class DeviceGrowth:
     """Expands the nodes of trees on one device."""
 
-    def __init__(self, workspace: Workspace, layout: Layout, histograms: DeviceHistograms, search: SplitSearch) -> None:
-        self._workspace, self._runtime, self._layout = workspace, workspace.runtime, layout
+    def __init__(
+        self, workspace: Workspace, bins: PlacedBins, histograms: DeviceHistograms, search: SplitSearch
+    ) -> None:
+        self._workspace, self._runtime, self._bins = workspace, workspace.runtime, bins
         self._histograms, self._search = histograms, search
         self._rounds_ahead = FIRST_ROUNDS_AHEAD
         self._share = LARGEST_SHARE
@@ -75,7 +77,7 @@ class DeviceGrowth:
     def _launch_partition(self, tree: GrowingTree, groups: int, batch: Buffer, count: Buffer) -> None:
         own, categories = self._workspace, self._search.categories
         self._runtime.launch(
-            tree.kernels.partition, groups, own.buffer("columns"), *self._histograms.row_buffers(),
+            tree.kernels.partition, groups, self._bins.by_feature, *self._histograms.row_buffers(),
             own.buffer("features"), batch, count, u32(own.n_rows),
             *(() if categories is None else categories.partition_arguments),
         )  # fmt: skip
@@ -87,7 +89,7 @@ class DeviceGrowth:
         self._runtime.launch(
             tree.kernels.plan, PLANNING_GROUPS_A_UNIT * own.facts.compute_units, batch, count,
             np.int64(rules.min_data_in_leaf), np.int32(min(max_depth, 2**31 - 1)), u32(tree.kernels.groups_a_pass),
-            u32(self._layout.slot_size(tree.stats)), *out, own.buffer("histograms"),
+            u32(self._bins.layout.slot_size(tree.stats)), *out, own.buffer("histograms"),
         )  # fmt: skip
 
     def _tables(self, most_nodes: int) -> tuple[Buffer, Buffer, Buffer]:
@@ -125,7 +127,7 @@ class DeviceGrowth:
         """Run round after round without the host, which looks at the result once: see kernels/select.cl."""
         summed, self._summed_root = self._summed_root, None
         most_batch, categories = limits.n_leaves - 1, self._search.categories
-        if limits.n_leaves > MOST_ORDERED or self._layout.n_used == 0:
+        if limits.n_leaves > MOST_ORDERED or self._bins.layout.n_used == 0:
             return None
         if categories is not None and not categories.make_room(2 * most_batch):
             return None

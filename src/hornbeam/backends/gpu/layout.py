@@ -1,9 +1,10 @@
-"""How bins, rows and histograms lie in device memory, and how much memory that takes.
+"""How bins, rows and histograms lie in device memory.
 
 What an engine holds:
 
     tiles        u32 (n_tiles, n_rows, 8)     32 bytes of a row: 64 features of 4-bit bins, 32 of 8, 16 of 16 bits
-    columns      u8 or u16 (n_used, n_rows)   the same bins by feature; of 4-bit bins two rows a byte
+    columns      u8 or u16 (n_used, n_rows)   the same bins by feature; of 4-bit bins two rows a byte. Where memory is
+                                              short there are none (memory.py)
     rows         u32 (n_rows,)  twice         rows of the nodes, of even and of odd depth
     records      u32 or u64 (n_rows,)  twice  their fixed-point gradients
     histograms   i64 (n_slots, n_tiles, n_stats, n_bins, lanes)
@@ -93,30 +94,6 @@ class Layout:
     def column_bytes(self) -> int:
         """Bytes of the columns."""
         return self.n_used * (-(-self.n_rows // 2) if self.bin_bits == 4 else self.n_rows * self.host_bytes)
-
-    @property
-    def bin_bytes_in_all(self) -> int:
-        """Bytes of both layouts of the bins."""
-        return self.tile_bytes + self.column_bytes
-
-    def row_bytes(self, n_outputs: int, wide: bool) -> int:
-        """Return the bytes of what is kept for each row: places, records, leaf, label, weight, scores, gradients."""
-        return self.n_rows * (2 * 4 + 2 * (8 if wide else 4) + 2 + 2 * 8 + n_outputs * 3 * 8)
-
-
-def check_memory(layout: Layout, facts: DeviceFacts) -> None:
-    """Raise before anything is allocated if a training set cannot fit."""
-    needed = layout.bin_bytes_in_all + layout.row_bytes(1, False)
-    smallest_pool = 2 * 8 * layout.slot_size(2)
-    if needed + smallest_pool > facts.memory_bytes:
-        raise DeviceError(
-            f"{facts.name} has {facts.memory_bytes / 2**20:,.0f} MB of memory; {layout.n_rows:,} rows x "
-            f"{layout.n_used} features take {layout.bin_bytes_in_all / 2**20:,.0f} MB as bins, "
-            f"{layout.row_bytes(1, False) / 2**20:,.0f} MB for rows, scores and gradients, and at least "
-            f"{smallest_pool / 2**20:,.0f} MB for histograms. Fewer rows, fewer bins (max_bin <= 255 takes a byte a "
-            "value) or device='cpu' help"
-        )
-    check_buffer(layout.tile_bytes, "the bins", facts)
 
 
 def check_buffer(n_bytes: int, what: str, facts: DeviceFacts) -> None:

@@ -13,7 +13,7 @@ import pyopencl as cl
 from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.runtime import Buffer, DeviceFacts, Kernel, Variant, source_text, timed_compilation
-from hornbeam.errors import DeviceError
+from hornbeam.errors import DeviceError, DeviceMemoryError
 
 
 def list_devices() -> list[Any]:
@@ -82,11 +82,18 @@ class OpenCLRuntime:
         try:
             return cl.Buffer(self.context, cl.mem_flags.READ_WRITE, max(8, n_bytes))
         except cl.Error as error:
-            raise DeviceError(f"{self.facts.name} cannot give {n_bytes / 2**20:.0f} MB of memory ({error})") from error
+            raise DeviceMemoryError(
+                f"{self.facts.name} cannot give {n_bytes / 2**20:.0f} MB of memory ({error}); fewer bins (max_bin), a "
+                "smaller histogram_pool_size or a device_memory_limit help"
+            ) from error
 
     def free(self, buffer: Buffer) -> None:
         """Give memory back."""
         buffer.release()
+
+    def free_bytes(self) -> int | None:
+        """OpenCL does not tell."""
+        return None
 
     def upload(self, buffer: Buffer, array: NDArray[Any], offset: int = 0) -> None:
         """Copy to the device."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.gpu.bin_upload import upload_validation_bins
+from hornbeam.backends.gpu.bin_upload import PlacedBins
 from hornbeam.backends.gpu.runtime import Buffer, u32, u64
 from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.backends.protocol import BinnedTree
@@ -40,16 +40,35 @@ def upload_scores(workspace: Workspace, name: str, scores: NDArray[np.float64]) 
     return out
 
 
+def launch_route(
+    own: Workspace, bins: PlacedBins, nodes: Buffer, n_splits: int, leaf: Buffer, bag: Buffer, first: int
+) -> None:
+    """Find the leaves of the rows in a bag's places from `first` on: leaf u16 (n_rows,) out, bag u32 (n_rows,) in."""
+    n_rows = bins.layout.n_rows
+    own.launch_over(
+        n_rows - first, own.runtime.kernel("route_kernel", bins.variant("route.cl")), bins.by_feature, u32(n_rows),
+        nodes, u32(n_splits), bag, u32(1), u32(first), u32(n_rows), u32(0), leaf, leaf, leaf, u64(0),
+    )  # fmt: skip
+
+
+def add_values(
+    own: Workspace, bins: PlacedBins, nodes: Buffer, n_splits: int, values: Buffer, scores: Buffer, offset: int
+) -> None:
+    """Send all rows down a tree and add its values, f64 (n_leaves,), to their scores, f64 from `offset` on."""
+    n_rows = bins.layout.n_rows
+    own.launch_over(
+        n_rows, own.runtime.kernel("route_kernel", bins.variant("route.cl")), bins.by_feature, u32(n_rows), nodes,
+        u32(n_splits), scores, u32(0), u32(0), u32(n_rows), u32(1), scores, values, scores, u64(offset),
+    )  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class ValidationSet:
-    """A validation set on the device: bins row by row, and its scores."""
+    """A validation set on the device: its bins, and its scores."""
 
     workspace: Workspace
-    n_rows: int
+    bins: PlacedBins
     n_outputs: int
-    stride: int
-    bin_bits: int
-    bins: Buffer
     scores: Buffer
 
     @classmethod
@@ -57,24 +76,18 @@ class ValidationSet:
         cls, workspace: Workspace, number: int, binned: BinnedData, scores: NDArray[np.float64]
     ) -> ValidationSet:
         """Bring a data set and its scores, float64 (n_outputs, n_rows), to the device."""
-        bins, stride = upload_validation_bins(workspace, f"bins of validation set {number}", binned)
+        bins = PlacedBins(workspace, f"bins of validation set {number}", binned)
         on_device = upload_scores(workspace, f"scores of validation set {number}", scores)
-        bin_bits = 8 * np.dtype(binned.mapper.bin_dtype).itemsize
-        n_outputs, n_rows = scores.shape
-        return cls(workspace, n_rows, n_outputs, stride, bin_bits, bins, on_device)
+        return cls(workspace, bins, len(scores), on_device)
 
     def add_tree(self, nodes: Buffer, n_splits: int, values: Buffer, output: int) -> None:
         """Send the rows down a tree and add its values to their scores."""
-        own = self.workspace
-        kernel = own.runtime.kernel("route_kernel", own.variant("route.cl", bin_bits=self.bin_bits))
-        own.launch_over(
-            self.n_rows, kernel, self.bins, u32(self.stride), u32(self.n_rows), nodes, u32(n_splits), values,
-            self.scores, u64(output * self.n_rows),
-        )  # fmt: skip
+        offset = output * self.bins.layout.n_rows
+        add_values(self.workspace, self.bins, nodes, n_splits, values, self.scores, offset)
 
     def read_scores(self) -> NDArray[np.float64]:
         """Return the scores, float64 (n_outputs, n_rows)."""
-        out = np.empty((self.n_outputs, self.n_rows))
+        out = np.empty((self.n_outputs, self.bins.layout.n_rows))
         self.workspace.runtime.download(self.scores, out)
         return out
 

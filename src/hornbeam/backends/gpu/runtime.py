@@ -107,6 +107,9 @@ class Runtime(Protocol):
     def free(self, buffer: Buffer) -> None:
         """Give memory back."""
 
+    def free_bytes(self) -> int | None:
+        """Return the memory that nobody holds; None where the device does not tell."""
+
     def upload(self, buffer: Buffer, array: NDArray[Any], offset: int = 0) -> None:
         """Copy a C-contiguous array to the device, from byte `offset` of the buffer on."""
 
@@ -142,7 +145,6 @@ class Runtime(Protocol):
 
 
 HEADERS = {
-    "bag.cl": ("bins.h",),
     "encode.cl": ("bins.h",),
     "gradients.cl": ("numerics.h",),
     "histogram.cl": ("bins.h", "chunks.h"),

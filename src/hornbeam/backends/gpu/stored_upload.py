@@ -33,19 +33,22 @@ class StoredUpload:
         n_places = np.diff(stored.offsets)
         self._feature_of = self._upload("features of places", np.repeat(np.arange(len(n_places)), n_places), np.uint32)
         most = min(most_rows, stored.n_rows)
-        self._buffers["codes"] = self._runtime.allocate(most * stored.codes.shape[1] * stored.codes.itemsize)
-        self._buffers["bounds"] = self._runtime.allocate(8 * (most + 1))
+        self._room("codes", most * stored.codes.shape[1] * stored.codes.itemsize)
+        self._room("bounds", 8 * (most + 1))
         ends = np.append(stored.indptr[::most_rows], stored.indptr[-1])
-        self._buffers["entries"] = self._runtime.allocate(4 * int(np.diff(ends).max()))
+        self._room("entries", 4 * int(np.diff(ends).max()))
+
+    def _room(self, name: str, n_bytes: int) -> None:
+        self._buffers[name] = self._workspace.room(f"stored {name}", n_bytes)
 
     def _upload(self, name: str, array: NDArray[Any], dtype: Any = None) -> Buffer:
         array = np.ascontiguousarray(array, dtype)
-        self._buffers[name] = self._runtime.allocate(array.nbytes)
+        self._room(name, array.nbytes)
         self._runtime.upload(self._buffers[name], array)
         return self._buffers[name]
 
-    def spell_out(self, first: int, last: int, rows: Buffer, begin: int) -> None:
-        """Write the bins of the rows first to last, which are a block, row by row, from row `begin` of `rows` on."""
+    def spell_out(self, first: int, last: int, rows: Buffer) -> None:
+        """Write the bins of the rows first to last, which are a block, row by row."""
         own, stored, runtime = self._workspace, self._stored, self._runtime
         n_block, n_used = last - first, len(stored.column)
         bounds = stored.indptr[first : last + 1]
@@ -55,15 +58,16 @@ class StoredUpload:
         runtime.upload(buffers["entries"], np.ascontiguousarray(stored.entries[bounds[0] : bounds[-1]]))
         own.launch_over(
             n_block * n_used, runtime.kernel("spell_codes_kernel", self._variant), buffers["codes"],
-            u32(stored.codes.shape[1]), self._features, u32(n_used), u32(n_block), u32(begin), u32(self._stride), rows,
+            u32(stored.codes.shape[1]), self._features, u32(n_used), u32(n_block), u32(self._stride), rows,
         )  # fmt: skip
         own.launch_over(
             n_block, runtime.kernel("spell_entries_kernel", self._variant), buffers["entries"], buffers["bounds"],
-            self._feature_of, self._first_place, u32(n_block), u32(begin), u32(self._stride), rows,
+            self._feature_of, self._first_place, u32(n_block), u32(self._stride), rows,
         )  # fmt: skip
 
     def close(self) -> None:
         """Free the buffers."""
         self._runtime.synchronize()
-        while self._buffers:
-            self._runtime.free(self._buffers.popitem()[1])
+        for name in self._buffers:
+            self._workspace.release(f"stored {name}")
+        self._buffers = {}

@@ -90,7 +90,13 @@ class TreeKernels:
 
     @classmethod
     def compile(
-        cls, runtime: Runtime, layout: Layout, wide: bool, stats: int, categorical: bool = False
+        cls,
+        runtime: Runtime,
+        layout: Layout,
+        wide: bool,
+        stats: int,
+        categorical: bool = False,
+        columns: bool = False,
     ) -> TreeKernels:
         """Compile what a tree needs, or find it compiled."""
         kernel, facts = runtime.kernel, runtime.facts
@@ -103,7 +109,7 @@ class TreeKernels:
             "partition.cl",
             PARTITION_THREADS,
             **layout.options,
-            columns=True,
+            columns=columns,
             wide=wide,
             each=PARTITION_EACH,
             categorical=categorical,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from hornbeam.backends.gpu.layout import check_buffer
 from hornbeam.backends.gpu.runtime import Buffer, Kernel, Runtime, Variant
 from hornbeam.backends.gpu.tree_kernels import plain_variant
+from hornbeam.errors import DeviceMemoryError
 
 SMALL_BUFFER = 1 << 20
 """Buffers below this many bytes are made larger than asked, so that they seldom have to be made anew."""
@@ -24,6 +25,9 @@ class Workspace:
     n_rows         of the training set
     groups         of kernels that stride over the rows
     n_allocations  changes whenever a buffer has been made: what was recorded with the old one is void
+    limit_bytes    that all buffers together may have
+    held_bytes     that they have now, the borrowed ones included
+    peak_bytes     that they have had at most
     """
 
     def __init__(self, runtime: Runtime, n_rows: int) -> None:
@@ -32,6 +36,8 @@ class Workspace:
         self.n_rows = n_rows
         self.groups = runtime.facts.compute_units * GROUPS_A_UNIT
         self.n_allocations = 0
+        self.limit_bytes = runtime.facts.memory_bytes
+        self.held_bytes = self.peak_bytes = 0
         self._held: dict[str, tuple[Buffer, int]] = {}
         self._borrowed: set[str] = set()  # what somebody else frees
         self._uploaded: dict[str, Any] = {}
@@ -43,14 +49,45 @@ class Workspace:
             return held[0]
         if n_bytes < SMALL_BUFFER:
             n_bytes = 1 << max(12, n_bytes.bit_length())
-        if held is not None:
-            del self._held[name]
-            self.runtime.free(held[0])
+        self.release(name)
         check_buffer(n_bytes, name, self.facts)
+        if self.held_bytes + n_bytes > self.limit_bytes:
+            raise DeviceMemoryError(
+                f"{self.facts.name}: {name!r} needs {n_bytes / 2**20:,.1f} MB of device memory; a training may hold "
+                f"{self.limit_bytes / 2**20:,.1f} MB and holds {self.held_bytes / 2**20:,.1f} already (most for "
+                f"{self._largest()}). Fewer rows, fewer bins (max_bin=15 packs two bins a byte), a smaller "
+                "histogram_pool_size, a higher device_memory_limit if one is set, or device='cpu' help"
+            )
         buffer = self.runtime.allocate(n_bytes)
-        self._held[name] = (buffer, n_bytes)
+        self._hold(name, buffer, n_bytes)
         self.n_allocations += 1
         return buffer
+
+    def _hold(self, name: str, buffer: Buffer, n_bytes: int) -> None:
+        self._held[name] = (buffer, n_bytes)
+        self.held_bytes += n_bytes
+        self.peak_bytes = max(self.peak_bytes, self.held_bytes)
+
+    def _largest(self) -> str:
+        largest = sorted(self._held, key=lambda name: -self._held[name][1])[:3]
+        return ", ".join(f"{name}: {self._held[name][1] / 2**20:,.1f}" for name in largest)
+
+    def release(self, name: str) -> None:
+        """Free the buffer of this name, if there is one."""
+        held = self._held.pop(name, None)
+        self._uploaded.pop(name, None)
+        if held is None:
+            return
+        self.held_bytes -= held[1]
+        if name in self._borrowed:
+            self._borrowed.remove(name)
+        else:
+            self.runtime.free(held[0])
+
+    def spare_bytes(self) -> int:
+        """Return how much more may be allocated, as far as the device tells."""
+        spare, free = self.limit_bytes - self.held_bytes, self.runtime.free_bytes()
+        return spare if free is None else min(spare, free)
 
     def buffer(self, name: str) -> Buffer:
         """Return a buffer that is there."""
@@ -58,7 +95,7 @@ class Workspace:
 
     def borrow(self, name: str, buffer: Buffer, n_bytes: int) -> None:
         """Use a buffer that belongs to somebody else under this name."""
-        self._held[name] = (buffer, n_bytes)
+        self._hold(name, buffer, n_bytes)
         self._borrowed.add(name)
 
     def upload(self, name: str, array: NDArray[Any]) -> Buffer:
@@ -107,8 +144,6 @@ class Workspace:
     def close(self) -> None:
         """Free everything."""
         self._uploaded = {}
-        while self._held:
-            name, (buffer, _) = self._held.popitem()
-            if name not in self._borrowed:
-                self.runtime.free(buffer)
+        for name in list(self._held):
+            self.release(name)
         self.runtime.close()

@@ -15,6 +15,7 @@ from hornbeam.binning import BinnedData
 from hornbeam.categorical import best_level_set, set_record
 from hornbeam.dtypes import SPLIT
 from hornbeam.frontier import GrowthLimits
+from hornbeam.histogram_pool import host_slot_bytes
 from hornbeam.objectives.base import Objective
 from hornbeam.percentiles import leaf_percentiles, rows_in_bag
 from hornbeam.quantize import Quantization, exact_exponent, round_gradients
@@ -35,6 +36,7 @@ class ReferenceEngine:
     def __init__(self, binned: BinnedData) -> None:
         self.binned = binned
         self.n_rows = binned.n_rows
+        self.slot_bytes = host_slot_bytes(binned)
         self._valid: list[tuple[BinnedData, NDArray[np.float64]]] = []
         self._bag: Bag | None = None
         self._features: NDArray[np.int32] | None = None

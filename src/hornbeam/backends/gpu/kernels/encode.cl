@@ -1,4 +1,4 @@
-// Raw values on the device become bins, laid out in tiles as the histogram kernel reads them; and back from tiles.
+// Raw values on the device become bins, laid out in tiles as the histogram kernel reads them.
 //
 //   values     value_t, row i and feature j at [i * row_stride + j * column_stride]     in
 //   tiles      u32 (n_tiles, n_rows, TILE_WORDS)     32 bytes of a row together, see layout.cl
@@ -68,17 +68,5 @@ KERNEL(THREADS) void look_kernel(GLOBAL const value_t *RESTRICT values, i64 row_
         const value_t value = values[(i64)(i / n_features) * row_stride + (i64)features[j] * column_stride];
         GLOBAL u32 *seen = value != value ? missing : present;
         if (seen[j] == 0) seen[j] = 1;
-    }
-}
-
-// From tiles to the bins of a row one after the other. Neighbouring threads take neighbouring words of a row.
-//
-//     out   bin_t (n_rows, n_used)   out
-KERNEL(THREADS) void untile_kernel(GLOBAL const u32 *RESTRICT tiles, u64 n_rows, u32 n_used,
-                                   GLOBAL bin_t *RESTRICT out) {
-    for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n_rows * n_used; i += (u64)GROUP_COUNT * THREADS) {
-        const u64 row = i / n_used;
-        const u32 feature = (u32)(i % n_used);
-        out[i] = (bin_t)((tiles[TILE_PLACE(n_rows, feature, row)] >> TILE_SHIFT(feature)) & BIN_MASK);
     }
 }

@@ -27,28 +27,27 @@ KERNEL(THREADS) void tile_kernel(GLOBAL const bin_t *RESTRICT rows, u32 stride, 
     }
 }
 
-// Makes the columns of a block of rows from their tiles. One thread a word of a tile (4 bits: of two neighbouring rows,
-// of which the first is even); neighbouring threads take neighbouring rows, so that writing is in sequence.
+// Makes the columns from the tiles. One thread a word of a tile (4 bits: of two neighbouring rows); neighbouring
+// threads take neighbouring rows, so that writing is in sequence.
 #if BIN_BITS == 4
 #define ROWS_A_BYTE 2
 #else
 #define ROWS_A_BYTE 1
 #endif
 
-KERNEL(THREADS) void column_kernel(GLOBAL const u32 *RESTRICT tiles, u32 n_used, u32 first, u32 n_block, u32 n_rows,
+KERNEL(THREADS) void column_kernel(GLOBAL const u32 *RESTRICT tiles, u32 n_used, u32 n_rows,
                                    GLOBAL bin_t *RESTRICT columns) {
-    const u64 n_places = ((u64)n_block + ROWS_A_BYTE - 1) / ROWS_A_BYTE, n_words = (n_used + PER_WORD - 1) / PER_WORD;
-    const u64 column = ((u64)n_rows + ROWS_A_BYTE - 1) / ROWS_A_BYTE;
-    for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n_places * n_words; i += (u64)GROUP_COUNT * THREADS) {
-        const u64 row = first + i % n_places * ROWS_A_BYTE;
-        const u32 feature = (u32)(i / n_places) * PER_WORD;
+    const u64 n_bytes = ((u64)n_rows + ROWS_A_BYTE - 1) / ROWS_A_BYTE, n_words = (n_used + PER_WORD - 1) / PER_WORD;
+    for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n_bytes * n_words; i += (u64)GROUP_COUNT * THREADS) {
+        const u64 row = i % n_bytes * ROWS_A_BYTE;
+        const u32 feature = (u32)(i / n_bytes) * PER_WORD;
         const u64 place = TILE_PLACE(n_rows, feature, row);
         const u32 word = tiles[place];
         const u32 next = ROWS_A_BYTE == 2 && row + 1 < n_rows ? tiles[place + TILE_WORDS] : 0;
         for (u32 j = 0; j < PER_WORD && feature + j < n_used; j++) {
             u32 bin = (word >> (BIN_BITS * j)) & BIN_MASK;
             if (ROWS_A_BYTE == 2) bin |= ((next >> (BIN_BITS * j)) & BIN_MASK) << 4;
-            columns[(feature + j) * column + row / ROWS_A_BYTE] = (bin_t)bin;
+            columns[(feature + j) * n_bytes + row / ROWS_A_BYTE] = (bin_t)bin;
         }
     }
 }

@@ -1,6 +1,6 @@
 // Spells out stored bins (bundling.py): from columns of codes and entries to a bin for each feature of each row.
 //
-//   rows         bin_t (n, stride)           out   row by row, as layout.cl takes them; the block goes to row `begin`
+//   rows         bin_t (n, stride)           out   row by row, as layout.cl takes them
 //   features     i32 (n_used, 4)             in    column of codes, -1: entries; first code, 0: the column is the
 //                                                  feature's own; codes; the bin that is not stored
 //   codes        code_t (n_block, n_codes)   in    of the block
@@ -16,8 +16,8 @@ typedef u8 code_t;
 
 // One thread a bin: those of columns and bundles, and the default ones.
 KERNEL(THREADS) void spell_codes_kernel(GLOBAL const code_t *RESTRICT codes, u32 n_codes,
-                                        GLOBAL const i32 *RESTRICT features, u32 n_used, u32 n_block, u32 begin,
-                                        u32 stride, GLOBAL bin_t *RESTRICT rows) {
+                                        GLOBAL const i32 *RESTRICT features, u32 n_used, u32 n_block, u32 stride,
+                                        GLOBAL bin_t *RESTRICT rows) {
     const u64 n_bins = (u64)n_block * n_used;
     for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n_bins; i += (u64)GROUP_COUNT * THREADS) {
         const u64 row = i / n_used;
@@ -31,18 +31,18 @@ KERNEL(THREADS) void spell_codes_kernel(GLOBAL const code_t *RESTRICT codes, u32
             else if (place >= 0 && place < own[2])
                 bin = place + (place >= bin);
         }
-        rows[(begin + row) * stride + feature] = (bin_t)bin;
+        rows[row * stride + feature] = (bin_t)bin;
     }
 }
 
 // One thread a row: its entries, in place of default bins.
 KERNEL(THREADS) void spell_entries_kernel(GLOBAL const u32 *RESTRICT entries, GLOBAL const i64 *RESTRICT bounds,
                                           GLOBAL const u32 *RESTRICT feature_of, GLOBAL const i64 *RESTRICT first_place,
-                                          u32 n_block, u32 begin, u32 stride, GLOBAL bin_t *RESTRICT rows) {
+                                          u32 n_block, u32 stride, GLOBAL bin_t *RESTRICT rows) {
     for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_block; row += (u64)GROUP_COUNT * THREADS) {
         for (i64 i = bounds[row] - bounds[0]; i < bounds[row + 1] - bounds[0]; i++) {
             const u32 place = entries[i], feature = feature_of[place];
-            rows[(begin + row) * stride + feature] = (bin_t)(place - first_place[feature]);
+            rows[row * stride + feature] = (bin_t)(place - first_place[feature]);
         }
     }
 }

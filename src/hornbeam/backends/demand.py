@@ -1,0 +1,67 @@
+"""What a training keeps for each row besides its bins: known before an engine is made, so that memory is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.binning import BinnedData
+from hornbeam.objectives.base import Objective
+from hornbeam.params import Params
+from hornbeam.row_sampling import samples_rows
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a training asks for.
+
+    n_outputs    scores, gradients and hessians of each
+    n_leaves     of a tree, at most
+    given_bytes  labels, weights and queries
+    sampled      trees see a sample of the rows
+    goss         which depends on the gradients
+    high_precision  gradients have 31 bits from the first tree on
+    n_categorical, set_words  categorical features, and words of a set of their levels
+    """
+
+    n_outputs: int = 1
+    n_leaves: int = 31
+    given_bytes: int = 0
+    sampled: bool = False
+    goss: bool = False
+    high_precision: bool = False
+    n_categorical: int = 0
+    set_words: int = 0
+
+    @classmethod
+    def of(cls, params: Params, binned: BinnedData, objective: Objective, *given: NDArray[Any] | None) -> Demand:
+        """Say what a training on these bins asks for.
+
+        objective  bound to the training set
+        given      labels, weights and so on, as they are uploaded
+        """
+        queries = getattr(objective, "queries", None)
+        of_queries = () if queries is None else (getattr(queries, field.name) for field in fields(queries))
+        sampled = samples_rows(params)
+        return cls(
+            n_outputs=objective.n_outputs,
+            n_leaves=params.num_leaves,
+            given_bytes=_bytes(given) + _bytes(of_queries),
+            sampled=sampled,
+            goss=sampled and params.data_sample_strategy == "goss",
+            high_precision=params.precision == "high",
+            n_categorical=binned.n_used - binned.n_numeric,
+            set_words=binned.set_words,
+        )
+
+
+PLAIN_DEMAND = Demand()
+"""What every training asks for."""
+
+
+def _bytes(arrays: Iterable[Any]) -> int:
+    return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))

@@ -1,0 +1,96 @@
+"""How much device memory a training takes: counted before anything is allocated, and what would help.
+
+Some of it only makes training faster, and is left out where it does not fit, without any effect on the model:
+
+    columns      the second layout of the bins, by feature: without it partition reads from the tiles
+    histograms   beyond those of the two children of a node: see histogram_pool.py
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hornbeam.backends.demand import Demand
+from hornbeam.backends.gpu.categorical import LARGEST_LOCAL_SORT, SCRATCH_BYTES
+from hornbeam.backends.gpu.layout import Layout
+from hornbeam.backends.gpu.runtime import DeviceFacts
+from hornbeam.backends.gpu.tree_kernels import CAPACITY, SEARCHED_LANES
+from hornbeam.dtypes import NODE, SPLIT
+from hornbeam.errors import DeviceMemoryError
+from hornbeam.histogram_pool import SMALLEST_POOL
+
+SMALL_BUFFERS = 1 << 20
+"""Room for everything that does not depend on the data."""
+
+
+def megabytes(n_bytes: float) -> str:
+    """Return a size for people."""
+    return f"{n_bytes / 2**20:,.0f} MB" if n_bytes >= 10 * 2**20 else f"{n_bytes / 2**20:,.2f} MB"
+
+
+def slot_bytes(layout: Layout, stats: int) -> int:
+    """Return the bytes of one histogram of 2 or 3 sums."""
+    return 8 * max(1, layout.slot_size(stats))
+
+
+def table_bytes(layout: Layout, n_leaves: int) -> int:
+    """Return the bytes of the tables of a growing tree: its nodes, and the best split of each piece of a round."""
+    n_pieces = layout.n_tiles * (layout.lanes // SEARCHED_LANES)
+    return SPLIT.itemsize * 2 * n_leaves * n_pieces + 2 * NODE.itemsize * CAPACITY + SMALL_BUFFERS
+
+
+def estimate(layout: Layout, demand: Demand, stats: int = 3) -> dict[str, int]:
+    """Return the bytes of everything that a training must hold, by what it is; see the modules for the buffers."""
+    n_rows, record = layout.n_rows, 8 if demand.high_precision else 4
+    wanted = {
+        "bins": layout.tile_bytes,
+        "row lists and fixed-point gradients": n_rows * (2 * 4 + 2 * record + 2),
+        "scores, gradients and hessians": n_rows * demand.n_outputs * 3 * 8,
+        "labels, weights and queries": demand.given_bytes,
+        "samples of the rows": n_rows * (4 + 2 * 8 + 2 + (8 if demand.goss else 0)) if demand.sampled else 0,
+        "sets of levels": _level_bytes(demand),
+        "tables of a tree": table_bytes(layout, demand.n_leaves),
+        "the fewest histograms": SMALLEST_POOL * slot_bytes(layout, stats),
+    }
+    return {what: n_bytes for what, n_bytes in wanted.items() if n_bytes > 0}
+
+
+def _level_bytes(demand: Demand) -> int:
+    """Return the bytes of the search for sets of levels, see categorical.py: splits and sets of a round, sorting."""
+    n_items = 2 * demand.n_leaves * demand.n_categorical
+    sorting = SCRATCH_BYTES if 32 * demand.set_words > LARGEST_LOCAL_SORT else 0
+    return n_items * (SPLIT.itemsize + 4 * demand.set_words) + (sorting if n_items else 0)
+
+
+def remedies(layout: Layout) -> str:
+    """Say what makes a training smaller."""
+    fewer = {
+        16: "fewer bins (max_bin=255 takes one byte a value instead of two, max_bin=15 half a byte)",
+        8: "fewer bins (max_bin=15 packs two bins a byte)",
+        4: "fewer features",
+    }
+    return f"fewer rows, {fewer[layout.bin_bits]}, a smaller histogram_pool_size or device='cpu' help"
+
+
+def check_memory(layout: Layout, demand: Demand, stats: int, facts: DeviceFacts, available: int) -> None:
+    """Raise before anything is allocated if a training cannot fit.
+
+    available  bytes that there are, after what others hold and what the user allows
+    """
+    wanted = estimate(layout, demand, stats)
+    if sum(wanted.values()) > available:
+        listed = ", ".join(f"{megabytes(n_bytes)} for {what}" for what, n_bytes in wanted.items())
+        raise DeviceMemoryError(
+            f"{layout.n_rows:,} rows x {layout.n_used:,} features need {megabytes(sum(wanted.values()))} of device "
+            f"memory ({listed}), and {facts.name} has {megabytes(available)} for them: {remedies(layout)}"
+        )
+
+
+def most_slots(layout: Layout, stats: int, spare: int, facts: DeviceFacts) -> int:
+    """Return how many histograms fit into the spare bytes, and into one piece of memory."""
+    return max(SMALLEST_POOL, int(min(spare, facts.max_buffer_bytes) // slot_bytes(layout, stats)))
+
+
+def limit_bytes(facts: DeviceFacts, limit_mb: float) -> int:
+    """Return the bytes that a training may hold: device_memory_limit, or all that the device has."""
+    return facts.memory_bytes if limit_mb <= 0 else int(min(np.float64(facts.memory_bytes), limit_mb * 2**20))

@@ -1,0 +1,182 @@
+"""Device memory: counted before it is taken, limited, given back; and what is left out for it leaves no trace."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyopencl")
+
+import hornbeam as hb
+from hornbeam.backends.demand import Demand
+from hornbeam.backends.gpu import opencl
+from hornbeam.backends.gpu.layout import Layout
+from hornbeam.backends.gpu.memory import check_memory, estimate, slot_bytes, table_bytes
+from hornbeam.backends.gpu.workspace import Workspace
+from hornbeam.errors import DeviceError
+from hornbeam.testing.checks import usable_devices
+from hornbeam.testing.data import make_higgs_like
+
+pytestmark = pytest.mark.skipif("opencl:0" not in usable_devices(), reason="no usable OpenCL device")
+
+MEGABYTE = 2.0**20
+PARAMS = {"objective": "binary", "num_leaves": 15, "min_data_in_leaf": 5, "verbosity": -1}
+BAGGED = {"bagging_freq": 1, "bagging_fraction": 0.6, "pos_bagging_fraction": 0.9}
+
+
+def make_sets(n_rows: int, n_features: int, **given) -> tuple[hb.Dataset, hb.Dataset]:
+    X, y = make_higgs_like(n_rows, n_features, seed=2)
+    X[::7, 3] = np.nan
+    train = hb.Dataset(X, label=y, **given)
+    return train, hb.Dataset(X[:100], label=y[:100], reference=train)
+
+
+@pytest.fixture
+def closed(monkeypatch):
+    """The workspaces of the trainings of a test: (its peak, whether there were columns, largest pool)."""
+    seen = []
+    close, room = Workspace.close, Workspace.room
+    pools: dict[int, int] = {}
+
+    def watched_room(self, name, n_bytes):
+        if name == "histograms":
+            pools[id(self)] = n_bytes
+        return room(self, name, n_bytes)
+
+    def watched_close(self):
+        seen.append((self.peak_bytes, "columns" in self._held, pools.get(id(self), 0)))
+        close(self)
+        assert self.held_bytes == 0
+
+    monkeypatch.setattr(Workspace, "room", watched_room)
+    monkeypatch.setattr(Workspace, "close", watched_close)
+    return seen
+
+
+@pytest.mark.parametrize("max_bin", [15, 63])
+def test_model_does_not_depend_on_the_memory_there_is(closed, max_bin):
+    params = {**PARAMS, **BAGGED, "max_bin": max_bin}
+    found = []
+    for device in ({"device": "cpu"}, {"device": "opencl"}, {"device": "opencl", "device_memory_limit": 0.0}):
+        train, valid = make_sets(2001, 37)
+        if "device_memory_limit" in device:  # what is needed, and no more: no columns, and few histograms
+            needed = sum(estimate(Layout.of(train.construct(hb.Params.from_dict(params)).binned), DEMAND).values())
+            device["device_memory_limit"] = (needed + 100_000) / MEGABYTE
+        booster = hb.train({**params, **device}, train, 4, {"valid": valid})
+        found.append((booster.fingerprint(), booster.eval_history))
+    assert found[0] == found[1] == found[2]
+    (_, columns, pool), (_, no_columns, small_pool) = closed
+    assert columns and not no_columns
+    assert small_pool < pool
+
+
+DEMAND = Demand(n_leaves=15, given_bytes=3 * 8 * 2001, sampled=True)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{}, {"objective": "regression"}, {"objective": "multiclass", "num_class": 3}, BAGGED, {"precision": "high"}],
+    ids=["binary", "regression", "multiclass", "bagging", "high precision"],
+)
+def test_estimate_is_what_is_allocated(closed, params):
+    params = {**PARAMS, **params, "max_bin": 63, "device": "opencl"}
+    train, _ = make_sets(30_000, 40, weight=np.random.default_rng(0).random(30_000))
+    hb.train(params, train, 2)
+    layout = Layout.of(train.binned)
+    many = params["objective"] == "multiclass"
+    demand = Demand(
+        n_outputs=3 if many else 1,
+        n_leaves=15,
+        given_bytes=8 * 30_000 * (3 if "bagging_freq" in params else 2),
+        sampled="bagging_freq" in params,
+        high_precision="precision" in params,
+    )
+    wanted = estimate(layout, demand)
+    peak, columns, pool = closed[-1]
+    found = peak - layout.column_bytes - pool + 2 * slot_bytes(layout, 3)
+    assert columns
+    assert sum(wanted.values()) - table_bytes(layout, 15) <= found <= sum(wanted.values())
+
+
+@pytest.mark.parametrize("megabytes", [0.5, 2.0])
+def test_histogram_pool_keeps_to_its_limit(closed, megabytes):
+    train, _ = make_sets(1000, 40)
+    hb.train({**PARAMS, "num_leaves": 63, "device": "opencl", "histogram_pool_size": megabytes}, train, 1)
+    pool = closed[-1][2]
+    assert pool <= max(megabytes * MEGABYTE, 2 * slot_bytes(Layout.of(train.binned), 3))
+    assert 1.5 * pool + slot_bytes(Layout.of(train.binned), 3) > megabytes * MEGABYTE  # 2 sums of 3, it may be
+
+
+def test_too_little_memory_is_refused_before_anything_is_allocated(monkeypatch):
+    monkeypatch.setattr(opencl.OpenCLRuntime, "allocate", lambda *_: pytest.fail("memory was taken"))
+    train, _ = make_sets(1000, 40)
+    with pytest.raises(DeviceError, match="1,000 rows x 40 features need") as caught:
+        hb.train({**PARAMS, "max_bin": 63, "device": "opencl", "device_memory_limit": 1.5}, train, 1)
+    for part in ("1.50 MB", "for bins", "gradients", "max_bin=15", "histogram_pool_size", "device='cpu'"):
+        assert part in str(caught.value)
+    figures = [float(number) for number in re.findall(r"([\d.]+) MB for (?!them)", str(caught.value))]
+    total = float(re.search(r"need ([\d.]+) MB", str(caught.value))[1])
+    assert sum(figures) == pytest.approx(total, abs=0.05)
+
+
+@pytest.mark.parametrize(("n_bins", "hint"), [(15, "fewer features"), (63, "max_bin=15"), (300, "max_bin=255")])
+def test_error_says_what_would_help(n_bins, hint):
+    layout, facts = Layout.of_sizes(10**6, np.full(50, n_bins, np.int32)), opencl.open_device(0).facts
+    needed = sum(estimate(layout, Demand()).values())
+    check_memory(layout, Demand(), 3, facts, needed)
+    with pytest.raises(DeviceError, match=hint):
+        check_memory(layout, Demand(), 3, facts, needed - 1)
+
+
+def test_validation_set_that_does_not_fit_is_refused_with_the_figures(closed):
+    X, y = make_higgs_like(1000, 40, seed=2)
+    train = hb.Dataset(X, label=y)
+    layout = Layout.of(train.construct(hb.Params.from_dict(PARAMS)).binned)
+    limit = sum(estimate(layout, Demand(n_leaves=15, given_bytes=8000)).values()) / MEGABYTE
+    valid = hb.Dataset(np.repeat(X, 50, axis=0), label=np.repeat(y, 50), reference=train)
+    with pytest.raises(DeviceError, match=r"validation set 0.* MB .*device_memory_limit"):
+        hb.train({**PARAMS, "device": "opencl", "device_memory_limit": limit}, train, 1, {"valid": valid})
+    assert len(closed) == 1  # and closed: nothing is held
+
+
+@pytest.mark.parametrize("last", [1, 2, 5, 9, 14, 20, 26])
+def test_out_of_memory_in_the_middle_frees_everything(monkeypatch, last):
+    """The device gives so many buffers and no more."""
+    held: set[int] = set()
+    allocate, free = opencl.OpenCLRuntime.allocate, opencl.OpenCLRuntime.free
+    count = [0]
+
+    def watched_allocate(self, n_bytes):
+        count[0] += 1
+        if count[0] > last:
+            raise DeviceError("no more memory")
+        buffer = allocate(self, n_bytes)
+        held.add(id(buffer))
+        return buffer
+
+    def watched_free(self, buffer):
+        held.remove(id(buffer))
+        free(self, buffer)
+
+    monkeypatch.setattr(opencl.OpenCLRuntime, "allocate", watched_allocate)
+    monkeypatch.setattr(opencl.OpenCLRuntime, "free", watched_free)
+    train, valid = make_sets(500, 6)
+    with pytest.raises(DeviceError, match="no more memory"):
+        hb.train({**PARAMS, "device": "opencl"}, train, 2, {"valid": valid})
+    assert held == set()
+
+
+def test_metrics_go_to_the_host_where_memory_is_short(monkeypatch):
+    X, y = make_higgs_like(1000, 6, seed=2)
+    found = []
+    for device in ("cpu", "opencl"):
+        train = hb.Dataset(X, label=y)
+        valid = hb.Dataset(np.repeat(X, 200, axis=0), label=np.repeat(y, 200), reference=train)
+        params = {**PARAMS, "metric": ["binary_logloss", "auc"], "device": device}
+        if device == "opencl":  # room for bins (16 bytes a row) and scores of the validation set, not for losses
+            needed = estimate(Layout.of(train.construct(hb.Params.from_dict(params)).binned), Demand(n_leaves=15))
+            params["device_memory_limit"] = (sum(needed.values()) + 200_000 * (32 + 8) + 300_000) / MEGABYTE
+        found.append(hb.train(params, train, 2, {"valid": valid}).eval_history)
+    assert found[0] == found[1]
