@@ -201,17 +201,18 @@ class GpuEngine:
         found, categories = self._rounded, self._search.categories
         how = found.quantization
         stats = 2 if found.hessians_count else self._most_stats
-        n_slots = self._fit_slots(n_slots)
+        given = self._fit_slots(n_slots)
         kind = how.wide, stats, categories is not None, self._bins.has_columns
         if kind not in self._kernels:
             self._kernels[kind] = TreeKernels.compile(self._runtime, self._layout, *kind)
-        self._tree = GrowingTree(self._kernels[kind], how, stats, found.hessians_count, n_slots)
+        self._tree = GrowingTree(self._kernels[kind], how, stats, found.hessians_count, given)
         self.workspace.upload("units", np.array([how.gradient_unit, how.hessian_unit]))
         if categories is not None:
             categories.begin_tree()
         self._histograms.begin_tree(self._tree)
         depth = ROOT_DEPTH if self._bag else 0
-        return Root(self._tree_rows().n_rows, found.gradient, found.hessian, depth, n_slots)
+        n_rows = self._tree_rows().n_rows
+        return Root(n_rows, found.gradient, found.hessian, depth, given if given < n_slots else None)
 
     def _fit_slots(self, n_slots: int) -> int:
         """Return how many histograms there is room for, up to n_slots; the first time, decide about columns too.
