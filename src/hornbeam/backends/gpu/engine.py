@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.demand import PLAIN_DEMAND, Demand
 from hornbeam.backends.gpu.bag import DeviceBag
-from hornbeam.backends.gpu.bin_upload import PlacedBins
+from hornbeam.backends.gpu.bin_upload import PlacedBins, bins_on_device
 from hornbeam.backends.gpu.gradients import DeviceGradients
 from hornbeam.backends.gpu.growth import DeviceGrowth, rows_placed
 from hornbeam.backends.gpu.histograms import DeviceHistograms
@@ -113,7 +113,9 @@ class GpuEngine:
         self._last_ahead: GrowingTree | None = None  # the last tree, if it was grown ahead
         own = self.workspace
         own.limit_bytes = limit_bytes(runtime.facts, limit_mb)
-        check_memory(self._layout, demand, self._most_stats, runtime.facts, own.spare_bytes())
+        shared = bins_on_device(binned, runtime)
+        available = own.spare_bytes(0 if shared is None else shared.n_bytes)
+        check_memory(self._layout, demand, self._most_stats, runtime.facts, available)
         try:
             self._bins = PlacedBins(own, "tiles", binned)
             own.room("rows even", 4 * self.n_rows)

@@ -84,10 +84,13 @@ class Workspace:
         else:
             self.runtime.free(held[0])
 
-    def spare_bytes(self) -> int:
-        """Return how much more may be allocated, as far as the device tells."""
+    def spare_bytes(self, borrowed: int = 0) -> int:
+        """Return how much more may be held, as far as the device tells.
+
+        borrowed  bytes that are on the device already, and will be held
+        """
         spare, free = self.limit_bytes - self.held_bytes, self.runtime.free_bytes()
-        return spare if free is None else min(spare, free)
+        return spare if free is None else min(spare, free + borrowed)
 
     def buffer(self, name: str) -> Buffer:
         """Return a buffer that is there."""
