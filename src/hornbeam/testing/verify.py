@@ -104,6 +104,7 @@ def training_checks(device: str, n_rows: int) -> Iterator[tuple[str, Check]]:
     missing = make_with_missing(n_rows // 4, 137, seed=3)
     classes = make_multiclass(n_rows // 8, 5, 20, seed=4)
     heavy = make_regression_heavy_tailed(n_rows // 4, seed=5)
+    little = len(missing[0]) * 250 / 2**20 + 16.0  # not enough for bins by feature and for all histograms
     leafwise: dict[str, Any] = {"objective": "binary", "num_leaves": 255}
     signal = higgs[0][:, 0].astype(np.float64) * 3.0 + higgs[1]
     every_objective: list[tuple[str, tuple[Any, Any], dict[str, Any]]] = [
@@ -115,6 +116,9 @@ def training_checks(device: str, n_rows: int) -> Iterator[tuple[str, Check]]:
         ("binary, 63 bins, depth-wise", higgs, {**leafwise, "grow_policy": "depthwise", "max_depth": 8, "max_bin": 63}),
         ("binary, missing, 5 tiles", missing, leafwise),
         ("binary, small pool", missing, {**leafwise, "histogram_pool_size": 8.0}),
+        ("binary, little memory", missing, {**leafwise, "device_memory_limit": little}),
+        ("binary, 15 bins", missing, {**leafwise, "max_bin": 15}),
+        ("binary, 15 bins, bagging", higgs, {**leafwise, "max_bin": 15, "bagging_freq": 1, "bagging_fraction": 0.5}),
         ("5 classes", classes, {"objective": "multiclass", "num_class": 5}),
         ("regression, heavy tail", heavy, {"num_leaves": 63}),
         ("regression, high precision", higgs, {"num_leaves": 63, "precision": "high"}),
