@@ -190,16 +190,17 @@ def test_stored_bins_are_spelled_out_on_the_device(monkeypatch, choice):
     for binned in (plain, stored):
         engine = GpuEngine(runtime, binned, min_data_in_leaf=1)
         engine.add_valid(binned, np.zeros((1, binned.n_rows)))
+        names = ("tiles", "columns", "bins of validation set 0")
+        engine._bins.make_columns()
         layout = Layout.of(binned)
-        parts = (
-            np.empty(layout.tile_bytes, np.uint8),
-            np.empty(layout.column_bytes, np.uint8),
-            np.empty_like(plain.bins),
-        )
-        for name, part in zip(("tiles", "columns", "bins of validation set 0"), parts, strict=True):
+        sizes = (layout.tile_bytes, layout.column_bytes, layout.tile_bytes)
+        parts = tuple(np.empty(size, np.uint8) for size in sizes)
+        for name, part in zip(names, parts, strict=True):
             runtime.download(engine.workspace.buffer(name), part)
         engine.close()
-        found.append((parts[0], parts[1], parts[2][:, : plain.n_used]))
+        found.append(parts)
     for expected, spelled in zip(*found, strict=True):
         assert (spelled == expected).all()
-    assert (found[1][2] == plain.bins[:, : plain.n_used]).all()
+    assert (found[1][0] == found[1][2]).all()
+    columns = found[1][1].view(plain.bins.dtype).reshape(plain.n_used, plain.n_rows)
+    assert (plain.bins[:, : plain.n_used] == columns.T).all()
