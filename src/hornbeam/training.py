@@ -159,6 +159,15 @@ class TrainingRun:
         given = () if isinstance(self.objective, CustomObjective) else (self._label, self._weight)
         demand = Demand.of(params, train_set.binned, self.objective, *given, *self.sampler.given)
         self.engine: Engine = make_engine(train_set.binned, params, demand)
+        try:
+            self._begin(start)
+        except BaseException:
+            self.engine.close()
+            raise
+
+    def _begin(self, start: Booster | None) -> None:
+        """Make what grows: the Booster, the grower, the scores."""
+        params, train_set = self.params, self.train_set
         self.booster = self._new_booster(start)
         self.n_iterations = self.booster.current_iteration
         """Iterations finished so far, whether or not their trees are in the Booster already."""
