@@ -110,9 +110,9 @@ class XGBoost(Library):
 
     def translate(self, params: dict[str, Any]) -> dict[str, Any]:
         device = params.get("device", "cpu")
-        return peer_params(
-            params | {"min_data_in_leaf": 1, "device": device if device.startswith("cuda") else "cpu"}, "xgboost"
-        )
+        if params.get("objective") != "regression":  # where hessians are 1 and their sum counts rows
+            params = params | {"min_data_in_leaf": 1}
+        return peer_params(params | {"device": device if device.startswith("cuda") else "cpu"}, "xgboost")
 
     def _on_device(self, X: Any) -> Any:
         """Return dense data as an array of the GPU where that is where training is."""
@@ -171,7 +171,9 @@ class CatBoost(Library):
         import pandas as pd
 
         frame = pd.DataFrame(X)
-        return frame.astype({frame.columns[f]: np.int32 for f in data.categorical})
+        for feature in data.categorical:  # it takes integers, and no missing one
+            frame[feature] = frame[feature].fillna(-1).astype(np.int32)
+        return frame
 
     def build(self, data: Data) -> Any:
         import catboost
