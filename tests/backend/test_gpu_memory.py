@@ -77,21 +77,30 @@ DEMAND = Demand(n_leaves=15, given_bytes=3 * 8 * 2001, sampled=True)
 
 @pytest.mark.parametrize(
     "params",
-    [{}, {"objective": "regression"}, {"objective": "multiclass", "num_class": 3}, BAGGED, {"precision": "high"}],
-    ids=["binary", "regression", "multiclass", "bagging", "high precision"],
+    [
+        {},
+        {"objective": "regression"},
+        {"objective": "multiclass", "num_class": 3},
+        BAGGED,
+        {"precision": "high"},
+        {"objective": "quantile"},
+    ],
+    ids=["binary", "regression", "multiclass", "bagging", "high precision", "renewed leaves"],
 )
 def test_estimate_is_what_is_allocated(closed, params):
     params = {**PARAMS, **params, "max_bin": 63, "device": "opencl"}
     train, _ = make_sets(30_000, 40, weight=np.random.default_rng(0).random(30_000))
     hb.train(params, train, 2)
     layout = Layout.of(train.binned)
-    many = params["objective"] == "multiclass"
+    many, renewed = params["objective"] == "multiclass", params["objective"] == "quantile"
     demand = Demand(
         n_outputs=3 if many else 1,
         n_leaves=15,
-        given_bytes=8 * 30_000 * (3 if "bagging_freq" in params else 2),
+        given_bytes=8 * 30_000 * (3 if "bagging_freq" in params or renewed else 2),
         sampled="bagging_freq" in params,
         high_precision="precision" in params,
+        renewed=renewed,
+        renewal_weighted=renewed,
     )
     wanted = estimate(layout, demand)
     peak, columns, pool = closed[-1]

@@ -25,6 +25,7 @@ class Demand:
     sampled      trees see a sample of the rows
     goss         which depends on the gradients
     high_precision  gradients have 31 bits from the first tree on
+    renewed, renewal_weighted  leaves are percentiles of residuals; which have weights
     n_categorical, set_words  categorical features, and words of a set of their levels
     """
 
@@ -34,14 +35,24 @@ class Demand:
     sampled: bool = False
     goss: bool = False
     high_precision: bool = False
+    renewed: bool = False
+    renewal_weighted: bool = False
     n_categorical: int = 0
     set_words: int = 0
 
     @classmethod
-    def of(cls, params: Params, binned: BinnedData, objective: Objective, *given: NDArray[Any] | None) -> Demand:
+    def of(
+        cls,
+        params: Params,
+        binned: BinnedData,
+        objective: Objective,
+        renewal_weight: NDArray[np.float64] | None,
+        *given: NDArray[Any] | None,
+    ) -> Demand:
         """Say what a training on these bins asks for.
 
         objective  bound to the training set
+        renewal_weight  see Objective.renewal_weights
         given      labels, weights and so on, as they are uploaded
         """
         queries = getattr(objective, "queries", None)
@@ -50,10 +61,12 @@ class Demand:
         return cls(
             n_outputs=objective.n_outputs,
             n_leaves=params.num_leaves,
-            given_bytes=_bytes(given) + _bytes(of_queries),
+            given_bytes=_bytes((*given, renewal_weight)) + _bytes(of_queries),
             sampled=sampled,
             goss=sampled and params.data_sample_strategy == "goss",
             high_precision=params.precision == "high",
+            renewed=objective.renewal_percentile is not None,
+            renewal_weighted=renewal_weight is not None,
             n_categorical=binned.n_used - binned.n_numeric,
             set_words=binned.set_words,
         )

@@ -13,6 +13,7 @@ import numpy as np
 from hornbeam.backends.demand import Demand
 from hornbeam.backends.gpu.categorical import LARGEST_LOCAL_SORT, SCRATCH_BYTES
 from hornbeam.backends.gpu.layout import Layout
+from hornbeam.backends.gpu.renewal import COUNTS_BYTES, LEAVES_AT_ONCE
 from hornbeam.backends.gpu.runtime import DeviceFacts
 from hornbeam.backends.gpu.tree_kernels import CAPACITY, SEARCHED_LANES
 from hornbeam.dtypes import NODE, SPLIT
@@ -48,11 +49,21 @@ def estimate(layout: Layout, demand: Demand, stats: int = 3) -> dict[str, int]:
         "scores, gradients and hessians": n_rows * demand.n_outputs * 3 * 8,
         "labels, weights and queries": demand.given_bytes,
         "samples of the rows": n_rows * (4 + 2 * 8 + 2 + (8 if demand.goss else 0)) if demand.sampled else 0,
+        "residuals of the leaves": _renewal_bytes(demand, n_rows),
         "sets of levels": _level_bytes(demand),
         "tables of a tree": table_bytes(layout, demand.n_leaves),
         "the fewest histograms": SMALLEST_POOL * slot_bytes(layout, stats),
     }
     return {what: n_bytes for what, n_bytes in wanted.items() if n_bytes > 0}
+
+
+def _renewal_bytes(demand: Demand, n_rows: int) -> int:
+    """Return the bytes of the renewal of leaves, see renewal.py: keys, weights, and counts by digit."""
+    if not demand.renewed:
+        return 0
+    weighted = demand.renewal_weighted or demand.goss
+    each = 8 + (8 if weighted else 0) + (8 if weighted and demand.sampled else 0)
+    return n_rows * each + COUNTS_BYTES * min(demand.n_leaves, LEAVES_AT_ONCE)
 
 
 def _level_bytes(demand: Demand) -> int:
