@@ -20,7 +20,7 @@ SMALLEST_BATCH = 4
 x 28: 17 rounds, 254.3 nodes expanded for 254 splits; 31 leaves on 20,000 x 20: 10 rounds, 33.2 for 30 (a larger batch
 saves at most one round and wastes up to a third)."""
 
-SPARING_PART = 8
+SPARING_PART = 32
 """A sparing round takes one node, and one more for so many that the bound allows."""
 
 NEVER = float("-inf")

@@ -351,6 +351,30 @@ def test_parameters(params):
     assert hb.train(params, hb.Dataset(sparse.csr_matrix(X), label=y), 5).fingerprint() == dense.fingerprint()
 
 
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"grow_policy": "depthwise", "max_depth": 4},
+        {"num_leaves": 200, "min_data_in_leaf": 2},
+        {"bagging_fraction": 0.5, "bagging_freq": 1, "feature_fraction": 0.5},
+    ],
+    ids=str,
+)
+def test_a_tree_grown_whole_is_a_tree_grown_in_rounds(params, monkeypatch):
+    X, y = mixed_table(missing=0.003)
+    grown = []
+    grow = stored_expand.StoredExpander.grow
+    monkeypatch.setattr(stored_expand.StoredExpander, "grow", lambda *given: grown.append(1) or grow(*given))
+    prints = []
+    for whole in (True, False):
+        monkeypatch.setattr(stored_expand, "MOST_LEAVES", 1024 if whole else 0)
+        data = hb.Dataset(sparse.csr_matrix(X), label=y)
+        prints.append(hb.train({**QUIET, **params, "device": "cpu"}, data, 4).fingerprint())
+        assert len(grown) == 4
+    assert prints[0] == prints[1]
+
+
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 WIDE = """

@@ -83,6 +83,22 @@ def test_zeros_that_are_counted_are_as_good_as_zeros_that_are_there(values, n_ze
     assert find_upper_bounds(np.array(values, np.float64), max_bin, min_data, n_zeros).tolist() == explicit.tolist()
 
 
+@given(
+    st.lists(
+        st.sampled_from([-np.inf, -2.0, -1.0, -0.0, 0.0, 1e-300, 0.25, 1.0, 3.0, 4.0, np.inf, np.nan]), max_size=60
+    ),
+    st.sampled_from([np.float32, np.float64]),
+    st.integers(0, 40),
+    st.integers(2, 12),
+    st.integers(1, 6),
+)
+def test_bounds_are_the_same_bits_as_those_of_the_definition(values, dtype, n_zeros, max_bin, min_data):
+    from hornbeam.backends.cpu import bounds
+
+    given = np.array(values, dtype), max_bin, min_data, n_zeros
+    assert bounds.find_upper_bounds(*given).tobytes() == find_upper_bounds(*given).tobytes()
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.int8, np.uint16, bool])
 def test_any_real_dtype(dtype):
     X, y = sparse_data(integers=True)

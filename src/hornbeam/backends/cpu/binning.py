@@ -55,6 +55,11 @@ def find_bounds(reader: TableReader, params: BinParams, n_threads: int) -> list[
     n_sampled = min(params.bin_construct_sample_cnt, reader.n_rows)
     rows = None if n_sampled == reader.n_rows else sample_rows(reader.n_rows, n_sampled, rows_below)
     bounds: list[NDArray[np.float64]] = [np.empty(0)] * reader.n_features
+    find_bounds_of = find_upper_bounds
+    if reader.sparse is not None:  # often thousands of columns; for others the kernel is not worth compiling
+        from hornbeam.backends.cpu import bounds as of_many
+
+        find_bounds_of = of_many.find_upper_bounds
 
     def find_feature(feature: int, values: NDArray[Any], n_zeros: int) -> None:
         values = np.ascontiguousarray(values, reader.block_dtype)
@@ -63,7 +68,7 @@ def find_bounds(reader: TableReader, params: BinParams, n_threads: int) -> list[
             n_zeros = 0
         if not params.use_missing:
             values = np.where(np.isnan(values), values.dtype.type(0.0), values)
-        bounds[feature] = find_upper_bounds(values, params.max_bin, params.min_data_in_bin, n_zeros)
+        bounds[feature] = find_bounds_of(values, params.max_bin, params.min_data_in_bin, n_zeros)
 
     if reader.sparse is not None:
         starts, sampled = reader.sparse.by_column(rows)

@@ -55,6 +55,7 @@ class StoredEngine(CpuEngine):
 
     def begin_tree(self, n_slots: int) -> Root:
         """Start a tree."""
+        self._n_slots = n_slots
         self._histograms.set_slots(n_slots)
         root = self._rounded.root
         self._store.begin_tree(root.n_rows, self.n_threads)
@@ -67,8 +68,17 @@ class StoredEngine(CpuEngine):
         rules: SplitRules,
         limits: GrowthLimits,
         meanwhile: Callable[[], None] | None,
-    ) -> None:
-        """Leave the tree to rounds."""
+    ) -> NDArray[np.void] | None:
+        """Grow the tree whole where its nodes are small; leave it to rounds otherwise."""
+        start = self._rounded.root
+        if not self._expander.can_grow(limits, start.n_rows, self._n_slots):
+            return None
+        nodes, slots = Segments(root["begin"], root["end"], root["depth"]), np.zeros(1, np.int32)
+        self.build_histograms(nodes, slots)
+        root["split"] = self.find_splits(nodes, slots, root["gradient"], root["hessian"], rules)
+        root["slot"], root["priority"] = 0, root["split"]["gain"]
+        how = SplitFinder.numbers(self._rounded.quantization, rules)
+        return self._expander.grow(self._store, root, how, limits)
 
     def partition(self, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:
         """Move rows to the children's places."""

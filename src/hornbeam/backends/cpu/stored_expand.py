@@ -1,4 +1,7 @@
-"""A whole round on stored bins in one kernel, as expand.py for plain ones.
+"""A whole round on stored bins in one kernel, or a whole tree: as expand.py and whole_tree.py for plain ones.
+
+A node is cheap where most of its rows stay where they are, so that handing it over costs as much as the node. A tree
+whose nodes are not worth cutting is grown by one thread, best node first, with nothing expanded in vain.
 
 A child with far fewer entries than there are bins (*thin*, see stored_histogram.py) gets no histogram at all: its sums
 are made in scratch memory, scanned there and wiped out again entry by entry. Its slot is *bare* then. When such a node
@@ -7,6 +10,9 @@ made (`StoredExpander.fill`).
 """
 
 from __future__ import annotations
+
+import math
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -18,13 +24,20 @@ from hornbeam.backends.cpu.stored_partition import StoredPartition, StoredRows, 
 from hornbeam.backends.cpu.stored_rows import NOWHERE
 from hornbeam.backends.cpu.stored_split import StoredSplits, scan_stored, settle
 from hornbeam.backends.cpu.threads import run_threads
-from hornbeam.dtypes import SPLIT
+from hornbeam.backends.cpu.whole_tree import MOST_LEAVES, best_open
+from hornbeam.dtypes import EXPANSION, NODE, SPLIT
+from hornbeam.frontier import GrowthLimits
 
 NANOSECONDS_PER_THREAD = 60_000
 """A second thread is worth waking for this much work."""
 
 STEPS_COST = 600_000
 """A node must be more work than this, in nanoseconds, to be cut: then its round is done in steps."""
+
+ADDED_AGAIN = 0.15
+"""Share of the rows that are in the smaller child, at each of n levels of a tree of 2**n leaves."""
+
+NO_TREE = np.empty(0, NODE), False, np.empty(0, np.int64), np.empty(0, np.bool_)
 
 LISTED, ROW, ENTRY, BIN = 5, 40, 6, 5
 """Rough cost of a row in a list, of a row and of an entry summed, and of a bin (unpack, subtract, scan), in ns."""
@@ -50,13 +63,54 @@ def wipe_thin(codes, records, storage, code_starts, place_of, begin, end, out): 
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def fill_expansion(node, spare_slot, out):  # type: ignore[no-untyped-def]
+    """Write the expansion of a NODE with its best split, as grower.NodeTable.expansion does."""
+    split = node.split
+    out.begin, out.end, out.gradient, out.hessian = node.begin, node.end, node.gradient, node.hessian
+    out.left_gradient, out.left_hessian = split.left_gradient, split.left_hessian
+    out.feature, out.bin, out.missing_left = split.feature, split.bin, split.missing_left
+    out.depth, out.slot, out.spare_slot = node.depth, node.slot, spare_slot
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def enter_children(nodes, number, n_nodes, n_left, spare_slot, found, made_bare, is_bare, free, n_free):  # type: ignore[no-untyped-def]
+    """Enter the children of a node as nodes n_nodes and n_nodes + 1; returns the number of free slots.
+
+    found      SPLIT (2,)  in
+    made_bare  bool (2,)   in
+    the rest as in expand_kernel
+    """
+    node = nodes[number]
+    n_free -= 1
+    left_small = n_left <= node.end - node.begin - n_left
+    for side in range(2):
+        child = nodes[n_nodes + side]
+        child.begin = node.begin + (n_left if side else 0)
+        child.end = node.end if side else node.begin + n_left
+        child.gradient, child.hessian = node.split.left_gradient, node.split.left_hessian
+        if side:
+            child.gradient, child.hessian = node.gradient - child.gradient, node.hessian - child.hessian
+        child.split = found[side]
+        child.priority = min(node.priority, found[side].gain)
+        child.depth, child.parent, child.left = node.depth + 1, number, -1
+        child.slot = spare_slot if left_small == (side == 0) else node.slot
+        is_bare[child.slot] = made_bare[side]
+        if found[side].gain == -np.inf:
+            free[n_free] = child.slot
+            n_free += 1
+            child.slot = -1
+    node.left = n_nodes
+    return n_free
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def expand_kernel(  # type: ignore[no-untyped-def]
     codes, records, place_of_row, spare, storage, code_starts, place_of, feature_of, blocks, places, starts, rows,
     n_value_bins, default, chosen, offsets, has_missing, no_counts, batch, start, stop, bare, most_thin, histograms,
     units, rules, bounds, max_depth, counters, totals, sums, nothing, empty, scratch, open_features, open_gains, n_left,
-    found, made_bare,
+    found, made_bare, nodes, depthwise, free, is_bare,
 ):  # fmt: skip
-    """Expand the nodes start:stop of the batch; see protocol.Engine.expand.
+    """Expand the nodes start:stop of the batch (see protocol.Engine.expand), or grow a tree of stop + 1 leaves.
 
     batch      EXPANSION (n_nodes,)      in
     bare       bool (n_nodes,)           in    the slot of the node holds nothing
@@ -67,11 +121,26 @@ def expand_kernel(  # type: ignore[no-untyped-def]
     n_left     int64 (n_nodes,)          out
     found      SPLIT (n_nodes, 2)        out
     made_bare  bool (n_nodes, 2)         out   the child's slot is left bare
+    nodes      NODE (2 * stop + 1,)      in out   the root, and all nodes; empty: the batch is expanded. A tree has a
+                                         batch of one, which is filled here
+    free       int64 (n_slots,)          in    slots that are not in use, the last one first
+    is_bare    bool (n_slots,)           in out
+
+    Returns the number of nodes.
     """
+    growing, n_nodes, n_free = len(nodes) > 0, np.int64(1), np.int64(len(free))
+    number = np.int64(0)
     min_data = rules[4]
     zero, add, take = np.int64(0), np.int64(1), np.int64(-1)  # not literals: each would be compiled for
     n_used, n_places = len(has_missing), len(feature_of)
-    for node in range(start, stop):
+    for step in range(start, stop):
+        node = step
+        if growing:
+            node, number = 0, np.int64(best_open(nodes, n_nodes, depthwise))
+            if number < 0:
+                break
+            fill_expansion(nodes[number], free[n_free - 1], batch[0])
+            bare[0] = is_bare[nodes[number].slot]
         this = batch[node]
         begin, end, depth = this.begin, this.end, np.int64(this.depth)
         f = np.int64(this.feature)
@@ -82,7 +151,7 @@ def expand_kernel(  # type: ignore[no-untyped-def]
         n_left[node] = rows_left
         middle = begin + rows_left
         left_small = rows_left <= end - middle
-        shallow = depth + 1 < max_depth
+        shallow = depth + 1 < max_depth and not (growing and step == stop - 1)
         for k in range(2):  # the smaller child first: it is subtracted from the larger one
             is_small = k == 0
             side = np.int64(is_small != left_small)
@@ -135,6 +204,12 @@ def expand_kernel(  # type: ignore[no-untyped-def]
             )  # fmt: skip
             if in_scratch:
                 wipe_thin(codes, records, storage, code_starts, place_of, child_begin, child_end, empty)
+        if growing:
+            n_free = enter_children(
+                nodes, number, n_nodes, n_left[0], this.spare_slot, found[0], made_bare[0], is_bare, free, n_free
+            )
+            n_nodes += 2
+    return n_nodes
 
 
 class StoredExpander:
@@ -203,27 +278,10 @@ class StoredExpander:
         max_depth: int,
     ) -> tuple[NDArray[np.int64], NDArray[np.void]]:
         """Expand the batch on the threads that `deal` chose; how is what SplitFinder.numbers returns."""
-        partition, builder, splits = self.partition, self.builder, self.splits
-        builder.make_counters(store)
         n_left = np.empty(len(batch), np.int64)
         found, made_bare = np.zeros((len(batch), 2), SPLIT), np.empty((len(batch), 2), np.bool_)
         bare = np.array([slot in self.bare for slot in batch["slot"].tolist()], np.bool_)
-        n_threads = len(bounds) - 1
-        for t in range(n_threads):
-            if len(self.empty[t]) == 0:
-                self.empty[t] = np.zeros((builder.n_bins, 2), np.int64)
-        run_threads(
-            lambda t: expand_kernel(
-                builder.stored.codes, store.even, store.place_of, store.spare, builder.storage,
-                builder.stored.code_starts, builder.place_of, builder.feature_of, builder.column_blocks,
-                builder.code_places, *partition.lists, partition.n_value_bins, splits.default, splits.chosen,
-                splits.offsets, splits.has_missing, NO_COUNTS, batch, bounds[t], bounds[t + 1], bare, builder.most_thin,
-                builder.histograms, *how, max_depth, builder.thread_counters[t : t + 1], builder.totals[t : t + 1],
-                builder.sums[t], builder.nothing, self.empty[t], splits.scratch[t], *self.opened[t], n_left, found,
-                made_bare,
-            ),
-            n_threads,
-        )  # fmt: skip
+        self._run(store, batch, bounds, bare, how, max_depth, (n_left, found, made_bare), NO_TREE)
         self.forget(batch["slot"])
         self.forget(batch["spare_slot"])
         for node, side in zip(*(index.tolist() for index in np.nonzero(made_bare)), strict=True):
@@ -233,3 +291,61 @@ class StoredExpander:
             slot = int(batch["spare_slot" if is_small else "slot"][node])
             self.bare[slot] = (middle, end) if side else (begin, middle)
         return n_left, found
+
+    def can_grow(self, limits: GrowthLimits, n_rows: int, n_slots: int) -> bool:
+        """Say whether a tree had better be grown whole: there are slots for it, and its nodes are too small to cut."""
+        n_leaves = limits.n_leaves
+        if not 2 <= n_leaves <= min(MOST_LEAVES, n_slots):
+            return False
+        builder = self.builder
+        summed = n_rows * math.log2(n_leaves) * ADDED_AGAIN * (ROW + ENTRY * builder.entries_a_row)
+        return builder.n_threads == 1 or builder.n_bins * BIN + summed / n_leaves < STEPS_COST
+
+    def grow(
+        self,
+        store: StoredRows,
+        root: NDArray[np.void],
+        how: tuple[tuple[float, ...], ...],
+        limits: GrowthLimits,
+    ) -> NDArray[np.void]:
+        """Grow a tree from its root, NODE (1,), whose histogram is in slot 0; returns all nodes. how as in expand."""
+        n_leaves = limits.n_leaves
+        nodes = np.zeros(2 * n_leaves - 1, NODE)
+        nodes[0] = root[0]
+        batch, bare = np.zeros(1, EXPANSION), np.zeros(1, np.bool_)
+        out = np.empty(1, np.int64), np.empty((1, 2), SPLIT), np.empty((1, 2), np.bool_)
+        tree = nodes, limits.depthwise, np.arange(n_leaves - 1, 0, -1), np.zeros(n_leaves, np.bool_)
+        n_nodes = self._run(store, batch, [0, n_leaves - 1], bare, how, limits.max_depth, out, tree)
+        return nodes[:n_nodes]
+
+    def _run(
+        self,
+        store: StoredRows,
+        batch: NDArray[np.void],
+        bounds: list[int],
+        bare: NDArray[np.bool_],
+        how: tuple[tuple[float, ...], ...],
+        max_depth: int,
+        out: tuple[NDArray[Any], ...],
+        tree: tuple[Any, ...],
+    ) -> int:
+        """Run the kernel on a thread for each part of the batch; out and tree are its last arguments."""
+        partition, builder, splits = self.partition, self.builder, self.splits
+        builder.make_counters(store)
+        n_threads, n_nodes = len(bounds) - 1, [0] * (len(bounds) - 1)
+        for t in range(n_threads):
+            if len(self.empty[t]) == 0:
+                self.empty[t] = np.zeros((builder.n_bins, 2), np.int64)
+
+        def work(t: int) -> None:
+            n_nodes[t] = expand_kernel(
+                builder.stored.codes, store.even, store.place_of, store.spare, builder.storage,
+                builder.stored.code_starts, builder.place_of, builder.feature_of, builder.column_blocks,
+                builder.code_places, *partition.lists, partition.n_value_bins, splits.default, splits.chosen,
+                splits.offsets, splits.has_missing, NO_COUNTS, batch, bounds[t], bounds[t + 1], bare, builder.most_thin,
+                builder.histograms, *how, max_depth, builder.thread_counters[t : t + 1], builder.totals[t : t + 1],
+                builder.sums[t], builder.nothing, self.empty[t], splits.scratch[t], *self.opened[t], *out, *tree,
+            )  # fmt: skip
+
+        run_threads(work, n_threads)
+        return n_nodes[0]

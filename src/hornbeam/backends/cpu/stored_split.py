@@ -35,11 +35,11 @@ FIRST_CHUNK, LARGEST_CHUNK = 64, 1024
 
 
 @njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
-def difference(left_g, left_h, total_g, total_h, extra, bar):  # type: ignore[no-untyped-def]
-    """Return a number that is positive if the score of a candidate reaches the bar; see split.compare."""
+def reaches(left_g, left_h, total_g, total_h, extra, bar):  # type: ignore[no-untyped-def]
+    """Say whether the score of a candidate reaches the bar; see split.compare."""
     left, right = np.float64(left_g), np.float64(total_g - left_g)
     wl, wr = np.float64(left_h) + extra, np.float64(total_h - left_h) + extra
-    return (left * left * wr + right * right * wl) - bar * (wl * wr)
+    return left * left * wr + right * right * wl > bar * (wl * wr)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -55,7 +55,7 @@ def candidates_of(  # type: ignore[no-untyped-def]
     Returns the next feature, how many have candidates, and whether the next one must be scanned in full.
     """
     n, n_found = np.uint64(0), np.uint64(0)
-    most = np.uint64(size)
+    most, many = np.uint64(size), total_h - few
     while f < f1 and n < most:
         first, missing = np.uint64(offsets[f]), np.uint64(offsets[f + 1] - 1)
         if not chosen[f] or (default[f] >= 0 and total_h - histogram[first + np.uint64(default[f]), 1] < few):
@@ -69,7 +69,7 @@ def candidates_of(  # type: ignore[no-untyped-def]
             g += own_g
             h += own_h
             left_g[n], left_h[n] = g, h
-            n += np.uint64(((own_g != 0) | (own_h != 0)) & (h >= few) & (total_h - h >= few))
+            n += np.uint64(((own_g | own_h) != 0) & (h >= few) & (h <= many))
         if n > start:
             features[n_found], ends[n_found] = f, n
             n_found += np.uint64(1)
@@ -83,7 +83,7 @@ def scan_in_full(  # type: ignore[no-untyped-def]
     open_features, open_gains, n_open,
 ):  # fmt: skip
     """Scan one feature; returns n_open. Arguments as in scan_stored."""
-    sums, above = scratch[5], scratch[6]
+    sums, above = scratch[4], scratch[5]
     result = scan_feature(
         histogram[offsets[f] : offsets[f + 1]], no_counts, has_missing[f], total_g, total_h, n_rows, split[0].gain,
         units, rules, bounds, sums, above,
@@ -113,7 +113,7 @@ def scan_stored(  # type: ignore[no-untyped-def]
 
     Returns how many features are open.
     """
-    left_g, left_h, reaches, features, ends = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
+    left_g, left_h, features, ends = scratch[0], scratch[1], scratch[2], scratch[3]
     compare_first = can_compare(units, rules)
     scale, extra = units[1] / (units[0] * units[0]), rules[1] / units[1]
     parent = leaf_score(total_g * units[0], total_h * units[1], rules[0], rules[1], rules[2])
@@ -128,18 +128,15 @@ def scan_stored(  # type: ignore[no-untyped-def]
         size = min(2 * size, np.int64(LARGEST_CHUNK))
         n_candidates = ends[n_found - 1] if n_found > 0 else 0
         bar = (max(rules[3], split[0].gain) + parent) * scale * MARGIN
-        for i in range(n_candidates):
-            reaches[i] = difference(left_g[i], left_h[i], total_g, total_h, extra, bar)
-        n_reached = 0
-        for i in range(n_candidates):
-            n_reached += reaches[i] > 0.0
+        n_reached = np.int64(0)
+        for i in range(np.uint64(n_candidates)):
+            n_reached += np.int64(reaches(left_g[i], left_h[i], total_g, total_h, extra, bar))
         start = 0
         for k in range(n_found if n_reached > 0 else 0):
             bar = (max(rules[3], split[0].gain) + parent) * scale * MARGIN  # it rises
             reached = False
-            for i in range(start, ends[k]):
-                if reaches[i] > 0.0:
-                    reached |= difference(left_g[i], left_h[i], total_g, total_h, extra, bar) > 0.0
+            for i in range(np.uint64(start), np.uint64(ends[k])):
+                reached |= reaches(left_g[i], left_h[i], total_g, total_h, extra, bar)
             start = ends[k]
             if reached:
                 n_open = scan_in_full(
@@ -165,7 +162,7 @@ def settle(  # type: ignore[no-untyped-def]
     split  SPLIT (1,)  in out  the best certain split
     the rest as in stored_partition.count_bins and scan_stored
     """
-    sums, above, counts = scratch[5], scratch[6], scratch[7]
+    sums, above, counts = scratch[4], scratch[5], scratch[6]
     for k in range(n_open):
         if open_gains[k] < split[0].gain:
             continue
@@ -183,7 +180,7 @@ def make_scratch(most_bins: int) -> tuple[NDArray[Any], ...]:
     """Make what one thread needs for scanning; most_bins of a feature."""
     n = LARGEST_CHUNK + most_bins
     return (
-        np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n), np.empty(n, np.int64), np.empty(n, np.int64),
+        np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64),
         np.empty((2, most_bins), np.int64), np.empty(most_bins), np.empty(most_bins, np.int64),
     )  # fmt: skip
 
