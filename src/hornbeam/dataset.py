@@ -309,6 +309,7 @@ class Dataset:
     def _bin(self, params: Params | None) -> None:
         from hornbeam.backends.cpu.binning import bin_table, encode_table
         from hornbeam.backends.cpu.threads import resolve_threads
+        from hornbeam.backends.registry import choose_device
 
         n_threads = resolve_threads(0 if params is None else params.num_threads)
         if self.reference is not None:
@@ -335,7 +336,12 @@ class Dataset:
             levels[position] = choose_levels(self._reader.coded(position), own.max_bin, own.min_data_in_bin)
         self._reader = self._reader.with_levels(levels)
         binned = self._on_device(params, lambda gpu: gpu.bin_on_device(self._reader, own, n_threads))
-        self._binned = bin_table(self._reader, own, n_threads) if binned is None else binned
+        if binned is None:
+            asked = "auto" if params is None else params.device
+            n_cells = self.n_rows * self.n_features
+            for_cpu = asked == "cpu" or (asked == "auto" and choose_device(asked, n_cells) == "cpu")
+            binned = bin_table(self._reader, own, n_threads, for_cpu)
+        self._binned = binned
 
     def _on_device(self, params: Params | None, work: Callable[[Any], Any]) -> Any:
         """Return work(backends.gpu.binning) if the data shall be binned on their device, else None."""

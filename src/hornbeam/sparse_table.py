@@ -75,6 +75,17 @@ class SparseTable:
         self.indices: NDArray[Any] = np.ascontiguousarray(matrix.indices)
         self.values: NDArray[Any] = np.ascontiguousarray(matrix.data)
 
+    @classmethod
+    def from_parts(
+        cls, indptr: NDArray[np.int64], indices: NDArray[np.int32], values: NDArray[Any], n_features: int
+    ) -> SparseTable:
+        """Make a table for coding alone: it has no `matrix`. Arguments as in the attributes."""
+        table = cls.__new__(cls)
+        table.matrix = None
+        table.n_rows, table.n_features = len(indptr) - 1, n_features
+        table.indptr, table.indices, table.values = indptr, indices, values
+        return table
+
     def fill(self, start: int, stop: int, out: NDArray[Any], position: NDArray[np.int64] | None = None) -> None:
         """Write rows start to stop, zeros included.
 

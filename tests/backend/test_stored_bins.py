@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,6 +47,7 @@ CHOICES = {
     "nearly all sparse": {"sparse_threshold": 0.01},
     "hardly any sparse": {"sparse_threshold": 0.999},
 }
+DENSE = {"bundled": {}, "plain": {"enable_bundle": False}}
 RULES = replace(PLAIN_RULES, min_data_in_leaf=20, min_sum_hessian_in_leaf=1e-3)
 
 
@@ -162,6 +164,27 @@ def test_sparse_threshold_is_the_share_of_zeros():
     X[79:, 1] = np.arange(1, 22)
     X[0, 1] = 1.0  # they meet, so they are no bundle
     assert stored_data(X, min_data_in_bin=1).binned.stored.column.tolist() == [-1, 0]
+
+
+@pytest.mark.parametrize("form", [np.asarray, np.asfortranarray, pd.DataFrame], ids=["rows", "columns", "frame"])
+def test_dense_tables_of_mostly_zeros_are_stored_too(form):
+    rng = np.random.default_rng(0)
+    X = np.hstack([np.eye(20)[rng.integers(0, 20, 800)], np.where(rng.random((800, 3)) < 0.05, 2.5, 0.0)])
+    X[rng.random(X.shape) < 0.003] = np.nan
+    y = np.nan_to_num(X) @ rng.normal(size=X.shape[1])
+    data = {name: hb.Dataset(form(X), label=y, **options) for name, options in DENSE.items()}
+    cpu = {**QUIET, "device": "cpu", "min_data_in_leaf": 5}
+    models = {name: hb.train(cpu, data[name], 3) for name in DENSE}
+    assert data["bundled"].binned.stored is not None
+    assert data["plain"].binned.stored is None
+    assert (data["bundled"].binned.bins == data["plain"].binned.bins).all()
+    assert models["bundled"].fingerprint() == models["plain"].fingerprint()
+    zeros = hb.Dataset(form(X), label=y, zero_as_missing=True)
+    hb.train(cpu, zeros, 1)
+    assert zeros.binned.stored is None
+    dense = hb.Dataset(form(np.where(rng.random(X.shape) < 0.2, 1.0, X)), label=y)
+    hb.train(cpu, dense, 1)
+    assert dense.binned.stored is None
 
 
 def test_small_tables_are_plain(monkeypatch):

@@ -28,26 +28,35 @@ TILE_ROWS = 256
 """Rows coded for one feature before the next: the lines read stay in the first-level cache for the next feature."""
 
 
-def bin_table(reader: TableReader, params: BinParams, n_threads: int) -> BinnedData:
-    """Find the bins of a table and code it."""
+def bin_table(reader: TableReader, params: BinParams, n_threads: int, for_cpu: bool = False) -> BinnedData:
+    """Find the bins of a table and code it; for_cpu as in encode_table."""
     return bin_by(
         find_bounds(reader, params, n_threads),
         params,
         lambda features: _find_missing(reader, features, n_threads),
-        lambda mapper: encode_table(reader, mapper, params, n_threads),
+        lambda mapper: encode_table(reader, mapper, params, n_threads, for_cpu),
         n_levels={f: len(own) for f, own in enumerate(reader.levels or []) if own is not None},
     )
 
 
 def encode_table(
-    reader: TableReader, mapper: BinMapper, params: BinParams, n_threads: int
+    reader: TableReader, mapper: BinMapper, params: BinParams, n_threads: int, for_cpu: bool = False
 ) -> tuple[NDArray[Any] | StoredBins, NDArray[np.bool_]]:
-    """Code a table with the bins of `mapper`; a sparse one is stored as bundling.py says."""
+    """Code a table with the bins of `mapper`; a sparse one is stored as bundling.py says.
+
+    for_cpu  a CPU will train on it: a dense table of mostly zeros is stored in the same way
+    """
+    table = None
     if reader.sparse is None:
-        return encode(reader, mapper, n_threads)
+        if for_cpu:
+            from hornbeam.backends.cpu.mostly_zeros import read_mostly_zeros
+
+            table = read_mostly_zeros(reader, mapper, params, n_threads)
+        if table is None:
+            return encode(reader, mapper, n_threads)
     from hornbeam.backends.cpu.sparse_binning import encode_sparse
 
-    return encode_sparse(reader, mapper, params, n_threads)
+    return encode_sparse(reader, mapper, params, n_threads, table)
 
 
 def find_bounds(reader: TableReader, params: BinParams, n_threads: int) -> list[NDArray[np.float64]]:

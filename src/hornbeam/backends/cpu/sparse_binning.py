@@ -72,14 +72,15 @@ def _part(table: SparseTable, first: int, last: int, dtype: np.dtype[Any]) -> tu
 
 
 def encode_sparse(
-    reader: TableReader, mapper: BinMapper, params: BinParams, n_threads: int
+    reader: TableReader, mapper: BinMapper, params: BinParams, n_threads: int, table: SparseTable | None = None
 ) -> tuple[NDArray[Any] | StoredBins, NDArray[np.bool_]]:
-    """Code a sparse table with the bins of `mapper`.
+    """Code a sparse table, or a dense one of which `table` is the sparse form, with the bins of `mapper`.
 
     Returns the bins, plain where every feature has a column of its own, and for each used feature whether missing
     values were seen, bool (n_used,).
     """
-    table = reader.sparse
+    if table is None:
+        table = reader.sparse
     assert table is not None
     used = mapper.used.astype(np.int64)
     n_used, n_rows = len(used), reader.n_rows
