@@ -8,7 +8,8 @@ always goes right.
 *More levels*: those with enough rows in the node are sorted by gradient / (hessian + cat_smooth), and the candidates
 are the first 1, 2, ... of them, then the last 1, 2, ... (for squared errors the best set is always among these). At
 most max_cat_threshold levels go left, and at most half of all; from one candidate to the next there are
-min_data_per_group rows at least, and as many stay right; cat_l2 is added to lambda_l2.
+min_data_per_group rows at least, and as many stay right; cat_l2 is added to lambda_l2, in the gain and in the outputs
+of both children.
 
 Rows are counted exactly for min_data_in_leaf. For "enough rows" (cat_smooth) and for min_data_per_group they are
 estimated, as in LightGBM: a level of hessian h in a node of n rows and hessian H has floor(h (n / H) + 1/2) rows.
@@ -160,6 +161,18 @@ def best_level_set(
                 float(gain[winner]), np.sort(taken[: winner + 1]), int(left[winner, 0]), int(left[winner, 1])
             )
     return best
+
+
+def l2_of_children(
+    features: NDArray[np.int32], n_value_bins: NDArray[np.int32], n_numeric: int, rules: SplitRules
+) -> NDArray[np.float64]:
+    """Return what is added to lambda_l2 in the outputs of the children of splits, float64 (n,).
+
+    features      int32 (n,)       in  of the splits
+    n_value_bins  int32 (n_used,)  in
+    """
+    many = (features >= n_numeric) & (n_value_bins[features] > rules.categorical.max_cat_to_onehot)
+    return np.where(many, rules.categorical.cat_l2, 0.0)
 
 
 def set_record(found: LevelSet, feature: int, number: int) -> NDArray[np.void]:

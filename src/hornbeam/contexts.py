@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.binning import hash_rows
+from hornbeam.categorical import l2_of_children
 from hornbeam.constraints import resolve_groups, resolve_per_feature
 from hornbeam.errors import ParameterError
 from hornbeam.leaf_bounds import LeafBoxes
@@ -160,6 +161,7 @@ class TreeContexts:
         self.plan, self.rules = plan, rules
         self._units = quantization.gradient_unit, quantization.hessian_unit
         self._nodes = nodes
+        self._n_value_bins = n_value_bins
         self._tree = iteration, output
         self._node_keys = plan.node_keys(iteration, output) if plan.needs_keys else (0, 0)
         own = plan.tree_features(iteration, output)
@@ -208,7 +210,13 @@ class TreeContexts:
             np.array([self.lower[parent] for parent in parents]),
             np.array([self.upper[parent] for parent in parents]),
             self.rules,
+            self._more_l2(parents),
         )
+
+    def _more_l2(self, parents: Sequence[int]) -> NDArray[np.float64]:
+        """Return what is added to lambda_l2 in the output of a child of each of these nodes, float64 (n,)."""
+        features = np.array([self._nodes.split[parent][2] for parent in parents], np.int32)
+        return l2_of_children(features, self._n_value_bins, self.plan.n_numeric, self.rules)
 
     def _child_bounds(
         self, parent: int, feature: int, left: float, right: float
@@ -322,4 +330,5 @@ class TreeContexts:
             np.array([self.lower[node] for node in leaves]),
             np.array([self.upper[node] for node in leaves]),
             self.rules,
+            self._more_l2([nodes.parent[node] for node in leaves]),
         )

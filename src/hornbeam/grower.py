@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.protocol import BinnedTree, Engine, LeavesLater, Root, Segments
 from hornbeam.binning import BinnedData
+from hornbeam.categorical import l2_of_children
 from hornbeam.contexts import ContextPlan, TreeContexts
 from hornbeam.dtypes import EXPANSION, NODE, SPLIT
 from hornbeam.frontier import NEVER, GrowthLimits, next_batch
@@ -141,7 +142,8 @@ class GrownTree:
         gradient = split["gradient"].astype(np.float64) * self._quantization.gradient_unit
         weight = split["hessian"].astype(np.float64) * self._quantization.hessian_unit
         if self._contexts is None:
-            output = leaf_output(gradient, weight, self._rules)
+            more_l2 = _more_l2(self._binned, self._nodes, self._order, self._rules)
+            output = leaf_output(gradient, weight, self._rules, more_l2[self._order])
         else:
             output = np.array(self._contexts.output)[self._order]
         return Tree(
@@ -160,6 +162,22 @@ class GrownTree:
             shrinkage=self._learning_rate,
             left_codes=self._left_codes(),
         )
+
+
+def _more_l2(
+    binned: BinnedData, nodes: NDArray[np.void], order: NDArray[np.int32], rules: SplitRules
+) -> NDArray[np.float64]:
+    """Return what is added to lambda_l2 in the output of every node of a tree, float64 (n_nodes,); 0 for pruned ones.
+
+    nodes  NODE  (n_nodes,)   in
+    order  int32 (n_splits,)  in  those that are split
+    """
+    more = np.zeros(len(nodes))
+    if len(order):
+        first = nodes["left"][order]
+        added = l2_of_children(nodes["split"]["feature"][order], binned.n_value_bins, binned.n_numeric, rules)
+        more[first] = more[first + 1] = added
+    return more
 
 
 class NodeTable:
@@ -457,10 +475,10 @@ class TreeGrower:
         segments = Segments(nodes["begin"][ends], nodes["end"][ends], nodes["depth"][ends])
         leaf_of_end = leaf_of[ends]
         self.engine.assign_leaves(segments, leaf_of_end)
-        later = None
-        if renew is None and self._contexts is None:
+        later, more_l2 = None, self._leaf_l2(nodes, order, leaf_of)
+        if renew is None and self._contexts is None and more_l2 is None:
             later = self.engine.leaf_values_later(n_leaves, self.rules, learning_rate)
-        leaves = later or self._leaf_values(nodes, order, leaf_of, learning_rate, renew)
+        leaves = later or self._leaf_values(nodes, order, leaf_of, more_l2, learning_rate, renew)
         leaf_count = np.bincount(leaf_of_end, segments.end - segments.begin, n_leaves).astype(np.int64)
         left_sets = self._left_sets(nodes, order)
         return GrownTree(
@@ -468,11 +486,27 @@ class TreeGrower:
             self._contexts, left_sets,
         )  # fmt: skip
 
+    def _leaf_l2(
+        self, nodes: NDArray[np.void], order: NDArray[np.int32], leaf_of: NDArray[np.int32]
+    ) -> NDArray[np.float64] | None:
+        """Return what is added to lambda_l2 in the leaves' outputs, float64 (n_leaves,); None: nothing to any."""
+        if self.binned.n_numeric == len(self.binned.used):
+            return None
+        of_node = _more_l2(self.binned, nodes, order, self.rules)
+        is_leaf = of_node > 0.0
+        is_leaf[order] = False
+        if not is_leaf.any():
+            return None
+        found = np.zeros(len(order) + 1)
+        found[leaf_of[is_leaf]] = of_node[is_leaf]
+        return found
+
     def _leaf_values(
         self,
         nodes: NDArray[np.void],
         order: NDArray[np.int32],
         leaf_of: NDArray[np.int32],
+        more_l2: NDArray[np.float64] | None,
         learning_rate: float,
         renew: Renewal | None,
     ) -> LeavesLater:
@@ -483,7 +517,9 @@ class TreeGrower:
             most = self.rules.max_delta_step if self.rules.max_delta_step > 0.0 else np.inf
             leaf_value = np.minimum(np.maximum(renew(n_leaves), -most), most) * learning_rate
         elif self._contexts is None:
-            leaf_value = leaf_output(leaf_gradient, leaf_weight, self.rules) * learning_rate
+            leaf_value = (
+                leaf_output(leaf_gradient, leaf_weight, self.rules, 0.0 if more_l2 is None else more_l2) * learning_rate
+            )
         else:
             is_split = np.zeros(len(nodes) + 1, bool)
             is_split[order] = is_split[-1] = True  # the parent of the root is -1

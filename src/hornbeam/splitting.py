@@ -180,13 +180,19 @@ def soft_threshold(gradient: NDArray[np.float64], lambda_l1: float) -> NDArray[n
     )
 
 
-def leaf_output(gradient: NDArray[np.float64], hessian: NDArray[np.float64], rules: SplitRules) -> NDArray[np.float64]:
+def leaf_output(
+    gradient: NDArray[np.float64],
+    hessian: NDArray[np.float64],
+    rules: SplitRules,
+    more_l2: NDArray[np.float64] | float = 0.0,
+) -> NDArray[np.float64]:
     """Return the output of nodes with these sums, before shrinkage; 0 where H + lambda_l2 is 0.
 
     gradient, hessian  float64 (n,)  in
+    more_l2            added to lambda_l2, see categorical.l2_of_children
     """
     gradient = np.asarray(gradient, np.float64)
-    weight = np.asarray(hessian, np.float64) + rules.lambda_l2
+    weight = np.asarray(hessian, np.float64) + (rules.lambda_l2 + more_l2)
     safe = np.where(weight > 0.0, weight, 1.0)
     with np.errstate(over="ignore"):  # a weight next to nothing
         output = np.where(weight > 0.0, -soft_threshold(gradient, rules.lambda_l1) / safe, 0.0)
@@ -218,6 +224,7 @@ def node_output(
     lower: NDArray[np.float64] | float,
     upper: NDArray[np.float64] | float,
     rules: SplitRules,
+    more_l2: NDArray[np.float64] | float = 0.0,
 ) -> NDArray[np.float64]:
     """Return outputs of nodes in context, before shrinkage: pulled to the parent's, then kept between bounds.
 
@@ -225,8 +232,9 @@ def node_output(
     rows               int64 (n,)    in
     parent_output      output of the parent of each node
     lower, upper       bounds
+    more_l2            added to lambda_l2, see categorical.l2_of_children
     """
-    output = leaf_output(gradient, hessian, rules)
+    output = leaf_output(gradient, hessian, rules, more_l2)
     if rules.path_smooth > 0.0:
         share = np.asarray(rows, np.float64) / rules.path_smooth
         output = output * share / (share + 1.0) + parent_output / (share + 1.0)
