@@ -54,6 +54,7 @@ class DeviceGrowth:
         self._histograms, self._search = histograms, search
         self._rounds_ahead = FIRST_ROUNDS_AHEAD
         self._share = LARGEST_SHARE
+        self._grown: tuple[GrowthLimits, int, NDArray[np.void]] | None = None  # the last tree, and its rounds
         self._summed_root: tuple[TreeKernels, int, Buffer] | None = None  # with what, of how many rows, where
         self._round: tuple[Any, Callable[[], None]] | None = None  # a round to be repeated, and what it depends on
 
@@ -134,6 +135,7 @@ class DeviceGrowth:
         self._histograms.subtract_pending(tree)
         check_rules(tree, rules)
         own, runtime, kernels = self._workspace, self._runtime, tree.kernels
+        self._learn()
         state = np.zeros(STATE_BYTES + NODE.itemsize, np.uint8)
         state[:20].view(np.uint32)[:] = 0, 1, 0, 0, self._share  # nothing to expand yet, one node, no round, no order
         state[STATE_BYTES:] = root.view(np.uint8)
@@ -189,7 +191,7 @@ class DeviceGrowth:
         nodes = table[STATE_BYTES:].view(NODE)[:n_nodes]
         if categories is not None:
             categories.n_sets = n_nodes
-        self._learn(limits, n_selected - 1, nodes)
+        self._grown = limits, n_selected - 1, nodes
         return nodes
 
     def sum_root_ahead(self, tree: GrowingTree, n_rows: int, depth: int) -> None:
@@ -201,12 +203,15 @@ class DeviceGrowth:
         root = Segments(np.array([0]), np.array([n_rows]), np.array([depth], np.int32))
         self._histograms.build(tree, root, np.array([0], np.int32))
 
-    def _learn(self, limits: GrowthLimits, n_rounds: int, nodes: NDArray[np.void]) -> None:
-        """Choose how the next tree is grown from how this one was.
+    def _learn(self) -> None:
+        """Choose how a tree is grown from how the last one was; late, when the device has its root to sum.
 
         A tree needs at least as many rounds as it is deep. Where it took more, rounds may be larger; where many nodes
         were expanded in vain, smaller.
         """
+        if self._grown is None:
+            return
+        (limits, n_rounds, nodes), self._grown = self._grown, None
         self._rounds_ahead = min(n_rounds + SPARE_ROUNDS, MOST_ROUNDS_AHEAD)
         if n_rounds - int(nodes["depth"].max() - nodes["depth"][0]) >= LONGER_THAN_DEEP:
             self._share = max(LARGEST_SHARE, self._share // 2)
@@ -215,7 +220,7 @@ class DeviceGrowth:
 
     def close(self) -> None:
         """Forget what was recorded: its buffers go."""
-        self._round = self._summed_root = None
+        self._round = self._summed_root = self._grown = None
 
 
 def rows_placed(n_nodes: int) -> int:
