@@ -125,12 +125,13 @@ void split_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *RESTRICT table, GLOB
         f64 best_gain = NO_GAIN;
         u64 best_key = NO_KEY;
         i64 best_g = 0, best_h = 0;
+        const u32 several = N_BLOCKS > 1;
         for (u32 sweep = 0; sweep < 2; sweep++) {  // 0: all candidates roughly; 1: those that come close, exactly
             i64 carry[STATS];                      // what the blocks before this one add up to
             UNROLL for (u32 stat = 0; stat < STATS; stat++) carry[stat] = 0;
             for (u32 block = 0; block < N_BLOCKS && slot >= 0; block++) {
                 const u32 from = block * BLOCK + part * RUN;
-                if (sweep == 0 || N_BLOCKS > 1) {
+                if (sweep == 0 || several) {
                     const u32 subtracts = sweep == 0 && sibling >= 0;
                     UNROLL for (u32 i = 0; i < STATS * RUN; i++) kept[i] = AT(histogram, i);
                     if (subtracts) {
