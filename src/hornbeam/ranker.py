@@ -53,13 +53,17 @@ class HornbeamRanker(HornbeamModel):
         init_model: HornbeamModel | Booster | str | os.PathLike[str] | None = None,
         qid: Any = None,
         eval_qid: Sequence[Any] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_freq: int = 10,
     ) -> HornbeamRanker:
         """Train the model.
 
         Parameters
         ----------
-        X, y, init_score, eval_set, eval_names, eval_sample_weight, eval_init_score, eval_metric, callbacks, init_model
+        X, y, init_score, eval_set, eval_names, eval_sample_weight, eval_init_score, eval_metric, callbacks
             As in `HornbeamRegressor.fit`; labels are 0, 1, ... by relevance.
+        init_model, checkpoint, checkpoint_freq
+            As there.
         sample_weight
             One weight a row, or one a query.
         group, qid
@@ -81,7 +85,7 @@ class HornbeamRanker(HornbeamModel):
         changes = {} if eval_at is None else {"eval_at": eval_at}
         return self._fit(
             X, y, sample_weight, init_score, tables, eval_names, eval_sample_weight, eval_init_score, eval_metric,
-            callbacks, init_model, queries, eval_queries, **changes,
+            callbacks, init_model, (checkpoint, checkpoint_freq), queries, eval_queries, **changes,
         )  # fmt: skip
 
     def predict(self, X: Any, **choices: Any) -> NDArray[Any]:

@@ -252,6 +252,8 @@ class HornbeamModel(BaseEstimator):
         eval_metric: str | UserFunction | Sequence[str | UserFunction] | None = None,
         callbacks: Sequence[Callback] | None = None,
         init_model: HornbeamModel | Booster | str | os.PathLike[str] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_freq: int = 10,
     ) -> SelfModel:
         """Train the model.
 
@@ -279,10 +281,12 @@ class HornbeamModel(BaseEstimator):
             See hornbeam.callbacks.
         init_model
             Fitted estimator, Booster or model file to train on.
+        checkpoint, checkpoint_freq
+            As in `hornbeam.train`: a file from which a training that was cut short goes on.
         """
         return self._fit(
             X, y, sample_weight, init_score, eval_set, eval_names, eval_sample_weight, eval_init_score, eval_metric,
-            callbacks, init_model,
+            callbacks, init_model, (checkpoint, checkpoint_freq),
         )  # fmt: skip
 
     def _fit(
@@ -298,12 +302,14 @@ class HornbeamModel(BaseEstimator):
         eval_metric: Any,
         callbacks: Any,
         init_model: Any,
+        checkpoint: tuple[str | os.PathLike[str] | None, int],
         queries: Mapping[str, Any] = MappingProxyType({}),
         eval_queries: Sequence[Mapping[str, Any]] | None = None,
         **changes: Any,
     ) -> SelfModel:
         """Train the model; arguments as in `fit`.
 
+        checkpoint    file and frequency
         queries       `group` or `qid` of the training set, for ranking
         eval_queries  the same of each validation set
         changes       parameters that are given to `fit`
@@ -348,6 +354,8 @@ class HornbeamModel(BaseEstimator):
             feval=functions,
             init_model=init_model.booster_ if isinstance(init_model, HornbeamModel) else init_model,
             callbacks=callbacks,
+            checkpoint=checkpoint[0],
+            checkpoint_freq=checkpoint[1],
         )
         return self
 

@@ -254,3 +254,18 @@ def test_kill_at_any_moment_and_resume(name, tmp_path):
             child.wait()
         assert path.exists()
     assert_same(run(CASES[name], n_rounds, checkpoint=path), expected)
+
+
+@pytest.mark.parametrize("estimator", [hb.HornbeamRegressor, hb.HornbeamClassifier, hb.HornbeamRanker])
+def test_estimators_go_on_from_a_checkpoint(tmp_path, estimator):
+    model = estimator(n_estimators=12, num_leaves=5, n_jobs=1, verbosity=-1)
+    label = SCORE if estimator is hb.HornbeamRegressor else np.digitize(SCORE, [-1.0, 1.0])
+    queries = {"group": [20] * 15} if estimator is hb.HornbeamRanker else {}
+    expected = model.fit(TABLE, label, **queries).booster_.fingerprint()
+    path = tmp_path / "run.ckpt"
+    with pytest.raises(PowerCut):
+        model.fit(TABLE, label, **queries, callbacks=[cut_at(7)], checkpoint=path, checkpoint_freq=2)
+    assert path.exists()
+    found = model.fit(TABLE, label, **queries, checkpoint=path).booster_
+    assert found.fingerprint() == expected
+    assert found.current_iteration == 12
