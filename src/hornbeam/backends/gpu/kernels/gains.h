@@ -10,19 +10,9 @@ typedef struct {
     u32 monotone;
 } rules_t;
 
-// splitting.soft_threshold
-DEVICE f64 shrink(f64 gradient, f64 lambda_l1) {
-    return gradient > lambda_l1 ? gradient - lambda_l1 : gradient < -lambda_l1 ? gradient + lambda_l1 : 0.0;
-}
-
 // splitting.node_output
 DEVICE f64 side_output(f64 gradient, f64 hessian, i64 rows, const rules_t *how) {
-    const f64 weight = hessian + how->lambda_l2;
-    f64 output = weight > 0.0 ? -shrink(gradient, how->lambda_l1) / weight : 0.0;
-    if (how->max_delta_step > 0.0) {
-        output = output > -how->max_delta_step ? output : -how->max_delta_step;
-        output = output < how->max_delta_step ? output : how->max_delta_step;
-    }
+    f64 output = newton_step(gradient, hessian, how->lambda_l1, how->lambda_l2, how->max_delta_step);
     if (how->path_smooth > 0.0) {
         const f64 share = (f64)rows / how->path_smooth;
         output = output * share / (share + 1.0) + how->parent_output / (share + 1.0);
@@ -43,8 +33,7 @@ DEVICE f64 given_score(f64 gradient, f64 hessian, f64 output, const rules_t *how
 
 // splitting.leaf_score without max_delta_step
 DEVICE f64 free_score(f64 gradient, f64 hessian, const rules_t *how) {
-    const f64 shrunk = shrink(gradient, how->lambda_l1), weight = hessian + how->lambda_l2;
-    return weight > 0.0 ? shrunk * shrunk / weight : 0.0;
+    return leaf_score(gradient, hessian, how->lambda_l1, how->lambda_l2, 0.0);
 }
 
 // splitting.candidate_gains

@@ -97,14 +97,7 @@ void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL const u32 *RESTRI
         KEEP_IN_REGISTER(at[s]);
     }
 
-    u32 node = 0;
-    for (u32 above = n_nodes; above - node > 1;) {  // the node of the first chunk
-        const u32 middle = (node + above) / 2;
-        if (first_chunk[middle] <= chunk)
-            node = middle;
-        else
-            above = middle;
-    }
+    u32 node = node_of_piece(first_chunk, n_nodes, chunk);
 #if WORDS != 0
     for (u32 i = LOCAL_ID; i < STATS * PLANE && chunk < last; i += THREADS) counters[i] = 0;
     BARRIER;

@@ -5,18 +5,6 @@
 
 #define TILE (THREADS * 8)
 
-// splitting.leaf_output
-DEVICE f64 leaf_output(f64 gradient, f64 hessian, f64 lambda_l1, f64 lambda_l2, f64 max_delta_step) {
-    const f64 shrunk = gradient > lambda_l1 ? gradient - lambda_l1 : gradient < -lambda_l1 ? gradient + lambda_l1 : 0.0;
-    const f64 weight = hessian + lambda_l2;
-    f64 output = weight > 0.0 ? -shrunk / weight : 0.0;
-    if (max_delta_step > 0.0) {
-        output = output > -max_delta_step ? output : -max_delta_step;
-        output = output < max_delta_step ? output : max_delta_step;
-    }
-    return output + 0.0;  // no negative zero
-}
-
 //     table   u32 (5, n_nodes + 1)   in    first tile; begin; end; depth; leaf
 //     leaf    u16 (n_rows,)          out
 KERNEL(THREADS) void assign_kernel(GLOBAL const u32 *RESTRICT rows_even, GLOBAL const u32 *RESTRICT rows_odd,
@@ -25,14 +13,7 @@ KERNEL(THREADS) void assign_kernel(GLOBAL const u32 *RESTRICT rows_even, GLOBAL 
     GLOBAL const u32 *depth = end + (n_nodes + 1), *leaves = depth + (n_nodes + 1);
     const u32 n_tiles = first_tile[n_nodes];
     for (u32 tile = GROUP_ID; tile < n_tiles; tile += GROUP_COUNT) {
-        u32 node = 0;
-        for (u32 above = n_nodes; above - node > 1;) {
-            const u32 middle = (node + above) / 2;
-            if (first_tile[middle] <= tile)
-                node = middle;
-            else
-                above = middle;
-        }
+        const u32 node = node_of_piece(first_tile, n_nodes, tile);
         const u32 from = begin[node] + (tile - first_tile[node]) * TILE;
         const u32 n_here = end[node] - from < TILE ? end[node] - from : TILE;
         GLOBAL const u32 *rows = depth[node] % 2 ? rows_odd : rows_even;

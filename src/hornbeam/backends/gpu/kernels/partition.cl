@@ -42,14 +42,7 @@ KERNEL(THREADS) void partition_kernel(GLOBAL const bins_t *RESTRICT bins, GLOBAL
     GLOBAL u32 *n_taken = (GLOBAL u32 *)(batch + n_nodes) + (n_nodes + 1);
     const u32 n_tiles = first_tile[n_nodes];
     for (u32 tile = GROUP_ID; tile < n_tiles; tile += GROUP_COUNT) {
-        u32 node = 0;
-        for (u32 above = n_nodes; above - node > 1;) {
-            const u32 middle = (node + above) / 2;
-            if (first_tile[middle] <= tile)
-                node = middle;
-            else
-                above = middle;
-        }
+        const u32 node = node_of_piece(first_tile, n_nodes, tile);
         const expansion_t own = batch[node];
         const u32 begin = (u32)own.begin, end = (u32)own.end, from = begin + (tile - first_tile[node]) * TILE;
         const u32 n_here = end - from < TILE ? end - from : TILE;

@@ -46,19 +46,6 @@ KERNEL(THREADS) void tree_weights_kernel(GLOBAL const f64 *RESTRICT weight, u32 
 }
 #endif
 
-// The node of a tile, by bisection.
-DEVICE u32 node_of_tile(GLOBAL const u32 *RESTRICT first_tile, u32 n_nodes, u32 tile) {
-    u32 node = 0;
-    for (u32 above = n_nodes; above - node > 1;) {
-        const u32 middle = (node + above) / 2;
-        if (first_tile[middle] <= tile)
-            node = middle;
-        else
-            above = middle;
-    }
-    return node;
-}
-
 // Keys of label - score, and weights in fixed point.
 //
 //   scores    f64              in    of one output, from `offset` on
@@ -80,7 +67,7 @@ KERNEL(THREADS) void residuals_kernel(GLOBAL const u32 *RESTRICT rows_even, GLOB
     const f64 scale = exact_scale(BITS_TO_F64(shared[0]), n_tree);
 #endif
     for (u32 tile = GROUP_ID; tile < n_tiles; tile += GROUP_COUNT) {
-        const u32 node = node_of_tile(first_tile, n_nodes, tile);
+        const u32 node = node_of_piece(first_tile, n_nodes, tile);
         const u32 from = begin[node] + (tile - first_tile[node]) * TILE;
         const u32 n_here = end[node] - from < TILE ? end[node] - from : TILE;
         GLOBAL const u32 *rows = depth[node] % 2 ? rows_odd : rows_even;
@@ -111,7 +98,7 @@ KERNEL(THREADS) void count_kernel(GLOBAL const u32 *RESTRICT table, u32 n_nodes,
     for (u32 i = LOCAL_ID; i < 512; i += THREADS) own[i] = 0;
     BARRIER;
     for (u32 tile = GROUP_ID; tile < n_tiles; tile += GROUP_COUNT) {
-        const u32 node = node_of_tile(first_tile, n_nodes, tile);
+        const u32 node = node_of_piece(first_tile, n_nodes, tile);
         const u32 leaf = leaf_of[node];
         if (leaf < first_leaf || leaf >= last) continue;  // the whole group
         const u32 from = begin[node] + (tile - first_tile[node]) * TILE;

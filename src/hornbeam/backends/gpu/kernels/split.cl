@@ -42,20 +42,6 @@
 #define CLOSE      0.99999618530273437f  /* 1 - 2**-18 */
 #define MOST       0x3FFFFFFFFFFFFFFF
 
-// splitting.leaf_score
-DEVICE f64 leaf_score(f64 gradient, f64 hessian, f64 lambda_l1, f64 lambda_l2, f64 max_delta_step) {
-    const f64 shrunk = gradient > lambda_l1 ? gradient - lambda_l1 : gradient < -lambda_l1 ? gradient + lambda_l1 : 0.0;
-    const f64 weight = hessian + lambda_l2;
-    if (!(weight > 0.0)) return 0.0;
-    if (max_delta_step > 0.0) {
-        f64 output = -shrunk / weight;
-        output = output > -max_delta_step ? output : -max_delta_step;
-        output = output < max_delta_step ? output : max_delta_step;
-        return -(2.0 * shrunk * output + weight * output * output);
-    }
-    return shrunk * shrunk / weight;
-}
-
 // The least fixed-point hessian, 1 or more, whose weight is not below min_hessian.
 DEVICE i64 least_allowed(f64 min_hessian, f64 unit) {
     const f64 quotient = min_hessian / unit;
