@@ -42,6 +42,18 @@ _XGBOOST_METRICS = {
 
 _CATEGORICAL = ("max_cat_to_onehot", "max_cat_threshold", "cat_smooth", "cat_l2", "min_data_per_group")
 """What only LightGBM has besides us."""
+_HORNBEAM_ALONE = (
+    "early_stopping_round",
+    "early_stopping_min_delta",
+    "first_metric_only",
+    "metric_freq",
+    "histogram_pool_size",
+    "device_memory_limit",
+    "label_gain",
+    "objective_seed",
+    *_CATEGORICAL,
+)
+"""What XGBoost and CatBoost have in no form that a parameter could be translated to."""
 SAMPLING = (
     "boosting",
     "data_sample_strategy",
@@ -216,15 +228,7 @@ def _xgboost(ours: Params) -> dict[str, Any]:
         "min_data_in_bin",
         "bin_construct_sample_cnt",
         "sigmoid",
-        "early_stopping_round",
-        "early_stopping_min_delta",
-        "first_metric_only",
-        "metric_freq",
-        "histogram_pool_size",
-        "device_memory_limit",
-        "label_gain",
-        "objective_seed",
-        *_CATEGORICAL,
+        *_HORNBEAM_ALONE,
     )
     kind = ours.device.partition(":")[0]
     if kind not in ("auto", "cpu", "cuda"):
@@ -296,15 +300,7 @@ def _catboost(ours: Params) -> dict[str, Any]:
         "lambda_l1",
         "min_gain_to_split",
         "max_delta_step",
-        "early_stopping_round",
-        "early_stopping_min_delta",
-        "first_metric_only",
-        "metric_freq",
-        "histogram_pool_size",
-        "device_memory_limit",
-        "label_gain",
-        "objective_seed",
-        *_CATEGORICAL,
+        *_HORNBEAM_ALONE,
     )
     kind = ours.device.partition(":")[0]
     if kind not in ("auto", "cpu", "cuda"):
