@@ -24,6 +24,7 @@ from hornbeam.backends.protocol import Segments
 from hornbeam.backends.steps import expand_in_steps
 from hornbeam.dtypes import EXPANSION
 from hornbeam.errors import DeviceError
+from hornbeam.splitting import leaf_output
 from hornbeam.testing.checks import (
     PLAIN_RULES,
     assert_same_bits,
@@ -309,3 +310,39 @@ def test_device_finishes_trees_without_the_host(monkeypatch, policy):
     params = {"objective": "binary", "num_leaves": 63, "grow_policy": policy, "device": "opencl", "verbosity": -1}
     assert hb.train(params, hb.Dataset(X, label=y), 3).trees[-1].n_leaves > 31
     assert rounds == []
+
+
+def test_device_finishes_late_trees_whose_gains_rise_from_parent_to_child(monkeypatch):
+    """Many nodes then wait behind one ancestor of low gain, and only the whole chain of gains tells their order."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 6))
+    y = (rng.random(2000) < 1.0 / (1.0 + np.exp(-X[:, 0]))).astype(float)
+    rounds = []
+    expand = GpuEngine.expand
+    monkeypatch.setattr(GpuEngine, "expand", lambda self, *given: rounds.append(1) or expand(self, *given))
+    params = {"objective": "binary", "num_leaves": 31, "learning_rate": 0.5, "min_data_in_leaf": 1, "verbosity": -1}
+    found = hb.train({**params, "device": "opencl"}, hb.Dataset(X, label=y), 15)
+    assert rounds == []
+    assert found.fingerprint() == hb.train({**params, "device": "cpu"}, hb.Dataset(X, label=y), 15).fingerprint()
+
+
+@pytest.mark.parametrize("options", [{}, {"lambda_l1": 3.0}, {"max_delta_step": 0.1, "lambda_l2": 2.0}])
+def test_leaf_values_of_the_device_are_those_of_the_host(runtime, options):
+    X, y = make_higgs_like(1500, 6, seed=6)
+    binned = hb.Dataset(X).construct().binned
+    engine = GpuEngine(runtime, binned, min_data_in_leaf=1)
+    engine.set_scores(np.zeros((1, 1500)))
+    engine.set_gradients(y[None] - 0.5, np.where(np.arange(1500) < 300, 0.0, 0.25)[None])  # leaf 0 has no weight
+    engine.quantize(0, False)
+    engine.begin_tree(2)
+    bounds = np.array([0, 300, 700, 1500])
+    nodes = Segments(bounds[:-1], bounds[1:], np.zeros(3, np.int32))
+    engine.assign_leaves(nodes, np.arange(3, dtype=np.int32))
+    rules = replace(PLAIN_RULES, **options)
+    gradient, hessian = engine.leaf_sums(3)
+    value, weight = engine.leaf_values_later(3, rules, 0.3)()
+    assert (value == leaf_output(gradient, hessian, rules) * 0.3).all()
+    assert (weight == hessian).all()
+    engine.add_leaf_values(0, None)
+    assert (engine.scores()[0] == np.repeat(value, np.diff(bounds))).all()
+    engine.close()
