@@ -16,68 +16,31 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from libraries import Data, Library, LightGBM, XGBoost
 
-import hornbeam as hb
 from hornbeam.metrics.queries import NormalizedGain
 from hornbeam.queries import boundaries_of
 from hornbeam.testing.data import make_ranking
-from hornbeam.testing.peers import peer_params
 
-Arrays = tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.int64]]
-Trainer = Callable[[int], Any]
-"""Trains for some iterations and returns the model."""
+LIBRARIES: dict[str, type[Library]] = {"hornbeam": Library, "lightgbm": LightGBM, "xgboost": XGBoost}
 
 
-def hornbeam_trainer(params: dict[str, Any], data: Arrays) -> Trainer:
-    """Bin for Hornbeam."""
-    dataset = hb.Dataset(data[0], data[1], group=data[2]).construct(hb.Params.from_dict(params))
-    return lambda iterations: hb.train(params, dataset, iterations)
-
-
-def lightgbm_trainer(params: dict[str, Any], data: Arrays) -> Trainer:
-    """Bin for LightGBM."""
-    import lightgbm
-
-    theirs = peer_params({name: value for name, value in params.items() if name != "device"}, "lightgbm")
-    dataset = lightgbm.Dataset(data[0], data[1], group=data[2], params=theirs).construct()
-    return lambda iterations: lightgbm.train(theirs, dataset, iterations)
-
-
-def xgboost_trainer(params: dict[str, Any], data: Arrays) -> Trainer:
-    """Bin for XGBoost, which knows no number of rows in a leaf."""
-    import xgboost
-
-    theirs = peer_params({**params, "min_data_in_leaf": 1}, "xgboost")
-    qid = np.repeat(np.arange(len(data[2])), data[2])
-    dataset = xgboost.QuantileDMatrix(
-        data[0], data[1], qid=qid, max_bin=theirs["max_bin"], nthread=theirs.get("nthread")
-    )
-    return lambda iterations: xgboost.train(theirs, dataset, iterations)
-
-
-TRAINERS = {"hornbeam": hornbeam_trainer, "lightgbm": lightgbm_trainer, "xgboost": xgboost_trainer}
-
-
-def predict(name: str, model: Any, X: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Return raw scores."""
-    return np.asarray(model.inplace_predict(X) if name == "xgboost" else model.predict(X), np.float64)
-
-
-def time_in_turns(trainers: dict[str, Trainer], iterations: int, turns: int) -> tuple[dict[str, float], dict[str, Any]]:
+def time_in_turns(
+    libraries: dict[str, Library], data: Data, iterations: int, turns: int
+) -> tuple[dict[str, float], dict[str, Any]]:
     """Return milliseconds an iteration and the last models."""
-    seconds: dict[str, list[float]] = {name: [] for name in trainers}
+    seconds: dict[str, list[float]] = {name: [] for name in libraries}
     models = {}
-    for trainer in trainers.values():
-        trainer(2)
+    built = {name: library.build(data) for name, library in libraries.items()}
+    for name, library in libraries.items():
+        library.train(built[name], 2)
     for _ in range(turns):
-        for name, trainer in trainers.items():
+        for name, library in libraries.items():
             begin = time.perf_counter()
-            models[name] = trainer(iterations)
+            models[name] = library.train(built[name], iterations)
             seconds[name].append(time.perf_counter() - begin)
     return {name: statistics.median(times) / iterations * 1e3 for name, times in seconds.items()}, models
 
@@ -96,8 +59,8 @@ def main() -> None:
     parser.add_argument("--objective", default="lambdarank", choices=["lambdarank", "rank_xendcg", "pairwise"])
     parser.add_argument("--peers", nargs="*", choices=["lightgbm", "xgboost"], default=["lightgbm", "xgboost"])
     options = parser.parse_args()
-    data = make_ranking(options.queries, options.features, options.size, seed=0)
-    test = make_ranking(options.queries, options.features, options.size, seed=1)
+    data, test = (Data(*make_ranking(options.queries, options.features, options.size, seed=seed)) for seed in (0, 1))
+    assert test.sizes is not None
     params: dict[str, Any] = {
         "objective": options.objective,
         "num_leaves": options.leaves,
@@ -109,20 +72,20 @@ def main() -> None:
         "verbosity": -1,
     }
     print(
-        f"{options.objective}, {len(data[1]):,} x {options.features}, {options.queries:,} queries, {options.leaves} "
+        f"{options.objective}, {len(data.y):,} x {options.features}, {options.queries:,} queries, {options.leaves} "
         f"leaves, {options.threads} thread(s), {options.device}"
     )
-    chosen = {name: TRAINERS[name] for name in ("hornbeam", *options.peers)}
-    trainers = {name: make(params, data) for name, make in chosen.items()}
-    whole, models = time_in_turns(trainers, options.iterations, options.turns)
-    flat = (np.ascontiguousarray(data[0][:, :1] > 0.0, np.float32), *data[1:])
-    small = {name: make(params | {"num_leaves": 2}, flat) for name, make in chosen.items()}
-    gradient, _ = time_in_turns(small, options.iterations, options.turns)
-    boundaries = boundaries_of(test[2])
+    chosen = {name: LIBRARIES[name] for name in ("hornbeam", *options.peers)}
+    libraries = {name: library(params) for name, library in chosen.items()}
+    whole, models = time_in_turns(libraries, data, options.iterations, options.turns)
+    flat = Data(np.ascontiguousarray(data.X[:, :1] > 0.0, np.float32), data.y, data.sizes)
+    small = {name: library(params | {"num_leaves": 2}) for name, library in chosen.items()}
+    gradient, _ = time_in_turns(small, flat, options.iterations, options.turns)
+    boundaries = boundaries_of(test.sizes)
     print(f"{'':10}{'iteration':>12}{'gradient':>12}{'NDCG@10':>10}")
     for name, milliseconds in whole.items():
-        scores = predict(name, models[name], test[0])
-        ndcg = NormalizedGain((10,)).at_ranks(test[1], scores, None, boundaries)[0]
+        scores = libraries[name].predict(models[name], test.X, test)
+        ndcg = NormalizedGain((10,)).at_ranks(test.y, scores, None, boundaries)[0]
         print(f"{name:10}{milliseconds:9.1f} ms{gradient[name]:9.1f} ms{ndcg:10.5f}")
 
 

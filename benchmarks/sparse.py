@@ -20,10 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
+from libraries import Data, Library, LightGBM, XGBoost
 from numpy.typing import NDArray
-
-import hornbeam as hb
-from hornbeam.testing.peers import peer_params
 
 
 class Shape(NamedTuple):
@@ -41,6 +39,9 @@ SHAPES = {
     "onehot": Shape(200_000, 20 * 100, 0.01, "onehot"),
     "huge": Shape(1_000_000, 10_000, 0.01, "normal"),
 }
+
+
+LIBRARIES: dict[str, type[Library]] = {"hornbeam": Library, "lightgbm": LightGBM, "xgboost": XGBoost}
 
 
 def make(shape: Shape, seed: int = 0) -> tuple[Any, NDArray[np.float32]]:
@@ -72,32 +73,6 @@ def make(shape: Shape, seed: int = 0) -> tuple[Any, NDArray[np.float32]]:
     return X, y
 
 
-def build(library: str, params: dict[str, Any], X: Any, y: NDArray[np.float32]) -> Any:
-    """Bin the data."""
-    if library == "lightgbm":
-        import lightgbm
-
-        return lightgbm.Dataset(X, y, params=peer_params(params, "lightgbm"), free_raw_data=False).construct()
-    if library == "xgboost":
-        import xgboost
-
-        return xgboost.QuantileDMatrix(X, y, max_bin=params["max_bin"])
-    return hb.Dataset(X, y).construct(hb.Params.from_dict(params))
-
-
-def train(library: str, params: dict[str, Any], data: Any, iterations: int) -> Any:
-    """Train a model."""
-    if library == "lightgbm":
-        import lightgbm
-
-        return lightgbm.train(peer_params(params, "lightgbm"), data, iterations)
-    if library == "xgboost":
-        import xgboost
-
-        return xgboost.train(peer_params({**params, "min_data_in_leaf": 1}, "xgboost"), data, iterations)
-    return hb.train(params, data, iterations)
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Print a table for each shape."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -114,33 +89,33 @@ def main(arguments: list[str] | None = None) -> int:
         "objective": "binary", "num_leaves": options.leaves, "max_bin": 255, "num_threads": options.threads,
         "device": "cpu", "verbosity": -1,
     }  # fmt: skip
-    libraries = ["hornbeam"] if options.memory else ["hornbeam", *options.peers]
-    for name in options.shape:
-        shape = SHAPES[name]._replace(**({"rows": options.rows} if options.rows else {}))
+    names = ["hornbeam"] if options.memory else ["hornbeam", *options.peers]
+    libraries = {name: LIBRARIES[name](params) for name in names}
+    for shape_name in options.shape:
+        shape = SHAPES[shape_name]._replace(**({"rows": options.rows} if options.rows else {}))
         X, y = make(shape)
-        print(f"{name}: {shape.rows:,} x {shape.columns:,}, {X.nnz:,} values, {options.leaves} leaves")
+        print(f"{shape_name}: {shape.rows:,} x {shape.columns:,}, {X.nnz:,} values, {options.leaves} leaves")
         if options.memory:
             print(f"  input {(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes) / 2**20:,.0f} MB")
-        data, binning = {}, {}
-        for library in libraries:
+        built, binning = {}, {}
+        for name, library in libraries.items():
             start = time.perf_counter()
-            data[library] = build(library, params, X, y)
-            binning[library] = time.perf_counter() - start
-        seconds: dict[str, list[float]] = {library: [] for library in libraries}
-        busy: dict[str, list[float]] = {library: [] for library in libraries}
-        models = {}
+            built[name] = library.build(Data(X, y))
+            binning[name] = time.perf_counter() - start
+        seconds: dict[str, list[float]] = {name: [] for name in libraries}
+        busy: dict[str, list[float]] = {name: [] for name in libraries}
         for repeat in range(1 if options.memory else options.repeats + 1):  # the first is to warm up
-            for library in libraries:
+            for name, library in libraries.items():
+                n_iterations = options.iterations if repeat else 2
                 start, start_busy = time.perf_counter(), time.process_time()
-                models[library] = train(library, params, data[library], options.iterations if repeat else 2)
+                library.train(built[name], n_iterations)
                 if repeat or options.memory:
-                    n_iterations = options.iterations if repeat else 2
-                    seconds[library].append((time.perf_counter() - start) / n_iterations)
-                    busy[library].append((time.process_time() - start_busy) / n_iterations)
-        for library in libraries:
-            wall, cpu = (1000.0 * statistics.median(times[library]) for times in (seconds, busy))
-            print(f"  {library:10s} binning {binning[library]:6.2f} s   {wall:9.1f} ms/iteration, processor {cpu:9.1f}")
-        stored = data["hornbeam"].binned.stored
+                    seconds[name].append((time.perf_counter() - start) / n_iterations)
+                    busy[name].append((time.process_time() - start_busy) / n_iterations)
+        for name in libraries:
+            wall, cpu = (1000.0 * statistics.median(times[name]) for times in (seconds, busy))
+            print(f"  {name:10s} binning {binning[name]:6.2f} s   {wall:9.1f} ms/iteration, processor {cpu:9.1f}")
+        stored = built["hornbeam"].binned.stored
         if stored is not None:
             bundled, entries = int((stored.first_code > 0).sum()), int((stored.column < 0).sum())
             print(f"  stored: {stored.n_columns} columns for {bundled} bundled features, {entries} of entries")

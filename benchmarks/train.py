@@ -14,7 +14,6 @@ XGBoost has no `min_data_in_leaf`; it always runs without. AUC and log loss are 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import statistics
 import sys
 import time
@@ -22,12 +21,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+from libraries import Data, Library, LightGBM, ScikitLearn, XGBoost
 
-import hornbeam as hb
 from hornbeam.testing.data import make_higgs_like
-from hornbeam.testing.peers import peer_params
 
 TEST_ROWS = 100_000
 WARM_UP = 2
@@ -49,97 +45,12 @@ SHAPES = {
 }
 
 
-class Library:
-    """What is timed of a library: binning, training, prediction."""
-
-    def __init__(self, params: dict[str, Any], threads: int) -> None:
-        self.params = params | {"num_threads": threads}
-
-    def build(self, X: NDArray[np.float32], y: NDArray[np.float32]) -> Any:
-        """Bin the data."""
-        return hb.Dataset(X, y).construct(hb.Params.from_dict(self.params))
-
-    def train(self, data: Any, iterations: int) -> Any:
-        """Train a model."""
-        return hb.train(self.params, data, iterations)
-
-    def predict(self, model: Any, X: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Return probabilities."""
-        return np.asarray(model.predict(X), np.float64)
-
-
-class LightGBM(Library):
-    """LightGBM with its full floats."""
-
-    extra: dict[str, Any] = {}  # noqa: RUF012
-
-    def __init__(self, params: dict[str, Any], threads: int) -> None:
-        self.params = peer_params(params | {"num_threads": threads}, "lightgbm") | self.extra
-
-    def build(self, X: NDArray[np.float32], y: NDArray[np.float32]) -> Any:
-        import lightgbm
-
-        return lightgbm.Dataset(X, y, params=self.params).construct()
-
-    def train(self, data: Any, iterations: int) -> Any:
-        import lightgbm
-
-        return lightgbm.train(self.params, data, iterations)
-
-
-class LightGBMQuantized(LightGBM):
-    """LightGBM with gradients of a few levels."""
-
-    # the levels are LightGBM's default; without renewed leaf values the model is useless
-    extra = {"use_quantized_grad": True, "num_grad_quant_bins": 4, "quant_train_renew_leaf": True}  # noqa: RUF012
-
-
-class XGBoost(Library):
-    """XGBoost, histograms, best-first growth."""
-
-    def __init__(self, params: dict[str, Any], threads: int) -> None:
-        self.params = peer_params(params | {"num_threads": threads, "min_data_in_leaf": 1}, "xgboost")
-
-    def build(self, X: NDArray[np.float32], y: NDArray[np.float32]) -> Any:
-        import xgboost
-
-        return xgboost.QuantileDMatrix(X, y, max_bin=self.params["max_bin"], nthread=self.params["nthread"])
-
-    def train(self, data: Any, iterations: int) -> Any:
-        import xgboost
-
-        return xgboost.train(self.params, data, iterations)
-
-    def predict(self, model: Any, X: NDArray[np.float32]) -> NDArray[np.float64]:
-        return np.asarray(model.inplace_predict(X), np.float64)
-
-
-class ScikitLearn(Library):
-    """HistGradientBoostingClassifier, which cannot keep binned data."""
-
-    def __init__(self, params: dict[str, Any], threads: int) -> None:
-        self.params = peer_params(params, "sklearn")
-        self.threads = threads
-
-    def build(self, X: NDArray[np.float32], y: NDArray[np.float32]) -> Any:
-        return X, y
-
-    def train(self, data: Any, iterations: int) -> Any:
-        from sklearn.ensemble import HistGradientBoostingClassifier
-        from threadpoolctl import threadpool_limits
-
-        limit = threadpool_limits(self.threads) if self.threads > 0 else contextlib.nullcontext()
-        with limit:
-            return HistGradientBoostingClassifier(**(self.params | {"max_iter": iterations})).fit(*data)
-
-    def predict(self, model: Any, X: NDArray[np.float32]) -> NDArray[np.float64]:
-        return np.asarray(model.predict_proba(X)[:, 1], np.float64)
-
-
-LIBRARIES: dict[str, type[Library]] = {
+# the levels are LightGBM's default; without renewed leaf values the model is useless
+QUANTIZED = {"use_quantized_grad": True, "num_grad_quant_bins": 4, "quant_train_renew_leaf": True}
+LIBRARIES: dict[str, Callable[[dict[str, Any]], Library]] = {
     "hornbeam": Library,
     "lightgbm": LightGBM,
-    "lightgbm+q": LightGBMQuantized,
+    "lightgbm+q": lambda params: LightGBM(params, **QUANTIZED),
     "xgboost": XGBoost,
     "sklearn": ScikitLearn,
 }
@@ -162,16 +73,16 @@ def seconds(task: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - start, result
 
 
-def measure(library: Library, X: NDArray[np.float32], y: NDArray[np.float32], iterations: int, into: Measured) -> Any:
+def measure(library: Library, data: Data, iterations: int, into: Measured) -> Any:
     """Build and train once, note the times, and return the model."""
-    build, data = seconds(lambda: library.build(X, y))
+    build, built = seconds(lambda: library.build(data))
     if isinstance(library, ScikitLearn):  # binning is in both fits and drops out
-        first, _ = seconds(lambda: library.train(data, 1))
-        whole, model = seconds(lambda: library.train(data, iterations))
+        first, _ = seconds(lambda: library.train(built, 1))
+        whole, model = seconds(lambda: library.train(built, iterations))
         each = (whole - first) / (iterations - 1)
         build = first - each
     else:
-        training, model = seconds(lambda: library.train(data, iterations))
+        training, model = seconds(lambda: library.train(built, iterations))
         each = training / iterations
     into.build.append(build)
     into.iteration.append(each)
@@ -182,28 +93,29 @@ def run(shape: Shape, min_data: int, options: argparse.Namespace) -> dict[str, M
     """Time all libraries on one shape, in turns."""
     from sklearn.metrics import log_loss, roc_auc_score
 
-    X, y = make_higgs_like(shape.rows, shape.features, seed=0)
+    data = Data(*make_higgs_like(shape.rows, shape.features, seed=0))
     X_test, y_test = make_higgs_like(TEST_ROWS, shape.features, seed=1)
     params = {
         "objective": "binary",
         "num_leaves": shape.leaves,
         "learning_rate": 0.1,
         "min_data_in_leaf": min_data,
+        "num_threads": options.threads,
         "metric": "none",
         "verbosity": -1,
     }
     names = ["hornbeam", *(peer for peer in options.peers if peer != "hornbeam")]
-    libraries = {name: LIBRARIES[name](params, options.threads) for name in names}
+    libraries = {name: LIBRARIES[name](params) for name in names}
     found = {name: Measured() for name in names}
     for library in libraries.values():
-        library.train(library.build(X, y), WARM_UP)
+        library.train(library.build(data), WARM_UP)
     for repeat in range(options.repeats):
         turn = repeat % len(names)
         for name in names[turn:] + names[:turn]:  # nobody always runs after the same neighbour
-            model = measure(libraries[name], X, y, shape.iterations, found[name])
+            model = measure(libraries[name], data, shape.iterations, found[name])
             print(f"  {name} {found[name].iteration[-1] * 1e3:.1f} ms", file=sys.stderr, flush=True)
             if repeat == 0:
-                predicted = libraries[name].predict(model, X_test)
+                predicted = libraries[name].predict(model, X_test, data)
                 found[name].auc = float(roc_auc_score(y_test, predicted))
                 found[name].logloss = float(log_loss(y_test, predicted))
     return found

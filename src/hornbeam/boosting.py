@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from hornbeam.backends.protocol import BinnedTree, ForestMean
 from hornbeam.dataset import Dataset
 from hornbeam.errors import DataError, ParameterError
-from hornbeam.grower import GrownTree
+from hornbeam.grown_tree import GrownTree
 from hornbeam.log import warn
 from hornbeam.params import Params
 from hornbeam.predictor import Forest, average_scores, fitting

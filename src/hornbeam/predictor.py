@@ -26,7 +26,7 @@ from hornbeam.table import TableReader, zeros_to_nan
 from hornbeam.tree import Tree
 
 if TYPE_CHECKING:
-    from hornbeam.backends.cpu.predict import PackedForest
+    from hornbeam.backends.cpu.packed_forest import PackedForest
     from hornbeam.sparse_table import SparseTable
 
 
@@ -126,7 +126,7 @@ class Forest:
     @cached_property
     def packed(self) -> PackedForest:
         """The arrays of the CPU kernels."""
-        from hornbeam.backends.cpu.predict import PackedForest
+        from hornbeam.backends.cpu.packed_forest import PackedForest
 
         return PackedForest.from_trees(self.trees, self.n_outputs)
 

@@ -27,7 +27,8 @@ from hornbeam.contexts import ContextPlan
 from hornbeam.dataset import Dataset
 from hornbeam.errors import DataError, ParameterError
 from hornbeam.frontier import GrowthLimits
-from hornbeam.grower import GrownTree, Renewal, TreeGrower
+from hornbeam.grower import Renewal, TreeGrower
+from hornbeam.grown_tree import GrownTree
 from hornbeam.histogram_pool import DEFAULT_BYTES, STORED_BYTES, count_slots
 from hornbeam.levels import extended_levels, level_codes
 from hornbeam.log import inform, warn

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hornbeam.backends.cpu import packed_forest
 from hornbeam.backends.cpu import predict as cpu
 from hornbeam.errors import DataError, DeviceError
 from hornbeam.predictor import ArrayReader, Forest, predict_leaf, predict_raw
@@ -126,7 +127,8 @@ def test_the_largest_tree() -> None:
 
 @pytest.mark.parametrize("ranks", [1, 2, 5])
 def test_a_feature_with_more_thresholds_than_codes(ranks: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu, "_columns", lambda *splits, columns=cpu._columns: columns(*splits, ranks))
+    columns = packed_forest._columns
+    monkeypatch.setattr(packed_forest, "_columns", lambda *splits: columns(*splits, ranks))
     rng = np.random.default_rng(ranks)
     forest = Forest([random_tree(rng, 30, 3) for _ in range(6)])
     assert forest.packed.n_columns > 6

@@ -1,8 +1,8 @@
 """Categorical splits in the prediction on the CPU: sets of codes as bits.
 
-A split of a categorical feature has a column of codes, as splits of numbers have (predict.py), but the code of a row is
-the rank of its level among the levels that any split of the column sends left. A node names a set of its column by
-number, and a row goes left when its bit is set there:
+A split of a categorical feature has a column of codes, as splits of numbers have (packed_forest.py), but the code of a
+row is the rank of its level among the levels that any split of the column sends left. A node names a set of its column
+by number, and a row goes left when its bit is set there:
 
     bits   column c, set 0 | set 1 | set 2 | ...        a set has set_words[c] words of 64 bits
                      ^ set_start[c]
