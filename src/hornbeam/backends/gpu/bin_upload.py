@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hornbeam.backends.gpu.binning import DeviceBins
+from hornbeam.backends.gpu.bundles import Bundles, Spelling
 from hornbeam.backends.gpu.layout import Layout
 from hornbeam.backends.gpu.runtime import Buffer, Runtime, Variant, u32
 from hornbeam.backends.gpu.stored_upload import StoredUpload
@@ -25,11 +26,13 @@ class PlacedBins:
     """The bins of a training or validation set on a device.
 
     layout       how they lie
+    bundles      which features share a column; None: none
     has_columns  whether they lie there by feature as well
     """
 
-    def __init__(self, workspace: Workspace, name: str, binned: BinnedData) -> None:
-        self.layout = Layout.of(binned)
+    def __init__(self, workspace: Workspace, name: str, binned: BinnedData, bundles: Bundles | None = None) -> None:
+        self.layout = Layout.of(binned, bundles)
+        self.bundles = bundles
         self.has_columns = False
         self._workspace, self._name = workspace, name
         shared = bins_on_device(binned, workspace.runtime)
@@ -37,6 +40,8 @@ class PlacedBins:
             workspace.borrow(name, shared.tiles, shared.n_bytes)
         else:
             workspace.room(name, self.layout.tile_bytes)
+            if bundles is not None:
+                workspace.upload(f"members of {name}", bundles.members)
             self._upload(binned)
 
     @property
@@ -51,17 +56,30 @@ class PlacedBins:
 
     def variant(self, source: str) -> Variant:
         """Return the variant of a kernel that reads `by_feature`."""
-        return self._workspace.variant(source, **self.layout.options, columns=self.has_columns)
+        options = {**self.layout.options, "bundled": self.layout.is_bundled}
+        return self._workspace.variant(source, **options, columns=self.has_columns)
+
+    @property
+    def bundle_arguments(self) -> tuple[Buffer, ...]:
+        """What such a kernel takes besides: the members of bundles, where there are any."""
+        return () if self.bundles is None else (self._workspace.buffer(f"members of {self._name}"),)
 
     def _upload(self, binned: BinnedData) -> None:
         """Fill the tiles, a block of rows at a time."""
         own, layout = self._workspace, self.layout
         if layout.n_used == 0 or layout.n_rows == 0:
             return
-        stride, n_rows = binned.stride, layout.n_rows
-        step = max(1, BLOCK_BYTES // (stride * layout.host_bytes))
+        n_rows, held = layout.n_rows, binned.stored
+        stride = binned.stride if self.bundles is None else layout.n_columns
+        row_bytes = stride * layout.host_bytes
+        if held is not None:
+            row_bytes += held.codes.shape[1] * held.codes.itemsize + 8 + 4 * len(held.entries) // n_rows
+        step = max(1, BLOCK_BYTES // row_bytes)
         block = own.room("block", min(step, n_rows) * stride * layout.host_bytes)
-        stored = None if binned.stored is None else StoredUpload(own, binned.stored, stride, step, layout.options)
+        stored = None
+        if held is not None:
+            spelling = Spelling.plain(held) if self.bundles is None else self.bundles.spelling
+            stored = StoredUpload(own, held, spelling, stride, step, layout.options)
         kernel = own.runtime.kernel("tile_kernel", own.variant("layout.cl", **layout.options))
         for first in range(0, n_rows, step):
             last = min(first + step, n_rows)
@@ -69,7 +87,7 @@ class PlacedBins:
                 own.runtime.upload(block, np.ascontiguousarray(binned.block(first, last)))
             else:
                 stored.spell_out(first, last, block)
-            sizes = (u32(stride), u32(layout.n_used), u32(layout.n_tiles))
+            sizes = (u32(stride), u32(layout.n_columns), u32(layout.n_tiles))
             where = (u32(first), u32(last - first), u32(n_rows))
             own.runtime.launch(kernel, own.groups, block, *sizes, *where, self.tiles)
         own.runtime.synchronize()
@@ -82,6 +100,6 @@ class PlacedBins:
         own, layout = self._workspace, self.layout
         columns = own.room("columns", layout.column_bytes)
         kernel = own.runtime.kernel("column_kernel", own.variant("layout.cl", **layout.options))
-        sizes = (u32(layout.n_used), u32(layout.n_rows))
+        sizes = (u32(layout.n_columns), u32(layout.n_rows))
         own.runtime.launch(kernel, own.groups, self.tiles, *sizes, columns)
         self.has_columns = True

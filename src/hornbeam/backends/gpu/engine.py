@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 from hornbeam.backends.demand import PLAIN_DEMAND, Demand
 from hornbeam.backends.gpu.bag import DeviceBag
 from hornbeam.backends.gpu.bin_upload import PlacedBins, bins_on_device
+from hornbeam.backends.gpu.bundles import bundles_of
 from hornbeam.backends.gpu.gradients import DeviceGradients
 from hornbeam.backends.gpu.growth import DeviceGrowth, rows_placed
 from hornbeam.backends.gpu.histograms import DeviceHistograms
@@ -99,7 +100,8 @@ class GpuEngine:
         self.workspace = Workspace(runtime, binned.n_rows)
         self._runtime = runtime
         self._binned = binned
-        self._layout = Layout.of(binned)
+        bundles = bundles_of(binned) if demand.bundled else None
+        self._layout = Layout.of(binned, bundles)
         self._most_stats = 2 if min_data_in_leaf <= 1 else 3
         self.slot_bytes = slot_bytes(self._layout, self._most_stats)
         self._demand = demand
@@ -117,13 +119,13 @@ class GpuEngine:
         available = own.spare_bytes(0 if shared is None else shared.n_bytes)
         check_memory(self._layout, demand, self._most_stats, runtime.facts, available)
         try:
-            self._bins = PlacedBins(own, "tiles", binned)
+            self._bins = PlacedBins(own, "tiles", binned, bundles)
             own.room("rows even", 4 * self.n_rows)
             own.room("rows odd", 4 * self.n_rows)
             self._gradients = DeviceGradients(own)
             self._bag = DeviceBag(own, self._bins)
-            self._histograms = DeviceHistograms(own, self._layout)
-            self._search = SplitSearch(own, self._layout, binned, self._histograms)
+            self._histograms = DeviceHistograms(own, self._layout, bundles)
+            self._search = SplitSearch(own, self._bins, binned, self._histograms)
             self._growth = DeviceGrowth(own, self._bins, self._histograms, self._search)
             self._leaves = DeviceLeaves(own, self._bag)
             self._metrics = DeviceMetrics(own)

@@ -80,7 +80,7 @@ class DeviceGrowth:
         self._runtime.launch(
             tree.kernels.partition, groups, self._bins.by_feature, *self._histograms.row_buffers(),
             own.buffer("features"), batch, count, u32(own.n_rows),
-            *(() if categories is None else categories.partition_arguments),
+            *(() if categories is None else categories.partition_arguments), *self._bins.bundle_arguments,
         )  # fmt: skip
 
     def _launch_plan(
@@ -147,7 +147,8 @@ class DeviceGrowth:
         order, chosen = own.room("order", 4 * most_batch), own.room("chosen", 4 * most_batch)
         work, search, best = self._tables(most_batch)
         pieces = own.room("splits", SPLIT.itemsize * 2 * most_batch * kernels.n_pieces)
-        chosen_before = best if kernels.n_pieces > MOST_PIECES or categories is not None else None
+        by_key = categories is not None or self._bins.layout.is_bundled  # then the piece does not tell who wins a tie
+        chosen_before = best if kernels.n_pieces > MOST_PIECES or by_key else None
         n_rows = int(root["end"][0])
         if summed is None or summed[:2] != (kernels, n_rows) or summed[2] is not own.buffer("histograms"):
             self._sum_root(tree, n_rows, int(root["depth"][0]))

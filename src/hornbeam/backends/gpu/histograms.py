@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.backends.gpu.bundles import Bundles
 from hornbeam.backends.gpu.layout import Layout
 from hornbeam.backends.gpu.runtime import Buffer, u32
 from hornbeam.backends.gpu.tables import chunk_rows, node_table
@@ -16,8 +17,9 @@ from hornbeam.backends.protocol import Segments
 class DeviceHistograms:
     """The slots of the histogram pool, buffer `histograms`."""
 
-    def __init__(self, workspace: Workspace, layout: Layout) -> None:
+    def __init__(self, workspace: Workspace, layout: Layout, bundles: Bundles | None) -> None:
         self._workspace, self._runtime, self._layout = workspace, workspace.runtime, layout
+        self._bundles = bundles
         self._pending: list[tuple[int, int]] = []  # subtractions that the split search will do on the way
 
     def begin_tree(self, tree: GrowingTree) -> None:
@@ -80,6 +82,10 @@ class DeviceHistograms:
         layout = self._layout
         held = np.empty((layout.n_tiles, tree.stats, layout.n_bins, layout.lanes), np.int64)
         self._runtime.download(self._workspace.buffer("histograms"), held, offset=slot * held.nbytes)
-        by_feature = held.transpose(0, 3, 2, 1).reshape(-1, layout.n_bins, tree.stats)
-        parts = [by_feature[feature, : n_values + 1, :2] for feature, n_values in enumerate(n_value_bins.tolist())]
+        by_column = held.transpose(0, 3, 2, 1).reshape(-1, layout.n_bins, tree.stats)[:, :, :2]
+        features = enumerate(n_value_bins.tolist())
+        if self._bundles is None:
+            parts = [by_column[feature, : n_values + 1] for feature, n_values in features]
+        else:
+            parts = [self._bundles.unbundle(by_column, feature, n_values) for feature, n_values in features]
         return np.concatenate([np.empty((0, 2), np.int64), *parts])

@@ -3,16 +3,19 @@
 What an engine holds:
 
     tiles        u32 (n_tiles, n_rows, 8)     32 bytes of a row: 64 features of 4-bit bins, 32 of 8, 16 of 16 bits
-    columns      u8 or u16 (n_used, n_rows)   the same bins by feature; of 4-bit bins two rows a byte. Where memory is
-                                              short there are none (memory.py)
+    columns      u8 or u16 (n_columns, n_rows)   the same bins by feature; of 4-bit bins two rows a byte. Where memory
+                                              is short there are none (memory.py)
     rows         u32 (n_rows,)  twice         rows of the nodes, of even and of odd depth
     records      u32 or u64 (n_rows,)  twice  their fixed-point gradients
     histograms   i64 (n_slots, n_tiles, n_stats, n_bins, lanes)
+
+A column is a used feature, or a bundle of them (bundles.py), whose codes are its bins.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +24,14 @@ from hornbeam.backends.gpu.runtime import DeviceFacts
 from hornbeam.binning import BinnedData
 from hornbeam.errors import DeviceError
 
+if TYPE_CHECKING:
+    from hornbeam.backends.gpu.bundles import Bundles
+
 TILE_WORDS = 8
 """32-bit words of a row in a tile: one memory sector."""
 
 HALF_TILE_WORDS = 4
-"""The same where 4-bit bins of all features fit in half a sector."""
+"""The same where 4-bit bins of all features, or the codes of all bundles, fit in half a sector."""
 
 MOST_ROWS = 2**32 - 2**16
 """Row places are 32-bit numbers with some room above the last."""
@@ -42,16 +48,27 @@ class Layout:
 
     n_rows: int
     n_used: int
+    n_columns: int
     bin_bits: int  # 4, 8 or 16
-    n_bins: int  # of every feature, padded
+    n_bins: int  # of every column, padded
     tile_words: int
 
     @classmethod
-    def of(cls, binned: BinnedData) -> Layout:
+    def of(cls, binned: BinnedData, bundles: Bundles | None = None) -> Layout:
         """Lay out a training set."""
         if binned.n_rows > MOST_ROWS:
             raise DeviceError(f"{binned.n_rows} rows; a GPU takes at most {MOST_ROWS}: train on device='cpu'")
+        if bundles is not None:
+            return cls.of_bundles(binned.n_rows, binned.n_used, bundles.sizes)
         return cls.of_sizes(binned.n_rows, binned.n_value_bins)
+
+    @classmethod
+    def of_bundles(cls, n_rows: int, n_used: int, sizes: NDArray[np.int32]) -> Layout:
+        """Lay out so many rows of columns with these codes, int32 (n_columns,), that hold n_used features."""
+        most, n_columns = int(sizes.max(initial=2)), len(sizes)
+        bin_bits = 4 if most <= 16 else 8
+        half = n_columns <= HALF_TILE_WORDS * 32 // bin_bits
+        return cls(n_rows, n_used, n_columns, bin_bits, padded_bins(most), HALF_TILE_WORDS if half else TILE_WORDS)
 
     @classmethod
     def of_sizes(cls, n_rows: int, n_value_bins: NDArray[np.int32]) -> Layout:
@@ -59,17 +76,22 @@ class Layout:
         most, n_used = int(n_value_bins.max(initial=1)) + 1, len(n_value_bins)
         bin_bits = 4 if most <= 16 else 8 if most <= 256 else 16
         half = bin_bits == 4 and n_used <= HALF_TILE_WORDS * 8
-        return cls(n_rows, n_used, bin_bits, padded_bins(most), HALF_TILE_WORDS if half else TILE_WORDS)
+        return cls(n_rows, n_used, n_used, bin_bits, padded_bins(most), HALF_TILE_WORDS if half else TILE_WORDS)
+
+    @property
+    def is_bundled(self) -> bool:
+        """Whether columns are bundles."""
+        return self.n_columns < self.n_used
 
     @property
     def lanes(self) -> int:
-        """Features of a tile."""
+        """Columns of a tile."""
         return self.tile_words * 32 // self.bin_bits
 
     @property
     def n_tiles(self) -> int:
         """Tiles of a row."""
-        return -(-self.n_used // self.lanes)
+        return -(-self.n_columns // self.lanes)
 
     @property
     def host_bytes(self) -> int:
@@ -91,9 +113,14 @@ class Layout:
         return self.n_rows * self.n_tiles * self.tile_words * 4
 
     @property
+    def member_bytes(self) -> int:
+        """Bytes of the tables of bundles and of their codes."""
+        return 16 * self.n_used + 4 * self.n_columns * self.n_bins if self.is_bundled else 0
+
+    @property
     def column_bytes(self) -> int:
         """Bytes of the columns."""
-        return self.n_used * (-(-self.n_rows // 2) if self.bin_bits == 4 else self.n_rows * self.host_bytes)
+        return self.n_columns * (-(-self.n_rows // 2) if self.bin_bits == 4 else self.n_rows * self.host_bytes)
 
 
 def check_buffer(n_bytes: int, what: str, facts: DeviceFacts) -> None:

@@ -52,6 +52,7 @@ def estimate(layout: Layout, demand: Demand, stats: int = 3) -> dict[str, int]:
         "residuals of the leaves": _renewal_bytes(demand, n_rows),
         "sets of levels": _level_bytes(demand),
         "tables of a tree": table_bytes(layout, demand.n_leaves),
+        "tables of bundles": layout.member_bytes,
         "the fewest histograms": SMALLEST_POOL * slot_bytes(layout, stats),
     }
     return {what: n_bytes for what, n_bytes in wanted.items() if n_bytes > 0}

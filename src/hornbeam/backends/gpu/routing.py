@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.bin_upload import PlacedBins
+from hornbeam.backends.gpu.bundles import bundles_of
 from hornbeam.backends.gpu.runtime import Buffer, u32, u64
 from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.backends.protocol import BinnedTree
@@ -48,6 +49,7 @@ def launch_route(
     own.launch_over(
         n_rows - first, own.runtime.kernel("route_kernel", bins.variant("route.cl")), bins.by_feature, u32(n_rows),
         nodes, u32(n_splits), bag, u32(1), u32(first), u32(n_rows), u32(0), leaf, leaf, leaf, u64(0),
+        *bins.bundle_arguments,
     )  # fmt: skip
 
 
@@ -59,6 +61,7 @@ def add_values(
     own.launch_over(
         n_rows, own.runtime.kernel("route_kernel", bins.variant("route.cl")), bins.by_feature, u32(n_rows), nodes,
         u32(n_splits), scores, u32(0), u32(0), u32(n_rows), u32(1), scores, values, scores, u64(offset),
+        *bins.bundle_arguments,
     )  # fmt: skip
 
 
@@ -75,8 +78,8 @@ class ValidationSet:
     def upload(
         cls, workspace: Workspace, number: int, binned: BinnedData, scores: NDArray[np.float64]
     ) -> ValidationSet:
-        """Bring a data set and its scores, float64 (n_outputs, n_rows), to the device."""
-        bins = PlacedBins(workspace, f"bins of validation set {number}", binned)
+        """Bring a data set and its scores, float64 (n_outputs, n_rows), to the device; it has bundles of its own."""
+        bins = PlacedBins(workspace, f"bins of validation set {number}", binned, bundles_of(binned))
         on_device = upload_scores(workspace, f"scores of validation set {number}", scores)
         return cls(workspace, bins, len(scores), on_device)
 

@@ -1,13 +1,15 @@
-"""The split search on a GPU: kernels/split.cl, kernels/split_general.cl for nodes with a context, and categories."""
+"""The split search on a GPU: kernels/split.cl or split_bundles.cl, split_general.cl for contexts, and categories."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.backends.gpu.bin_upload import PlacedBins
 from hornbeam.backends.gpu.categorical import DeviceCategories
 from hornbeam.backends.gpu.histograms import DeviceHistograms
-from hornbeam.backends.gpu.layout import Layout
 from hornbeam.backends.gpu.runtime import Buffer, u32
 from hornbeam.backends.gpu.tree_kernels import GrowingTree, general_variant
 from hornbeam.backends.gpu.workspace import Workspace
@@ -27,9 +29,11 @@ class SplitSearch:
     categories  of the training set; None: all features are numbers
     """
 
-    def __init__(self, workspace: Workspace, layout: Layout, binned: BinnedData, histograms: DeviceHistograms) -> None:
-        self._workspace, self._runtime, self._layout = workspace, workspace.runtime, layout
-        self._histograms = histograms
+    def __init__(
+        self, workspace: Workspace, bins: PlacedBins, binned: BinnedData, histograms: DeviceHistograms
+    ) -> None:
+        self._workspace, self._runtime, self._layout = workspace, workspace.runtime, bins.layout
+        self._bins, self._histograms = bins, histograms
         self._n_numeric = binned.n_numeric
         self._described = binned.n_value_bins.astype(np.uint32) * 2 + binned.has_missing.astype(np.uint32)
         workspace.upload("features", self._described)
@@ -37,7 +41,9 @@ class SplitSearch:
         self._feature_rules: FeatureRules | None = None  # what is on the device
         self.categories: DeviceCategories | None = None
         if binned.n_numeric < binned.n_used:
-            self.categories = DeviceCategories(workspace, layout, binned)
+            self.categories = DeviceCategories(workspace, bins.layout, binned)
+        if bins.bundles is not None:
+            workspace.upload("code features", bins.bundles.code_features)
 
     def choose_features(self, features: NDArray[np.int32] | None) -> None:
         """Describe the other features to the search as ones without bins."""
@@ -67,6 +73,8 @@ class SplitSearch:
         table = np.empty((len(slots), 5), np.int64)
         table[:, 0], table[:, 1], table[:, 2], table[:, 3] = gradient, hessian, nodes.end - nodes.begin, slots
         if context is not None:
+            if self._bins.bundles is not None:
+                raise DeviceError("bundles and contexts do not go together; make the engine with Demand(bundled=False)")
             histograms.subtract_pending(tree)
             on_device = own.upload("table", table[:, :4])
             around = self._launch_general(tree, on_device, len(slots), rules, context, found)
@@ -104,7 +112,7 @@ class SplitSearch:
         found = own.room("splits", SPLIT.itemsize * most_nodes * n_pieces)
         self._runtime.launch(
             tree.kernels.split, min(most_nodes * n_pieces, GROUPS_A_UNIT * own.facts.compute_units),
-            own.buffer("histograms"), table, count, u32(children), own.buffer("tree features"), u32(self._n_numeric),
+            own.buffer("histograms"), table, count, u32(children), own.buffer("tree features"), *self._looked_at,
             u32(self._layout.n_tiles), own.buffer("units"), np.float64(rules.lambda_l1), np.float64(rules.lambda_l2),
             np.float64(rules.max_delta_step), np.float64(rules.min_gain_to_split),
             np.float64(rules.min_sum_hessian_in_leaf), np.int64(min_rows(tree, rules)), found,
@@ -116,6 +124,14 @@ class SplitSearch:
             self.categories.improve(
                 table, 5, count, children, most_nodes, rules, tree.stats, min_rows(tree, rules), None, best
             )
+
+    @property
+    def _looked_at(self) -> tuple[Any, ...]:
+        """How many features split.cl looks at, or what split_bundles.cl knows of the columns."""
+        if self._bins.bundles is None:
+            return (u32(self._n_numeric),)
+        codes = self._workspace.buffer("code features")
+        return *self._bins.bundle_arguments, codes, u32(self._layout.n_columns)
 
     def _launch_general(
         self,

@@ -110,10 +110,14 @@ class TreeKernels:
             PARTITION_THREADS,
             **layout.options,
             columns=columns,
+            bundled=layout.is_bundled,
             wide=wide,
             each=PARTITION_EACH,
             categorical=categorical,
         )
+        choosing, split = searching, "split_kernel"
+        if layout.is_bundled:
+            choosing, split = replace(searching, source="split_bundles.cl", bundled=True), "split_bundles_kernel"
         planning = plain_variant(facts, "plan.cl", PLANNING_THREADS, words=summing.words)
         selecting = plain_variant(facts, "select.cl", MOST_ORDERED, capacity=CAPACITY)
         selecting = replace(selecting, each=MOST_ORDERED // selecting.threads)
@@ -122,8 +126,8 @@ class TreeKernels:
             zero=kernel("zero_kernel", summing),
             histogram=kernel("histogram_kernel", summing, local_bytes),
             subtract=kernel("subtract_kernel", searching),
-            split=kernel("split_kernel", searching),
-            choose=Kernel(kernel("choose_kernel", searching).handle, CHOOSE_THREADS),
+            split=kernel(split, choosing),
+            choose=Kernel(kernel("choose_kernel", choosing).handle, CHOOSE_THREADS),
             partition=kernel("partition_kernel", moving),
             partition_tile=moving.threads * moving.each,
             plan=kernel("plan_kernel", planning),

@@ -2,6 +2,7 @@
 //
 //     BIN_BITS     of a bin: 4, 8 or 16
 //     TILE_WORDS   32-bit words of a row in a tile: 8, or 4 where they hold all features in 4 bits
+//     BUNDLED      whether columns are bundles of features (gpu/bundles.py), and their bins codes
 //     COLUMNS      whether one feature of many rows is read from `columns`, else from `tiles`
 #define PER_WORD   (32 / BIN_BITS)
 #define BIN_MASK   ((1u << BIN_BITS) - 1u)
@@ -31,4 +32,21 @@ typedef u8 bins_t;  // two rows a byte
 typedef bin_t bins_t;
 #define ONE_FEATURE(bins, n_rows, feature) ((bins) + (u64)(feature) * (n_rows))
 #define BIN_OF(own, feature, row)          ((u32)(own)[row])
+#endif
+
+// A feature in a bundle: its codes are its bins without the default one, `standard`, for which any other code stands.
+// One that is alone in its column has all its bins for codes. UNBUNDLED is the bin that a code of its column stands
+// for.
+typedef struct {
+    u32 column, first, n_codes, standard;
+} member_t;
+
+#if BUNDLED
+DEVICE u32 bin_of_code(member_t own, u32 code) {
+    const u32 place = code - own.first;  // below the first: very large
+    return place < own.n_codes ? place + (place >= own.standard ? 1u : 0u) : own.standard;
+}
+#define UNBUNDLED(member, code) bin_of_code(member, code)
+#else
+#define UNBUNDLED(member, code) (code)
 #endif

@@ -15,6 +15,7 @@
 //                u32 (n_nodes, 2)         in, out   behind that: rows placed so far, left and right; zeros at first
 //     features   u32 (n_used,)            in        value bins * 2 + has missing
 //     bins       columns or tiles         in        see bins.h
+//     members    member_t (n_used,)       in        BUNDLED: see bins.h
 //     sets       u32 (n_sets, n_words)    in        CATEGORICAL: bits of the bins that go left. The bin of a split of
 //                                                   a feature from n_numeric on is the number of its set
 #if WIDE
@@ -31,6 +32,10 @@ KERNEL(THREADS) void partition_kernel(GLOBAL const bins_t *RESTRICT bins, GLOBAL
 #if CATEGORICAL
                                       ,
                                       GLOBAL const u32 *RESTRICT sets, u32 n_words, u32 n_numeric
+#endif
+#if BUNDLED
+                                      ,
+                                      GLOBAL const member_t *RESTRICT members
 #endif
 ) {
     const u32 n_nodes = count[0];
@@ -51,7 +56,12 @@ KERNEL(THREADS) void partition_kernel(GLOBAL const bins_t *RESTRICT bins, GLOBAL
         GLOBAL const record_t *records = is_odd ? records_odd : records_even;
         GLOBAL u32 *rows_out = is_odd ? rows_even : rows_odd;
         GLOBAL record_t *records_out = is_odd ? records_even : records_odd;
+#if BUNDLED
+        const member_t member = members[own.feature];
+        const u32 feature = member.column;
+#else
         const u32 feature = (u32)own.feature;
+#endif
         GLOBAL const bins_t *column = ONE_FEATURE(bins, n_rows, feature);
         const u32 threshold = (u32)own.bin, missing = features[own.feature] / 2, with_missing = own.missing_left;
 
@@ -67,7 +77,8 @@ KERNEL(THREADS) void partition_kernel(GLOBAL const bins_t *RESTRICT bins, GLOBAL
             record[j] = i < n_here ? records[from + i] : 0u;
         }
         UNROLL for (u32 j = 0; j < EACH; j++) {
-            const u32 present = j * THREADS + LOCAL_ID < n_here ? 1u : 0u, bin = BIN_OF(column, feature, row[j]);
+            const u32 present = j * THREADS + LOCAL_ID < n_here ? 1u : 0u;
+            const u32 bin = UNBUNDLED(member, BIN_OF(column, feature, row[j]));
 #if CATEGORICAL
             const u32 in_set =
                 is_set && bin != missing ? sets[(u64)threshold * n_words + bin / 32] >> bin % 32 & 1u : 0u;
