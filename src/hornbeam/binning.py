@@ -10,7 +10,8 @@ A feature has value bins 0, 1, ..., n - 1 in ascending order of value, and the c
 separates what training separated, and a split "code <= k" is the comparison "x <= upper_bounds[k]".
 
 A categorical feature is read as codes (levels.py), and every code is a bin of its own; a level without a code is
-missing. `used` lists its features after those of numbers.
+missing. `used` lists its features after those of numbers. One of very many levels is read as numbers instead, and is a
+feature of numbers here (target_encoding.py).
 
 Everything here is NumPy and defines what the backends compute (`backends/cpu/binning.py` is the fast twin).
 """
@@ -56,6 +57,8 @@ class BinParams:
     is_enable_sparse: bool = True
     sparse_threshold: float = 0.8
     enable_bundle: bool = True
+    target_encoding_levels: int = 1000
+    target_encoding_smooth: float = 10.0
 
     @property
     def zeros_are_missing(self) -> bool:

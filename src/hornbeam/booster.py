@@ -28,7 +28,7 @@ class Booster:
         Names of the columns, in order.
     levels
         Levels of each categorical feature, in the order of the codes in `Tree.left_codes`; None for the other features.
-        None alone: no feature is categorical.
+        None alone: no feature is categorical. `EncodedLevels` (target_encoding.py) where numbers replace them.
     n_outputs
         Raw scores a row.
     init_scores

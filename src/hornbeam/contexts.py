@@ -77,8 +77,10 @@ class ContextPlan:
         Of all features of the data, the unused ones included.
     used
         int32 (n_used,): original number of each used feature.
+    n_numeric
+        So many of the used features, the first, are numbers.
     categorical
-        Numbers of the categorical features, which can have no monotone constraint.
+        Numbers of the categorical features (target-encoded ones too), which can have no monotone constraint.
     """
 
     def __init__(
@@ -86,10 +88,11 @@ class ContextPlan:
         params: Params,
         feature_names: Sequence[str],
         used: NDArray[np.int32],
+        n_numeric: int,
         categorical: Sequence[int] = (),
     ) -> None:
         self.n_used = len(used)
-        self.n_numeric = self.n_used - int(np.isin(used, list(categorical)).sum())
+        self.n_numeric = n_numeric
         sign = resolve_per_feature(params.monotone_constraints, 0.0, feature_names, "monotone_constraints")
         for feature in categorical:
             if sign[feature] != 0:

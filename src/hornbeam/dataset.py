@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from hornbeam.binning import BinMapper, BinnedData, BinParams
 from hornbeam.device_arrays import as_cupy, check_device, device_of, to_host
 from hornbeam.errors import DataError, DeviceError
-from hornbeam.levels import Levels, choose_levels
+from hornbeam.levels import Levels, choose_levels, count_levels
 from hornbeam.params import BY_NAME, Params
 from hornbeam.queries import boundaries_of, sizes_of_groups, sizes_of_ids
 from hornbeam.table import TableReader
+from hornbeam.target_encoding import EncodedLevels, deal_folds, encode_training
 
 __all__ = ["Dataset", "TableReader"]
 
@@ -57,7 +58,7 @@ class Dataset:
         integers (negative ones are missing). "auto": the columns of strings and categories of a frame, unless the
         parameter `categorical_feature` names others. Columns of strings of an array of objects have to be named.
     max_bin, min_data_in_bin, bin_construct_sample_cnt, use_missing, zero_as_missing, is_enable_sparse,
-    sparse_threshold, enable_bundle
+    sparse_threshold, enable_bundle, target_encoding_levels, target_encoding_smooth
         Data parameters, see docs/parameters.md; None: those of the training, else the defaults.
     reference
         Training Dataset whose bins a validation set takes.
@@ -99,6 +100,8 @@ class Dataset:
         is_enable_sparse: bool | None = None,
         sparse_threshold: float | None = None,
         enable_bundle: bool | None = None,
+        target_encoding_levels: int | None = None,
+        target_encoding_smooth: float | None = None,
         reference: Dataset | None = None,
     ) -> None:
         self.data = data
@@ -112,7 +115,7 @@ class Dataset:
         self.init_score = None if init_score is None else _check_init_score(init_score, self.n_rows)
         own = (
             max_bin, min_data_in_bin, bin_construct_sample_cnt, use_missing, zero_as_missing, is_enable_sparse,
-            sparse_threshold, enable_bundle,
+            sparse_threshold, enable_bundle, target_encoding_levels, target_encoding_smooth,
         )  # fmt: skip
         self._own_params: dict[str, Any] = {
             name: BY_NAME[name].check(value) for name, value in zip(_BIN_PARAMS, own, strict=True) if value is not None
@@ -250,7 +253,12 @@ class Dataset:
         """How values are binned."""
         return self.binned.mapper
 
-    def construct(self, params: Params | None = None) -> Dataset:
+    @property
+    def encoded_features(self) -> list[int]:
+        """Positions of the categorical features that are replaced by mean labels, see target_encoding.py."""
+        return [position for position, own in enumerate(self.levels or []) if isinstance(own, EncodedLevels)]
+
+    def construct(self, params: Params | None = None, init_levels: Sequence[Levels | None] | None = None) -> Dataset:
         """Bin the data, unless that has been done; return self.
 
         Parameters
@@ -258,6 +266,8 @@ class Dataset:
         params
             Training parameters. Data parameters (`max_bin`, ...) that are given there must agree with those of the
             Dataset, or of its binning if it is binned already.
+        init_levels
+            `Booster.levels` of a model to train on, whose target encodings are kept.
 
         Raises
         ------
@@ -277,7 +287,7 @@ class Dataset:
                 self._check_agreement(vars(self._bin_params), params, "the Dataset is already binned with")
                 self._check_binned_categorical(params)
             if self._binned is None:
-                self._bin(params)
+                self._bin(params, init_levels)
         return self
 
     def __getstate__(self) -> dict[str, Any]:
@@ -306,7 +316,7 @@ class Dataset:
                 f"categorical features {list(binned)}; make them equal, or make a new Dataset"
             )
 
-    def _bin(self, params: Params | None) -> None:
+    def _bin(self, params: Params | None, init_levels: Sequence[Levels | None] | None) -> None:
         from hornbeam.backends.cpu.binning import bin_table, encode_table
         from hornbeam.backends.cpu.threads import resolve_threads
         from hornbeam.backends.registry import choose_device
@@ -331,10 +341,7 @@ class Dataset:
         given = {} if params is None else {name: getattr(params, name) for name in _BIN_PARAMS}
         own = self._bin_params = BinParams(**{**given, **self._own_params})
         self._reader.zero_as_missing = own.zeros_are_missing
-        levels: list[Levels | None] = [None] * self.n_features
-        for position in self._find_categorical(params):
-            levels[position] = choose_levels(self._reader.coded(position), own.max_bin, own.min_data_in_bin)
-        self._reader = self._reader.with_levels(levels)
+        self._reader = self._with_own_levels(params, own, init_levels)
         binned = self._on_device(params, lambda gpu: gpu.bin_on_device(self._reader, own, n_threads))
         if binned is None:
             asked = "auto" if params is None else params.device
@@ -342,6 +349,36 @@ class Dataset:
             for_cpu = asked == "cpu" or (asked == "auto" and choose_device(asked, n_cells) == "cpu")
             binned = bin_table(self._reader, own, n_threads, for_cpu)
         self._binned = binned
+
+    def _with_own_levels(
+        self, params: Params | None, own: BinParams, init_levels: Sequence[Levels | None] | None
+    ) -> TableReader:
+        """Return a reader that reads categorical features as codes, or as the mean labels of their levels.
+
+        A model to train on decides which: its encodings are kept, and are those of the training rows only if these have
+        the very labels that they were made from.
+        """
+        levels: list[Levels | None] = [None] * self.n_features
+        fitted: dict[int, NDArray[np.float64]] = {}
+        has_means = self.label is not None and (params is None or params.num_class == 1)
+        fold: NDArray[np.int8] | None = None
+        for position in self._find_categorical(params):
+            column = self._reader.coded(position)
+            before = None if init_levels is None else init_levels[position]
+            is_encoded = has_means and 0 <= own.target_encoding_levels < count_levels(column)
+            if before is not None:
+                is_encoded = isinstance(before, EncodedLevels)
+            if not is_encoded:
+                levels[position] = choose_levels(column, own.max_bin, own.min_data_in_bin)
+                continue
+            if self.label is not None and len(column.codes) == self.n_rows:
+                fold = deal_folds(self.n_rows, self.query_boundaries) if fold is None else fold
+                made, values = encode_training(column, self.label, self.weight, fold, own.target_encoding_smooth)
+                if before is None or before.agrees(made):
+                    levels[position], fitted[position] = made, values
+                    continue
+            levels[position] = before
+        return self._reader.with_levels(levels, fitted)
 
     def _on_device(self, params: Params | None, work: Callable[[Any], Any]) -> Any:
         """Return work(backends.gpu.binning) if the data shall be binned on their device, else None."""

@@ -9,6 +9,8 @@ level is its place there:
 Training orders levels by their number of rows, most first, and equals by value, so the codes depend on the data alone:
 pandas, polars, Arrow and NumPy give the same ones. Rare levels are left out (`choose_levels`), which makes them what
 levels unseen in training are: missing. Negative integers are missing too.
+
+Features of very many levels are read as numbers instead of codes (target_encoding.py).
 """
 
 from __future__ import annotations
@@ -71,8 +73,25 @@ class Levels:
         """The code of each level."""
         return {value: code for code, value in enumerate(self.values)}
 
-    def encode(self, column: CodedColumn, name: str) -> NDArray[np.int32]:
+    @property
+    def is_coded(self) -> bool:
+        """Whether the feature is read as codes, which are bins, and not as numbers."""
+        return True
+
+    def encode(self, column: CodedColumn, name: str) -> NDArray[Any]:
         """Return the code of every row, int32 (n_rows,); -1 for missing and unknown levels."""
+        codes: NDArray[np.int32] = self.codes_of_values(column, name)[column.codes]
+        return codes
+
+    def agrees(self, other: Levels) -> bool:
+        """Say whether both read every table alike."""
+        return other.is_coded and self.values == other.values
+
+    def codes_of_values(self, column: CodedColumn, name: str) -> NDArray[np.int32]:
+        """Return the code of each of a column's distinct values, int32 (n_values + 1,); the last is that of missing.
+
+        -1 for missing and unknown levels.
+        """
         kind = type(self.values[0]) if self.values else None
         if kind is not None and column.kind is not None and (kind is str) != (column.kind is str):
             raise DataError(
@@ -83,7 +102,23 @@ class Levels:
         code_of = self.code_of
         for place, value in enumerate(column.values):
             table[place] = code_of.get(value, -1)
-        return table[column.codes]
+        return table
+
+
+def count_levels(column: CodedColumn) -> int:
+    """Return the number of different values that rows have."""
+    return int(np.count_nonzero(np.bincount(column.codes + 1, minlength=1)[1:]))
+
+
+def levels_by_rows(column: CodedColumn) -> tuple[list[int], NDArray[np.int64]]:
+    """Return the places of the values that rows have, most frequent first, equals by value, and their numbers of rows.
+
+    Returns places, and int64 (n,).
+    """
+    counts = np.bincount(column.codes + 1, minlength=len(column.values) + 1)[1:]
+    present = np.flatnonzero(counts).tolist()
+    order = sorted(present, key=lambda place: (-counts[place], column.values[place]))
+    return order, counts[order].astype(np.int64)
 
 
 def choose_levels(column: CodedColumn, max_bin: int, min_data_in_bin: int) -> Levels:
@@ -93,10 +128,7 @@ def choose_levels(column: CodedColumn, max_bin: int, min_data_in_bin: int) -> Le
     cover 99 % of the rows that are not missing; but none of fewer than min_data_in_bin rows, the first two excepted,
     and at most MAX_LEVELS.
     """
-    counts = np.bincount(column.codes + 1, minlength=len(column.values) + 1)[1:]
-    present = np.flatnonzero(counts).tolist()
-    order = sorted(present, key=lambda place: (-counts[place], column.values[place]))
-    sizes = counts[order]
+    order, sizes = levels_by_rows(column)
     covered = np.cumsum(sizes) - sizes  # by the levels before
     total = int(sizes.sum())
     wanted = (np.arange(len(order)) < max(max_bin - 1, MIN_LEVELS)) | (100 * covered < COVERAGE * total)
@@ -125,6 +157,14 @@ def extended_levels(
         if old is None or new is None:
             merged.append(None)
             continue
+        if not (old.is_coded and new.is_coded):
+            if not old.agrees(new):
+                raise DataError(
+                    f"categorical feature {name!r} is binned with another target encoding than that of init_model, "
+                    "which has to be kept; pass a Dataset that is not binned yet"
+                )
+            merged.append(old)
+            continue
         kinds = {type(own.values[0]) is str for own in (old, new) if len(own)}
         if len(kinds) > 1:
             raise DataError(
@@ -143,7 +183,7 @@ def level_codes(model: list[Levels | None] | None, data: list[Levels | None] | N
     """
     codes = {}
     for feature, (own, new) in enumerate(zip(model or [], data or [], strict=True)):
-        if own is not None and new is not None and own.values[: len(new)] != new.values:
+        if own is not None and new is not None and own.is_coded and own.values[: len(new)] != new.values:
             codes[feature] = np.array([own.code_of[value] for value in new.values], np.int32)
     return codes
 

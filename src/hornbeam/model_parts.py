@@ -9,15 +9,22 @@ from typing import Any
 from hornbeam.booster import Booster
 from hornbeam.errors import ParameterError
 from hornbeam.model_io.tree_checks import show
+from hornbeam.target_encoding import EncodedLevels
 
 
 def _levels(booster: Booster) -> Any:
     return None if booster.levels is None else [None if own is None else own.values for own in booster.levels]
 
 
+def _encodings(booster: Booster) -> Any:
+    encoded = [own if isinstance(own, EncodedLevels) else None for own in booster.levels or []]
+    return [None if own is None else (own.numbers.tolist(), own.missing, own.other) for own in encoded]
+
+
 AGREEMENT: dict[str, Callable[[Booster], Any]] = {
     "feature names": lambda booster: booster.feature_names,
     "levels of the categorical features": _levels,
+    "target encodings": _encodings,
     "objective": lambda booster: booster.objective.to_dict(),
     "number of outputs": lambda booster: booster.n_outputs,
     "kind (a forest's trees are averaged, those of others added)": lambda booster: (

@@ -786,6 +786,22 @@ class Params:
         aliases=("cat_feature", "categorical_column", "cat_column", "categorical_features"),
         in_model=False,
     )
+    target_encoding_levels: int = _parameter(
+        "int",
+        1000,
+        "Binning",
+        "A categorical feature of more levels than this is replaced by a number, the mean label of its level; that of "
+        "a training row comes from the labels of other rows. -1: never; 0: every categorical feature. Without effect "
+        "where labels are classes (`num_class` > 1).",
+        low=-1,
+    )
+    target_encoding_smooth: float = _parameter(
+        "float",
+        10.0,
+        "Binning",
+        "So many rows with the mean label of all are added to every level before its mean is taken.",
+        low=0.0,
+    )
     max_bin: int = _parameter(
         "int",
         255,

@@ -35,6 +35,7 @@ class Purpose(IntEnum):
     EXTRA_TREES = 6
     RANKING = 7
     FEATURES_BY_LEVEL = 8
+    TARGET_FOLDS = 9
 
 
 def random_key(seed: int, purpose: int, iteration: int, own_seed: int = 0) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,7 +87,8 @@ class TableReader:
         self.levels: list[Levels | None] | None = None
         self._table_name = name
         self._coded: dict[int, CodedColumn] = {}
-        self._codes: dict[int, NDArray[np.int32]] = {}
+        self._codes: dict[int, NDArray[Any]] = {}  # what Levels.encode returns
+        self._fitted: dict[int, tuple[Levels, NDArray[np.float64]]] = {}
         table, names = sparse_frame(data, name) or (data, None)
         frame = None if self.device is not None or is_sparse(table) else _as_frame(data)
         if is_sparse(table):
@@ -135,10 +136,22 @@ class TableReader:
                 self._coded[position] = code_numbers(self.sample(None, position, position + 1)[:, 0], name)
         return self._coded[position]
 
-    def with_levels(self, levels: Sequence[Levels | None] | None) -> TableReader:
+    @property
+    def n_levels(self) -> dict[int, int]:
+        """Number of levels of every column that is read as codes, by position."""
+        pairs = enumerate(self.levels or [])
+        return {position: len(own) for position, own in pairs if own is not None and own.is_coded}
+
+    def with_levels(
+        self,
+        levels: Sequence[Levels | None] | None,
+        fitted: Mapping[int, NDArray[np.float64]] | None = None,
+    ) -> TableReader:
         """Return a reader of the same table that reads some columns as the codes of levels, missing ones as NaN.
 
         levels  one entry a column, None: read the numbers as they are; None: all columns so
+        fitted  values of the rows, float64 (n_rows,), of columns whose target encoding was made from these very rows
+                (target_encoding.py), by position; kept, and read again wherever levels have this encoding
         """
         reader = copy.copy(self)
         reader.levels, reader._codes = None, {}  # an earlier reader's codes are not those of these levels
@@ -157,14 +170,20 @@ class TableReader:
                 f"{self._table_name} is sparse, and categorical features of sparse tables are not supported; pass a "
                 "frame or an array, or leave categorical_features out"
             )
-        codes = {
-            position: own.encode(reader.coded(position), self.column_name(position))
-            for position, own in enumerate(given)
-            if own is not None
-        }
+        if fitted is not None:
+            pairs = ((place, given[place]) for place in fitted)
+            reader._fitted = {place: (own, fitted[place]) for place, own in pairs if own is not None}
+        codes = {position: reader._encode(position, own) for position, own in enumerate(given) if own is not None}
         if codes:
             reader.levels, reader._codes, reader.block_dtype = given, codes, np.dtype(np.float64)
         return reader
+
+    def _encode(self, position: int, levels: Levels) -> NDArray[Any]:
+        """Return what a column is read as."""
+        own, values = self._fitted.get(position, (None, np.empty(0)))
+        if own is not None and levels.agrees(own):
+            return values
+        return levels.encode(self.coded(position), self.column_name(position))
 
     def read(self, start: int, stop: int, out: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """Return rows start to stop as float64 (stop - start, n_features), C order; in `out` where it is given."""
@@ -253,7 +272,7 @@ class TableReader:
     def _take_columns(self, rows: NDArray[Any]) -> TableReader:
         """Return a reader of some rows of a frame, which are copied."""
         part = copy.copy(self)
-        part.n_rows, part.levels, part._codes = len(rows), None, {}
+        part.n_rows, part.levels, part._codes, part._fitted = len(rows), None, {}, {}
         part._coded = {place: CodedColumn(coded.values, coded.codes[rows]) for place, coded in self._coded.items()}
         part._columns = [column[rows.tolist()] for column in self._columns]
         return part
@@ -289,14 +308,15 @@ class TableReader:
         return plain
 
 
-def _write_codes(codes: NDArray[np.int32], out: NDArray[Any]) -> None:
-    """Write codes as floats, -1 as NaN.
+def _write_codes(codes: NDArray[Any], out: NDArray[Any]) -> None:
+    """Write codes as floats, -1 as NaN; numbers as they are.
 
-    codes  int32 (n,)  in
-    out    float (n,)  out
+    codes  int32 or float64 (n,)  in
+    out    float (n,)             out
     """
     out[...] = codes
-    out[codes < 0] = np.nan
+    if codes.dtype == np.int32:
+        out[codes < 0] = np.nan
 
 
 def zeros_to_nan(values: NDArray[Any]) -> None:

@@ -35,7 +35,7 @@ from hornbeam.log import inform, warn
 from hornbeam.metrics import Metric, get_metrics
 from hornbeam.model_io import ModelData
 from hornbeam.objectives import CustomObjective, Objective, get_objective
-from hornbeam.params import Params, whole_number
+from hornbeam.params import BY_NAME, Params, whole_number
 from hornbeam.predictor import fitting
 from hornbeam.row_sampling import RowSampler
 from hornbeam.splitting import SplitRules
@@ -147,14 +147,16 @@ class TrainingRun:
             )
         if start is not None:
             self._check_start(start)
-        train_set.construct(params)
+        train_set.construct(params, None if start is None else start.levels)
+        self._check_encoding(start)
         params = self.params = params.replace(**vars(train_set.bin_params))  # the model keeps what the bins came from
         if start is not None:
             self._check_zeros(start)
         if checkpoints is not None:
             start = checkpoints.start_from(describe_run(params, self.objective.to_dict(), train_set, start), start)
         named, used = train_set.feature_names, train_set.binned.used
-        self.plan = ContextPlan(params, named, used, train_set.categorical_features)  # bad constraints raise here
+        n_numeric, categorical = train_set.binned.n_numeric, train_set.categorical_features
+        self.plan = ContextPlan(params, named, used, n_numeric, categorical)  # bad constraints raise here
         self.sampler = RowSampler(params, train_set)
         self._prepare_labels()
         given = () if isinstance(self.objective, CustomObjective) else (self._label, self._weight)
@@ -228,6 +230,28 @@ class TrainingRun:
                 f"init_model was trained with objective {start.objective.to_dict()}, now it is "
                 f"{self.objective.to_dict()}; pass the same objective and num_class"
             )
+
+    def _check_encoding(self, start: Booster | None) -> None:
+        """Check that categorical features are replaced by mean labels only where labels have a mean."""
+        params, encoded = self.params, self.train_set.encoded_features
+        if params.num_class > 1 and encoded:
+            names = ", ".join(repr(self.train_set.feature_names[feature]) for feature in encoded[:5])
+            raise DataError(
+                f"train_set is binned with the mean labels of categorical features ({names}), and classes have no "
+                "mean; leave the binning to train, or make the Dataset with target_encoding_levels=-1"
+            )
+        if params.num_class > 1 and "target_encoding_levels" in params.given and params.target_encoding_levels >= 0:
+            warn(
+                f"target_encoding_levels={params.target_encoding_levels} has no effect: classes have no mean",
+                params.verbosity,
+            )
+        name = "target_encoding_smooth"
+        if start is not None and encoded:
+            before, now = start.params.get(name, BY_NAME[name].default), getattr(self.train_set.bin_params, name)
+            if before != now:
+                raise ParameterError(
+                    f"init_model was trained with {name}={before}, now it is {now}; its encoding is kept: pass the same"
+                )
 
     def _check_zeros(self, start: Booster) -> None:
         """Check that a model to train on reads zeros as this training does."""

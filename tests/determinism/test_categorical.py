@@ -61,6 +61,7 @@ COMBINATIONS = {
     "extra trees": {"extra_trees": True, **LOOSE},
     "path_smooth": {"objective": "binary", "path_smooth": 3.0, **LOOSE},
     "monotone": {"monotone_constraints": [0, 1, 0], **LOOSE},
+    "target encoding": {"objective": "binary", "target_encoding_levels": 10, **LOOSE},
 }
 
 
@@ -209,6 +210,7 @@ def test_a_hundred_thousand_levels(device):
     level = np.repeat(np.arange(n_levels), each)
     y = np.where(np.arange(n_levels) % 97 == 0, 3.0, 0.0)[level]
     params = {**QUIET, **LOOSE, "device": device, "num_leaves": 2, "min_data_in_leaf": 3, "max_cat_threshold": 2000}
+    params["target_encoding_levels"] = -1
     booster = hb.train(params, hb.Dataset(level[:, None], label=y, categorical_features=[0]), 1)
     predicted = booster.predict(np.arange(n_levels)[:, None])
     high = np.flatnonzero(predicted > predicted.min())

@@ -13,6 +13,7 @@ from hornbeam.model_io.model_data import FORMAT_NAME, FORMAT_VERSION, ModelData
 from hornbeam.model_io.tree_checks import check_floats, check_int, check_keys, check_list, check_tree, fail, show
 from hornbeam.objectives import objective_from_dict
 from hornbeam.params import PARAMETERS, Params
+from hornbeam.target_encoding import EncodedLevels
 
 KEYS = (
     "best_iteration",
@@ -26,7 +27,9 @@ KEYS = (
     "version",
 )
 
-OPTIONAL_KEYS = ("levels",)
+OPTIONAL_KEYS = ("encodings", "levels")
+
+ENCODING_KEYS = ("missing", "numbers", "other")
 
 ROOT = "model"
 """How error messages call the outermost JSON object."""
@@ -62,7 +65,9 @@ def model_from_document(document: Any) -> ModelData:
     document = check_keys(document, KEYS, ROOT, OPTIONAL_KEYS)
     feature_names = _check_names(document["feature_names"])
     levels = _check_levels(document["levels"], len(feature_names)) if "levels" in document else None
-    n_levels = [None] * len(feature_names) if levels is None else [None if own is None else len(own) for own in levels]
+    if "encodings" in document:
+        levels = _check_encodings(document["encodings"], levels)
+    n_levels = [len(own) if own is not None and own.is_coded else None for own in levels or [None] * len(feature_names)]
     objective = document["objective"]
     n_outputs = check_int(document["n_outputs"], "n_outputs", 1, 2**31 - 1)
     _check_objective(objective, n_outputs)
@@ -151,6 +156,29 @@ def _check_levels(value: object, n_features: int) -> list[Levels | None]:
         if kind is int and (min(levels) < 0 or max(levels) > LARGEST_INTEGER):
             fail(place, f"a level is not in 0..{LARGEST_INTEGER}")
         found.append(Levels(tuple(levels)))
+    return found
+
+
+def _check_encodings(value: object, levels: list[Levels | None] | None) -> list[Levels | None]:
+    """Return levels with the numbers they are read as; at least one feature has them, or the key is not there."""
+    if type(value) is not list:
+        fail("encodings", f"{show(value)} is not a JSON array")
+    if levels is None or len(value) != len(levels):
+        fail("encodings", "must have one entry for each feature, and none where no feature is categorical")
+    if all(own is None for own in value):
+        fail("encodings", "no feature is read as numbers, so this key must not be there")
+    found: list[Levels | None] = []
+    for feature, (own, of_feature) in enumerate(zip(value, levels, strict=True)):
+        place = f"encodings[{feature}]"
+        if own is None:
+            found.append(of_feature)
+            continue
+        if of_feature is None:
+            fail(place, "this feature is not categorical")
+        entries = check_keys(own, ENCODING_KEYS, place)
+        numbers = check_floats(entries["numbers"], f"{place}.numbers", len(of_feature))
+        missing, other = check_floats([entries["missing"], entries["other"]], place).tolist()
+        found.append(EncodedLevels(of_feature.values, numbers, missing, other))
     return found
 
 

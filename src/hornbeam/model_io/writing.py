@@ -17,6 +17,12 @@ A model with categorical features has "levels", one entry a feature: null, or it
 null, or the codes that go left, ascending. Models and trees without have no such keys.
 
     "levels":[null,["red","blue","green"]]        "left_codes":[null,[0,2]]
+
+Where a categorical feature is read as numbers (target_encoding.py), "encodings" has one entry a feature: null, or the
+number of each level in the order of "levels", of what is missing, and of all other levels. Splits of such a feature
+have a threshold.
+
+    "levels":[null,["N1","N2"]]        "encodings":[null,{"missing":0.3,"numbers":[0.25,0.5],"other":0.25}]
 """
 
 from __future__ import annotations
@@ -31,7 +37,9 @@ import stat
 from pathlib import Path
 from typing import Any
 
+from hornbeam.levels import Levels
 from hornbeam.model_io.model_data import FORMAT_NAME, ModelData
+from hornbeam.target_encoding import EncodedLevels
 from hornbeam.tree import Tree
 
 TREE_ARRAYS = {
@@ -69,8 +77,16 @@ def model_to_bytes(model: ModelData) -> bytes:
     }
     if model.levels is not None:
         document["levels"] = [None if own is None else list(own.values) for own in model.levels]
+        if any(isinstance(own, EncodedLevels) for own in model.levels):
+            document["encodings"] = [_encoding_to_dict(own) for own in model.levels]
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return text.encode("ascii") + b"\n"
+
+
+def _encoding_to_dict(levels: Levels | None) -> dict[str, Any] | None:
+    if not isinstance(levels, EncodedLevels):
+        return None
+    return {"missing": levels.missing, "numbers": levels.numbers.tolist(), "other": levels.other}
 
 
 def _tree_to_dict(tree: Tree) -> dict[str, Any]:

@@ -208,6 +208,22 @@ CASES: dict[str, GoldenCase] = {
         levels={0: 4, 2: 300, 3: 12},
         weighted=True,
     ),
+    "regression, target encoding": GoldenCase(
+        {"target_encoding_levels": 50, "target_encoding_smooth": 2.5}, levels={1: 3, 4: 200}, weighted=True
+    ),
+    "binary, target encoding, zero as missing": GoldenCase(
+        {"objective": "binary", "target_encoding_levels": 0, "target_encoding_smooth": 0.0, "zero_as_missing": True},
+        levels={0: 4, 2: 300},
+        n_rows=700,
+        n_rounds=3,
+    ),
+    "lambdarank, target encoding": GoldenCase(
+        {"objective": "lambdarank", "target_encoding_levels": 20},
+        group=QUERIES,
+        levels={2: 100},
+        n_rows=700,
+        n_rounds=3,
+    ),
     "regression, reg_sqrt": GoldenCase({"reg_sqrt": True}, n_rounds=3),
     "quantile, low": GoldenCase({"objective": "quantile", "alpha": 0.05}, n_rounds=3),
     "binary, is_unbalance": GoldenCase({"objective": "binary", "is_unbalance": True}, n_rounds=3, weighted=True),

@@ -42,6 +42,8 @@ _XGBOOST_METRICS = {
 
 _CATEGORICAL = ("max_cat_to_onehot", "max_cat_threshold", "cat_smooth", "cat_l2", "min_data_per_group")
 """What only LightGBM has besides us."""
+_TARGET_ENCODING = ("target_encoding_levels", "target_encoding_smooth")
+"""What no peer has in this form."""
 _HORNBEAM_ALONE = (
     "early_stopping_round",
     "early_stopping_min_delta",
@@ -52,6 +54,7 @@ _HORNBEAM_ALONE = (
     "label_gain",
     "objective_seed",
     *_CATEGORICAL,
+    *_TARGET_ENCODING,
 )
 """What XGBoost and CatBoost have in no form that a parameter could be translated to."""
 SAMPLING = (
@@ -199,6 +202,7 @@ def _lightgbm(ours: Params) -> dict[str, Any]:
         "feature_fraction_bylevel",
         "focal_gamma",
         "focal_alpha",
+        *_TARGET_ENCODING,
     )
     theirs = {p.name: getattr(ours, p.name) for p in PARAMETERS if p.name not in left_out}
     theirs["eval_at"] = list(ours.eval_at)

@@ -35,7 +35,7 @@ def bin_table(reader: TableReader, params: BinParams, n_threads: int, for_cpu: b
         params,
         lambda features: _find_missing(reader, features, n_threads),
         lambda mapper: encode_table(reader, mapper, params, n_threads, for_cpu),
-        n_levels={f: len(own) for f, own in enumerate(reader.levels or []) if own is not None},
+        n_levels=reader.n_levels,
     )
 
 
@@ -70,9 +70,9 @@ def find_bounds(reader: TableReader, params: BinParams, n_threads: int) -> list[
 
         find_bounds_of = of_many.find_upper_bounds
 
-    def find_feature(feature: int, values: NDArray[Any], n_zeros: int) -> None:
+    def find_feature(feature: int, values: NDArray[Any], n_zeros: int, is_encoded: bool = False) -> None:
         values = np.ascontiguousarray(values, reader.block_dtype)
-        if params.zeros_are_missing:
+        if params.zeros_are_missing and not is_encoded:  # a mean label of 0 is not missing
             values = np.where(np.abs(values) <= ZERO, values.dtype.type(np.nan), values)
             n_zeros = 0
         if not params.use_missing:
@@ -97,10 +97,10 @@ def find_bounds(reader: TableReader, params: BinParams, n_threads: int) -> list[
         def find(thread: int, first: int = first, last: int = last, sample: NDArray[Any] = sample) -> None:
             for feature in range(first + thread, last, n_threads):
                 own = None if reader.levels is None else reader.levels[feature]
-                if own is not None:  # every code is a bin
+                if own is not None and own.is_coded:  # every code is a bin
                     bounds[feature] = np.append(np.arange(len(own) - 1) + 0.5, np.inf) if len(own) else np.empty(0)
                     continue
-                find_feature(feature, sample[:, feature - first], 0)
+                find_feature(feature, sample[:, feature - first], 0, is_encoded=own is not None)
 
         run_threads(find, n_threads)
     return bounds
