@@ -21,7 +21,7 @@ import argparse
 from typing import Any
 
 import numpy as np
-from train_gpu import SHAPES, make, to_host
+from train_gpu import EXPO_LEVELS, SHAPES, make, to_host
 
 import hornbeam as hb
 from hornbeam.backends.demand import Demand
@@ -40,7 +40,11 @@ MEGABYTE = 2.0**20
 
 def counted(shape: str, n_rows: int, bins: int) -> tuple[dict[str, int], int, int]:
     """Return what a training must hold, and the bytes of columns and of the whole pool."""
-    layout = Layout.of_sizes(n_rows, np.full(SHAPES[shape][1], bins, np.int32))
+    n_features = SHAPES[shape][1]
+    layout = Layout.of_sizes(n_rows, np.full(n_features, bins, np.int32))
+    if shape == "expo":  # as bundles.py will find them
+        full = [min(n_levels - first, 255) + 1 for n_levels in EXPO_LEVELS for first in range(0, n_levels, 255)]
+        layout = Layout.of_bundles(n_rows, n_features, np.array([*full, bins + 1, bins + 1], np.int32))
     needed = estimate(layout, Demand(n_leaves=LEAVES, given_bytes=8 * n_rows), stats=2)
     slot = slot_bytes(layout, 2)
     return needed, layout.column_bytes, slot * count_slots(LEAVES, slot, -1.0)

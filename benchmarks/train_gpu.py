@@ -9,7 +9,8 @@ the beginning of the next one: the median of all iterations of REPEATS trainings
 (lossguide) is timed in the same process, from the end of an iteration to the end of the next. The AUC is that of rows
 that were not trained on. With `--resident` Hornbeam gets arrays on the device, as XGBoost does, and `whole` is from
 these to the finished model. `--profile` waits for the device after every operation, which makes the whole slower.
-Data are made by CuPy where it is installed, else by NumPy; the random numbers differ between the two.
+Data are made by CuPy where it is installed, else by NumPy; the random numbers differ between the two. Those of `expo`
+are a sparse matrix (CSR), made by NumPy.
 """
 
 from __future__ import annotations
@@ -33,8 +34,11 @@ SHAPES = {
     "mslr": (2_270_296, 137),
     "yahoo": (473_134, 700),
     "bosch": (1_000_000, 968),
-    "expo": (10_000_000, 40),
+    "expo": (10_000_000, 700),
 }
+EXPO_LEVELS = (12, 31, 7, 22, 313, 313)
+"""One-hot coded variables of the flights of the Data Expo 2009: month, day of the month and of the week, carrier,
+origin, destination. Departure and distance are numbers. Carriers and airports are of very different sizes."""
 WARM_UP = 10
 REPEATS = 4
 TEST_ROWS = 200_000
@@ -55,8 +59,38 @@ def array_module() -> Any:
     return cupy
 
 
+def make_expo(n_rows: int, seed: int = 7) -> tuple[Any, NDArray[np.float32]]:
+    """Return X float32 (n_rows, 700), CSR with 8 values a row, and y float32 (n_rows,)."""
+    import scipy.sparse
+
+    rng = np.random.default_rng(seed)
+    n_variables = len(EXPO_LEVELS)
+    indices = np.empty((n_rows, n_variables + 2), np.int32)
+    values = np.ones((n_rows, n_variables + 2), np.float32)
+    score = np.full(n_rows, -1.0, np.float32)
+    first = 0
+    for variable, n_levels in enumerate(EXPO_LEVELS):
+        share = np.ones(n_levels) if n_levels in (7, 12, 31) else 1.0 / np.arange(2, n_levels + 2) ** 1.2
+        bounds = np.cumsum(share / share.sum()).astype(np.float32)
+        level = np.minimum(np.searchsorted(bounds, rng.random(n_rows, np.float32)), n_levels - 1)
+        indices[:, variable] = first + level
+        score += (0.5 * rng.normal(size=n_levels)).astype(np.float32)[level]
+        first += n_levels
+    indices[:, n_variables:] = first, first + 1
+    departure, distance = rng.random(n_rows, np.float32), rng.random(n_rows, np.float32)
+    values[:, n_variables] = np.floor(1440 * departure) + 1
+    values[:, n_variables + 1] = np.floor(2600 * distance**2) + 30
+    score += 2 * departure + np.sin(6 * distance) * (departure > 0.5)
+    y = (rng.random(n_rows, np.float32) < 1 / (1 + np.exp(-score))).astype(np.float32)
+    starts = np.arange(0, indices.size + 1, n_variables + 2, dtype=np.int64)
+    X = scipy.sparse.csr_matrix((values.reshape(-1), indices.reshape(-1), starts), (n_rows, first + 2))
+    return X, y
+
+
 def make(shape: str, n_rows: int, seed: int = 7) -> tuple[Any, Any]:
     """Return X float32 (n_rows, n_features) and y float32 (n_rows,), on the GPU where there is one."""
+    if shape == "expo":
+        return make_expo(n_rows, seed)
     xp = array_module()
     n_features = SHAPES[shape][1]
     rng = xp.random.default_rng(seed)
@@ -69,8 +103,6 @@ def make(shape: str, n_rows: int, seed: int = 7) -> tuple[Any, Any]:
         x = rng.standard_normal((size, n_features), dtype=xp.float32)
         if shape in ("mslr", "yahoo"):
             x = xp.where(rng.random((size, n_features), dtype=xp.float32) < 0.5, 0, xp.round(x * 20) / 20)
-        if shape == "expo":
-            x = xp.floor(xp.abs(x) * 12)
         score[first : first + size] = (
             x[:, 0] * x[:, 1] + xp.sin(2 * x[:, 2]) + xp.abs(x[:, 3]) - 0.8 + x[:, 4] * (x[:, 5] > 0) + 1.5 * (x @ w)
         )
@@ -81,9 +113,9 @@ def make(shape: str, n_rows: int, seed: int = 7) -> tuple[Any, Any]:
     return X, y
 
 
-def to_host(array: Any) -> NDArray[Any]:
-    """Return a NumPy array."""
-    return np.asarray(array.get() if hasattr(array, "get") else array)
+def to_host(array: Any) -> Any:
+    """Return a NumPy array, or a sparse matrix as it is."""
+    return array if hasattr(array, "indptr") else np.asarray(array.get() if hasattr(array, "get") else array)
 
 
 def auc(y: NDArray[np.float32], score: NDArray[np.float64]) -> float:
@@ -218,7 +250,7 @@ def train_xgboost(X: Any, y: Any, test: tuple[Any, Any], options: argparse.Names
     import xgboost
 
     params: dict[str, Any] = {
-        "device": "cpu" if isinstance(X, np.ndarray) else "cuda",
+        "device": "cuda" if array_module() is not np else "cpu",
         "tree_method": "hist",
         "objective": "binary:logistic",
         "learning_rate": 0.1,
@@ -268,6 +300,8 @@ def main() -> None:
     for shape in options.shape:
         options.shape = shape
         options.n_rows = options.rows or SHAPES[shape][0]
+        if shape == "expo" and options.resident:
+            parser.error("--resident: the data of expo are a sparse matrix in host memory")
         X, y = make(shape, options.n_rows + min(TEST_ROWS, options.n_rows))
         (X, test_X), (y, test_y) = ((part[: options.n_rows], part[options.n_rows :]) for part in (X, y))
         if options.peer == "xgb":

@@ -319,7 +319,6 @@ class Dataset:
     def _bin(self, params: Params | None, init_levels: Sequence[Levels | None] | None) -> None:
         from hornbeam.backends.cpu.binning import bin_table, encode_table
         from hornbeam.backends.cpu.threads import resolve_threads
-        from hornbeam.backends.registry import choose_device
 
         n_threads = resolve_threads(0 if params is None else params.num_threads)
         if self.reference is not None:
@@ -344,10 +343,8 @@ class Dataset:
         self._reader = self._with_own_levels(params, own, init_levels)
         binned = self._on_device(params, lambda gpu: gpu.bin_on_device(self._reader, own, n_threads))
         if binned is None:
-            asked = "auto" if params is None else params.device
-            n_cells = self.n_rows * self.n_features
-            for_cpu = asked == "cpu" or (asked == "auto" and choose_device(asked, n_cells) == "cpu")
-            binned = bin_table(self._reader, own, n_threads, for_cpu)
+            may_store = params is None or params.device != "reference"
+            binned = bin_table(self._reader, own, n_threads, may_store)
         self._binned = binned
 
     def _with_own_levels(

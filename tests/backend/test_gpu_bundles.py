@@ -15,6 +15,7 @@ from hornbeam.backends.gpu.bundles import ALONE, bundles_of
 from hornbeam.backends.gpu.engine import GpuEngine
 from hornbeam.backends.gpu.layout import Layout
 from hornbeam.backends.gpu.memory import estimate
+from hornbeam.backends.protocol import Segments
 from hornbeam.bagging import Draw
 from hornbeam.errors import DeviceError
 from hornbeam.splitting import FeatureRules, NodeContext, pack_mask
@@ -193,6 +194,16 @@ def test_models_are_those_of_the_dense_form(choice):
     assert train(sparse.csr_matrix, "opencl") == train(np.asarray, "cpu")
 
 
+def test_dense_tables_of_mostly_zeros_are_bundled_too():
+    X, y = exclusive_table(levels=30)
+    data = hb.Dataset(X, label=y)
+    params = {"num_leaves": 7, "min_data_in_leaf": 3, "min_data_in_bin": 1, **QUIET}
+    found = hb.train({**params, "device": "opencl"}, data, 2)
+    assert bundles_of(data.binned) is not None
+    plain = hb.train({**params, "device": "cpu", "enable_bundle": False}, hb.Dataset(X, label=y), 2)
+    assert found.fingerprint() == plain.fingerprint()
+
+
 def test_contexts_are_refused_by_an_engine_with_bundles():
     X, y = exclusive_table(300)
     binned = binned_of(X).binned
@@ -203,7 +214,7 @@ def test_contexts_are_refused_by_an_engine_with_bundles():
     features = FeatureRules(np.zeros(binned.n_used, np.int8), np.ones(binned.n_used))
     zero, mask = np.zeros(1), pack_mask(np.ones((1, binned.n_used), np.bool_))
     context = NodeContext(zero, zero, zero, zero, zero, np.zeros(1, np.uint64), mask, features)
-    nodes = bundles_segments(root)
+    nodes = segment_of(root)
     slot = np.zeros(1, np.int32)
     engine.build_histograms(nodes, slot)
     with pytest.raises(DeviceError, match="contexts"):
@@ -212,15 +223,12 @@ def test_contexts_are_refused_by_an_engine_with_bundles():
     assert not engine_of(binned, Demand(bundled=False))._layout.is_bundled
 
 
-def bundles_segments(root):
-    from hornbeam.backends.protocol import Segments
-
+def segment_of(root):
     return Segments(np.zeros(1, np.int64), np.array([root.n_rows]), np.array([root.depth], np.int32))
 
 
 def test_bundles_take_less_memory_and_the_estimate_knows():
     X, y = exclusive_table(20_000, 60, 6)
-    X = X[:, np.abs(X).max(axis=0) < 1000]
     data = hb.Dataset(sparse.csr_matrix(X), label=y, max_bin=63).construct()
     found = bundles_of(data.binned)
     needed = [

@@ -33,6 +33,7 @@ DATA_KINDS: dict[str, Callable[[GoldenCase], bool]] = {
     "queries (`group`, `qid`)": lambda case: bool(case.group),
     "initial scores (`init_score`)": lambda case: case.init_score,
     "mostly zeros, dense or as a sparse table": lambda case: case.zeros > 0.0,
+    "columns that exclude each other": lambda case: bool(case.exclusive),
     "categorical features": lambda case: bool(case.levels),
     "labels with a heavy tail": lambda case: case.heavy_tail,
     "objective functions": lambda case: bool(case.callables),

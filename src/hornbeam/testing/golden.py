@@ -72,6 +72,8 @@ class GoldenCase:
     """One training: data by their description, parameters and number of rounds.
 
     `levels` are the categorical columns, and how many levels each has: integers from 0 on, the lower the more frequent.
+    `exclusive` are variables that follow the other columns, with a column for each of their levels: small counts in the
+    column of a row's level, and zeros in the others.
     """
 
     params: dict[str, Any]
@@ -83,6 +85,7 @@ class GoldenCase:
     heavy_tail: bool = False
     levels: dict[int, int] = field(default_factory=dict)
     zeros: float = 0.0
+    exclusive: tuple[int, ...] = ()
     init_score: bool = False
     group: tuple[int, ...] = ()  # sizes of the queries, repeated as often as needed
     callables: dict[str, Callable[..., Any]] = field(default_factory=dict)
@@ -96,6 +99,12 @@ class GoldenCase:
             level = np.floor(n_levels * u * u)
             score = score + 4.0 * np.where(np.floor(level / 3.0) * 3.0 == level, level / n_levels, 1.0)
             table[:, column] = np.where(uniform(self.n_rows, 6000 + column) < 0.1, np.nan, level)
+        for variable, n_levels in enumerate(self.exclusive):
+            u, place = uniform(self.n_rows, 8000 + variable), np.arange(n_levels)
+            level = np.floor(n_levels * u * u)
+            count = 1.0 + np.floor(3.0 * uniform(self.n_rows, 8500 + variable))
+            score = score + 9.0 * count * ((level == 1.0) + 0.0 - (level == 4.0) + (level == 30.0))
+            table = np.hstack([table, np.where(level[:, None] == place, count[:, None], 0.0)])
         if self.group:
             label = np.clip(np.floor(score / 3.0) + 1.0, 0.0, 4.0)
         else:
@@ -144,6 +153,9 @@ CASES: dict[str, GoldenCase] = {
     "multiclass": GoldenCase({"objective": "multiclass", "num_class": 4}, missing=True, n_rounds=3),
     "binary, sparse": GoldenCase({"objective": "binary", "num_leaves": 15}, zeros=0.9, missing=True, n_features=9),
     "regression, sparse, zero as missing": GoldenCase({"zero_as_missing": True}, zeros=0.9, n_features=9),
+    "regression, exclusive columns": GoldenCase(  # so many cells that they are stored otherwise (bundling.py)
+        {"num_leaves": 9, "min_data_in_leaf": 5}, exclusive=(260, 270), n_rows=4200, n_features=5, n_rounds=1
+    ),
     "bagging": GoldenCase({"bagging_fraction": 0.6, "bagging_freq": 2, "seed": 7}, missing=True),
     "bagging, classes": GoldenCase(
         {"objective": "binary", "pos_bagging_fraction": 0.8, "neg_bagging_fraction": 0.4, "bagging_freq": 1},

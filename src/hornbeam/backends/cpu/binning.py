@@ -28,27 +28,27 @@ TILE_ROWS = 256
 """Rows coded for one feature before the next: the lines read stay in the first-level cache for the next feature."""
 
 
-def bin_table(reader: TableReader, params: BinParams, n_threads: int, for_cpu: bool = False) -> BinnedData:
-    """Find the bins of a table and code it; for_cpu as in encode_table."""
+def bin_table(reader: TableReader, params: BinParams, n_threads: int, may_store: bool = False) -> BinnedData:
+    """Find the bins of a table and code it; may_store as in encode_table."""
     return bin_by(
         find_bounds(reader, params, n_threads),
         params,
         lambda features: _find_missing(reader, features, n_threads),
-        lambda mapper: encode_table(reader, mapper, params, n_threads, for_cpu),
+        lambda mapper: encode_table(reader, mapper, params, n_threads, may_store),
         n_levels=reader.n_levels,
     )
 
 
 def encode_table(
-    reader: TableReader, mapper: BinMapper, params: BinParams, n_threads: int, for_cpu: bool = False
+    reader: TableReader, mapper: BinMapper, params: BinParams, n_threads: int, may_store: bool = False
 ) -> tuple[NDArray[Any] | StoredBins, NDArray[np.bool_]]:
     """Code a table with the bins of `mapper`; a sparse one is stored as bundling.py says.
 
-    for_cpu  a CPU will train on it: a dense table of mostly zeros is stored in the same way
+    may_store  a dense table of mostly zeros is stored in the same way
     """
     table = None
     if reader.sparse is None:
-        if for_cpu:
+        if may_store:
             from hornbeam.backends.cpu.mostly_zeros import read_mostly_zeros
 
             table = read_mostly_zeros(reader, mapper, params, n_threads)

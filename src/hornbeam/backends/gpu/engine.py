@@ -57,6 +57,7 @@ from hornbeam.binning import BinnedData
 from hornbeam.dtypes import EXPANSION
 from hornbeam.errors import DeviceMemoryError
 from hornbeam.frontier import GrowthLimits
+from hornbeam.histogram_pool import SMALLEST_POOL
 from hornbeam.objectives.base import Objective
 from hornbeam.quantize import Quantization
 from hornbeam.splitting import NodeContext, SplitRules
@@ -225,8 +226,10 @@ class GpuEngine:
         """
         layout, own = self._layout, self.workspace
         if self._most_slots == 0:
+            spare = own.spare_bytes() - table_bytes(layout, self._demand.n_leaves)
             records = 0 if self._rounded.quantization.wide else 8 * self.n_rows
-            spare = own.spare_bytes() - records - table_bytes(layout, self._demand.n_leaves)
+            if spare - records >= SMALLEST_POOL * self.slot_bytes:  # else there is no room for them in any case
+                spare -= records
             wanted = n_slots * self.slot_bytes
             if 0 < layout.column_bytes <= min(spare - wanted, own.facts.max_buffer_bytes):
                 self._bins.make_columns()
