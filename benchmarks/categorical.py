@@ -4,7 +4,8 @@
                                      [--data FOLDER --set adult]
 
 The data are made: a number of numeric features, and categorical ones of few, of some hundred and of some thousand
-levels, each level with an effect of its own; or adult or flights from a folder, as in quality.py. Every library gets
+levels, each level with an effect of its own; or adult or flights from a folder, as in quality.py. "with sets" is
+Hornbeam without target encoding, so it splits features of any number of levels as LightGBM does. Every library gets
 pandas categories and the same number of trees, leaves and threads; binning is not timed. Times are the best of a few
 repetitions, which take turns, so that a busy machine slows all of them down; CPU time, of all threads together, is less
 sensitive to that. AUC is that of rows that were not trained on.
@@ -23,7 +24,7 @@ import numpy as np
 import pandas as pd
 import xgboost as xgb
 from numpy.typing import NDArray
-from quality import load_adult_categories, load_flights_categories
+from quality import Problem, load_adult_categories, load_flights_categories
 from sklearn.metrics import roc_auc_score
 
 import hornbeam as hb
@@ -61,6 +62,16 @@ def make_data(n_rows: int, seed: int = 0) -> tuple[pd.DataFrame, NDArray[np.floa
         score += effects.normal(size=n_levels)[level] * 0.5
         columns[f"c{feature}"] = pd.Categorical.from_codes(level, [f"level {i}" for i in range(n_levels)])
     return pd.DataFrame(columns), (rng.random(n_rows) < 1.0 / (1.0 + np.exp(-score))).astype(np.float64)
+
+
+def as_categories(problem: Problem) -> pd.DataFrame:
+    """Return the features of a problem as a frame with category columns."""
+    frame = pd.DataFrame(problem.X, columns=[f"x{feature}" for feature in range(problem.X.shape[1])])
+    for feature in problem.categorical:
+        codes = problem.X[:, feature]
+        levels = [f"level {i}" for i in range(int(np.nanmax(codes)) + 1)]
+        frame[f"x{feature}"] = pd.Categorical.from_codes(np.where(np.isnan(codes), -1, codes).astype(int), levels)
+    return frame
 
 
 def categorical_names(frame: pd.DataFrame) -> list[str]:
@@ -118,9 +129,10 @@ def main() -> None:
     parser.add_argument("--set", choices=LOADERS, default="adult", help="which of them")
     options = parser.parse_args()
     if options.data is not None:
-        problem = next(iter(LOADERS[options.set](options.data, True)))
+        problem = next(iter(LOADERS[options.set](options.data, argparse.Namespace(shuffles=1))))
         train, test = problem.splits[0]
-        X, y, X_test, y_test = problem.X.iloc[train], problem.y[train], problem.X.iloc[test], problem.y[test]
+        frame = as_categories(problem)
+        X, y, X_test, y_test = frame.iloc[train], problem.y[train], frame.iloc[test], problem.y[test]
         title = f"{options.set}, {len(X):,} x {X.shape[1]}"
     else:
         X, y = make_data(options.rows)
@@ -133,13 +145,15 @@ def main() -> None:
     names = categorical_names(X)
     libraries: dict[str, tuple[Callable[..., Timed], Any]] = {
         "hornbeam": (timed_hornbeam, hb.Dataset(X, y).construct()),
+        "with sets": (timed_hornbeam, hb.Dataset(X, y, target_encoding_levels=-1).construct()),
         "lightgbm": (timed_lightgbm, lgb.Dataset(X, y, params=peer_params(params, "lightgbm")).construct()),
         "xgboost": (timed_xgboost, xgb.QuantileDMatrix(X, y, max_bin=255, enable_categorical=True)),
     }
     if catboost is not None:
         libraries["catboost"] = (timed_catboost, catboost.Pool(as_strings(X), y, cat_features=names))
     if options.only:
-        libraries = {name: library for name, library in libraries.items() if name in ("hornbeam", *options.only)}
+        chosen = ("hornbeam", "with sets", *options.only)
+        libraries = {name: library for name, library in libraries.items() if name in chosen}
     timed_hornbeam(params, 2, libraries["hornbeam"][1], X_test)  # compiles the kernels
     best: dict[str, tuple[float, float]] = {}
     auc: dict[str, float] = {}

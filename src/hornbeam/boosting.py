@@ -59,6 +59,8 @@ def check_boosting(params: Params) -> None:
         for name in DART_PARAMETERS:
             if name in params.given:
                 warn(f"{name} has no effect without boosting='dart'", params.verbosity)
+    if params.num_class > 1 and "target_encoding_levels" in params.given and params.target_encoding_levels >= 0:
+        warn("target_encoding_levels has no effect with num_class > 1: classes have no mean", params.verbosity)
 
 
 def make_boosting(run: TrainingRun) -> Boosting:

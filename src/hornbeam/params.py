@@ -801,6 +801,7 @@ class Params:
         "Binning",
         "So many rows with the mean label of all are added to every level before its mean is taken.",
         low=0.0,
+        high=1e9,
     )
     max_bin: int = _parameter(
         "int",

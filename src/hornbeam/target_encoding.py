@@ -45,6 +45,7 @@ FEWEST_ROWS = 2
 row, has no levels."""
 
 _CHUNK = 1 << 20
+"""Rows dealt at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,10 +94,13 @@ def deal_folds(n_rows: int, boundaries: NDArray[np.int64] | None) -> NDArray[np.
     boundaries  int64 (n_queries + 1,)  in  see Dataset.query_boundaries; or None
     """
     key = random_key(0, Purpose.TARGET_FOLDS, 0)
-    index = np.arange(n_rows) if boundaries is None else query_of_row(boundaries)
+    if boundaries is not None:
+        n_queries = len(boundaries) - 1
+        return deal_folds(n_queries, None)[query_of_row(boundaries)]
     fold = np.empty(n_rows, np.int8)
     for start in range(0, n_rows, _CHUNK):
-        fold[start : start + _CHUNK] = random_bits(key, index[start : start + _CHUNK]) % np.uint64(FOLDS)
+        stop = min(start + _CHUNK, n_rows)
+        fold[start:stop] = random_bits(key, np.arange(start, stop)) % np.uint64(FOLDS)
     return fold
 
 

@@ -240,11 +240,6 @@ class TrainingRun:
                 f"train_set is binned with the mean labels of categorical features ({names}), and classes have no "
                 "mean; leave the binning to train, or make the Dataset with target_encoding_levels=-1"
             )
-        if params.num_class > 1 and "target_encoding_levels" in params.given and params.target_encoding_levels >= 0:
-            warn(
-                f"target_encoding_levels={params.target_encoding_levels} has no effect: classes have no mean",
-                params.verbosity,
-            )
         name = "target_encoding_smooth"
         if start is not None and encoded:
             before, now = start.params.get(name, BY_NAME[name].default), getattr(self.train_set.bin_params, name)
