@@ -21,7 +21,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.protocol import Engine, LeavesLater, Root, Segments
+from hornbeam.backends.protocol import Engine, GrownAhead, LeavesLater, Root, Segments
 from hornbeam.binning import BinnedData
 from hornbeam.contexts import ContextPlan, TreeContexts
 from hornbeam.dtypes import EXPANSION, NODE, SPLIT
@@ -191,13 +191,19 @@ class TreeGrower:
                 self.plan, self.rules, quantization, start, self.binned.n_value_bins, iteration, output
             )
         else:
-            ahead = self._grow_ahead(start)
+            ahead = self._grow_ahead(start, None if renew is not None or self._has_categories else learning_rate)
+        if ahead is not None and ahead.leaves is not None:
+            nodes = ahead.nodes
+            return GrownTree(
+                self, nodes, ahead.n_splits, lambda: replay(nodes, self.limits), ahead.leaves, True, quantization,
+                learning_rate,
+            )  # fmt: skip
         if ahead is not None:
-            order, leaf_of = replay(ahead, self.limits)
-            if np.all(ahead["left"][order] >= 0):
-                return self._finish(ahead, order, leaf_of, quantization, learning_rate, renew)
-            start = NodeTable.from_table(ahead)
-            pool.restore(ahead)
+            order, leaf_of = replay(ahead.nodes, self.limits)
+            if np.all(ahead.nodes["left"][order] >= 0):
+                return self._finish(ahead.nodes, order, leaf_of, quantization, learning_rate, renew)
+            start = NodeTable.from_table(ahead.nodes)
+            pool.restore(ahead.nodes)
         elif self.splittable(start, 0):
             pool.take(0)
             self.engine.build_histograms(start.segments([0]), pool.slots([0]))
@@ -209,14 +215,18 @@ class TreeGrower:
         nodes = self._expand_nodes(start, pool).table()
         return self._finish(nodes, *replay(nodes, self.limits), quantization, learning_rate, renew)
 
-    def _grow_ahead(self, start: NodeTable) -> NDArray[np.void] | None:
-        """Let the engine expand nodes on its own as far as it can; returns the nodes after that, NODE (n_nodes,)."""
+    @property
+    def _has_categories(self) -> bool:
+        return self.binned.n_numeric < len(self.binned.used)
+
+    def _grow_ahead(self, start: NodeTable, learning_rate: float | None) -> GrownAhead | None:
+        """Let the engine expand nodes on its own as far as it can, and go on to the leaves if there is a rate."""
         if not self.splittable(start, 0):
             return None
         limits = self.limits
         if start.root_depth:
             limits = replace(limits, max_depth=limits.max_depth + start.root_depth)
-        return self.engine.grow_ahead(start.root_table(), self.rules, limits, self.while_waiting)
+        return self.engine.grow_ahead(start.root_table(), self.rules, limits, learning_rate, self.while_waiting)
 
     def _expand_nodes(self, nodes: NodeTable, pool: HistogramPool) -> NodeTable:
         """Expand nodes round by round until the best n_leaves - 1 are all expanded; returns all nodes evaluated."""
@@ -329,16 +339,14 @@ class TreeGrower:
         n_leaves = len(order) + 1
         ends = np.flatnonzero(nodes["left"] < 0)
         segments = Segments(nodes["begin"][ends], nodes["end"][ends], nodes["depth"][ends])
-        leaf_of_end = leaf_of[ends]
-        self.engine.assign_leaves(segments, leaf_of_end)
+        self.engine.assign_leaves(segments, leaf_of[ends])
         later, more_l2 = None, self._leaf_l2(nodes, order, leaf_of)
         if renew is None and self._contexts is None and more_l2 is None:
             later = self.engine.leaf_values_later(n_leaves, self.rules, learning_rate)
         leaves = later or self._leaf_values(nodes, order, leaf_of, more_l2, learning_rate, renew)
-        leaf_count = np.bincount(leaf_of_end, segments.end - segments.begin, n_leaves).astype(np.int64)
         left_sets = self._left_sets(nodes, order)
         return GrownTree(
-            self, nodes, order, leaf_of, leaves, later is not None, leaf_count, quantization, learning_rate,
+            self, nodes, len(order), lambda: (order, leaf_of), leaves, later is not None, quantization, learning_rate,
             self._contexts, left_sets,
         )  # fmt: skip
 
@@ -346,7 +354,7 @@ class TreeGrower:
         self, nodes: NDArray[np.void], order: NDArray[np.int32], leaf_of: NDArray[np.int32]
     ) -> NDArray[np.float64] | None:
         """Return what is added to lambda_l2 in the leaves' outputs, float64 (n_leaves,); None: nothing to any."""
-        if self.binned.n_numeric == len(self.binned.used):
+        if not self._has_categories:
             return None
         of_node = l2_of_nodes(self.binned, nodes, order, self.rules)
         is_leaf = of_node > 0.0

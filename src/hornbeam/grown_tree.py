@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -19,27 +20,28 @@ if TYPE_CHECKING:
     from hornbeam.contexts import TreeContexts
     from hornbeam.grower import TreeGrower
 
+Numbering = Callable[[], tuple[NDArray[np.int32], NDArray[np.int32]]]
+"""Which of the nodes are split, in which order, and the leaf of each: see cpu/replay.py."""
+
 
 class GrownTree:
     """A finished tree, whose arrays are made when they are asked for: a GPU works meanwhile.
 
     leaves                   what brings leaf_value and leaf_weight
     values_on_engine         the engine has computed them: add_leaf_values needs nothing from here
-    leaf_count               int64   (n_leaves,)
-    nodes                    NODE    (n_nodes,)    all that were evaluated
-    order                    int32   (n_splits,)   those that are split, in the order of their numbers
-    leaf_of                  int32   (n_nodes,)    leaf number; that of its ancestor for a pruned node
+    nodes                    NODE (n_nodes,): all that were evaluated
+    numbering                what brings order, int32 (n_splits,): the nodes that are split, in the order of their
+                             numbers; and leaf_of, int32 (n_nodes,): leaf numbers, for a pruned node its ancestor's
     """
 
     def __init__(
         self,
         grower: TreeGrower,
         nodes: NDArray[np.void],
-        order: NDArray[np.int32],
-        leaf_of: NDArray[np.int32],
+        n_splits: int,
+        numbering: Numbering,
         leaves: LeavesLater,
         values_on_engine: bool,
-        leaf_count: NDArray[np.int64],
         quantization: Quantization,
         learning_rate: float,
         contexts: TreeContexts | None = None,
@@ -47,16 +49,30 @@ class GrownTree:
     ) -> None:
         self._binned, self._rules, self._nodes = grower.binned, grower.rules, nodes
         self._contexts = contexts
-        self._order, self._leaf_of = order, leaf_of
-        self._leaves, self._on_engine, self.leaf_count = leaves, values_on_engine, leaf_count
+        self.n_splits, self._numbering = n_splits, numbering
+        self._leaves, self._on_engine = leaves, values_on_engine
         self._quantization = quantization
         self._learning_rate = learning_rate
         self._left_sets, self._level_codes = left_sets, grower.level_codes
 
+    @cached_property
+    def _numbers(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        return self._numbering()
+
     @property
-    def n_splits(self) -> int:
-        """Number of split nodes."""
-        return len(self._order)
+    def _order(self) -> NDArray[np.int32]:
+        return self._numbers[0]
+
+    @property
+    def _leaf_of(self) -> NDArray[np.int32]:
+        return self._numbers[1]
+
+    @property
+    def leaf_count(self) -> NDArray[np.int64]:
+        """Rows of the leaves, int64 (n_leaves,)."""
+        ends = self._nodes["left"] < 0
+        n_rows = self._nodes["end"][ends] - self._nodes["begin"][ends]
+        return np.bincount(self._leaf_of[ends], n_rows, self.n_splits + 1).astype(np.int64)
 
     @cached_property
     def _fetched(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

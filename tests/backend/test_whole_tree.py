@@ -145,7 +145,8 @@ def engine_for(gradient, hessian, num_threads=1) -> CpuEngine:
 def grow(engine: CpuEngine, n_slots: int, n_leaves: int):
     """Return the nodes that the engine makes by itself, or None."""
     root = NodeTable(engine.begin_tree(n_slots)).table()
-    return engine.grow_ahead(root, PLAIN_RULES, GrowthLimits(n_leaves, BIG, False), None)
+    ahead = engine.grow_ahead(root, PLAIN_RULES, GrowthLimits(n_leaves, BIG, False))
+    return None if ahead is None else ahead.nodes
 
 
 @pytest.mark.parametrize("n_rows", [ROWS, ROWS + 100])

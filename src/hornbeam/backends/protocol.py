@@ -95,6 +95,20 @@ LeavesLater = Callable[[], tuple[NDArray[np.float64], NDArray[np.float64]]]
 """Waits for what a device computes of the leaves: values and hessian sums, each float64 (n_leaves,)."""
 
 
+@dataclass(frozen=True, slots=True)
+class GrownAhead:
+    """What an engine has grown on its own.
+
+    nodes   dtypes.NODE (n_nodes,): all that were evaluated, parents before their children
+    leaves  of a tree that is finished, where the engine has gone on: its rows know their leaves, as if assign_leaves
+            had been called with those of cpu/replay.py, and the values are what leaf_values_later would give
+    """
+
+    nodes: NDArray[np.void]
+    leaves: LeavesLater | None = None
+    n_splits: int = 0
+
+
 class Engine(Protocol):
     """Training state on one device: one training set, its scores, and the tree that is growing."""
 
@@ -196,15 +210,18 @@ class Engine(Protocol):
         root: NDArray[np.void],
         rules: SplitRules,
         limits: GrowthLimits,
-        meanwhile: Callable[[], None] | None,
-    ) -> NDArray[np.void] | None:
+        learning_rate: float | None = None,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> GrownAhead | None:
         """Expand nodes for as many rounds as the engine likes, without the host choosing them.
 
-        root       dtypes.NODE (1,)  in  without a split yet, and without a histogram; that goes to slot 0
-        meanwhile  work for the host, to be done while the device is busy
+        root           dtypes.NODE (1,)  in  without a split yet, and without a histogram; that goes to slot 0
+        learning_rate  for the values of the leaves, if the engine goes on to these; None: it must not, they are not
+                       those of leaf_values_later
+        meanwhile      work for the host, to be done while the device is busy
 
-        Returns the nodes evaluated, dtypes.NODE (n_nodes,), parents before their children, or None: nothing was done.
-        Whatever was expanded, the grower goes on until the tree is complete, and cuts back what is too much.
+        Returns None where nothing was done. Whatever was expanded, the grower goes on until the tree is complete, and
+        cuts back what is too much.
         """
 
     def assign_leaves(self, nodes: Segments, leaves: NDArray[np.int32]) -> None:

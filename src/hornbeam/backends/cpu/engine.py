@@ -19,7 +19,7 @@ from hornbeam.backends.cpu.renewal import renew_leaves
 from hornbeam.backends.cpu.split_categorical import CategoricalFinder, Round
 from hornbeam.backends.cpu.split_general import find_general
 from hornbeam.backends.cpu.threads import resolve_threads
-from hornbeam.backends.protocol import BinnedTree, ForestMean, Root, Segments
+from hornbeam.backends.protocol import BinnedTree, ForestMean, GrownAhead, Root, Segments
 from hornbeam.backends.steps import expand_in_steps
 from hornbeam.bagging import ROOT_DEPTH, Bag, Draw, Goss
 from hornbeam.binning import BinnedData
@@ -198,8 +198,9 @@ class CpuEngine:
         root: NDArray[np.void],
         rules: SplitRules,
         limits: GrowthLimits,
-        meanwhile: Callable[[], None] | None,
-    ) -> NDArray[np.void] | None:
+        learning_rate: float | None = None,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> GrownAhead | None:
         """Grow small trees whole; leave the choice to the grower in others."""
         columns = self._columns
         if not columns.whole_tree.can_grow(columns.store, self._rounded, limits, self._n_slots):
@@ -208,7 +209,7 @@ class CpuEngine:
         categories = self._for_round(2 * limits.n_leaves - 1, rules)
         nodes = columns.whole_tree.grow(columns.store, root, quantization, rules, limits, meanwhile, categories)
         columns.outside(nodes["split"])
-        return nodes
+        return GrownAhead(nodes)
 
     def assign_leaves(self, nodes: Segments, leaves_of_nodes: NDArray[np.int32]) -> None:
         """Scatter leaf numbers; on small data the leaves' sums are made at the same time."""

@@ -19,7 +19,7 @@ from hornbeam.backends.cpu.stored_histogram import StoredHistograms
 from hornbeam.backends.cpu.stored_partition import StoredPartition, StoredRows
 from hornbeam.backends.cpu.stored_split import StoredSplits
 from hornbeam.backends.cpu.threads import run_ranges
-from hornbeam.backends.protocol import BinnedTree, Root, Segments
+from hornbeam.backends.protocol import BinnedTree, GrownAhead, Root, Segments
 from hornbeam.backends.steps import expand_in_steps
 from hornbeam.bagging import ROOT_DEPTH
 from hornbeam.dtypes import SPLIT
@@ -67,8 +67,9 @@ class StoredEngine(CpuEngine):
         root: NDArray[np.void],
         rules: SplitRules,
         limits: GrowthLimits,
-        meanwhile: Callable[[], None] | None,
-    ) -> NDArray[np.void] | None:
+        learning_rate: float | None = None,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> GrownAhead | None:
         """Grow the tree whole where its nodes are small; leave it to rounds otherwise."""
         start = self._rounded.root
         if not self._expander.can_grow(limits, start.n_rows, self._n_slots):
@@ -78,7 +79,7 @@ class StoredEngine(CpuEngine):
         root["split"] = self.find_splits(nodes, slots, root["gradient"], root["hessian"], rules)
         root["slot"], root["priority"] = 0, root["split"]["gain"]
         how = SplitFinder.numbers(self._rounded.quantization, rules)
-        return self._expander.grow(self._store, root, how, limits)
+        return GrownAhead(self._expander.grow(self._store, root, how, limits))
 
     def partition(self, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:
         """Move rows to the children's places."""

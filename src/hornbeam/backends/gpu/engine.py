@@ -12,8 +12,10 @@ What an operation costs (n nodes; see kernels/ for the kernels):
     partition          batch, 84 n bytes   partition                    8 n bytes
     expand             batch, 84 n bytes   partition, plan, zero,       84 n bytes
                                            histogram, split, choose
-    grow_ahead         the root            select and all of expand,    the nodes, 112 bytes each
-                                           round after round
+    grow_ahead         the root            select and all of expand,    the nodes, 112 bytes each;
+                                           round after round, then      24 bytes a leaf, later
+                                           leaf_numbers, assign,
+                                           leaf_sums, values
     assign_leaves      table, 20 n bytes   assign
     leaf_sums                              clear, leaf_sums             16 bytes a leaf
     leaf_values_later                      clear, leaf_sums, values     24 bytes a leaf, later
@@ -47,11 +49,11 @@ from hornbeam.backends.gpu.memory import check_memory, limit_bytes, most_slots, 
 from hornbeam.backends.gpu.metrics import DeviceMetrics
 from hornbeam.backends.gpu.quantize import Rounded, TreeRows, round_gradients
 from hornbeam.backends.gpu.routing import ValidationSet, upload_scores, upload_tree
-from hornbeam.backends.gpu.runtime import Runtime
+from hornbeam.backends.gpu.runtime import Buffer, Runtime
 from hornbeam.backends.gpu.split_search import SplitSearch
 from hornbeam.backends.gpu.tree_kernels import GrowingTree, TreeKernels
 from hornbeam.backends.gpu.workspace import Workspace
-from hornbeam.backends.protocol import BinnedTree, ForestMean, LeavesLater, Root, Segments
+from hornbeam.backends.protocol import BinnedTree, ForestMean, GrownAhead, LeavesLater, Root, Segments
 from hornbeam.bagging import ROOT_DEPTH, Draw, Goss
 from hornbeam.binning import BinnedData
 from hornbeam.dtypes import EXPANSION
@@ -284,12 +286,24 @@ class GpuEngine:
         root: NDArray[np.void],
         rules: SplitRules,
         limits: GrowthLimits,
-        meanwhile: Callable[[], None] | None,
-    ) -> NDArray[np.void] | None:
-        """Run round after round without the host, which looks at the result once."""
-        nodes = self._growth.grow_ahead(self._tree, root, rules, limits, meanwhile)
-        self._last_ahead = None if nodes is None else self._tree
-        return nodes
+        learning_rate: float | None = None,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> GrownAhead | None:
+        """Run round after round without the host, and go on to the leaves; it looks at the result once."""
+        even, odd, *_ = self._histograms.row_buffers()
+
+        def finish(state: Buffer, order: Buffer) -> Callable[[int], LeavesLater]:
+            assert learning_rate is not None
+            return self._leaves.finish_ahead(
+                state, order, (even, odd), self._tree_rows(), self._rounded.largest, limits.n_leaves, rules,
+                learning_rate,
+            )  # fmt: skip
+
+        ahead = self._growth.grow_ahead(
+            self._tree, root, rules, limits, None if learning_rate is None else finish, meanwhile
+        )
+        self._last_ahead = None if ahead is None else self._tree
+        return ahead
 
     # --- leaves -----------------------------------------------------------------------------------------------------
 

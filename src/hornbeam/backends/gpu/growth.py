@@ -14,7 +14,7 @@ from hornbeam.backends.gpu.runtime import Buffer, u32
 from hornbeam.backends.gpu.split_search import SplitSearch, check_rules, min_rows
 from hornbeam.backends.gpu.tree_kernels import CAPACITY, MOST_ORDERED, GrowingTree, TreeKernels
 from hornbeam.backends.gpu.workspace import Workspace
-from hornbeam.backends.protocol import Segments
+from hornbeam.backends.protocol import GrownAhead, LeavesLater, Segments
 from hornbeam.dtypes import EXPANSION, NODE, SPLIT
 from hornbeam.frontier import GrowthLimits
 from hornbeam.splitting import SplitRules
@@ -36,6 +36,9 @@ LARGEST_SHARE, SMALLEST_SHARE = 2, 8
 
 LONGER_THAN_DEEP, IN_VAIN = 3, 1.15
 """Rounds beyond the depth of a tree, and expanded nodes for each split, that make the share change."""
+
+Finish = Callable[[Buffer, Buffer], Callable[[int], LeavesLater]]
+"""The state and the order of kernels/select.cl -> the number of leaves, once known -> what brings their values."""
 
 ONE = np.array([1, 0], np.uint32)
 """The number of roots, and that of the first one's set."""
@@ -123,9 +126,13 @@ class DeviceGrowth:
         root: NDArray[np.void],
         rules: SplitRules,
         limits: GrowthLimits,
+        finish: Finish | None,
         meanwhile: Callable[[], None] | None,
-    ) -> NDArray[np.void] | None:
-        """Run round after round without the host, which looks at the result once: see kernels/select.cl."""
+    ) -> GrownAhead | None:
+        """Run round after round without the host, which looks at the result once: see kernels/select.cl.
+
+        finish  what goes on to the leaves, for a tree that may not be finished; None: the host will
+        """
         summed, self._summed_root = self._summed_root, None
         most_batch, categories = limits.n_leaves - 1, self._search.categories
         if limits.n_leaves > MOST_ORDERED or self._bins.layout.n_used == 0:
@@ -179,10 +186,12 @@ class DeviceGrowth:
         while True:
             for _ in range(n_rounds):
                 self._round[1]()
+            wait = runtime.download_later(on_device, table)
+            finished = None if finish is None else finish(on_device, order)
             if meanwhile is not None:
                 meanwhile()
-            runtime.download(on_device, table)
-            n_batch, n_nodes, n_selected = table[:12].view(np.uint32).tolist()
+            wait()
+            n_batch, n_nodes, n_selected, n_ordered = table[:16].view(np.uint32).tolist()
             if n_batch == 0:
                 break
             n_rounds = MORE_ROUNDS
@@ -193,7 +202,10 @@ class DeviceGrowth:
         if categories is not None:
             categories.n_sets = n_nodes
         self._grown = limits, n_selected - 1, nodes
-        return nodes
+        is_open = np.any((nodes["left"] < 0) & (nodes["slot"] >= 0))  # the best nodes keep their slots: not all fitted
+        if finished is None or is_open:
+            return GrownAhead(nodes)
+        return GrownAhead(nodes, finished(n_ordered + 1), n_ordered)
 
     def sum_root_ahead(self, tree: GrowingTree, n_rows: int, depth: int) -> None:
         """Sum the root of a tree that has not begun, as if it were made like the given one, the last."""

@@ -112,7 +112,13 @@ class OpenCLRuntime:
         """Start copying from the device; the function returned waits for the copy."""
         copied = self._checked(cl.enqueue_copy, self.queue, out, buffer, src_offset=offset, is_blocking=False)
         self._checked(self.queue.flush)
-        return lambda: self._checked(copied.wait)
+        uploading, self._uploading = self._uploading, []  # what was asked for before will be done by then
+
+        def wait() -> None:
+            self._checked(copied.wait)
+            uploading.clear()
+
+        return wait
 
     def zero(self, buffer: Buffer, n_bytes: int) -> None:
         """Clear memory."""

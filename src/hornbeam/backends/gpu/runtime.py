@@ -151,6 +151,7 @@ HEADERS = {
     "gradients.cl": ("numerics.h",),
     "histogram.cl": ("bins.h", "tables.h", "chunks.h"),
     "layout.cl": ("bins.h",),
+    "leaf_numbers.cl": ("scan.h",),
     "leaves.cl": ("tables.h", "outputs.h"),
     "metrics.cl": ("numerics.h", "fixed_point.h"),
     "order_metrics.cl": ("fixed_point.h", "order.h"),

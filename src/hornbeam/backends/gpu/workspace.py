@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.layout import check_buffer
 from hornbeam.backends.gpu.runtime import Buffer, Kernel, Runtime, Variant
-from hornbeam.backends.gpu.tree_kernels import plain_variant
+from hornbeam.backends.gpu.tree_kernels import THREADS, plain_variant
 from hornbeam.errors import DeviceMemoryError
 
 SMALL_BUFFER = 1 << 20
@@ -128,9 +128,9 @@ class Workspace:
         """
         return self.upload("count", np.array([n_nodes, first_set], np.uint32))
 
-    def variant(self, source: str, **options: Any) -> Variant:
+    def variant(self, source: str, threads: int = THREADS, **options: Any) -> Variant:
         """Return a variant of a kernel file for this device."""
-        return plain_variant(self.facts, source, **options)
+        return plain_variant(self.facts, source, threads, **options)
 
     def groups_over(self, n_rows: int, kernel: Kernel) -> int:
         """Return the groups of a kernel that strides over so many rows."""

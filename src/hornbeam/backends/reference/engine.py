@@ -189,7 +189,8 @@ class ReferenceEngine:
         root: NDArray[np.void],
         rules: SplitRules,
         limits: GrowthLimits,
-        meanwhile: Callable[[], None] | None,
+        learning_rate: float | None = None,
+        meanwhile: Callable[[], None] | None = None,
     ) -> None:
         """Leave the choice to the grower."""
 

@@ -5,10 +5,14 @@
 
 #define TILE (THREADS * 8)
 
+//     count   u32 (1,)               in    n_nodes
 //     table   u32 (5, n_nodes + 1)   in    first tile; begin; end; depth; leaf
 //     leaf    u16 (n_rows,)          out
 KERNEL(THREADS) void assign_kernel(GLOBAL const u32 *RESTRICT rows_even, GLOBAL const u32 *RESTRICT rows_odd,
-                                   GLOBAL const u32 *RESTRICT table, u32 n_nodes, GLOBAL u16 *RESTRICT leaf) {
+                                   GLOBAL const u32 *RESTRICT table, GLOBAL const u32 *RESTRICT count,
+                                   GLOBAL u16 *RESTRICT leaf) {
+    const u32 n_nodes = count[0];
+    if (n_nodes == 0) return;
     GLOBAL const u32 *first_tile = table, *begin = table + (n_nodes + 1), *end = begin + (n_nodes + 1);
     GLOBAL const u32 *depth = end + (n_nodes + 1), *leaves = depth + (n_nodes + 1);
     const u32 n_tiles = first_tile[n_nodes];

@@ -16,7 +16,8 @@
 //     path     root 9    4    7    5    8    this 6           chain, from the top      4   5   6
 //
 // Nodes are in the order of their chains: at the first place where these differ the higher gain is first, and a node
-// comes before those whose chains go on from its own.
+// comes before those whose chains go on from its own. Of equal gains the one is first that was made first: the one
+// whose parent is first in the order, and of two children the left one.
 //
 // Depth-wise, what is expanded comes first, then the others, which are one level, by gain.
 //
@@ -50,8 +51,17 @@ typedef struct {
     u16 number, lower;
 } ranked_t;
 
+// Whether node a was made before b: whether its parent is first in the order, where both parents are.
+DEVICE u32 made_first(GLOBAL const node_t *nodes, GLOBAL const u32 *order, u32 n_old, u32 a, u32 b) {
+    const u32 above_a = (u32)nodes[a].parent, above_b = (u32)nodes[b].parent;
+    if (a == 0 || b == 0 || above_a == above_b) return a < b;
+    u32 rank = 0;
+    while (rank < n_old && order[rank] != above_a && order[rank] != above_b) rank++;
+    return rank < n_old && order[rank] == above_a;
+}
+
 // Whether node a comes before b, which has the same priority.
-DEVICE u32 comes_first(GLOBAL const node_t *nodes, u32 a, u32 b) {
+DEVICE u32 comes_first(GLOBAL const node_t *nodes, GLOBAL const u32 *order, u32 n_old, u32 a, u32 b) {
     i32 x = (i32)a, y = (i32)b;
     for (i32 more = nodes[a].chain - nodes[b].chain; more > 0; more--) x = nodes[x].lower;
     for (i32 more = nodes[b].chain - nodes[a].chain; more > 0; more--) y = nodes[y].lower;
@@ -61,16 +71,16 @@ DEVICE u32 comes_first(GLOBAL const node_t *nodes, u32 a, u32 b) {
         y = nodes[y].lower;
     }
     const f64 gain_x = nodes[x].split.gain, gain_y = nodes[y].split.gain;
-    return gain_x > gain_y || (gain_x == gain_y && x < y);
+    return gain_x > gain_y || (gain_x == gain_y && made_first(nodes, order, n_old, (u32)x, (u32)y));
 }
 
 // Whether a comes before b: nodes of which local memory has the number, value, gain and lower ancestor.
-#define IS_BEFORE(a, b)                                                                                    \
-    ((a).value > (b).value ||                                                                              \
-     ((a).value == (b).value &&                                                                            \
-      (depthwise                ? (a).number < (b).number                                                  \
-       : (a).lower == (b).lower ? (a).gain > (b).gain || ((a).gain == (b).gain && (a).number < (b).number) \
-                                : comes_first(nodes, (a).number, (b).number))))
+#define IS_BEFORE(a, b)                                                           \
+    ((a).value > (b).value ||                                                     \
+     ((a).value == (b).value &&                                                   \
+      (depthwise                                        ? (a).number < (b).number \
+       : (a).lower == (b).lower && (a).gain != (b).gain ? (a).gain > (b).gain     \
+                                                        : comes_first(nodes, order, n_old, (a).number, (b).number))))
 
 KERNEL(THREADS) void select_kernel(GLOBAL u32 *state, GLOBAL u32 *order, GLOBAL expansion_t *batch, GLOBAL u32 *chosen,
                                    GLOBAL const split_t *RESTRICT best, GLOBAL const split_t *RESTRICT pieces,
