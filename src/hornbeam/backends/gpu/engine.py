@@ -5,7 +5,7 @@ What an operation costs (n nodes; see kernels/ for the kernels):
     operation          up                  launches                     down
     compute_gradients                      1
     choose_rows        a few bytes         place (GOSS: 25 more)        1 KB
-    quantize                               measure, round (bag: take)   80 bytes
+    quantize                               round (bag: take, measure)   80 bytes
     build_histograms   table, 20 n bytes   zero, histogram
     subtract                               (in the next find_splits)
     find_splits        table, 40 n bytes   split, choose (sets: both)   40 n bytes
@@ -168,6 +168,7 @@ class GpuEngine:
 
     def set_gradients(self, gradient: NDArray[np.float64], hessian: NDArray[np.float64]) -> None:
         """Take gradients from elsewhere."""
+        self._gradients.take_measured()
         self.workspace.upload("gradient", np.array(gradient, np.float64, order="C"))
         self.workspace.upload("hessian", np.array(hessian, np.float64, order="C"))
 
@@ -192,7 +193,10 @@ class GpuEngine:
         self._output = output
         if self._bag:
             self._bag.take_gradients(output * self.n_rows)
-        self._rounded = round_gradients(self.workspace, self._tree_rows(), high_precision, self._sum_root_ahead)
+        measured = self._gradients.take_measured()  # of all rows
+        self._rounded = round_gradients(
+            self.workspace, self._tree_rows(), high_precision, 0 if self._bag else measured, self._sum_root_ahead
+        )
         return self._rounded.quantization
 
     def _sum_root_ahead(self, wide: bool) -> None:

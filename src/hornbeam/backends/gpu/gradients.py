@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.backends.gpu.quantize import room_to_measure
 from hornbeam.backends.gpu.ranking import DeviceRanking
 from hornbeam.backends.gpu.runtime import u32
 from hornbeam.backends.gpu.workspace import Workspace
@@ -26,6 +27,7 @@ class DeviceGradients:
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._ranking: DeviceRanking | None = None
+        self._measured = 0
 
     def compute(
         self,
@@ -34,7 +36,7 @@ class DeviceGradients:
         label: NDArray[np.float64],
         weight: NDArray[np.float64] | None,
     ) -> None:
-        """Compute them for all outputs."""
+        """Compute them for all outputs; those of a pointwise loss are measured too, for the next rounding."""
         own = self._workspace
         runtime, size = own.runtime, 8 * n_outputs * own.n_rows
         out = (own.room("gradient", size), own.room("hessian", size))
@@ -45,16 +47,16 @@ class DeviceGradients:
             u32(0 if weight is None else weight.ndim),
             u32(own.n_rows),
         )
-        if isinstance(objective, PointwiseObjective):
-            kernel = runtime.kernel("pointwise_kernel", own.variant("gradients.cl", objective=objective.code))
-            own.launch_rows(kernel, *given, *map(np.float64, objective.constants), *out)
+        formula = _formula(objective)
+        self._measured = 0
+        if formula is not None:
+            code, *constants = formula
+            kernel = runtime.kernel("pointwise_kernel", own.variant("gradients.cl", objective=code))
+            own.launch_rows(kernel, *given, *map(np.float64, constants), *out, *room_to_measure(own))
+            self._measured = own.groups_over(own.n_rows, kernel)
             return
         variant = own.variant("gradients.cl")
-        if isinstance(objective, RegressionObjective):
-            own.launch_rows(runtime.kernel("regression_kernel", variant), *given, *out)
-        elif isinstance(objective, BinaryObjective):
-            own.launch_rows(runtime.kernel("binary_kernel", variant), *given, np.float64(objective.sigmoid), *out)
-        elif isinstance(objective, MulticlassObjective):
+        if isinstance(objective, MulticlassObjective):
             factor = np.float64(objective.hessian_factor)
             own.launch_rows(runtime.kernel("multiclass_kernel", variant), *given, u32(n_outputs), factor, *out)
         elif isinstance(objective, OneVsAllObjective):
@@ -67,3 +69,19 @@ class DeviceGradients:
             self._ranking.compute(objective, given[0], *given[2:4], *out)
         else:
             raise DeviceError(f"objective {objective.name!r} has no GPU kernel; train on device='cpu'")
+
+    def take_measured(self) -> int:
+        """Return how many groups have measured the gradients, see kernels/measure.h; the next time it is 0: nobody."""
+        measured, self._measured = self._measured, 0
+        return measured
+
+
+def _formula(objective: Objective) -> tuple[int, float, float] | None:
+    """Return which formula `pointwise_kernel` has for an objective, and its constants; None: it has none."""
+    if isinstance(objective, PointwiseObjective):
+        return (objective.code, *objective.constants)
+    if isinstance(objective, RegressionObjective):
+        return 12, 0.0, 0.0
+    if isinstance(objective, BinaryObjective):
+        return 13, objective.sigmoid, objective.sigmoid * objective.sigmoid
+    return None

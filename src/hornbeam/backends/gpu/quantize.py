@@ -20,7 +20,7 @@ from hornbeam.quantize import (
 )
 
 REPORT = np.dtype([("largest", np.float64, 3), ("sums", np.int64, 5), ("extremes", np.int32, 4)])
-"""What quantize.cl reports, its report_t."""
+"""What kernels report, report_t of kernels/measure.h."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,20 @@ class Rounded:
         return self.quantization.hessian_min == self.quantization.hessian_max == 1
 
 
+def room_to_measure(workspace: Workspace) -> tuple[Buffer, Buffer]:
+    """Return room for what is measured of gradients, see kernels/measure.h."""
+    return workspace.room("extremes", 24 * workspace.groups), workspace.room("report", REPORT.itemsize)
+
+
 def round_gradients(
-    workspace: Workspace, rows: TreeRows, high_precision: bool, meanwhile: Callable[[bool], None]
+    workspace: Workspace, rows: TreeRows, high_precision: bool, measured: int, meanwhile: Callable[[bool], None]
 ) -> Rounded:
     """Round into `records even`: in 16 bits, unless these are too coarse or more is asked for.
 
+    measured   groups that have measured these rows already; 0: nobody has
     meanwhile  what to launch before the host waits for the result, given whether its records are wide
     """
-    seen = _round(workspace, rows, high_precision, meanwhile)
+    seen = _round(workspace, rows, high_precision, measured, meanwhile)
     wide = high_precision
     if not wide:
         h_sum, abs_sum, nonzero_g, nonzero_h = seen["sums"][1:].tolist()
@@ -69,7 +75,7 @@ def round_gradients(
         coarse = is_coarse(abs_sum, nonzero_g) or 0 < high - low < COARSE_SPREAD
         wide = coarse or (not _is_constant(seen) and is_coarse(h_sum, nonzero_h))
         if wide:
-            seen = _round(workspace, rows, wide, meanwhile)
+            seen = _round(workspace, rows, wide, 0, meanwhile)
     largest = seen["largest"][:2].tolist()
     bits = (WIDE_BITS, WIDE_BITS) if wide else (NARROW_GRADIENT_BITS, NARROW_HESSIAN_BITS)
     g_exponent, h_exponent = (scale_exponent(*pair) for pair in zip(largest, bits, strict=True))
@@ -82,7 +88,7 @@ def _is_constant(seen: np.void) -> bool:
     return bool(seen["largest"][1] > 0.0 and seen["largest"][1] == seen["largest"][2])
 
 
-def _round(own: Workspace, rows: TreeRows, wide: bool, meanwhile: Callable[[bool], None]) -> np.void:
+def _round(own: Workspace, rows: TreeRows, wide: bool, measured: int, meanwhile: Callable[[bool], None]) -> np.void:
     """Measure and round on the device; returns REPORT ()."""
     runtime = own.runtime
     variant = own.variant("quantize.cl", wide=wide)
@@ -91,9 +97,11 @@ def _round(own: Workspace, rows: TreeRows, wide: bool, meanwhile: Callable[[bool
     own.room("records odd", size)
     source = (rows.gradient, rows.hessian, u64(rows.offset), u32(rows.n_rows))
     groups = min(own.groups, max(1, -(-rows.n_rows // variant.threads)))
-    partial, report = own.room("partial", 24 * own.groups), own.room("report", REPORT.itemsize)
-    runtime.launch(runtime.kernel("measure_kernel", variant), groups, *source, partial, report)
-    runtime.launch(runtime.kernel("round_kernel", variant), groups, *source, partial, u32(groups), even, report)
+    extremes, report = room_to_measure(own)
+    if not measured:
+        runtime.launch(runtime.kernel("measure_kernel", variant), groups, *source, extremes, report)
+    n_extremes = u32(measured or groups)
+    runtime.launch(runtime.kernel("round_kernel", variant), groups, *source, extremes, n_extremes, even, report)
     found = np.empty(1, REPORT)
     wait = runtime.download_later(report, found)
     meanwhile(wide)

@@ -148,7 +148,7 @@ class Runtime(Protocol):
 
 HEADERS = {
     "encode.cl": ("bins.h",),
-    "gradients.cl": ("numerics.h",),
+    "gradients.cl": ("numerics.h", "fixed_point.h", "measure.h"),
     "histogram.cl": ("bins.h", "tables.h", "chunks.h"),
     "layout.cl": ("bins.h",),
     "leaf_numbers.cl": ("scan.h",),
@@ -157,7 +157,7 @@ HEADERS = {
     "order_metrics.cl": ("fixed_point.h", "order.h"),
     "partition.cl": ("bins.h", "tables.h", "scan.h"),
     "plan.cl": ("scan.h", "chunks.h"),
-    "quantize.cl": ("fixed_point.h",),
+    "quantize.cl": ("fixed_point.h", "measure.h"),
     "query_metrics.cl": ("fixed_point.h", "ranked_list.h"),
     "ranking.cl": ("numerics.h", "ranked_list.h"),
     "renewal.cl": ("fixed_point.h", "tables.h", "order.h"),

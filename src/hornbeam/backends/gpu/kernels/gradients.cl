@@ -11,29 +11,6 @@ DEVICE f64 bounded_(f64 score) {
     return score > 300.0 ? 300.0 : score;
 }
 
-KERNEL(THREADS) void regression_kernel(GLOBAL const f64 *RESTRICT scores, GLOBAL const f64 *RESTRICT label,
-                                       GLOBAL const f64 *RESTRICT weight, u32 weighted, u32 n_rows,
-                                       GLOBAL f64 *RESTRICT gradient, GLOBAL f64 *RESTRICT hessian) {
-    for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
-        const f64 g = scores[row] - label[row];
-        gradient[row] = weighted ? g * weight[row] : g;
-        hessian[row] = weighted ? weight[row] : 1.0;
-    }
-}
-
-KERNEL(THREADS) void binary_kernel(GLOBAL const f64 *RESTRICT scores, GLOBAL const f64 *RESTRICT label,
-                                   GLOBAL const f64 *RESTRICT weight, u32 weighted, u32 n_rows, f64 sigmoid,
-                                   GLOBAL f64 *RESTRICT gradient, GLOBAL f64 *RESTRICT hessian) {
-    const f64 square = sigmoid * sigmoid;
-    for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
-        const f64 p = 1.0 / (1.0 + exp_(-(sigmoid * scores[row])));
-        const f64 g = sigmoid * (p - label[row]);
-        const f64 h = (square * p) * (1.0 - p);
-        gradient[row] = weighted ? g * weight[row] : g;
-        hessian[row] = weighted ? h * weight[row] : h;
-    }
-}
-
 // One logistic loss a class.
 //
 //   weighted   0: no weights, 1: weight f64 (n_rows,), 2: weight f64 (n_outputs, n_rows)
@@ -54,12 +31,17 @@ KERNEL(THREADS) void one_vs_all_kernel(GLOBAL const f64 *RESTRICT scores, GLOBAL
     }
 }
 
-// The losses of one score and one label: hornbeam/objectives/pointwise.py. OBJECTIVE is `code` of the objective, a and
-// b are its constants. 0: this source is compiled for another kernel.
+// The losses of one score and one label; a and b are constants of the formula. The gradients are measured on the way.
+// OBJECTIVE is `code` of hornbeam/objectives/pointwise.py, or one of two more, see gradients.py; 0: this source is
+// compiled for another kernel.
+//
+//   extremes, report   see measure.h
 #if OBJECTIVE > 0
 KERNEL(THREADS) void pointwise_kernel(GLOBAL const f64 *RESTRICT scores, GLOBAL const f64 *RESTRICT label,
                                       GLOBAL const f64 *RESTRICT weight, u32 weighted, u32 n_rows, f64 a, f64 b,
-                                      GLOBAL f64 *RESTRICT gradient, GLOBAL f64 *RESTRICT hessian) {
+                                      GLOBAL f64 *RESTRICT gradient, GLOBAL f64 *RESTRICT hessian,
+                                      GLOBAL f64 *RESTRICT extremes, GLOBAL report_t *RESTRICT report) {
+    BEGIN_MEASURE;
     for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
         const f64 score = scores[row], y = label[row], d = score - y;
         f64 g, h = 1.0;
@@ -102,10 +84,20 @@ KERNEL(THREADS) void pointwise_kernel(GLOBAL const f64 *RESTRICT scores, GLOBAL 
         g = factor * (a * (p * log_p) - m);
         g = y > 0.0 ? g : -g;
         h = (factor * p) * ((2.0 * a + 1.0) * m + (bend > 0.0 ? bend : 0.0));
+#elif OBJECTIVE == 12  // regression
+        g = d;
+#elif OBJECTIVE == 13  // binary
+        const f64 p = 1.0 / (1.0 + exp_(-(a * score)));
+        g = a * (p - y);
+        h = (b * p) * (1.0 - p);
 #endif
-        gradient[row] = weighted ? g * weight[row] : g;
-        hessian[row] = weighted ? h * weight[row] : h;
+        g = weighted ? g * weight[row] : g;
+        h = weighted ? h * weight[row] : h;
+        gradient[row] = g;
+        hessian[row] = h;
+        MEASURE(g, h);
     }
+    END_MEASURE(extremes, report);
 }
 #endif
 

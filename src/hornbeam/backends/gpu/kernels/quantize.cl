@@ -5,8 +5,8 @@
 //     narrow   u32   hessian (16 bits) | gradient (16, two's complement)
 //     wide     u64   hessian (32 bits) | gradient (32, two's complement)
 //
-// Two launches and one small copy back: `measure` finds the largest values, `round` derives the scales from them (the
-// same integer arithmetic as quantize.scale_exponent), so the host need not be asked in between.
+// `round` derives the scales from the largest values (the same integer arithmetic as quantize.scale_exponent), which
+// the kernel that computes gradients has found, or `measure`, so the host need not be asked in between.
 #if WIDE
 typedef u64 record_t;
 #define G_BITS  30
@@ -21,62 +21,32 @@ typedef u32 record_t;
 #define H_LIMIT 65535.0
 #endif
 
-// What the host learns; REPORT in engine.py.
-typedef struct {
-    f64 largest_g, largest_h, smallest_h;
-    i64 sums[5];  // of g, h and |g|; gradients and hessians that are not zero
-    i32 min_g, max_g, min_h, max_h;
-} report_t;
-
-// Largest |gradient|, largest and smallest hessian of each group's rows; also clears what `round` adds to.
+// Measures gradients that something else has computed, or that are rounded again.
 //
-//   partial   f64 (n_groups, 3)   out
-//   report    see `round`         out   as it is before any row
+//   extremes, report   see measure.h
 KERNEL(THREADS) void measure_kernel(GLOBAL const f64 *RESTRICT gradient, GLOBAL const f64 *RESTRICT hessian, u64 offset,
-                                    u32 n_rows, GLOBAL f64 *RESTRICT partial, GLOBAL report_t *RESTRICT report) {
-    LOCAL f64 shared[THREADS];
-    f64 largest_g = 0.0, largest_h = 0.0, smallest_h = BITS_TO_F64(0x7FF0000000000000);
-    UNROLL_SOME for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
-        const f64 g = fabs(gradient[offset + row]), h = hessian[offset + row];
-        largest_g = LARGER(g, largest_g);
-        largest_h = LARGER(h, largest_h);
-        smallest_h = SMALLER(h, smallest_h);
-    }
-    shared[LOCAL_ID] = largest_g;
-    REDUCE(shared, LARGER);
-    if (LOCAL_ID == 0) partial[GROUP_ID * 3] = shared[0];
-    BARRIER;
-    shared[LOCAL_ID] = largest_h;
-    REDUCE(shared, LARGER);
-    if (LOCAL_ID == 0) partial[GROUP_ID * 3 + 1] = shared[0];
-    BARRIER;
-    shared[LOCAL_ID] = smallest_h;
-    REDUCE(shared, SMALLER);
-    if (LOCAL_ID == 0) partial[GROUP_ID * 3 + 2] = shared[0];
-    if (GROUP_ID == 0 && LOCAL_ID < 5) report->sums[LOCAL_ID] = 0;
-    if (GROUP_ID == 0 && LOCAL_ID == 0) {
-        report->min_g = 0x7FFFFFFF;
-        report->max_g = -0x7FFFFFFF;
-        report->min_h = 0x7FFFFFFF;
-        report->max_h = 0;
-    }
+                                    u32 n_rows, GLOBAL f64 *RESTRICT extremes, GLOBAL report_t *RESTRICT report) {
+    BEGIN_MEASURE;
+    UNROLL_SOME for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS)
+        MEASURE(gradient[offset + row], hessian[offset + row]);
+    END_MEASURE(extremes, report);
 }
 
 // Rounds every row, and gathers what the rule for coarse gradients looks at.
 //
-//   partial   f64 (n_partial, 3)   in    from measure
-//   records   record_t (n_rows,)   out   in row order: the records of depth 0
-//   report    report_t             out
+//   extremes   f64 (n_extremes, 3)   in        of groups of rows
+//   records    record_t (n_rows,)    out       in row order: the records of depth 0
+//   report     report_t              in, out
 KERNEL(THREADS) void round_kernel(GLOBAL const f64 *RESTRICT gradient, GLOBAL const f64 *RESTRICT hessian, u64 offset,
-                                  u32 n_rows, GLOBAL const f64 *RESTRICT partial, u32 n_partial,
+                                  u32 n_rows, GLOBAL const f64 *RESTRICT extremes, u32 n_extremes,
                                   GLOBAL record_t *RESTRICT records, GLOBAL report_t *report) {
     LOCAL f64 shared[THREADS];
     LOCAL i64 totals[THREADS];
     f64 largest_g = 0.0, largest_h = 0.0, smallest_h = BITS_TO_F64(0x7FF0000000000000);
-    for (u32 i = LOCAL_ID; i < n_partial; i += THREADS) {
-        largest_g = LARGER(partial[i * 3], largest_g);
-        largest_h = LARGER(partial[i * 3 + 1], largest_h);
-        smallest_h = SMALLER(partial[i * 3 + 2], smallest_h);
+    for (u32 i = LOCAL_ID; i < n_extremes; i += THREADS) {
+        largest_g = LARGER(extremes[i * 3], largest_g);
+        largest_h = LARGER(extremes[i * 3 + 1], largest_h);
+        smallest_h = SMALLER(extremes[i * 3 + 2], smallest_h);
     }
     shared[LOCAL_ID] = largest_g;
     REDUCE(shared, LARGER);
