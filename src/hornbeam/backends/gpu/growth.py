@@ -28,8 +28,8 @@ PLANNING_GROUPS_A_UNIT = 2
 FIRST_ROUNDS_AHEAD, MOST_ROUNDS_AHEAD = 16, 80
 """Rounds that are launched before the host looks whether the tree is finished: it learns from the trees before."""
 
-SPARE_ROUNDS, MORE_ROUNDS = 2, 8
-"""Rounds to launch beyond what the last tree took, and when they were not enough."""
+SPARE_ROUNDS, MORE_ROUNDS, TREES_OF_LATE = 2, 8, 4
+"""Rounds to launch beyond what any of the last trees took, and when they were not enough; how many trees these are."""
 
 LARGEST_SHARE, SMALLEST_SHARE = 2, 8
 """One in this many candidates is expanded in a round, see kernels/select.cl."""
@@ -56,8 +56,10 @@ class DeviceGrowth:
         self._workspace, self._runtime, self._bins = workspace, workspace.runtime, bins
         self._histograms, self._search = histograms, search
         self._rounds_ahead = FIRST_ROUNDS_AHEAD
+        self._rounds_of_late: tuple[int, ...] = ()
         self._share = LARGEST_SHARE
         self._grown: tuple[GrowthLimits, int, NDArray[np.void]] | None = None  # the last tree, and its rounds
+        self._root: tuple[Any, Callable[[], None] | None] | None = None  # what to sum it with, if recorded
         self._summed_root: tuple[TreeKernels, int, Buffer] | None = None  # with what, of how many rows, where
         self._round: tuple[Any, Callable[[], None]] | None = None  # a round to be repeated, and what it depends on
 
@@ -142,7 +144,6 @@ class DeviceGrowth:
         self._histograms.subtract_pending(tree)
         check_rules(tree, rules)
         own, runtime, kernels = self._workspace, self._runtime, tree.kernels
-        self._learn()
         state = np.zeros(STATE_BYTES + NODE.itemsize, np.uint8)
         state[:20].view(np.uint32)[:] = 0, 1, 0, 0, self._share  # nothing to expand yet, one node, no round, no order
         state[STATE_BYTES:] = root.view(np.uint8)
@@ -211,13 +212,24 @@ class DeviceGrowth:
         """Sum the root of a tree that has not begun, as if it were made like the given one, the last."""
         self._sum_root(tree, n_rows, depth)
         self._summed_root = tree.kernels, n_rows, self._workspace.buffer("histograms")
+        self._learn()
 
     def _sum_root(self, tree: GrowingTree, n_rows: int, depth: int) -> None:
-        root = Segments(np.array([0]), np.array([n_rows]), np.array([depth], np.int32))
-        self._histograms.build(tree, root, np.array([0], np.int32))
+        """Sum the root, with what was recorded when the one before was like it."""
+        same, before = (self._workspace.n_allocations, tree.kernels, tree.n_slots, n_rows, depth), self._root
+        if before is None or before[0] != same:
+            root = Segments(np.array([0]), np.array([n_rows]), np.array([depth], np.int32))
+            self._histograms.build(tree, root, np.array([0], np.int32))
+            self._root = (self._workspace.n_allocations, *same[1:]), None
+            return
+        summing = before[1]
+        if summing is None:
+            summing = self._runtime.repeatable(self._histograms.prepare_root(tree, n_rows, depth))
+            self._root = (self._workspace.n_allocations, *same[1:]), summing
+        summing()
 
     def _learn(self) -> None:
-        """Choose how a tree is grown from how the last one was; late, when the device has its root to sum.
+        """Choose how a tree is grown from how the last ones were; late, when the device has its root to sum.
 
         A tree needs at least as many rounds as it is deep. Where it took more, rounds may be larger; where many nodes
         were expanded in vain, smaller.
@@ -225,7 +237,8 @@ class DeviceGrowth:
         if self._grown is None:
             return
         (limits, n_rounds, nodes), self._grown = self._grown, None
-        self._rounds_ahead = min(n_rounds + SPARE_ROUNDS, MOST_ROUNDS_AHEAD)
+        self._rounds_of_late = (*self._rounds_of_late[1 - TREES_OF_LATE :], n_rounds)
+        self._rounds_ahead = min(max(self._rounds_of_late) + SPARE_ROUNDS, MOST_ROUNDS_AHEAD)
         if n_rounds - int(nodes["depth"].max() - nodes["depth"][0]) >= LONGER_THAN_DEEP:
             self._share = max(LARGEST_SHARE, self._share // 2)
         elif (len(nodes) - 1) // 2 > IN_VAIN * (limits.n_leaves - 1):
@@ -233,7 +246,7 @@ class DeviceGrowth:
 
     def close(self) -> None:
         """Forget what was recorded: its buffers go."""
-        self._round = self._summed_root = self._grown = None
+        self._round = self._root = self._summed_root = self._grown = None
 
 
 def rows_placed(n_nodes: int) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,15 +39,32 @@ class DeviceHistograms:
         self.subtract_pending(tree)
         if self._layout.n_used == 0 or len(slots) == 0:
             return
-        own, groups = self._workspace, tree.kernels.groups_a_pass
-        chunk = chunk_rows(int((nodes.end - nodes.begin).sum()), groups)
+        own = self._workspace
+        on_device = own.upload("table", self._table(tree, nodes, slots))
+        self._launch_cleared(tree, on_device, own.upload_count(len(slots)), len(slots))
+
+    def prepare_root(self, tree: GrowingTree, n_rows: int, depth: int) -> Callable[[], None]:
+        """Return what sums a root of so many rows into slot 0 by launches alone."""
+        own, slots = self._workspace, np.array([0], np.int32)
+        root = Segments(np.array([0]), np.array([n_rows]), np.array([depth], np.int32))
+        table = own.upload("root table", self._table(tree, root, slots))
+        count = own.upload("root count", np.array([1, 0], np.uint32))
+        return lambda: self._launch_cleared(tree, table, count, 1)
+
+    def _table(self, tree: GrowingTree, nodes: Segments, slots: NDArray[np.int32]) -> NDArray[np.uint32]:
+        chunk = chunk_rows(int((nodes.end - nodes.begin).sum()), tree.kernels.groups_a_pass)
         table = node_table(nodes, chunk, slots)
         table[1, -1] = chunk
-        on_device, count = own.upload("table", table), own.upload_count(len(slots))
-        size, clear = self._layout.slot_size(tree.stats), tree.kernels.zero
-        clear_groups = min(own.groups, max(1, len(slots) * size // (4 * clear.threads)))
-        self._runtime.launch(clear, clear_groups, on_device, count, u32(groups), u32(size), own.buffer("histograms"))
-        self.launch(tree, on_device, count)
+        return table
+
+    def _launch_cleared(self, tree: GrowingTree, table: Buffer, count: Buffer, n_nodes: int) -> None:
+        """Clear the slots of a table that need it, and sum."""
+        own, size, clear = self._workspace, self._layout.slot_size(tree.stats), tree.kernels.zero
+        groups = min(own.groups, max(1, n_nodes * size // (4 * clear.threads)))
+        self._runtime.launch(
+            clear, groups, table, count, u32(tree.kernels.groups_a_pass), u32(size), own.buffer("histograms")
+        )
+        self.launch(tree, table, count)
 
     def launch(self, tree: GrowingTree, table: Buffer, count: Buffer) -> None:
         """Sum as the table on the device says; slots are clear that need it."""

@@ -1,6 +1,28 @@
 // Fixed point on the device: scales as in hornbeam/quantize.py, and what groups of threads need to agree on them.
 
-// Combines one value a thread into array[0].
+// Combines one value a thread into array[0]; in any order, so values are integers, or the larger or smaller is kept.
+#ifdef __CUDACC__
+#define REDUCE(array, combine)                                                   \
+    do {                                                                         \
+        auto own_ = array[LOCAL_ID];                                             \
+        UNROLL for (u32 width_ = 16; width_ > 0; width_ /= 2) {                  \
+            const auto other_ = __shfl_down_sync(0xFFFFFFFFu, own_, width_);     \
+            own_ = combine(own_, other_);                                        \
+        }                                                                        \
+        BARRIER;                                                                 \
+        if (LOCAL_ID % 32 == 0) array[LOCAL_ID / 32] = own_;                     \
+        BARRIER;                                                                 \
+        if (LOCAL_ID < 32) {                                                     \
+            own_ = array[LOCAL_ID < THREADS / 32 ? LOCAL_ID : 0];                \
+            UNROLL for (u32 width_ = THREADS / 64; width_ > 0; width_ /= 2) {    \
+                const auto other_ = __shfl_down_sync(0xFFFFFFFFu, own_, width_); \
+                own_ = combine(own_, other_);                                    \
+            }                                                                    \
+            if (LOCAL_ID == 0) array[0] = own_;                                  \
+        }                                                                        \
+        BARRIER;                                                                 \
+    } while (0)
+#else
 #define REDUCE(array, combine)                                                   \
     for (u32 width = THREADS / 2; width > 0; width /= 2) {                       \
         BARRIER;                                                                 \
@@ -9,6 +31,7 @@
         }                                                                        \
     }                                                                            \
     BARRIER
+#endif
 #define LARGER(a, b)  ((a) > (b) ? (a) : (b))
 #define SMALLER(a, b) ((a) < (b) ? (a) : (b))
 #define SUM(a, b)     ((a) + (b))

@@ -89,12 +89,23 @@ KERNEL(THREADS) void leaf_values_kernel(GLOBAL i64 *sums, f64 gradient_unit, f64
     }
 }
 
+#define ROWS_AT_ONCE 4
+
 //     values   f64               in        those of the leaves, from `first` on
 //     scores   f64               in, out   of one output, from `offset` on
 KERNEL(THREADS) void add_values_kernel(GLOBAL f64 *scores, u64 offset, GLOBAL const u16 *RESTRICT leaf,
                                        GLOBAL const f64 *RESTRICT values, u32 first, u32 n_rows) {
-    UNROLL_SOME for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
-        scores[offset + row] = scores[offset + row] + values[first + leaf[row]];
+    const u64 step = (u64)GROUP_COUNT * THREADS;
+    GLOBAL f64 *own = scores + offset;
+    for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += ROWS_AT_ONCE * step) {
+        f64 sum[ROWS_AT_ONCE];  // all loads before the first store: they are under way together
+        UNROLL for (u32 i = 0; i < ROWS_AT_ONCE; i++) {
+            const u64 at = row + i * step < n_rows ? row + i * step : row;
+            sum[i] = own[at] + values[first + leaf[at]];
+        }
+        UNROLL for (u32 i = 0; i < ROWS_AT_ONCE; i++) {
+            if (row + i * step < n_rows) own[row + i * step] = sum[i];
+        }
     }
 }
 

@@ -75,11 +75,11 @@ DEVICE u32 comes_first(GLOBAL const node_t *nodes, GLOBAL const u32 *order, u32 
 }
 
 // Whether a comes before b: nodes of which local memory has the number, value, gain and lower ancestor.
-#define IS_BEFORE(a, b)                                                           \
-    ((a).value > (b).value ||                                                     \
-     ((a).value == (b).value &&                                                   \
-      (depthwise                                        ? (a).number < (b).number \
-       : (a).lower == (b).lower && (a).gain != (b).gain ? (a).gain > (b).gain     \
+#define IS_BEFORE(a, b)                                                                                           \
+    ((a).value > (b).value ||                                                                                     \
+     ((a).value == (b).value &&                                                                                   \
+      (depthwise                                        ? made_first(nodes, order, n_old, (a).number, (b).number) \
+       : (a).lower == (b).lower && (a).gain != (b).gain ? (a).gain > (b).gain                                     \
                                                         : comes_first(nodes, order, n_old, (a).number, (b).number))))
 
 KERNEL(THREADS) void select_kernel(GLOBAL u32 *state, GLOBAL u32 *order, GLOBAL expansion_t *batch, GLOBAL u32 *chosen,
@@ -254,12 +254,31 @@ KERNEL(THREADS) void select_kernel(GLOBAL u32 *state, GLOBAL u32 *order, GLOBAL 
     n_batch = n_batch < n_all ? n_batch : n_all;
     n_batch = n_batch < n_all_free ? n_batch : n_all_free;  // where nothing fits any more the host goes on
     n_batch = n_batch < room ? n_batch : room;
-    GLOBAL u32 *first_tile = (GLOBAL u32 *)(batch + n_batch), *placed = first_tile + (n_batch + 1);
-    const u32 first_place = place;
-    u32 tiles = 0, tile, n_tiles;
+
+    // in the order of their features: nodes that read the same bins are neighbours, and find them in the cache
     for (u32 k = 0; k < EACH; k++) {
         if ((is_candidate >> k & 1u) && place < n_batch) {
             const u32 number = numbers[LOCAL_ID * EACH + k];
+            entered[place].number = (u16)number;
+            places[place] = (u16)nodes[number].split.feature;
+            place++;
+        }
+    }
+    BARRIER;
+    for (u32 i = LOCAL_ID; i < n_batch; i += THREADS) {
+        const u32 feature = places[i];
+        u32 rank = 0;
+        for (u32 j = 0; j < n_batch; j++) rank += places[j] < feature || (places[j] == feature && j < i);
+        entered[rank].lower = entered[i].number;
+    }
+    BARRIER;
+
+    GLOBAL u32 *first_tile = (GLOBAL u32 *)(batch + n_batch), *placed = first_tile + (n_batch + 1);
+    u32 tiles = 0, tile, n_tiles;
+    for (u32 k = 0; k < EACH; k++) {
+        const u32 at = LOCAL_ID * EACH + k;
+        if (at < n_batch) {
+            const u32 number = entered[at].lower;
             GLOBAL const node_t *node = nodes + number;
             expansion_t entry;
             entry.begin = node->begin;
@@ -272,18 +291,17 @@ KERNEL(THREADS) void select_kernel(GLOBAL u32 *state, GLOBAL u32 *order, GLOBAL 
             entry.feature = node->split.feature;
             entry.bin = node->split.bin;
             entry.slot = node->slot;
-            entry.spare_slot = (i32)free_slots[place];
+            entry.spare_slot = (i32)free_slots[at];
             entry.missing_left = node->split.missing_left & 0xFFu ? 1 : 0;
-            batch[place] = entry;
-            chosen[place] = number;
-            placed[place * 2] = 0;
-            placed[place * 2 + 1] = 0;
+            batch[at] = entry;
+            chosen[at] = number;
+            placed[at * 2] = 0;
+            placed[at * 2 + 1] = 0;
             tiles += (u32)((entry.end - entry.begin + tile_rows - 1) / tile_rows);
-            place++;
         }
     }
     SCAN(sums, tiles, tile, n_tiles);
-    for (u32 at = first_place; at < place; at++) {
+    for (u32 at = LOCAL_ID * EACH; at < LOCAL_ID * EACH + EACH && at < n_batch; at++) {
         first_tile[at] = tile;
         tile += (u32)((batch[at].end - batch[at].begin + tile_rows - 1) / tile_rows);
     }
