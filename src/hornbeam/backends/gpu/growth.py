@@ -28,7 +28,10 @@ PLANNING_GROUPS_A_UNIT = 2
 FIRST_ROUNDS_AHEAD, MOST_ROUNDS_AHEAD = 16, 80
 """Rounds that are launched before the host looks whether the tree is finished: it learns from the trees before."""
 
-SPARE_ROUNDS, MORE_ROUNDS, TREES_OF_LATE = 2, 8, 4
+ROUNDS_AT_ONCE = 4
+"""Rounds that are recorded together: from one recording to the next the device waits a little."""
+
+SPARE_ROUNDS, MORE_ROUNDS, TREES_OF_LATE = 1, 8, 4
 """Rounds to launch beyond what any of the last trees took, and when they were not enough; how many trees these are."""
 
 LARGEST_SHARE, SMALLEST_SHARE = 2, 8
@@ -61,7 +64,8 @@ class DeviceGrowth:
         self._grown: tuple[GrowthLimits, int, NDArray[np.void]] | None = None  # the last tree, and its rounds
         self._root: tuple[Any, Callable[[], None] | None] | None = None  # what to sum it with, if recorded
         self._summed_root: tuple[TreeKernels, int, Buffer] | None = None  # with what, of how many rows, where
-        self._round: tuple[Any, Callable[[], None]] | None = None  # a round to be repeated, and what it depends on
+        self._rounds: tuple[Any, Callable[[], None], Callable[[], None]] | None = None
+        """Rounds to be repeated: what they depend on, some of them at once, one of them."""
 
     def partition(self, tree: GrowingTree, batch: NDArray[np.void], first_set: int = 0) -> tuple[Buffer, Buffer]:
         """Move the rows of a batch, EXPANSION (n_nodes,), to the children's places.
@@ -177,16 +181,23 @@ class DeviceGrowth:
             self._search.launch(tree, search, on_device, 2, 2 * most_batch, rules, chosen_before)
             select()
 
+        def do_rounds() -> None:
+            for _ in range(ROUNDS_AT_ONCE):
+                do_round()
+
         select()
         least = min_rows(tree, rules)  # which may change from tree to tree where GOSS scales hessians
         same = (own.n_allocations, kernels, tree.n_slots, rules, limits, least)
-        if self._round is None or self._round[0] != same:
-            self._round = same, runtime.repeatable(do_round)
+        if self._rounds is None or self._rounds[0] != same:
+            self._rounds = same, runtime.repeatable(do_rounds), runtime.repeatable(do_round)
+        _, several, one = self._rounds
         table = np.empty(STATE_BYTES + NODE.itemsize * min(CAPACITY, 4 * limits.n_leaves), np.uint8)
         n_rounds = min(self._rounds_ahead, limits.max_depth) if limits.depthwise else self._rounds_ahead
         while True:
-            for _ in range(n_rounds):
-                self._round[1]()
+            for _ in range(n_rounds // ROUNDS_AT_ONCE):
+                several()
+            for _ in range(n_rounds % ROUNDS_AT_ONCE):
+                one()
             wait = runtime.download_later(on_device, table)
             finished = None if finish is None else finish(on_device, order)
             if meanwhile is not None:
@@ -246,7 +257,7 @@ class DeviceGrowth:
 
     def close(self) -> None:
         """Forget what was recorded: its buffers go."""
-        self._round = self._root = self._summed_root = self._grown = None
+        self._rounds = self._root = self._summed_root = self._grown = None
 
 
 def rows_placed(n_nodes: int) -> int:

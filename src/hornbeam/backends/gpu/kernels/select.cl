@@ -91,7 +91,7 @@ KERNEL(THREADS) void select_kernel(GLOBAL u32 *state, GLOBAL u32 *order, GLOBAL 
     LOCAL u16 places[2 * ORDERED];  // of new nodes in their order: old nodes before them
     LOCAL u16 free_slots[MOST_SLOTS];
     LOCAL u32 is_used[MOST_SLOTS / 32];
-    LOCAL u32 sums[THREADS], n_entered[1];
+    LOCAL u32 tile_counts[ORDERED], sums[THREADS], n_entered[1];
     GLOBAL node_t *nodes = (GLOBAL node_t *)(state + 16);
     const u32 n_before = N_BATCH, n_parents = N_NODES, n_old = N_ORDERED, is_first = N_ROUNDS == 0, share = SHARE_OF;
     if (n_before == 0 && !is_first) return;  // the tree is finished
@@ -158,12 +158,21 @@ KERNEL(THREADS) void select_kernel(GLOBAL u32 *state, GLOBAL u32 *order, GLOBAL 
             child.priority = child.split.gain < parent.priority ? child.split.gain : parent.priority;
         }
         const u32 is_wanted = child.split.gain > 0.0;
+        child.chain = 0;
         if (!is_first && is_wanted) {
-            child.lower = (i32)number;
-            while (child.lower >= 0 && nodes[child.lower].split.gain >= child.split.gain)
-                child.lower = nodes[child.lower].lower;
+            f64 gain = parent.split.gain;
+            i32 lower = (i32)number, next = parent.lower, chain = parent.chain;
+            while (lower >= 0 && gain >= child.split.gain) {
+                lower = next;
+                if (lower >= 0) {
+                    gain = nodes[lower].split.gain;
+                    next = nodes[lower].lower;
+                    chain = nodes[lower].chain;
+                }
+            }
+            child.lower = lower;
+            child.chain = lower < 0 ? 0 : chain + 1;
         }
-        child.chain = child.lower < 0 ? 0 : nodes[child.lower].chain + 1;
         child.slot = is_wanted ? child.slot : -1;
         nodes[first_new + i] = child;
         entered[i].value = !is_wanted ? NO_GAIN : depthwise ? child.split.gain : child.priority;
@@ -256,54 +265,51 @@ KERNEL(THREADS) void select_kernel(GLOBAL u32 *state, GLOBAL u32 *order, GLOBAL 
     n_batch = n_batch < room ? n_batch : room;
 
     // in the order of their features: nodes that read the same bins are neighbours, and find them in the cache
-    for (u32 k = 0; k < EACH; k++) {
+    const u32 first_place = place;
+    u32 mine[EACH];
+    expansion_t entries[EACH];
+    UNROLL for (u32 k = 0; k < EACH; k++) {
         if ((is_candidate >> k & 1u) && place < n_batch) {
-            const u32 number = numbers[LOCAL_ID * EACH + k];
-            entered[place].number = (u16)number;
-            places[place] = (u16)nodes[number].split.feature;
+            mine[k] = numbers[LOCAL_ID * EACH + k];
+            GLOBAL const node_t *node = nodes + mine[k];
+            entries[k].begin = node->begin;
+            entries[k].end = node->end;
+            entries[k].gradient = node->gradient;
+            entries[k].hessian = node->hessian;
+            entries[k].left_gradient = node->split.left_gradient;
+            entries[k].left_hessian = node->split.left_hessian;
+            entries[k].depth = node->depth;
+            entries[k].feature = node->split.feature;
+            entries[k].bin = node->split.bin;
+            entries[k].slot = node->slot;
+            entries[k].spare_slot = (i32)free_slots[place];
+            entries[k].missing_left = node->split.missing_left & 0xFFu ? 1 : 0;
+            places[place++] = (u16)entries[k].feature;
+        }
+    }
+    BARRIER;
+    GLOBAL u32 *first_tile = (GLOBAL u32 *)(batch + n_batch), *placed = first_tile + (n_batch + 1);
+    place = first_place;
+    UNROLL for (u32 k = 0; k < EACH; k++) {
+        if ((is_candidate >> k & 1u) && place < n_batch) {
+            const u32 feature = places[place];
+            u32 at = 0;
+            for (u32 i = 0; i < n_batch; i++) at += places[i] < feature || (places[i] == feature && i < place);
+            batch[at] = entries[k];
+            chosen[at] = mine[k];
+            placed[at * 2] = 0;
+            placed[at * 2 + 1] = 0;
+            tile_counts[at] = (u32)((entries[k].end - entries[k].begin + tile_rows - 1) / tile_rows);
             place++;
         }
     }
     BARRIER;
-    for (u32 i = LOCAL_ID; i < n_batch; i += THREADS) {
-        const u32 feature = places[i];
-        u32 rank = 0;
-        for (u32 j = 0; j < n_batch; j++) rank += places[j] < feature || (places[j] == feature && j < i);
-        entered[rank].lower = entered[i].number;
-    }
-    BARRIER;
-
-    GLOBAL u32 *first_tile = (GLOBAL u32 *)(batch + n_batch), *placed = first_tile + (n_batch + 1);
     u32 tiles = 0, tile, n_tiles;
-    for (u32 k = 0; k < EACH; k++) {
-        const u32 at = LOCAL_ID * EACH + k;
-        if (at < n_batch) {
-            const u32 number = entered[at].lower;
-            GLOBAL const node_t *node = nodes + number;
-            expansion_t entry;
-            entry.begin = node->begin;
-            entry.end = node->end;
-            entry.gradient = node->gradient;
-            entry.hessian = node->hessian;
-            entry.left_gradient = node->split.left_gradient;
-            entry.left_hessian = node->split.left_hessian;
-            entry.depth = node->depth;
-            entry.feature = node->split.feature;
-            entry.bin = node->split.bin;
-            entry.slot = node->slot;
-            entry.spare_slot = (i32)free_slots[at];
-            entry.missing_left = node->split.missing_left & 0xFFu ? 1 : 0;
-            batch[at] = entry;
-            chosen[at] = number;
-            placed[at * 2] = 0;
-            placed[at * 2 + 1] = 0;
-            tiles += (u32)((entry.end - entry.begin + tile_rows - 1) / tile_rows);
-        }
-    }
+    for (u32 at = LOCAL_ID * EACH; at < LOCAL_ID * EACH + EACH && at < n_batch; at++) tiles += tile_counts[at];
     SCAN(sums, tiles, tile, n_tiles);
     for (u32 at = LOCAL_ID * EACH; at < LOCAL_ID * EACH + EACH && at < n_batch; at++) {
         first_tile[at] = tile;
-        tile += (u32)((batch[at].end - batch[at].begin + tile_rows - 1) / tile_rows);
+        tile += tile_counts[at];
     }
     if (LOCAL_ID == 0) {
         first_tile[n_batch] = n_tiles;
