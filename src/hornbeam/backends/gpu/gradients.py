@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.quantize import room_to_measure
 from hornbeam.backends.gpu.ranking import DeviceRanking
-from hornbeam.backends.gpu.runtime import u32
+from hornbeam.backends.gpu.runtime import Buffer, u32
 from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.errors import DeviceError
 from hornbeam.objectives import (
@@ -37,9 +39,27 @@ class DeviceGradients:
         weight: NDArray[np.float64] | None,
     ) -> None:
         """Compute them for all outputs; those of a pointwise loss are measured too, for the next rounding."""
+        formula, own = _formula(objective), self._workspace
+        self._measured = 0
+        if formula is None:
+            self._compute_several(objective, n_outputs, label, weight)
+            return
+        code, *constants = formula
+        kernel = own.runtime.kernel("pointwise_kernel", own.variant("gradients.cl", objective=code))
+        self._measured = own.groups_over(own.n_rows, kernel)
+
+        def launch() -> None:
+            given, out = self._arguments(n_outputs, label, weight)
+            own.launch_rows(kernel, *given, *map(np.float64, constants), *out, *room_to_measure(own))
+
+        own.repeatable("gradients", (formula, id(label), id(weight)), launch)()
+
+    def _arguments(
+        self, n_outputs: int, label: NDArray[np.float64], weight: NDArray[np.float64] | None
+    ) -> tuple[tuple[Any, ...], tuple[Buffer, Buffer]]:
+        """Return what the kernels of gradients.cl take first, and where they write to."""
         own = self._workspace
-        runtime, size = own.runtime, 8 * n_outputs * own.n_rows
-        out = (own.room("gradient", size), own.room("hessian", size))
+        size = 8 * n_outputs * own.n_rows
         given = (
             own.buffer("scores"),
             own.upload_once("label", label),
@@ -47,15 +67,15 @@ class DeviceGradients:
             u32(0 if weight is None else weight.ndim),
             u32(own.n_rows),
         )
-        formula = _formula(objective)
-        self._measured = 0
-        if formula is not None:
-            code, *constants = formula
-            kernel = runtime.kernel("pointwise_kernel", own.variant("gradients.cl", objective=code))
-            own.launch_rows(kernel, *given, *map(np.float64, constants), *out, *room_to_measure(own))
-            self._measured = own.groups_over(own.n_rows, kernel)
-            return
-        variant = own.variant("gradients.cl")
+        return given, (own.room("gradient", size), own.room("hessian", size))
+
+    def _compute_several(
+        self, objective: Objective, n_outputs: int, label: NDArray[np.float64], weight: NDArray[np.float64] | None
+    ) -> None:
+        """Compute the gradients of what is no loss of one score and one label."""
+        own = self._workspace
+        runtime, variant = own.runtime, own.variant("gradients.cl")
+        given, out = self._arguments(n_outputs, label, weight)
         if isinstance(objective, MulticlassObjective):
             factor = np.float64(objective.hessian_factor)
             own.launch_rows(runtime.kernel("multiclass_kernel", variant), *given, u32(n_outputs), factor, *out)
@@ -66,7 +86,7 @@ class DeviceGradients:
             assert objective.queries is not None
             if self._ranking is None or self._ranking.queries is not objective.queries:
                 self._ranking = DeviceRanking(own, objective.queries)
-            self._ranking.compute(objective, given[0], *given[2:4], *out)
+            self._ranking.compute(objective, given[0], given[2], given[3], *out)
         else:
             raise DeviceError(f"objective {objective.name!r} has no GPU kernel; train on device='cpu'")
 

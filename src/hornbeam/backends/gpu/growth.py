@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.bin_upload import PlacedBins
-from hornbeam.backends.gpu.histograms import DeviceHistograms
+from hornbeam.backends.gpu.histograms import ONE, DeviceHistograms
 from hornbeam.backends.gpu.runtime import Buffer, u32
 from hornbeam.backends.gpu.split_search import SplitSearch, check_rules, min_rows
 from hornbeam.backends.gpu.tree_kernels import CAPACITY, MOST_ORDERED, GrowingTree, TreeKernels
 from hornbeam.backends.gpu.workspace import Workspace
-from hornbeam.backends.protocol import GrownAhead, LeavesLater, Segments
+from hornbeam.backends.protocol import GrownAhead, LeavesLater
 from hornbeam.dtypes import EXPANSION, NODE, SPLIT
 from hornbeam.frontier import GrowthLimits
 from hornbeam.splitting import SplitRules
@@ -43,9 +42,6 @@ LONGER_THAN_DEEP, IN_VAIN = 3, 1.15
 Finish = Callable[[Buffer, Buffer], Callable[[int], LeavesLater]]
 """The state and the order of kernels/select.cl -> the number of leaves, once known -> what brings their values."""
 
-ONE = np.array([1, 0], np.uint32)
-"""The number of roots, and that of the first one's set."""
-
 STATE_BYTES = 64
 """Head of the device's node table."""
 
@@ -62,10 +58,7 @@ class DeviceGrowth:
         self._rounds_of_late: tuple[int, ...] = ()
         self._share = LARGEST_SHARE
         self._grown: tuple[GrowthLimits, int, NDArray[np.void]] | None = None  # the last tree, and its rounds
-        self._root: tuple[Any, Callable[[], None] | None] | None = None  # what to sum it with, if recorded
         self._summed_root: tuple[TreeKernels, int, Buffer] | None = None  # with what, of how many rows, where
-        self._rounds: tuple[Any, Callable[[], None], Callable[[], None]] | None = None
-        """Rounds to be repeated: what they depend on, some of them at once, one of them."""
 
     def partition(self, tree: GrowingTree, batch: NDArray[np.void], first_set: int = 0) -> tuple[Buffer, Buffer]:
         """Move the rows of a batch, EXPANSION (n_nodes,), to the children's places.
@@ -165,7 +158,8 @@ class DeviceGrowth:
         if summed is None or summed[:2] != (kernels, n_rows) or summed[2] is not own.buffer("histograms"):
             self._sum_root(tree, n_rows, int(root["depth"][0]))
         sums = np.array([[root["gradient"][0], root["hessian"][0], n_rows, 0, -1]], np.int64)
-        self._search.launch(tree, own.upload("search", sums), own.upload_once("one", ONE), 1, 1, rules, chosen_before)
+        own.upload("search", sums)
+        one = own.upload_once("one", ONE)
 
         def select() -> None:
             runtime.launch(
@@ -173,6 +167,10 @@ class DeviceGrowth:
                 u32(0 if chosen_before is not None else kernels.n_pieces), u32(most_batch), u32(limits.depthwise),
                 u32(min(tree.n_slots, CAPACITY)), u32(CAPACITY), u32(kernels.partition_tile),
             )  # fmt: skip
+
+        def begin() -> None:
+            self._search.launch(tree, search, one, 1, 1, rules, chosen_before)
+            select()
 
         def do_round() -> None:
             self._launch_partition(tree, own.groups, batch, on_device)
@@ -185,19 +183,17 @@ class DeviceGrowth:
             for _ in range(ROUNDS_AT_ONCE):
                 do_round()
 
-        select()
         least = min_rows(tree, rules)  # which may change from tree to tree where GOSS scales hessians
-        same = (own.n_allocations, kernels, tree.n_slots, rules, limits, least)
-        if self._rounds is None or self._rounds[0] != same:
-            self._rounds = same, runtime.repeatable(do_rounds), runtime.repeatable(do_round)
-        _, several, one = self._rounds
+        same = (kernels, tree.n_slots, rules, limits, least)
+        own.repeatable("first round", same, begin)()
+        rounds, one_round = own.repeatable("rounds", same, do_rounds), own.repeatable("round", same, do_round)
         table = np.empty(STATE_BYTES + NODE.itemsize * min(CAPACITY, 4 * limits.n_leaves), np.uint8)
         n_rounds = min(self._rounds_ahead, limits.max_depth) if limits.depthwise else self._rounds_ahead
         while True:
             for _ in range(n_rounds // ROUNDS_AT_ONCE):
-                several()
+                rounds()
             for _ in range(n_rounds % ROUNDS_AT_ONCE):
-                one()
+                one_round()
             wait = runtime.download_later(on_device, table)
             finished = None if finish is None else finish(on_device, order)
             if meanwhile is not None:
@@ -226,18 +222,8 @@ class DeviceGrowth:
         self._learn()
 
     def _sum_root(self, tree: GrowingTree, n_rows: int, depth: int) -> None:
-        """Sum the root, with what was recorded when the one before was like it."""
-        same, before = (self._workspace.n_allocations, tree.kernels, tree.n_slots, n_rows, depth), self._root
-        if before is None or before[0] != same:
-            root = Segments(np.array([0]), np.array([n_rows]), np.array([depth], np.int32))
-            self._histograms.build(tree, root, np.array([0], np.int32))
-            self._root = (self._workspace.n_allocations, *same[1:]), None
-            return
-        summing = before[1]
-        if summing is None:
-            summing = self._runtime.repeatable(self._histograms.prepare_root(tree, n_rows, depth))
-            self._root = (self._workspace.n_allocations, *same[1:]), summing
-        summing()
+        sum_ = self._histograms.prepare_root(tree, n_rows, depth)
+        self._workspace.repeatable("sum of the root", (tree.kernels, tree.n_slots, n_rows, depth), sum_)()
 
     def _learn(self) -> None:
         """Choose how a tree is grown from how the last ones were; late, when the device has its root to sum.
@@ -256,8 +242,8 @@ class DeviceGrowth:
             self._share = min(SMALLEST_SHARE, self._share * 2)
 
     def close(self) -> None:
-        """Forget what was recorded: its buffers go."""
-        self._rounds = self._root = self._summed_root = self._grown = None
+        """Forget the last tree: its buffers go."""
+        self._summed_root = self._grown = None
 
 
 def rows_placed(n_nodes: int) -> int:

@@ -15,6 +15,9 @@ from hornbeam.backends.gpu.tree_kernels import GrowingTree
 from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.backends.protocol import Segments
 
+ONE = np.array([1, 0], np.uint32)
+"""One node, whose set has the number 0: what the kernels of a root count by."""
+
 
 class DeviceHistograms:
     """The slots of the histogram pool, buffer `histograms`."""
@@ -22,6 +25,7 @@ class DeviceHistograms:
     def __init__(self, workspace: Workspace, layout: Layout, bundles: Bundles | None) -> None:
         self._workspace, self._runtime, self._layout = workspace, workspace.runtime, layout
         self._bundles = bundles
+        self._root: tuple[int, int, int] | None = None  # what `root table` was made for
         self._pending: list[tuple[int, int]] = []  # subtractions that the split search will do on the way
 
     def begin_tree(self, tree: GrowingTree) -> None:
@@ -44,11 +48,13 @@ class DeviceHistograms:
         self._launch_cleared(tree, on_device, own.upload_count(len(slots)), len(slots))
 
     def prepare_root(self, tree: GrowingTree, n_rows: int, depth: int) -> Callable[[], None]:
-        """Return what sums a root of so many rows into slot 0 by launches alone."""
-        own, slots = self._workspace, np.array([0], np.int32)
-        root = Segments(np.array([0]), np.array([n_rows]), np.array([depth], np.int32))
-        table = own.upload("root table", self._table(tree, root, slots))
-        count = own.upload("root count", np.array([1, 0], np.uint32))
+        """Return what sums a root of so many rows into slot 0, by launches alone."""
+        own, same = self._workspace, (tree.kernels.groups_a_pass, n_rows, depth)
+        if self._root != same:
+            root = Segments(np.array([0]), np.array([n_rows]), np.array([depth], np.int32))
+            own.upload("root table", self._table(tree, root, np.array([0], np.int32)))
+            self._root = same
+        table, count = own.buffer("root table"), own.upload_once("one", ONE)
         return lambda: self._launch_cleared(tree, table, count, 1)
 
     def _table(self, tree: GrowingTree, nodes: Segments, slots: NDArray[np.int32]) -> NDArray[np.uint32]:

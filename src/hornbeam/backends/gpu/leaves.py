@@ -168,9 +168,13 @@ class DeviceLeaves:
     def add_values(self, output: int, leaf_value: NDArray[np.float64] | None) -> None:
         """Add each row's leaf value to its score; None: what values_later has computed."""
         own = self._workspace
-        values, first = own.buffer("leaf sums"), 2 * self._n_leaves
         if leaf_value is not None:
-            values, first = own.upload("values", np.ascontiguousarray(leaf_value, np.float64)), 0
-        kernel = self._runtime.kernel("add_values_kernel", self._variant)
+            self._launch_add(output, own.upload("values", np.ascontiguousarray(leaf_value, np.float64)), 0)
+            return
+        values, first = own.buffer("leaf sums"), 2 * self._n_leaves
+        own.repeatable(f"values of output {output}", first, lambda: self._launch_add(output, values, first))()
+
+    def _launch_add(self, output: int, values: Buffer, first: int) -> None:
+        own, kernel = self._workspace, self._runtime.kernel("add_values_kernel", self._variant)
         offset = u64(output * own.n_rows)
         own.launch_rows(kernel, own.buffer("scores"), offset, own.buffer("leaf"), values, u32(first), u32(own.n_rows))

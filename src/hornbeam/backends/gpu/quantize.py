@@ -98,10 +98,14 @@ def _round(own: Workspace, rows: TreeRows, wide: bool, measured: int, meanwhile:
     source = (rows.gradient, rows.hessian, u64(rows.offset), u32(rows.n_rows))
     groups = min(own.groups, max(1, -(-rows.n_rows // variant.threads)))
     extremes, report = room_to_measure(own)
-    if not measured:
-        runtime.launch(runtime.kernel("measure_kernel", variant), groups, *source, extremes, report)
-    n_extremes = u32(measured or groups)
-    runtime.launch(runtime.kernel("round_kernel", variant), groups, *source, extremes, n_extremes, even, report)
+
+    def launches() -> None:
+        if not measured:
+            runtime.launch(runtime.kernel("measure_kernel", variant), groups, *source, extremes, report)
+        n_extremes = u32(measured or groups)
+        runtime.launch(runtime.kernel("round_kernel", variant), groups, *source, extremes, n_extremes, even, report)
+
+    own.repeatable(f"rounding from {rows.offset}", (id(rows.gradient), rows.n_rows, wide, measured), launches)()
     found = np.empty(1, REPORT)
     wait = runtime.download_later(report, found)
     meanwhile(wide)

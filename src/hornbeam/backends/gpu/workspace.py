@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ class Workspace:
         self._held: dict[str, tuple[Buffer, int]] = {}
         self._borrowed: set[str] = set()  # what somebody else frees
         self._uploaded: dict[str, Any] = {}
+        self._recorded: dict[str, tuple[Any, Callable[[], None] | None]] = {}
 
     def room(self, name: str, n_bytes: int) -> Buffer:
         """Return the buffer of this name, made anew if it is too small; small ones grow by doubling."""
@@ -144,9 +146,27 @@ class Workspace:
         """Launch a kernel that strides over the rows of the training set."""
         self.launch_over(self.n_rows, kernel, *arguments)
 
+    def repeatable(self, name: str, key: Any, launches: Callable[[], None]) -> Callable[[], None]:
+        """Return what does these launches: a recording of them, from the second time on that the same are asked for.
+
+        name  of the launches: one recording is kept of each
+        key   what they depend on besides the buffers: when it changes, or a buffer is made anew, they are done anew
+        """
+        key = self.n_allocations, key
+        held = self._recorded.get(name)
+        if held is None or held[0] != key:
+            self._recorded[name] = key, None
+            return launches
+        recorded = held[1]
+        if recorded is None:
+            recorded = self.runtime.repeatable(launches)
+            self._recorded[name] = key, recorded
+        return recorded
+
     def close(self) -> None:
         """Free everything."""
         self._uploaded = {}
+        self._recorded = {}
         for name in list(self._held):
             self.release(name)
         self.runtime.close()
