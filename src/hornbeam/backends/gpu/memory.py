@@ -20,7 +20,7 @@ from hornbeam.dtypes import NODE, SPLIT
 from hornbeam.errors import DeviceMemoryError
 from hornbeam.histogram_pool import SMALLEST_POOL
 
-SMALL_BUFFERS = 1 << 20
+SMALL_BUFFERS = 5 << 18
 """Room for everything that does not depend on the data."""
 
 
