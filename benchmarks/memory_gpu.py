@@ -45,7 +45,11 @@ def counted(shape: str, n_rows: int, bins: int) -> tuple[dict[str, int], int, in
     if shape == "expo":  # as bundles.py will find them
         full = [min(n_levels - first, 255) + 1 for n_levels in EXPO_LEVELS for first in range(0, n_levels, 255)]
         layout = Layout.of_bundles(n_rows, n_features, np.array([*full, bins + 1, bins + 1], np.int32))
-    needed = estimate(layout, Demand(n_leaves=LEAVES, given_bytes=8 * n_rows), stats=2)
+    demand = Demand(n_leaves=LEAVES, given_bytes=8 * n_rows)
+    small = layout.in_small_tiles()
+    if small is not None and sum(estimate(layout, demand, stats=2).values()) > (PAPER[shape] + POOL) * MEGABYTE:
+        layout = small
+    needed = estimate(layout, demand, stats=2)
     slot = slot_bytes(layout, 2)
     return needed, layout.column_bytes, slot * count_slots(LEAVES, slot, -1.0)
 

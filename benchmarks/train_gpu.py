@@ -34,7 +34,7 @@ SHAPES = {
     "mslr": (2_270_296, 137),
     "yahoo": (473_134, 700),
     "bosch": (1_000_000, 968),
-    "expo": (10_000_000, 700),
+    "expo": (11_000_000, 700),
 }
 EXPO_LEVELS = (12, 31, 7, 22, 313, 313)
 """One-hot coded variables of the flights of the Data Expo 2009: month, day of the month and of the week, carrier,

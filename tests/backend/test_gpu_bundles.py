@@ -14,7 +14,7 @@ from hornbeam.backends.gpu import bin_upload, bundles
 from hornbeam.backends.gpu.bundles import ALONE, bundles_of
 from hornbeam.backends.gpu.engine import GpuEngine
 from hornbeam.backends.gpu.layout import Layout
-from hornbeam.backends.gpu.memory import estimate
+from hornbeam.backends.gpu.memory import estimate, fit_memory
 from hornbeam.backends.protocol import Segments
 from hornbeam.bagging import Draw
 from hornbeam.errors import DeviceError
@@ -86,8 +86,11 @@ def test_codes_stand_for_the_plain_bins(missing, zero_as_missing, monkeypatch):
         assert (bins == binned.bins[:, feature]).all()
 
 
-def test_a_conflict_that_the_sample_does_not_show_parts_the_features(monkeypatch):
+@pytest.mark.parametrize("whole", [True, False], ids=["by all rows", "by a sample"])
+def test_a_conflict_that_the_sample_does_not_show_parts_the_features(whole, monkeypatch):
     monkeypatch.setattr(bundling, "BUNDLED_ROWS", 40)
+    monkeypatch.setattr(bundles, "WHOLE_ENTRIES", 10_000 if whole else 100)
+    monkeypatch.setattr(bundles, "BLOCK_ROWS", 70)
     rng = np.random.default_rng(0)
     level = rng.integers(0, 100, 3000)
     X = np.eye(100)[level]
@@ -239,6 +242,36 @@ def test_bundles_take_less_memory_and_the_estimate_knows():
     params = {"num_leaves": 15, "min_data_in_leaf": 1, "max_bin": 63, "device": "opencl", **QUIET}
     limited = hb.train({**params, "device_memory_limit": needed[1] / 2**20 + 0.2}, data, 2)
     assert limited.fingerprint() == hb.train({**params, "device": "cpu"}, data, 2).fingerprint()
+
+
+@pytest.mark.parametrize("min_data", [1, 5])
+def test_operations_in_small_tiles(min_data, monkeypatch):
+    monkeypatch.setattr(Layout, "of", classmethod(lambda cls, *given, of=Layout.of: small_tiles(of(*given))))
+    X, y = exclusive_table(levels=25, n_variables=3, missing=0.05)
+    train = binned_of(X)
+    engine = engine_of(train.binned, min_data_in_leaf=min_data)
+    assert engine._layout.tile_words == 3
+    hessian = np.random.default_rng(0).random((1, len(y))) + 0.01
+    rules = replace(RULES, min_data_in_leaf=min_data)
+    assert_same_operations(train.binned, y[None], hessian, engine, rules=rules, valid=train.binned)
+
+
+def small_tiles(layout):
+    return layout.in_small_tiles() or layout
+
+
+def test_tiles_are_smaller_where_only_that_fits():
+    X, y = exclusive_table(4000, levels=25, n_variables=3)
+    data = hb.Dataset(sparse.csr_matrix(X), label=y, min_data_in_bin=1).construct()
+    demand = Demand(n_leaves=15, given_bytes=8 * len(y))
+    usual = Layout.of(data.binned, bundles_of(data.binned))
+    facts = opencl.open_device(0).facts
+    needed, least = (sum(estimate(each, demand).values()) for each in (usual, usual.in_small_tiles()))
+    assert (usual.tile_words, needed - least >= 4 * 4000) == (4, True)
+    assert fit_memory(usual, demand, 3, facts, needed) == usual
+    assert fit_memory(usual, demand, 3, facts, least) == usual.in_small_tiles()
+    with pytest.raises(DeviceError, match="fewer features"):
+        fit_memory(usual, demand, 3, facts, least - 1)
 
 
 def test_wide_bins_are_not_bundled():

@@ -30,8 +30,15 @@ class PlacedBins:
     has_columns  whether they lie there by feature as well
     """
 
-    def __init__(self, workspace: Workspace, name: str, binned: BinnedData, bundles: Bundles | None = None) -> None:
-        self.layout = Layout.of(binned, bundles)
+    def __init__(
+        self,
+        workspace: Workspace,
+        name: str,
+        binned: BinnedData,
+        bundles: Bundles | None = None,
+        layout: Layout | None = None,
+    ) -> None:
+        self.layout = layout or Layout.of(binned, bundles)
         self.bundles = bundles
         self.has_columns = False
         self._workspace, self._name = workspace, name

@@ -30,6 +30,12 @@ MOST_CODES = 256
 TRIES = 4
 """How often features are grouped that met another one of their bundle outside of the sampled rows."""
 
+WHOLE_ENTRIES, WHOLE_BYTES = 1 << 22, 64 << 20
+"""Up to so many entries, and bytes of a bit for each row and feature, features are grouped by all rows at once."""
+
+BLOCK_ROWS = 1 << 18
+"""Rows looked at a call."""
+
 ALONE = 0xFFFFFFFF
 """Stands for the default bin of a feature whose codes are its bins."""
 
@@ -158,35 +164,83 @@ def _place(
 def _group(stored: StoredBins) -> NDArray[np.int64]:
     """Group the features that are entries: int64 (n_used,), -1: in no bundle."""
     from hornbeam.backends.cpu.binning import rows_below
-    from hornbeam.backends.cpu.sparse_binning import check_kernel, group_kernel
 
     n_used = len(stored.column)
     found = np.full(n_used, -1, np.int64)
-    loose = np.flatnonzero((stored.column < 0) & (stored.n_codes < MOST_CODES - 1))
-    if len(loose) < 2:
-        return found
+    loose = (stored.column < 0) & (stored.n_codes < MOST_CODES - 1)
     feature_of = np.repeat(np.arange(n_used, dtype=np.int32), np.diff(stored.offsets))
-    rows = sample_rows(stored.n_rows, bundling.BUNDLED_ROWS, rows_below)
-    lengths = np.diff(stored.indptr)[rows]
-    number = np.repeat(np.arange(len(rows), dtype=np.int32), lengths)
-    starts = stored.indptr[rows] - (np.cumsum(lengths) - lengths)
-    feature = feature_of[stored.entries[np.repeat(starts, lengths) + np.arange(int(lengths.sum()))]]
-    order = np.argsort(feature, kind="stable")
-    first = np.searchsorted(feature[order], np.arange(n_used + 1)).astype(np.int64)
-    numbers = number[order]
-    as_indices = stored.entries.view(np.int32)  # an entry tells its feature
+    n_places = len(feature_of)
+    n_entries = np.zeros(n_places, np.int64)
+    for first in range(0, len(stored.entries), BLOCK_ROWS):
+        n_entries += np.bincount(stored.entries[first : first + BLOCK_ROWS], minlength=n_places)
+    n_entries = np.bincount(feature_of, n_entries, minlength=n_used).astype(np.int64)
+    sampled = sample_rows(stored.n_rows, bundling.BUNDLED_ROWS, rows_below)
     n_bundles = 0
     for _ in range(TRIES):
-        candidates = loose[np.argsort(first[loose] - first[loose + 1], kind="stable")]  # the fullest first
-        tried = np.full(n_used, -1, np.int64)
-        group_kernel(candidates, first, numbers, stored.n_codes, MOST_CODES, len(rows), bundling.BUNDLES_TRIED, tried)
-        leaves = np.zeros(n_used, np.bool_)
-        check_kernel(stored.indptr, as_indices, feature_of, stored.entries, tried, leaves)
-        stays = (tried >= 0) & ~leaves
+        if loose.sum() < 2:
+            break
+        n_loose, n_whole = int(loose.sum()), int(n_entries[loose].sum())
+        whole = n_whole <= WHOLE_ENTRIES and n_whole * n_loose <= 8 * WHOLE_BYTES
+        listed = _rows_of(stored, feature_of, loose, None if whole else sampled)
+        # neighbours often are levels of one variable; if not, the fullest features find room best
+        in_order = np.flatnonzero(loose)
+        by_size = in_order[np.argsort(-n_entries[in_order], kind="stable")]
+        tries = [_try(stored, feature_of, candidates, listed, whole) for candidates in (in_order, by_size)]
+        tried, loose = min(tries, key=lambda found: int(found[0].max()) + int(found[1].sum()))
+        stays = (tried >= 0) & ~loose
         found[stays] = tried[stays] + n_bundles
         n_bundles += int(tried.max()) + 1
-        loose = np.flatnonzero(leaves)
-        if len(loose) < 2:
-            break
     n_members = np.bincount(found[found >= 0], minlength=1)
     return np.where((found >= 0) & (n_members[found] > 1), found, -1)
+
+
+def _try(
+    stored: StoredBins,
+    feature_of: NDArray[np.int32],
+    candidates: NDArray[np.int64],
+    listed: tuple[NDArray[np.int64], NDArray[np.int32], int],
+    whole: bool,
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Group features, the first of the candidates first; returns the bundles, and who conflicts with another member.
+
+    listed, whole   what _rows_of returned, and whether that was of all rows
+    """
+    from hornbeam.backends.cpu.sparse_binning import check_kernel, group_kernel
+
+    starts, rows, n_rows = listed
+    tried, leaves = np.full(len(stored.column), -1, np.int64), np.zeros(len(stored.column), np.bool_)
+    group_kernel(candidates, starts, rows, stored.n_codes, MOST_CODES, n_rows, bundling.BUNDLES_TRIED, tried)
+    if not whole:  # an entry tells its feature
+        check_kernel(stored.indptr, stored.entries.view(np.int32), feature_of, stored.entries, tried, leaves)
+    return tried, leaves
+
+
+def _rows_of(
+    stored: StoredBins, feature_of: NDArray[np.int32], wanted: NDArray[np.bool_], sampled: NDArray[np.int64] | None
+) -> tuple[NDArray[np.int64], NDArray[np.int32], int]:
+    """List the rows where each of some features has an entry, among the sampled rows or all.
+
+    feature_of   int32 (n_places,)   in   feature of an entry
+    wanted       bool (n_used,)      in
+
+    Returns where each feature begins in the list, int64 (n_used + 1,); the list, int32; and one more than the largest
+    number in it. Rows are numbered anew: only those count that have an entry.
+    """
+    numbers, features = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
+    for first in range(0, stored.n_rows if sampled is None else len(sampled), BLOCK_ROWS):
+        rows = (
+            np.arange(first, min(first + BLOCK_ROWS, stored.n_rows))
+            if sampled is None
+            else sampled[first:][:BLOCK_ROWS]
+        )
+        lengths = stored.indptr[rows + 1] - stored.indptr[rows]
+        begin = stored.indptr[rows] - (np.cumsum(lengths) - lengths)
+        feature = feature_of[stored.entries[np.repeat(begin, lengths) + np.arange(int(lengths.sum()))]]
+        kept = wanted[feature]
+        numbers.append(np.repeat(rows, lengths)[kept])
+        features.append(feature[kept])
+    all_features = np.concatenate(features)
+    distinct, number = np.unique(np.concatenate(numbers), return_inverse=True)
+    order = np.argsort(all_features, kind="stable")
+    starts = np.searchsorted(all_features[order], np.arange(len(wanted) + 1)).astype(np.int64)
+    return starts, number[order].astype(np.int32), len(distinct)

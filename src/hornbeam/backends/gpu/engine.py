@@ -45,7 +45,7 @@ from hornbeam.backends.gpu.growth import DeviceGrowth, rows_placed
 from hornbeam.backends.gpu.histograms import DeviceHistograms
 from hornbeam.backends.gpu.layout import Layout
 from hornbeam.backends.gpu.leaves import DeviceLeaves
-from hornbeam.backends.gpu.memory import check_memory, limit_bytes, most_slots, slot_bytes, table_bytes
+from hornbeam.backends.gpu.memory import fit_memory, limit_bytes, most_slots, slot_bytes, table_bytes
 from hornbeam.backends.gpu.metrics import DeviceMetrics
 from hornbeam.backends.gpu.quantize import Rounded, TreeRows, round_gradients
 from hornbeam.backends.gpu.routing import ValidationSet, upload_scores, upload_tree
@@ -104,9 +104,7 @@ class GpuEngine:
         self._runtime = runtime
         self._binned = binned
         bundles = bundles_of(binned) if demand.bundled else None
-        self._layout = Layout.of(binned, bundles)
         self._most_stats = 2 if min_data_in_leaf <= 1 else 3
-        self.slot_bytes = slot_bytes(self._layout, self._most_stats)
         self._demand = demand
         self._most_slots = 0  # not decided
         self._valid: list[ValidationSet] = []
@@ -120,9 +118,11 @@ class GpuEngine:
         own.limit_bytes = limit_bytes(runtime.facts, limit_mb)
         shared = bins_on_device(binned, runtime)
         available = own.spare_bytes(0 if shared is None else shared.n_bytes)
-        check_memory(self._layout, demand, self._most_stats, runtime.facts, available)
+        layout = Layout.of(binned, bundles)
+        self._layout = fit_memory(layout, demand, self._most_stats, runtime.facts, available)
+        self.slot_bytes = slot_bytes(self._layout, self._most_stats)
         try:
-            self._bins = PlacedBins(own, "tiles", binned, bundles)
+            self._bins = PlacedBins(own, "tiles", binned, bundles, self._layout)
             own.room("rows even", 4 * self.n_rows)
             own.room("rows odd", 4 * self.n_rows)
             self._gradients = DeviceGradients(own)

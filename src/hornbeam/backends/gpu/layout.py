@@ -14,7 +14,7 @@ A column is a used feature, or a bundle of them (bundles.py), whose codes are it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +32,9 @@ TILE_WORDS = 8
 
 HALF_TILE_WORDS = 4
 """The same where 4-bit bins of all features, or the codes of all bundles, fit in half a sector."""
+
+SMALL_TILE_WORDS = 3
+"""The same where the codes of all bundles fit, and memory is short: rows of 12 bytes lie across sectors."""
 
 MOST_ROWS = 2**32 - 2**16
 """Row places are 32-bit numbers with some room above the last."""
@@ -69,6 +72,11 @@ class Layout:
         bin_bits = 4 if most <= 16 else 8
         half = n_columns <= HALF_TILE_WORDS * 32 // bin_bits
         return cls(n_rows, n_used, n_columns, bin_bits, padded_bins(most), HALF_TILE_WORDS if half else TILE_WORDS)
+
+    def in_small_tiles(self) -> Layout | None:
+        """Return a layout that takes less memory, if there is one."""
+        fits = self.is_bundled and self.n_columns <= SMALL_TILE_WORDS * 32 // self.bin_bits
+        return replace(self, tile_words=SMALL_TILE_WORDS) if fits and self.tile_words > SMALL_TILE_WORDS else None
 
     @classmethod
     def of_sizes(cls, n_rows: int, n_value_bins: NDArray[np.int32]) -> Layout:

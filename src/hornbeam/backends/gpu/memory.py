@@ -4,6 +4,7 @@ Some of it only makes training faster, and is left out where it does not fit, wi
 
     columns      the second layout of the bins, by feature: without it partition reads from the tiles
     histograms   beyond those of the two children of a node: see histogram_pool.py
+    a word       of the four that a row of few bundles takes, where three hold them: see layout.py
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ def remedies(layout: Layout) -> str:
         8: "fewer bins (max_bin=15 packs two bins a byte)",
         4: "fewer features",
     }
-    return f"fewer rows, {fewer[layout.bin_bits]}, a smaller histogram_pool_size or device='cpu' help"
+    what = "fewer features" if layout.is_bundled else fewer[layout.bin_bits]
+    return f"fewer rows, {what}, a smaller histogram_pool_size or device='cpu' help"
 
 
 def check_memory(layout: Layout, demand: Demand, stats: int, facts: DeviceFacts, available: int) -> None:
@@ -96,6 +98,15 @@ def check_memory(layout: Layout, demand: Demand, stats: int, facts: DeviceFacts,
             f"{layout.n_rows:,} rows x {layout.n_used:,} features need {megabytes(sum(wanted.values()))} of device "
             f"memory ({listed}), and {facts.name} has {megabytes(available)} for them: {remedies(layout)}"
         )
+
+
+def fit_memory(layout: Layout, demand: Demand, stats: int, facts: DeviceFacts, available: int) -> Layout:
+    """Return a layout, or that in smaller tiles where nothing else fits; see check_memory."""
+    small = layout.in_small_tiles()
+    if small is not None and sum(estimate(layout, demand, stats).values()) > available:
+        layout = small
+    check_memory(layout, demand, stats, facts, available)
+    return layout
 
 
 def most_slots(layout: Layout, stats: int, spare: int, facts: DeviceFacts) -> int:

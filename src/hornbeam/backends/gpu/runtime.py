@@ -43,7 +43,7 @@ class Variant:
 
     threads    of a group
     bin_bits   4, 8 or 16, see kernels/bins.h
-    tile_words  of a row in a tile: 8 or 4
+    tile_words  of a row in a tile: 8, 4 or 3
     columns    whether bins of one feature are read from columns, else from tiles
     bundled    whether columns are bundles of features, see kernels/bins.h
     wide       records of 64 bits, see kernels/quantize.cl; rows with weights, see kernels/renewal.cl

@@ -45,7 +45,7 @@ def plain_variant(facts: DeviceFacts, source: str, threads: int = THREADS, **opt
 
 def histogram_variant(facts: DeviceFacts, layout: Layout, wide: bool, stats: int) -> tuple[Variant, int]:
     """Choose how many words of a tile a group takes at once; returns the variant and its local bytes."""
-    for words in [most for most in (8, 4, 2, 1) if most <= layout.tile_words]:
+    for words in [most for most in (8, 4, 3, 2, 1) if layout.tile_words % most == 0]:
         n_bytes = stats * layout.n_bins * words * (32 // layout.bin_bits) * (8 if wide else 4)
         if n_bytes <= facts.local_bytes:
             break

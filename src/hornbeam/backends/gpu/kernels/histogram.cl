@@ -10,6 +10,8 @@
 //     row r=2   |  2    6  ..  30            ...                            whatever the data
 //     row r=3   |  3    7  ..  31
 //
+// With 3 words (layout.py) a warp takes 10 rows, and its last two threads add nothing.
+//
 // Where local memory is too small for 8 words, a group takes 4, 2 or 1 of them, and several groups read the same rows;
 // where it is too small for one word (WORDS == 0), every row is added to the 64-bit sums in global memory at once.
 //
@@ -29,6 +31,7 @@
 #define WORDS_AT_ONCE WORDS
 #endif
 #define ROWS_AT_ONCE (32 / WORDS_AT_ONCE)
+#define HAS_ROW(r)   (32 % WORDS_AT_ONCE == 0 || (r) < ROWS_AT_ONCE)
 #define LANES        (WORDS_AT_ONCE * PER_WORD)
 #define PLANE        (N_BINS * LANES)
 #define PASSES       (TILE_WORDS / WORDS_AT_ONCE)
@@ -120,7 +123,7 @@ void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL const u32 *RESTRI
                 const u32 place = base + u * ROWS_AT_ONCE + r, near = place < to ? place : to - 1;
                 const record_t loaded = records[near];  // loads do not wait for a condition
                 word[u] = own[(u64)(is_root ? near : rows[near]) * TILE_WORDS];
-                record[u] = place < to ? loaded : 0u;
+                record[u] = place < to && HAS_ROW(r) ? loaded : 0u;
             }
             UNROLL for (u32 u = 0; u < UNROLLED; u++) {
                 const u32 turned = TURN_RIGHT(word[u], BIN_BITS * turn);
@@ -129,7 +132,7 @@ void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL const u32 *RESTRI
                     ADD(0, bin, at[s], GRADIENT(record[u]));
                     ADD(1, bin, at[s], HESSIAN(record[u]));
 #if STATS == 3
-                    ADD(2, bin, at[s], base + u * ROWS_AT_ONCE + r < to ? 1 : 0);
+                    ADD(2, bin, at[s], base + u * ROWS_AT_ONCE + r < to && HAS_ROW(r) ? 1 : 0);
 #endif
                 }
             }
