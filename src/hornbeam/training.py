@@ -160,8 +160,7 @@ class TrainingRun:
         self.sampler = RowSampler(params, train_set)
         self._prepare_labels()
         given = () if isinstance(self.objective, CustomObjective) else (self._label, self._weight)
-        context, given = self.plan.needs_context, (*given, *self.sampler.given)
-        demand = Demand.of(params, train_set.binned, self.objective, self._renewal_weight, context, *given)
+        demand = Demand.of(params, train_set.binned, self.objective, self._renewal_weight, *given, *self.sampler.given)
         self.engine: Engine = make_engine(train_set.binned, params, demand)
         try:
             self._begin(start)

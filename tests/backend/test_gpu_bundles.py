@@ -15,7 +15,6 @@ from hornbeam.backends.gpu.bundles import ALONE, bundles_of
 from hornbeam.backends.gpu.engine import GpuEngine
 from hornbeam.backends.gpu.layout import Layout
 from hornbeam.backends.gpu.memory import estimate, fit_memory
-from hornbeam.backends.protocol import Segments
 from hornbeam.bagging import Draw
 from hornbeam.errors import DeviceError
 from hornbeam.splitting import FeatureRules, NodeContext, pack_mask
@@ -175,7 +174,8 @@ MODELS = {
     "bag": {"bagging_fraction": 0.6, "bagging_freq": 1, "feature_fraction": 0.7},
     "dart": {"boosting": "dart", "drop_rate": 0.5},
     "few histograms": {"histogram_pool_size": 0.2},
-    "context": {"extra_trees": True},
+    "random thresholds": {"extra_trees": True, "feature_fraction_bynode": 0.6},
+    "smooth paths": {"path_smooth": 2.0, "max_delta_step": 0.5},
     "regularised": {"lambda_l1": 0.5, "max_delta_step": 0.3, "min_gain_to_split": 0.1},
     "level by level": {"grow_policy": "depthwise", "max_depth": 4},
 }
@@ -207,27 +207,32 @@ def test_dense_tables_of_mostly_zeros_are_bundled_too():
     assert found.fingerprint() == plain.fingerprint()
 
 
-def test_contexts_are_refused_by_an_engine_with_bundles():
-    X, y = exclusive_table(300)
+@pytest.mark.parametrize(
+    ("path_smooth", "monotone", "extra_trees"), [(0.0, 0, False), (5.0, 0, False), (0.0, 1, False), (0.0, 0, True)]
+)
+def test_operations_with_a_context(path_smooth, monotone, extra_trees):
+    X, y = exclusive_table(missing=0.05)
     binned = binned_of(X).binned
-    engine = engine_of(binned)
-    engine.set_gradients(y[None], np.ones((1, len(y))))
-    engine.quantize(0, False)
-    root = engine.begin_tree(4)
-    features = FeatureRules(np.zeros(binned.n_used, np.int8), np.ones(binned.n_used))
-    zero, mask = np.zeros(1), pack_mask(np.ones((1, binned.n_used), np.bool_))
-    context = NodeContext(zero, zero, zero, zero, zero, np.zeros(1, np.uint64), mask, features)
-    nodes = segment_of(root)
-    slot = np.zeros(1, np.int32)
-    engine.build_histograms(nodes, slot)
-    with pytest.raises(DeviceError, match="contexts"):
-        engine.find_splits(nodes, slot, np.array([root.gradient]), np.array([root.hessian]), RULES, context)
-    engine.close()
-    assert not engine_of(binned, Demand(bundled=False))._layout.is_bundled
+    rng = np.random.default_rng(0)
+    signs = rng.integers(-1, 2, binned.n_used).astype(np.int8) if monotone else np.zeros(binned.n_used, np.int8)
+    features = FeatureRules(signs, rng.random(binned.n_used) + 0.5)
 
+    def make_context(nodes, gradient, hessian, quantization):
+        n = len(gradient)
+        mask = pack_mask(np.random.default_rng(n).random((n, binned.n_used)) < 0.7)
+        zeros = np.zeros(n)
+        return NodeContext(
+            zeros - 0.5, zeros + 0.5, zeros, zeros, zeros + 0.9, np.arange(n, dtype=np.uint64), mask, features
+        )
 
-def segment_of(root):
-    return Segments(np.zeros(1, np.int64), np.array([root.n_rows]), np.array([root.depth], np.int32))
+    assert_same_operations(
+        binned,
+        y[None],
+        rng.random((1, len(y))) + 0.01,
+        engine_of(binned),
+        rules=replace(RULES, path_smooth=path_smooth, monotone=bool(monotone), extra_trees=extra_trees),
+        make_context=make_context,
+    )
 
 
 def test_bundles_take_less_memory_and_the_estimate_knows():

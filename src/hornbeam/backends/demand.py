@@ -26,7 +26,7 @@ class Demand:
     goss         which depends on the gradients
     high_precision  gradients have 31 bits from the first tree on
     renewed, renewal_weighted  leaves are percentiles of residuals; which have weights
-    bundled  sparse features may share columns of a GPU: this is not turned off, and no node has a context
+    bundled  sparse features may share columns of a GPU
     n_categorical, set_words  categorical features, and words of a set of their levels
     """
 
@@ -49,14 +49,12 @@ class Demand:
         binned: BinnedData,
         objective: Objective,
         renewal_weight: NDArray[np.float64] | None,
-        has_context: bool,
         *given: NDArray[Any] | None,
     ) -> Demand:
         """Say what a training on these bins asks for.
 
         objective  bound to the training set
         renewal_weight  see Objective.renewal_weights
-        has_context  see ContextPlan.needs_context
         given      labels, weights and so on, as they are uploaded
         """
         queries = getattr(objective, "queries", None)
@@ -71,7 +69,7 @@ class Demand:
             high_precision=params.precision == "high",
             renewed=objective.renewal_percentile is not None,
             renewal_weighted=renewal_weight is not None,
-            bundled=params.enable_bundle and not has_context,
+            bundled=params.enable_bundle,
             n_categorical=binned.n_used - binned.n_numeric,
             set_words=binned.set_words,
         )

@@ -46,6 +46,7 @@ class Variant:
     tile_words  of a row in a tile: 8, 4 or 3
     columns    whether bins of one feature are read from columns, else from tiles
     bundled    whether columns are bundles of features, see kernels/bins.h
+    context    whether nodes have one, see kernels/split_bundles.cl
     wide       records of 64 bits, see kernels/quantize.cl; rows with weights, see kernels/renewal.cl
     stats      2: gradient and hessian; 3: and rows
     n_bins     of a feature, padded
@@ -68,6 +69,7 @@ class Variant:
     tile_words: int = 8
     columns: bool = False
     bundled: bool = False
+    context: bool = False
     wide: bool = False
     stats: int = 2
     n_bins: int = 0
@@ -165,7 +167,7 @@ HEADERS = {
     "select.cl": ("scan.h",),
     "sort.cl": ("scan.h",),
     "split.cl": ("scan.h", "outputs.h"),
-    "split_bundles.cl": ("bins.h", "scan.h", "outputs.h"),
+    "split_bundles.cl": ("bins.h", "scan.h", "outputs.h", "gains.h"),
     "split_categorical.cl": ("outputs.h", "gains.h"),
     "split_general.cl": ("outputs.h", "gains.h"),
     "stored.cl": ("bins.h",),

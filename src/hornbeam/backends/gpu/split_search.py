@@ -1,4 +1,4 @@
-"""The split search on a GPU: kernels/split.cl or split_bundles.cl, split_general.cl for contexts, and categories."""
+"""The split search on a GPU: kernels/split.cl, split_general.cl for contexts, split_bundles.cl, and categories."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hornbeam.backends.gpu.bin_upload import PlacedBins
 from hornbeam.backends.gpu.categorical import DeviceCategories
 from hornbeam.backends.gpu.histograms import DeviceHistograms
 from hornbeam.backends.gpu.runtime import Buffer, u32
-from hornbeam.backends.gpu.tree_kernels import GrowingTree, general_variant
+from hornbeam.backends.gpu.tree_kernels import GrowingTree, bundles_variant, general_variant
 from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.backends.protocol import Segments
 from hornbeam.binning import BinnedData
@@ -72,9 +72,7 @@ class SplitSearch:
         found = own.room("best", SPLIT.itemsize * len(slots))
         table = np.empty((len(slots), 5), np.int64)
         table[:, 0], table[:, 1], table[:, 2], table[:, 3] = gradient, hessian, nodes.end - nodes.begin, slots
-        if context is not None:
-            if self._bins.bundles is not None:
-                raise DeviceError("bundles and contexts do not go together; make the engine with Demand(bundled=False)")
+        if context is not None and self._bins.bundles is None:
             histograms.subtract_pending(tree)
             on_device = own.upload("table", table[:, :4])
             around = self._launch_general(tree, on_device, len(slots), rules, context, found)
@@ -89,7 +87,8 @@ class SplitSearch:
             table[:, 4] = [sibling.get(slot, -1) for slot in slots.tolist()]
             on_device = own.upload("table", table)
             first_set = 0 if self.categories is None else self.categories.reserve(len(slots))
-            self.launch(tree, on_device, own.upload_count(len(slots), first_set), 1, len(slots), rules, found)
+            count = own.upload_count(len(slots), first_set)
+            self.launch(tree, on_device, count, 1, len(slots), rules, found, context)
         self._runtime.download(found, best)
         return best
 
@@ -102,20 +101,26 @@ class SplitSearch:
         most_nodes: int,
         rules: SplitRules,
         best: Buffer | None,
+        context: NodeContext | None = None,
     ) -> None:
         """Search the nodes of a table on the device, count * children of them and at most most_nodes.
 
         count  see Workspace.upload_count
         best   gets SPLIT (n_nodes,) from its beginning on; without it the best of each piece stay in `splits`
+        context  of the nodes, in bundles; elsewhere _launch_general takes it
         """
         own, n_pieces = self._workspace, tree.kernels.n_pieces
         found = own.room("splits", SPLIT.itemsize * most_nodes * n_pieces)
+        kernel, around = tree.kernels.split, ()
+        if context is not None:
+            variant = bundles_variant(own.facts, self._layout, tree.stats, context=True)
+            kernel, around = self._runtime.kernel("split_bundles_kernel", variant), self._upload_context(context, rules)
         self._runtime.launch(
-            tree.kernels.split, min(most_nodes * n_pieces, GROUPS_A_UNIT * own.facts.compute_units),
+            kernel, min(most_nodes * n_pieces, GROUPS_A_UNIT * own.facts.compute_units),
             own.buffer("histograms"), table, count, u32(children), own.buffer("tree features"), *self._looked_at,
             u32(self._layout.n_tiles), own.buffer("units"), np.float64(rules.lambda_l1), np.float64(rules.lambda_l2),
             np.float64(rules.max_delta_step), np.float64(rules.min_gain_to_split),
-            np.float64(rules.min_sum_hessian_in_leaf), np.int64(min_rows(tree, rules)), found,
+            np.float64(rules.min_sum_hessian_in_leaf), np.int64(min_rows(tree, rules)), found, *around,
         )  # fmt: skip
         if best is not None:
             self._runtime.launch(tree.kernels.choose, most_nodes, found, count, u32(children), u32(n_pieces), best)
@@ -145,30 +150,37 @@ class SplitSearch:
         """Search nodes with a context into best; returns the context as the search for sets takes it."""
         own, layout, runtime = self._workspace, self._layout, self._runtime
         searching = general_variant(own.facts, layout, tree.stats)
-        floats = (context.lower, context.upper, context.parent_output, context.score, context.monotone_factor)
-        around = np.stack([*(values.view(np.int64) for values in floats), context.key.view(np.int64)], axis=1)
-        features = context.features
-        if self._feature_rules is not features:
-            self._feature_rules = features
-            own.upload("signs", features.sign.astype(np.int32))
-            own.upload("contribution", features.contribution)
-        several, n_words = layout.n_tiles > 1, context.mask.shape[1]
+        contexts, mask, words, signs, contribution, *how = self._upload_context(context, rules)
+        several = layout.n_tiles > 1
         found = own.room("splits", SPLIT.itemsize * n_nodes * layout.n_tiles) if several else best
-        contexts, mask = own.upload("context", around), own.upload("mask", context.mask)
         runtime.launch(
             runtime.kernel("split_general_kernel", searching), n_nodes * layout.n_tiles, own.buffer("histograms"),
-            table, contexts, mask, u32(n_words), own.buffer("tree features"), own.buffer("signs"),
-            own.buffer("contribution"), u32(self._n_numeric), u32(layout.n_tiles),
+            table, contexts, mask, words, own.buffer("tree features"), signs, contribution, u32(self._n_numeric),
+            u32(layout.n_tiles),
             np.float64(tree.quantization.gradient_unit), np.float64(tree.quantization.hessian_unit),
             np.float64(rules.lambda_l1), np.float64(rules.lambda_l2), np.float64(rules.max_delta_step),
             np.float64(rules.min_gain_to_split), np.float64(rules.min_sum_hessian_in_leaf),
-            np.int64(min_rows(tree, rules)), np.float64(rules.path_smooth), u32(rules.monotone),
-            u32(rules.extra_trees), found,
+            np.int64(min_rows(tree, rules)), *how, found,
         )  # fmt: skip
         if several:
             count = own.upload_count(n_nodes)
             runtime.launch(tree.kernels.choose, n_nodes, found, count, u32(1), u32(layout.n_tiles), best)
-        return contexts, mask, n_words, own.buffer("contribution")
+        return contexts, mask, int(words), contribution
+
+    def _upload_context(self, context: NodeContext, rules: SplitRules) -> tuple[Any, ...]:
+        """Return contexts, mask and its words, signs, contribution, and the rules that go with them, for a kernel."""
+        own, features = self._workspace, context.features
+        floats = (context.lower, context.upper, context.parent_output, context.score, context.monotone_factor)
+        around = np.stack([*(values.view(np.int64) for values in floats), context.key.view(np.int64)], axis=1)
+        if self._feature_rules is not features:
+            self._feature_rules = features
+            own.upload("signs", features.sign.astype(np.int32))
+            own.upload("contribution", features.contribution)
+        return (
+            own.upload("context", around), own.upload("mask", context.mask), u32(context.mask.shape[1]),
+            own.buffer("signs"), own.buffer("contribution"), np.float64(rules.path_smooth), u32(rules.monotone),
+            u32(rules.extra_trees),
+        )  # fmt: skip
 
 
 def check_rules(tree: GrowingTree, rules: SplitRules) -> None:

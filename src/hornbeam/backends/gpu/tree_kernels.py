@@ -71,6 +71,12 @@ def general_variant(facts: DeviceFacts, layout: Layout, stats: int) -> Variant:
     return plain_variant(facts, "split_general.cl", **layout.options, stats=stats, n_bins=layout.n_bins)
 
 
+def bundles_variant(facts: DeviceFacts, layout: Layout, stats: int, context: bool = False) -> Variant:
+    """Return the variant of split_bundles.cl, for nodes with a context or without."""
+    sizes = {**layout.options, "stats": stats, "n_bins": layout.n_bins}
+    return plain_variant(facts, "split_bundles.cl", SEARCHING_THREADS, bundled=True, context=context, **sizes)
+
+
 @dataclass(frozen=True, slots=True)
 class TreeKernels:
     """The kernels of one kind of tree (narrow or wide records, two or three sums), and how they are launched."""
@@ -117,7 +123,7 @@ class TreeKernels:
         )
         choosing, split = searching, "split_kernel"
         if layout.is_bundled:
-            choosing, split = replace(searching, source="split_bundles.cl", bundled=True), "split_bundles_kernel"
+            choosing, split = bundles_variant(facts, layout, stats), "split_bundles_kernel"
         planning = plain_variant(facts, "plan.cl", PLANNING_THREADS, words=summing.words)
         selecting = plain_variant(facts, "select.cl", MOST_ORDERED, capacity=CAPACITY)
         selecting = replace(selecting, each=MOST_ORDERED // selecting.threads)

@@ -1,5 +1,6 @@
 // The best split of each node where columns are bundles of features (gpu/bundles.py): twin of splitting.best_split, the
-// same float64 operations in the same order. split.cl has the reasons for what is the same here.
+// same float64 operations in the same order, with a context of the nodes (CONTEXT) or without. split.cl has the reasons
+// for what is the same here, gains.h the gain of a candidate.
 //
 // A group looks at 4 columns of one node. Threads form a grid of codes x lanes: each sums its own run of codes, the
 // runs before it are added up, and the sums of all codes up to each are kept in local memory. Then every code is a
@@ -28,28 +29,32 @@
 //     code_features   u32 (n_columns, N_BINS)   in   feature whose threshold a code is
 //     units           f64 (2,)             in    what a step of gradients and of hessians stands for
 //     splits          split_t (n_nodes, n_tiles * PIECES)   out
-#define LANES   4
-#define PIECES  (TILE_LANES / LANES)
-#define PARTS   (THREADS / LANES)
-#define RUN     ((N_BINS + PARTS - 1) / PARTS)
-#define PLANE   (N_BINS * TILE_LANES)
-#define NO_GAIN BITS_TO_F64(0xFFF0000000000000)
-#define NO_KEY  0xFFFFFFFFFFFFFFFF
-#define NOISE   9.094947017729282e-13 /* splitting.ROUNDING_NOISE = 2**-40 */
-#define NOBODY  0xFFFFFFFFu
+//     context, mask, signs, contribution        in    CONTEXT: as in split_general.cl
+#define LANES  4
+#define PIECES (TILE_LANES / LANES)
+#define PARTS  (THREADS / LANES)
+#define RUN    ((N_BINS + PARTS - 1) / PARTS)
+#define PLANE  (N_BINS * TILE_LANES)
+#define NO_KEY 0xFFFFFFFFFFFFFFFF
+#define NOBODY 0xFFFFFFFFu
 
 #define IS_BETTER(gain_a, key_a, gain_b, key_b) ((gain_a) > (gain_b) || ((gain_a) == (gain_b) && (key_a) < (key_b)))
 
 // The sum of the codes before one.
 #define BEFORE(stat, code) ((code) == 0 ? 0 : upto[((stat) * N_BINS + (code) - 1) * LANES + lane])
 
-KERNEL(THREADS) void split_bundles_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *RESTRICT table,
-                                          GLOBAL const u32 *RESTRICT count, u32 children,
-                                          GLOBAL const u32 *RESTRICT features, GLOBAL const member_t *RESTRICT members,
-                                          GLOBAL const u32 *RESTRICT code_features, u32 n_columns, u32 n_tiles,
-                                          GLOBAL const f64 *RESTRICT units, f64 lambda_l1, f64 lambda_l2,
-                                          f64 max_delta_step, f64 min_gain, f64 min_hessian, i64 min_rows,
-                                          GLOBAL split_t *RESTRICT splits) {
+KERNEL(THREADS) void split_bundles_kernel(
+    GLOBAL i64 *histograms, GLOBAL const i64 *RESTRICT table, GLOBAL const u32 *RESTRICT count, u32 children,
+    GLOBAL const u32 *RESTRICT features, GLOBAL const member_t *RESTRICT members,
+    GLOBAL const u32 *RESTRICT code_features, u32 n_columns, u32 n_tiles, GLOBAL const f64 *RESTRICT units,
+    f64 lambda_l1, f64 lambda_l2, f64 max_delta_step, f64 min_gain, f64 min_hessian, i64 min_rows,
+    GLOBAL split_t *RESTRICT splits
+#if CONTEXT
+    ,
+    GLOBAL const i64 *RESTRICT context, GLOBAL const u32 *RESTRICT mask, u32 n_words, GLOBAL const i32 *RESTRICT signs,
+    GLOBAL const f64 *RESTRICT contribution, f64 path_smooth, u32 monotone, u32 extra_trees
+#endif
+) {
     LOCAL i64 sums[STATS * THREADS];
     LOCAL i64 upto[STATS * N_BINS * LANES];
     LOCAL f64 gains[THREADS];
@@ -107,8 +112,20 @@ KERNEL(THREADS) void split_bundles_kernel(GLOBAL i64 *histograms, GLOBAL const i
         }
         BARRIER;
 
-        const f64 parent =
+        rules_t how = {lambda_l1, lambda_l2, max_delta_step, min_gain, min_hessian, 0.0, 0.0, 0.0,
+                       0.0,       0.0,       min_rows,       0};
+#if CONTEXT
+        GLOBAL const i64 *around = context + (u64)node * 6;
+        how.path_smooth = path_smooth;
+        how.monotone = monotone;
+        how.lower = BITS_TO_F64(around[0]);
+        how.upper = BITS_TO_F64(around[1]);
+        how.parent_output = BITS_TO_F64(around[2]);
+        how.score = BITS_TO_F64(around[3]);
+#else
+        how.score =
             leaf_score((f64)total_g * gradient_unit, (f64)total_h * hessian_unit, lambda_l1, lambda_l2, max_delta_step);
+#endif
         f64 best_gain = NO_GAIN;
         u64 best_key = NO_KEY;
         i64 best_g = 0, best_h = 0;
@@ -120,6 +137,16 @@ KERNEL(THREADS) void split_bundles_kernel(GLOBAL i64 *histograms, GLOBAL const i
             const u32 n_values = described / 2, has_missing = described % 2;
             if (n_values == 0) continue;
             const member_t member = members[feature];
+            i32 sign = 0;
+            f64 factor = 1.0;
+#if CONTEXT
+            if (!(mask[(u64)node * n_words + feature / 32] >> feature % 32 & 1u)) continue;
+            const u32 only = random_threshold((u64)around[5], feature, n_values, has_missing);
+            if (extra_trees && code - member.first != only) continue;
+            sign = signs[feature];
+            factor = contribution[feature];
+            if (sign != 0) factor = factor * BITS_TO_F64(around[4]);
+#endif
             const u32 first = member.first, last = first + member.n_codes, place = code - first;
             const u32 is_low = place < member.standard, rest_is_missing = member.standard == n_values;
             i64 left[STATS], missing[STATS];
@@ -134,15 +161,10 @@ KERNEL(THREADS) void split_bundles_kernel(GLOBAL i64 *histograms, GLOBAL const i
             for (u32 side = has_missing ? 0 : 1; side < 2; side++) {  // 0: missing goes left
                 const i64 g = left[0] + (side ? 0 : missing[0]), h = left[1] + (side ? 0 : missing[1]);
                 const i64 rows = left[STATS - 1] + (side ? 0 : missing[STATS - 1]);
-                if (h < 1 || total_h - h < 1 || rows < min_rows || n_rows - rows < min_rows) continue;
-                const f64 left_weight = (f64)h * hessian_unit, right_weight = (f64)(total_h - h) * hessian_unit;
-                if (!(left_weight >= min_hessian && right_weight >= min_hessian)) continue;
-                const f64 score =
-                    leaf_score((f64)g * gradient_unit, left_weight, lambda_l1, lambda_l2, max_delta_step) +
-                    leaf_score((f64)(total_g - g) * gradient_unit, right_weight, lambda_l1, lambda_l2, max_delta_step);
-                const f64 gain = score - parent;
+                const f64 gain = candidate_gain(g, h, total_g - g, total_h - h, rows, n_rows - rows, gradient_unit,
+                                                hessian_unit, sign, factor, &how);
                 const u64 key = ((u64)feature << 32) | (place << 1) | (has_missing ? side : 0);
-                if (gain > min_gain && gain > score * NOISE && IS_BETTER(gain, key, best_gain, best_key)) {
+                if (gain > NO_GAIN && IS_BETTER(gain, key, best_gain, best_key)) {
                     best_gain = gain;
                     best_key = key;
                     best_g = g;
