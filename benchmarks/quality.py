@@ -2,6 +2,7 @@
 
     python benchmarks/quality.py DATASETS_FOLDER [--only adult casp] [--rounds N] [--leaves N] [--high] [--markdown]
     python benchmarks/quality.py DATASETS_FOLDER --only lambdarank --rounds 50 --shuffles 40
+    python benchmarks/quality.py DATASETS_FOLDER --save parts.jsonl [...]    # again and again, until the table is whole
 
 The folder holds one sub-folder a data set, with the files that the loaders below name; it has no default, since the
 data are not part of the project. Category columns are coded by the order of their names, for all libraries alike; the
@@ -10,17 +11,26 @@ sets named `..._categories` say that these codes are categories, the others do n
 `worse by` is how much worse Hornbeam is than the best of the peers, in percent of the peer's metric; negative means
 better. The best peer is the one with the best mean, so chance favours the peers. `+-` is the standard error of that
 figure over the folds: what a change of rows alone does to it.
+
+Bounds of bins that fall a little otherwise change the figures of a small set as much as other rows do; with several
+numbers of bins (--bins 255 251 247 243) a fold's figure is the mean over them.
+
+With --save every figure is kept, one JSON line a fold and library, and what is kept already is not run again: a table
+may be run in parts, interrupted, or given another peer. The file knows nothing of versions: begin a new one when a
+library changes.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
+import json
 import math
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +41,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_svmlight_file
 from sklearn.metrics import log_loss, mean_absolute_error, mean_squared_error, roc_auc_score
 
+import hornbeam as hb
 from hornbeam.metrics.queries import NormalizedGain
 from hornbeam.queries import boundaries_of
 from hornbeam.testing.data import make_regression_heavy_tailed
@@ -57,7 +68,7 @@ class Problem:
     objective: str
     X: NDArray[np.float64]
     y: NDArray[np.float64]
-    splits: list[Split]
+    splits: list[Split]  # how they are made is in `how`; the first so many are the same however many are made
     n_classes: int = 1
     metrics: tuple[str, ...] = ()
     tested: NDArray[np.bool_] | None = None  # rows that may be tested on; None: all
@@ -136,13 +147,13 @@ def load_covertype(folder: Path, options: argparse.Namespace) -> Iterator[Proble
     frame = pd.read_csv(folder / "covertype/covtype.csv.gz")
     y = frame.pop("Cover_Type").to_numpy() - 1.0
     if options.full:
-        splits, how = folds(len(y), options), ""
+        name, splits, how = "covertype, all rows", folds(len(y), options), ""
     else:
         draws = options.shuffles or 5
         orders = [np.random.default_rng(seed).permutation(len(y)) for seed in range(draws)]
         splits = [(np.sort(order[:100_000]), np.sort(order[100_000:200_000])) for order in orders]
-        how = f"{draws} draws, 100,000 others tested"
-    yield Problem("covertype", "multiclass", matrix(frame), y, splits, n_classes=7, how=how)
+        name, how = "covertype", f"{draws} draws, 100,000 others tested"
+    yield Problem(name, "multiclass", matrix(frame), y, splits, n_classes=7, how=how)
 
 
 def load_higgs(folder: Path, options: argparse.Namespace) -> Iterator[Problem]:
@@ -187,18 +198,18 @@ def load_diamonds(folder: Path, options: argparse.Namespace) -> Iterator[Problem
 
 
 def make_heavy_tailed(folder: Path, options: argparse.Namespace) -> Iterator[Problem]:
-    """Make five training sets with huge targets; tested on the rows without, since chance rules the others."""
-    n_rows, X, y, clean, splits = 50_000, [], [], [], []
-    for seed in range(2 * FOLDS):
+    """Make training sets with huge targets; tested on the rows without, since chance rules the others."""
+    n_rows, n_sets, X, y, clean, splits = 50_000, options.shuffles or FOLDS, [], [], [], []
+    for seed in range(2 * n_sets):
         data = make_regression_heavy_tailed(n_rows, seed=seed)
         for into, part in zip((X, y, clean), data, strict=True):
             into.append(part)
-    for k in range(FOLDS):
+    for k in range(n_sets):
         start = 2 * k * n_rows
         splits.append((np.arange(start, start + n_rows), np.arange(start + n_rows, start + 2 * n_rows)))
     yield Problem(
         "heavy-tailed (made)", "regression", np.concatenate(X).astype(np.float64), np.concatenate(y), splits,
-        metrics=("mae", "rmse"), tested=np.concatenate(clean), how=f"{FOLDS} seeds, clean rows tested",
+        metrics=("mae", "rmse"), tested=np.concatenate(clean), how=f"{n_sets} seeds, clean rows tested",
     )  # fmt: skip
 
 
@@ -237,18 +248,19 @@ LOADERS: dict[str, Callable[[Path, argparse.Namespace], Iterator[Problem]]] = {
 }
 
 
-def parameters(problem: Problem, options: argparse.Namespace) -> dict[str, Any]:
+def parameters(problem: Problem, options: argparse.Namespace, max_bin: int) -> dict[str, Any]:
     """Return parameters that the libraries honour alike.
 
     XGBoost knows no number of rows in a leaf, so classification limits the sum of hessians instead, which CatBoost does
-    not know; for the squared error that sum is the number of rows, for all of them.
+    not know; for the squared error that sum is the number of rows. CatBoost splits no leaf of fewer rows than
+    `min_data_in_leaf`, but its leaves may then have fewer: only `--min-data 1` is the same for all of them.
     """
     params: dict[str, Any] = {
         "objective": problem.objective,
         "num_leaves": options.leaves,
         "learning_rate": options.learning_rate,
         "lambda_l2": 1.0,
-        "max_bin": 255,
+        "max_bin": max_bin,
         "num_threads": options.threads,
         "verbosity": -1,
         "metric": "none",
@@ -256,7 +268,7 @@ def parameters(problem: Problem, options: argparse.Namespace) -> dict[str, Any]:
     if problem.objective == "multiclass":
         params["num_class"] = problem.n_classes
     if problem.objective == "regression":
-        return params | {"min_data_in_leaf": 20}
+        return params | {"min_data_in_leaf": options.min_data}
     return params | {"min_data_in_leaf": 1, "min_sum_hessian_in_leaf": 1.0}
 
 
@@ -319,26 +331,60 @@ class Line:
         return [self.problem.name, size, self.problem.how, self.metric, *means, f"{percent:+.2f} %{shown}"]
 
 
-def run(problem: Problem, options: argparse.Namespace) -> list[Line]:
-    """Train and test all libraries on all splits of one problem."""
-    params = parameters(problem, options)
-    libraries = {"hornbeam": Library(params)}
-    if options.high:
-        libraries["hornbeam, high"] = Library(params | {"precision": "high"})
-    libraries |= {name: PEERS[name](params) for name in options.peers}
-    values: dict[str, dict[str, list[float]]] = {m: {name: [] for name in libraries} for m in problem.metrics}
+class Saved:
+    """Figures kept in a file, one JSON line a data set, split, library and setting; None: nothing is kept."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.figures: dict[tuple[Any, ...], dict[str, float]] = {}
+        if path is not None and path.exists():
+            for line in path.read_text().splitlines():
+                *key, figures = json.loads(line)
+                self.figures[tuple(key)] = figures
+
+    def keep(self, key: tuple[Any, ...], figures: dict[str, float]) -> None:
+        """Add one."""
+        self.figures[key] = figures
+        if self.path is not None:
+            with self.path.open("a") as file:
+                file.write(json.dumps([*key, figures]) + "\n")
+
+
+def figures_of(problem: Problem, split: Split, library: Library, rounds: int) -> dict[str, float]:
+    """Train a library on one split, and measure it."""
+    train, test = split
+    tested = test if problem.tested is None else test[problem.tested[test]]
+    query = None if problem.query is None else problem.query[tested]
+    sizes = None if problem.query is None else np.unique(problem.query[train], return_counts=True)[1]
+    data = Data(problem.X[train], problem.y[train], sizes, problem.categorical)
+    model = library.train(library.build(data), rounds)
+    predicted = library.predict(model, problem.X[tested], data)
+    return {metric: measure(metric, problem.y[tested], predicted, query) for metric in problem.metrics}
+
+
+def run(problem: Problem, options: argparse.Namespace, saved: Saved) -> list[Line]:
+    """Train and test all libraries on all splits of one problem; a split's figure is the mean over numbers of bins."""
+    names = ["hornbeam", *(["hornbeam, high"] if options.high else []), *options.peers]
+    values: dict[str, dict[str, list[float]]] = {m: {name: [] for name in names} for m in problem.metrics}
     if options.splits is not None and options.splits < len(problem.splits):
         problem.how += f", the first {options.splits}"
-    for train, test in problem.splits[: options.splits]:
-        tested = test if problem.tested is None else test[problem.tested[test]]
-        query = None if problem.query is None else problem.query[tested]
-        sizes = None if problem.query is None else np.unique(problem.query[train], return_counts=True)[1]
-        data = Data(problem.X[train], problem.y[train], sizes, problem.categorical)
-        for name, library in libraries.items():
-            model = library.train(library.build(data), options.rounds)
-            predicted = library.predict(model, problem.X[tested], data)
+    if len(options.bins) > 1:
+        problem.how += f" x {len(options.bins)} numbers of bins"
+    for number, split in enumerate(problem.splits[: options.splits]):
+        for name in names:
+            found = []
+            for max_bin in options.bins:
+                params = parameters(problem, options, max_bin)
+                if name == "hornbeam, high":
+                    params["precision"] = "high"
+                setting = (options.rounds, options.leaves, options.learning_rate, max_bin, params["min_data_in_leaf"])
+                key = (problem.name, number, name, *setting)
+                if key not in saved.figures:
+                    library = PEERS.get(name, Library)(params)
+                    saved.keep(key, figures_of(problem, split, library, options.rounds))
+                found.append(saved.figures[key])
             for metric in problem.metrics:
-                values[metric][name].append(measure(metric, problem.y[tested], predicted, query))
+                values[metric][name].append(float(np.mean([figures[metric] for figures in found])))
     return [Line(problem, m, {name: np.array(v) for name, v in values[m].items()}) for m in problem.metrics]
 
 
@@ -367,22 +413,27 @@ def main() -> None:
     parser.add_argument("--leaves", type=int, default=31)
     parser.add_argument("--learning-rate", type=float, default=0.1)
     parser.add_argument("--threads", type=int, default=0, help="0: all that are available")
+    parser.add_argument("--bins", type=int, nargs="+", default=[255], help="the mean over several, for small sets")
+    parser.add_argument("--min-data", type=int, default=1, help="rows in a leaf, regression")
     parser.add_argument("--markdown", action="store_true", help="print for docs/quality.md")
+    parser.add_argument("--save", type=Path, metavar="FILE", help="keep every figure, and do not run what is kept")
     options = parser.parse_args()
     if not options.folder.is_dir():
         parser.error(f"{options.folder} is not a folder; give the folder that holds the data sets")
 
+    saved = Saved(options.save)
     lines: list[Line] = []
     for name in options.only:
         for problem in LOADERS[name](options.folder, options):
             begin = time.perf_counter()
-            lines += run(problem, options)
+            lines += run(problem, options, saved)
             print(f"{problem.name}, {problem.how}: {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
+    bins = ", ".join(map(str, options.bins))
     print(
-        f"{options.rounds} rounds, {options.leaves} leaves, learning rate {options.learning_rate}, 255 bins, "
-        "lambda_l2 = 1.\nClassification and ranking: min_sum_hessian_in_leaf = 1, min_data_in_leaf = 1; regression: "
-        "min_data_in_leaf = 20.\nEverything else at its default. "
-        + ", ".join(f"{name} {sys.modules[name].__version__}" for name in ("hornbeam", *options.peers))
+        f"{options.rounds} rounds, {options.leaves} leaves, learning rate {options.learning_rate}, {bins} "
+        "bins, lambda_l2 = 1.\nClassification and ranking: min_sum_hessian_in_leaf = 1, min_data_in_leaf = 1; "
+        f"regression: min_data_in_leaf = {options.min_data}.\nEverything else at its default. "
+        + ", ".join([f"hornbeam {hb.__version__}", *(f"{name} {version(name)}" for name in options.peers)])
         + ".\n"
     )
     head = ["data", "training rows x features", "tested", "metric", *lines[0].values, "worse by"]

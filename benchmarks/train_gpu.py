@@ -1,16 +1,18 @@
 """Whole trainings on a GPU, on data shaped like the paper's six sets: ms an iteration, AUC, time per operation.
 
     python benchmarks/train_gpu.py --shape higgs --device cuda --iterations 60 --peer xgb
+    python benchmarks/train_gpu.py --shape mslr --seeds 7 8 9 10 11 12 --peer xgb   # is a difference in AUC chance?
     python benchmarks/train_gpu.py --shape epsilon --bins 63 --profile
     python benchmarks/train_gpu.py --shape higgs --device opencl --rows 20000 --iterations 3     # anywhere, with PoCL
 
 255 leaves leaf-wise, learning rate 0.1, min_data_in_leaf=1, binary. The time of an iteration is from its beginning to
-the beginning of the next one: the median of all iterations of REPEATS trainings, after one to warm up. XGBoost
+the beginning of the next one: the median of all iterations of some trainings, after one to warm up. XGBoost
 (lossguide) is timed in the same process, from the end of an iteration to the end of the next. The AUC is that of rows
 that were not trained on. With `--resident` Hornbeam gets arrays on the device, as XGBoost does, and `whole` is from
 these to the finished model. `--profile` waits for the device after every operation, which makes the whole slower.
-Data are made by CuPy where it is installed, else by NumPy; the random numbers differ between the two. Those of `expo`
-are a sparse matrix (CSR), made by NumPy.
+With several `--seeds` all is done on several data sets, and the mean difference in AUC is printed with its error: a
+last bit of a gradient can decide a split, and one set says little. Data are made by CuPy where it is installed, else by
+NumPy; the random numbers differ between the two. Those of `expo` are a sparse matrix (CSR), made by NumPy.
 """
 
 from __future__ import annotations
@@ -197,8 +199,8 @@ def predicted(model: hb.Booster, X: Any) -> NDArray[np.float64]:
     return np.asarray(model.predict(to_host(X)), np.float64)
 
 
-def train_hornbeam(X: Any, y: Any, test: tuple[Any, Any], options: argparse.Namespace) -> None:
-    """Train, and print a line; with --profile a table of operations."""
+def train_hornbeam(X: Any, y: Any, test: tuple[Any, Any], options: argparse.Namespace) -> float:
+    """Train, print a line, with --profile a table of operations, and return the AUC."""
     params = {
         "objective": "binary",
         "num_leaves": options.leaves,
@@ -220,7 +222,7 @@ def train_hornbeam(X: Any, y: Any, test: tuple[Any, Any], options: argparse.Name
     hb.train(params, data, WARM_UP)
     each: list[float] = []
     whole: list[float] = []
-    for _ in range(REPEATS):
+    for _ in range(options.repeats):
         with stamped_iterations() as stamps:
             start = time.perf_counter()
             if options.resident:
@@ -229,7 +231,8 @@ def train_hornbeam(X: Any, y: Any, test: tuple[Any, Any], options: argparse.Name
             model = hb.train(params, data, options.iterations)
             whole.append(time.perf_counter() - start)
         each += np.diff(stamps).tolist()
-    report("hornbeam", options.device, build, whole, each, auc(to_host(test[1]), predicted(model, test[0])), options)
+    score = auc(to_host(test[1]), predicted(model, test[0]))
+    report("hornbeam", options.device, build, whole, each, score, options)
     print(f"  first iteration ever {first:.2f} s, fingerprint {model.fingerprint()[:16]}", flush=True)
     if options.profile:
         n_trees = options.iterations
@@ -243,10 +246,11 @@ def train_hornbeam(X: Any, y: Any, test: tuple[Any, Any], options: argparse.Name
             print(f"  {name:20s} {calls:8.1f} {total / len(times) * 1e6:10.1f} {total / n_trees * 1e3:10.3f}")
         rest = in_all - sum(map(sum, seconds.values()))
         print(f"  {'everything else':20s} {'':8s} {'':10s} {rest / n_trees * 1e3:10.3f}   (setting up included)")
+    return score
 
 
-def train_xgboost(X: Any, y: Any, test: tuple[Any, Any], options: argparse.Namespace) -> None:
-    """Train XGBoost on the same data, where they are."""
+def train_xgboost(X: Any, y: Any, test: tuple[Any, Any], options: argparse.Namespace) -> float:
+    """Train XGBoost on the same data, where they are, print a line and return the AUC."""
     import xgboost
 
     params: dict[str, Any] = {
@@ -279,7 +283,9 @@ def train_xgboost(X: Any, y: Any, test: tuple[Any, Any], options: argparse.Names
     whole = time.perf_counter() - start
     scores = np.asarray(model.predict(xgboost.DMatrix(test[0])), np.float64)
     each = np.diff(stamps).tolist()
-    report("xgboost", params["device"], build, [whole], each, auc(to_host(test[1]), scores), options)
+    score = auc(to_host(test[1]), scores)
+    report("xgboost", params["device"], build, [whole], each, score, options)
+    return score
 
 
 def main() -> None:
@@ -292,9 +298,11 @@ def main() -> None:
     parser.add_argument("--bins", type=int, default=255)
     parser.add_argument("--leaves", type=int, default=255)
     parser.add_argument("--min-data", type=int, default=1)
+    parser.add_argument("--repeats", type=int, default=REPEATS, help="trainings of Hornbeam that are timed")
     parser.add_argument("--depthwise", type=int, default=0, metavar="DEPTH", help="grow level by level")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--resident", action="store_true", help="Hornbeam trains from arrays on the device")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[7], help="of the data; a whole run each")
     parser.add_argument("--peer", choices=["xgb"])
     options = parser.parse_args()
     for shape in options.shape:
@@ -302,14 +310,23 @@ def main() -> None:
         options.n_rows = options.rows or SHAPES[shape][0]
         if shape == "expo" and options.resident:
             parser.error("--resident: the data of expo are a sparse matrix in host memory")
-        X, y = make(shape, options.n_rows + min(TEST_ROWS, options.n_rows))
-        (X, test_X), (y, test_y) = ((part[: options.n_rows], part[options.n_rows :]) for part in (X, y))
-        if options.peer == "xgb":
-            train_xgboost(X, y, (test_X, test_y), options)
-        if not options.resident:
-            X, y, test_X, test_y = map(to_host, (X, y, test_X, test_y))
-        train_hornbeam(X, y, (test_X, test_y), options)
-        del X, y, test_X, test_y
+        differences = []
+        for seed in options.seeds:
+            X, y = make(shape, options.n_rows + min(TEST_ROWS, options.n_rows), seed)
+            (X, test_X), (y, test_y) = ((part[: options.n_rows], part[options.n_rows :]) for part in (X, y))
+            theirs = train_xgboost(X, y, (test_X, test_y), options) if options.peer == "xgb" else None
+            if not options.resident:
+                X, y, test_X, test_y = map(to_host, (X, y, test_X, test_y))
+            ours = train_hornbeam(X, y, (test_X, test_y), options)
+            if theirs is not None:
+                differences.append(ours - theirs)
+            del X, y, test_X, test_y
+        if len(differences) > 1:
+            error = statistics.stdev(differences) / len(differences) ** 0.5
+            print(
+                f"{shape}: AUC of hornbeam - xgboost {statistics.fmean(differences):+.5f} +- {error:.5f} over "
+                f"{len(differences)} seeds, {min(differences):+.5f} to {max(differences):+.5f}"
+            )
 
 
 if __name__ == "__main__":
