@@ -12,7 +12,7 @@ from hornbeam.errors import ParameterError
 from hornbeam.metrics import get_metric
 from hornbeam.metrics.base import MeanLoss
 from hornbeam.objectives import OBJECTIVES, CustomObjective
-from hornbeam.testing.data import make_higgs_like, make_multiclass
+from hornbeam.testing.data import make_higgs_like, make_multiclass, make_ranking
 from hornbeam.testing.labels import labels_for, params_for
 from hornbeam.testing.peers import peer_params
 
@@ -196,6 +196,35 @@ def test_ranking_is_translated():
     for objective, peer in (("pairwise", "lightgbm"), ("rank_xendcg", "xgboost"), ("lambdarank", "sklearn")):
         with pytest.raises(ParameterError, match="objective"):
             peer_params({"objective": objective, "min_data_in_leaf": 1}, peer)
+
+
+def root_weights(objective, more, data):
+    """Sums of hessians over all rows before the first tree, ours and XGBoost's."""
+    xgboost = pytest.importorskip("xgboost")
+    X, y, sizes = data
+    params = {"objective": objective, **more, "num_leaves": 2, "min_data_in_leaf": 1, "verbosity": -1, "num_threads": 1}
+    ours = hb.train(params, hb.Dataset(X, y, group=sizes), 1).trees[0]
+    qid = None if sizes is None else np.repeat(np.arange(len(sizes)), sizes)
+    theirs = xgboost.train(peer_params(params, "xgboost"), xgboost.DMatrix(X, y, qid=qid), 1)
+    return ours.split_weight[0], float(theirs.get_dump(with_stats=True)[0].split("cover=")[1].split()[0])
+
+
+def test_hessians_of_xgboost_are_multiples_of_ours():
+    ours, theirs = root_weights("lambdarank", {}, make_ranking(40, seed=4))
+    assert theirs == pytest.approx(2.0 * ours, rel=1e-3)
+    X, y = make_multiclass(500, 5, 6)
+    ours, theirs = root_weights("multiclass", {"num_class": 5, "boost_from_average": False}, (X, y, None))
+    assert theirs == pytest.approx(2.0 * 4 / 5 * ours, rel=1e-3)
+
+
+def test_leaves_of_catboost_may_have_fewer_rows_than_min_data_in_leaf():
+    catboost = pytest.importorskip("catboost")
+    X, y = quality_rows("regression", 0)
+    params = {**COMPARABLE, "objective": "regression", "num_iterations": 1, "min_data_in_leaf": 200, "num_leaves": 31}
+    leaf = catboost.CatBoost(peer_params(params, "catboost")).fit(X, y).calc_leaf_indexes(catboost.Pool(X))[:, 0]
+    assert np.bincount(leaf).min() < 200
+    ours = hb.train(params, hb.Dataset(X, y), 1).trees[0]
+    assert ours.leaf_count.min() >= 200
 
 
 def quality_rows(objective, seed):

@@ -243,6 +243,8 @@ def _xgboost(ours: Params) -> dict[str, Any]:
         min_child_weight = max(min_child_weight, float(ours.min_data_in_leaf))
     elif ours.min_data_in_leaf > 1:
         raise _no_equivalent(ours, "min_data_in_leaf", "xgboost", "set it to 1 and use min_sum_hessian_in_leaf")
+    # The parameters are the same, the models are not where XGBoost's hessians are a multiple of ours and LightGBM's:
+    # twice ours for lambdarank, 2 (K - 1) / K times for multiclass with K classes. Its steps are that much smaller.
     theirs: dict[str, Any] = {
         "objective": _OBJECTIVES["xgboost"][str(ours.objective)],
         "tree_method": "hist",
@@ -311,6 +313,7 @@ def _catboost(ours: Params) -> dict[str, Any]:
         raise _no_equivalent(ours, "device", "catboost", "use 'cpu' or 'cuda'")
     if _metric_names(ours):
         raise _no_equivalent(ours, "metric", "catboost", "measure its predictions instead")
+    # CatBoost splits no leaf of fewer rows than this, but its leaves may have fewer: only 1 means the same everywhere
     min_data_in_leaf = max(ours.min_data_in_leaf, 1)
     if ours.objective == "regression":  # hessians are 1, so that their sum counts rows
         min_data_in_leaf = max(min_data_in_leaf, math.ceil(ours.min_sum_hessian_in_leaf))
