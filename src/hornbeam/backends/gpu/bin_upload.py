@@ -13,7 +13,10 @@ from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.binning import BinnedData
 
 BLOCK_BYTES = 64 << 20
-"""Bytes of bins that are uploaded at a time."""
+"""Bytes of bins that are uploaded at a time, at most half of what there is."""
+
+SMALLEST_BLOCK = 64
+"""Rows of a block, at least."""
 
 
 def bins_on_device(binned: BinnedData, runtime: Runtime) -> DeviceBins | None:
@@ -81,7 +84,7 @@ class PlacedBins:
         row_bytes = stride * layout.host_bytes
         if held is not None:
             row_bytes += held.codes.shape[1] * held.codes.itemsize + 8 + 4 * len(held.entries) // n_rows
-        step = max(1, BLOCK_BYTES // row_bytes)
+        step = max(SMALLEST_BLOCK, min(BLOCK_BYTES, own.spare_bytes() // 2) // row_bytes)
         block = own.room("block", min(step, n_rows) * stride * layout.host_bytes)
         stored = None
         if held is not None:

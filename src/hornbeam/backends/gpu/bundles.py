@@ -33,6 +33,9 @@ TRIES = 4
 WHOLE_ENTRIES, WHOLE_BYTES = 1 << 22, 64 << 20
 """Up to so many entries, and bytes of a bit for each row and feature, features are grouped by all rows at once."""
 
+WELL_PACKED = 1.25
+"""Bundles, for each one that the codes would fill, with which the first grouping is good enough."""
+
 BLOCK_ROWS = 1 << 18
 """Rows looked at a call."""
 
@@ -184,9 +187,14 @@ def _group(stored: StoredBins) -> NDArray[np.int64]:
         listed = _rows_of(stored, feature_of, loose, None if whole else sampled)
         # neighbours often are levels of one variable; if not, the fullest features find room best
         in_order = np.flatnonzero(loose)
-        by_size = in_order[np.argsort(-n_entries[in_order], kind="stable")]
-        tries = [_try(stored, feature_of, candidates, listed, whole) for candidates in (in_order, by_size)]
-        tried, loose = min(tries, key=lambda found: int(found[0].max()) + int(found[1].sum()))
+        tried, leaving = _try(stored, feature_of, in_order, listed, whole)
+        fewest = int(stored.n_codes[loose].sum()) / (MOST_CODES - 1)
+        if leaving.any() or tried.max() > WELL_PACKED * fewest:
+            by_size = in_order[np.argsort(-n_entries[in_order], kind="stable")]
+            other = _try(stored, feature_of, by_size, listed, whole)
+            if int(other[0].max()) + int(other[1].sum()) < int(tried.max()) + int(leaving.sum()):
+                tried, leaving = other
+        loose = leaving
         stays = (tried >= 0) & ~loose
         found[stays] = tried[stays] + n_bundles
         n_bundles += int(tried.max()) + 1
