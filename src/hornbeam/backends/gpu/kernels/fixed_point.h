@@ -13,7 +13,7 @@
         if (LOCAL_ID % 32 == 0) array[LOCAL_ID / 32] = own_;                     \
         BARRIER;                                                                 \
         if (LOCAL_ID < 32) {                                                     \
-            own_ = array[LOCAL_ID < THREADS / 32 ? LOCAL_ID : 0];                \
+            if (LOCAL_ID < THREADS / 32) own_ = array[LOCAL_ID];                 \
             UNROLL for (u32 width_ = THREADS / 64; width_ > 0; width_ /= 2) {    \
                 const auto other_ = __shfl_down_sync(0xFFFFFFFFu, own_, width_); \
                 own_ = combine(own_, other_);                                    \
