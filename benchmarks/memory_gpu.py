@@ -45,7 +45,7 @@ def counted(shape: str, n_rows: int, bins: int) -> tuple[dict[str, int], int, in
     if shape == "expo":  # as bundles.py will find them
         full = [min(n_levels - first, 255) + 1 for n_levels in EXPO_LEVELS for first in range(0, n_levels, 255)]
         layout = Layout.of_bundles(n_rows, n_features, np.array([*full, bins + 1, bins + 1], np.int32))
-    demand = Demand(n_leaves=LEAVES, given_bytes=8 * n_rows)
+    demand = Demand(n_leaves=LEAVES, given_bytes=n_rows, stores_gradients=False)
     small = layout.in_small_tiles()
     if small is not None and sum(estimate(layout, demand, stats=2).values()) > (PAPER[shape] + POOL) * MEGABYTE:
         layout = small

@@ -93,11 +93,13 @@ def test_estimate_is_what_is_allocated(closed, params):
     hb.train(params, train, 2)
     layout = Layout.of(train.binned)
     many, renewed = params["objective"] == "multiclass", params["objective"] == "quantile"
+    sampled, label = "bagging_freq" in params, 1 if params["objective"] == "binary" else 8
     demand = Demand(
         n_outputs=3 if many else 1,
         n_leaves=15,
-        given_bytes=8 * 30_000 * (3 if "bagging_freq" in params or renewed else 2),
-        sampled="bagging_freq" in params,
+        given_bytes=30_000 * (label + 8 + (8 if sampled or renewed else 0)),
+        sampled=sampled,
+        stores_gradients=many or sampled,
         high_precision="precision" in params,
         renewed=renewed,
         renewal_weighted=renewed,

@@ -10,9 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.binning import BinnedData
+from hornbeam.objectives import BinaryObjective, PointwiseObjective, RegressionObjective
 from hornbeam.objectives.base import Objective
 from hornbeam.params import Params
 from hornbeam.row_sampling import samples_rows
+
+LOSSES_OF_ONE_SCORE = (PointwiseObjective, RegressionObjective, BinaryObjective)
+"""Objectives whose gradient at a row is a function of its score and its label."""
+
+
+def label_bytes(objective: Objective) -> int:
+    """Return the bytes of a label on a device: labels 0 and 1 take one, unless residuals are made of them."""
+    return 1 if objective.labels == "binary" and objective.renewal_percentile is None else 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +33,7 @@ class Demand:
     given_bytes  labels, weights and queries
     sampled      trees see a sample of the rows
     goss         which depends on the gradients
+    stores_gradients  gradients and hessians are kept: see backends/gpu/row_gradients.py
     high_precision  gradients have 31 bits from the first tree on
     renewed, renewal_weighted  leaves are percentiles of residuals; which have weights
     bundled  sparse features may share columns of a GPU
@@ -35,6 +45,7 @@ class Demand:
     given_bytes: int = 0
     sampled: bool = False
     goss: bool = False
+    stores_gradients: bool = True
     high_precision: bool = False
     renewed: bool = False
     renewal_weighted: bool = False
@@ -55,16 +66,19 @@ class Demand:
 
         objective  bound to the training set
         renewal_weight  see Objective.renewal_weights
-        given      labels, weights and so on, as they are uploaded
+        given      labels first, weights and so on
         """
         queries = getattr(objective, "queries", None)
         of_queries = () if queries is None else (getattr(queries, field.name) for field in fields(queries))
         sampled = samples_rows(params)
+        in_bytes = given[0] if given and label_bytes(objective) == 1 else None
+        bytes_saved = 0 if in_bytes is None else in_bytes.nbytes - len(in_bytes)
         return cls(
             n_outputs=objective.n_outputs,
             n_leaves=params.num_leaves,
-            given_bytes=_bytes((*given, renewal_weight)) + _bytes(of_queries),
+            given_bytes=_bytes((*given, renewal_weight)) - bytes_saved + _bytes(of_queries),
             sampled=sampled,
+            stores_gradients=sampled or not isinstance(objective, LOSSES_OF_ONE_SCORE),
             goss=sampled and params.data_sample_strategy == "goss",
             high_precision=params.precision == "high",
             renewed=objective.renewal_percentile is not None,

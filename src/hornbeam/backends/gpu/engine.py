@@ -3,9 +3,9 @@
 What an operation costs (n nodes; see kernels/ for the kernels):
 
     operation          up                  launches                     down
-    compute_gradients                      1
+    compute_gradients                      1 (none where they are computed at each use)
     choose_rows        a few bytes         place (GOSS: 25 more)        1 KB
-    quantize                               round (bag: take, measure)   80 bytes
+    quantize                               measure, round (bag: take)   80 bytes
     build_histograms   table, 20 n bytes   zero, histogram
     subtract                               (in the next find_splits)
     find_splits        table, 40 n bytes   split, choose (sets: both)   40 n bytes
@@ -47,8 +47,9 @@ from hornbeam.backends.gpu.layout import Layout
 from hornbeam.backends.gpu.leaves import DeviceLeaves
 from hornbeam.backends.gpu.memory import fit_memory, limit_bytes, most_slots, slot_bytes, table_bytes
 from hornbeam.backends.gpu.metrics import DeviceMetrics
-from hornbeam.backends.gpu.quantize import Rounded, TreeRows, round_gradients
+from hornbeam.backends.gpu.quantize import Rounded, round_gradients
 from hornbeam.backends.gpu.routing import ValidationSet, upload_scores, upload_tree
+from hornbeam.backends.gpu.row_gradients import RowGradients
 from hornbeam.backends.gpu.runtime import Buffer, Runtime
 from hornbeam.backends.gpu.split_search import SplitSearch
 from hornbeam.backends.gpu.tree_kernels import GrowingTree, TreeKernels
@@ -161,6 +162,7 @@ class GpuEngine:
 
     def read_gradients(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return gradients and hessians, each float64 (n_outputs, n_rows), for tests."""
+        self._gradients.store()
         found = np.empty((2, self._n_outputs, self.n_rows))
         self._runtime.download(self.workspace.buffer("gradient"), found[0])
         self._runtime.download(self.workspace.buffer("hessian"), found[1])
@@ -168,21 +170,21 @@ class GpuEngine:
 
     def set_gradients(self, gradient: NDArray[np.float64], hessian: NDArray[np.float64]) -> None:
         """Take gradients from elsewhere."""
-        self._gradients.take_measured()
-        self.workspace.upload("gradient", np.array(gradient, np.float64, order="C"))
-        self.workspace.upload("hessian", np.array(hessian, np.float64, order="C"))
+        self._gradients.set(gradient, hessian)
 
     def choose_rows(self, draw: Draw | Goss | None) -> int:
         """Choose the rows of the trees to come."""
+        if isinstance(draw, Goss):
+            self._gradients.store()
         self._bag.choose(draw, self._n_outputs)
         return self._bag.n_in_bag or self.n_rows
 
-    def _tree_rows(self) -> TreeRows:
+    def _tree_rows(self) -> RowGradients:
         """Return the gradients of the rows of the tree."""
         buffer = self.workspace.buffer
         if self._bag:
-            return TreeRows(buffer("bag gradient"), buffer("bag hessian"), 0, self._bag.n_in_bag)
-        return TreeRows(buffer("gradient"), buffer("hessian"), self._output * self.n_rows, self.n_rows)
+            return RowGradients.stored(buffer("bag gradient"), buffer("bag hessian"), 0, self._bag.n_in_bag)
+        return self._gradients.of_rows(self._output)
 
     def choose_features(self, features: NDArray[np.int32] | None) -> None:
         """Choose the features of the trees to come."""
@@ -192,11 +194,9 @@ class GpuEngine:
         """Round one output's gradients into the records of the root."""
         self._output = output
         if self._bag:
+            self._gradients.store()
             self._bag.take_gradients(output * self.n_rows)
-        measured = self._gradients.take_measured()  # of all rows
-        self._rounded = round_gradients(
-            self.workspace, self._tree_rows(), high_precision, 0 if self._bag else measured, self._sum_root_ahead
-        )
+        self._rounded = round_gradients(self.workspace, self._tree_rows(), high_precision, self._sum_root_ahead)
         return self._rounded.quantization
 
     def _sum_root_ahead(self, wide: bool) -> None:

@@ -1,107 +1,94 @@
-"""Gradients on a GPU: which kernel of kernels/gradients.cl or kernels/ranking.cl an objective has."""
+"""Gradients on a GPU: how each objective's are computed, and when they are stored."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.gpu.quantize import room_to_measure
+from hornbeam.backends.demand import label_bytes
 from hornbeam.backends.gpu.ranking import DeviceRanking
+from hornbeam.backends.gpu.row_gradients import RowGradients, formula_of
 from hornbeam.backends.gpu.runtime import Buffer, u32
 from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.errors import DeviceError
-from hornbeam.objectives import (
-    BinaryObjective,
-    MulticlassObjective,
-    OneVsAllObjective,
-    PointwiseObjective,
-    RankingObjective,
-    RegressionObjective,
-)
+from hornbeam.objectives import MulticlassObjective, OneVsAllObjective, RankingObjective
 from hornbeam.objectives.base import Objective
+
+FloatArray = NDArray[np.float64]
 
 
 class DeviceGradients:
-    """Computes `gradient` and `hessian`, f64 (n_outputs, n_rows), from `scores`, all buffers of the workspace."""
+    """The gradients at the scores, of all rows.
+
+    Those of a loss of one score and one label are computed from `scores` by whoever needs them, as long as the scores
+    stay; others, and those that somebody wants in memory, are in `gradient` and `hessian`, f64 (n_outputs, n_rows).
+    """
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._ranking: DeviceRanking | None = None
-        self._measured = 0
+        self._computed: RowGradients | None = None  # None: they are stored
+        self._labels: tuple[FloatArray, NDArray[np.uint8]] | None = None  # labels, and the same in bytes
 
     def compute(
-        self,
-        objective: Objective,
-        n_outputs: int,
-        label: NDArray[np.float64],
-        weight: NDArray[np.float64] | None,
-    ) -> None:
-        """Compute them for all outputs; those of a pointwise loss are measured too, for the next rounding."""
-        formula, own = _formula(objective), self._workspace
-        self._measured = 0
-        if formula is None:
-            self._compute_several(objective, n_outputs, label, weight)
+        self, objective: Objective, n_outputs: int, label: FloatArray, weight: FloatArray | None
+    ) -> None:  # fmt: skip
+        """Compute them for all outputs, or prepare that they are computed."""
+        own, formula = self._workspace, formula_of(objective)
+        self._computed = None
+        weights, weighted = own.upload_once("weight", weight), u32(0 if weight is None else weight.ndim)
+        if formula is not None:
+            n_bytes = label_bytes(objective)
+            labels = own.upload_once("label", label if n_bytes == 8 else self._in_bytes(label))
+            self._computed = RowGradients.computed(
+                formula, own.buffer("scores"), labels, n_bytes, weights, weight is not None, own.n_rows
+            )
             return
-        code, *constants = formula
-        kernel = own.runtime.kernel("pointwise_kernel", own.variant("gradients.cl", objective=code))
-        self._measured = own.groups_over(own.n_rows, kernel)
-
-        def launch() -> None:
-            given, out = self._arguments(n_outputs, label, weight)
-            own.launch_rows(kernel, *given, *map(np.float64, constants), *out, *room_to_measure(own))
-
-        own.repeatable("gradients", (formula, id(label), id(weight)), launch)()
-
-    def _arguments(
-        self, n_outputs: int, label: NDArray[np.float64], weight: NDArray[np.float64] | None
-    ) -> tuple[tuple[Any, ...], tuple[Buffer, Buffer]]:
-        """Return what the kernels of gradients.cl take first, and where they write to."""
-        own = self._workspace
-        size = 8 * n_outputs * own.n_rows
-        given = (
-            own.buffer("scores"),
-            own.upload_once("label", label),
-            own.upload_once("weight", weight),
-            u32(0 if weight is None else weight.ndim),
-            u32(own.n_rows),
-        )
-        return given, (own.room("gradient", size), own.room("hessian", size))
-
-    def _compute_several(
-        self, objective: Objective, n_outputs: int, label: NDArray[np.float64], weight: NDArray[np.float64] | None
-    ) -> None:
-        """Compute the gradients of what is no loss of one score and one label."""
-        own = self._workspace
-        runtime, variant = own.runtime, own.variant("gradients.cl")
-        given, out = self._arguments(n_outputs, label, weight)
+        runtime, variant, scores = own.runtime, own.variant("gradients.cl"), own.buffer("scores")
+        given = (scores, own.upload_once("label", label), weights, weighted, u32(own.n_rows), u32(n_outputs))
+        out = self._room(n_outputs)
         if isinstance(objective, MulticlassObjective):
-            factor = np.float64(objective.hessian_factor)
-            own.launch_rows(runtime.kernel("multiclass_kernel", variant), *given, u32(n_outputs), factor, *out)
+            kernel = runtime.kernel("multiclass_kernel", variant)
+            own.launch_rows(kernel, *given, np.float64(objective.hessian_factor), *out)
         elif isinstance(objective, OneVsAllObjective):
             kernel = runtime.kernel("one_vs_all_kernel", variant)
-            own.launch_rows(kernel, *given, u32(n_outputs), np.float64(objective.sigmoid), *out)
+            own.launch_rows(kernel, *given, np.float64(objective.sigmoid), *out)
         elif isinstance(objective, RankingObjective):
             assert objective.queries is not None
             if self._ranking is None or self._ranking.queries is not objective.queries:
                 self._ranking = DeviceRanking(own, objective.queries)
-            self._ranking.compute(objective, given[0], given[2], given[3], *out)
+            self._ranking.compute(objective, scores, weights, weighted, *out)
         else:
             raise DeviceError(f"objective {objective.name!r} has no GPU kernel; train on device='cpu'")
 
-    def take_measured(self) -> int:
-        """Return how many groups have measured the gradients, see kernels/measure.h; the next time it is 0: nobody."""
-        measured, self._measured = self._measured, 0
-        return measured
+    def _in_bytes(self, label: FloatArray) -> NDArray[np.uint8]:
+        """Return labels 0 and 1 in bytes, made once."""
+        if self._labels is None or self._labels[0] is not label:
+            self._labels = label, label.astype(np.uint8)
+        return self._labels[1]
 
+    def _room(self, n_outputs: int) -> tuple[Buffer, Buffer]:
+        own, size = self._workspace, 8 * n_outputs * self._workspace.n_rows
+        return own.room("gradient", size), own.room("hessian", size)
 
-def _formula(objective: Objective) -> tuple[int, float, float] | None:
-    """Return which formula `pointwise_kernel` has for an objective, and its constants; None: it has none."""
-    if isinstance(objective, PointwiseObjective):
-        return (objective.code, *objective.constants)
-    if isinstance(objective, RegressionObjective):
-        return 12, 0.0, 0.0
-    if isinstance(objective, BinaryObjective):
-        return 13, objective.sigmoid, objective.sigmoid * objective.sigmoid
-    return None
+    def set(self, gradient: FloatArray, hessian: FloatArray) -> None:
+        """Take gradients from elsewhere, each float64 (n_outputs, n_rows)."""
+        self._computed = None
+        self._workspace.upload("gradient", np.array(gradient, np.float64, order="C"))
+        self._workspace.upload("hessian", np.array(hessian, np.float64, order="C"))
+
+    def store(self) -> None:
+        """See to it that they are in memory."""
+        if self._computed is None:
+            return
+        own, computed = self._workspace, self._computed
+        kernel = own.runtime.kernel("pointwise_kernel", own.variant("gradients.cl", **computed.options))
+        own.launch_rows(kernel, *computed.arguments, u32(own.n_rows), *self._room(1))
+        self._computed = None
+
+    def of_rows(self, output: int) -> RowGradients:
+        """Return the gradients of one output of all rows."""
+        own = self._workspace
+        if self._computed is not None:
+            return self._computed
+        return RowGradients.stored(own.buffer("gradient"), own.buffer("hessian"), output * own.n_rows, own.n_rows)

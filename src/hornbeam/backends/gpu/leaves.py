@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.bag import DeviceBag
-from hornbeam.backends.gpu.quantize import TreeRows
 from hornbeam.backends.gpu.renewal import DeviceRenewal
+from hornbeam.backends.gpu.row_gradients import RowGradients
 from hornbeam.backends.gpu.runtime import Buffer, u32, u64
 from hornbeam.backends.gpu.tables import node_table
 from hornbeam.backends.gpu.tree_kernels import CAPACITY
@@ -63,7 +63,7 @@ class DeviceLeaves:
         state: Buffer,
         order: Buffer,
         rows: tuple[Buffer, Buffer],
-        tree_rows: TreeRows,
+        tree_rows: RowGradients,
         largest: tuple[float, float],
         most_leaves: int,
         rules: SplitRules,
@@ -91,7 +91,7 @@ class DeviceLeaves:
         return lambda n_leaves: self._fetch_later(n_leaves, hessian_unit)
 
     def sums(
-        self, rows: TreeRows, largest: tuple[float, float], n_leaves: int
+        self, rows: RowGradients, largest: tuple[float, float], n_leaves: int
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Sum gradients and hessians per leaf in wide fixed point."""
         self._clear_sums(n_leaves)
@@ -101,23 +101,25 @@ class DeviceLeaves:
         total = found.astype(np.float64)
         return total[:, 0] * 2.0 ** -exponents[0], total[:, 1] * 2.0 ** -exponents[1]
 
-    def _launch_sums(self, rows: TreeRows, largest: tuple[float, float], n_leaves: int) -> tuple[int, int]:
+    def _launch_sums(self, rows: RowGradients, largest: tuple[float, float], n_leaves: int) -> tuple[int, int]:
         """Sum into `leaf sums`, zeros now; returns the exponents of the scales."""
         own, runtime = self._workspace, self._runtime
         leaf = self._bag.take_leaves() if self._bag else own.buffer("leaf")
         exponents = exact_exponent(largest[0], rows.n_rows), exact_exponent(largest[1], rows.n_rows)
         fits = [most for most in LEAF_CLASSES if n_leaves <= most]
-        kernel = runtime.kernel("leaf_sums_kernel", own.variant("leaves.cl", leaves=fits[0] if fits else 0))
+        kernel = runtime.kernel(
+            "leaf_sums_kernel", own.variant("leaves.cl", leaves=fits[0] if fits else 0, **rows.options)
+        )
         rows_a_group = min(65_536, max(4096, -(-rows.n_rows // own.groups)))
         runtime.launch(
-            kernel, -(-rows.n_rows // rows_a_group), rows.gradient, rows.hessian, u64(rows.offset), leaf,
+            kernel, -(-rows.n_rows // rows_a_group), *rows.arguments, leaf,
             np.float64(2.0 ** exponents[0]), np.float64(2.0 ** exponents[1]), u32(rows.n_rows), u32(rows_a_group),
             u32(n_leaves), own.buffer("leaf sums"),
         )  # fmt: skip
         return exponents
 
     def _launch_values(
-        self, rows: TreeRows, largest: tuple[float, float], n_leaves: int, rules: SplitRules, learning_rate: float
+        self, rows: RowGradients, largest: tuple[float, float], n_leaves: int, rules: SplitRules, learning_rate: float
     ) -> float:
         """Sum, and compute values behind the sums; returns what a step of the hessian sums stands for."""
         exponents = self._launch_sums(rows, largest, n_leaves)
@@ -144,7 +146,7 @@ class DeviceLeaves:
         return fetch
 
     def values_later(
-        self, rows: TreeRows, largest: tuple[float, float], n_leaves: int, rules: SplitRules, learning_rate: float
+        self, rows: RowGradients, largest: tuple[float, float], n_leaves: int, rules: SplitRules, learning_rate: float
     ) -> LeavesLater:
         """Compute values from the sums, behind them in `leaf sums`; see protocol.Engine.leaf_values_later."""
         self._clear_sums(n_leaves)

@@ -47,7 +47,7 @@ def estimate(layout: Layout, demand: Demand, stats: int = 3) -> dict[str, int]:
     wanted = {
         "bins": layout.tile_bytes,
         "row lists and fixed-point gradients": n_rows * (2 * 4 + 2 * record + 2),
-        "scores, gradients and hessians": n_rows * demand.n_outputs * 3 * 8,
+        "scores, gradients and hessians": n_rows * demand.n_outputs * 8 * (3 if demand.stores_gradients else 1),
         "labels, weights and queries": demand.given_bytes,
         "samples of the rows": n_rows * (4 + 2 * 8 + 2 + (8 if demand.goss else 0)) if demand.sampled else 0,
         "residuals of the leaves": _renewal_bytes(demand, n_rows),

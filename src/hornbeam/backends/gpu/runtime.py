@@ -55,9 +55,10 @@ class Variant:
     each       rows of a thread, see kernels/partition.cl and kernels/sort.cl
     leaves     most leaves whose sums fit in local memory; 0: none
     capacity   most nodes of a tree that the device keeps, see kernels/select.cl
-    value_bytes  of a raw value: 4 or 8, see kernels/predict.cl and kernels/encode.cl; of a code, kernels/stored.cl
+    value_bytes  of a raw value: 4 or 8, see kernels/predict.cl and kernels/encode.cl; of a code, kernels/stored.cl;
+               of a label or hessian: 1 or 8, kernels/row_gradients.h
     documents  most documents of a query that fit in local memory, see kernels/ranking.cl; 0: none
-    objective  formula of kernels/gradients.cl; 0: none
+    objective  formula of kernels/losses.h; 0: none
     metric     formula of kernels/metrics.cl; 0: none
     categorical  there are categorical features, see kernels/partition.cl
     sort_size    levels that are sorted in local memory, see kernels/split_categorical.cl; 0: in global memory
@@ -150,16 +151,16 @@ class Runtime(Protocol):
 
 HEADERS = {
     "encode.cl": ("bins.h",),
-    "gradients.cl": ("numerics.h", "fixed_point.h", "measure.h"),
+    "gradients.cl": ("numerics.h", "losses.h", "row_gradients.h"),
     "histogram.cl": ("bins.h", "tables.h", "chunks.h"),
     "layout.cl": ("bins.h",),
     "leaf_numbers.cl": ("scan.h",),
-    "leaves.cl": ("tables.h", "outputs.h"),
+    "leaves.cl": ("tables.h", "outputs.h", "numerics.h", "losses.h", "row_gradients.h"),
     "metrics.cl": ("numerics.h", "fixed_point.h"),
     "order_metrics.cl": ("fixed_point.h", "order.h"),
     "partition.cl": ("bins.h", "tables.h", "scan.h"),
     "plan.cl": ("scan.h", "chunks.h"),
-    "quantize.cl": ("fixed_point.h", "measure.h"),
+    "quantize.cl": ("fixed_point.h", "numerics.h", "losses.h", "row_gradients.h"),
     "query_metrics.cl": ("fixed_point.h", "ranked_list.h"),
     "ranking.cl": ("numerics.h", "ranked_list.h"),
     "renewal.cl": ("fixed_point.h", "tables.h", "order.h"),

@@ -39,8 +39,7 @@ KERNEL(THREADS) void assign_kernel(GLOBAL const u32 *RESTRICT rows_even, GLOBAL 
 //     sums     i64 (n_leaves, 2)   in, out   zeros at first
 #define SLICE 65536u
 
-KERNEL(THREADS) void leaf_sums_kernel(GLOBAL const f64 *RESTRICT gradient, GLOBAL const f64 *RESTRICT hessian,
-                                      u64 offset, GLOBAL const u16 *RESTRICT leaf, f64 gradient_scale,
+KERNEL(THREADS) void leaf_sums_kernel(ROW_GRADIENTS, GLOBAL const u16 *RESTRICT leaf, f64 gradient_scale,
                                       f64 hessian_scale, u32 n_rows, u32 rows_a_group, u32 n_leaves, GLOBAL i64 *sums) {
 #if LEAVES > 0
     LOCAL u32 pieces[LEAVES * 6];
@@ -51,8 +50,8 @@ KERNEL(THREADS) void leaf_sums_kernel(GLOBAL const f64 *RESTRICT gradient, GLOBA
     const u64 to = from + rows_a_group < n_rows ? from + rows_a_group : n_rows;
     UNROLL_SOME for (u64 row = from + LOCAL_ID; row < to; row += THREADS) {
         const u32 at = leaf[row];
-        const i64 g = (i64)rint(gradient[offset + row] * gradient_scale);
-        const i64 h = (i64)rint(hessian[offset + row] * hessian_scale);
+        GET_GRADIENT(row, exact_g, exact_h);
+        const i64 g = (i64)rint(exact_g * gradient_scale), h = (i64)rint(exact_h * hessian_scale);
 #if LEAVES > 0
         ADD_LOCAL32(&pieces[at], g & 0xFFFF);
         ADD_LOCAL32(&pieces[n_leaves + at], (g >> 16) & 0xFFFF);

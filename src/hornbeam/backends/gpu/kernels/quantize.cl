@@ -5,8 +5,9 @@
 //     narrow   u32   hessian (16 bits) | gradient (16, two's complement)
 //     wide     u64   hessian (32 bits) | gradient (32, two's complement)
 //
-// `round` derives the scales from the largest values (the same integer arithmetic as quantize.scale_exponent), which
-// the kernel that computes gradients has found, or `measure`, so the host need not be asked in between.
+// Two launches and one small copy back: `measure` finds the largest values, `round` derives the scales from them (the
+// same integer arithmetic as quantize.scale_exponent), so the host need not be asked in between. Gradients come from
+// row_gradients.h.
 #if WIDE
 typedef u64 record_t;
 #define G_BITS  30
@@ -21,24 +22,54 @@ typedef u32 record_t;
 #define H_LIMIT 65535.0
 #endif
 
-// Measures gradients that something else has computed, or that are rounded again.
+// What the host learns; REPORT in quantize.py.
+typedef struct {
+    f64 largest_g, largest_h, smallest_h;
+    i64 sums[5];  // of g, h and |g|; gradients and hessians that are not zero
+    i32 min_g, max_g, min_h, max_h;
+} report_t;
+
+// Largest |gradient|, largest and smallest hessian of each group's rows; also clears what `round` adds to.
 //
-//   extremes, report   see measure.h
-KERNEL(THREADS) void measure_kernel(GLOBAL const f64 *RESTRICT gradient, GLOBAL const f64 *RESTRICT hessian, u64 offset,
-                                    u32 n_rows, GLOBAL f64 *RESTRICT extremes, GLOBAL report_t *RESTRICT report) {
-    BEGIN_MEASURE;
-    UNROLL_SOME for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS)
-        MEASURE(gradient[offset + row], hessian[offset + row]);
-    END_MEASURE(extremes, report);
+//   extremes   f64 (n_groups, 3)   out
+//   report     see `round`         out   as it is before any row
+KERNEL(THREADS) void measure_kernel(ROW_GRADIENTS, u32 n_rows, GLOBAL f64 *RESTRICT extremes,
+                                    GLOBAL report_t *RESTRICT report) {
+    LOCAL f64 shared[THREADS];
+    f64 largest_g = 0.0, largest_h = 0.0, smallest_h = BITS_TO_F64(0x7FF0000000000000);
+    UNROLL_SOME for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
+        GET_GRADIENT(row, g, h);
+        const f64 size = fabs(g);
+        largest_g = LARGER(size, largest_g);
+        largest_h = LARGER(h, largest_h);
+        smallest_h = SMALLER(h, smallest_h);
+    }
+    shared[LOCAL_ID] = largest_g;
+    REDUCE(shared, LARGER);
+    if (LOCAL_ID == 0) extremes[GROUP_ID * 3] = shared[0];
+    BARRIER;
+    shared[LOCAL_ID] = largest_h;
+    REDUCE(shared, LARGER);
+    if (LOCAL_ID == 0) extremes[GROUP_ID * 3 + 1] = shared[0];
+    BARRIER;
+    shared[LOCAL_ID] = smallest_h;
+    REDUCE(shared, SMALLER);
+    if (LOCAL_ID == 0) extremes[GROUP_ID * 3 + 2] = shared[0];
+    if (GROUP_ID == 0 && LOCAL_ID < 5) report->sums[LOCAL_ID] = 0;
+    if (GROUP_ID == 0 && LOCAL_ID == 0) {
+        report->min_g = 0x7FFFFFFF;
+        report->max_g = -0x7FFFFFFF;
+        report->min_h = 0x7FFFFFFF;
+        report->max_h = 0;
+    }
 }
 
 // Rounds every row, and gathers what the rule for coarse gradients looks at.
 //
-//   extremes   f64 (n_extremes, 3)   in        of groups of rows
+//   extremes   f64 (n_extremes, 3)   in        from measure
 //   records    record_t (n_rows,)    out       in row order: the records of depth 0
 //   report     report_t              in, out
-KERNEL(THREADS) void round_kernel(GLOBAL const f64 *RESTRICT gradient, GLOBAL const f64 *RESTRICT hessian, u64 offset,
-                                  u32 n_rows, GLOBAL const f64 *RESTRICT extremes, u32 n_extremes,
+KERNEL(THREADS) void round_kernel(ROW_GRADIENTS, u32 n_rows, GLOBAL const f64 *RESTRICT extremes, u32 n_extremes,
                                   GLOBAL record_t *RESTRICT records, GLOBAL report_t *report) {
     LOCAL f64 shared[THREADS];
     LOCAL i64 totals[THREADS];
@@ -70,7 +101,7 @@ KERNEL(THREADS) void round_kernel(GLOBAL const f64 *RESTRICT gradient, GLOBAL co
     i64 sum_g = 0, sum_h = 0, sum_abs = 0, nonzero_g = 0, nonzero_h = 0;
     i32 min_g = 0x7FFFFFFF, max_g = -0x7FFFFFFF, min_h = 0x7FFFFFFF, max_h = 0;
     UNROLL_SOME for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
-        const f64 exact_g = gradient[offset + row], exact_h = hessian[offset + row];
+        GET_GRADIENT(row, exact_g, exact_h);
         f64 rounded_g = rint(exact_g * g_scale);
         rounded_g = SMALLER(LARGER(rounded_g, -G_LIMIT), G_LIMIT);
         f64 rounded_h = rint(exact_h * h_scale);

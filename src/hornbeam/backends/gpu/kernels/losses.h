@@ -1,0 +1,63 @@
+// Losses of one score and one label: twins of hornbeam/objectives, the same float64 operations in the same order.
+// OBJECTIVE is `code` of hornbeam/objectives/pointwise.py, or one of two more, see row_gradients.py; 0: none.
+// Clipped to +-300: hornbeam/objectives/log_link.py.
+DEVICE f64 bounded_(f64 score) {
+    score = score < -300.0 ? -300.0 : score;
+    return score > 300.0 ? 300.0 : score;
+}
+
+#if OBJECTIVE > 0
+// The gradient and the hessian; a and b are constants of the formula.
+DEVICE void pointwise_loss(f64 score, f64 y, f64 a, f64 b, f64 *gradient, f64 *hessian) {
+    const f64 d = score - y;
+    f64 g, h = 1.0;
+#if OBJECTIVE == 1  // regression_l1
+    g = d > 0.0 ? 1.0 : (d < 0.0 ? -1.0 : 0.0);
+#elif OBJECTIVE == 2   // mape
+    const f64 size = fabs(y), r = 1.0 / (size > 1.0 ? size : 1.0);
+    g = d > 0.0 ? r : (d < 0.0 ? -r : 0.0);
+#elif OBJECTIVE == 3   // quantile
+    g = d >= 0.0 ? b : a;
+#elif OBJECTIVE == 4   // huber
+    g = d > a ? a : (d < -a ? -a : d);
+#elif OBJECTIVE == 5   // fair
+    const f64 r = a / (fabs(d) + a);
+    g = r * d;
+    h = r * r;
+#elif OBJECTIVE == 6   // logcosh
+    h = tanh_ratio_(d);
+    g = d * h;
+#elif OBJECTIVE == 7   // expectile
+    h = d >= 0.0 ? b : a;
+    g = h * d;
+#elif OBJECTIVE == 8   // poisson
+    const f64 e = exp_(bounded_(score));
+    g = e - y;
+    h = e * a;
+#elif OBJECTIVE == 9   // gamma
+    h = y * exp_(-bounded_(score));
+    g = 1.0 - h;
+#elif OBJECTIVE == 10  // tweedie
+    const f64 s = bounded_(score), t = y * exp_(a * s), e = exp_(b * s);
+    g = e - t;
+    h = b * e - a * t;
+#elif OBJECTIVE == 11  // focal
+    const f64 z = y > 0.0 ? score : -score;
+    const f64 p = 1.0 / (1.0 + exp_(-z)), m = 1.0 / (1.0 + exp_(z));
+    const f64 log_p = log_(p);
+    const f64 factor = (y > 0.0 ? b : 1.0 - b) * exp_(a * log_(m));
+    const f64 bend = (a * log_p) * (m - a * p);
+    g = factor * (a * (p * log_p) - m);
+    g = y > 0.0 ? g : -g;
+    h = (factor * p) * ((2.0 * a + 1.0) * m + (bend > 0.0 ? bend : 0.0));
+#elif OBJECTIVE == 12  // regression
+    g = d;
+#elif OBJECTIVE == 13  // binary
+    const f64 p = 1.0 / (1.0 + exp_(-(a * score)));
+    g = a * (p - y);
+    h = (b * p) * (1.0 - p);
+#endif
+    *gradient = g;
+    *hessian = h;
+}
+#endif
