@@ -17,6 +17,7 @@ from hornbeam.backends.gpu import growth as growth_module
 from hornbeam.backends.gpu import layout as layout_module
 from hornbeam.backends.gpu import opencl, tables
 from hornbeam.backends.gpu.engine import GpuEngine
+from hornbeam.backends.gpu.gradients import DeviceGradients
 from hornbeam.backends.gpu.layout import Layout, padded_bins
 from hornbeam.backends.gpu.runtime import Variant
 from hornbeam.backends.gpu.tree_kernels import histogram_variant
@@ -346,3 +347,21 @@ def test_leaf_values_of_the_device_are_those_of_the_host(runtime, options):
     engine.add_leaf_values(0, None)
     assert (engine.scores()[0] == np.repeat(value, np.diff(bounds))).all()
     engine.close()
+
+
+@pytest.mark.parametrize(
+    "objective", ["binary", "regression", "cross_entropy", "poisson", "tweedie", "focal", "quantile"]
+)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_gradients_that_are_computed_at_each_use_are_those_that_could_be_stored(monkeypatch, objective, weighted):
+    X, y = make_higgs_like(800, 6, seed=3)
+    weight = np.random.default_rng(3).random(800) if weighted else None
+    params = {"objective": objective, "num_leaves": 12, "device": "opencl", "verbosity": -1}
+    stored = []
+    of_rows, store = DeviceGradients.of_rows, DeviceGradients.store
+    monkeypatch.setattr(DeviceGradients, "store", lambda self: stored.append(1) or store(self))
+    found = hb.train(params, hb.Dataset(X, label=y, weight=weight), 3).fingerprint()
+    assert stored == []
+    monkeypatch.setattr(DeviceGradients, "of_rows", lambda self, output: self.store() or of_rows(self, output))
+    assert found == hb.train(params, hb.Dataset(X, label=y, weight=weight), 3).fingerprint()
+    assert len(stored) > 0

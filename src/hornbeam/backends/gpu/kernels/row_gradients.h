@@ -1,6 +1,5 @@
 // Where kernels get the gradient and the hessian of a row from. Those of a loss of one score and one label are computed
-// wherever they are needed, which takes less time than to write them and read them again, and no memory; others are
-// stored.
+// wherever they are needed: no memory, and no more time than to write them and read them again. Others are stored.
 //
 //                 OBJECTIVE == 0: stored        OBJECTIVE > 0: computed, see losses.h
 //     first       gradients                     scores
