@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import re
+from types import FunctionType, ModuleType
 
 import numpy as np
 import pytest
@@ -16,8 +18,10 @@ from hornbeam.backends.gpu.layout import Layout
 from hornbeam.backends.gpu.memory import check_memory, estimate, slot_bytes, table_bytes
 from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.errors import DeviceError
+from hornbeam.params import Params
 from hornbeam.testing.checks import usable_devices
 from hornbeam.testing.data import make_higgs_like
+from hornbeam.training import TrainingRun
 
 pytestmark = pytest.mark.skipif("opencl:0" not in usable_devices(), reason="no usable OpenCL device")
 
@@ -191,3 +195,47 @@ def test_metrics_go_to_the_host_where_memory_is_short(monkeypatch):
             params["device_memory_limit"] = (sum(needed.values()) + 200_000 * (32 + 8) + 300_000) / MEGABYTE
         found.append(hb.train(params, train, 2, {"valid": valid}).eval_history)
     assert found[0] == found[1]
+
+
+def buffers_known_to(start: object) -> list[object]:
+    """Return the device buffers that can be reached from an object, through attributes, containers and closures."""
+    import pyopencl as cl
+
+    seen, found, waiting = {id(start)}, [], [start]
+    while waiting:
+        known = waiting.pop()
+        if isinstance(known, cl.Buffer):
+            found.append(known)
+        if isinstance(known, (ModuleType, type)):
+            continue
+        inner = [known.__closure__] if isinstance(known, FunctionType) else gc.get_referents(known)
+        for other in inner:
+            if other is not None and id(other) not in seen:
+                seen.add(id(other))
+                waiting.append(other)
+    return found
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"metric": ["auc", "binary_logloss"]},
+        BAGGED,
+        {"objective": "quantile"},
+        {"objective": "multiclass", "num_class": 2},
+        {"objective": "lambdarank", "metric": "ndcg"},
+        {"extra_trees": True, "max_bin": 600},
+    ],
+    ids=["metrics", "bagging", "renewed leaves", "classes", "ranking", "contexts"],
+)
+def test_closed_engine_knows_no_buffer(params):
+    """With CUDA memory is free when nobody knows it, and engines are part of cycles, which may live for long."""
+    X, y = make_higgs_like(500, 6, seed=2)
+    train = hb.Dataset(X, label=y, group=np.full(50, 10))
+    valid = hb.Dataset(X[:100], label=y[:100], group=np.full(10, 10), reference=train)
+    run = TrainingRun(Params.from_dict({**PARAMS, **params, "device": "opencl"}), train, None)
+    run.add_valid_sets({"valid": valid}, None)
+    run.boost(4, None, None)
+    assert len(buffers_known_to(run.engine)) > 10
+    run.engine.close()
+    assert buffers_known_to(run) == []

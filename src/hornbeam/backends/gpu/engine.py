@@ -389,4 +389,6 @@ class GpuEngine:
         """Free everything on the device."""
         self._valid = []
         self._growth.close()
+        self._gradients.close()
+        self._metrics.close()
         self.workspace.close()

@@ -86,6 +86,10 @@ class DeviceGradients:
         own.launch_rows(kernel, *computed.arguments, u32(own.n_rows), *self._room(1))
         self._computed = None
 
+    def close(self) -> None:
+        """Forget the buffers: memory is free when nobody knows it any more."""
+        self._computed = self._ranking = None
+
     def of_rows(self, output: int) -> RowGradients:
         """Return the gradients of one output of all rows."""
         own = self._workspace

@@ -73,6 +73,10 @@ class DeviceMetrics:
         self._workspace, self._runtime, self._sets = workspace, workspace.runtime, DeviceSets(workspace)
         self._order, self._lists = DeviceOrder(self._sets), DeviceLists(self._sets)
 
+    def close(self) -> None:
+        """Forget the data sets."""
+        self._sets.close()
+
     def evaluate(
         self,
         metric: Metric,

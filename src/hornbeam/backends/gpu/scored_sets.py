@@ -93,6 +93,10 @@ class DeviceSets:
         held.scores, held.n_outputs = scores, n_outputs
         return held
 
+    def close(self) -> None:
+        """Forget them, and the buffers that they know."""
+        self._sets = {}
+
     def label(self, held: ScoredSet) -> Buffer:
         """Return the labels on the device."""
         return self._column("label", held.valid, held.label)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from hornbeam.backends.gpu.runtime import Buffer, u32
 from hornbeam.backends.gpu.workspace import Workspace
 
@@ -20,7 +18,6 @@ class DeviceSort:
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._variant = workspace.variant("sort.cl", each=EACH)
-        self._recorded: dict[int, tuple[int, Callable[[], None]]] = {}  # by n: launches, and when they were recorded
 
     def room(self, n: int) -> tuple[Buffer, Buffer]:
         """Return where n keys, uint64, and their payloads, uint32, are to be written before, and are found after."""
@@ -49,6 +46,4 @@ class DeviceSort:
                 runtime.launch(scatter, groups, *source, *where, counts, totals, *target)
                 source, target = target, source
 
-        if n not in self._recorded or self._recorded[n][0] != own.n_allocations:
-            self._recorded[n] = own.n_allocations, runtime.repeatable(launches)
-        self._recorded[n][1]()
+        own.repeatable(f"sort of {n}", None, launches)()
