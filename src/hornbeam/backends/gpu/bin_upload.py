@@ -104,6 +104,7 @@ class PlacedBins:
         if stored is not None:
             stored.close()
         own.release("block")
+        own.runtime.trim()
 
     def make_columns(self) -> None:
         """Lay the bins out by feature as well."""

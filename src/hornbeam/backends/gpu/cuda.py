@@ -89,6 +89,12 @@ class CudaRuntime:
     def free(self, buffer: Buffer) -> None:
         """Memory goes back to the pool with the last reference."""
 
+    def trim(self) -> None:
+        """Give the pool's unused memory back to the device."""
+        self.synchronize()
+        with self.device:
+            self._pool.free_all_blocks()
+
     def free_bytes(self) -> int | None:
         """Return what the device has free, and what the pool keeps."""
         with self.device:
@@ -214,6 +220,4 @@ class CudaRuntime:
 
     def close(self) -> None:
         """Give the pool's memory back to the device."""
-        self.synchronize()
-        with self.device:
-            self._pool.free_all_blocks()
+        self.trim()

@@ -91,6 +91,9 @@ class OpenCLRuntime:
         """Give memory back."""
         buffer.release()
 
+    def trim(self) -> None:
+        """Nothing is kept."""
+
     def free_bytes(self) -> int | None:
         """OpenCL does not tell."""
         return None

@@ -112,6 +112,9 @@ class Runtime(Protocol):
     def free(self, buffer: Buffer) -> None:
         """Give memory back."""
 
+    def trim(self) -> None:
+        """Give memory that no buffer has any more back to the device, where the runtime keeps it."""
+
     def free_bytes(self) -> int | None:
         """Return the memory that nobody holds; None where the device does not tell."""
 
