@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hornbeam.backends.gpu.order_metrics import DeviceOrder
+from hornbeam.backends.gpu.pair_metrics import DevicePairs
 from hornbeam.backends.gpu.query_metrics import DeviceLists
 from hornbeam.backends.gpu.runtime import Buffer, u32, u64
 from hornbeam.backends.gpu.scored_sets import REPORT, DeviceSets, ScoredSet, sum_of
 from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.backends.protocol import ForestMean
+from hornbeam.metrics.auc_mu import AucMu
 from hornbeam.metrics.base import MeanLoss, Metric, check_classes
 from hornbeam.metrics.queries import QueryMetric
 from hornbeam.metrics.ranking import AreaUnderCurve, AveragePrecision
@@ -72,6 +74,7 @@ class DeviceMetrics:
     def __init__(self, workspace: Workspace) -> None:
         self._workspace, self._runtime, self._sets = workspace, workspace.runtime, DeviceSets(workspace)
         self._order, self._lists = DeviceOrder(self._sets), DeviceLists(self._sets)
+        self._pairs = DevicePairs(self._sets, self._order)
 
     def close(self) -> None:
         """Forget the data sets."""
@@ -91,13 +94,15 @@ class DeviceMetrics:
         scores  the buffer, and the number of outputs
         """
         of_losses = isinstance(metric, RSquared) or (isinstance(metric, MeanLoss) and metric.name in LOSSES)
-        of_scores = isinstance(metric, (AreaUnderCurve, AveragePrecision, QueryMetric))
+        of_scores = isinstance(metric, (AreaUnderCurve, AveragePrecision, QueryMetric, AucMu))
         if not of_scores and not (of_losses and objective.link in LINKS):
             return None
         held = self._sets.find(dataset, valid, *scores)
         raw = self._sets.raw_scores(held, forest)
         if isinstance(metric, QueryMetric):
             return self._lists.evaluate(metric, held, raw)
+        if isinstance(metric, AucMu):
+            return [(metric.name, self._pairs.evaluate(held, raw))]
         if isinstance(metric, (AreaUnderCurve, AveragePrecision)):
             return [(metric.name, self._order.evaluate(metric, held, raw))]
         if isinstance(metric, RSquared):

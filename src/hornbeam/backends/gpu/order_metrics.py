@@ -6,12 +6,14 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.runtime import Buffer, u32, u64
 from hornbeam.backends.gpu.scored_sets import REPORT, DeviceSets, ScoredSet, sum_of
 from hornbeam.backends.gpu.sort import EACH, DeviceSort
 from hornbeam.metrics.base import is_positive
 from hornbeam.metrics.ranking import AreaUnderCurve, AveragePrecision
+from hornbeam.objectives.base import FloatArray
 from hornbeam.quantize import exact_exponent
 
 
@@ -28,9 +30,8 @@ class Classes:
     scale: float
 
     @classmethod
-    def of(cls, held: ScoredSet) -> Classes:
+    def of(cls, positive: NDArray[np.bool_], weight: FloatArray | None) -> Classes:
         """Count the rows, or add up their weights as metrics.ranking.weight_by_score does."""
-        positive, weight = is_positive(held.label), held.dataset.weight
         if weight is None:
             n_positive = int(np.count_nonzero(positive))
             return cls(n_positive, len(positive) - n_positive, 1.0)
@@ -51,13 +52,24 @@ class DeviceOrder:
 
         scores  float64 (n_outputs, n_rows), of which the first output counts
         """
-        own, runtime, n = self._workspace, self._runtime, held.n_rows
-        weighted, of_area = held.dataset.weight is not None, isinstance(metric, AreaUnderCurve)
-        classes = held.once("positive and negative", lambda: Classes.of(held))
+        given = held.dataset.weight
+        classes = held.once("positive and negative", lambda: Classes.of(is_positive(held.label), given))
+        weight = None if given is None else self._sets.weight(held)[0]
+        of_area = isinstance(metric, AreaUnderCurve)
+        return self.evaluate_rows(of_area, held.n_rows, classes, scores, self._sets.label(held), weight)
+
+    def evaluate_rows(
+        self, of_area: bool, n: int, classes: Classes, scores: Buffer, label: Buffer, weight: Buffer | None
+    ) -> float:
+        """Return the area under the curve, or the average precision, of n rows, all of it on the device.
+
+        scores, label  float64 (n,)
+        weight         float64 (n,), or None
+        """
+        own, runtime, weighted = self._workspace, self._runtime, weight is not None
         report = own.room("sum report", REPORT.itemsize)
         runtime.zero(report, REPORT.itemsize)
         variant = own.variant("order_metrics.cl", wide=weighted, each=EACH)
-        label, (weight, _) = self._sets.label(held), self._sets.weight(held)
         keys, payload = self._sort.room(n)
         make_keys = runtime.kernel("score_keys_kernel", variant)
         own.launch_over(n, make_keys, scores, label, u32(n), keys, payload, report)
@@ -68,7 +80,15 @@ class DeviceOrder:
         tile_sums = own.room("tile sums", 2 * size * n_tiles)
         positive = own.room("positive before", size * (n + 1))
         negative = own.room("negative before", size * (n + 1) if weighted else 8)
-        given = payload, label, weight, np.float64(classes.scale), u32(n), u32(n_tiles), tile_sums
+        given = (
+            payload,
+            label,
+            label if weight is None else weight,
+            np.float64(classes.scale),
+            u32(n),
+            u32(n_tiles),
+            tile_sums,
+        )
         groups = min(n_tiles, own.groups)
         runtime.launch(adding, groups, *given)
         runtime.launch(runtime.kernel("scan_tiles_kernel", variant), 2, u32(n_tiles), tile_sums)

@@ -238,3 +238,33 @@ KERNEL(THREADS) void order_values_kernel(GLOBAL const u64 *RESTRICT keys, GLOBAL
     REDUCE(shared, SUM);
     if (LOCAL_ID == 0) ADD_GLOBAL64(&report->sum, shared[0]);
 }
+
+// The rows of two classes with the difference of their scores, as `score_keys` and the others take them: auc_mu.
+//
+//   scores        f64 (n_outputs, n_rows)   in
+//   weight        f64 (n_rows,)             in    read only when weighted is not 0
+//   rows          u32                       in    of all classes, one class after the other
+//   margin        f64 (n,)                  out   score[first] - score[second]: n_first rows of the first class from
+//                                                 `from_first` on, then those of the second
+//   label         f64 (n,)                  out   1: the first class, 0: the second
+//   pair_weight   f64 (n,)                  out   where there are weights
+KERNEL(THREADS) void margins_kernel(GLOBAL const f64 *RESTRICT scores, GLOBAL const f64 *RESTRICT weight, u32 weighted,
+                                    GLOBAL const u32 *RESTRICT rows, u32 n_rows, u32 first, u32 second, u32 from_first,
+                                    u32 n_first, u32 from_second, u32 n, GLOBAL f64 *RESTRICT margin,
+                                    GLOBAL f64 *RESTRICT label, GLOBAL f64 *RESTRICT pair_weight) {
+    for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n; i += (u64)GROUP_COUNT * THREADS) {
+        const u32 row = i < n_first ? rows[from_first + i] : rows[from_second + (i - n_first)];
+        margin[i] = scores[(u64)first * n_rows + row] - scores[(u64)second * n_rows + row];
+        label[i] = i < n_first ? 1.0 : 0.0;
+        if (weighted) pair_weight[i] = weight[row];
+    }
+}
+
+//   scores   f64 (n,)            in
+//   report   out: not_numbers    zero at first
+KERNEL(THREADS) void not_numbers_kernel(GLOBAL const f64 *RESTRICT scores, u64 n, GLOBAL sum_report_t *report) {
+    for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n; i += (u64)GROUP_COUNT * THREADS) {
+        const f64 score = scores[i];
+        if (score != score) ADD_GLOBAL64(&report->not_numbers, 1);
+    }
+}
