@@ -40,6 +40,7 @@ TRAININGS = {
     "dart": {**BINARY, "boosting": "dart"},
     "forest": {**BINARY, "boosting": "rf", "bagging_fraction": 0.5, "bagging_freq": 1},
     "renewed leaves": {"objective": "quantile", "metric": "quantile,r2", "alpha": 0.3, "data_sample_strategy": "goss"},
+    "classes": {"objective": "multiclass", "num_class": 3, "metric": ["auc_mu", "multi_logloss"]},
     "queries": {"objective": "lambdarank", "metric": "ndcg,map,mrr"},
 }
 

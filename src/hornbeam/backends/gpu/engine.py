@@ -25,7 +25,8 @@ What an operation costs (n nodes; see kernels/ for the kernels):
     add_leaf_values    8 bytes a leaf      add_values
     add_tree           the tree            route
     evaluate           (labels, once)      loss, exact_sum (auc: keys,  32 bytes, also a rank
-                                           24 of sort, 5; lists: 2 to 5)
+                                           24 of sort, 5; lists: 2 to 5;
+                                           auc_mu: as auc for each pair)
 """
 
 from __future__ import annotations

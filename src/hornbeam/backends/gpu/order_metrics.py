@@ -80,15 +80,8 @@ class DeviceOrder:
         tile_sums = own.room("tile sums", 2 * size * n_tiles)
         positive = own.room("positive before", size * (n + 1))
         negative = own.room("negative before", size * (n + 1) if weighted else 8)
-        given = (
-            payload,
-            label,
-            label if weight is None else weight,
-            np.float64(classes.scale),
-            u32(n),
-            u32(n_tiles),
-            tile_sums,
-        )
+        weights = label if weight is None else weight  # not read without
+        given = payload, label, weights, np.float64(classes.scale), u32(n), u32(n_tiles), tile_sums
         groups = min(n_tiles, own.groups)
         runtime.launch(adding, groups, *given)
         runtime.launch(runtime.kernel("scan_tiles_kernel", variant), 2, u32(n_tiles), tile_sums)

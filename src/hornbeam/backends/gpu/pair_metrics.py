@@ -71,7 +71,8 @@ class DevicePairs:
             pair_weight = own.room("weights of a pair", 8 * n if weighted else 8)
             own.launch_over(
                 n, kernel, scores, weight, weighted, rows, u32(held.n_rows), u32(first), u32(second),
-                u32(by_class.starts[first]), u32(n_first), u32(by_class.starts[second]), u32(n), margin, label, pair_weight,
+                u32(by_class.starts[first]), u32(n_first), u32(by_class.starts[second]), u32(n), margin, label,
+                pair_weight,
             )  # fmt: skip
             total += self._order.evaluate_rows(True, n, classes, margin, label, pair_weight if weighted else None)
         return total / len(by_class.pairs) if by_class.pairs else 1.0
