@@ -10,13 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.binning import BinnedData
-from hornbeam.objectives import BinaryObjective, PointwiseObjective, RegressionObjective
 from hornbeam.objectives.base import Objective
 from hornbeam.params import Params
 from hornbeam.row_sampling import samples_rows
-
-LOSSES_OF_ONE_SCORE = (PointwiseObjective, RegressionObjective, BinaryObjective)
-"""Objectives whose gradient at a row is a function of its score and its label."""
 
 
 def label_bytes(objective: Objective) -> int:
@@ -78,7 +74,7 @@ class Demand:
             n_leaves=params.num_leaves,
             given_bytes=_bytes((*given, renewal_weight)) - bytes_saved + _bytes(of_queries),
             sampled=sampled,
-            stores_gradients=sampled or not isinstance(objective, LOSSES_OF_ONE_SCORE),
+            stores_gradients=sampled or objective.formula is None,
             goss=sampled and params.data_sample_strategy == "goss",
             high_precision=params.precision == "high",
             renewed=objective.renewal_percentile is not None,

@@ -49,6 +49,11 @@ class Objective(ABC):
         self.n_outputs = n_outputs
         self.boost_from_average = boost_from_average
 
+    @property
+    def formula(self) -> tuple[int, float, float] | None:
+        """Number and constants of a loss of one score and one label (GPU: kernels/losses.h); None: it is no such."""
+        return None
+
     @classmethod
     @abstractmethod
     def from_params(cls, params: Params) -> Objective:

@@ -38,6 +38,11 @@ class BinaryObjective(Objective):
         self.scale_pos_weight = scale_pos_weight
         self.is_unbalance = is_unbalance
 
+    @property
+    def formula(self) -> tuple[int, float, float]:
+        """Formula 13, with the sigmoid parameter and its square."""
+        return 13, self.sigmoid, self.sigmoid * self.sigmoid
+
     @classmethod
     def from_params(cls, params: Params) -> BinaryObjective:
         """Take sigmoid and the weights of classes."""

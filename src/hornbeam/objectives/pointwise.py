@@ -14,12 +14,12 @@ from hornbeam.objectives.regression import weighted_mean
 class PointwiseObjective(Objective):
     """A loss of one score and one label with two constants: `derivatives` is all that differs.
 
-    Backends keep one kernel a formula: backends/cpu/pointwise.py by name, backends/gpu/kernels/gradients.cl by `code`.
+    Backends keep one kernel a formula: backends/cpu/pointwise.py by name, backends/gpu/kernels/losses.h by `code`.
 
     Attributes
     ----------
     code
-        Value of OBJECTIVE in kernels/gradients.cl; every objective has its own.
+        Value of OBJECTIVE in kernels/losses.h; every objective has its own.
     """
 
     code: ClassVar[int]
@@ -28,6 +28,11 @@ class PointwiseObjective(Objective):
     def constants(self) -> tuple[float, float]:
         """The constants `a` and `b` of the formula."""
         return 0.0, 0.0
+
+    @property
+    def formula(self) -> tuple[int, float, float]:
+        """The code and the constants."""
+        return (self.code, *self.constants)
 
     @abstractmethod
     def derivatives(self, score: FloatArray, label: FloatArray) -> tuple[FloatArray, FloatArray]:

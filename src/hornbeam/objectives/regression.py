@@ -25,6 +25,11 @@ class RegressionObjective(Objective):
         if reg_sqrt:
             self.link = "square"
 
+    @property
+    def formula(self) -> tuple[int, float, float]:
+        """Formula 12."""
+        return 12, 0.0, 0.0
+
     @classmethod
     def from_params(cls, params: Params) -> RegressionObjective:
         """Take reg_sqrt."""

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.demand import label_bytes
 from hornbeam.backends.gpu.ranking import DeviceRanking
-from hornbeam.backends.gpu.row_gradients import RowGradients, formula_of
+from hornbeam.backends.gpu.row_gradients import RowGradients
 from hornbeam.backends.gpu.runtime import Buffer, u32
 from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.errors import DeviceError
@@ -34,7 +34,7 @@ class DeviceGradients:
         self, objective: Objective, n_outputs: int, label: FloatArray, weight: FloatArray | None
     ) -> None:  # fmt: skip
         """Compute them for all outputs, or prepare that they are computed."""
-        own, formula = self._workspace, formula_of(objective)
+        own, formula = self._workspace, objective.formula
         self._computed = None
         weights, weighted = own.upload_once("weight", weight), u32(0 if weight is None else weight.ndim)
         if formula is not None:

@@ -8,11 +8,6 @@ from typing import Any
 import numpy as np
 
 from hornbeam.backends.gpu.runtime import Buffer, u32, u64
-from hornbeam.objectives import BinaryObjective, PointwiseObjective, RegressionObjective
-from hornbeam.objectives.base import Objective
-
-REGRESSION, BINARY = 12, 13
-"""Formulas of kernels/losses.h beyond those of objectives/pointwise.py."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +39,9 @@ class RowGradients:
     ) -> RowGradients:  # fmt: skip
         """Return those of a loss of one score and one label.
 
-        formula      its number, and two constants: see `formula_of`
+        formula      its number, and two constants: see Objective.formula
         label_bytes  of a label: 1 or 8
         """
         code, *constants = formula
         arguments = (scores, label, weight, u32(weighted), *map(np.float64, constants), u64(0))
         return cls(n_rows, arguments, {"objective": code, "value_bytes": label_bytes}, (n_rows, *formula, id(label)))
-
-
-def formula_of(objective: Objective) -> tuple[int, float, float] | None:
-    """Return which formula of kernels/losses.h an objective has, and its constants; None: it has none."""
-    if isinstance(objective, PointwiseObjective):
-        return (objective.code, *objective.constants)
-    if isinstance(objective, RegressionObjective):
-        return REGRESSION, 0.0, 0.0
-    if isinstance(objective, BinaryObjective):
-        return BINARY, objective.sigmoid, objective.sigmoid * objective.sigmoid
-    return None

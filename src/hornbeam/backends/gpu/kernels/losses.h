@@ -1,5 +1,6 @@
 // Losses of one score and one label: twins of hornbeam/objectives, the same float64 operations in the same order.
-// OBJECTIVE is `code` of hornbeam/objectives/pointwise.py, or one of two more, see row_gradients.py; 0: none.
+// OBJECTIVE is the number in Objective.formula; 0: none.
+
 // Clipped to +-300: hornbeam/objectives/log_link.py.
 DEVICE f64 bounded_(f64 score) {
     score = score < -300.0 ? -300.0 : score;
