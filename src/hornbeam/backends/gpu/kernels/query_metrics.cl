@@ -30,12 +30,7 @@ KERNEL(THREADS) void query_values_kernel(u32 metric, GLOBAL const u32 *RESTRICT 
     for (u32 number = GROUP_ID; number < n_queries; number += GROUP_COUNT) {
         const u32 query = queries[number];
         const u32 start = boundaries[query], n = boundaries[query + 1] - start;
-        for (u32 i = LOCAL_ID; i < n; i += THREADS) {
-            s[i] = scores[start + i];
-            row[i] = start + i;
-        }
-        BARRIER;
-        SORT_DOCUMENTS(s, row, n);
+        RANK_DOCUMENTS(scores, start, n, s, row);
         const u32 n_seen = most < n ? most : n;
         for (u32 i = LOCAL_ID; i < n_seen; i += THREADS) {  // the scores are not needed any more
             const i32 own = level[row[i]];

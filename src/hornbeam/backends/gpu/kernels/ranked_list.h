@@ -28,3 +28,14 @@ DEVICE u32 is_behind(f64 s_a, u32 row_a, f64 s_b, u32 row_b) {
             BARRIER;                                                                             \
         }                                                                                        \
     }
+
+// Brings the documents of a query from its start on, n of them, into that order.
+#define RANK_DOCUMENTS(scores, start, n, s, row)        \
+    do {                                                \
+        for (u32 i = LOCAL_ID; i < (n); i += THREADS) { \
+            s[i] = scores[(start) + i];                 \
+            row[i] = (start) + i;                       \
+        }                                               \
+        BARRIER;                                        \
+        SORT_DOCUMENTS(s, row, n);                      \
+    } while (0)

@@ -78,12 +78,7 @@ KERNEL(THREADS) void lambdarank_kernel(GLOBAL const u32 *RESTRICT queries, u32 n
     for (u32 number = GROUP_ID; number < n_queries; number += GROUP_COUNT) {
         const u32 query = queries[number];
         const u32 start = boundaries[query], n = boundaries[query + 1] - start;
-        for (u32 i = LOCAL_ID; i < n; i += THREADS) {
-            s[i] = scores[start + i];
-            row[i] = start + i;
-        }
-        BARRIER;
-        SORT_DOCUMENTS(s, row, n);
+        RANK_DOCUMENTS(scores, start, n, s, row);
         const f64 best = s[0], worst = s[n - 1];
         for (u32 i = LOCAL_ID; i < n; i += THREADS) {
             const f64 x = sigmoid * (s[i] - best);
