@@ -153,6 +153,7 @@ class Runtime(Protocol):
 
 
 HEADERS = {
+    "choose.cl": ("candidates.h",),
     "encode.cl": ("bins.h",),
     "gradients.cl": ("numerics.h", "losses.h", "row_gradients.h"),
     "histogram.cl": ("bins.h", "tables.h", "chunks.h"),
@@ -168,12 +169,12 @@ HEADERS = {
     "ranking.cl": ("numerics.h", "ranked_list.h"),
     "renewal.cl": ("fixed_point.h", "tables.h", "order.h"),
     "route.cl": ("bins.h",),
-    "select.cl": ("scan.h",),
+    "select.cl": ("scan.h", "candidates.h"),
     "sort.cl": ("scan.h",),
-    "split.cl": ("scan.h", "outputs.h"),
-    "split_bundles.cl": ("bins.h", "scan.h", "outputs.h", "gains.h"),
-    "split_categorical.cl": ("outputs.h", "gains.h"),
-    "split_general.cl": ("outputs.h", "gains.h"),
+    "split.cl": ("scan.h", "outputs.h", "candidates.h"),
+    "split_bundles.cl": ("bins.h", "scan.h", "outputs.h", "candidates.h", "gains.h"),
+    "split_categorical.cl": ("outputs.h", "candidates.h", "gains.h"),
+    "split_general.cl": ("outputs.h", "candidates.h", "gains.h"),
     "stored.cl": ("bins.h",),
 }
 """Further headers of kernel files."""

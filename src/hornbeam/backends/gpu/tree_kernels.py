@@ -17,7 +17,7 @@ SEARCHED_LANES = 4
 """Features that a group of split.cl's split_kernel looks at."""
 
 CHOOSE_THREADS = 64
-"""Threads of split.cl's choose_kernel."""
+"""Threads of choose.cl, and of split_categorical.cl's choose_set_kernel."""
 
 SUMMING_THREADS = 768
 """Threads of histogram.cl on GPUs: two groups of them fill a compute unit with 40 registers a thread."""
@@ -121,9 +121,10 @@ class TreeKernels:
             each=PARTITION_EACH,
             categorical=categorical,
         )
-        choosing, split = searching, "split_kernel"
+        choosing = plain_variant(facts, "choose.cl", CHOOSE_THREADS, bundled=layout.is_bundled)
+        split = kernel("split_kernel", searching)
         if layout.is_bundled:
-            choosing, split = bundles_variant(facts, layout, stats), "split_bundles_kernel"
+            split = kernel("split_bundles_kernel", bundles_variant(facts, layout, stats))
         planning = plain_variant(facts, "plan.cl", PLANNING_THREADS, words=summing.words)
         selecting = plain_variant(facts, "select.cl", MOST_ORDERED, capacity=CAPACITY)
         selecting = replace(selecting, each=MOST_ORDERED // selecting.threads)
@@ -132,8 +133,8 @@ class TreeKernels:
             zero=kernel("zero_kernel", summing),
             histogram=kernel("histogram_kernel", summing, local_bytes),
             subtract=kernel("subtract_kernel", searching),
-            split=kernel(split, choosing),
-            choose=Kernel(kernel("choose_kernel", choosing).handle, CHOOSE_THREADS),
+            split=split,
+            choose=kernel("choose_kernel", choosing),
             partition=kernel("partition_kernel", moving),
             partition_tile=moving.threads * moving.each,
             plan=kernel("plan_kernel", planning),

@@ -1,7 +1,5 @@
 // What a candidate split gains in its node: twin of splitting.candidate_gains, the same float64 operations in the same
 // order, for the kernels that try one candidate after the other.
-#define NO_GAIN BITS_TO_F64(0xFFF0000000000000)
-#define NOISE   9.094947017729282e-13 /* splitting.ROUNDING_NOISE = 2**-40 */
 
 typedef struct {
     f64 lambda_l1, lambda_l2, max_delta_step, min_gain, min_hessian, path_smooth;
@@ -9,6 +7,31 @@ typedef struct {
     i64 min_rows;
     u32 monotone;
 } rules_t;
+
+// Rules without a context; the node's score is for the caller to enter.
+DEVICE rules_t plain_rules(f64 lambda_l1, f64 lambda_l2, f64 max_delta_step, f64 min_gain, f64 min_hessian,
+                           i64 min_rows) {
+    rules_t how;
+    how.lambda_l1 = lambda_l1;
+    how.lambda_l2 = lambda_l2;
+    how.max_delta_step = max_delta_step;
+    how.min_gain = min_gain;
+    how.min_hessian = min_hessian;
+    how.path_smooth = how.lower = how.upper = how.parent_output = how.score = 0.0;
+    how.min_rows = min_rows;
+    how.monotone = 0;
+    return how;
+}
+
+// Adds the context of a node, i64 (6,): bits of lower, upper, parent_output, score and factor; key.
+DEVICE void enter_context(rules_t *how, GLOBAL const i64 *around, f64 path_smooth, u32 monotone) {
+    how->path_smooth = path_smooth;
+    how->monotone = monotone;
+    how->lower = BITS_TO_F64(around[0]);
+    how->upper = BITS_TO_F64(around[1]);
+    how->parent_output = BITS_TO_F64(around[2]);
+    how->score = BITS_TO_F64(around[3]);
+}
 
 // splitting.node_output
 DEVICE f64 side_output(f64 gradient, f64 hessian, i64 rows, const rules_t *how) {

@@ -37,7 +37,6 @@
 #define N_ROUNDS  state[2]
 #define N_ORDERED state[3]
 #define SHARE_OF  state[4]
-#define NO_GAIN   BITS_TO_F64(0xFFF0000000000000)
 #define INFINITE  BITS_TO_F64(0x7FF0000000000000)
 
 #define SMALLEST_BATCH 32u

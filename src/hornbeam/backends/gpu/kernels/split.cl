@@ -13,8 +13,7 @@
 // precision, good to 2^-20; those within 2^-18 of the best of the piece are then computed by the one formula. All that
 // could tie with the winner are among them.
 //
-// Ties: higher gain, then lower feature, then lower bin, then missing left. The last three are one number, the key
-// (feature | bin | side), so whoever compares (gain, key) finds the same winner in any order.
+// Ties are broken by keys, see candidates.h.
 //
 // Rows are the last of the sums: counted, or, where hessians are all 1 or only empty children are forbidden, the
 // hessians themselves.
@@ -36,10 +35,7 @@
 #define BLOCK      (PARTS * RUN)
 #define N_BLOCKS   ((N_BINS + BLOCK - 1) / BLOCK)
 #define PLANE      (N_BINS * TILE_LANES)
-#define NO_GAIN    BITS_TO_F64(0xFFF0000000000000)
-#define NO_KEY     0xFFFFFFFFFFFFFFFF
-#define NOISE      9.094947017729282e-13 /* splitting.ROUNDING_NOISE = 2**-40 */
-#define CLOSE      0.99999618530273437f  /* 1 - 2**-18 */
+#define CLOSE      0.99999618530273437f /* 1 - 2**-18 */
 #define MOST       0x3FFFFFFFFFFFFFFF
 
 // The least fixed-point hessian, 1 or more, whose weight is not below min_hessian.
@@ -62,9 +58,6 @@ DEVICE u32 has_missing_piece(GLOBAL const u32 *RESTRICT features, u32 first, u32
 // Sum i of a thread's run: its bins of the first statistic, then of the next.
 #define AT(histogram, i) \
     (from + (i) % RUN < N_BINS ? (histogram)[(i) / RUN * PLANE + (from + (i) % RUN) * TILE_LANES] : 0)
-
-// Whether (gain, key) a comes before b.
-#define IS_BETTER(gain_a, key_a, gain_b, key_b) ((gain_a) > (gain_b) || ((gain_a) == (gain_b) && (key_a) < (key_b)))
 
 KERNEL_SHARING(THREADS, 4)
 void split_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *RESTRICT table, GLOBAL const u32 *RESTRICT count,
@@ -225,40 +218,6 @@ void split_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *RESTRICT table, GLOB
             out->missing_left = found && keys[best] % 2 == 0;
             out->padding = 0;
         }
-        BARRIER;
-    }
-}
-
-// The best of each node's pieces; a lower piece has the lower features.
-//
-//     splits   split_t (n_nodes, n_pieces)   in
-//     best     split_t (n_nodes,)            out
-KERNEL(64) void choose_kernel(GLOBAL const split_t *RESTRICT splits, GLOBAL const u32 *RESTRICT count, u32 children,
-                              u32 n_pieces, GLOBAL split_t *RESTRICT best) {
-    LOCAL f64 gains[64];
-    LOCAL u32 winners[64];
-    for (u32 node = GROUP_ID; node < count[0] * children; node += GROUP_COUNT) {
-        GLOBAL const split_t *own = splits + (u64)node * n_pieces;
-        f64 gain = NO_GAIN;
-        u32 winner = LOCAL_ID < n_pieces ? LOCAL_ID : 0;
-        for (u32 piece = LOCAL_ID; piece < n_pieces; piece += 64) {
-            if (own[piece].gain > gain) {
-                gain = own[piece].gain;
-                winner = piece;
-            }
-        }
-        gains[LOCAL_ID] = gain;
-        winners[LOCAL_ID] = winner;
-        for (u32 width = 32; width > 0; width /= 2) {
-            BARRIER;
-            if (LOCAL_ID < width &&
-                IS_BETTER(gains[LOCAL_ID + width], winners[LOCAL_ID + width], gains[LOCAL_ID], winners[LOCAL_ID])) {
-                gains[LOCAL_ID] = gains[LOCAL_ID + width];
-                winners[LOCAL_ID] = winners[LOCAL_ID + width];
-            }
-        }
-        BARRIER;
-        if (LOCAL_ID == 0) best[node] = own[winners[0]];
         BARRIER;
     }
 }

@@ -18,8 +18,7 @@
 // codes leave of the node's; it may be the missing bin too. A feature alone in its column has no default bin, and the
 // code of its missing bin is no threshold.
 //
-// Ties: higher gain, then lower feature, then lower bin, then missing left, by (gain, key) as in split.cl. Columns are
-// in no such order, so the best of the pieces is chosen by gain and key too.
+// Ties are broken by keys (candidates.h), and so is the choice among pieces: columns are not in the order of features.
 //
 //     histograms      i64 (n_slots, n_tiles, STATS, N_BINS, TILE_LANES)   in, out
 //     count           u32 (1,)             in    n_nodes / children
@@ -35,10 +34,7 @@
 #define PARTS  (THREADS / LANES)
 #define RUN    ((N_BINS + PARTS - 1) / PARTS)
 #define PLANE  (N_BINS * TILE_LANES)
-#define NO_KEY 0xFFFFFFFFFFFFFFFF
 #define NOBODY 0xFFFFFFFFu
-
-#define IS_BETTER(gain_a, key_a, gain_b, key_b) ((gain_a) > (gain_b) || ((gain_a) == (gain_b) && (key_a) < (key_b)))
 
 // The sum of the codes before one.
 #define BEFORE(stat, code) ((code) == 0 ? 0 : upto[((stat) * N_BINS + (code) - 1) * LANES + lane])
@@ -112,16 +108,10 @@ KERNEL(THREADS) void split_bundles_kernel(
         }
         BARRIER;
 
-        rules_t how = {lambda_l1, lambda_l2, max_delta_step, min_gain, min_hessian, 0.0, 0.0, 0.0,
-                       0.0,       0.0,       min_rows,       0};
+        rules_t how = plain_rules(lambda_l1, lambda_l2, max_delta_step, min_gain, min_hessian, min_rows);
 #if CONTEXT
         GLOBAL const i64 *around = context + (u64)node * 6;
-        how.path_smooth = path_smooth;
-        how.monotone = monotone;
-        how.lower = BITS_TO_F64(around[0]);
-        how.upper = BITS_TO_F64(around[1]);
-        how.parent_output = BITS_TO_F64(around[2]);
-        how.score = BITS_TO_F64(around[3]);
+        enter_context(&how, around, path_smooth, monotone);
 #else
         how.score =
             leaf_score((f64)total_g * gradient_unit, (f64)total_h * hessian_unit, lambda_l1, lambda_l2, max_delta_step);
@@ -172,70 +162,8 @@ KERNEL(THREADS) void split_bundles_kernel(
                 }
             }
         }
-        gains[LOCAL_ID] = best_gain;
-        keys[LOCAL_ID] = best_key;
-        for (u32 width = THREADS / 2; width > 0; width /= 2) {
-            BARRIER;
-            if (LOCAL_ID < width &&
-                IS_BETTER(gains[LOCAL_ID + width], keys[LOCAL_ID + width], gains[LOCAL_ID], keys[LOCAL_ID])) {
-                gains[LOCAL_ID] = gains[LOCAL_ID + width];
-                keys[LOCAL_ID] = keys[LOCAL_ID + width];
-            }
-        }
-        BARRIER;
-        if (keys[0] == NO_KEY ? LOCAL_ID == 0 : keys[0] == best_key) {  // the winner has the only such key
-            const u32 found = keys[0] != NO_KEY;
-            out->gain = best_gain;
-            out->left_gradient = best_g;
-            out->left_hessian = best_h;
-            out->feature = found ? (i32)(best_key >> 32) : -1;
-            out->bin = found ? (i32)((u32)best_key >> 1) : -1;
-            out->missing_left = found && best_key % 2 == 0;
-            out->padding = 0;
-        }
-        BARRIER;
-    }
-}
-
-// The best of each node's pieces, by gain and key.
-//
-//     splits   split_t (n_nodes, n_pieces)   in
-//     best     split_t (n_nodes,)            out
-#define KEY_OF(split) \
-    (((u64)(u32)(split)->feature << 32) | ((u32)(split)->bin << 1) | ((split)->missing_left & 0xFFu ? 0u : 1u))
-
-KERNEL(64) void choose_kernel(GLOBAL const split_t *RESTRICT splits, GLOBAL const u32 *RESTRICT count, u32 children,
-                              u32 n_pieces, GLOBAL split_t *RESTRICT best) {
-    LOCAL f64 gains[64];
-    LOCAL u64 keys[64];
-    LOCAL u32 winners[64];
-    for (u32 node = GROUP_ID; node < count[0] * children; node += GROUP_COUNT) {
-        GLOBAL const split_t *own = splits + (u64)node * n_pieces;
-        u32 winner = LOCAL_ID < n_pieces ? LOCAL_ID : 0;
-        f64 gain = NO_GAIN;
-        u64 key = NO_KEY;
-        for (u32 piece = LOCAL_ID; piece < n_pieces; piece += 64) {
-            const u64 other = KEY_OF(own + piece);
-            if (IS_BETTER(own[piece].gain, other, gain, key)) {
-                gain = own[piece].gain;
-                key = other;
-                winner = piece;
-            }
-        }
-        gains[LOCAL_ID] = gain;
-        keys[LOCAL_ID] = key;
-        winners[LOCAL_ID] = winner;
-        for (u32 width = 32; width > 0; width /= 2) {
-            BARRIER;
-            const u32 next = LOCAL_ID + width;
-            if (LOCAL_ID < width && IS_BETTER(gains[next], keys[next], gains[LOCAL_ID], keys[LOCAL_ID])) {
-                gains[LOCAL_ID] = gains[next];
-                keys[LOCAL_ID] = keys[next];
-                winners[LOCAL_ID] = winners[next];
-            }
-        }
-        BARRIER;
-        if (LOCAL_ID == 0) best[node] = own[winners[0]];
+        FIND_BEST(gains, keys, best_gain, best_key);
+        if (HAS_BEST(keys, best_key)) store_split(out, best_gain, best_key, best_g, best_h);
         BARRIER;
     }
 }

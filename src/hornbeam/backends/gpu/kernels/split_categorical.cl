@@ -76,20 +76,9 @@ KERNEL(THREADS) void split_categorical_kernel(
         GLOBAL const i64 *histogram = histograms + own[3] * ((u64)n_tiles * STATS * PLANE) +
                                       (u64)(feature / TILE_LANES) * (STATS * PLANE) + feature % TILE_LANES;
         const u32 n_levels = features[feature] / 2;
-        rules_t how;
-        how.lambda_l1 = lambda_l1;
-        how.lambda_l2 = lambda_l2;
-        how.max_delta_step = max_delta_step;
-        how.min_gain = min_gain;
-        how.min_hessian = min_hessian;
-        how.path_smooth = path_smooth;
-        how.lower = BITS_TO_F64(around[0]);
-        how.upper = BITS_TO_F64(around[1]);
-        how.parent_output = BITS_TO_F64(around[2]);
-        how.min_rows = min_rows;
-        how.monotone = monotone;
+        rules_t how = plain_rules(lambda_l1, lambda_l2, max_delta_step, min_gain, min_hessian, min_rows);
         if (has_context) {
-            how.score = BITS_TO_F64(around[3]);
+            enter_context(&how, around, path_smooth, monotone);
         } else {
             const f64 g = (f64)total_g * gradient_unit, h = (f64)total_h * hessian_unit;
             how.score =

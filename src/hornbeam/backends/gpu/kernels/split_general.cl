@@ -19,7 +19,6 @@
 #define PARTS      (THREADS / TILE_LANES)
 #define RUN        ((N_BINS + PARTS - 1) / PARTS)
 #define PLANE      (N_BINS * TILE_LANES)
-#define NO_KEY     0xFFFFFFFFFFFFFFFF
 
 KERNEL(THREADS) void split_general_kernel(GLOBAL const i64 *RESTRICT histograms, GLOBAL const i64 *RESTRICT table,
                                           GLOBAL const i64 *RESTRICT context, GLOBAL const u32 *RESTRICT mask,
@@ -60,19 +59,8 @@ KERNEL(THREADS) void split_general_kernel(GLOBAL const i64 *RESTRICT histograms,
     }
     BARRIER;
 
-    rules_t how;
-    how.lambda_l1 = lambda_l1;
-    how.lambda_l2 = lambda_l2;
-    how.max_delta_step = max_delta_step;
-    how.min_gain = min_gain;
-    how.min_hessian = min_hessian;
-    how.path_smooth = path_smooth;
-    how.lower = BITS_TO_F64(around[0]);
-    how.upper = BITS_TO_F64(around[1]);
-    how.parent_output = BITS_TO_F64(around[2]);
-    how.score = BITS_TO_F64(around[3]);
-    how.min_rows = min_rows;
-    how.monotone = monotone;
+    rules_t how = plain_rules(lambda_l1, lambda_l2, max_delta_step, min_gain, min_hessian, min_rows);
+    enter_context(&how, around, path_smooth, monotone);
     const i32 sign = used ? signs[feature] : 0;
     f64 factor = used ? contribution[feature] : 1.0;
     if (sign != 0) factor = factor * BITS_TO_F64(around[4]);
@@ -102,29 +90,6 @@ KERNEL(THREADS) void split_general_kernel(GLOBAL const i64 *RESTRICT histograms,
             }
         }
     }
-    gains[LOCAL_ID] = best_gain;
-    keys[LOCAL_ID] = best_key;
-    for (u32 width = THREADS / 2; width > 0; width /= 2) {
-        BARRIER;
-        if (LOCAL_ID < width) {
-            const f64 gain = gains[LOCAL_ID + width];
-            const u64 key = keys[LOCAL_ID + width];
-            if (gain > gains[LOCAL_ID] || (gain == gains[LOCAL_ID] && key < keys[LOCAL_ID])) {
-                gains[LOCAL_ID] = gain;
-                keys[LOCAL_ID] = key;
-            }
-        }
-    }
-    BARRIER;
-    GLOBAL split_t *out = splits + GROUP_ID;
-    if (keys[0] == NO_KEY ? LOCAL_ID == 0 : keys[0] == best_key) {  // the winner has the only such key
-        const u32 found = keys[0] != NO_KEY;
-        out->gain = best_gain;
-        out->left_gradient = best_g;
-        out->left_hessian = best_h;
-        out->feature = found ? (i32)feature : -1;
-        out->bin = found ? (i32)((u32)best_key >> 1) : -1;
-        out->missing_left = found && best_key % 2 == 0;
-        out->padding = 0;
-    }
+    FIND_BEST(gains, keys, best_gain, best_key);
+    if (HAS_BEST(keys, best_key)) store_split(splits + GROUP_ID, best_gain, best_key, best_g, best_h);
 }
