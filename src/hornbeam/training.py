@@ -30,12 +30,13 @@ from hornbeam.frontier import GrowthLimits
 from hornbeam.grower import Renewal, TreeGrower
 from hornbeam.grown_tree import GrownTree
 from hornbeam.histogram_pool import DEFAULT_BYTES, STORED_BYTES, count_slots
+from hornbeam.init_model import check_reading, check_start
 from hornbeam.levels import extended_levels, level_codes
 from hornbeam.log import inform, warn
 from hornbeam.metrics import Metric, get_metrics
 from hornbeam.model_io import ModelData
 from hornbeam.objectives import CustomObjective, Objective, get_objective
-from hornbeam.params import BY_NAME, Params, whole_number
+from hornbeam.params import Params, whole_number
 from hornbeam.predictor import fitting
 from hornbeam.row_sampling import RowSampler
 from hornbeam.splitting import SplitRules
@@ -146,12 +147,12 @@ class TrainingRun:
                 params.verbosity,
             )
         if start is not None:
-            self._check_start(start)
+            check_start(start, train_set, params, self.objective)
         train_set.construct(params, None if start is None else start.levels)
-        self._check_encoding(start)
+        self._check_encoding()
         params = self.params = params.replace(**vars(train_set.bin_params))  # the model keeps what the bins came from
         if start is not None:
-            self._check_zeros(start)
+            check_reading(start, train_set, params)
         if checkpoints is not None:
             start = checkpoints.start_from(describe_run(params, self.objective.to_dict(), train_set, start), start)
         named, used = train_set.feature_names, train_set.binned.used
@@ -205,32 +206,7 @@ class TrainingRun:
             return None
         return lambda n_leaves: self.engine.renew_leaves(output, percentile, label, self._renewal_weight, n_leaves)
 
-    def _check_start(self, start: Booster) -> None:
-        """Check that a model to train on fits the data and the objective."""
-        if not isinstance(start, Booster):
-            raise ParameterError(f"init_model must be a Booster or a path, not {type(start).__name__}")
-        if start.n_features != self.train_set.n_features:
-            raise DataError(
-                f"init_model has {start.n_features} features and train_set {self.train_set.n_features}; pass the "
-                "columns that the model was trained on"
-            )
-        if start.feature_names != self.train_set.feature_names:
-            raise DataError(
-                f"init_model was trained on features {start.feature_names[:3]}..., train_set has "
-                f"{self.train_set.feature_names[:3]}...; pass the same columns in the same order"
-            )
-        if start.averages_trees != (self.params.boosting == "rf"):
-            raise ParameterError(
-                f"init_model was trained with boosting={start.params.get('boosting', 'gbdt')!r}, now it is "
-                f"{self.params.boosting!r}: a forest is a mean of trees and the others are sums; pass the same"
-            )
-        if start.objective.to_dict() != self.objective.to_dict():
-            raise ParameterError(
-                f"init_model was trained with objective {start.objective.to_dict()}, now it is "
-                f"{self.objective.to_dict()}; pass the same objective and num_class"
-            )
-
-    def _check_encoding(self, start: Booster | None) -> None:
+    def _check_encoding(self) -> None:
         """Check that categorical features are replaced by mean labels only where labels have a mean."""
         params, encoded = self.params, self.train_set.encoded_features
         if params.num_class > 1 and encoded:
@@ -238,22 +214,6 @@ class TrainingRun:
             raise DataError(
                 f"train_set is binned with the mean labels of categorical features ({names}), and classes have no "
                 "mean; leave the binning to train, or make the Dataset with target_encoding_levels=-1"
-            )
-        name = "target_encoding_smooth"
-        if start is not None and encoded:
-            before, now = start.params.get(name, BY_NAME[name].default), getattr(self.train_set.bin_params, name)
-            if before != now:
-                raise ParameterError(
-                    f"init_model was trained with {name}={before}, now it is {now}; its encoding is kept: pass the same"
-                )
-
-    def _check_zeros(self, start: Booster) -> None:
-        """Check that a model to train on reads zeros as this training does."""
-        missing = bool(start.params.get("zero_as_missing", False))
-        if missing != self.params.zero_as_missing:
-            raise ParameterError(
-                f"init_model was trained with zero_as_missing={missing}, now it is {self.params.zero_as_missing}; its "
-                "trees would read the data otherwise than they learned: pass the same"
             )
 
     def _new_booster(self, start: Booster | None) -> Booster:

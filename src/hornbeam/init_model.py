@@ -1,0 +1,55 @@
+"""A model to train on (`init_model`): what it must share with the data and the parameters."""
+
+from __future__ import annotations
+
+from hornbeam.booster import Booster
+from hornbeam.dataset import Dataset
+from hornbeam.errors import DataError, ParameterError
+from hornbeam.objectives import Objective
+from hornbeam.params import BY_NAME, Params
+
+
+def check_start(start: Booster, train_set: Dataset, params: Params, objective: Objective) -> None:
+    """Check that a model to train on fits the data and the objective."""
+    if not isinstance(start, Booster):
+        raise ParameterError(f"init_model must be a Booster or a path, not {type(start).__name__}")
+    if start.n_features != train_set.n_features:
+        raise DataError(
+            f"init_model has {start.n_features} features and train_set {train_set.n_features}; pass the "
+            "columns that the model was trained on"
+        )
+    if start.feature_names != train_set.feature_names:
+        raise DataError(
+            f"init_model was trained on features {start.feature_names[:3]}..., train_set has "
+            f"{train_set.feature_names[:3]}...; pass the same columns in the same order"
+        )
+    if start.averages_trees != (params.boosting == "rf"):
+        raise ParameterError(
+            f"init_model was trained with boosting={start.params.get('boosting', 'gbdt')!r}, now it is "
+            f"{params.boosting!r}: a forest is a mean of trees and the others are sums; pass the same"
+        )
+    if start.objective.to_dict() != objective.to_dict():
+        raise ParameterError(
+            f"init_model was trained with objective {start.objective.to_dict()}, now it is "
+            f"{objective.to_dict()}; pass the same objective and num_class"
+        )
+
+
+def check_reading(start: Booster, train_set: Dataset, params: Params) -> None:
+    """Check that a model to train on reads levels and zeros as the bins of this training do.
+
+    params  with those that the bins came from
+    """
+    name = "target_encoding_smooth"
+    if train_set.encoded_features:
+        before, now = start.params.get(name, BY_NAME[name].default), getattr(train_set.bin_params, name)
+        if before != now:
+            raise ParameterError(
+                f"init_model was trained with {name}={before}, now it is {now}; its encoding is kept: pass the same"
+            )
+    missing = bool(start.params.get("zero_as_missing", False))
+    if missing != params.zero_as_missing:
+        raise ParameterError(
+            f"init_model was trained with zero_as_missing={missing}, now it is {params.zero_as_missing}; its "
+            "trees would read the data otherwise than they learned: pass the same"
+        )
