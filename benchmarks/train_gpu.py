@@ -43,7 +43,6 @@ EXPO_LEVELS = (12, 31, 7, 22, 313, 313)
 origin, destination. Departure and distance are numbers. Carriers and airports are of very different sizes."""
 WARM_UP = 10
 REPEATS = 4
-TEST_ROWS = 200_000
 OPERATIONS = (
     "compute_gradients", "quantize", "begin_tree", "build_histograms", "subtract", "find_splits", "partition", "expand",
     "grow_ahead", "assign_leaves", "leaf_sums", "add_leaf_values",
@@ -208,6 +207,7 @@ def train_hornbeam(X: Any, y: Any, test: tuple[Any, Any], options: argparse.Name
         "min_data_in_leaf": options.min_data,
         "max_bin": options.bins,
         "device": options.device,
+        "precision": options.precision,
         "metric": "none",
         "verbosity": 1,
     }
@@ -303,6 +303,8 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--resident", action="store_true", help="Hornbeam trains from arrays on the device")
     parser.add_argument("--seeds", type=int, nargs="+", default=[7], help="of the data; a whole run each")
+    parser.add_argument("--test-rows", type=int, default=200_000, help="that the AUC is of; no more than trained on")
+    parser.add_argument("--precision", choices=["auto", "high"], default="auto")
     parser.add_argument("--peer", choices=["xgb"])
     options = parser.parse_args()
     for shape in options.shape:
@@ -312,7 +314,7 @@ def main() -> None:
             parser.error("--resident: the data of expo are a sparse matrix in host memory")
         differences = []
         for seed in options.seeds:
-            X, y = make(shape, options.n_rows + min(TEST_ROWS, options.n_rows), seed)
+            X, y = make(shape, options.n_rows + min(options.test_rows, options.n_rows), seed)
             (X, test_X), (y, test_y) = ((part[: options.n_rows], part[options.n_rows :]) for part in (X, y))
             theirs = train_xgboost(X, y, (test_X, test_y), options) if options.peer == "xgb" else None
             if not options.resident:

@@ -5,7 +5,9 @@
 holds a device against the golden fingerprints (made by `reference`, shipped in golden.json), against `reference`
 operation by operation, its metrics against the host's, and it against `cpu` on whole trainings that are large enough to
 keep a GPU's groups busy, on predictions, and (CUDA) on arrays that are on the device already. Prints a table; the exit
-status is not 0 if anything differs.
+status is not 0 if anything differs. Under a sanitizer, which is slow, `--part 1/8` to `--part 8/8` run side by side:
+
+    compute-sanitizer --tool racecheck python -m hornbeam.testing.verify --device cuda --rows 4000 --part 1/8
 """
 
 from __future__ import annotations
@@ -201,12 +203,21 @@ def array_checks(device: str, n_rows: int) -> Iterator[tuple[str, Check]]:
         yield f"arrays on the device: {np.dtype(dtype).name}, {max_bin} bins, {len(X)} x {X.shape[1]}", check
 
 
+def part_of_all(text: str) -> slice:
+    """Return which checks "K/N" names: every N-th from the K-th on."""
+    number, _, count = text.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form K/N with 1 <= K <= N, such as 1/8")
+    return slice(int(number) - 1, None, int(count))
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run all checks; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m hornbeam.testing.verify", description=__doc__)
     parser.add_argument("--device", default="auto", help="device to verify, as in the parameter `device`")
     parser.add_argument("--rows", type=int, default=200_000, help="rows of the largest training")
     parser.add_argument("--only", default="", help="run the checks whose name contains this")
+    parser.add_argument("--part", type=part_of_all, default="1/1", help="K/N: run every N-th check from the K-th on")
     given = parser.parse_args(arguments)
     checks = [
         *golden_checks(given.device),
@@ -217,7 +228,7 @@ def main(arguments: list[str] | None = None) -> int:
         *prediction_checks(given.device, given.rows // 10),
         *array_checks(given.device, given.rows // 4),
     ]
-    checks = [(name, check) for name, check in checks if given.only in name]
+    checks = [(name, check) for name, check in checks if given.only in name][given.part]
     failed = 0
     with np.errstate(all="ignore"):
         for name, check in checks:

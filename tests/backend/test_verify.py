@@ -1,0 +1,50 @@
+"""The script that holds a device against the committed fingerprints says "same", "differs", and exits accordingly."""
+
+from __future__ import annotations
+
+import pytest
+
+from hornbeam.testing import verify
+
+CASE = "golden: binary, missing"
+
+
+def names_checked(text: str) -> list[str]:
+    """Return the names of the checks in what the script printed."""
+    return [line.split(" s  ")[1].split("  ")[0] for line in text.splitlines() if " s  " in line]
+
+
+def test_a_device_that_gives_the_committed_models_passes(device: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert verify.main(["--device", device, "--rows", "400", "--only", CASE]) == 0
+    printed = capsys.readouterr().out
+    assert names_checked(printed)
+    assert "DIFFERS" not in printed
+
+
+def test_a_model_that_differs_fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    expected = dict.fromkeys(verify.CASES, "0" * 64)
+    monkeypatch.setattr(verify, "expected_fingerprints", lambda: expected)
+    assert verify.main(["--device", "cpu", "--rows", "400", "--only", CASE]) == 1
+    assert "DIFFERS" in capsys.readouterr().out
+
+
+def test_parts_make_the_whole(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def names(*arguments: str) -> list[str]:
+        assert verify.main(["--device", "cpu", "--rows", "400", *arguments]) == 0
+        return names_checked(capsys.readouterr().out)
+
+    def nothing_to_do(device: str, *rows: int) -> list[tuple[str, verify.Check]]:
+        return [(f"check {number} of {rows}", str) for number in range(5)]
+
+    for family in ("golden", "operation", "metric", "training", "ranking", "prediction", "array"):
+        monkeypatch.setattr(verify, f"{family}_checks", nothing_to_do)
+    parts = [names("--part", f"{number}/4") for number in (1, 2, 3, 4)]
+    assert sorted(name for part in parts for name in part) == sorted(names())
+    assert all(parts)
+
+
+@pytest.mark.parametrize("part", ["0/4", "5/4", "1", "a/b", "-1/4"])
+def test_a_part_that_is_none_is_refused(part: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        verify.main(["--device", "cpu", f"--part={part}"])
+    assert "K/N" in capsys.readouterr().err
