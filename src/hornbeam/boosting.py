@@ -245,7 +245,7 @@ class Dart(Boosting):
         run, k = self.run, len(self._dropped)
         factor = k / (k + (self._learning_rate if run.params.xgboost_dart_mode else 1.0))
         if not any(grown.n_splits for grown in trees):
-            factor = 1.0  # nothing was learned, and training may end here without these trees
+            factor = 1.0  # nothing was learned that could stand in for them
         weakened: dict[int, Tree] = {}
         for number in self._tree_numbers():
             tree = run.booster.trees[number]

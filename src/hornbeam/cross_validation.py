@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from hornbeam.booster import Booster
 from hornbeam.boosting import check_boosting
 from hornbeam.callbacks import Callback, CallbackEnv, EarlyStopException, Evaluation, close, prepare
+from hornbeam.convergence import has_converged
 from hornbeam.dataset import Dataset
 from hornbeam.errors import DataError
+from hornbeam.log import inform
 from hornbeam.params import Params, whole_number
 from hornbeam.queries import query_of_row
 from hornbeam.training import MetricFunction, TrainingRun
@@ -119,16 +121,25 @@ def _boost_together(
     callbacks = prepare(callbacks, params, [VALID])
     training = frozenset(entry.name for entry in runs[0].evaluated if entry.is_training)
     env = CallbackEnv(result, 0, 0, n_rounds, params.learning_rate, training_names=training)  # type: ignore[arg-type]
+    converged: set[int] = set()
     try:
         for iteration in range(n_rounds):
             env.iteration, env.learning_rate, env.evaluation_result_list = iteration, params.learning_rate, []
             for callback in callbacks:
                 if getattr(callback, "before_iteration", False):
                     callback(env)
-            found = []
-            for run in runs:
-                run.booster.trees.extend(grown.tree for grown in run.boost_once(env.learning_rate))
-                found.append(run.evaluate(functions))
+            _boost_once(params, runs, converged, env.learning_rate)
+            if len(converged) == len(runs) and iteration > 0:
+                inform(
+                    f"cv ends after {iteration} iterations: no split gains anything any more in any fold",
+                    params.verbosity,
+                )
+                for callback in callbacks:
+                    finish = getattr(callback, "finish", None)
+                    if finish is not None:
+                        finish()
+                break
+            found = [run.evaluate(functions) for run in runs]
             for same in zip(*found, strict=True):
                 values = [one.value for one in same]
                 mean, key = float(np.mean(values)), f"{same[0].dataset} {same[0].metric}"
@@ -148,6 +159,21 @@ def _boost_together(
             history[key] = history[key][: result.best_iteration]
     finally:
         close(callbacks)
+
+
+def _boost_once(params: Params, runs: list[TrainingRun], converged: set[int], learning_rate: float) -> None:
+    """Run an iteration of the folds that have something left to learn; `converged` gets the numbers of the others.
+
+    A fold ends where `train` would, and its model stays as it is while the other folds go on.
+    """
+    for number, run in enumerate(runs):
+        if number in converged:
+            continue
+        trees = run.boost_once(learning_rate)
+        if has_converged(params, trees):
+            converged.add(number)
+        else:
+            run.booster.trees.extend(grown.tree for grown in trees)
 
 
 def _folds(

@@ -24,6 +24,7 @@ from hornbeam.boosting import check_boosting, make_boosting
 from hornbeam.callbacks import Callback, CallbackEnv, EarlyStopException, Evaluation, close, prepare
 from hornbeam.checkpoints import Checkpoints, Stopped, describe_evaluation, describe_run, enter_history
 from hornbeam.contexts import ContextPlan
+from hornbeam.convergence import has_converged
 from hornbeam.dataset import Dataset
 from hornbeam.errors import DataError, ParameterError
 from hornbeam.frontier import GrowthLimits
@@ -47,9 +48,6 @@ ValidSets = Mapping[str, Dataset] | Sequence[Dataset] | Dataset | None
 NO_LIMIT = 1 << 30
 TRAINING = "training"
 """Name of the training set where it is evaluated too."""
-
-CONVERGED = 1e-12
-"""An iteration without a split whose constants are all smaller than this ends training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +313,7 @@ class TrainingRun:
                     calling(env)
                 calling = None
                 trees = self.boost_once(env.learning_rate)
-                if not any(tree.n_splits or abs(tree.leaf_value[0]) > CONVERGED for tree in trees):
+                if has_converged(self.params, trees):
                     self.finish_trees()
                     inform(
                         f"training ends after {iteration} iterations: no split gains anything any more",
