@@ -23,6 +23,9 @@ __all__ = ["Dataset", "TableReader"]
 LARGEST_LABEL = 1e38
 """Labels beyond this are refused: their squares and sums would leave the range of float64."""
 
+CELLS_TO_BIN_ON_A_GPU = 1 << 20
+"""Values from which on a table in host memory is binned by the GPU that trains: fewer take the CPU milliseconds."""
+
 _BIN_PARAMS = tuple(BinParams.__dataclass_fields__)
 
 
@@ -331,8 +334,7 @@ class Dataset:
             self._reader = self._reader.with_levels(self.reference.levels)
             self._bin_params = self.reference.bin_params
             self._reader.zero_as_missing = self._bin_params.zeros_are_missing
-            on_device = self._on_device(params, lambda gpu: gpu.encode_on_device(self._reader, mapper))
-            bins = on_device
+            bins = self._on_device(params, lambda gpu, device: gpu.encode_on_device(device, self._reader, mapper)[0])
             if bins is None:
                 bins = encode_table(self._reader, mapper, self._bin_params, n_threads)[0]
             self._binned = BinnedData(mapper, bins)
@@ -341,7 +343,7 @@ class Dataset:
         own = self._bin_params = BinParams(**{**given, **self._own_params})
         self._reader.zero_as_missing = own.zeros_are_missing
         self._reader = self._with_own_levels(params, own, init_levels)
-        binned = self._on_device(params, lambda gpu: gpu.bin_on_device(self._reader, own, n_threads))
+        binned = self._on_device(params, lambda gpu, device: gpu.bin_on_device(device, self._reader, own, n_threads))
         if binned is None:
             may_store = params is None or params.device != "reference"
             binned = bin_table(self._reader, own, n_threads, may_store)
@@ -377,19 +379,36 @@ class Dataset:
             levels[position] = before
         return self._reader.with_levels(levels, fitted)
 
-    def _on_device(self, params: Params | None, work: Callable[[Any], Any]) -> Any:
-        """Return work(backends.gpu.binning) if the data shall be binned on their device, else None."""
-        asked = "auto" if params is None else params.device
-        if self._reader.device is None or asked in ("cpu", "reference") or self._reader.levels is not None:
+    def _on_device(self, params: Params | None, work: Callable[[Any, str], Any]) -> Any:
+        """Return work(backends.gpu.binning, device) if the data shall be binned on a device, else None."""
+        device = self._device_to_bin_on(params)
+        if device is None:
             return None
         from hornbeam.backends.gpu import binning as gpu
 
         try:
-            return work(gpu)
+            return work(gpu, device)
         except DeviceError:
-            if asked != "auto":
-                raise
+            if self._reader.device is None or params is None or params.device == "auto":
+                return None  # if that is the end of the device, the engine says so, and what would help
+            raise
+
+    def _device_to_bin_on(self, params: Params | None) -> str | None:
+        """Return the device that the data are on, or if they are many and in host memory, the GPU that will train."""
+        reader = self._reader
+        if reader.levels is not None or (params is not None and params.device in ("cpu", "reference")):
             return None
+        if reader.device is not None:
+            return reader.device
+        n_cells = self.n_rows * self.n_features
+        if params is None or reader.sparse is not None or n_cells < CELLS_TO_BIN_ON_A_GPU:
+            return None
+        if self.reference is not None and self.reference.binned.on_device is None:
+            return None  # its bins are bundled, say
+        from hornbeam.backends.registry import choose_device
+
+        device = choose_device(params.device, n_cells)
+        return None if device == "cpu" else device
 
 
 def _numbers(values: Any, name: str) -> NDArray[np.float64]:

@@ -276,6 +276,7 @@ class TrainingRun:
             )
         if dataset.reference is None and not dataset.is_binned:
             dataset.set_reference(self.train_set)
+        dataset.construct(self.params)
         if dataset.binned.mapper is not self.train_set.binned.mapper:
             raise DataError(f"valid_sets[{name!r}] is binned by itself; make it with Dataset(..., reference=train_set)")
         self.objective.check_labels(dataset.label)

@@ -74,7 +74,7 @@ def test_bins_equal_those_of_the_cpu(dtype, max_bin):
     X, _ = make_data(dtype)
     expected = Dataset(X, max_bin=max_bin).binned
     for layout, data in views(X).items():
-        found = gpu.bin_on_device(TableReader(data), BinParams(max_bin=max_bin), 2)
+        found = gpu.bin_on_device("cuda:0", TableReader(data), BinParams(max_bin=max_bin), 2)
         for a, b in zip(found.mapper.upper_bounds, expected.mapper.upper_bounds, strict=True):
             assert_same_bits(a, b, f"bounds, {layout}")
         assert (found.mapper.has_missing == expected.mapper.has_missing).all()

@@ -10,7 +10,7 @@ from scipy import sparse
 
 pytest.importorskip("pyopencl")
 
-from hornbeam import bundling
+from hornbeam import bundling, dataset
 from hornbeam.backends.cpu.binning import bin_table
 from hornbeam.backends.gpu import bin_upload, opencl
 from hornbeam.backends.gpu import binning as gpu
@@ -19,6 +19,8 @@ from hornbeam.backends.gpu.engine import GpuEngine
 from hornbeam.backends.gpu.layout import Layout
 from hornbeam.binning import BinnedData, BinParams, rows_below
 from hornbeam.dataset import Dataset
+from hornbeam.errors import DeviceError
+from hornbeam.params import Params
 from hornbeam.table import TableReader
 from hornbeam.testing.checks import PLAIN_RULES, assert_same_bits, assert_same_operations, usable_devices
 from hornbeam.training import train
@@ -204,3 +206,52 @@ def test_stored_bins_are_spelled_out_on_the_device(monkeypatch, choice):
     assert (found[1][0] == found[1][2]).all()
     columns = found[1][1].view(plain.bins.dtype).reshape(plain.n_used, plain.n_rows)
     assert (plain.bins[:, : plain.n_used] == columns.T).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_data_in_host_memory_are_binned_by_the_gpu_that_trains(monkeypatch, dtype):
+    monkeypatch.setattr(dataset, "CELLS_TO_BIN_ON_A_GPU", 0)
+    monkeypatch.setattr(gpu, "HOST_BLOCK_BYTES", 40_000)  # several blocks
+    table = make_table(3000, 11, dtype)
+    y = np.arange(3000) % 7
+    found = {}
+    for device in (DEVICE, "cpu"):
+        train_set = Dataset(table, label=y, max_bin=63)
+        valid = Dataset(table[:500], label=y[:500], reference=train_set)
+        booster = train({"device": device, "verbosity": -1, "num_leaves": 15}, train_set, 3, {"valid": valid})
+        found[device] = booster.fingerprint(), booster.eval_history
+        for data in (train_set, valid):
+            assert (data.binned.on_device is not None) == (device == DEVICE)
+            expected = bin_table(TableReader(table), BinParams(max_bin=63), 2).bins
+            assert_same_bits(data.binned.bins, expected[: data.n_rows], "bins")
+    assert found[DEVICE] == found["cpu"]
+
+
+def test_mostly_zeros_in_host_memory_are_stored_as_ever(monkeypatch):
+    monkeypatch.setattr(dataset, "CELLS_TO_BIN_ON_A_GPU", 0)
+    monkeypatch.setattr(bundling, "PLAIN_CELLS", 0)
+    table = np.zeros((2000, 40))
+    table[np.arange(2000), np.arange(2000) % 40] = 1.0
+    data = Dataset(table, label=np.arange(2000) % 3).construct(Params.from_dict({"device": DEVICE}))
+    assert data.binned.on_device is None
+    assert data.binned.stored is not None
+
+
+def test_data_that_the_gpu_cannot_bin_are_binned_by_the_cpu(monkeypatch):
+    def no_memory(*given):
+        raise DeviceError("no memory")
+
+    monkeypatch.setattr(dataset, "CELLS_TO_BIN_ON_A_GPU", 0)
+    monkeypatch.setattr(gpu, "encode", no_memory)
+    data = Dataset(make_table(500, 4), label=np.arange(500)).construct(Params.from_dict({"device": DEVICE}))
+    assert data.binned.on_device is None
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_keys_are_in_the_order_of_the_values(dtype):
+    values = np.sort(np.concatenate([SPECIAL[:-1], -SPECIAL[3:7], np.random.default_rng(0).normal(size=50)])).astype(
+        dtype
+    )
+    keys = gpu.order_keys(values)
+    assert (np.diff(values) == 0).tolist() == (keys[1:] == keys[:-1]).tolist()
+    assert (keys[1:] >= keys[:-1]).all()

@@ -252,7 +252,7 @@ def test_bundles_take_less_memory_and_the_estimate_knows():
 @pytest.mark.parametrize("min_data", [1, 5])
 def test_operations_in_small_tiles(min_data, monkeypatch):
     monkeypatch.setattr(Layout, "of", classmethod(lambda cls, *given, of=Layout.of: small_tiles(of(*given))))
-    X, y = exclusive_table(levels=25, n_variables=3, missing=0.05)
+    X, y = exclusive_table(levels=25, n_variables=7, missing=0.05)
     train = binned_of(X)
     engine = engine_of(train.binned, min_data_in_leaf=min_data)
     assert engine._layout.tile_words == 3

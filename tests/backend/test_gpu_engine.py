@@ -205,11 +205,12 @@ def test_freed_engine_leaves_the_device_usable(runtime):
 # --- errors -----------------------------------------------------------------------------------------------------------
 
 
-def test_compiler_log_is_in_the_error(runtime):
-    runtime._options.append("-DRESTRICT=this_is_no_word")
+def test_compiler_log_is_in_the_error(runtime, monkeypatch):
+    text = opencl.source_text("prelude_opencl.h", "leaves.cl")
+    monkeypatch.setattr(opencl, "source_text", lambda prelude, source: text + "\nthis_is_no_word x;\n")
     with pytest.raises(DeviceError, match="does not compile") as caught:
-        runtime.kernel("assign_kernel", Variant("leaves.cl", -64))
-    assert "leaves.cl:" in str(caught.value) and "error" in str(caught.value)
+        runtime.kernel("assign_kernel", Variant("leaves.cl", 64, each=77))
+    assert "leaves.cl:" in str(caught.value) and "this_is_no_word" in str(caught.value)
 
 
 def test_too_little_memory_is_refused_with_the_figures(runtime):
@@ -221,7 +222,7 @@ def test_too_little_memory_is_refused_with_the_figures(runtime):
 def test_too_large_a_buffer_is_refused(runtime):
     sample = make_binned(500, 4, 15)
     engine = GpuEngine(runtime, binned_data(sample))
-    engine.workspace.facts = replace(runtime.facts, max_buffer_bytes=10_000)
+    engine.workspace.facts = replace(runtime.facts, max_buffer_bytes=100_000)
     engine.set_gradients(sample.gradient[None], sample.hessian[None])
     engine.quantize(0, False)
     with pytest.raises(DeviceError, match="histogram_pool_size"):

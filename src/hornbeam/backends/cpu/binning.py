@@ -6,7 +6,8 @@ range of rows, block by block, so no copy of the whole table is ever made.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import njit
@@ -18,6 +19,12 @@ from hornbeam.binning import BinMapper, BinnedData, BinParams, allocate_bins, bi
 from hornbeam.bundling import StoredBins
 from hornbeam.table import ZERO, TableReader
 
+if TYPE_CHECKING:
+    from hornbeam.backends.gpu.binning import DeviceBins
+
+EncodeDense = Callable[[BinMapper], "tuple[NDArray[Any] | DeviceBins, NDArray[np.bool_]]"]
+"""Function(mapper) -> bins of a dense table, and whether each used feature has missing values."""
+
 SAMPLE_CELLS = 1 << 23
 """Sampled values held at once while bins are found (32 or 64 MB): wide tables are taken a few columns at a time."""
 
@@ -28,23 +35,35 @@ TILE_ROWS = 256
 """Rows coded for one feature before the next: the lines read stay in the first-level cache for the next feature."""
 
 
-def bin_table(reader: TableReader, params: BinParams, n_threads: int, may_store: bool = False) -> BinnedData:
-    """Find the bins of a table and code it; may_store as in encode_table."""
+def bin_table(
+    reader: TableReader,
+    params: BinParams,
+    n_threads: int,
+    may_store: bool = False,
+    encode_dense: EncodeDense | None = None,
+) -> BinnedData:
+    """Find the bins of a table and code it; may_store and encode_dense as in encode_table."""
     return bin_by(
         find_bounds(reader, params, n_threads),
         params,
         lambda features: _find_missing(reader, features, n_threads),
-        lambda mapper: encode_table(reader, mapper, params, n_threads, may_store),
+        lambda mapper: encode_table(reader, mapper, params, n_threads, may_store, encode_dense),
         n_levels=reader.n_levels,
     )
 
 
 def encode_table(
-    reader: TableReader, mapper: BinMapper, params: BinParams, n_threads: int, may_store: bool = False
-) -> tuple[NDArray[Any] | StoredBins, NDArray[np.bool_]]:
+    reader: TableReader,
+    mapper: BinMapper,
+    params: BinParams,
+    n_threads: int,
+    may_store: bool = False,
+    encode_dense: EncodeDense | None = None,
+) -> tuple[NDArray[Any] | DeviceBins | StoredBins, NDArray[np.bool_]]:
     """Code a table with the bins of `mapper`; a sparse one is stored as bundling.py says.
 
-    may_store  a dense table of mostly zeros is stored in the same way
+    may_store     a dense table of mostly zeros is stored in the same way
+    encode_dense  what codes other dense tables; None: `encode`
     """
     table = None
     if reader.sparse is None:
@@ -53,7 +72,7 @@ def encode_table(
 
             table = read_mostly_zeros(reader, mapper, params, n_threads)
         if table is None:
-            return encode(reader, mapper, n_threads)
+            return encode(reader, mapper, n_threads) if encode_dense is None else encode_dense(mapper)
     from hornbeam.backends.cpu.sparse_binning import encode_sparse
 
     return encode_sparse(reader, mapper, params, n_threads, table)

@@ -1,7 +1,8 @@
-"""Binning on a GPU: values that are on the device become bins there, in the tiles that the engine reads.
+"""Binning on a GPU: values become bins there, in the tiles that the engine reads.
 
-Only the sampled rows go to the host, where bins are found by the same code as for data in host memory. A second pass
-on the device codes all values (kernels/encode.cl).
+Of values on the device only the sampled rows go to the host, where bins are found by the same code as for data in host
+memory. A second pass on the device codes all values (kernels/encode.cl); those in host memory pass through it block by
+block.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.binning import find_bounds, search_tables
+from hornbeam.backends.cpu.binning import bin_table, find_bounds, search_tables
 from hornbeam.backends.gpu.device_table import DeviceTable, launch_over
 from hornbeam.backends.gpu.layout import Layout, check_buffer
 from hornbeam.backends.gpu.runtime import Buffer, Runtime, u32, u64
@@ -22,6 +23,9 @@ from hornbeam.table import TableReader
 
 Blocks = Callable[[], Iterator[tuple[int, DeviceTable]]]
 """Function that goes through a table once more: (first row, rows on the device)."""
+
+HOST_BLOCK_BYTES = 64 << 20
+"""Bytes of values in host memory that are on the device at a time."""
 
 CODING = np.dtype(
     [("start", np.uint64), ("feature", np.uint32), ("steps", np.uint32), ("missing", np.uint32), ("padding", np.uint32)]
@@ -71,16 +75,29 @@ class DeviceBins:
         return bins
 
 
-def bin_on_device(reader: TableReader, params: BinParams, n_threads: int) -> BinnedData:
-    """Find the bins of a table on a CUDA device and code it there."""
-    assert reader.device is not None
-    return bin_blocks(reader.device, reader, lambda: _device_blocks(reader), params, n_threads)
+def bin_on_device(device: str, reader: TableReader, params: BinParams, n_threads: int) -> BinnedData:
+    """Find the bins of a dense table and code it on a device; one of mostly zeros in host memory is coded there."""
+    if reader.device is None:
+        return bin_table(reader, params, n_threads, True, lambda mapper: encode_on_device(device, reader, mapper))
+    return bin_blocks(device, reader, lambda: _device_blocks(reader), params, n_threads)
 
 
-def encode_on_device(reader: TableReader, mapper: BinMapper) -> DeviceBins:
-    """Code a table on a CUDA device with the bins of `mapper`."""
-    assert reader.device is not None
-    return encode(reader.device, reader, lambda: _device_blocks(reader), mapper)[0]
+def encode_on_device(device: str, reader: TableReader, mapper: BinMapper) -> tuple[DeviceBins, NDArray[np.bool_]]:
+    """Code a dense table on a device with the bins of `mapper`; returns what `encode` does."""
+    blocks = (lambda: _host_blocks(device, reader)) if reader.device is None else (lambda: _device_blocks(reader))
+    return encode(device, reader, blocks, mapper)
+
+
+def _host_blocks(device: str, reader: TableReader) -> Iterator[tuple[int, DeviceTable]]:
+    runtime, row_bytes = open_runtime(device), reader.n_features * reader.block_dtype.itemsize
+    step = min(max(1, HOST_BLOCK_BYTES // row_bytes), reader.n_rows)
+    buffer = runtime.allocate(step * row_bytes)
+    try:
+        for first in range(0, reader.n_rows, step):
+            yield first, DeviceTable.upload(runtime, reader.block(first, min(first + step, reader.n_rows)), buffer)
+    finally:
+        runtime.free(buffer)
+        runtime.trim()
 
 
 def _device_blocks(reader: TableReader) -> Iterator[tuple[int, DeviceTable]]:
@@ -113,7 +130,7 @@ def encode(device: str, reader: TableReader, blocks: Blocks, mapper: BinMapper) 
     codings = np.zeros(len(used), CODING)
     codings["start"], codings["feature"], codings["steps"] = starts, used, steps
     codings["missing"] = [mapper.missing_code(feature) for feature in used.tolist()]
-    bounds = np.ascontiguousarray(tables, reader.block_dtype)
+    bounds = order_keys(np.ascontiguousarray(tables, reader.block_dtype))
     room = [runtime.allocate(codings.nbytes), runtime.allocate(bounds.nbytes), runtime.allocate(4 * len(used))]
     try:
         runtime.upload(room[0], codings)
@@ -133,6 +150,14 @@ def encode(device: str, reader: TableReader, blocks: Blocks, mapper: BinMapper) 
         for buffer in room:
             runtime.free(buffer)
     return out, seen != 0
+
+
+def order_keys(values: NDArray[Any]) -> NDArray[Any]:
+    """Return integers in the order of float32 or float64 values without NaN: raw_key of kernels/values.h."""
+    bits = (values + values.dtype.type(0.0)).view(np.dtype(f"u{values.itemsize}"))  # -0.0 becomes 0.0
+    sign = bits.dtype.type(1 << (8 * values.itemsize - 1))
+    keys: NDArray[Any] = np.where(bits & sign != 0, ~bits, bits | sign)
+    return keys
 
 
 def find_missing(

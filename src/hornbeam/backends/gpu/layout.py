@@ -2,7 +2,8 @@
 
 What an engine holds:
 
-    tiles        u32 (n_tiles, n_rows, 8)     32 bytes of a row: 64 features of 4-bit bins, 32 of 8, 16 of 16 bits
+    tiles        u32 (n_tiles, n_rows, 8)     32 bytes of a row: 64 features of 4-bit bins, 32 of 8, 16 of 16 bits;
+                                              16, 8 or 4 bytes where all features fit
     columns      u8 or u16 (n_columns, n_rows)   the same bins by feature; of 4-bit bins two rows a byte. Where memory
                                               is short there are none (memory.py)
     rows         u32 (n_rows,)  twice         rows of the nodes, of even and of odd depth
@@ -30,14 +31,22 @@ if TYPE_CHECKING:
 TILE_WORDS = 8
 """32-bit words of a row in a tile: one memory sector."""
 
-HALF_TILE_WORDS = 4
-"""The same where 4-bit bins of all features, or the codes of all bundles, fit in half a sector."""
+SEARCHED_LANES = 4
+"""Columns that a group of the split search looks at: a tile has no fewer."""
 
 SMALL_TILE_WORDS = 3
 """The same where the codes of all bundles fit, and memory is short: rows of 12 bytes lie across sectors."""
 
 MOST_ROWS = 2**32 - 2**16
 """Row places are 32-bit numbers with some room above the last."""
+
+
+def words_of_tile(n_columns: int, bin_bits: int) -> int:
+    """Return 1, 2 or 4 words where so many hold all columns, else 8."""
+    for words in (1, 2, 4):
+        if words * 32 // bin_bits >= max(n_columns, SEARCHED_LANES):
+            return words
+    return TILE_WORDS
 
 
 def padded_bins(n_bins: int) -> int:
@@ -70,8 +79,7 @@ class Layout:
         """Lay out so many rows of columns with these codes, int32 (n_columns,), that hold n_used features."""
         most, n_columns = int(sizes.max(initial=2)), len(sizes)
         bin_bits = 4 if most <= 16 else 8
-        half = n_columns <= HALF_TILE_WORDS * 32 // bin_bits
-        return cls(n_rows, n_used, n_columns, bin_bits, padded_bins(most), HALF_TILE_WORDS if half else TILE_WORDS)
+        return cls(n_rows, n_used, n_columns, bin_bits, padded_bins(most), words_of_tile(n_columns, bin_bits))
 
     def in_small_tiles(self) -> Layout | None:
         """Return a layout that takes less memory, if there is one."""
@@ -83,8 +91,7 @@ class Layout:
         """Lay out so many rows of features with these value bins, int32 (n_used,), and a missing one each."""
         most, n_used = int(n_value_bins.max(initial=1)) + 1, len(n_value_bins)
         bin_bits = 4 if most <= 16 else 8 if most <= 256 else 16
-        half = bin_bits == 4 and n_used <= HALF_TILE_WORDS * 8
-        return cls(n_rows, n_used, n_used, bin_bits, padded_bins(most), HALF_TILE_WORDS if half else TILE_WORDS)
+        return cls(n_rows, n_used, n_used, bin_bits, padded_bins(most), words_of_tile(n_used, bin_bits))
 
     @property
     def is_bundled(self) -> bool:

@@ -13,10 +13,10 @@ import numpy as np
 
 from hornbeam.backends.demand import Demand
 from hornbeam.backends.gpu.categorical import LARGEST_LOCAL_SORT, SCRATCH_BYTES
-from hornbeam.backends.gpu.layout import Layout
+from hornbeam.backends.gpu.layout import SEARCHED_LANES, Layout
 from hornbeam.backends.gpu.renewal import COUNTS_BYTES, LEAVES_AT_ONCE
 from hornbeam.backends.gpu.runtime import DeviceFacts
-from hornbeam.backends.gpu.tree_kernels import CAPACITY, SEARCHED_LANES
+from hornbeam.backends.gpu.tree_kernels import CAPACITY
 from hornbeam.dtypes import NODE, SPLIT
 from hornbeam.errors import DeviceMemoryError
 from hornbeam.histogram_pool import SMALLEST_POOL

@@ -43,7 +43,7 @@ class Variant:
 
     threads    of a group
     bin_bits   4, 8 or 16, see kernels/bins.h
-    tile_words  of a row in a tile: 8, 4 or 3
+    tile_words  of a row in a tile: 8, 4, 3, 2 or 1
     columns    whether bins of one feature are read from columns, else from tiles
     bundled    whether columns are bundles of features, see kernels/bins.h
     context    whether nodes have one, see kernels/split_bundles.cl
@@ -51,6 +51,7 @@ class Variant:
     stats      2: gradient and hessian; 3: and rows
     n_bins     of a feature, padded
     words      of a tile that a group takes at once; 0: no local memory, see kernels/histogram.cl
+    copies     of the counters of a group, see kernels/histogram.cl
     resident   groups that should share a compute unit (CUDA: limits the registers)
     each       rows of a thread, see kernels/partition.cl and kernels/sort.cl
     leaves     most leaves whose sums fit in local memory; 0: none
@@ -75,6 +76,7 @@ class Variant:
     stats: int = 2
     n_bins: int = 0
     words: int = 8
+    copies: int = 1
     resident: int = 1
     each: int = 8
     leaves: int = 0
@@ -154,7 +156,7 @@ class Runtime(Protocol):
 
 HEADERS = {
     "choose.cl": ("candidates.h",),
-    "encode.cl": ("bins.h",),
+    "encode.cl": ("bins.h", "values.h"),
     "gradients.cl": ("numerics.h", "losses.h", "row_gradients.h"),
     "histogram.cl": ("bins.h", "tables.h", "chunks.h"),
     "layout.cl": ("bins.h",),
@@ -164,6 +166,7 @@ HEADERS = {
     "order_metrics.cl": ("fixed_point.h", "order.h"),
     "partition.cl": ("bins.h", "tables.h", "scan.h"),
     "plan.cl": ("scan.h", "chunks.h"),
+    "predict.cl": ("values.h",),
     "quantize.cl": ("fixed_point.h", "numerics.h", "losses.h", "row_gradients.h"),
     "query_metrics.cl": ("fixed_point.h", "ranked_list.h"),
     "ranking.cl": ("numerics.h", "ranked_list.h"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hornbeam.backends.gpu.layout import Layout
+from hornbeam.backends.gpu.layout import SEARCHED_LANES, Layout
 from hornbeam.backends.gpu.runtime import DeviceFacts, Kernel, Runtime, Variant
 from hornbeam.backends.gpu.tables import groups_a_pass
 from hornbeam.quantize import Quantization
@@ -13,11 +13,11 @@ from hornbeam.quantize import Quantization
 THREADS = 256
 """Threads of a group where nothing speaks for more."""
 
-SEARCHED_LANES = 4
-"""Features that a group of split.cl's split_kernel looks at."""
-
 CHOOSE_THREADS = 64
 """Threads of choose.cl, and of split_categorical.cl's choose_set_kernel."""
+
+WARP = 32
+"""Threads that step together, and banks of local memory, see kernels/histogram.cl."""
 
 SUMMING_THREADS = 768
 """Threads of histogram.cl on GPUs: two groups of them fill a compute unit with 40 registers a thread."""
@@ -44,10 +44,18 @@ def plain_variant(facts: DeviceFacts, source: str, threads: int = THREADS, **opt
 
 
 def histogram_variant(facts: DeviceFacts, layout: Layout, wide: bool, stats: int) -> tuple[Variant, int]:
-    """Choose how many words of a tile a group takes at once; returns the variant and its local bytes."""
+    """Choose how many words of a tile a group takes at once, and the copies of its counters.
+
+    Returns the variant and its local bytes.
+    """
+    copies = 1
     for words in [most for most in (8, 4, 3, 2, 1) if layout.tile_words % most == 0]:
-        n_bytes = stats * layout.n_bins * words * (32 // layout.bin_bits) * (8 if wide else 4)
+        lanes = words * 32 // layout.bin_bits
+        n_bytes = stats * layout.n_bins * lanes * (8 if wide else 4)
         if n_bytes <= facts.local_bytes:
+            while copies * lanes < WARP and 2 * (2 * copies * n_bytes) <= facts.local_bytes and WARP % lanes == 0:
+                copies *= 2  # and still two groups find room
+            n_bytes *= copies
             break
     else:
         words, n_bytes = 0, 0
@@ -61,6 +69,7 @@ def histogram_variant(facts: DeviceFacts, layout: Layout, wide: bool, stats: int
         stats=stats,
         n_bins=layout.n_bins,
         words=words,
+        copies=copies,
         resident=max(1, min(2048 // threads, facts.local_bytes // max(1, n_bytes))),
     )
     return variant, n_bytes

@@ -1,7 +1,7 @@
 // How bins lie in device memory; layout.py chooses, kernels/layout.cl draws it.
 //
 //     BIN_BITS     of a bin: 4, 8 or 16
-//     TILE_WORDS   32-bit words of a row in a tile: 8, or 4 or 3 where they hold all columns
+//     TILE_WORDS   32-bit words of a row in a tile: 8, or 4, 3, 2 or 1 where they hold all columns
 //     BUNDLED      whether columns are bundles of features (gpu/bundles.py), and their bins codes
 //     COLUMNS      whether one feature of many rows is read from `columns`, else from `tiles`
 #define PER_WORD   (32 / BIN_BITS)

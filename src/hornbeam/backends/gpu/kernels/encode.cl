@@ -1,16 +1,11 @@
 // Raw values on the device become bins, laid out in tiles as the histogram kernel reads them.
 //
-//   values     value_t, row i and feature j at [i * row_stride + j * column_stride]     in
+//   values     raw_t, row i and feature j at [i * row_stride + j * column_stride]     in
 //   tiles      u32 (n_tiles, n_rows, TILE_WORDS)     32 bytes of a row together, see layout.cl
 //
-// The bounds of a used feature are a table of 2^steps values, padded with +inf. They have the type of the values: a
-// float64 bound that is rounded down to float32 separates the same float32 values (backends/cpu/binning.py).
-#if VALUE_BYTES == 4
-typedef float value_t;
-#else
-typedef f64 value_t;
-#endif
-
+// The bounds of a used feature are a table of 2^steps values, padded with +inf, as keys (values.h). They have the type
+// of the values: a float64 bound that is rounded down to float32 separates the same float32 values
+// (backends/cpu/binning.py).
 typedef struct {
     u64 start;    // of its table in `bounds`
     u32 feature;  // column of the values
@@ -23,12 +18,12 @@ typedef struct {
 // value, found by halving. Features beyond the last are bin 0.
 //
 //     codings        coding_t (n_used,)    in
-//     bounds         value_t               in
+//     bounds         raw_t                 in    keys
 //     first          row of the tiles where the values begin
 //     has_missing    u32 (n_used,)         in, out   set to 1 where NaN is seen: every thread would write the same
-KERNEL(THREADS) void encode_kernel(GLOBAL const value_t *RESTRICT values, i64 row_stride, i64 column_stride,
-                                   u64 n_values, GLOBAL const coding_t *RESTRICT codings, u32 n_used, u32 n_tiles,
-                                   GLOBAL const value_t *RESTRICT bounds, u64 first, u64 n_rows,
+KERNEL(THREADS) void encode_kernel(GLOBAL const raw_t *RESTRICT values, i64 row_stride, i64 column_stride, u64 n_values,
+                                   GLOBAL const coding_t *RESTRICT codings, u32 n_used, u32 n_tiles,
+                                   GLOBAL const raw_t *RESTRICT bounds, u64 first, u64 n_rows,
                                    GLOBAL u32 *RESTRICT tiles, GLOBAL u32 *has_missing) {
     const u32 words = n_tiles * TILE_WORDS;
     const u64 n_words = n_values * words;
@@ -40,13 +35,14 @@ KERNEL(THREADS) void encode_kernel(GLOBAL const value_t *RESTRICT values, i64 ro
             const u32 used = word_of_row * PER_WORD + j;
             if (used >= n_used) break;
             const coding_t coding = codings[used];
-            const value_t value = values[(i64)row * row_stride + (i64)coding.feature * column_stride];
-            GLOBAL const value_t *table = bounds + coding.start;
+            const raw_t value = values[(i64)row * row_stride + (i64)coding.feature * column_stride];
+            const raw_t key = raw_key(value);
+            GLOBAL const raw_t *table = bounds + coding.start;
             u32 code = 0;
             for (u32 jump = 1u << coding.steps >> 1; jump != 0; jump >>= 1) {
-                if (table[code + jump - 1] < value) code += jump;
+                if (table[code + jump - 1] < key) code += jump;
             }
-            if (value != value) {
+            if (IS_NAN(value)) {
                 code = coding.missing;
                 if (has_missing[used] == 0) has_missing[used] = 1;
             }
@@ -60,13 +56,13 @@ KERNEL(THREADS) void encode_kernel(GLOBAL const value_t *RESTRICT values, i64 ro
 //
 //     features          u32 (n_features,)    in
 //     missing, present  u32 (n_features,)    in, out   set to 1
-KERNEL(THREADS) void look_kernel(GLOBAL const value_t *RESTRICT values, i64 row_stride, i64 column_stride, u64 n_values,
+KERNEL(THREADS) void look_kernel(GLOBAL const raw_t *RESTRICT values, i64 row_stride, i64 column_stride, u64 n_values,
                                  GLOBAL const u32 *RESTRICT features, u32 n_features, GLOBAL u32 *missing,
                                  GLOBAL u32 *present) {
     for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n_values * n_features; i += (u64)GROUP_COUNT * THREADS) {
         const u32 j = (u32)(i % n_features);
-        const value_t value = values[(i64)(i / n_features) * row_stride + (i64)features[j] * column_stride];
-        GLOBAL u32 *seen = value != value ? missing : present;
+        const raw_t value = values[(i64)(i / n_features) * row_stride + (i64)features[j] * column_stride];
+        GLOBAL u32 *seen = IS_NAN(value) ? missing : present;
         if (seen[j] == 0) seen[j] = 1;
     }
 }

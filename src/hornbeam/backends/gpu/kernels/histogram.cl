@@ -10,7 +10,9 @@
 //     row r=2   |  2    6  ..  30            ...                            whatever the data
 //     row r=3   |  3    7  ..  31
 //
-// With 3 words (layout.py) a warp takes 10 rows, and its last two threads add nothing.
+// Tiles of fewer features have fewer words (layout.py), and a warp takes more rows: with 2 words 16. Where there is
+// room the counters are there COPIES times, [stat][bin][copy][lane], so that again no two threads meet: rows r .. r + 3
+// have copy r / 4. With 3 words a warp takes 10 rows, and its last two threads add nothing.
 //
 // Where local memory is too small for 8 words, a group takes 4, 2 or 1 of them, and several groups read the same rows;
 // where it is too small for one word (WORDS == 0), every row is added to the 64-bit sums in global memory at once.
@@ -33,7 +35,8 @@
 #define ROWS_AT_ONCE (32 / WORDS_AT_ONCE)
 #define HAS_ROW(r)   (32 % WORDS_AT_ONCE == 0 || (r) < ROWS_AT_ONCE)
 #define LANES        (WORDS_AT_ONCE * PER_WORD)
-#define PLANE        (N_BINS * LANES)
+#define BIN_COUNTERS (LANES * COPIES)
+#define PLANE        (N_BINS * BIN_COUNTERS)
 #define PASSES       (TILE_WORDS / WORDS_AT_ONCE)
 #define SLOT_PLANE   (N_BINS * TILE_LANES)
 
@@ -67,7 +70,8 @@ typedef u32 counter_t;
 #define ADD(stat, bin, at, value) \
     ADD_GLOBAL64(&out[(stat) * SLOT_PLANE + (bin) * TILE_LANES + (at) / COUNTER_BYTES], (i64)(value))
 #else
-#define COUNTERS(bin, at) ((TO_LOCAL counter_t *)((TO_LOCAL u8 *)counters + ((bin) * (LANES * COUNTER_BYTES) + (at))))
+#define COUNTERS(bin, at) \
+    ((TO_LOCAL counter_t *)((TO_LOCAL u8 *)counters + ((bin) * (BIN_COUNTERS * COUNTER_BYTES) + (at))))
 #define ADD(stat, bin, at, value) ADD_LOCAL(COUNTERS(bin, at) + (stat) * PLANE, value)
 #endif
 
@@ -96,7 +100,7 @@ void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL const u32 *RESTRI
     u32 at[PER_WORD];  // bytes to the counter of each step's feature; the word is turned so that its bins are in the
                        // same places for all
     UNROLL for (u32 s = 0; s < PER_WORD; s++) {
-        at[s] = (w * PER_WORD + (s + turn) % PER_WORD) * COUNTER_BYTES;
+        at[s] = (r / PER_WORD % COPIES * LANES + w * PER_WORD + (s + turn) % PER_WORD) * COUNTER_BYTES;
         KEEP_IN_REGISTER(at[s]);
     }
 
@@ -141,10 +145,14 @@ void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL const u32 *RESTRI
         BARRIER;
         const u32 is_mine =
             has_one_owner(first_chunk[node], first_chunk[node + 1], n_chunks, groups_a_pass, chunk_rows);
-        for (u32 i = LOCAL_ID; i < STATS * PLANE; i += THREADS) {
-            const counter_t counter = counters[i];
-            counters[i] = 0;  // for the next node
-            const i64 sum = i < PLANE ? SIGNED_SUM(counter) : (i64)counter;
+        for (u32 i = LOCAL_ID; i < STATS * N_BINS * LANES; i += THREADS) {
+            i64 sum = 0;
+            UNROLL for (u32 copy = 0; copy < COPIES; copy++) {
+                const u32 at_copy = i / LANES * BIN_COUNTERS + copy * LANES + i % LANES;
+                const counter_t counter = counters[at_copy];
+                counters[at_copy] = 0;  // for the next node
+                sum += i < N_BINS * LANES ? SIGNED_SUM(counter) : (i64)counter;
+            }
             const u64 place = (u64)(i / LANES) * TILE_LANES + first_word * PER_WORD + i % LANES;
             if (is_mine)
                 out[place] = sum;

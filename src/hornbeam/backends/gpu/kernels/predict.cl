@@ -1,6 +1,6 @@
 // Raw values go down trees, one thread a row: scores and leaf numbers.
 //
-//   values       value_t, row i and feature j at [i * row_stride + j * column_stride]     in
+//   values       raw_t, row i and feature j at [i * row_stride + j * column_stride]     in
 //   nodes        tree_node_t (n_nodes,)     in    trees one after the other; children of a split stand side by side
 //   tree_start   u64 (n_trees + 1,)         in    first node of each tree
 //
@@ -10,12 +10,6 @@
 //   sets         u32                        in    bits of the codes that categorical splits send left
 //
 // Neighbouring rows are in the same tree at the same time, so nodes come from the cache; one load brings a node.
-#if VALUE_BYTES == 4
-typedef float value_t;
-#else
-typedef f64 value_t;
-#endif
-
 typedef struct {
     f64 threshold;  // of a split; the value of a leaf. Categorical: first word (upper 32 bits) and words of its set
     u32 column;     // of a split: 2 * feature + missing left, bit 31 set if categorical; the number of a leaf
@@ -25,11 +19,11 @@ typedef struct {
 #define IS_CATEGORICAL 0x80000000u
 
 // Returns the leaf of a row.
-DEVICE tree_node_t walk(GLOBAL const value_t *row, i64 column_stride, GLOBAL const tree_node_t *tree,
+DEVICE tree_node_t walk(GLOBAL const raw_t *row, i64 column_stride, GLOBAL const tree_node_t *tree,
                         GLOBAL const u32 *sets) {
     tree_node_t node = tree[0];
     while (node.child != 0) {
-        const f64 value = row[(i64)(node.column % IS_CATEGORICAL / 2) * column_stride];
+        const f64 value = raw_value(row[(i64)(node.column % IS_CATEGORICAL / 2) * column_stride]);
         u32 left = value != value ? node.column % 2 : (u32)(value <= node.threshold);
         if (node.column >= IS_CATEGORICAL) {
             const u64 set = (u64)F64_TO_BITS(node.threshold);
@@ -48,7 +42,7 @@ DEVICE tree_node_t walk(GLOBAL const value_t *row, i64 column_stride, GLOBAL con
 //
 //     init     f64 (n_outputs,)           in
 //     scores   f64 (n_outputs, stride)    out   the first n_rows of every output
-KERNEL(THREADS) void add_trees_kernel(GLOBAL const value_t *RESTRICT values, i64 row_stride, i64 column_stride,
+KERNEL(THREADS) void add_trees_kernel(GLOBAL const raw_t *RESTRICT values, i64 row_stride, i64 column_stride,
                                       u64 n_rows, GLOBAL const tree_node_t *RESTRICT nodes,
                                       GLOBAL const u64 *RESTRICT tree_start, GLOBAL const u32 *RESTRICT sets, u32 first,
                                       u32 last, u32 n_outputs, GLOBAL const f64 *RESTRICT init, u64 stride,
@@ -56,7 +50,7 @@ KERNEL(THREADS) void add_trees_kernel(GLOBAL const value_t *RESTRICT values, i64
     for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n_rows * n_outputs; i += (u64)GROUP_COUNT * THREADS) {
         const u64 place = i % n_rows;
         const u32 output = (u32)(i / n_rows);
-        GLOBAL const value_t *row = values + (i64)place * row_stride;
+        GLOBAL const raw_t *row = values + (i64)place * row_stride;
         f64 score = init[output];
         for (u32 tree = first + output; tree < last; tree += n_outputs) {
             score = score + walk(row, column_stride, nodes + tree_start[tree], sets).threshold;
@@ -66,12 +60,12 @@ KERNEL(THREADS) void add_trees_kernel(GLOBAL const value_t *RESTRICT values, i64
 }
 
 //     leaves   i32 (n_rows, last - first)    out
-KERNEL(THREADS) void find_leaves_kernel(GLOBAL const value_t *RESTRICT values, i64 row_stride, i64 column_stride,
+KERNEL(THREADS) void find_leaves_kernel(GLOBAL const raw_t *RESTRICT values, i64 row_stride, i64 column_stride,
                                         u64 n_rows, GLOBAL const tree_node_t *RESTRICT nodes,
                                         GLOBAL const u64 *RESTRICT tree_start, GLOBAL const u32 *RESTRICT sets,
                                         u32 first, u32 last, GLOBAL i32 *RESTRICT leaves) {
     for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n_rows; i += (u64)GROUP_COUNT * THREADS) {
-        GLOBAL const value_t *row = values + (i64)i * row_stride;
+        GLOBAL const raw_t *row = values + (i64)i * row_stride;
         for (u32 tree = first; tree < last; tree++) {
             const tree_node_t leaf = walk(row, column_stride, nodes + tree_start[tree], sets);
             leaves[i * (last - first) + (tree - first)] = (i32)leaf.column;
