@@ -24,6 +24,7 @@ from hornbeam.callbacks import (
 )
 from hornbeam.cross_validation import CVBooster, cv
 from hornbeam.dataset import Dataset
+from hornbeam.device_functions import on_device
 from hornbeam.errors import DataError, DeviceError, HornbeamError, ModelFormatError, ParameterError
 from hornbeam.model_parts import merge
 from hornbeam.params import Params
@@ -59,6 +60,7 @@ __all__ = [
     "load",
     "log_evaluation",
     "merge",
+    "on_device",
     "progress",
     "record_evaluation",
     "reset_parameter",

@@ -111,7 +111,11 @@ class Boosting:
 
     def evaluate(self, entry: EvaluatedSet, metric: Metric) -> list[tuple[str, float]] | None:
         """Evaluate a metric where the scores are; None: the host has to, with `scores`."""
-        return self.run.engine.evaluate(metric, self.run.objective, entry.dataset, entry.valid)
+        return self.run.engine.evaluate(metric, self.run.objective, entry.dataset, entry.valid, self.forest_mean())
+
+    def forest_mean(self) -> ForestMean | None:
+        """Say how scores are made of the engine's; None: they are the same."""
+        return None
 
 
 class RandomForest(Boosting):
@@ -147,11 +151,9 @@ class RandomForest(Boosting):
         average_scores(sums, self.run.booster.init_scores, self.run.n_iterations)
         return sums
 
-    def evaluate(self, entry: EvaluatedSet, metric: Metric) -> list[tuple[str, float]] | None:
-        """Evaluate a metric at the start plus the mean of the trees."""
-        run = self.run
-        forest = ForestMean(run.booster.init_scores, run.n_iterations)
-        return run.engine.evaluate(metric, run.objective, entry.dataset, entry.valid, forest)
+    def forest_mean(self) -> ForestMean:
+        """Return the start plus the mean of the trees."""
+        return ForestMean(self.run.booster.init_scores, self.run.n_iterations)
 
 
 class Dart(Boosting):

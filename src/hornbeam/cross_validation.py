@@ -14,10 +14,11 @@ from hornbeam.callbacks import Callback, CallbackEnv, EarlyStopException, Evalua
 from hornbeam.convergence import has_converged
 from hornbeam.dataset import Dataset
 from hornbeam.errors import DataError
+from hornbeam.function_calls import MetricFunction
 from hornbeam.log import inform
 from hornbeam.params import Params, whole_number
 from hornbeam.queries import query_of_row
-from hornbeam.training import MetricFunction, TrainingRun
+from hornbeam.training import TrainingRun
 
 VALID = "valid"
 

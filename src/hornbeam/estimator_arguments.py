@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 
 from hornbeam.dataset import Dataset
 from hornbeam.device_arrays import host_array
+from hornbeam.device_functions import DeviceData, is_on_device, on_device
 from hornbeam.errors import DataError, ParameterError
-from hornbeam.training import MetricFunction
+from hornbeam.function_calls import MetricFunction
 
 FloatArray = NDArray[np.float64]
 UserFunction = Callable[..., Any]
-"""function(y_true, y_pred) or function(y_true, y_pred, weight); weight is None where there are no weights."""
+"""function(y_true, y_pred) or function(y_true, y_pred, weight); weight is None where there are no weights.
+
+NumPy arrays, or arrays of the device that trains if the function is marked by `hornbeam.on_device`."""
 
 
 def _takes_weights(function: UserFunction, what: str) -> bool:
@@ -35,27 +38,34 @@ def _takes_weights(function: UserFunction, what: str) -> bool:
 
 
 def adapt_objective(function: UserFunction) -> Callable[[FloatArray, Dataset], tuple[Any, Any]]:
-    """Make the user's function an objective as `train` calls it."""
+    """Make the user's function an objective as `train` calls it, marked by `on_device` if the function is."""
     takes_weights = _takes_weights(function, "the objective function")
 
-    def objective(scores: FloatArray, dataset: Dataset) -> tuple[Any, Any]:
+    def objective(scores: Any, data: Any) -> Any:
+        weight = data.weight
         if takes_weights:
-            return function(dataset.label, scores, dataset.weight)  # type: ignore[no-any-return]
-        result = function(dataset.label, scores)
-        if dataset.weight is None:
-            return result  # type: ignore[no-any-return]
-        weight = dataset.weight if scores.ndim == 1 else dataset.weight[:, None]
-        gradient, hessian = result
-        return host_array(gradient, "the gradient") * weight, host_array(hessian, "the hessian") * weight
+            return function(data.label, scores, weight)
+        shape = scores.shape  # the function may do with them what it likes
+        result = function(data.label, scores)
+        if weight is None or not isinstance(result, (tuple, list)) or len(result) != 2:
+            return result
+        to_array = data.array if isinstance(data, DeviceData) else host_array
+        both = [to_array(values, f"the {what}") for what, values in zip(("gradient", "hessian"), result, strict=True)]
+        if any(array.shape != shape for array in both):
+            return both  # they are refused as they are
+        return tuple(array * (weight if len(shape) == 1 else weight[:, None]) for array in both)
 
-    return objective
+    return on_device(objective) if is_on_device(function) else objective
 
 
 def adapt_metric(function: UserFunction) -> MetricFunction:
-    """Make the user's function a metric as `train` calls it."""
-    if _takes_weights(function, "the metric function"):
-        return lambda predictions, dataset: function(dataset.label, predictions, dataset.weight)
-    return lambda predictions, dataset: function(dataset.label, predictions)
+    """Make the user's function a metric as `train` calls it, marked by `on_device` if the function is."""
+    takes_weights = _takes_weights(function, "the metric function")
+
+    def metric(predictions: Any, data: Any) -> Any:
+        return function(data.label, predictions, *([data.weight] if takes_weights else []))
+
+    return on_device(metric) if is_on_device(function) else metric
 
 
 def split_metrics(eval_metric: Any) -> tuple[list[str], list[MetricFunction]]:

@@ -297,8 +297,8 @@ class Params:
         "`tweedie`. Classes: `binary` (log loss, labels 0 and 1), `cross_entropy` (labels from 0 to 1), `focal`, "
         "`multiclass` (softmax, labels 0 to `num_class` - 1), `multiclassova` (each class against the others). "
         "Ranking (a Dataset with `group` or `qid`, labels 0, 1, ... by relevance): `lambdarank`, `rank_xendcg`, "
-        "`pairwise`. Or a function `(scores, dataset) -> (gradient, hessian)`; a saved model that was trained with a "
-        "function says `custom`.",
+        "`pairwise`. Or a function `(scores, dataset) -> (gradient, hessian)`, marked by `hornbeam.on_device` if it "
+        "shall work on arrays of a GPU; a saved model that was trained with a function says `custom`.",
         aliases=("objective_type", "app", "application", "loss"),
         choices=_OBJECTIVES,
     )

@@ -65,9 +65,10 @@ class HornbeamModel(BaseEstimator):
         See docs/parameters.md, where these are names or aliases.
     objective
         Name, or function(y_true, y_pred) -> (gradient, hessian) of raw scores, which may take the weights as a third
-        argument; they are applied to what a function of two arguments returns. None: "regression" for the regressor,
-        "binary" or "multiclass" for the classifier, by the number of classes. The classifier also takes
-        "multiclassova", and for two classes "focal" and "cross_entropy".
+        argument; they are applied to what a function of two arguments returns. Marked by `hornbeam.on_device` it works
+        on arrays of the device that trains. None: "regression" for the regressor, "binary" or "multiclass" for the
+        classifier, by the number of classes. The classifier also takes "multiclassova", and for two classes "focal" and
+        "cross_entropy".
     class_weight
         Classifier only. Weights by class label, or "balanced": inversely proportional to the weight of a class in the
         training data. They multiply `sample_weight`.

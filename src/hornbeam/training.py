@@ -8,9 +8,9 @@ scores of the validation sets -> metrics -> callbacks                       per 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,10 @@ from hornbeam.checkpoints import Checkpoints, Stopped, describe_evaluation, desc
 from hornbeam.contexts import ContextPlan
 from hornbeam.convergence import has_converged
 from hornbeam.dataset import Dataset
+from hornbeam.device_functions import is_on_device
 from hornbeam.errors import DataError, ParameterError
 from hornbeam.frontier import GrowthLimits
+from hornbeam.function_calls import MetricFunction, compute_gradients, evaluate_metric
 from hornbeam.grower import Renewal, TreeGrower
 from hornbeam.grown_tree import GrownTree
 from hornbeam.histogram_pool import DEFAULT_BYTES, STORED_BYTES, count_slots
@@ -42,7 +44,6 @@ from hornbeam.predictor import fitting
 from hornbeam.row_sampling import RowSampler
 from hornbeam.splitting import SplitRules
 
-MetricFunction = Callable[[NDArray[np.float64], Dataset], Any]
 ValidSets = Mapping[str, Dataset] | Sequence[Dataset] | Dataset | None
 
 NO_LIMIT = 1 << 30
@@ -90,7 +91,7 @@ def train(
         Names for a list of Datasets; None: valid_0, valid_1, ...
     feval
         Further metrics: function(predictions, dataset) -> (name, value, higher_is_better), or a list of such.
-        Predictions are raw scores with a custom objective.
+        Predictions are raw scores with a custom objective. NumPy arrays, or arrays of the device: see `on_device`.
     init_model
         Booster or model file to train on: the result has its trees and the new ones, as if trained in one go.
     callbacks
@@ -158,7 +159,8 @@ class TrainingRun:
         self.plan = ContextPlan(params, named, used, n_numeric, categorical)  # bad constraints raise here
         self.sampler = RowSampler(params, train_set)
         self._prepare_labels()
-        given = () if isinstance(self.objective, CustomObjective) else (self._label, self._weight)
+        in_use = not isinstance(self.objective, CustomObjective) or is_on_device(self.objective.function)
+        given = (self._label, self._weight) if in_use else ()
         demand = Demand.of(params, train_set.binned, self.objective, self._renewal_weight, *given, *self.sampler.given)
         self.engine: Engine = make_engine(train_set.binned, params, demand)
         try:
@@ -412,7 +414,7 @@ class TrainingRun:
         """Compute gradients and hessians at the engine's scores."""
         self.objective.begin_iteration(iteration)
         if isinstance(self.objective, CustomObjective):
-            self.engine.set_gradients(*self.objective.evaluate(self.engine.scores(), self.train_set))
+            compute_gradients(self.engine, self.objective, self.train_set)
         else:
             assert self._label is not None
             self.engine.compute_gradients(self.objective, self._label, self._weight)
@@ -428,34 +430,18 @@ class TrainingRun:
         """Evaluate every metric on every set, and enter the values into the history."""
         n_threads, results = self._n_threads, []
         for entry in self.evaluated:
-            dataset = entry.dataset
-            scores = self.boosting.scores(entry) if functions else None
+            dataset, valid = entry.dataset, entry.valid
+            scores = cache(partial(self.boosting.scores, entry))
             for metric in self.metrics:
                 values = self.boosting.evaluate(entry, metric)
                 if values is None:
-                    scores = self.boosting.scores(entry) if scores is None else scores
-                    values = metric.evaluate(dataset, scores, self.objective, n_threads)
+                    values = metric.evaluate(dataset, scores(), self.objective, n_threads)
                 results += [Evaluation(entry.name, *pair, metric.higher_is_better) for pair in values]
             for function in functions:
-                assert scores is not None
-                results += [Evaluation(entry.name, *found) for found in self._call(function, scores, dataset)]
+                given = self.engine, self.objective, dataset, valid, self.boosting.forest_mean(), scores
+                results += [Evaluation(entry.name, *found) for found in evaluate_metric(function, *given)]
         enter_history(self.booster, results)
         return results
-
-    def _call(
-        self, function: MetricFunction, scores: NDArray[np.float64], dataset: Dataset
-    ) -> list[tuple[str, float, bool]]:
-        """Call a metric function; it may return one result or a list of them."""
-        predictions = self.objective.transform(scores)
-        predictions = predictions[0].copy() if len(predictions) == 1 else predictions.T.copy()
-        found = function(predictions, dataset)
-        many = found if isinstance(found, list) else [found]
-        for one in many:
-            if not (isinstance(one, tuple) and len(one) == 3 and isinstance(one[0], str)):
-                raise ParameterError(
-                    f"feval returned {one!r}; return (name, value, higher_is_better), or a list of such tuples"
-                )
-        return [(name, float(value), bool(higher)) for name, value, higher in many]
 
 
 def _named_sets(valid_sets: ValidSets, names: Sequence[str] | str | None, train_set: Dataset) -> dict[str, Dataset]:

@@ -15,10 +15,12 @@ from hornbeam.backends.gpu import binning as gpu
 from hornbeam.binning import BinParams
 from hornbeam.dataset import Dataset
 from hornbeam.device_arrays import device_of
+from hornbeam.device_functions import on_device
 from hornbeam.errors import DataError, DeviceError
 from hornbeam.predictor import Forest, predict_leaf, predict_raw
 from hornbeam.table import TableReader
 from hornbeam.testing.checks import assert_same_bits, usable_devices
+from hornbeam.testing.function_checks import function_checks, stream_checks
 from hornbeam.testing.trees import random_tree
 from hornbeam.training import train
 
@@ -153,6 +155,34 @@ def test_arrays_on_another_device_are_refused():
         booster.predict(data, device="cuda:7")
     with pytest.raises(DeviceError, match="data is in the memory of cuda:0"):
         train({**PARAMS, "device": "opencl"}, Dataset(data, label=y), 1)
+
+
+FUNCTION_CHECKS = dict([*function_checks("cuda", 5_000), *stream_checks("cuda", 5_000)])
+
+
+@pytest.mark.parametrize("name", FUNCTION_CHECKS)
+def test_functions_on_the_device_give_the_models_of_the_host(name):
+    assert FUNCTION_CHECKS[name]() == ""
+
+
+def test_functions_may_work_with_pytorch():
+    torch = pytest.importorskip("torch")
+    X, y = make_data()
+
+    @on_device
+    def with_torch(scores, data):
+        assert isinstance(scores, cupy.ndarray)
+        gradient = torch.from_dlpack(scores) - torch.from_dlpack(data.label)
+        return gradient, torch.ones_like(gradient)
+
+    def plain(scores, dataset):
+        return scores - dataset.label, np.ones_like(scores)
+
+    found = train({**PARAMS, "objective": with_torch, "device": "cuda"}, Dataset(X, label=y), 4)
+    assert (
+        found.fingerprint()
+        == train({**PARAMS, "objective": plain, "device": "cpu"}, Dataset(X, label=y), 4).fingerprint()
+    )
 
 
 def test_memory_comes_back():

@@ -8,8 +8,10 @@ operation; all others are compared with it with `==`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,6 +111,41 @@ class GrownAhead:
     n_splits: int = 0
 
 
+class ArrayExchange(Protocol):
+    """Scores and gradients as arrays of the device (CuPy's), for functions of the user's own: device_functions.py.
+
+    Arrays have the shapes that functions take: (n_rows,), or (n_rows, n_outputs) with several outputs.
+    """
+
+    @property
+    def xp(self) -> ModuleType:
+        """The module of the arrays."""
+
+    def scope(self) -> AbstractContextManager[None]:
+        """Return what functions are called in: their work is in order with the engine's."""
+
+    def scores(self) -> Any:
+        """Return a copy of the training scores, float64; within `scope`."""
+
+    def predictions(self, objective: Objective, dataset: Dataset, valid: int, forest: ForestMean | None) -> Any:
+        """Return `objective.transform` of the scores of a validation set, or of the training set: `valid` is -1.
+
+        Not within `scope`; other arguments as for Engine.evaluate.
+        """
+
+    def array(self, values: Any, name: str) -> Any:
+        """Return anything like an array as an array of the device; within `scope`.
+
+        Raises TypeError or ValueError where that cannot be, DeviceError for an array of another device.
+        """
+
+    def column(self, name: str, valid: int, values: NDArray[Any]) -> Any:
+        """Return labels, weights and the like of a data set on the device, brought there once; within `scope`."""
+
+    def set_gradients(self, gradient: Any, hessian: Any) -> None:
+        """Take gradients and hessians, float64, finite, on the device; within `scope`."""
+
+
 class Engine(Protocol):
     """Training state on one device: one training set, its scores, and the tree that is growing."""
 
@@ -119,6 +156,10 @@ class Engine(Protocol):
     """Whether a node more costs more than a round."""
     slot_bytes: int
     """Bytes of one histogram."""
+
+    @property
+    def arrays(self) -> ArrayExchange | None:
+        """Scores as arrays of the device; None: they are in host memory, or on a device that has no such arrays."""
 
     def set_scores(self, scores: NDArray[np.float64], valid: int = -1) -> None:
         """Set the raw scores, float64 (n_outputs, n_rows), of the training set or of a validation set."""

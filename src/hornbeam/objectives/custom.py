@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hornbeam.device_arrays import host_array
+from hornbeam.device_functions import HOST_ARRAYS, Arrays, DeviceData, is_on_device
 from hornbeam.errors import DataError, ParameterError
 from hornbeam.objectives.base import FloatArray, Objective
 
@@ -21,10 +23,10 @@ ObjectiveFunction = Callable[[FloatArray, "Dataset"], tuple[Any, Any]]
 class CustomObjective(Objective):
     """function(scores, dataset) -> (gradient, hessian), with raw scores in and raw scores as predictions.
 
-    Scores and both results have shape (n_rows,), or (n_rows, num_class) with several outputs. Scores are NumPy arrays;
-    the results may be arrays on a CUDA device too (CuPy's, PyTorch's). The function applies the weights of the dataset
-    itself, as in LightGBM. Training starts from zero. A model from a file has no function: it predicts, but needs
-    `objective` anew to train on.
+    Scores and both results have shape (n_rows,), or (n_rows, num_class) with several outputs. Scores are NumPy arrays,
+    or arrays of the device that trains if the function is marked by `on_device`; the results may be arrays on a CUDA
+    device (CuPy's, PyTorch's) in any case. The function applies the weights of the dataset itself, as in LightGBM.
+    Training starts from zero. A model from a file has no function: it predicts, but needs `objective` anew to train on.
     """
 
     name: ClassVar[str] = "custom"
@@ -53,41 +55,52 @@ class CustomObjective(Objective):
         raise TypeError("a custom objective takes the whole Dataset: call evaluate(scores, dataset)")
 
     def evaluate(self, scores: FloatArray, dataset: Dataset) -> tuple[FloatArray, FloatArray]:
-        """Call the function on a copy of the scores and check what it returns.
+        """Call the function on a copy of the scores, in host memory, and check what it returns.
 
         scores  float64 (n_outputs, n_rows)  in
 
         Returns gradient and hessian, each float64 (n_outputs, n_rows).
+        """
+        n_rows = scores.shape[1]
+        shape = (n_rows,) if self.n_outputs == 1 else (n_rows, self.n_outputs)
+        given = DeviceData(dataset) if is_on_device(self.function) else dataset
+        gradient, hessian = self.call(scores.T.reshape(shape).copy(), given, HOST_ARRAYS)
+        by_row = n_rows, self.n_outputs  # copies: the function may use its arrays again
+        return np.array(gradient.reshape(by_row).T, order="C"), np.array(hessian.reshape(by_row).T, order="C")
+
+    def call(self, scores: Any, data: Dataset | DeviceData, arrays: Arrays) -> tuple[Any, Any]:
+        """Call the function and check what it returns, where the arrays are.
+
+        scores  of `arrays`, float64 (n_rows,) or (n_rows, n_outputs)  in  the function may change them
+
+        Returns gradient and hessian, float64 of the same shape, finite.
         """
         if self.function is None:
             raise ParameterError(
                 "this model was trained with a custom objective, which a model file does not hold; "
                 "pass the function as objective= to train on"
             )
-        n_rows = scores.shape[1]
-        shape = (n_rows,) if self.n_outputs == 1 else (n_rows, self.n_outputs)
-        result: Any = self.function(scores.T.reshape(shape).copy(), dataset)
+        shape = scores.shape
+        result: Any = self.function(scores, data)  # type: ignore[arg-type]
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise DataError(
                 f"the custom objective returned {type(result).__name__}, not a pair; return (gradient, hessian)"
             )
-        gradient = self._checked("gradient", result[0], shape)
-        hessian = self._checked("hessian", result[1], shape)
-        if hessian.min(initial=0.0) < 0.0:
-            row = int(np.argmax((hessian < 0.0).any(axis=0)))
-            raise DataError(
-                f"the custom objective returned a negative hessian in row {row}; "
-                "hessians must be >= 0: return an upper bound of the curvature, or ones"
-            )
+        gradient = self._converted("gradient", result[0], shape, arrays)
+        hessian = self._converted("hessian", result[1], shape, arrays)
+        finite = arrays.xp.isfinite
+        if not bool(finite(gradient).all() & finite(hessian).all() & (hessian >= 0.0).all()):  # a device answers once
+            self._explain(host_array(gradient), host_array(hessian))
         return gradient, hessian
 
-    def _checked(self, what: str, values: Any, shape: tuple[int, ...]) -> FloatArray:
-        """Return one of the function's results as float64 (n_outputs, n_rows), finite."""
+    @staticmethod
+    def _converted(what: str, values: Any, shape: tuple[int, ...], arrays: Arrays) -> Any:
+        """Return one of the function's results as float64 of the right shape."""
         try:
-            array = host_array(values, f"the {what} of the custom objective")
+            array = arrays.array(values, f"the {what} of the custom objective")
             if array.dtype.kind not in "fiub":
                 raise TypeError(f"dtype is {array.dtype}")
-            array = array.astype(np.float64)
+            array = array.astype(np.float64, copy=False)
         except (TypeError, ValueError) as error:
             raise DataError(
                 f"the custom objective returned a {what} that is no array of real numbers ({error}); "
@@ -97,15 +110,22 @@ class CustomObjective(Objective):
             raise DataError(
                 f"the custom objective returned a {what} of shape {array.shape}; it must have shape {shape}"
             )
-        array = np.ascontiguousarray(array.reshape(shape[0], self.n_outputs).T)
-        finite = np.isfinite(array)
-        if not finite.all():
-            row = int(np.argmax(~finite.all(axis=0)))
-            raise DataError(
-                f"the custom objective returned a {what} that is NaN or infinite in row {row}; "
-                "all values must be finite: check the function for overflow, division by zero and log(0)"
-            )
         return array
+
+    @staticmethod
+    def _explain(gradient: FloatArray, hessian: FloatArray) -> None:
+        """Say what is wrong with the function's results, which are not all as they must be."""
+        for what, values in (("gradient", gradient), ("hessian", hessian)):
+            finite = np.isfinite(values)
+            if not finite.all():
+                raise DataError(
+                    f"the custom objective returned a {what} that is NaN or infinite in row {_first_row(~finite)}; "
+                    "all values must be finite: check the function for overflow, division by zero and log(0)"
+                )
+        raise DataError(
+            f"the custom objective returned a negative hessian in row {_first_row(hessian < 0.0)}; "
+            "hessians must be >= 0: return an upper bound of the curvature, or ones"
+        )
 
     def transform(self, raw: FloatArray) -> FloatArray:
         """Return the raw scores themselves."""
@@ -114,3 +134,8 @@ class CustomObjective(Objective):
     def to_dict(self) -> dict[str, str | int | float]:
         """Return name and number of outputs; the function is not kept."""
         return {"name": self.name, "num_class": self.n_outputs}
+
+
+def _first_row(wrong: NDArray[np.bool_]) -> int:
+    """Return the first row where a value is wrong, bool (n_rows,) or (n_rows, n_outputs)."""
+    return int(np.argmax(wrong if wrong.ndim == 1 else wrong.any(axis=1)))

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from hornbeam.dataset import Dataset
+from hornbeam.device_functions import is_on_device
 from hornbeam.errors import HornbeamError
 from hornbeam.params import GROUPS, PARAMETERS, Params
 from hornbeam.testing.golden import CASES, GoldenCase, golden_score, golden_table
@@ -37,6 +38,9 @@ DATA_KINDS: dict[str, Callable[[GoldenCase], bool]] = {
     "categorical features": lambda case: bool(case.levels),
     "labels with a heavy tail": lambda case: case.heavy_tail,
     "objective functions": lambda case: bool(case.callables),
+    "objective functions of arrays of the device (`on_device`)": lambda case: any(
+        map(is_on_device, case.callables.values())
+    ),
 }
 """Kinds of data, and which cases have them."""
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from hornbeam.binning import hash_rows
 from hornbeam.booster import Booster
 from hornbeam.dataset import Dataset
+from hornbeam.device_functions import on_device
 from hornbeam.objectives import OBJECTIVES
 from hornbeam.testing.labels import labels_for, params_for
 from hornbeam.training import train
@@ -65,6 +66,15 @@ def pseudo_huber(scores: NDArray[np.float64], dataset: Dataset) -> tuple[NDArray
     difference = scores - np.asarray(dataset.label)
     root = np.sqrt(1.0 + difference * difference)
     return difference / root, 1.0 / (root * root * root)
+
+
+@on_device
+def squared_by_output(scores: Any, data: Any) -> tuple[Any, Any]:
+    """Return gradients of squared errors on the device that trains; output k learns k + 1 times the label."""
+    gradient = scores * 1.0
+    for k in range(scores.shape[1]):
+        gradient[:, k] = scores[:, k] - data.label * (k + 1.0)
+    return gradient, data.xp.full_like(scores, 2.0)
 
 
 @dataclass(frozen=True)
@@ -214,6 +224,9 @@ CASES: dict[str, GoldenCase] = {
     "pairwise": GoldenCase({"objective": "pairwise"}, group=(1200, 40), missing=True),
     "rank_xendcg": GoldenCase({"objective": "rank_xendcg", "seed": 3}, group=QUERIES),
     "custom objective": GoldenCase({}, n_features=9, callables={"objective": pseudo_huber}),
+    "custom objective on the device": GoldenCase(
+        {"num_class": 2}, n_rows=700, n_rounds=3, callables={"objective": squared_by_output}
+    ),
     "regression, categories": GoldenCase({"min_data_per_group": 20}, levels={1: 3, 4: 60}),
     "binary, categories, weights": GoldenCase(
         {"objective": "binary", "cat_smooth": 3.0, "min_data_per_group": 5, "max_cat_threshold": 64, "cat_l2": 1.0},

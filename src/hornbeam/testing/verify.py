@@ -4,8 +4,9 @@
 
 holds a device against the golden fingerprints (made by `reference`, shipped in golden.json), against `reference`
 operation by operation, its metrics against the host's, and it against `cpu` on whole trainings that are large enough to
-keep a GPU's groups busy, on predictions, and (CUDA) on arrays that are on the device already. Prints a table; the exit
-status is not 0 if anything differs. Under a sanitizer, which is slow, `--part 1/8` to `--part 8/8` run side by side:
+keep a GPU's groups busy, on predictions, and (CUDA) on arrays that are on the device already, for data and for
+functions of the user's own. Prints a table; the exit status is not 0 if anything differs. Under a sanitizer, which is
+slow, `--part 1/8` to `--part 8/8` run side by side:
 
     compute-sanitizer --tool racecheck python -m hornbeam.testing.verify --device cuda --rows 4000 --part 1/8
 """
@@ -35,6 +36,7 @@ from hornbeam.testing.data import (
     make_regression_heavy_tailed,
     make_with_missing,
 )
+from hornbeam.testing.function_checks import function_checks, stream_checks
 from hornbeam.testing.golden import CASES, expected_fingerprints
 from hornbeam.testing.labels import labels_for, params_for
 from hornbeam.testing.metric_checks import assert_same_metrics
@@ -179,9 +181,11 @@ def prediction_checks(device: str, n_rows: int) -> Iterator[tuple[str, Check]]:
 
 
 def array_checks(device: str, n_rows: int) -> Iterator[tuple[str, Check]]:
-    """Yield trainings and predictions from arrays on a CUDA device beside those from host memory on `cpu`."""
+    """Yield what is done with arrays on a CUDA device beside the same in host memory on `cpu`: data, and functions."""
     if device.partition(":")[0] != "cuda":
         return
+    yield from function_checks(device, n_rows)
+    yield from stream_checks(device, n_rows)
     X, y, *_ = make_with_missing(n_rows, 137, seed=8)
     for dtype, max_bin in ((np.float32, 255), (np.float64, 1000), (np.float32, 63)):
 

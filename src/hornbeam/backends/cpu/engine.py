@@ -40,6 +40,7 @@ class CpuEngine:
 
     rounds_are_costly = False
     nodes_are_costly = False
+    arrays = None
 
     def __init__(self, binned: BinnedData, num_threads: int = 0) -> None:
         self.binned = binned

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -44,6 +45,47 @@ def open_device(number: int) -> CudaRuntime:
     return CudaRuntime(number)
 
 
+class CupyBridge:
+    """CuPy's arrays beside the launches of one device; see runtime.ArrayBridge.
+
+    What CuPy does is in its current stream of the calling thread. That is the null stream unless the user chose
+    another, and so the one in which other libraries (PyTorch) work as well.
+    """
+
+    xp = cupy
+
+    def __init__(self, device: Any, stream: Any, name: str) -> None:
+        self.device = f"cuda:{device.id}"
+        self._device, self._stream, self._name = device, stream, name
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Make the device current, and order the streams at both ends."""
+        with self._device:
+            self.after_launches()
+            try:
+                yield
+            except cupy.cuda.memory.OutOfMemoryError as error:
+                raise DeviceMemoryError(
+                    f"{self._name} has no memory for the arrays of a function marked by on_device ({error}); a "
+                    "device_memory_limit leaves more to them, and without the mark they are in host memory"
+                ) from error
+            finally:
+                self.before_launches()
+
+    def after_launches(self) -> None:
+        """Let CuPy's current stream wait for ours."""
+        cupy.cuda.get_current_stream().wait_event(self._stream.record(cupy.cuda.Event(disable_timing=True)))
+
+    def before_launches(self) -> None:
+        """Let our stream wait for CuPy's current one."""
+        self._stream.wait_event(cupy.cuda.get_current_stream().record(cupy.cuda.Event(disable_timing=True)))
+
+    def array_of(self, buffer: Buffer, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Return an array of a buffer's memory."""
+        return cupy.ndarray(shape, dtype, buffer.data)
+
+
 class CudaRuntime:
     """One CUDA device with a memory pool of its own, a stream, and compiled modules."""
 
@@ -70,6 +112,7 @@ class CudaRuntime:
             memory_bytes=int(properties["totalGlobalMem"]),
             max_buffer_bytes=int(properties["totalGlobalMem"]),
         )
+        self.arrays = CupyBridge(self.device, self.stream, self.facts.name)
         self._modules: dict[Variant, Any] = {}
         self._kernels: dict[tuple[str, Variant], Kernel] = {}
         self._lock = threading.RLock()

@@ -27,6 +27,7 @@ What an operation costs (n nodes; see kernels/ for the kernels):
     evaluate           (labels, once)      loss, exact_sum (auc: keys,  32 bytes, also a rank
                                            24 of sort, 5; lists: 2 to 5;
                                            auc_mu: as auc for each pair)
+    arrays             (labels, once)      what the functions do        1 byte, or a metric
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.demand import PLAIN_DEMAND, Demand
+from hornbeam.backends.gpu.array_exchange import CupyExchange
 from hornbeam.backends.gpu.bag import DeviceBag
 from hornbeam.backends.gpu.bin_upload import PlacedBins, bins_on_device
 from hornbeam.backends.gpu.bundles import bundles_of
@@ -135,6 +137,8 @@ class GpuEngine:
             self._leaves = DeviceLeaves(own, self._bag)
             self._metrics = DeviceMetrics(own)
             self._metrics_fit = True
+            bridge = runtime.arrays
+            self.arrays = None if bridge is None else CupyExchange(bridge, own, self._gradients, self._scores_of)
         except BaseException:
             self.workspace.close()
             raise
@@ -371,14 +375,17 @@ class GpuEngine:
         """Evaluate a metric on the device, where there is a kernel for it, and memory: the host has the same bits."""
         if not self._metrics_fit:
             return None
-        scores = self.workspace.buffer("scores"), self._n_outputs
-        if valid >= 0:
-            scores = self._valid[valid].scores, self._valid[valid].n_outputs
         try:
-            return self._metrics.evaluate(metric, objective, dataset, valid, scores, forest)
+            return self._metrics.evaluate(metric, objective, dataset, valid, self._scores_of(valid), forest)
         except DeviceMemoryError:
             self._metrics_fit = False
             return None
+
+    def _scores_of(self, valid: int) -> tuple[Buffer, int]:
+        """Return the scores of a validation set, or of the training set, and the number of outputs."""
+        if valid >= 0:
+            return self._valid[valid].scores, self._valid[valid].n_outputs
+        return self.workspace.buffer("scores"), self._n_outputs
 
     # --- for tests, and the end -------------------------------------------------------------------------------------
 
@@ -392,4 +399,6 @@ class GpuEngine:
         self._growth.close()
         self._gradients.close()
         self._metrics.close()
+        if self.arrays is not None:
+            self.arrays.close()
         self.workspace.close()

@@ -77,6 +77,11 @@ class DeviceGradients:
         self._workspace.upload("gradient", np.array(gradient, np.float64, order="C"))
         self._workspace.upload("hessian", np.array(hessian, np.float64, order="C"))
 
+    def make_room(self, n_outputs: int) -> tuple[Buffer, Buffer]:
+        """Return the buffers of gradients and hessians, for somebody who writes them, f64 (n_outputs, n_rows)."""
+        self._computed = None
+        return self._room(n_outputs)
+
     def store(self) -> None:
         """See to it that they are in memory."""
         if self._computed is None:

@@ -56,6 +56,8 @@ def open_device(number: int) -> OpenCLRuntime:
 class OpenCLRuntime:
     """One OpenCL device with a context, an in-order queue and compiled programs."""
 
+    arrays = None
+
     def __init__(self, device: Any) -> None:
         self.device = device
         self.context = cl.Context([device])

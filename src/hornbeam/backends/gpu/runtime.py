@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
+from types import ModuleType
 from typing import Any, Protocol
 
 import numpy as np
@@ -103,10 +105,34 @@ class Kernel:
     local_bytes: int = 0
 
 
+class ArrayBridge(Protocol):
+    """How a library of arrays (CuPy) and the launches of a runtime share one device."""
+
+    xp: ModuleType
+    device: str
+    """As in the parameter `device`: "cuda:0", ..."""
+
+    def scope(self) -> AbstractContextManager[None]:
+        """Make the device current; work on arrays comes after the launches before, and before those that follow."""
+
+    def after_launches(self) -> None:
+        """Let work on arrays come after what has been launched so far."""
+
+    def before_launches(self) -> None:
+        """Let launches come after the work on arrays so far."""
+
+    def array_of(self, buffer: Buffer, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Return an array of a buffer's memory, from its first byte on; it keeps the memory alive."""
+
+
 class Runtime(Protocol):
     """One device through one programming interface."""
 
     facts: DeviceFacts
+
+    @property
+    def arrays(self) -> ArrayBridge | None:
+        """The library of arrays that shares this device's memory; None: there is none."""
 
     def allocate(self, n_bytes: int) -> Buffer:
         """Return memory, uninitialised; DeviceError when there is none."""

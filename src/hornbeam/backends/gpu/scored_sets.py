@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.runtime import Buffer, u32
 from hornbeam.backends.gpu.workspace import Workspace
@@ -99,14 +100,14 @@ class DeviceSets:
 
     def label(self, held: ScoredSet) -> Buffer:
         """Return the labels on the device."""
-        return self._column("label", held.valid, held.label)
+        return self.column("label", held.valid, held.label)
 
     def weight(self, held: ScoredSet) -> tuple[Buffer, np.uint32]:
         """Return the weights on the device, and whether there are any."""
         given = held.dataset.weight
-        return self._column("weight", held.valid, given), u32(given is not None)
+        return self.column("weight", held.valid, given), u32(given is not None)
 
-    def _column(self, name: str, valid: int, array: FloatArray | None) -> Buffer:
+    def column(self, name: str, valid: int, array: NDArray[Any] | None) -> Buffer:
         """Upload an array once; labels and weights of the training set may be there already, for the gradients."""
         if array is not None and self.workspace.uploaded(name) is array:
             return self.workspace.buffer(name)

@@ -32,6 +32,7 @@ class ReferenceEngine:
 
     rounds_are_costly = False
     nodes_are_costly = False
+    arrays = None
 
     def __init__(self, binned: BinnedData) -> None:
         self.binned = binned
