@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hornbeam.errors import ParameterError
+from hornbeam.log import logger
 from hornbeam.params import Params, whole_number
 
 if TYPE_CHECKING:
@@ -101,16 +102,23 @@ class EarlyStopping:
             self._update(env, results)
         if env.iteration == env.end_iteration - 1:
             self.finish()
-            if not self._evaluated:
-                raise ParameterError(
-                    "early stopping needs a validation set and a metric: pass valid_sets=, and leave metric on"
-                )
+            if not self._evaluated:  # no error: the model would be lost
+                logger.warning("early stopping saw no evaluation in any round: the metric functions returned none")
 
-    def check(self, validation_sets: Sequence[str]) -> None:
-        """Refuse before training what could never stop; `train` calls this with the names of the validation sets."""
+    def check(self, validation_sets: Sequence[str], has_metrics: bool) -> None:
+        """Refuse before training what could never stop; `train` calls this.
+
+        validation_sets  names of the validation sets, without the training set
+        has_metrics      whether there is any metric or metric function
+        """
         if not validation_sets:
             raise ParameterError(
                 "early stopping needs a validation set: pass one in valid_sets besides the training set"
+            )
+        if not has_metrics:
+            raise ParameterError(
+                "early stopping needs a metric, and there is none: name one in the parameter metric (an objective "
+                "function has none of its own), or pass feval="
             )
 
     def finish(self) -> None:
@@ -140,8 +148,13 @@ class EarlyStopping:
                 raise EarlyStopException(self._best[key][1], self._best[key][2])
 
 
-def prepare(callbacks: Sequence[Callback] | None, params: Params, validation_sets: Sequence[str]) -> list[Callback]:
-    """Return the callbacks of a training in their order, early stopping by the parameters included, and check them."""
+def prepare(
+    callbacks: Sequence[Callback] | None, params: Params, validation_sets: Sequence[str], has_metrics: bool
+) -> list[Callback]:
+    """Return the callbacks of a training in their order, early stopping by the parameters included, and check them.
+
+    validation_sets, has_metrics  see EarlyStopping.check
+    """
     every = list(callbacks or [])
     if params.early_stopping_round > 0:
         every.append(
@@ -149,7 +162,7 @@ def prepare(callbacks: Sequence[Callback] | None, params: Params, validation_set
         )
     for callback in every:
         if isinstance(callback, EarlyStopping):
-            callback.check(validation_sets)
+            callback.check(validation_sets, has_metrics)
             if params.boosting == "dart":
                 raise ParameterError(
                     "early stopping is not available with boosting='dart': later rounds change earlier trees, so the "
@@ -187,7 +200,6 @@ def early_stopping(
 
 def log_evaluation(period: int = 1) -> Callback:
     """Log the evaluations every `period` iterations; 0 or less: never."""
-    from hornbeam.log import logger
 
     def callback(env: CallbackEnv) -> None:
         if period > 0 and env.evaluation_result_list and (env.iteration + 1) % period == 0:

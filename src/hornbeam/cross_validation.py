@@ -119,7 +119,7 @@ def _boost_together(
     history: dict[str, Any],
 ) -> None:
     """Run the iterations of all folds in step; callbacks see the means over the folds."""
-    callbacks = prepare(callbacks, params, [VALID])
+    callbacks = prepare(callbacks, params, [VALID], bool(runs[0].metrics or functions))
     training = frozenset(entry.name for entry in runs[0].evaluated if entry.is_training)
     env = CallbackEnv(result, 0, 0, n_rounds, params.learning_rate, training_names=training)  # type: ignore[arg-type]
     converged: set[int] = set()

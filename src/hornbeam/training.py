@@ -292,7 +292,7 @@ class TrainingRun:
         """Run the iterations."""
         functions = [feval] if callable(feval) else list(feval or [])
         others = [entry.name for entry in self.evaluated if not entry.is_training]
-        all_callbacks = prepare(callbacks, self.params, others)
+        all_callbacks = prepare(callbacks, self.params, others, bool(self.metrics or functions))
         before = [callback for callback in all_callbacks if getattr(callback, "before_iteration", False)]
         after = [callback for callback in all_callbacks if not getattr(callback, "before_iteration", False)]
         begin = first = self.booster.current_iteration

@@ -90,8 +90,29 @@ def test_training_set_is_not_watched_whatever_its_name():
 def test_early_stopping_without_anything_to_watch_is_refused():
     with pytest.raises(hb.ParameterError, match="validation set"):
         hb.train(FAST, hb.Dataset(X, label=Y), 5, callbacks=[hb.early_stopping(3)])
-    with pytest.raises(hb.ParameterError, match="metric"):
-        train({**FAST, "metric": "none"}, callbacks=[hb.early_stopping(3)])
+
+
+def half_squares(predictions, dataset):
+    return predictions - dataset.label, np.ones(len(predictions))
+
+
+@pytest.mark.parametrize("params", [{"metric": "none"}, {"objective": half_squares}], ids=["none", "function"])
+@pytest.mark.parametrize("call", [hb.train, hb.cv], ids=["train", "cv"])
+@pytest.mark.parametrize("by", ["parameter", "callback"])
+def test_early_stopping_without_a_metric_is_refused_before_training(params, call, by):
+    seen = []
+    given = {**FAST, **params, "early_stopping_round": 3 if by == "parameter" else 0}
+    callbacks = [lambda env: seen.append(env.iteration), *([hb.early_stopping(3)] if by == "callback" else [])]
+    more = {"valid_sets": hb.Dataset(XV, label=YV)} if call is hb.train else {}
+    with pytest.raises(hb.ParameterError, match="early stopping needs a metric"):
+        call(given, hb.Dataset(X, label=Y), 3, callbacks=callbacks, **more)
+    assert seen == []
+
+
+def test_model_is_kept_where_metric_functions_return_nothing():
+    params = {**FAST, "metric": "none"}
+    model = train(params, rounds=3, feval=lambda predictions, dataset: [], callbacks=[hb.early_stopping(2)])
+    assert (model.current_iteration, model.best_iteration) == (3, 0)
 
 
 def test_training_that_never_got_worse_ends_with_its_best_iteration():
