@@ -122,13 +122,16 @@ class EarlyStopping:
             )
 
     def finish(self) -> None:
-        """Name the best iteration when training ends by itself; `train` calls this after the last iteration."""
+        """Name the best iteration when training ends by itself; `train` calls this after the last iteration.
+
+        It is that of the first metric on the first set (as in LightGBM): nothing else has stopped training.
+        """
         if self._best:
-            best = min(self._best.values(), key=lambda entry: entry[1])
-            raise EarlyStopException(best[1], best[2])
+            _, iteration, results = next(iter(self._best.values()))
+            raise EarlyStopException(iteration, results)
 
     def _update(self, env: CallbackEnv, results: list[Evaluation]) -> None:
-        first = results[0].metric
+        first, is_last = results[0].metric, env.iteration == env.end_iteration - 1
         metrics = list(dict.fromkeys(result.metric for result in results))
         if isinstance(self.min_delta, Sequence) and len(self.min_delta) != len(metrics):
             raise ParameterError(
@@ -144,7 +147,7 @@ class EarlyStopping:
             sign = 1.0 if result.higher_is_better else -1.0
             if key not in self._best or sign * result.value > sign * self._best[key][0] + delta:
                 self._best[key] = (result.value, env.iteration, results)
-            elif env.iteration - self._best[key][1] >= self.stopping_rounds:
+            elif not is_last and env.iteration - self._best[key][1] >= self.stopping_rounds:
                 raise EarlyStopException(self._best[key][1], self._best[key][2])
 
 
@@ -193,6 +196,7 @@ def early_stopping(
         Improvement that counts: one number, or one a metric.
 
     Every (validation set, metric) pair is watched, and the first to run out of rounds ends training (as in LightGBM).
+    If none does before the last round, the best iteration is that of the first metric on the first set.
     The training set, if it is among the validation sets, is not watched.
     """
     return EarlyStopping(stopping_rounds, first_metric_only, min_delta)

@@ -120,6 +120,28 @@ def test_training_that_never_got_worse_ends_with_its_best_iteration():
     assert (model.best_iteration, model.current_iteration) == (5, 5)
 
 
+@pytest.mark.parametrize("metrics", [["binary_logloss", "auc"], ["auc", "binary_logloss"]], ids=str)
+def test_best_iteration_is_that_of_the_first_metric_where_none_stopped_training(metrics):
+    noise = np.random.default_rng(5).random(len(YV)) < 0.4
+    valid = {"v": hb.Dataset(XV, label=np.where(noise, 1.0 - YV, YV))}
+    params = {**FAST, "metric": metrics, "learning_rate": 0.3}
+    model = train(params, 30, valid, callbacks=[hb.early_stopping(100)])
+    history = model.eval_history["v"]
+    best = {"binary_logloss": int(np.argmin(history["binary_logloss"])), "auc": int(np.argmax(history["auc"]))}
+    assert best["auc"] != best["binary_logloss"]
+    assert model.best_iteration == best[metrics[0]] + 1
+    assert model.best_score["v"] == {name: history[name][best[metrics[0]]] for name in metrics}
+
+
+def test_last_round_belongs_to_the_first_metric_as_in_lightgbm():
+    def falling(predictions, dataset):
+        return "falling", -float(len(seen)), bool(seen.append(1)) or True
+
+    seen: list[int] = []
+    model = train({**FAST, "learning_rate": 0.01}, 5, feval=falling, callbacks=[hb.early_stopping(4)])
+    assert (model.best_iteration, model.current_iteration) == (5, 5)
+
+
 def test_one_callback_serves_several_trainings():
     stopper = hb.early_stopping(3)
     assert train(callbacks=[stopper]).fingerprint() == train(callbacks=[stopper]).fingerprint()
