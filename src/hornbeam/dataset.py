@@ -46,8 +46,7 @@ class Dataset:
         (n_rows,) finite numbers >= 0, not all zero, or None. With queries also (n_queries,): one weight for all rows of
         a query.
     group
-        For ranking. Sizes of the queries, in row order; they add up to n_rows. Or one query id a row, as `qid` (a 1 in
-        every row means queries of one row).
+        For ranking. Sizes of the queries, in row order; they add up to n_rows.
     qid
         Query id of every row, instead of `group`: integers or strings in any order, but the rows of a query lie
         together.

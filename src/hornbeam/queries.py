@@ -20,41 +20,36 @@ DEFAULT_LABEL_GAIN: tuple[float, ...] = tuple(2.0**label - 1.0 for label in rang
 def sizes_of_groups(group: NDArray[Any], n_rows: int) -> IntArray:
     """Return the sizes of the queries, int64 (n_queries,), from what was given as `group`.
 
-    group  (n,)  in   the size of each query, or one query id a row
+    group  (n_queries,)  in   the size of each query; they add up to n_rows
 
-    One entry a row means ids, unless the entries are sizes that add up: then they are all 1, and so are the sizes.
+    One entry a row is no exception: only queries of one row each have so many sizes. Ids are given as `qid`, so that
+    sizes that do not add up are never taken for ids.
     """
     if group.ndim == 2 and 1 in group.shape:
         group = group.ravel()
     if group.ndim != 1:
-        raise DataError(f"group has shape {group.shape}; pass the sizes of the queries, or one query id a row")
-    ones = group.dtype.kind in "fiub" and bool((group == 1).all())
-    if len(group) == n_rows and not ones:
-        return sizes_of_ids(group, n_rows, "group")
+        raise DataError(f"group has shape {group.shape}; pass the sizes of the queries, (n_queries,)")
+    remedy = "pass the number of rows of every query, in row order"
+    if len(group) == n_rows:
+        remedy = f"one query id a row is passed as qid=; else {remedy}"
     if group.dtype.kind not in "fiu":
-        raise DataError(
-            f"group has {len(group)} entries of dtype {group.dtype} and data {n_rows} rows; pass the sizes of the "
-            "queries as integers, or one query id a row"
-        )
+        raise DataError(f"group has {len(group)} entries of dtype {group.dtype}, which are no sizes; {remedy}")
     with np.errstate(invalid="ignore"):
         wrong = ~((group > 0) & (group == np.floor(group)) & (group <= n_rows))
     if wrong.any():
         place = int(np.argmax(wrong))
         what = "an empty query" if group[place] == 0 else "no size of a query"
         raise DataError(
-            f"group[{place}] is {group[place]}, {what}; sizes are integers from 1 to the {n_rows} rows of data: leave "
-            "out queries without rows"
+            f"group[{place}] is {group[place]}, {what}; sizes are integers from 1 to the {n_rows} rows of data (leave "
+            f"out queries without rows); {remedy}"
         )
     total = int(group.sum())
     if total != n_rows:
-        raise DataError(
-            f"the group sizes add up to {total}, and data has {n_rows} rows; pass the number of rows of every query, "
-            "in row order"
-        )
+        raise DataError(f"the group sizes add up to {total}, and data has {n_rows} rows; {remedy}")
     return group.astype(np.int64)
 
 
-def sizes_of_ids(ids: NDArray[Any], n_rows: int, name: str = "qid") -> IntArray:
+def sizes_of_ids(ids: NDArray[Any], n_rows: int) -> IntArray:
     """Return the sizes of the queries, int64 (n_queries,), in row order.
 
     ids  (n_rows,)  in   any dtype that can be compared; equal ids lie together
@@ -62,29 +57,27 @@ def sizes_of_ids(ids: NDArray[Any], n_rows: int, name: str = "qid") -> IntArray:
     if ids.ndim == 2 and 1 in ids.shape:
         ids = ids.ravel()
     if ids.ndim != 1 or len(ids) != n_rows:
-        raise DataError(f"{name} has shape {ids.shape} and data {n_rows} rows; pass one query id a row")
+        raise DataError(f"qid has shape {ids.shape} and data {n_rows} rows; pass one query id a row")
     if ids.dtype.kind == "f" and np.isnan(ids).any():
         row = int(np.argmax(np.isnan(ids)))
-        raise DataError(f"{name}[{row}] is NaN; every row needs the id of its query: drop rows without one")
+        raise DataError(f"qid[{row}] is NaN; every row needs the id of its query: drop rows without one")
     if ids.dtype.kind == "O":
         missing = np.array([one is None or one != one for one in ids.tolist()], np.bool_)
         if missing.any():
             row = int(np.argmax(missing))
-            raise DataError(
-                f"{name}[{row}] is {ids[row]!r}; every row needs the id of its query: drop rows without one"
-            )
+            raise DataError(f"qid[{row}] is {ids[row]!r}; every row needs the id of its query: drop rows without one")
     starts = np.flatnonzero(np.append(True, np.asarray(ids[1:] != ids[:-1], np.bool_)))
     first = ids[starts]
     try:
         order = np.argsort(first, kind="stable")
     except TypeError as error:
-        raise DataError(f"{name} cannot be compared ({error}); pass ids of one type, integers or strings") from None
+        raise DataError(f"qid cannot be compared ({error}); pass ids of one type, integers or strings") from None
     again = np.flatnonzero(first[order][1:] == first[order][:-1])
     if len(again) > 0:
         row = int(starts[order[again + 1].min()])
         raise DataError(
-            f"{name}[{row}] is {ids[row]}, a query that ended some rows above; the rows of a query must lie together: "
-            f"sort the data by {name}"
+            f"qid[{row}] is {ids[row]}, a query that ended some rows above; the rows of a query must lie together: "
+            "sort the data by qid"
         )
     return np.diff(np.append(starts, n_rows)).astype(np.int64)
 

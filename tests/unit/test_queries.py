@@ -20,8 +20,6 @@ X = np.arange(12.0).reshape(6, 2)
         {"qid": [7, 7, 7, 2, 5, 5]},
         {"qid": ["b", "b", "b", "c", "a", "a"]},
         {"qid": np.array([[7], [7], [7], [2], [5], [5]])},
-        {"group": [7, 7, 7, 2, 5, 5]},
-        {"group": ["b", "b", "b", "c", "a", "a"]},
     ],
 )
 def test_queries_may_be_given_by_size_or_by_id(given):
@@ -49,7 +47,10 @@ def test_ones_are_queries_of_one_row():
         ({"group": [[3, 3], [0, 0]]}, "shape"),
         ({"group": ["a", "b"]}, "dtype"),
         ({"qid": [1, 1, 2, 2, 1, 3]}, r"qid\[4\] is 1, a query that ended some rows above"),
-        ({"group": [1, 1, 2, 2, 1, 3]}, r"group\[4\] is 1, a query that ended"),
+        ({"group": [2] * 6}, "add up to 12, and data has 6 rows; one query id a row is passed as qid="),
+        ({"group": np.repeat([1, 2, 3], [1, 2, 3])}, "add up to 14, .* passed as qid="),
+        ({"group": [7, 7, 7, 2, 5, 5]}, r"group\[0\] is 7, no size .* passed as qid="),
+        ({"group": ["b", "b", "b", "c", "a", "a"]}, "dtype .* passed as qid="),
         ({"qid": [1, 1, 2]}, "one query id a row"),
         ({"qid": [1.0, 1.0, np.nan, 2.0, 2.0, 2.0]}, r"qid\[2\] is NaN"),
         ({"qid": np.array(["a", "a", None, "b", "b", "b"], object)}, r"qid\[2\] is None"),
