@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.protocol import BinnedTree, ForestMean
+from hornbeam.convergence import draws_for_trees
 from hornbeam.dataset import Dataset
 from hornbeam.errors import DataError, ParameterError
 from hornbeam.grown_tree import GrownTree
@@ -30,7 +31,7 @@ from hornbeam.log import warn
 from hornbeam.params import Params
 from hornbeam.predictor import Forest, average_scores, fitting
 from hornbeam.quantize import NARROW_GRADIENT_BITS, WIDE_BITS, exponent_above
-from hornbeam.row_sampling import check_row_sampling, samples_rows
+from hornbeam.row_sampling import check_row_sampling
 from hornbeam.sampling import Purpose, random_key, uniform
 from hornbeam.tree import Tree
 
@@ -48,10 +49,10 @@ def check_boosting(params: Params) -> None:
     """Refuse what contradicts itself before training, and warn once of parameters that have no effect."""
     check_row_sampling(params)
     if params.boosting == "rf":
-        if not samples_rows(params) and min(params.feature_fraction, params.feature_fraction_bynode) >= 1.0:
+        if not draws_for_trees(params):
             raise ParameterError(
-                "boosting='rf' with all rows and all features: every tree would be the same; set bagging_freq=1 and "
-                "bagging_fraction below 1, or feature_fraction below 1"
+                "boosting='rf' with all rows, all features and all thresholds: every tree would be the same; set "
+                "bagging_freq=1 and bagging_fraction below 1, feature_fraction below 1, or extra_trees"
             )
         if "learning_rate" in params.given:
             warn("learning_rate has no effect with boosting='rf': trees are averaged", params.verbosity)

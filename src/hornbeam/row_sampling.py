@@ -112,9 +112,12 @@ class RowSampler:
         return Draw(key, chance_limit(params.bagging_fraction), query=self._query)
 
     def _goss(self, iteration: int, learning_rate: float) -> Goss | None:
-        """Return the rule of an iteration; the first 1 / learning_rate of them use all rows, as in LightGBM."""
+        """Return the rule of an iteration; the first 1 / learning_rate of them use all rows, as in LightGBM.
+
+        Not those of a forest, whose gradients stay as they are: trees of all rows would be one and the same.
+        """
         params, n_rows = self.params, self.train_set.n_rows
-        if iteration < int(1.0 / learning_rate):
+        if params.boosting != "rf" and iteration < int(1.0 / learning_rate):
             return None
         n_top = max(1, int(n_rows * params.top_rate))
         n_rest = n_rows - n_top

@@ -27,7 +27,7 @@ MODES = {
     "rf": RF,
     "rf, binary": {**RF, "objective": "binary"},
     "rf, multiclass": {**RF, **MULTICLASS},
-    "rf, goss": {"boosting": "rf", "data_sample_strategy": "goss", "learning_rate": 1.0},
+    "rf, goss": {"boosting": "rf", "data_sample_strategy": "goss"},
 }
 
 

@@ -36,6 +36,33 @@ def test_forest_of_equal_trees_is_refused(params, call):
         call({**params, "verbosity": -1}, data(), 1)
 
 
+GOSS_FOREST = {"boosting": "rf", "data_sample_strategy": "goss"}
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        GOSS_FOREST,
+        {"boosting": "rf", "extra_trees": True},
+        {"boosting": "rf", "feature_fraction_bylevel": 0.5},
+        {"boosting": "rf", "feature_fraction_bynode": 0.5},
+    ],
+    ids=lambda params: list(params)[1],
+)
+def test_trees_of_a_forest_differ(params):
+    trees = hb.train({**params, "num_leaves": 15, "verbosity": -1}, data(), 12).trees
+    assert len({(tree.threshold.tobytes(), tree.leaf_value.tobytes()) for tree in trees}) == 12
+
+
+def test_learning_rate_does_not_change_a_forest_of_goss():
+    X, _ = table(200)
+    found = [
+        hb.train({**GOSS_FOREST, "learning_rate": rate, "verbosity": -1}, data(), 5).predict(X).tobytes()
+        for rate in (0.1, 0.3, 1.0)
+    ]
+    assert found[0] == found[1] == found[2]
+
+
 def test_forest_refuses_init_score():
     with pytest.raises(DataError, match="init_score"):
         hb.train({**RF, "verbosity": -1}, data(init_score=np.zeros(200)), 1)
