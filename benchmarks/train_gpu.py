@@ -193,6 +193,18 @@ def report(
     )
 
 
+def logistic(scores: Any, data: Any) -> tuple[Any, Any]:
+    """Return the gradients of `binary`, as an objective function."""
+    p = 1.0 / (1.0 + np.exp(-scores))  # CuPy's arrays take NumPy's functions
+    return p - data.label, p * (1.0 - p)
+
+
+@hb.on_device
+def logistic_on_device(scores: Any, data: Any) -> tuple[Any, Any]:
+    """Return the same, from arrays of the device."""
+    return logistic(scores, data)
+
+
 def predicted(model: hb.Booster, X: Any) -> NDArray[np.float64]:
     """Return Hornbeam's predictions of the test rows."""
     return np.asarray(model.predict(to_host(X)), np.float64)
@@ -200,8 +212,8 @@ def predicted(model: hb.Booster, X: Any) -> NDArray[np.float64]:
 
 def train_hornbeam(X: Any, y: Any, test: tuple[Any, Any], options: argparse.Namespace) -> float:
     """Train, print a line, with --profile a table of operations, and return the AUC."""
-    params = {
-        "objective": "binary",
+    params: dict[str, Any] = {
+        "objective": {"binary": "binary", "function": logistic, "device": logistic_on_device}[options.objective],
         "num_leaves": options.leaves,
         "learning_rate": 0.1,
         "min_data_in_leaf": options.min_data,
@@ -304,6 +316,10 @@ def main() -> None:
     parser.add_argument("--resident", action="store_true", help="Hornbeam trains from arrays on the device")
     parser.add_argument("--seeds", type=int, nargs="+", default=[7], help="of the data; a whole run each")
     parser.add_argument("--test-rows", type=int, default=200_000, help="that the AUC is of; no more than trained on")
+    parser.add_argument(
+        "--objective", choices=["binary", "function", "device"], default="binary",
+        help='ours, the same as a function of NumPy arrays, or as one of arrays of the device ("hb.on_device")',
+    )  # fmt: skip
     parser.add_argument("--precision", choices=["auto", "high"], default="auto")
     parser.add_argument("--peer", choices=["xgb"])
     options = parser.parse_args()
