@@ -4,9 +4,9 @@
 
 holds a device against the golden fingerprints (made by `reference`, shipped in golden.json), against `reference`
 operation by operation, its metrics against the host's, and it against `cpu` on whole trainings that are large enough to
-keep a GPU's groups busy, on predictions, and (CUDA) on arrays that are on the device already, for data and for
-functions of the user's own. Prints a table; the exit status is not 0 if anything differs. Under a sanitizer, which is
-slow, `--part 1/8` to `--part 8/8` run side by side:
+keep a GPU's groups busy, in several threads at once too, on predictions, and (CUDA) on arrays that are on the device
+already, for data and for functions of the user's own. Prints a table; the exit status is not 0 if anything differs.
+Under a sanitizer, which is slow, `--part 1/8` to `--part 8/8` run side by side:
 
     compute-sanitizer --tool racecheck python -m hornbeam.testing.verify --device cuda --rows 4000 --part 1/8
 """
@@ -18,6 +18,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -161,6 +162,29 @@ def ranking_checks(device: str, n_rows: int) -> Iterator[tuple[str, Check]]:
         yield f"training: {objective}, {len(X)} x {X.shape[1]}, {len(sizes)} queries", check
 
 
+def thread_checks(device: str, n_rows: int) -> Iterator[tuple[str, Check]]:
+    """Yield trainings in several threads at once, on one device, beside the same ones on `cpu`."""
+    X, y = make_higgs_like(n_rows, 28, seed=9)
+    kinds: tuple[dict[str, Any], ...] = (
+        {"num_leaves": 255, "min_data_in_leaf": 1},
+        {"num_leaves": 31, "bagging_freq": 1, "bagging_fraction": 0.5},
+        {"objective": "multiclass", "num_class": 2, "num_leaves": 63},
+    )
+
+    def fingerprint(where: str, params: dict[str, Any]) -> str:
+        given = {"objective": "binary", **params, "device": where, "verbosity": -1}
+        return train(given, Dataset(X, label=y), 10).fingerprint()
+
+    def check() -> str:
+        with ThreadPoolExecutor(4) as threads:
+            found = list(threads.map(lambda number: fingerprint(device, kinds[number % 3]), range(12)))
+        expected = [fingerprint("cpu", params) for params in kinds]
+        wrong = [number for number, model in enumerate(found) if model != expected[number % 3]]
+        return "" if not wrong else f"trainings {wrong} of 12 differ from those of the cpu"
+
+    yield f"threads: 12 trainings in 4 threads, {len(X)} x {X.shape[1]}", check
+
+
 def prediction_checks(device: str, n_rows: int) -> Iterator[tuple[str, Check]]:
     """Yield scores and leaves of random forests beside `cpu`."""
     X = make_with_missing(n_rows, 28, seed=6)[0]
@@ -229,6 +253,7 @@ def main(arguments: list[str] | None = None) -> int:
         *metric_checks(given.device),
         *training_checks(given.device, given.rows),
         *ranking_checks(given.device, given.rows),
+        *thread_checks(given.device, given.rows // 4),
         *prediction_checks(given.device, given.rows // 10),
         *array_checks(given.device, given.rows // 4),
     ]

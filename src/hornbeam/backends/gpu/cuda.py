@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
@@ -24,6 +24,8 @@ RING_BYTES = 4 << 20
 
 OPTIONS = ("-std=c++17", "--fmad=false")
 
+_opening = threading.Lock()
+
 
 def count_devices() -> int:
     """Return the number of CUDA devices; CuPy's error says why there are none."""
@@ -36,9 +38,14 @@ def describe(number: int) -> str:
     return f"{properties['name'].decode()}, {properties['totalGlobalMem'] / 2**30:.0f} GB"
 
 
-@cache
 def open_device(number: int) -> CudaRuntime:
     """Return the runtime of a device, one a process."""
+    with _opening:  # two threads that ask at once get the same
+        return _open_device(number)
+
+
+@cache
+def _open_device(number: int) -> CudaRuntime:
     n_devices = count_devices()
     if number >= n_devices:
         raise DeviceError(f"device='cuda:{number}': this machine has {n_devices} CUDA device(s), counted from 0")
@@ -54,9 +61,9 @@ class CupyBridge:
 
     xp = cupy
 
-    def __init__(self, device: Any, stream: Any, name: str) -> None:
+    def __init__(self, device: Any, stream: Any, lock: threading.RLock, name: str) -> None:
         self.device = f"cuda:{device.id}"
-        self._device, self._stream, self._name = device, stream, name
+        self._device, self._stream, self._lock, self._name = device, stream, lock, name
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -75,11 +82,15 @@ class CupyBridge:
 
     def after_launches(self) -> None:
         """Let CuPy's current stream wait for ours."""
-        cupy.cuda.get_current_stream().wait_event(self._stream.record(cupy.cuda.Event(disable_timing=True)))
+        with self._lock:
+            launched = self._stream.record(cupy.cuda.Event(disable_timing=True))
+        cupy.cuda.get_current_stream().wait_event(launched)
 
     def before_launches(self) -> None:
         """Let our stream wait for CuPy's current one."""
-        self._stream.wait_event(cupy.cuda.get_current_stream().record(cupy.cuda.Event(disable_timing=True)))
+        done = cupy.cuda.get_current_stream().record(cupy.cuda.Event(disable_timing=True))
+        with self._lock:
+            self._stream.wait_event(done)
 
     def array_of(self, buffer: Buffer, shape: tuple[int, ...], dtype: Any) -> Any:
         """Return an array of a buffer's memory."""
@@ -87,9 +98,16 @@ class CupyBridge:
 
 
 class CudaRuntime:
-    """One CUDA device with a memory pool of its own, a stream, and compiled modules."""
+    """One CUDA device with a memory pool of its own, a stream, and compiled modules.
+
+    All threads share the stream. What one of them records must not contain what another asks for meanwhile, and a
+    stream that is recording cannot be waited for: so everything that touches the stream or the memory holds the lock,
+    and recording holds it from the beginning to the end.
+    """
 
     def __init__(self, number: int) -> None:
+        self._number = number
+        self._lock = threading.RLock()
         self.device = cupy.cuda.Device(number)
         with self.device:
             properties = cupy.cuda.runtime.getDeviceProperties(number)
@@ -112,16 +130,15 @@ class CudaRuntime:
             memory_bytes=int(properties["totalGlobalMem"]),
             max_buffer_bytes=int(properties["totalGlobalMem"]),
         )
-        self.arrays = CupyBridge(self.device, self.stream, self.facts.name)
+        self.arrays = CupyBridge(self.device, self.stream, self._lock, self.facts.name)
         self._modules: dict[Variant, Any] = {}
         self._kernels: dict[tuple[str, Variant], Kernel] = {}
-        self._lock = threading.RLock()
 
     def allocate(self, n_bytes: int) -> Buffer:
         """Return memory."""
         size = max(8, n_bytes)
         try:
-            with self.device, self.stream:
+            with self.device, self._lock, self.stream:
                 return cupy.ndarray((size,), np.uint8, self._pool.malloc(size))
         except cupy.cuda.memory.OutOfMemoryError as error:
             raise DeviceMemoryError(
@@ -134,13 +151,13 @@ class CudaRuntime:
 
     def trim(self) -> None:
         """Give the pool's unused memory back to the device."""
-        self.synchronize()
-        with self.device:
+        with self.device, self._lock:
+            self._wait()
             self._pool.free_all_blocks()
 
     def free_bytes(self) -> int | None:
         """Return what the device has free, and what the pool keeps."""
-        with self.device:
+        with self.device, self._lock:
             return int(cupy.cuda.runtime.memGetInfo()[0]) + int(self._pool.free_bytes())
 
     def held_bytes(self) -> tuple[int, int]:
@@ -197,7 +214,7 @@ class CudaRuntime:
     def zero(self, buffer: Buffer, n_bytes: int) -> None:
         """Clear memory."""
         if n_bytes:
-            with self.device:
+            with self.device, self._lock:
                 buffer.data.memset_async(0, n_bytes, self.stream)
 
     def kernel(self, name: str, variant: Variant, local_bytes: int = 0) -> Kernel:
@@ -227,15 +244,13 @@ class CudaRuntime:
         return module
 
     def launch(self, kernel: Kernel, groups: int, *arguments: Any) -> None:
-        """Run a kernel; a tree has about a hundred launches, so contexts are entered only where they matter."""
-        if cupy.cuda.runtime.getDevice() != self.device.id:
-            with self.device:
-                self._launch(kernel, groups, arguments)
-        else:
-            self._launch(kernel, groups, arguments)
-
-    def _launch(self, kernel: Kernel, groups: int, arguments: tuple[Any, ...]) -> None:
-        kernel.handle.kernel((groups,), (kernel.threads,), arguments, kernel.local_bytes, self.stream)
+        """Run a kernel; a tree has about a hundred launches, so the device is entered only where that matters."""
+        with self._lock:
+            if cupy.cuda.runtime.getDevice() == self._number:
+                kernel.handle.kernel((groups,), (kernel.threads,), arguments, kernel.local_bytes, self.stream)
+            else:
+                with self.device:
+                    kernel.handle.kernel((groups,), (kernel.threads,), arguments, kernel.local_bytes, self.stream)
 
     def repeatable(self, launches: Callable[[], None]) -> Callable[[], None]:
         """Record the launches as a graph: replaying eight kernels costs what one launch from Python does."""
@@ -243,11 +258,19 @@ class CudaRuntime:
             self.stream.begin_capture()
             try:
                 launches()
-            finally:
-                graph = self.stream.end_capture()
+            except BaseException:
+                with suppress(Exception):  # which says once more what went wrong; the stream does work again
+                    self.stream.end_capture()
+                raise
+            graph = self.stream.end_capture()
 
         def replay() -> None:
-            graph.launch(stream=self.stream)
+            with self._lock:
+                if cupy.cuda.runtime.getDevice() == self._number:
+                    graph.launch(stream=self.stream)
+                else:
+                    with self.device:
+                        graph.launch(stream=self.stream)
 
         return replay
 

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from hornbeam.backends.gpu.runtime import Buffer, DeviceFacts, Kernel, Variant, source_text, timed_compilation
 from hornbeam.errors import DeviceError, DeviceMemoryError
 
+_opening = threading.Lock()
+
 
 def list_devices() -> list[Any]:
     """Return the OpenCL devices of all platforms, GPUs first; their places here are the numbers in "opencl:0"."""
@@ -41,9 +43,14 @@ def why_not(device: Any) -> str | None:
     return None
 
 
-@cache
 def open_device(number: int) -> OpenCLRuntime:
     """Return the runtime of a device, one a process."""
+    with _opening:  # two threads that ask at once get the same
+        return _open_device(number)
+
+
+@cache
+def _open_device(number: int) -> OpenCLRuntime:
     found = list_devices()
     if number >= len(found):
         raise DeviceError(f"device='opencl:{number}': this machine has {len(found)} OpenCL device(s), counted from 0")
@@ -103,27 +110,36 @@ class OpenCLRuntime:
     def upload(self, buffer: Buffer, array: NDArray[Any], offset: int = 0) -> None:
         """Copy to the device."""
         if array.nbytes:
-            self._uploading.append(
-                self._checked(cl.enqueue_copy, self.queue, buffer, array, dst_offset=offset, is_blocking=False)
-            )
+            with self._lock:
+                self._uploading.append(
+                    self._checked(cl.enqueue_copy, self.queue, buffer, array, dst_offset=offset, is_blocking=False)
+                )
 
     def download(self, buffer: Buffer, out: NDArray[Any], offset: int = 0) -> None:
         """Copy from the device."""
         if out.nbytes:
+            uploading = self._asked_for()
             self._checked(cl.enqueue_copy, self.queue, out, buffer, src_offset=offset, is_blocking=True)
-            self._uploading.clear()
+            uploading.clear()
 
     def download_later(self, buffer: Buffer, out: NDArray[Any], offset: int = 0) -> Callable[[], None]:
         """Start copying from the device; the function returned waits for the copy."""
-        copied = self._checked(cl.enqueue_copy, self.queue, out, buffer, src_offset=offset, is_blocking=False)
-        self._checked(self.queue.flush)
-        uploading, self._uploading = self._uploading, []  # what was asked for before will be done by then
+        with self._lock:
+            copied = self._checked(cl.enqueue_copy, self.queue, out, buffer, src_offset=offset, is_blocking=False)
+            self._checked(self.queue.flush)
+            uploading = self._asked_for()
 
         def wait() -> None:
             self._checked(copied.wait)
             uploading.clear()
 
         return wait
+
+    def _asked_for(self) -> list[Any]:
+        """Return the uploads asked for so far: whoever waits for something that comes after them lets them go."""
+        with self._lock:
+            uploading, self._uploading = self._uploading, []
+            return uploading
 
     def zero(self, buffer: Buffer, n_bytes: int) -> None:
         """Clear memory."""
@@ -166,8 +182,9 @@ class OpenCLRuntime:
 
     def synchronize(self) -> None:
         """Wait."""
+        uploading = self._asked_for()
         self._checked(self.queue.finish)
-        self._uploading.clear()
+        uploading.clear()
 
     def close(self) -> None:
         """Nothing is kept but compiled programs."""
