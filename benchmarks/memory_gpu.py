@@ -7,7 +7,8 @@
 Binary, one output, 255 leaves, min_data_in_leaf=1, no weights; MB are 2**20 bytes, and all figures are without the
 context of the driver. What a line has:
 
-    needed     what a training must hold, with the fewest histograms (gpu/memory.py)
+    needed     what a training must hold, with the fewest histograms (gpu/memory.py); 8 bytes a row more must be free,
+               for trees that turn to 31 bits
     columns    the second layout of the bins, which is left out where it does not fit
     pool       all histograms that a tree may use, up to the default limit
     default    measured without limits: the peak of all buffers, and on CUDA the memory that the pool took for them
@@ -26,7 +27,7 @@ from train_gpu import EXPO_LEVELS, SHAPES, make, to_host
 import hornbeam as hb
 from hornbeam.backends.demand import Demand
 from hornbeam.backends.gpu.layout import Layout
-from hornbeam.backends.gpu.memory import estimate, slot_bytes
+from hornbeam.backends.gpu.memory import WIDE_RECORDS, estimate, slot_bytes
 from hornbeam.errors import DeviceError
 from hornbeam.histogram_pool import count_slots
 
@@ -50,6 +51,7 @@ def counted(shape: str, n_rows: int, bins: int) -> tuple[dict[str, int], int, in
     if small is not None and sum(estimate(layout, demand, stats=2).values()) > (PAPER[shape] + POOL) * MEGABYTE:
         layout = small
     needed = estimate(layout, demand, stats=2)
+    del needed[WIDE_RECORDS]
     slot = slot_bytes(layout, 2)
     return needed, layout.column_bytes, slot * count_slots(LEAVES, slot, -1.0)
 

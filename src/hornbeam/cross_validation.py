@@ -92,9 +92,10 @@ def cv(
     runs = []
     for train_rows, valid_rows in _folds(params, train_set, folds, nfold, stratified, shuffle, seed):
         part = take_rows(train_set, train_rows)
-        run = TrainingRun(params, part, None)
         sets = {"train": part} if eval_train_metric else {}
-        run.add_valid_sets({**sets, VALID: take_rows(train_set, valid_rows, reference=part)}, None)
+        sets[VALID] = take_rows(train_set, valid_rows, reference=part)
+        run = TrainingRun(params, part, None, valid_sets=sets)
+        run.add_valid_sets(sets, None)
         runs.append(run)
     result = CVBooster([run.booster for run in runs])
     history: dict[str, Any] = {}

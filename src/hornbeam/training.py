@@ -118,9 +118,10 @@ def train(
     start = load(init_model) if isinstance(init_model, (str, os.PathLike)) else init_model
     check_boosting(params)
     checkpoints = None if checkpoint is None else Checkpoints(checkpoint, checkpoint_freq)
-    run = TrainingRun(params, train_set, start, checkpoints)
+    named = _named_sets(valid_sets, valid_names, train_set)
+    run = TrainingRun(params, train_set, start, checkpoints, named)
     try:
-        run.add_valid_sets(valid_sets, valid_names)
+        run.add_valid_sets(named, None)
         run.boost(n_rounds, feval, callbacks)
     finally:
         run.engine.close()
@@ -128,10 +129,24 @@ def train(
 
 
 class TrainingRun:
-    """One call of `train`: the engine, the growing Booster, and what is evaluated."""
+    """One call of `train`: the engine, the growing Booster, and what is evaluated.
+
+    Parameters
+    ----------
+    params, train_set, start, checkpoints
+        See `train`.
+    valid_sets
+        Sets that `add_valid_sets` will be given: they are checked, and what they take is counted, before the engine
+        takes any memory.
+    """
 
     def __init__(
-        self, params: Params, train_set: Dataset, start: Booster | None, checkpoints: Checkpoints | None = None
+        self,
+        params: Params,
+        train_set: Dataset,
+        start: Booster | None,
+        checkpoints: Checkpoints | None = None,
+        valid_sets: Mapping[str, Dataset] | None = None,
     ) -> None:
         self.params = params
         self.checkpoints = checkpoints
@@ -161,7 +176,12 @@ class TrainingRun:
         self._prepare_labels()
         in_use = not isinstance(self.objective, CustomObjective) or is_on_device(self.objective.function)
         given = (self._label, self._weight) if in_use else ()
-        demand = Demand.of(params, train_set.binned, self.objective, self._renewal_weight, *given, *self.sampler.given)
+        self._checked: list[Dataset] = []
+        scored = [dataset for name, dataset in (valid_sets or {}).items() if self._check_evaluated(name, dataset)]
+        demand = Demand.of(
+            params, train_set.binned, self.objective, self._renewal_weight, *given, *self.sampler.given,
+            valid_sets=[dataset.binned for dataset in scored],
+        )  # fmt: skip
         self.engine: Engine = make_engine(train_set.binned, params, demand)
         try:
             self._begin(start)
@@ -258,17 +278,20 @@ class TrainingRun:
     def add_valid_sets(self, valid_sets: ValidSets, names: Sequence[str] | str | None) -> None:
         """Enter the data sets to evaluate."""
         for name, dataset in _named_sets(valid_sets, names, self.train_set).items():
-            is_training = dataset is self.train_set
+            is_scored = self._check_evaluated(name, dataset)
+            valid = self.engine.add_valid(dataset.binned, self._start_scores(dataset)) if is_scored else -1
+            self.evaluated.append(EvaluatedSet(name, dataset, valid, dataset is self.train_set))
+
+    def _check_evaluated(self, name: str, dataset: Dataset) -> bool:
+        """Check and bin a data set to evaluate, once; returns whether the engine will keep scores for it."""
+        is_training = dataset is self.train_set
+        if not any(dataset is other for other in self._checked):
             if not is_training:
                 self._check_valid(name, dataset)
             for metric in self.metrics:
                 metric.check(dataset, f"valid_sets[{name!r}]")
-            if not is_training:
-                dataset.construct(self.params)
-            valid = -1
-            if not is_training or self.params.boosting == "rf":  # a forest's training scores stay at the start
-                valid = self.engine.add_valid(dataset.binned, self._start_scores(dataset))
-            self.evaluated.append(EvaluatedSet(name, dataset, valid, is_training))
+            self._checked.append(dataset)
+        return not is_training or self.params.boosting == "rf"  # a forest's training scores stay at the start
 
     def _check_valid(self, name: str, dataset: Dataset) -> None:
         if dataset.n_features != self.train_set.n_features:

@@ -11,8 +11,10 @@ import pytest
 pytest.importorskip("pyopencl")
 
 import hornbeam as hb
+from hornbeam.backends.gpu.binning import DeviceBins
 from hornbeam.backends.gpu.runtime import Variant, u32
 from hornbeam.backends.registry import open_runtime
+from hornbeam.errors import DeviceMemoryError
 from hornbeam.testing.checks import usable_devices
 from hornbeam.testing.data import make_higgs_like
 
@@ -118,3 +120,14 @@ def test_trainings_in_several_threads_give_the_same_models(cuda, device):
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(lambda seed: train_on(device, seed), seeds))
     assert found == [expected[seed] for seed in seeds]
+
+
+def test_bins_that_do_not_fit_are_refused_with_the_figures(stand_in):
+    driver = stand_in(memory_bytes=64 << 20)
+    mapper = hb.Dataset(np.random.default_rng(0).random((300, 20))).binned.mapper
+    runtime = open_runtime("cuda:0")
+    others = runtime.allocate(40 << 20)
+    with pytest.raises(DeviceMemoryError, match=r"1,000,000 rows x 20 features take 31 MB.*Stand-in.* has 24 MB free"):
+        DeviceBins(runtime, "cuda:0", 1_000_000, mapper)
+    del others
+    assert driver.used_bytes == 0

@@ -34,6 +34,7 @@ class Demand:
     renewed, renewal_weighted  leaves are percentiles of residuals; which have weights
     bundled  sparse features may share columns of a GPU
     n_categorical, set_words  categorical features, and words of a set of their levels
+    valid_sets  bins of the sets that are scored besides
     """
 
     n_outputs: int = 1
@@ -48,6 +49,7 @@ class Demand:
     bundled: bool = True
     n_categorical: int = 0
     set_words: int = 0
+    valid_sets: tuple[BinnedData, ...] = ()
 
     @classmethod
     def of(
@@ -57,6 +59,7 @@ class Demand:
         objective: Objective,
         renewal_weight: NDArray[np.float64] | None,
         *given: NDArray[Any] | None,
+        valid_sets: Iterable[BinnedData] = (),
     ) -> Demand:
         """Say what a training on these bins asks for.
 
@@ -82,6 +85,7 @@ class Demand:
             bundled=params.enable_bundle,
             n_categorical=binned.n_used - binned.n_numeric,
             set_words=binned.set_words,
+            valid_sets=tuple(valid_sets),
         )
 
 

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.binning import bin_table, find_bounds, search_tables
 from hornbeam.backends.gpu.device_table import DeviceTable, launch_over
-from hornbeam.backends.gpu.layout import Layout, check_buffer
+from hornbeam.backends.gpu.layout import Layout, check_buffer, megabytes
 from hornbeam.backends.gpu.runtime import Buffer, Runtime, u32, u64
 from hornbeam.backends.registry import open_runtime
 from hornbeam.binning import BinMapper, BinnedData, BinParams, allocate_bins, bin_by
+from hornbeam.errors import DeviceMemoryError
 from hornbeam.table import TableReader
 
 Blocks = Callable[[], Iterator[tuple[int, DeviceTable]]]
@@ -59,7 +60,18 @@ class DeviceBins:
         self.layout = Layout.of_sizes(n_rows, mapper.n_value_bins[mapper.used])
         self.n_bytes = self.layout.tile_bytes
         check_buffer(self.n_bytes, "the bins", runtime.facts)
+        self._check_free()
         self.tiles: Buffer = runtime.allocate(self.n_bytes)
+
+    def _check_free(self) -> None:
+        """Raise if the device has less memory free than the bins take, as far as it tells."""
+        free = self.runtime.free_bytes()
+        if free is not None and self.n_bytes > free:
+            raise DeviceMemoryError(
+                f"{self.n_rows:,} rows x {self.n_used:,} features take {megabytes(self.n_bytes)} of device memory as "
+                f"bins, and {self.runtime.facts.name} has {megabytes(free)} free: fewer rows, fewer bins (max_bin=15 "
+                "packs two bins a byte), or device='cpu', which bins them in host memory, help"
+            )
 
     def host(self) -> NDArray[Any]:
         """Return a copy in host memory, laid out as `BinnedData.bins` is."""

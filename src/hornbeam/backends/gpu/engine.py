@@ -63,7 +63,6 @@ from hornbeam.binning import BinnedData
 from hornbeam.dtypes import EXPANSION
 from hornbeam.errors import DeviceMemoryError
 from hornbeam.frontier import GrowthLimits
-from hornbeam.histogram_pool import SMALLEST_POOL
 from hornbeam.objectives.base import Objective
 from hornbeam.quantize import Quantization
 from hornbeam.splitting import NodeContext, SplitRules
@@ -120,8 +119,8 @@ class GpuEngine:
         self._last_ahead: GrowingTree | None = None  # the last tree, if it was grown ahead
         own = self.workspace
         own.limit_bytes = limit_bytes(runtime.facts, limit_mb)
-        shared = bins_on_device(binned, runtime)
-        available = own.spare_bytes(0 if shared is None else shared.n_bytes)
+        shared = (bins_on_device(each, runtime) for each in (binned, *demand.valid_sets))
+        available = own.spare_bytes(sum(bins.n_bytes for bins in shared if bins is not None))
         layout = Layout.of(binned, bundles)
         self._layout = fit_memory(layout, demand, self._most_stats, runtime.facts, available)
         self.slot_bytes = slot_bytes(self._layout, self._most_stats)
@@ -233,14 +232,12 @@ class GpuEngine:
     def _fit_slots(self, n_slots: int) -> int:
         """Return how many histograms there is room for, up to n_slots; the first time, decide about columns too.
 
-        By then everything else is there, but for wider records, which a later tree may need.
+        By then everything else is there, but for wider records, which a later tree may need: memory.py counts them.
         """
         layout, own = self._layout, self.workspace
         if self._most_slots == 0:
             spare = own.spare_bytes() - table_bytes(layout, self._demand.n_leaves)
-            records = 0 if self._rounded.quantization.wide else 8 * self.n_rows
-            if spare - records >= SMALLEST_POOL * self.slot_bytes:  # else there is no room for them in any case
-                spare -= records
+            spare -= 0 if self._rounded.quantization.wide else 8 * self.n_rows
             wanted = n_slots * self.slot_bytes
             if 0 < layout.column_bytes <= min(spare - wanted, own.facts.max_buffer_bytes):
                 self._bins.make_columns()

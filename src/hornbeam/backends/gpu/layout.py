@@ -138,6 +138,11 @@ class Layout:
         return self.n_columns * (-(-self.n_rows // 2) if self.bin_bits == 4 else self.n_rows * self.host_bytes)
 
 
+def megabytes(n_bytes: float) -> str:
+    """Return a size for people."""
+    return f"{n_bytes / 2**20:,.0f} MB" if n_bytes >= 10 * 2**20 else f"{n_bytes / 2**20:,.2f} MB"
+
+
 def check_buffer(n_bytes: int, what: str, facts: DeviceFacts) -> None:
     """Raise if a device cannot hold something in one piece."""
     if n_bytes > facts.max_buffer_bytes:

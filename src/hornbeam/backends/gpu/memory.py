@@ -12,11 +12,13 @@ from __future__ import annotations
 import numpy as np
 
 from hornbeam.backends.demand import Demand
+from hornbeam.backends.gpu.bundles import bundles_of
 from hornbeam.backends.gpu.categorical import LARGEST_LOCAL_SORT, SCRATCH_BYTES
-from hornbeam.backends.gpu.layout import SEARCHED_LANES, Layout
+from hornbeam.backends.gpu.layout import SEARCHED_LANES, Layout, megabytes
 from hornbeam.backends.gpu.renewal import COUNTS_BYTES, LEAVES_AT_ONCE
 from hornbeam.backends.gpu.runtime import DeviceFacts
 from hornbeam.backends.gpu.tree_kernels import CAPACITY
+from hornbeam.binning import BinnedData
 from hornbeam.dtypes import NODE, SPLIT
 from hornbeam.errors import DeviceMemoryError
 from hornbeam.histogram_pool import SMALLEST_POOL
@@ -25,9 +27,8 @@ SMALL_BUFFERS = 5 << 18
 """Room for everything that does not depend on the data."""
 
 
-def megabytes(n_bytes: float) -> str:
-    """Return a size for people."""
-    return f"{n_bytes / 2**20:,.0f} MB" if n_bytes >= 10 * 2**20 else f"{n_bytes / 2**20:,.2f} MB"
+WIDE_RECORDS = "gradients of 31 bits, should a tree need them"
+"""What is kept free: any objective's gradients may come to be such that 16 bits are too few, see quantize.py."""
 
 
 def slot_bytes(layout: Layout, stats: int) -> int:
@@ -43,12 +44,14 @@ def table_bytes(layout: Layout, n_leaves: int) -> int:
 
 def estimate(layout: Layout, demand: Demand, stats: int = 3) -> dict[str, int]:
     """Return the bytes of everything that a training must hold, by what it is; see the modules for the buffers."""
-    n_rows, record = layout.n_rows, 8 if demand.high_precision else 4
+    n_rows, high = layout.n_rows, demand.high_precision
     wanted = {
         "bins": layout.tile_bytes,
-        "row lists and fixed-point gradients": n_rows * (2 * 4 + 2 * record + 2),
+        "row lists and fixed-point gradients": n_rows * (2 * 4 + 2 * (8 if high else 4) + 2),
+        WIDE_RECORDS: 0 if high else n_rows * 2 * 4,
         "scores, gradients and hessians": n_rows * demand.n_outputs * 8 * (3 if demand.stores_gradients else 1),
         "labels, weights and queries": demand.given_bytes,
+        "validation sets": sum(_valid_bytes(binned, demand.n_outputs) for binned in demand.valid_sets),
         "samples of the rows": n_rows * (4 + 2 * 8 + 2 + (8 if demand.goss else 0)) if demand.sampled else 0,
         "residuals of the leaves": _renewal_bytes(demand, n_rows),
         "sets of levels": _level_bytes(demand),
@@ -57,6 +60,12 @@ def estimate(layout: Layout, demand: Demand, stats: int = 3) -> dict[str, int]:
         "the fewest histograms": SMALLEST_POOL * slot_bytes(layout, stats),
     }
     return {what: n_bytes for what, n_bytes in wanted.items() if n_bytes > 0}
+
+
+def _valid_bytes(binned: BinnedData, n_outputs: int) -> int:
+    """Return the bytes of a validation set, see routing.py: bins, members of bundles, and scores."""
+    layout = Layout.of(binned, bundles_of(binned))
+    return layout.tile_bytes + layout.member_bytes + 8 * n_outputs * binned.n_rows
 
 
 def _renewal_bytes(demand: Demand, n_rows: int) -> int:
