@@ -71,9 +71,19 @@ def weighted_later(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
 
 
 @on_device
+def classes_weighted_later(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
+    """Return gradients of the squared error of each class's score, as a classifier's objective."""
+    gradient = y_pred * 1.0
+    for k in range(y_pred.shape[1]):
+        gradient[:, k] = y_pred[:, k] - (y_true == k) * 1.0
+    return gradient, y_pred * 0.0 + 0.5
+
+
+@on_device
 def worst(y_true: Any, y_pred: Any, weight: Any) -> tuple[str, Any, bool]:
-    """Return the largest weighted error, as an estimator's metric."""
-    return "worst", (abs(y_pred - y_true) * (1.0 if weight is None else weight)).max(), False
+    """Return the largest weighted error, or of classes the largest score, as an estimator's metric."""
+    errors = abs(y_pred - y_true) if y_pred.ndim == 1 else y_pred[:, 0]
+    return "worst", (errors * (1.0 if weight is None else weight)).max(), False
 
 
 def _with(scores: Any, rows: Any, value: float) -> Any:
@@ -332,12 +342,19 @@ def _check_cv(device: str, sets: Callable[[], dict[str, Dataset]]) -> str:
 def _check_estimators(device: str, X: Any, y: Any, weight: Any) -> str:
     from sklearn.base import clone
 
-    from hornbeam.sklearn import HornbeamRegressor
+    from hornbeam.sklearn import HornbeamClassifier, HornbeamRegressor
 
-    found = []
-    for where in (device, "cpu"):
-        model = HornbeamRegressor(objective=weighted_later, n_estimators=4, device=where, verbosity=-1)
-        model = pickle.loads(pickle.dumps(clone(model)))  # noqa: S301  (our own)
-        model.fit(X, y, weight, eval_set=[(X[:99], y[:99])], eval_metric=worst)
-        found.append((model.booster_.fingerprint(), model.evals_result_))
-    return "" if found[0] == found[1] else f"{found[0]}, on cpu {found[1]}"
+    for kind, objective, target in (
+        (HornbeamRegressor, weighted_later, y),
+        (HornbeamClassifier, classes_weighted_later, np.floor(np.clip(y, 0.0, 2.0))),
+    ):
+        found = []
+        for where in (device, "cpu"):
+            model: Any = kind(objective=objective, n_estimators=3, device=where, verbosity=-1)
+            model = pickle.loads(pickle.dumps(clone(model)))  # noqa: S301  (our own)
+            pair = X[:99], target[:99]
+            model.fit(X, target, weight, eval_set=[pair], eval_sample_weight=[weight[:99]], eval_metric=worst)
+            found.append((model.booster_.fingerprint(), model.evals_result_))
+        if found[0] != found[1]:
+            return f"{kind.__name__}: {found[0]}, on cpu {found[1]}"
+    return ""
