@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import threading
 import types
 from contextlib import nullcontext
 
@@ -51,7 +52,7 @@ def world(monkeypatch):
     monkeypatch.delitem(sys.modules, NAME, raising=False)
     monkeypatch.delattr(package, "cuda", raising=False)
     cuda = importlib.import_module(NAME)
-    yield cuda.CupyBridge(Device(), Stream("engine", log), "some GPU"), log, current
+    yield cuda.CupyBridge(Device(), Stream("engine", log), threading.RLock(), "some GPU"), log, current
     del sys.modules[NAME], package.cuda  # of this world; the real one, if any, comes back by itself
 
 
