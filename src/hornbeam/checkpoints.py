@@ -230,12 +230,21 @@ class Checkpoints:
                 n_kept = iteration + 1
                 if n_kept < booster.current_iteration:  # other rounds of patience than before
                     del booster.trees[n_kept * booster.n_outputs :]
-                    self._evaluations = [entry for entry in self._evaluations if entry[0] < n_kept]
-                    self._n_done, self._n_evaluations = n_kept, len(self._evaluations)
+                    self.cut(n_kept)
                 raise
         if self.saved is not None and self.saved.stopped is not None:
             self.stopped = self.saved.stopped
             raise EarlyStopException(self.stopped.best_iteration, self.stopped.best_score)
+
+    @property
+    def results_by_iteration(self) -> dict[int, list[Evaluation]]:
+        """Evaluations by iteration, as far as they are known."""
+        return dict(self._evaluations)
+
+    def cut(self, n_kept: int) -> None:
+        """Forget what came after the first iterations of the model, all of which are done."""
+        self._evaluations = [entry for entry in self._evaluations if entry[0] < n_kept]
+        self._n_done, self._n_evaluations, self._trees = n_kept, len(self._evaluations), None
 
     def evaluated(self, iteration: int, results: list[Evaluation]) -> None:
         """Note the evaluations of an iteration."""

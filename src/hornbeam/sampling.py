@@ -36,6 +36,7 @@ class Purpose(IntEnum):
     RANKING = 7
     FEATURES_BY_LEVEL = 8
     TARGET_FOLDS = 9
+    FOLDS = 10
 
 
 def random_key(seed: int, purpose: int, iteration: int, own_seed: int = 0) -> int:

@@ -321,7 +321,7 @@ class TrainingRun:
         begin = first = self.booster.current_iteration
         checkpoints = self.checkpoints
         if checkpoints is not None:
-            begin = checkpoints.begin(n_rounds, self._describe_evaluation(functions), self.booster)
+            begin = checkpoints.begin(n_rounds, self.describe_evaluation(functions), self.booster)
         training = frozenset(entry.name for entry in self.evaluated if entry.is_training)
         env = CallbackEnv(
             self.booster, begin, begin, begin + n_rounds, self.params.learning_rate, training_names=training
@@ -394,7 +394,8 @@ class TrainingRun:
             self.finish_trees()
             close(all_callbacks)
 
-    def _describe_evaluation(self, functions: list[MetricFunction]) -> dict[str, Any]:
+    def describe_evaluation(self, functions: list[MetricFunction]) -> dict[str, Any]:
+        """Return what makes the evaluations comparable from iteration to iteration, for checkpoints."""
         names = [f"{metric.name}{getattr(metric, 'at', '')}" for metric in self.metrics]
         names += [getattr(function, "__name__", type(function).__name__) for function in functions]
         return describe_evaluation(self.params, names, {entry.name: entry.dataset for entry in self.evaluated})
