@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 import hornbeam as hb
 from hornbeam.errors import ParameterError
+from hornbeam.objectives import get_objective
 from hornbeam.params import BY_NAME
 from hornbeam.testing.peers import peer_params
 
@@ -52,6 +53,7 @@ class Library:
     """Hornbeam; the peers below do the same things."""
 
     name = "hornbeam"
+    same_numbers = False  # as `peer_params` has it
 
     def __init__(self, params: Mapping[str, Any], **extra: Any) -> None:
         self.params = self.translate(dict(params)) | extra
@@ -112,7 +114,8 @@ class XGBoost(Library):
         device = params.get("device", "cpu")
         if params.get("objective") != "regression":  # where hessians are 1 and their sum counts rows
             params = params | {"min_data_in_leaf": 1}
-        return peer_params(params | {"device": device if device.startswith("cuda") else "cpu"}, "xgboost")
+        ours = params | {"device": device if device.startswith("cuda") else "cpu"}
+        return peer_params(ours, "xgboost", self.same_numbers)
 
     def _on_device(self, X: Any) -> Any:
         """Return dense data as an array of the GPU where that is where training is."""
@@ -155,15 +158,21 @@ class XGBoost(Library):
 
 
 class CatBoost(Library):
-    """CatBoost, best-first growth, one Newton step a leaf; it knows no sum of hessians in a leaf."""
+    """CatBoost, best-first growth, one step a leaf; it knows no sum of hessians in a leaf.
+
+    It starts some objectives from the average and the others from zero. To those, on a CPU, our start is given as a
+    baseline, and added to its predictions again.
+    """
 
     name = "catboost"
 
     def translate(self, params: dict[str, Any]) -> dict[str, Any]:
+        self.objective = get_objective(hb.Params.from_dict(params))
         device = params.get("device", "cpu")
         if params.get("objective") != "regression":
             params = params | {"min_sum_hessian_in_leaf": DEFAULT_HESSIAN}
-        return peer_params(params | {"device": device if device.startswith("cuda") else "cpu"}, "catboost")
+        ours = params | {"device": device if device.startswith("cuda") else "cpu"}
+        return peer_params(ours, "catboost", self.same_numbers)
 
     def _frame(self, X: Any, data: Data) -> Any:
         if not data.categorical:
@@ -179,7 +188,20 @@ class CatBoost(Library):
         import catboost
 
         categorical = list(data.categorical) or None
-        return catboost.Pool(self._frame(data.X, data), data.y, cat_features=categorical, group_id=data.query)
+        start = self._start(data)
+        return catboost.Pool(
+            self._frame(data.X, data),
+            data.y,
+            cat_features=categorical,
+            group_id=data.query,
+            baseline=np.tile(start, (len(data.y), 1)) if start.any() else None,
+        )
+
+    def _start(self, data: Data) -> NDArray[np.float64]:
+        """Return what must be added to the predictions: float64 (n_outputs,)."""
+        if "boost_from_average" in self.params or self.params["task_type"] == "GPU":
+            return np.zeros(self.objective.n_outputs)
+        return self.objective.init_scores(data.y, None)
 
     def train(self, built: Any, iterations: int) -> Any:
         import catboost
@@ -187,10 +209,10 @@ class CatBoost(Library):
         return catboost.CatBoost(self.params | {"iterations": iterations}).fit(built)
 
     def predict(self, model: Any, X: Any, data: Data) -> NDArray[np.float64]:
-        loss = self.params["loss_function"]
-        kind = "Probability" if loss in ("Logloss", "MultiClass") else "RawFormulaVal"
-        predicted = model.predict(self._frame(X, data), prediction_type=kind)
-        return np.asarray(predicted[:, 1] if loss == "Logloss" else predicted, np.float64)
+        raw = np.asarray(model.predict(self._frame(X, data), prediction_type="RawFormulaVal"), np.float64)
+        raw = raw.reshape(len(raw), -1) + self._start(data)
+        predicted = self.objective.transform(np.ascontiguousarray(raw.T)).T
+        return predicted if predicted.shape[1] > 1 else predicted[:, 0]
 
 
 class ScikitLearn(Library):

