@@ -98,6 +98,19 @@ def test_hessian_is_the_curvature_or_bounds_it(case):
         assert np.allclose(hessian[away], curvature[away], rtol=1e-4, atol=1e-5)
 
 
+def test_no_step_of_logcosh_raises_the_loss():
+    """The widest step: learning rate 1, labels far away, no regularisation."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    y = 20.0 * X[:, 0] + rng.standard_t(1.5, size=400)
+    train = hb.Dataset(X, y)
+    params = {"objective": "logcosh", "learning_rate": 1.0, "num_leaves": 8, "min_data_in_leaf": 1, "verbosity": -1}
+    history = hb.train({**params, "metric": "logcosh"}, train, 30, valid_sets={"train": train}).eval_history
+    losses = np.array(history["train"]["logcosh"])
+    assert len(losses) == 30 and losses[-1] < 0.2 * losses[0]
+    assert (np.diff(losses) <= 1e-6 * losses[:-1]).all()
+
+
 def test_weights_multiply_gradient_and_hessian(case):
     objective, scores, label, weight = case
     plain = objective.gradients(scores[None], label, None)

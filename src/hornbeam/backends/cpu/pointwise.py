@@ -91,12 +91,13 @@ def fair_kernel(
 def logcosh_kernel(
     a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
 ) -> None:
-    """h = tanh(d) / d; g = d * h."""
+    """r = tanh(d) / d; g = d * r; h = max(1 - g * g, 0.5 * r)."""
     for row in range(len(scores)):
         d = scores[row] - label[row]
-        h = tanh_ratio_(d)
-        gradient[row] = d * h
-        hessian[row] = h
+        r = tanh_ratio_(d)
+        g = d * r
+        gradient[row] = g
+        hessian[row] = max(1.0 - g * g, 0.5 * r)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -26,8 +26,10 @@ DEVICE void pointwise_loss(f64 score, f64 y, f64 a, f64 b, f64 *gradient, f64 *h
     g = r * d;
     h = r * r;
 #elif OBJECTIVE == 6   // logcosh
-    h = tanh_ratio_(d);
-    g = d * h;
+    const f64 r = tanh_ratio_(d);
+    g = d * r;
+    h = 1.0 - g * g;
+    h = h > 0.5 * r ? h : 0.5 * r;
 #elif OBJECTIVE == 7   // expectile
     h = d >= 0.0 ? b : a;
     g = h * d;
