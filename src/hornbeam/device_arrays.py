@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.cuda_errors import cupy_errors
 from hornbeam.errors import DataError, DeviceError
 
 _DLPACK_CUDA = (2, 13)
@@ -54,7 +55,7 @@ def as_cupy(data: Any, name: str = "data") -> Any:
                 f"{name} ({type(data).__name__}) cannot be read as an array of a CUDA device ({error}); pass a strided "
                 "array of floats, integers or booleans"
             ) from None
-    with array.device:
+    with cupy_errors(f"cuda:{array.device.id}", f"computing {name}"), array.device:
         # The engine has a stream of its own. Conversion has ordered foreign writes before CuPy's current stream.
         cupy.cuda.get_current_stream().synchronize()
     return array
@@ -62,7 +63,7 @@ def as_cupy(data: Any, name: str = "data") -> Any:
 
 def to_host(array: Any) -> NDArray[Any]:
     """Return a copy of a CuPy array in host memory."""
-    with array.device:
+    with cupy_errors(f"cuda:{array.device.id}", "copying to the host"), array.device:
         copied: NDArray[Any] = array.get()
     return copied
 

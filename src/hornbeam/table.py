@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.cuda_errors import cupy_errors
 from hornbeam.device_arrays import as_cupy, device_of, to_host
 from hornbeam.errors import DataError
 from hornbeam.levels import CodedColumn, Levels, code_numbers, code_series
@@ -219,7 +220,7 @@ class TableReader:
 
         step = max(1, DEVICE_BLOCK_CELLS // self.n_features)
         for start in range(0, self.n_rows, step):
-            with array.device:
+            with cupy_errors(f"cuda:{array.device.id}", "converting values to floats"), array.device:
                 block = array[start : start + step].astype(self.block_dtype)
                 if self.zero_as_missing:
                     block[abs(block) <= ZERO] = np.nan

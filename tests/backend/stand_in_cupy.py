@@ -65,6 +65,8 @@ class Driver:
         self.n_graphs = 0
         self.lock = threading.RLock()
 
+    runtime_error, out_of_memory, compile_error = CUDARuntimeError, OutOfMemoryError, CompileException
+
     def fail(self, operation: str, error: Exception, skip: int = 0) -> None:
         """Let an operation fail from now on, after so many times."""
         self.failing[operation] = skip, error

@@ -5,14 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
-from typing import Any
+from functools import cache, wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import cupy
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.runtime import Buffer, DeviceFacts, Kernel, Variant, source_text, timed_compilation
+from hornbeam.cuda_errors import cupy_errors, device_error
 from hornbeam.errors import DeviceError, DeviceMemoryError
 
 PINNED_BYTES = 1 << 20
@@ -25,6 +26,9 @@ RING_BYTES = 4 << 20
 OPTIONS = ("-std=c++17", "--fmad=false")
 
 _opening = threading.Lock()
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def count_devices() -> int:
@@ -46,10 +50,30 @@ def open_device(number: int) -> CudaRuntime:
 
 @cache
 def _open_device(number: int) -> CudaRuntime:
-    n_devices = count_devices()
-    if number >= n_devices:
-        raise DeviceError(f"device='cuda:{number}': this machine has {n_devices} CUDA device(s), counted from 0")
-    return CudaRuntime(number)
+    with cupy_errors(f"cuda:{number}", "opening it"):
+        n_devices = count_devices()
+        if number >= n_devices:
+            raise DeviceError(f"device='cuda:{number}': this machine has {n_devices} CUDA device(s), counted from 0")
+        return CudaRuntime(number)
+
+
+def _reported(
+    what: str,
+) -> Callable[[Callable[Concatenate[CudaRuntime, P], T]], Callable[Concatenate[CudaRuntime, P], T]]:
+    """Let a method of the runtime raise our errors where CuPy raises its own."""
+
+    def decorate(method: Callable[Concatenate[CudaRuntime, P], T]) -> Callable[Concatenate[CudaRuntime, P], T]:
+        @wraps(method)
+        def reported(self: CudaRuntime, /, *arguments: P.args, **named: P.kwargs) -> T:
+            try:
+                return method(self, *arguments, **named)
+            except Exception as error:
+                self.report(error, what)
+                raise
+
+        return reported
+
+    return decorate
 
 
 class CupyBridge:
@@ -140,21 +164,27 @@ class CudaRuntime:
         try:
             with self.device, self._lock, self.stream:
                 return cupy.ndarray((size,), np.uint8, self._pool.malloc(size))
-        except cupy.cuda.memory.OutOfMemoryError as error:
-            raise DeviceMemoryError(
-                f"{self.facts.name} cannot give {n_bytes / 2**20:.0f} MB of memory ({error}); fewer bins (max_bin), a "
-                "smaller histogram_pool_size or a device_memory_limit help"
-            ) from error
+        except Exception as error:
+            self.report(error, f"giving {n_bytes / 2**20:,.1f} MB")
+            raise
+
+    def report(self, error: Exception, what: str) -> None:
+        """Raise what users should see if an error is CuPy's; see cuda_errors.py."""
+        ours = device_error(error, self.facts.name, what)
+        if ours is not None:
+            raise ours from error
 
     def free(self, buffer: Buffer) -> None:
         """Memory goes back to the pool with the last reference."""
 
+    @_reported("giving memory back")
     def trim(self) -> None:
         """Give the pool's unused memory back to the device."""
         with self.device, self._lock:
             self._wait()
             self._pool.free_all_blocks()
 
+    @_reported("telling its memory")
     def free_bytes(self) -> int | None:
         """Return what the device has free, and what the pool keeps."""
         with self.device, self._lock:
@@ -164,6 +194,7 @@ class CudaRuntime:
         """Return the bytes of all buffers, and with them what the pool keeps of buffers that are gone."""
         return int(self._pool.used_bytes()), int(self._pool.total_bytes())
 
+    @_reported("copying to the device")
     def upload(self, buffer: Buffer, array: NDArray[Any], offset: int = 0) -> None:
         """Copy to the device; the array may be changed as soon as this returns."""
         n_bytes = array.nbytes
@@ -182,6 +213,7 @@ class CudaRuntime:
             target.copy_from_host_async(self._ring.ptr + place, n_bytes, self.stream)
             self._ring_used = place + (n_bytes + 63) // 64 * 64
 
+    @_reported("copying from the device")
     def download(self, buffer: Buffer, out: NDArray[Any], offset: int = 0) -> None:
         """Copy from the device."""
         if out.nbytes == 0:
@@ -194,6 +226,7 @@ class CudaRuntime:
             if small:
                 out.reshape(-1).view(np.uint8)[:] = self._pinned_array[: out.nbytes]
 
+    @_reported("copying from the device")
     def download_later(self, buffer: Buffer, out: NDArray[Any], offset: int = 0) -> Callable[[], None]:
         """Start copying from the device; the function returned waits for the copy."""
         if out.nbytes > PINNED_BYTES:
@@ -205,18 +238,24 @@ class CudaRuntime:
             copied = self.stream.record(cupy.cuda.Event(disable_timing=True))
 
         def wait() -> None:
-            copied.synchronize()
+            try:
+                copied.synchronize()
+            except Exception as error:
+                self.report(error, "running kernels")
+                raise
             out.reshape(-1).view(np.uint8)[:] = np.frombuffer(landing, np.uint8, out.nbytes)
             self._landings.append(landing)
 
         return wait
 
+    @_reported("clearing memory")
     def zero(self, buffer: Buffer, n_bytes: int) -> None:
         """Clear memory."""
         if n_bytes:
             with self.device, self._lock:
                 buffer.data.memset_async(0, n_bytes, self.stream)
 
+    @_reported("loading a kernel")
     def kernel(self, name: str, variant: Variant, local_bytes: int = 0) -> Kernel:
         """Return a compiled kernel."""
         with self._lock:
@@ -245,13 +284,18 @@ class CudaRuntime:
 
     def launch(self, kernel: Kernel, groups: int, *arguments: Any) -> None:
         """Run a kernel; a tree has about a hundred launches, so the device is entered only where that matters."""
-        with self._lock:
-            if cupy.cuda.runtime.getDevice() == self._number:
-                kernel.handle.kernel((groups,), (kernel.threads,), arguments, kernel.local_bytes, self.stream)
-            else:
-                with self.device:
+        try:
+            with self._lock:
+                if cupy.cuda.runtime.getDevice() == self._number:
                     kernel.handle.kernel((groups,), (kernel.threads,), arguments, kernel.local_bytes, self.stream)
+                else:
+                    with self.device:
+                        kernel.handle.kernel((groups,), (kernel.threads,), arguments, kernel.local_bytes, self.stream)
+        except Exception as error:
+            self.report(error, "launching a kernel")
+            raise
 
+    @_reported("recording kernels")
     def repeatable(self, launches: Callable[[], None]) -> Callable[[], None]:
         """Record the launches as a graph: replaying eight kernels costs what one launch from Python does."""
         with self.device, self._lock:
@@ -265,15 +309,20 @@ class CudaRuntime:
             graph = self.stream.end_capture()
 
         def replay() -> None:
-            with self._lock:
-                if cupy.cuda.runtime.getDevice() == self._number:
-                    graph.launch(stream=self.stream)
-                else:
-                    with self.device:
+            try:
+                with self._lock:
+                    if cupy.cuda.runtime.getDevice() == self._number:
                         graph.launch(stream=self.stream)
+                    else:
+                        with self.device:
+                            graph.launch(stream=self.stream)
+            except Exception as error:
+                self.report(error, "launching recorded kernels")
+                raise
 
         return replay
 
+    @_reported("running kernels")
     def synchronize(self) -> None:
         """Wait."""
         with self.device, self._lock:
@@ -285,5 +334,6 @@ class CudaRuntime:
         self._ring_used = 0
 
     def close(self) -> None:
-        """Give the pool's memory back to the device."""
-        self.trim()
+        """Give the pool's memory back; whoever waited for a result knows if there is no device any more."""
+        with suppress(DeviceError):
+            self.trim()

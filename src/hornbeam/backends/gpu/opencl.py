@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -67,8 +68,6 @@ class OpenCLRuntime:
 
     def __init__(self, device: Any) -> None:
         self.device = device
-        self.context = cl.Context([device])
-        self.queue = cl.CommandQueue(self.context)
         self.facts = DeviceFacts(
             name=describe(device),
             is_gpu=bool(device.type & cl.device_type.GPU),
@@ -78,6 +77,8 @@ class OpenCLRuntime:
             memory_bytes=int(device.global_mem_size),
             max_buffer_bytes=int(device.max_mem_alloc_size),
         )
+        self.context = self._checked(cl.Context, [device])
+        self.queue = self._checked(cl.CommandQueue, self.context)
         self._options = ["-cl-std=CL1.2"]
         if "cl_khr_int64_base_atomics" in device.extensions.split():
             self._options.append("-DATOMIC64")
@@ -92,13 +93,13 @@ class OpenCLRuntime:
             return cl.Buffer(self.context, cl.mem_flags.READ_WRITE, max(8, n_bytes))
         except cl.Error as error:
             raise DeviceMemoryError(
-                f"{self.facts.name} cannot give {n_bytes / 2**20:.0f} MB of memory ({error}); fewer bins (max_bin), a "
+                f"{self.facts.name} cannot give {n_bytes / 2**20:,.1f} MB of memory ({error}); fewer bins (max_bin), a "
                 "smaller histogram_pool_size or a device_memory_limit help"
             ) from error
 
     def free(self, buffer: Buffer) -> None:
         """Give memory back."""
-        buffer.release()
+        self._checked(buffer.release)
 
     def trim(self) -> None:
         """Nothing is kept."""
@@ -153,7 +154,7 @@ class OpenCLRuntime:
             if key not in self._kernels:
                 if variant not in self._programs:
                     self._programs[variant] = timed_compilation(lambda: self._build(variant), self.facts.name)
-                self._kernels[key] = Kernel(cl.Kernel(self._programs[variant], name), variant.threads)
+                self._kernels[key] = Kernel(self._checked(cl.Kernel, self._programs[variant], name), variant.threads)
             return self._kernels[key]
 
     def _build(self, variant: Variant) -> Any:
@@ -171,7 +172,7 @@ class OpenCLRuntime:
     def launch(self, kernel: Kernel, groups: int, *arguments: Any) -> None:
         """Run a kernel; a kernel object holds its arguments, so that only one thread may set them at a time."""
         with self._lock:
-            kernel.handle.set_args(*arguments)
+            self._checked(kernel.handle.set_args, *arguments)
             self._checked(
                 cl.enqueue_nd_range_kernel, self.queue, kernel.handle, (groups * kernel.threads,), (kernel.threads,)
             )
@@ -187,14 +188,23 @@ class OpenCLRuntime:
         uploading.clear()
 
     def close(self) -> None:
-        """Nothing is kept but compiled programs."""
-        self.synchronize()
+        """Nothing is kept but compiled programs; whoever waited for a result knows if there is no device any more."""
+        with suppress(DeviceError):
+            self.synchronize()
 
     def _checked(self, call: Any, *arguments: Any, **named: Any) -> Any:
         try:
             return call(*arguments, **named)
         except cl.Error as error:
-            raise DeviceError(
+            kind = DeviceMemoryError if _is_memory(error) else DeviceError
+            raise kind(
                 f"{self.facts.name}: {error}; if it ran out of memory, fewer bins (max_bin) or a smaller "
-                "histogram_pool_size help"
+                "histogram_pool_size help, and device='cpu' does without it"
             ) from error
+
+
+def _is_memory(error: Any) -> bool:
+    """Say whether a device, or the host for it, has too little memory."""
+    codes = cl.status_code
+    short = (codes.MEM_OBJECT_ALLOCATION_FAILURE, codes.OUT_OF_RESOURCES, codes.OUT_OF_HOST_MEMORY)
+    return isinstance(error, cl.MemoryError) or error.code in short

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from hornbeam.backends.gpu.device_table import DeviceTable, launch_over
 from hornbeam.backends.gpu.runtime import Buffer, Runtime, u32, u64
 from hornbeam.backends.registry import choose_device, open_runtime
+from hornbeam.cuda_errors import cupy_errors
 from hornbeam.errors import DeviceError
 from hornbeam.objectives.base import Objective
 from hornbeam.table import TableReader
@@ -226,7 +227,7 @@ def predict_raw_in_place(
     from hornbeam.predictor import average_scores
 
     array = reader.device_array
-    with array.device:
+    with cupy_errors(f"cuda:{array.device.id}", "predicting"), array.device:
         scores = cupy.empty((forest.n_outputs, reader.n_rows), np.float64)
         cupy.cuda.get_current_stream().synchronize()  # whoever had this memory before is done with it
     held = forest_on(f"cuda:{array.device.id}", forest)
@@ -238,7 +239,7 @@ def predict_raw_in_place(
             held.add_trees(DeviceTable.of_cupy(block), start, first, last, reader.n_rows, part)
             held.runtime.synchronize()
         if average:
-            with array.device:
+            with cupy_errors(f"cuda:{array.device.id}", "predicting"), array.device:
                 average_scores(scores, cupy.asarray(init), (last - first) // forest.n_outputs)
                 cupy.cuda.get_current_stream().synchronize()
         if objective is not None:
@@ -252,7 +253,7 @@ def predict_leaf_in_place(forest: Forest, reader: TableReader, first: int, last:
     import cupy
 
     array = reader.device_array
-    with array.device:
+    with cupy_errors(f"cuda:{array.device.id}", "predicting"), array.device:
         leaves = cupy.empty((reader.n_rows, last - first), np.int32)
         cupy.cuda.get_current_stream().synchronize()
     if last == first:
@@ -270,7 +271,7 @@ def rows_first(scores: Any) -> Any:
     """Turn CuPy (n_outputs, n_rows) into (n_rows,), or (n_rows, n_outputs) with several outputs."""
     import cupy
 
-    with scores.device:
+    with cupy_errors(f"cuda:{scores.device.id}", "predicting"), scores.device:
         return scores[0] if len(scores) == 1 else cupy.ascontiguousarray(scores.T)
 
 
