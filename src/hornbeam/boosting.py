@@ -27,7 +27,6 @@ from hornbeam.convergence import draws_for_trees
 from hornbeam.dataset import Dataset
 from hornbeam.errors import DataError, ParameterError
 from hornbeam.grown_tree import GrownTree
-from hornbeam.log import warn
 from hornbeam.params import Params
 from hornbeam.predictor import Forest, average_scores, fitting
 from hornbeam.quantize import NARROW_GRADIENT_BITS, WIDE_BITS, exponent_above
@@ -42,26 +41,15 @@ if TYPE_CHECKING:
 GRID_BITS = 40
 """Bits of the largest step of a leaf at the start. Scores may grow to 2**13 times as much before a bit is lost."""
 
-DART_PARAMETERS = ("drop_rate", "max_drop", "skip_drop", "uniform_drop", "xgboost_dart_mode", "drop_seed")
-
 
 def check_boosting(params: Params) -> None:
-    """Refuse what contradicts itself before training, and warn once of parameters that have no effect."""
+    """Refuse what contradicts itself before training."""
     check_row_sampling(params)
-    if params.boosting == "rf":
-        if not draws_for_trees(params):
-            raise ParameterError(
-                "boosting='rf' with all rows, all features and all thresholds: every tree would be the same; set "
-                "bagging_freq=1 and bagging_fraction below 1, feature_fraction below 1, or extra_trees"
-            )
-        if "learning_rate" in params.given:
-            warn("learning_rate has no effect with boosting='rf': trees are averaged", params.verbosity)
-    if params.boosting != "dart":
-        for name in DART_PARAMETERS:
-            if name in params.given:
-                warn(f"{name} has no effect without boosting='dart'", params.verbosity)
-    if params.num_class > 1 and "target_encoding_levels" in params.given and params.target_encoding_levels >= 0:
-        warn("target_encoding_levels has no effect with num_class > 1: classes have no mean", params.verbosity)
+    if params.boosting == "rf" and not draws_for_trees(params):
+        raise ParameterError(
+            "boosting='rf' with all rows, all features and all thresholds: every tree would be the same; set "
+            "bagging_freq=1 and bagging_fraction below 1, feature_fraction below 1, or extra_trees"
+        )
 
 
 def make_boosting(run: TrainingRun) -> Boosting:

@@ -17,6 +17,7 @@ from hornbeam.convergence import has_converged
 from hornbeam.dataset import Dataset
 from hornbeam.folds import make_folds, take_rows
 from hornbeam.function_calls import MetricFunction
+from hornbeam.idle_parameters import warn_of_idle
 from hornbeam.log import inform
 from hornbeam.params import Params, whole_number
 from hornbeam.training import TrainingRun
@@ -110,6 +111,7 @@ def cv(
             run = TrainingRun(params, part, start, file, valid_sets=sets)
             trained.append(Fold(run))
             run.add_valid_sets(sets, None)
+        warn_of_idle(trained[0].run, bool(functions))  # once, not once a fold
         result = CVBooster([fold.run.booster for fold in trained])
         history = _boost_together(params, trained, result, n_rounds, functions, list(callbacks or []))
     finally:

@@ -1029,6 +1029,7 @@ class Params:
             raise ParameterError(f"params must be a dict of parameter names and values, not {type(params).__name__}")
         given = canonical_names(params or {})
         given.update(canonical_names({name: value for name, value in overrides.items() if value is not None}))
+        refuse_two_strategies(given)
         made = cls(**given)
         object.__setattr__(made, "given", frozenset(given))
         if "alpha" in given and "lambda_l1" not in given:  # whoever gives both, means both
@@ -1092,6 +1093,15 @@ def canonical_names(params: Mapping[Any, Any]) -> dict[str, Any]:
             )
         values[row.name], spelled[row.name] = value, name
     return values
+
+
+def refuse_two_strategies(given: Mapping[str, Any]) -> None:
+    """Raise where `boosting` and `data_sample_strategy`, both given, say different things; names are canonical."""
+    if given.get("boosting") == "goss" and given.get("data_sample_strategy") == "bagging":
+        raise ParameterError(
+            "boosting='goss' and data_sample_strategy='bagging' are two ways to choose rows; boosting='goss' is short "
+            "for boosting='gbdt' with data_sample_strategy='goss': give one of them"
+        )
 
 
 def whole_number(value: object, name: str, low: int, high: int | None = None) -> int:

@@ -11,7 +11,6 @@ from hornbeam.backends.protocol import Engine
 from hornbeam.bagging import Draw, Goss
 from hornbeam.dataset import Dataset
 from hornbeam.errors import DataError, ParameterError
-from hornbeam.log import warn
 from hornbeam.params import Params
 from hornbeam.queries import query_of_row
 from hornbeam.sampling import Purpose, chance_limit, random_key
@@ -20,7 +19,7 @@ BAGGING_FRACTIONS = ("bagging_fraction", "pos_bagging_fraction", "neg_bagging_fr
 
 
 def check_row_sampling(params: Params) -> None:
-    """Refuse parameters that contradict each other, and warn of those that have no effect."""
+    """Refuse parameters that contradict each other."""
     fractions = {name: getattr(params, name) for name in BAGGING_FRACTIONS if getattr(params, name) < 1.0}
     by_label = [name for name in fractions if name != "bagging_fraction"]
     if params.data_sample_strategy == "goss":
@@ -33,31 +32,16 @@ def check_row_sampling(params: Params) -> None:
             raise ParameterError(
                 f"top_rate={params.top_rate} and other_rate={params.other_rate}: together they must be 1 or less"
             )
-    else:
-        for name in ("top_rate", "other_rate"):
-            if name in params.given:
-                warn(f"{name} has no effect without data_sample_strategy='goss'", params.verbosity)
     if by_label and params.objective != "binary":
         raise ParameterError(
             f"{_listed({name: fractions[name] for name in by_label})}: needs objective='binary', not "
             f"{params.objective!r}; set bagging_fraction"
-        )
-    if fractions and params.bagging_freq == 0:
-        warn(
-            f"{_listed(fractions)} has no effect while bagging_freq (subsample_freq) is 0; set it to 1 to draw rows",
-            params.verbosity,
         )
     if by_label and params.bagging_by_query:
         raise ParameterError(
             f"bagging_by_query=True with {_listed({name: fractions[name] for name in by_label})}: a query has rows of "
             "both labels; set bagging_fraction"
         )
-    if params.bagging_by_query and not (fractions and params.bagging_freq > 0):
-        warn("bagging_by_query has no effect without bagging", params.verbosity)
-    if by_label and "bagging_fraction" in fractions:
-        warn(f"bagging_fraction has no effect beside {' and '.join(by_label)}", params.verbosity)
-    if params.bagging_freq > 0 and not fractions:
-        warn("bagging_freq has no effect while bagging_fraction (subsample) is 1", params.verbosity)
 
 
 def _listed(values: dict[str, float]) -> str:

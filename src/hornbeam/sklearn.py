@@ -39,7 +39,7 @@ from hornbeam.log import warn
 from hornbeam.metrics import NO_METRIC
 from hornbeam.object_table import holds_objects
 from hornbeam.objectives import get_objective
-from hornbeam.params import BY_NAME, Params, canonical_names
+from hornbeam.params import BY_NAME, Params, canonical_names, refuse_two_strategies
 from hornbeam.quantize import exact_sum
 from hornbeam.training import train
 
@@ -184,7 +184,9 @@ class HornbeamModel(BaseEstimator):
             elif name == "n_jobs":
                 value = threads_of(value)
             values[name] = value
-        params = Params(**self._with_objective(canonical_names(values)))
+        given = canonical_names(values)
+        refuse_two_strategies(given)
+        params = Params(**self._with_objective(given))
         if "alpha" in renamed:
             params.refuse_idle_alpha()
         return params

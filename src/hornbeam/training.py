@@ -33,6 +33,7 @@ from hornbeam.function_calls import MetricFunction, compute_gradients, evaluate_
 from hornbeam.grower import Renewal, TreeGrower
 from hornbeam.grown_tree import GrownTree
 from hornbeam.histogram_pool import DEFAULT_BYTES, STORED_BYTES, count_slots
+from hornbeam.idle_parameters import warn_of_idle
 from hornbeam.init_model import check_reading, check_start
 from hornbeam.levels import extended_levels, level_codes
 from hornbeam.log import inform, warn
@@ -122,6 +123,7 @@ def train(
     run = TrainingRun(params, train_set, start, checkpoints, named)
     try:
         run.add_valid_sets(named, None)
+        warn_of_idle(run, bool(feval))
         run.boost(n_rounds, feval, callbacks)
     finally:
         run.engine.close()
@@ -155,11 +157,6 @@ class TrainingRun:
         self.objective.check_labels(train_set.label)
         self.objective = self.objective.bind(train_set)
         self.metrics: list[Metric] = get_metrics(params, self.objective)
-        for name in params.unused():
-            warn(
-                f"{name}={getattr(params, name)!r} has no effect: objective {self.objective.name!r} does not use it",
-                params.verbosity,
-            )
         if start is not None:
             check_start(start, train_set, params, self.objective)
         train_set.construct(params, None if start is None else start.levels)
