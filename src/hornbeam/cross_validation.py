@@ -112,6 +112,7 @@ def cv(
             trained.append(Fold(run))
             run.add_valid_sets(sets, None)
         warn_of_idle(trained[0].run, bool(functions))  # once, not once a fold
+        trained[0].run.inform_of_encoding()
         result = CVBooster([fold.run.booster for fold in trained])
         history = _boost_together(params, trained, result, n_rounds, functions, list(callbacks or []))
     finally:

@@ -26,6 +26,7 @@ device.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +44,9 @@ FOLDS = 5
 FEWEST_ROWS = 2
 """A level of fewer rows is not kept: no row could ever learn its value from another. So a column of names, each in one
 row, has no levels."""
+
+MOST_NAMED = 5
+"""Features that are named where there is something to say of all of them."""
 
 _CHUNK = 1 << 20
 """Rows dealt at a time."""
@@ -161,3 +165,22 @@ def _exact_sums(
     sums = np.zeros(n_places, np.int64)
     np.add.at(sums, place, np.rint(values * 2.0**exponent).astype(np.int64))
     return sums, 2.0**-exponent
+
+
+def describe_encoding(levels: Sequence[Levels | None] | None, names: Sequence[str], limit: int) -> str | None:
+    """Return one line that names the features that were encoded, and their levels; None where there are none.
+
+    levels  of each feature, as a Dataset has them
+    limit   `target_encoding_levels`
+    """
+    encoded = [(names[i], own) for i, own in enumerate(levels or []) if isinstance(own, EncodedLevels)]
+    if not encoded:
+        return None
+    shown = ", ".join(
+        f"{name!r} ({len(own):,} levels in {FEWEST_ROWS} rows or more)" for name, own in encoded[:MOST_NAMED]
+    )
+    more = f" and {len(encoded) - MOST_NAMED} more" if len(encoded) > MOST_NAMED else ""
+    return (
+        f"target encoding: {shown}{more} became mean labels, having more than target_encoding_levels={limit} levels; "
+        "LightGBM would split them by sets of levels, and so does target_encoding_levels=-1"
+    )

@@ -44,6 +44,7 @@ from hornbeam.params import Params, whole_number
 from hornbeam.predictor import fitting
 from hornbeam.row_sampling import RowSampler
 from hornbeam.splitting import SplitRules
+from hornbeam.target_encoding import describe_encoding
 
 ValidSets = Mapping[str, Dataset] | Sequence[Dataset] | Dataset | None
 
@@ -124,6 +125,7 @@ def train(
     try:
         run.add_valid_sets(named, None)
         warn_of_idle(run, bool(feval))
+        run.inform_of_encoding()
         run.boost(n_rounds, feval, callbacks)
     finally:
         run.engine.close()
@@ -232,6 +234,13 @@ class TrainingRun:
                 f"train_set is binned with the mean labels of categorical features ({names}), and classes have no "
                 "mean; leave the binning to train, or make the Dataset with target_encoding_levels=-1"
             )
+
+    def inform_of_encoding(self) -> None:
+        """Say which categorical features became numbers, for LightGBM would keep them."""
+        data, params = self.train_set, self.params
+        text = describe_encoding(data.levels, data.feature_names, params.target_encoding_levels)
+        if text is not None:
+            inform(text, params.verbosity)
 
     def _new_booster(self, start: Booster | None) -> Booster:
         """Make the Booster that will grow: empty, or a copy of the model to train on."""

@@ -371,3 +371,18 @@ def test_estimators_take_the_parameters():
     model = hb.HornbeamRegressor(n_estimators=3, target_encoding_levels=20, categorical_features=[0, 2])
     model.fit(table, score)
     assert isinstance(model.booster_.levels[0], EncodedLevels)
+
+
+@pytest.mark.parametrize("call", [hb.train, hb.cv], ids=["train", "cv"])
+def test_features_that_become_numbers_are_named_once(call, caplog):
+    table, score = make_table()
+    with caplog.at_level(logging.INFO, logger="hornbeam"):
+        call({**SMALL, "verbosity": 1}, make_dataset(table, score), 1)
+    found = [record.getMessage() for record in caplog.records if "target encoding: " in record.getMessage()]
+    assert len(found) == 1
+    assert "levels in 2 rows or more) became mean labels" in found[0]
+    caplog.clear()
+    with caplog.at_level(logging.INFO, logger="hornbeam"):
+        call({**SMALL, "verbosity": 1, "target_encoding_levels": -1}, make_dataset(table, score), 1)
+        call({**SMALL, "verbosity": 0}, make_dataset(table, score), 1)
+    assert "target encoding: " not in caplog.text
