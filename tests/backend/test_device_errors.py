@@ -67,7 +67,7 @@ def test_failing_cuda_is_our_error_and_the_next_training_is_right(cuda, operatio
 def test_a_lost_device_is_told_from_one_that_can_be_used_again(cuda):
     cuda.fail("launch", cuda.runtime_error(700, "cudaErrorIllegalAddress: an illegal memory access"), 30)
     cuda.fail("synchronize", cuda.runtime_error(700, "cudaErrorIllegalAddress: once more"), 3)
-    with pytest.raises(DeviceError, match="an illegal memory access.*start the process anew"):
+    with pytest.raises(DeviceError, match=r"an illegal memory access.*start the process anew"):
         train_on("cuda")
 
 
