@@ -29,9 +29,9 @@ class Situation:
     """
 
     def __init__(self, run: TrainingRun, evaluates: bool) -> None:
-        self.run = run
+        self.run: TrainingRun = run
         self.params: Params = run.params
-        self.evaluates = evaluates
+        self.evaluates: bool = evaluates
 
     @property
     def is_on_gpu(self) -> bool:

@@ -155,7 +155,7 @@ class TrainingRun:
     ) -> None:
         self.params = params
         self.checkpoints = checkpoints
-        self.train_set = train_set
+        self.train_set: Dataset = train_set
         self.objective: Objective = get_objective(params)
         self.objective.check_labels(train_set.label)
         self.objective = self.objective.bind(train_set)
@@ -171,7 +171,7 @@ class TrainingRun:
             start = checkpoints.start_from(describe_run(params, self.objective.to_dict(), train_set, start), start)
         named, used = train_set.feature_names, train_set.binned.used
         n_numeric, categorical = train_set.binned.n_numeric, train_set.categorical_features
-        self.plan = ContextPlan(params, named, used, n_numeric, categorical)  # bad constraints raise here
+        self.plan: ContextPlan = ContextPlan(params, named, used, n_numeric, categorical)  # bad constraints raise here
         self.sampler = RowSampler(params, train_set)
         self._prepare_labels()
         in_use = not isinstance(self.objective, CustomObjective) or is_on_device(self.objective.function)
