@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from hornbeam.dataset import Dataset
 from hornbeam.folds import make_folds, take_rows
 from hornbeam.function_calls import MetricFunction
 from hornbeam.idle_parameters import warn_of_idle
-from hornbeam.log import inform, speaking
+from hornbeam.log import inform
 from hornbeam.params import Params, whole_number
 from hornbeam.training import TrainingRun
 
@@ -102,9 +101,7 @@ def cv(
     start = load(init_model) if isinstance(init_model, (str, os.PathLike)) else init_model
     functions = [feval] if callable(feval) else list(feval or [])
     trained: list[Fold] = []
-    told = ExitStack()
     try:
-        told.enter_context(speaking(params.verbosity))
         rows_of_folds = make_folds(params, train_set, folds, nfold, stratified, shuffle, seed)
         for number, (train_rows, valid_rows) in enumerate(rows_of_folds):
             part = take_rows(train_set, train_rows)
@@ -121,7 +118,6 @@ def cv(
     finally:
         for fold in trained:
             fold.run.engine.close()
-        told.close()
     if return_cvbooster:
         history["cvbooster"] = result
     return history

@@ -64,8 +64,6 @@ class Dataset:
         Data parameters, see docs/parameters.md; None: those of the training, else the defaults.
     reference
         Training Dataset whose bins a validation set takes.
-    position
-        LightGBM's positions of documents, which are not offered: an error.
 
     Attributes
     ----------
@@ -107,13 +105,7 @@ class Dataset:
         target_encoding_levels: int | None = None,
         target_encoding_smooth: float | None = None,
         reference: Dataset | None = None,
-        position: Any = None,
     ) -> None:
-        if position is not None:
-            raise DataError(
-                "position is not offered: ranking objectives do not correct for the position that a document was shown "
-                "at; leave it out, or weight the rows"
-            )
         self.data = data
         self._reader = data if isinstance(data, TableReader) else TableReader(data)
         self.n_rows = self._reader.n_rows

@@ -501,13 +501,6 @@ class HornbeamClassifier(ClassifierMixin, HornbeamModel):
     def _row_weights(self, label: FloatArray, weight: FloatArray | None) -> FloatArray | None:
         if self.class_weight is None:
             return weight
-        others = canonical_names({name: value for name, value in self._other_params.items() if name in BY_NAME})
-        for name in ("scale_pos_weight", "is_unbalance"):
-            if others.get(name, BY_NAME[name].default) != BY_NAME[name].default:
-                raise ParameterError(
-                    f"class_weight={self.class_weight!r} and {name}={others[name]!r} both weigh the classes; give one "
-                    "of them"
-                )
         codes = label.astype(np.int64)
         if isinstance(self.class_weight, str) and self.class_weight == "balanced" and weight is not None:
             totals = np.array([exact_sum(weight[codes == k]) for k in range(self.n_classes_)])

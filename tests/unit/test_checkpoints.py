@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -187,7 +188,6 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
         "the weights differ": hb.Dataset(X, label=y, weight=np.arange(1.0, 201.0)),
         "the number of rows differ: 200 then, 199 now": hb.Dataset(X[1:], label=y[1:]),
         "the bins, and so the features, differ": hb.Dataset(X + uniform(200, 9)[:, None], label=y),
-        "the bins, and so the features, +differ": hb.Dataset(X[::-1].copy(), label=y),  # of other rows
         "the names of the features differ": hb.Dataset(X, label=y, feature_names=list("abcd")),
         "the initial scores differ": hb.Dataset(X, label=y, init_score=y),
     }.items():
@@ -236,7 +236,7 @@ own.run({params!r}, {n_rounds}, checkpoint={path!r}, checkpoint_freq={freq})
 @pytest.mark.parametrize("name", ["gbdt", "dart"])
 def test_kill_at_any_moment_and_resume(name, tmp_path):
     path, n_rounds, rng = tmp_path / "run.ckpt", 60, random.Random(name)
-    expected = run(CASES[name], n_rounds)
+    expected, n_killed = run(CASES[name], n_rounds), 0
     for freq in (1, 2, 3):  # the same file: every child goes on where the one before was killed
         code = CHILD.format(
             tests=str(Path(__file__).parent), params=CASES[name], n_rounds=n_rounds, path=str(path), freq=freq
@@ -252,8 +252,9 @@ def test_kill_at_any_moment_and_resume(name, tmp_path):
             time.sleep(rng.random() * 0.02)
         finally:
             child.kill()
-            child.wait()
+            n_killed += child.wait() == -signal.SIGKILL
         assert path.exists()
+    assert n_killed > 0  # none: all were faster than the kill
     assert_same(run(CASES[name], n_rounds, checkpoint=path), expected)
 
 

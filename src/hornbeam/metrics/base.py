@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.errors import DataError
-from hornbeam.objectives.base import FloatArray, Objective, first_wrong_label
+from hornbeam.objectives.base import FloatArray, Objective
 from hornbeam.quantize import exact_sum
 
 if TYPE_CHECKING:
     from hornbeam.dataset import Dataset
     from hornbeam.params import Params
-
-OUTSIDE: dict[str, tuple[str, Callable[[FloatArray], NDArray[np.bool_]]]] = {
-    "positive": ("<= 0", lambda label: label <= 0.0),
-    "nonnegative": ("< 0", lambda label: label < 0.0),
-    "unit": ("outside [0, 1]", lambda label: (label < 0.0) | (label > 1.0)),
-}
-"""By domain of the labels: what lies outside, in words and as a test of float64 (n_rows,)."""
 
 
 class Metric(ABC):
@@ -36,14 +28,11 @@ class Metric(ABC):
         Whether early stopping looks for a maximum.
     for_classes
         Whether the metric takes one score a class (multi_logloss, multi_error) or a single score a row.
-    labels
-        Labels that the metric has a meaning for: "real", "positive", "nonnegative" or "unit" (0 to 1).
     """
 
     name: ClassVar[str]
     higher_is_better: ClassVar[bool] = False
     for_classes: ClassVar[bool] = False
-    labels: ClassVar[str] = "real"
 
     @classmethod
     def from_params(cls, params: Params) -> Metric:
@@ -82,14 +71,6 @@ class Metric(ABC):
         """Raise DataError unless the metric can be evaluated on a data set, which messages call `where`."""
         if dataset.label is None:
             raise DataError(f"{where} has no labels to evaluate {self.name} on; pass label=")
-        if self.labels != "real":
-            text, is_wrong = OUTSIDE[self.labels]
-            found = first_wrong_label(dataset.label, is_wrong(dataset.label))
-            if found is not None:
-                raise DataError(
-                    f"metric {self.name!r} takes no label {text}, but in {where} {found}; name another metric, or mend "
-                    "the labels"
-                )
 
     def __repr__(self) -> str:
         return f"<metric {self.name}>"

@@ -131,7 +131,8 @@ def to_markdown() -> str:
         "A machine without a GPU cannot test the column `cuda`; on one that has it run",
         "`python -m hornbeam.testing.verify --device cuda`.",
         "",
-        "Parameters that are not listed cannot change a model.",
+        "Parameters that are not listed change no tree by themselves: they say where and how long to train, what is",
+        "shown, or how the data are read.",
         "",
     ]
     cases = covered()

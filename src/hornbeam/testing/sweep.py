@@ -6,21 +6,26 @@ parameters exclude each other. Data come from `testing.golden`, small, with miss
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hornbeam.dataset import Dataset
-from hornbeam.testing.golden import golden_score, golden_table, uniform
+from hornbeam.objectives import OBJECTIVES
+from hornbeam.testing.golden import GoldenCase
+from hornbeam.testing.labels import params_for
 
 N_FEATURES = 5
 SIGNS = (1, -1, 0, 0, 1)
 GROUPS = "[[0, 1, 2], [2, 3], [4, 0]]"
+LEVELS = {2: 9, 3: 40}
+RANKING = ("lambdarank", "rank_xendcg", "pairwise")
 
 TABLE: dict[str, tuple[Any, ...]] = {
     # the first value is the simplest: what a failing combination is shrunk to
-    "objective": ("regression", "binary", "multiclass", "poisson", "huber", "regression_l1"),
+    "objective": ("regression", *(name for name in OBJECTIVES if name != "regression")),
     "num_leaves": (4, 12, 2),
     "max_depth": (-1, 3),
     "grow_policy": ("leafwise", "depthwise"),
@@ -45,9 +50,17 @@ TABLE: dict[str, tuple[Any, ...]] = {
     "feature_contri": (None, (1.0, 0.5, 1.0, 0.0, 2.0)),
     "bagging_fraction": (1.0, 0.7),
     "bagging_freq": (0, 1),
+    "pos_bagging_fraction": (1.0, 0.6),
+    "bagging_by_query": (False, True),
     "data_sample_strategy": ("bagging", "goss"),
     "boosting": ("gbdt", "dart", "rf"),
     "drop_rate": (0.1, 0.7),
+    "uniform_drop": (False, True),
+    "xgboost_dart_mode": (False, True),
+    "cat_smooth": (10.0, 1.0),
+    "cat_l2": (10.0, 0.0),
+    "max_cat_to_onehot": (4, 20),
+    "min_data_per_group": (100, 5),
     "boost_from_average": (True, False),
     "learning_rate": (0.1, 1.0),
     "seed": (0, 77),
@@ -58,7 +71,10 @@ DATA: dict[str, tuple[Any, ...]] = {
     "n_rows": (60, 200),
     "missing": (False, True),
     "weighted": (False, True),
-    "zeros": (0.0, 0.9),
+    "zeros": (0.0, 0.6),
+    "init_score": (False, True),
+    "categories": (False, True),
+    "sparse": (False, True),
 }
 """What the data may be like, see make_dataset."""
 
@@ -66,29 +82,44 @@ DATA: dict[str, tuple[Any, ...]] = {
 def settle(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return a valid combination as near as possible to a draw."""
     chosen = dict(params)
-    if chosen.get("objective") == "multiclass":
-        chosen["num_class"] = 3
-    if chosen.get("objective") == "regression_l1":  # leaf values are renewed, so constraints cannot hold
+    objective = str(chosen.get("objective", "regression"))
+    chosen.update(params_for(objective))
+    if objective != "binary":
+        chosen.pop("pos_bagging_fraction", None)
+    if objective not in RANKING:
+        chosen.pop("bagging_by_query", None)
+    if objective in ("regression_l1", "quantile", "mape"):  # leaf values are renewed, so constraints cannot hold
         chosen.pop("monotone_constraints", None)
     if chosen.get("boosting") == "rf":  # every tree has its own rows
         chosen.update(bagging_fraction=0.7, bagging_freq=1)
         chosen.pop("data_sample_strategy", None)
-    if chosen.get("data_sample_strategy") == "goss":  # chooses rows by itself
+    if chosen.get("data_sample_strategy") == "goss" or "pos_bagging_fraction" in chosen:  # these choose by themselves
         chosen.pop("bagging_fraction", None)
-        chosen.pop("bagging_freq", None)
+    if chosen.get("data_sample_strategy") == "goss":
+        for name in ("bagging_freq", "pos_bagging_fraction", "bagging_by_query"):
+            chosen.pop(name, None)
     return chosen
 
 
 def make_dataset(
-    objective: str, n_rows: int = 200, missing: bool = False, weighted: bool = False, zeros: float = 0.0
+    params: Mapping[str, Any], n_rows: int = 200, categories: bool = False, sparse: bool = False, **described: Any
 ) -> Dataset:
-    """Make a small training set whose labels suit the objective."""
-    table = golden_table(n_rows, N_FEATURES, missing, zeros)
-    score = golden_score(table)
-    labels: dict[str, Callable[[], Any]] = {
-        "binary": lambda: score > 1.0,
-        "multiclass": lambda: np.clip(np.floor(score / 3.0) + 1.0, 0.0, 2.0),
-        "poisson": lambda: np.floor(np.abs(score)),
-    }
-    label = np.asarray(labels.get(objective, lambda: score)(), np.float64)
-    return Dataset(table, label=label, weight=0.5 + uniform(n_rows, 4000) if weighted else None)
+    """Make a small training set that suits settled parameters; `described` are fields of GoldenCase."""
+    needed = params_for(params.get("objective", "regression"))
+    if params.get("boosting") == "rf" or "num_class" in needed:  # forests take no initial scores, cases one a row
+        described = {**described, "init_score": False}
+    case = GoldenCase(
+        needed,
+        n_rows,
+        N_FEATURES,
+        levels=LEVELS if categories else {},
+        group=(7, 1, 20) if needed["objective"] in RANKING else (),
+        **described,
+    )
+    return case.dataset(_compressed if sparse and not categories else np.asarray)
+
+
+def _compressed(table: NDArray[np.float64]) -> Any:
+    import scipy.sparse
+
+    return scipy.sparse.csr_matrix(table)
