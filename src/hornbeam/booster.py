@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.backends.costs import PredictionWork
+from hornbeam.backends.registry import choose_device
 from hornbeam.device_arrays import check_device, in_library_of
-from hornbeam.errors import DataError, ParameterError
+from hornbeam.errors import DataError, DeviceError, ParameterError
+from hornbeam.log import inform
 from hornbeam.model_io import ModelData, fingerprint, model_from_bytes, model_to_bytes, read_model, write_atomically
 from hornbeam.objectives import Objective, objective_from_dict
 from hornbeam.predictor import Forest, average_scores, checked_init, predict_leaf, predict_raw
@@ -135,8 +138,8 @@ class Booster:
         num_threads
             None or 0: all that the process may use.
         device
-            "cpu", "cuda:0", "opencl:0", ...; None: where the data is, so "cpu" for data in host memory. It cannot be
-            seen in the result.
+            "cpu", "cuda:0", "opencl:0", ...; "auto": the one expected to be done first; None: where the data is, so
+            "cpu" for data in host memory. It cannot be seen in the result.
 
         Returns
         -------
@@ -175,7 +178,15 @@ class Booster:
     ) -> NDArray[Any]:
         """Predict for a table that is read block by block; the result is in host memory."""
         if device == "auto":
-            device = "cpu"
+            first, last = self.forest.tree_range(start_iteration, num_iteration)
+            device = choose_device("auto", PredictionWork(reader.n_rows, reader.n_features, last - first, n_threads))
+            if device != "cpu":
+                given = raw_score, pred_leaf, start_iteration, num_iteration, n_threads
+                try:
+                    return self._predict(reader, *given, device)
+                except DeviceError as error:
+                    inform(f"predicting on the CPU: {error}")
+                    device = "cpu"
         if pred_leaf:
             return predict_leaf(self.forest, reader, start_iteration, num_iteration, n_threads, device)
         init = None if self.averages_trees else self.init_scores

@@ -404,9 +404,10 @@ class Dataset:
             return None
         if self.reference is not None and self.reference.binned.on_device is None:
             return None  # its bins are bundled, say
+        from hornbeam.backends.costs import TrainingWork
         from hornbeam.backends.registry import choose_device
 
-        device = choose_device(params.device, n_cells)
+        device = choose_device(params.device, TrainingWork.of(self.n_rows, self.n_features, params))
         return None if device == "cpu" else device
 
 

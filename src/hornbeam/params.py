@@ -908,7 +908,8 @@ class Params:
         "device",
         "auto",
         "Machine",
-        "Where to train: `auto`, `cpu`, `cuda`, `cuda:1`, `opencl`, `opencl:0` or `reference`. The model is the same.",
+        "Where to train: `cpu`, `cuda`, `cuda:1`, `opencl`, `opencl:0` or `reference`; `auto`: the CPU, or a GPU where "
+        "that is expected to be done first. The model is the same.",
         aliases=("device_type",),
         in_model=False,
     )

@@ -12,7 +12,7 @@ pytest.importorskip("pyopencl")
 import pyopencl as cl
 
 import hornbeam as hb
-from hornbeam.backends import registry
+from hornbeam.backends import costs, registry
 from hornbeam.cuda_errors import cupy_errors, device_error
 from hornbeam.errors import DeviceError, DeviceMemoryError
 from hornbeam.testing.checks import usable_devices
@@ -111,7 +111,7 @@ def test_memory_for_predictions_is_asked_for_with_our_error(cuda):
 
 @pytest.mark.parametrize("operation", ["stream", "malloc", "get_function"])
 def test_auto_trains_on_the_cpu_when_the_gpu_fails(cuda, monkeypatch, caplog, operation):
-    monkeypatch.setattr(registry, "CELLS_WORTH_A_GPU", 1)
+    monkeypatch.setattr(costs, "CPU_UPDATES", 1.0)  # a very slow CPU
     expected = train_on("cpu")
     cuda.fail(operation, cuda.runtime_error(46, "cudaErrorDevicesUnavailable: all devices are busy"))
     with caplog.at_level(logging.INFO, "hornbeam"):

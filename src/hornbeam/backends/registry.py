@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hornbeam.backends.costs import TrainingWork, Work
 from hornbeam.errors import DeviceError
 from hornbeam.log import inform
 
@@ -19,17 +20,21 @@ if TYPE_CHECKING:
     from hornbeam.binning import BinnedData
     from hornbeam.params import Params
 
-CELLS_WORTH_A_GPU = 20_000_000
-"""Rows x features from which "auto" takes a CUDA device: below, the CPU is done before a GPU has its data."""
+MOST_UNITS = 1000
+"""No GPU has more compute units than this: where even such a one is not worth its start, none is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceInfo:
-    """One device: how to name it, whether it can be used, and what it is or why it cannot."""
+    """One device: how to name it, whether it can be used, and what it is or why it cannot.
+
+    compute_units  of a GPU, by which "auto" chooses; 0: it is none
+    """
 
     name: str
     usable: bool
     description: str
+    compute_units: int = 0
 
 
 def devices() -> list[DeviceInfo]:
@@ -52,7 +57,10 @@ def _cuda_devices() -> list[DeviceInfo]:
         return [DeviceInfo("cuda", False, f"CuPy cannot be imported ({error}); pip install hornbeam[cuda]")]
     try:
         n_devices = cuda.count_devices()
-        found = [DeviceInfo(f"cuda:{number}", True, cuda.describe(number)) for number in range(n_devices)]
+        found = [
+            DeviceInfo(f"cuda:{number}", True, cuda.describe(number), cuda.compute_units(number))
+            for number in range(n_devices)
+        ]
     except Exception as error:  # CuPy's errors derive from nothing in particular
         return [DeviceInfo("cuda", False, f"no CUDA device or driver ({error})")]
     return found or [DeviceInfo("cuda", False, "no CUDA device")]
@@ -71,21 +79,18 @@ def _opencl_devices() -> list[DeviceInfo]:
     listed = []
     for number, device in enumerate(found):
         reason = opencl.why_not(device)
-        listed.append(DeviceInfo(f"opencl:{number}", reason is None, reason or opencl.describe(device)))
+        described = reason or opencl.describe(device)
+        listed.append(DeviceInfo(f"opencl:{number}", reason is None, described, opencl.compute_units(device)))
     return listed or [DeviceInfo("opencl", False, "no OpenCL device")]
 
 
-def choose_device(device: str, n_cells: int = 0) -> str:
+def choose_device(device: str, work: Work | None = None) -> str:
     """Turn the parameter `device` into the name of a usable device.
 
-    n_cells  rows x features, by which "auto" chooses
+    work  what is to be done, by which "auto" chooses; None: it takes the CPU
     """
     if device == "auto":
-        if n_cells > CELLS_WORTH_A_GPU:
-            for info in _cuda_devices():
-                if info.usable:
-                    return info.name
-        return "cpu"
+        return "cpu" if work is None else fastest_device(work)
     if device in ("cpu", "reference"):
         return device
     kind, _, number = device.partition(":")
@@ -98,6 +103,17 @@ def choose_device(device: str, n_cells: int = 0) -> str:
     reason = next((info.description for info in same_kind if info.name in (wanted, kind)), "there is no such number")
     usable = ", ".join(repr(info.name) for info in offered if info.usable)
     raise DeviceError(f"device={device!r} is not available here ({reason}); usable: {usable}, or 'auto'")
+
+
+def fastest_device(work: Work) -> str:
+    """Return the CPU or the GPU that is expected to be done first; drivers are asked only where one could be."""
+    best, seconds = "cpu", work.cpu_seconds()
+    if seconds <= work.gpu_seconds(MOST_UNITS):
+        return best
+    for info in (*_cuda_devices(), *_opencl_devices()):
+        if info.usable and info.compute_units > 0 and work.gpu_seconds(info.compute_units) < seconds:
+            best, seconds = info.name, work.gpu_seconds(info.compute_units)
+    return best
 
 
 def open_runtime(device: str) -> Runtime:
@@ -117,7 +133,8 @@ def make_engine(binned: BinnedData, params: Params, demand: Demand | None = None
 
     demand  what the training will keep besides; None: only what every training does
     """
-    device = choose_device(params.device, binned.n_rows * binned.n_used)
+    work = TrainingWork.of(binned.n_rows, binned.n_used, params, binned.on_device is not None)
+    device = choose_device(params.device, work)
     if params.device == "auto" and device != "cpu" and binned.on_device is not None:
         device = binned.on_device.device
     if device == "reference":

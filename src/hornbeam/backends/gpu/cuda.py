@@ -42,6 +42,11 @@ def describe(number: int) -> str:
     return f"{properties['name'].decode()}, {properties['totalGlobalMem'] / 2**30:.0f} GB"
 
 
+def compute_units(number: int) -> int:
+    """Return the number of multiprocessors of a device."""
+    return int(cupy.cuda.runtime.getDeviceProperties(number)["multiProcessorCount"])
+
+
 def open_device(number: int) -> CudaRuntime:
     """Return the runtime of a device, one a process."""
     with _opening:  # two threads that ask at once get the same

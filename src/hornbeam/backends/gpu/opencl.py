@@ -35,6 +35,11 @@ def describe(device: Any) -> str:
     return f"{device.name.strip()} ({device.platform.name.strip()})"
 
 
+def compute_units(device: Any) -> int:
+    """Return the number of compute units of a GPU; 0 for other devices, CPUs above all."""
+    return int(device.max_compute_units) if device.type & cl.device_type.GPU else 0
+
+
 def why_not(device: Any) -> str | None:
     """Return why a device cannot be used, or None."""
     if "cl_khr_fp64" not in device.extensions.split():
