@@ -301,8 +301,9 @@ class Dataset:
     @staticmethod
     def _check_agreement(own: dict[str, Any], params: Params | None, has: str) -> None:
         for name, value in own.items():
-            asked = getattr(params, name) if params is not None and name in params.given else value
-            if asked != value:
+            asked = value if params is None else getattr(params, name)
+            is_given = params is not None and (name in params.given or asked != BY_NAME[name].default)
+            if is_given and asked != value:
                 raise DataError(
                     f"{name}={asked!r} in the training parameters, but {has} {name}={value!r}; make them equal, or "
                     "make a new Dataset"

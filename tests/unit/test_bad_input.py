@@ -192,6 +192,8 @@ def test_every_device_says_what_it_is_or_why_it_is_not_here():
 def test_data_parameters_that_disagree():
     with refused(hb.DataError, "max_bin=15", "max_bin=63", "make them equal"):
         train({"max_bin": 15}, max_bin=63)
+    with refused(hb.DataError, "max_bin=15", "max_bin=63", "make them equal"):
+        hb.train(hb.Params(max_bin=15), hb.Dataset(np.arange(60.0)[:, None], label=np.arange(60.0), max_bin=63), 1)
 
 
 @pytest.mark.parametrize(
