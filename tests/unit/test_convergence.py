@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import hornbeam as hb
+from hornbeam.testing.checks import assert_same_model, usable_devices
 
 COMMON = {"verbosity": -1, "num_leaves": 4, "min_gain_to_split": 5.0, "device": "cpu", "num_threads": 1}
 RANDOM = {
@@ -38,6 +39,12 @@ def test_unlucky_draw_does_not_end_training(mode):
     lone = [tree.n_leaves == 1 for tree in booster.trees]
     assert len(lone) == 12
     assert not all(lone[lone.index(True) :])  # one is followed by a tree that learned something
+
+
+@pytest.mark.parametrize("mode", RANDOM)
+def test_model_with_unlucky_draws_is_identical_on_every_device(mode):
+    params = {**COMMON, **RANDOM[mode]}
+    assert_same_model(params, lambda: one_good_feature(mode), usable_devices(), 6)
 
 
 def test_goss_goes_on_after_an_iteration_without_a_split():
