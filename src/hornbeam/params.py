@@ -926,8 +926,8 @@ class Params:
         "float",
         -1.0,
         "Machine",
-        "Megabytes for histograms of earlier nodes; 0 or less: up to 2048, and 1024 for data that are stored sparsely. The "
-        "model is the same.",
+        "Megabytes for histograms of earlier nodes; 0 or less: up to 2048, and 1024 for data that are stored sparsely. "
+        "The model is the same.",
         aliases=("hist_pool_size",),
         none_below=math.ulp(0.0),  # zero too leaves it to us
         in_model=False,
