@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import types
 
 import pytest
 
@@ -13,6 +14,7 @@ import pyopencl as cl
 
 import hornbeam as hb
 from hornbeam.backends import costs, registry
+from hornbeam.backends.gpu import opencl
 from hornbeam.cuda_errors import cupy_errors, device_error
 from hornbeam.errors import DeviceError, DeviceMemoryError
 from hornbeam.testing.checks import usable_devices
@@ -119,3 +121,79 @@ def test_auto_trains_on_the_cpu_when_the_gpu_fails(cuda, monkeypatch, caplog, op
     said = [record.message for record in caplog.records if "training on the CPU" in record.message]
     assert len(said) == 1
     assert "all devices are busy" in said[0]
+
+
+def test_memory_that_runs_out_in_a_later_iteration_leaves_the_device_usable(cuda):
+    def fail(env):
+        if env.iteration == 2:
+            cuda.fail("graph", cuda.runtime_error(2, "cudaErrorMemoryAllocation: out of memory"))
+
+    with pytest.raises(DeviceMemoryError, match="out of memory"):
+        hb.train({**PARAMS, "device": "cuda"}, hb.Dataset(X, label=Y), 6, callbacks=[fail])
+    cuda.failing.clear()
+    gc.collect()
+    assert cuda.used_bytes == 0
+    assert train_on("cuda") == train_on("cpu")
+
+
+def test_a_kernel_that_does_not_compile_shows_the_log_and_can_be_tried_again(cuda):
+    cuda.fail("compile", cuda.compile_error('leaves.cl(7): error: identifier "x" is undefined'))
+    with pytest.raises(DeviceError, match=r'does not compile for Stand-in.*(?s:.)*identifier "x" is undefined'):
+        train_on("cuda")
+    cuda.failing.clear()
+    assert train_on("cuda") == train_on("cpu")
+
+
+def test_cupy_without_a_driver_is_listed_and_refused(cuda):
+    cuda.fail("count", cuda.runtime_error(35, "cudaErrorInsufficientDriver: driver version is insufficient"))
+    (found,) = (info for info in hb.devices() if info.name.startswith("cuda"))
+    assert not found.usable
+    assert "cudaErrorInsufficientDriver" in found.description
+    with pytest.raises(DeviceError, match=r"device='cuda' is not available here .*cudaErrorInsufficientDriver"):
+        train_on("cuda")
+    assert train_on("auto") == train_on("cpu")
+
+
+def test_a_number_beyond_the_cuda_devices_is_refused(cuda):
+    with pytest.raises(DeviceError, match=r"device='cuda:3' is not available here .*no such number.*'cuda:0'"):
+        train_on("cuda:3")
+
+
+def test_no_opencl_platform_is_listed_and_refused(monkeypatch):
+    def nothing():
+        raise cl.LogicError("clGetPlatformIDs failed: PLATFORM_NOT_FOUND_KHR")
+
+    monkeypatch.setattr(cl, "get_platforms", nothing)
+    (found,) = (info for info in hb.devices() if info.name.startswith("opencl"))
+    assert not found.usable
+    assert "PLATFORM_NOT_FOUND" in found.description
+    with pytest.raises(DeviceError, match=r"device='opencl' is not available here .*no OpenCL platform"):
+        train_on("opencl")
+
+
+def test_a_device_without_64_bit_floats_is_refused_before_training(monkeypatch):
+    device = opencl.list_devices()[0]
+    weak = types.SimpleNamespace(
+        name="Weak", platform=device.platform, extensions="cl_khr_byte_addressable_store", available=True,
+        compiler_available=True, type=cl.device_type.GPU, max_compute_units=8,
+    )  # fmt: skip
+    monkeypatch.setattr(opencl, "list_devices", lambda: [weak])
+    with pytest.raises(DeviceError, match=r"Weak .* has no 64-bit floating point \(cl_khr_fp64\)"):
+        train_on("opencl")
+    assert train_on("auto") == train_on("cpu")
+
+
+def test_sums_in_halves_give_the_same_model(monkeypatch):
+    """A device without 64-bit atomics: percentiles of leaves, an order metric, and more leaves than local memory has."""
+    runtime = opencl.OpenCLRuntime(opencl.list_devices()[0])
+    runtime._options = [option for option in runtime._options if option != "-DATOMIC64"]
+    monkeypatch.setattr(opencl, "open_device", lambda number: runtime)
+    X, y = make_higgs_like(8000, 6, seed=4)
+    params = {"objective": "quantile", "alpha": 0.3, "num_leaves": 1100, "min_data_in_leaf": 1, "metric": "auc,l1"}
+    found = []
+    for device in ("opencl", "cpu"):
+        train = hb.Dataset(X, label=y)
+        booster = hb.train({**params, "device": device, "verbosity": -1}, train, 2, {"training": train})
+        found.append((booster.fingerprint(), booster.eval_history))
+    assert found[0] == found[1]
+    assert booster.trees[0].n_splits > 1024

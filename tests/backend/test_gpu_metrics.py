@@ -47,7 +47,7 @@ TRAININGS = {
 
 @pytest.mark.parametrize("device", GPUS)
 @pytest.mark.parametrize("training", TRAININGS)
-def test_nothing_of_the_size_of_the_data_comes_to_the_host(device, training, monkeypatch):
+def test_nothing_of_the_size_of_the_data_travels_after_the_first_iteration(device, training, monkeypatch):
     n_rows, params = 4000, {**TRAININGS[training], "num_leaves": 4, "verbosity": -1}
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n_rows, 4))
@@ -58,19 +58,29 @@ def test_nothing_of_the_size_of_the_data_comes_to_the_host(device, training, mon
     )
 
     def history(device):
-        callbacks = [] if training == "dart" else [hb.early_stopping(3)]
+        callbacks = [lambda env: uploads.clear() if env.iteration == 0 else None]
+        callbacks += [] if training == "dart" else [hb.early_stopping(3)]
         sets = {"training": train_set, "valid": valid}
         model = hb.train({**params, "device": device}, train_set, 4, sets, callbacks=callbacks)
         return model.fingerprint(), model.eval_history
 
-    expected, sizes = history("cpu"), []
+    uploads: list[int] = []  # after the first iteration: bins, labels and weights are there then
+    downloads: list[int] = []
+    expected = history("cpu")
     runtime = type(open_runtime(device))
-    download = runtime.download
 
-    def listen(self, buffer, out, offset=0):
-        sizes.append(out.nbytes)
-        download(self, buffer, out, offset)
+    def listen(name, sizes):
+        call = getattr(runtime, name)
 
-    monkeypatch.setattr(runtime, "download", listen)
+        def listening(self, buffer, array, offset=0):
+            sizes.append(array.nbytes)
+            return call(self, buffer, array, offset)
+
+        monkeypatch.setattr(runtime, name, listening)
+
+    listen("download", downloads)
+    listen("download_later", downloads)
+    listen("upload", uploads)
     assert history(device) == expected
-    assert 0 < max(sizes) < n_rows
+    assert 0 < max(downloads) < n_rows
+    assert 0 < max(uploads) < n_rows

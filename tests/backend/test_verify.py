@@ -48,3 +48,10 @@ def test_a_part_that_is_none_is_refused(part: str, capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit):
         verify.main(["--device", "cpu", f"--part={part}"])
     assert "K/N" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("given", [[], ["--device", "auto"]])
+def test_the_device_must_be_named(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        verify.main([*given, "--only", "nothing"])
+    assert "--device" in capsys.readouterr().err

@@ -242,11 +242,13 @@ def part_of_all(text: str) -> slice:
 def main(arguments: list[str] | None = None) -> int:
     """Run all checks; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m hornbeam.testing.verify", description=__doc__)
-    parser.add_argument("--device", default="auto", help="device to verify, as in the parameter `device`")
+    parser.add_argument("--device", required=True, help="device to verify, as in the parameter `device`, but not auto")
     parser.add_argument("--rows", type=int, default=200_000, help="rows of the largest training")
     parser.add_argument("--only", default="", help="run the checks whose name contains this")
     parser.add_argument("--part", type=part_of_all, default="1/1", help="K/N: run every N-th check from the K-th on")
     given = parser.parse_args(arguments)
+    if given.device == "auto":  # which is the CPU for sizes like these: it would be held against itself
+        parser.error("--device auto verifies whatever is chosen; name the device, one of hornbeam.devices()")
     checks = [
         *golden_checks(given.device),
         *operation_checks(given.device),
