@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.protocol import BinnedTree, ForestMean
+from hornbeam.columns import Column, DeviceColumn, StartScores
 from hornbeam.convergence import draws_for_trees
 from hornbeam.dataset import Dataset
 from hornbeam.errors import DataError, ParameterError
@@ -72,12 +73,24 @@ class Boosting:
         scores = np.broadcast_to(self.run.booster.init_scores[:, None], shape)
         if dataset.init_score is None:
             return scores
-        if dataset.init_score.shape != shape:
-            raise DataError(
-                f"init_score has {len(dataset.init_score)} outputs, but objective {self.run.objective.name!r} has "
-                f"{len(scores)}; pass one score a row and output"
-            )
+        self._check_outputs(dataset.init_score)
         return scores + dataset.init_score
+
+    def start_on_device(self, dataset: Dataset) -> StartScores | None:
+        """Return the same where the initial scores are on the device that trains; None: `start_scores` has to."""
+        column = dataset.column("init_score", self.run.engine.device_name)
+        if not isinstance(column, DeviceColumn):
+            return None
+        self._check_outputs(column)
+        return StartScores(self.run.booster.init_scores, column)
+
+    def _check_outputs(self, init_score: Column) -> None:
+        n_outputs = self.run.objective.n_outputs
+        if len(init_score) != n_outputs:
+            raise DataError(
+                f"init_score has {len(init_score)} outputs, but objective {self.run.objective.name!r} has "
+                f"{n_outputs}; pass one score a row and output"
+            )
 
     def begin(self, iteration: int, learning_rate: float) -> float:
         """Prepare the gradients of an iteration; returns the factor on its trees."""
@@ -112,13 +125,13 @@ class RandomForest(Boosting):
 
     def __init__(self, run: TrainingRun) -> None:
         super().__init__(run)
-        if run.train_set.init_score is not None:
+        if run.train_set.given("init_score") is not None:
             raise DataError("boosting='rf' averages trees and has no place for init_score; leave it out")
         self._has_gradients = False
 
     def start_scores(self, dataset: Dataset) -> NDArray[np.float64]:
         """Return zeros: scores are sums of trees."""
-        if dataset.init_score is not None:
+        if dataset.given("init_score") is not None:
             raise DataError("boosting='rf' averages trees and has no place for init_score; leave it out")
         return np.zeros((self.run.objective.n_outputs, dataset.n_rows))
 
@@ -182,6 +195,9 @@ class Dart(Boosting):
 
     def _rounded(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(np.rint(values / self._unit) * self._unit)
+
+    def start_on_device(self, dataset: Dataset) -> None:
+        """Leave it to the host, where scores are rounded."""
 
     def start_scores(self, dataset: Dataset) -> NDArray[np.float64]:
         """Return the rounded scores."""

@@ -10,18 +10,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.binning import BinMapper, BinnedData, BinParams
-from hornbeam.device_arrays import as_cupy, check_device, device_of, to_host
+from hornbeam.columns import (
+    Column,
+    FloatArray,
+    check_init_score,
+    check_label,
+    check_weight,
+    column_on,
+    host_of,
+    query_sizes,
+)
+from hornbeam.device_arrays import check_device
 from hornbeam.errors import DataError, DeviceError
 from hornbeam.levels import Levels, choose_levels, count_levels
 from hornbeam.params import BY_NAME, Params
-from hornbeam.queries import boundaries_of, sizes_of_groups, sizes_of_ids
+from hornbeam.queries import boundaries_of
 from hornbeam.table import TableReader
 from hornbeam.target_encoding import EncodedLevels, deal_folds, encode_training
 
 __all__ = ["Dataset", "TableReader"]
-
-LARGEST_LABEL = 1e38
-"""Labels beyond this are refused: their squares and sums would leave the range of float64."""
 
 CELLS_TO_BIN_ON_A_GPU = 1 << 20
 """Values from which on a table in host memory is binned by the GPU that trains: fewer take the CPU milliseconds."""
@@ -41,7 +48,8 @@ class Dataset:
         (CSR, or what becomes CSR), or pandas table of sparse columns, whose zeros are never filled in. NaN and nulls
         are missing values. Neither copied nor changed.
     label
-        (n_rows,) finite numbers, or None.
+        (n_rows,) finite numbers, or None. Labels, weights and initial scores in host memory are copied. Those on a CUDA
+        device are read there by trainings on that device, and are not to be changed as long as the Dataset is used.
     weight
         (n_rows,) finite numbers >= 0, not all zero, or None. With queries also (n_queries,): one weight for all rows of
         a query.
@@ -74,9 +82,9 @@ class Dataset:
     feature_names
         list of str.
     label, weight
-        float64 (n_rows,) or None.
+        float64 (n_rows,) or None, in host memory: what was given on a device is copied when this is first asked for.
     init_score
-        float64 (n_outputs, n_rows) or None.
+        float64 (n_outputs, n_rows) or None, likewise.
     group
         int64 (n_queries,), sizes of the queries, or None.
     query_boundaries
@@ -110,11 +118,12 @@ class Dataset:
         self._reader = data if isinstance(data, TableReader) else TableReader(data)
         self.n_rows = self._reader.n_rows
         self.n_features = self._reader.n_features
-        self.label = None if label is None else _check_label(label, self.n_rows)
-        self.group = _query_sizes(group, qid, self.n_rows)
+        self._columns: dict[str, Column | None] = {}
+        self._columns["label"] = None if label is None else check_label(label, self.n_rows)
+        self.group = query_sizes(group, qid, self.n_rows)
         self.query_boundaries = None if self.group is None else boundaries_of(self.group)
-        self.weight = None if weight is None else _check_weight(weight, self.n_rows, self.group)
-        self.init_score = None if init_score is None else _check_init_score(init_score, self.n_rows)
+        self._columns["weight"] = None if weight is None else check_weight(weight, self.n_rows, self.group)
+        self._columns["init_score"] = None if init_score is None else check_init_score(init_score, self.n_rows)
         own = (
             max_bin, min_data_in_bin, bin_construct_sample_cnt, use_missing, zero_as_missing, is_enable_sparse,
             sparse_threshold, enable_bundle, target_encoding_levels, target_encoding_smooth,
@@ -211,6 +220,32 @@ class Dataset:
         if self._categorical is None and not self._reader.has_types:
             self._check_categorical(())
         return tuple(self._reader.level_columns) if self._categorical is None else self._categorical
+
+    @property
+    def label(self) -> FloatArray | None:
+        """The labels in host memory."""
+        return host_of(self._columns["label"])
+
+    @property
+    def weight(self) -> FloatArray | None:
+        """The weights in host memory."""
+        return host_of(self._columns["weight"])
+
+    @property
+    def init_score(self) -> FloatArray | None:
+        """The initial scores in host memory."""
+        return host_of(self._columns["init_score"])
+
+    def given(self, name: str) -> Column | None:
+        """Return labels ("label"), weights ("weight") or initial scores ("init_score") wherever they are, or None."""
+        return self._columns[name]
+
+    def column(self, name: str, device: str) -> Any:
+        """Return the same where a device finds them; the one way for engines to read them.
+
+        A `DeviceColumn` where they were given on that very device ("cuda:0", ...), else an array in host memory.
+        """
+        return column_on(self._columns[name], device)
 
     @property
     def reader(self) -> TableReader:
@@ -359,7 +394,7 @@ class Dataset:
         """
         levels: list[Levels | None] = [None] * self.n_features
         fitted: dict[int, NDArray[np.float64]] = {}
-        has_means = self.label is not None and (params is None or params.num_class == 1)
+        has_means = self.given("label") is not None and (params is None or params.num_class == 1)
         fold: NDArray[np.int8] | None = None
         for position in self._find_categorical(params):
             column = self._reader.coded(position)
@@ -410,104 +445,6 @@ class Dataset:
 
         device = choose_device(params.device, TrainingWork.of(self.n_rows, self.n_features, params))
         return None if device == "cpu" else device
-
-
-def _numbers(values: Any, name: str) -> NDArray[np.float64]:
-    """Return a copy of an argument as float64, C order, whatever array-like it is."""
-    if isinstance(values, np.ma.MaskedArray):
-        raise DataError(f"{name} is a masked array, whose mask would be lost; leave the masked rows out")
-    if device_of(values, name) is not None:
-        values = to_host(as_cupy(values, name))
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind == "O" and hasattr(values, "dtype"):  # nullable columns of frames
-            array = np.asarray(values, np.float64)
-    except (ValueError, TypeError) as error:
-        raise DataError(f"{name} cannot be read as numbers ({error}); pass an array of numbers without gaps") from None
-    if array.dtype.kind not in "fiub":
-        raise DataError(
-            f"{name} has dtype {array.dtype}; floats, integers and booleans are supported: code them as numbers"
-        )
-    return np.array(array, np.float64, order="C")  # a copy: later changes by the caller do no harm
-
-
-def _column(values: Any, name: str, n_rows: int) -> NDArray[np.float64]:
-    """Return an argument with one finite number a row as float64 (n_rows,)."""
-    array = _numbers(values, name)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1:
-        raise DataError(f"{name} must have one dimension, not shape {array.shape}; pass one number a row")
-    if len(array) != n_rows:
-        raise DataError(f"{name} has {len(array)} values and data {n_rows} rows; pass one number a row")
-    _check_finite(array, name)
-    return array
-
-
-def _check_finite(array: NDArray[np.float64], name: str) -> None:
-    finite = np.isfinite(array)
-    if not finite.all():
-        position = np.unravel_index(int(np.argmin(finite)), array.shape)
-        where = int(position[0]) if array.ndim == 1 else tuple(int(i) for i in position)
-        raise DataError(
-            f"{name}[{where}] is {array[position]}; NaN and infinite values are not allowed: drop these rows"
-        )
-
-
-def _check_label(label: Any, n_rows: int) -> NDArray[np.float64]:
-    array = _column(label, "label", n_rows)
-    largest = int(np.argmax(np.abs(array)))
-    if abs(array[largest]) > LARGEST_LABEL:
-        raise DataError(
-            f"label[{largest}] is {array[largest]}; magnitudes up to {LARGEST_LABEL} are allowed: rescale the labels"
-        )
-    return array
-
-
-def _check_weight(weight: Any, n_rows: int, sizes: NDArray[np.int64] | None) -> NDArray[np.float64]:
-    array = _numbers(weight, "weight")
-    if sizes is not None and array.shape == (len(sizes),):  # one weight a query
-        array = np.repeat(array, sizes)
-    array = _column(array, "weight", n_rows)
-    smallest = int(np.argmin(array))
-    if array[smallest] < 0.0:
-        raise DataError(
-            f"weight[{smallest}] is {array[smallest]}; weights must be >= 0: drop rows that shall not count"
-        )
-    if not array.any():
-        raise DataError("weight is zero in every row; at least one row must count: leave weight out for equal weights")
-    return array
-
-
-def _query_sizes(group: Any, qid: Any, n_rows: int) -> NDArray[np.int64] | None:
-    """Return the sizes of the queries, from sizes or from ids."""
-    if group is not None and qid is not None:
-        raise DataError("group and qid both say which rows belong to one query; pass one of them")
-    name, given = ("qid", qid) if group is None else ("group", group)
-    if given is None:
-        return None
-    if isinstance(given, np.ma.MaskedArray):
-        raise DataError(f"{name} is a masked array, whose mask would be lost; leave the masked rows out")
-    if device_of(given, name) is not None:
-        given = to_host(as_cupy(given, name))
-    array = np.asarray(given)
-    return sizes_of_ids(array, n_rows) if group is None else sizes_of_groups(array, n_rows)
-
-
-def _check_init_score(init_score: Any, n_rows: int) -> NDArray[np.float64]:
-    """Return initial scores as (n_outputs, n_rows)."""
-    array = _numbers(init_score, "init_score")
-    if array.ndim == 1 and len(array) > 0 and len(array) % n_rows == 0:
-        array = array.reshape(-1, n_rows)
-    elif array.ndim == 2 and array.shape[0] == n_rows and array.shape[1] > 0:
-        array = np.ascontiguousarray(array.T)
-    elif not (array.ndim == 2 and array.shape[1] == n_rows and array.shape[0] > 0):
-        raise DataError(
-            f"init_score has shape {array.shape} and data {n_rows} rows; pass ({n_rows},), or ({n_rows}, n_outputs) "
-            "for several outputs"
-        )
-    _check_finite(array, "init_score")
-    return array
 
 
 def _check_names(names: list[Any], n_features: int) -> None:

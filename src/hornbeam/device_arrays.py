@@ -55,10 +55,16 @@ def as_cupy(data: Any, name: str = "data") -> Any:
                 f"{name} ({type(data).__name__}) cannot be read as an array of a CUDA device ({error}); pass a strided "
                 "array of floats, integers or booleans"
             ) from None
-    with cupy_errors(f"cuda:{array.device.id}", f"computing {name}"), array.device:
-        # The engine has a stream of its own. Conversion has ordered foreign writes before CuPy's current stream.
-        cupy.cuda.get_current_stream().synchronize()
+    finish(array, name)  # conversion has ordered foreign writes before CuPy's current stream
     return array
+
+
+def finish(array: Any, name: str = "an array") -> None:
+    """Wait until a CuPy array is written: the engine has a stream of its own, and CuPy its current one."""
+    import cupy
+
+    with cupy_errors(f"cuda:{array.device.id}", f"computing {name}"), array.device:
+        cupy.cuda.get_current_stream().synchronize()
 
 
 def to_host(array: Any) -> NDArray[Any]:

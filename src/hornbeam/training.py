@@ -23,6 +23,7 @@ from hornbeam.booster import Booster, load
 from hornbeam.boosting import check_boosting, make_boosting
 from hornbeam.callbacks import Callback, CallbackEnv, EarlyStopException, Evaluation, close, prepare
 from hornbeam.checkpoints import Checkpoints, Stopped, describe_evaluation, describe_run, enter_history
+from hornbeam.columns import check_domain, column_on, sums_on_device
 from hornbeam.contexts import ContextPlan
 from hornbeam.convergence import has_converged
 from hornbeam.dataset import Dataset
@@ -144,6 +145,10 @@ class TrainingRun:
         takes any memory.
     """
 
+    _label: Any  # columns.Column or None, like the following two
+    _weight: Any
+    _renewal_weight: Any
+
     def __init__(
         self,
         params: Params,
@@ -156,7 +161,7 @@ class TrainingRun:
         self.checkpoints = checkpoints
         self.train_set: Dataset = train_set
         self.objective: Objective = get_objective(params)
-        self.objective.check_labels(train_set.label)
+        check_domain(self.objective, train_set.given("label"))
         self.objective = self.objective.bind(train_set)
         self.metrics: list[Metric] = get_metrics(params, self.objective)
         if start is not None:
@@ -183,6 +188,9 @@ class TrainingRun:
         )  # fmt: skip
         self.engine: Engine = make_engine(train_set.binned, params, demand)
         try:
+            where = self.engine.device_name
+            self._label, self._weight = column_on(self._label, where), column_on(self._weight, where)
+            self._renewal_weight = column_on(self._renewal_weight, where)
             self._begin(start)
         except BaseException:
             self.engine.close()
@@ -210,13 +218,18 @@ class TrainingRun:
         self.engine.set_scores(self._start_scores(train_set))
 
     def _prepare_labels(self) -> None:
-        """Bring labels and weights into the form that gradients and the renewal of leaves take."""
-        self._label, self._weight = self.train_set.label, self.train_set.weight
-        self._renewal_weight: NDArray[np.float64] | None = None
-        if self._label is not None:
-            self._label, self._weight = self.objective.prepare(self._label, self._weight)
-            if self.objective.renewal_percentile is not None:
-                self._renewal_weight = self.objective.renewal_weights(self._label, self._weight)
+        """Bring labels and weights into the form that gradients and the renewal of leaves take.
+
+        Those on a device stay there, unless they have to be computed anew.
+        """
+        objective, renewed = self.objective, self.objective.renewal_percentile is not None
+        self._label = self.train_set.given("label")
+        self._weight = self.train_set.given("weight")
+        self._renewal_weight = self._weight if renewed else None
+        if self._label is not None and (objective.prepares or (renewed and objective.renewal_weights_by_label)):
+            self._label, self._weight = objective.prepare(self.train_set.label, self.train_set.weight)  # type: ignore[arg-type]
+            if renewed:
+                self._renewal_weight = objective.renewal_weights(self._label, self._weight)
 
     def _renewal(self, output: int) -> Renewal | None:
         """Return what makes the leaf values of one output, where the objective has them renewed."""
@@ -251,10 +264,8 @@ class TrainingRun:
             init_scores = start.init_scores.tolist()
             trees = list(start.trees)
         else:
-            label, weight = self.train_set.label, self.train_set.weight
-            has_start = self.train_set.init_score is not None or label is None
-            zeros = [0.0] * self.objective.n_outputs
-            init_scores = zeros if has_start else self.objective.init_scores(label, weight).tolist()  # type: ignore[arg-type]
+            has_start = self.train_set.given("init_score") is not None or self.train_set.given("label") is None
+            init_scores = [0.0] * self.objective.n_outputs if has_start else self._first_scores().tolist()
             trees = []
         booster = Booster(
             ModelData(
@@ -270,8 +281,25 @@ class TrainingRun:
         booster.num_threads = self.params.num_threads
         return booster
 
-    def _start_scores(self, dataset: Dataset) -> NDArray[np.float64]:
-        """Return the scores before the first new tree: initial ones, then the trees there are, in their order."""
+    def _first_scores(self) -> NDArray[np.float64]:
+        """Return the constants that training starts from, float64 (n_outputs,)."""
+        train_set, where = self.train_set, self.engine.device_name
+        sums = sums_on_device(train_set.column("label", where), train_set.column("weight", where))
+        found = None if sums is None else self.objective.scores_of_sums(sums)
+        if found is None:
+            assert train_set.label is not None
+            found = self.objective.init_scores(train_set.label, train_set.weight)
+        return found
+
+    def _start_scores(self, dataset: Dataset) -> Any:
+        """Return the scores before the first new tree: initial ones, then the trees there are, in their order.
+
+        float64 (n_outputs, n_rows), or StartScores: on the device that trains.
+        """
+        if not self.booster.trees:
+            on_device = self.boosting.start_on_device(dataset)
+            if on_device is not None:
+                return on_device
         scores = self.boosting.start_scores(dataset)
         if self.booster.trees:
             from hornbeam.backends.cpu.predict import add_trees
@@ -310,7 +338,7 @@ class TrainingRun:
         dataset.construct(self.params)
         if dataset.binned.mapper is not self.train_set.binned.mapper:
             raise DataError(f"valid_sets[{name!r}] is binned by itself; make it with Dataset(..., reference=train_set)")
-        self.objective.check_labels(dataset.label)
+        check_domain(self.objective, dataset.given("label"))
 
     def boost(
         self,

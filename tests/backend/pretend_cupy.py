@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import sys
 import types
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyopencl as cl
 
 from hornbeam.backends import registry
 from hornbeam.backends.gpu import binning as gpu_binning
+from hornbeam.backends.gpu import columns as gpu_columns
 from hornbeam.backends.gpu import opencl
 from hornbeam.backends.gpu import predict as gpu_predict
 
@@ -40,13 +41,15 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
     strides = property(lambda self: self.host.strides)
     ndim = property(lambda self: self.host.ndim)
     size = property(lambda self: self.host.size)
-    T = property(lambda self: Array(self.host.T))
+    T = property(lambda self: Array(self.host.T, self.device.id))
+    flags = property(lambda self: self.host.flags)
+    copies: ClassVar[list[int]] = []  # bytes of each copy to the host
 
     def __len__(self) -> int:
         return len(self.host)
 
     def __getitem__(self, key: Any) -> Array:
-        return Array(self.host[key.host if isinstance(key, Array) else key])
+        return Array(self.host[key.host if isinstance(key, Array) else key], self.device.id)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self.host[_bare(key)] = _bare(value)
@@ -76,11 +79,15 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         return int(self.host)
 
     def __getattr__(self, name: str) -> Any:
-        if name not in ("all", "any", "astype", "copy", "max", "mean", "min", "repeat", "reshape", "sum"):
+        if name not in ("all", "any", "argmax", "astype", "copy", "max", "mean", "min", "repeat", "reshape", "sum"):
             raise AttributeError(name)
-        return lambda *arguments, **options: _call(getattr(self.host, name), *arguments, **options)
+        return lambda *arguments, **options: _call(getattr(self.host, name), *arguments, number=self.device.id, **options)
+
+    def item(self) -> Any:
+        return self.host.item()
 
     def get(self) -> np.ndarray:
+        self.copies.append(self.host.nbytes)
         return self.host.copy()
 
     def memory(self) -> np.ndarray:
@@ -101,9 +108,11 @@ def _bare(value: Any) -> Any:
     return value
 
 
-def _call(function: Any, *arguments: Any, **options: Any) -> Any:
+def _call(function: Any, *arguments: Any, number: int = 0, **options: Any) -> Any:
     result = function(*_bare(arguments), **{name: _bare(value) for name, value in options.items()})
-    return Array(np.asarray(result)) if isinstance(result, (np.ndarray, np.generic)) else result
+    if isinstance(result, tuple):
+        return tuple(Array(np.asarray(part), number) for part in result)
+    return Array(np.asarray(result), number) if isinstance(result, (np.ndarray, np.generic)) else result
 
 
 class Bridge:
@@ -114,6 +123,7 @@ class Bridge:
     def __init__(self, runtime: Runtime, module: types.ModuleType) -> None:
         self.runtime, self.xp = runtime, module
         self.depth = 0
+        self.launching = False
 
     @contextlib.contextmanager
     def scope(self) -> Any:
@@ -127,18 +137,24 @@ class Bridge:
 
     def after_launches(self) -> None:
         self.runtime.real.synchronize()
+        self.launching = False
 
     def before_launches(self) -> None:
         assert self.depth == 1
+        self.launching = True
 
     def array_of(self, buffer: Any, shape: tuple[int, ...], dtype: Any) -> Array:
         assert self.depth == 1
+        if isinstance(buffer, Array):  # the user's own
+            return Array(buffer.host.view(dtype).reshape(shape))
         n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
         return Array(self.runtime.memory_of[buffer][:n_bytes].view(dtype).reshape(shape))
 
 
 class Runtime:
     """An OpenCL runtime whose kernels take `Array`s, and whose buffers can be read as such."""
+
+    device_name = "cuda:0"
 
     def __init__(self, real: Any, module: types.ModuleType) -> None:
         self.real = real
@@ -173,7 +189,7 @@ class Runtime:
         return self.real.download_later(buffer, out, offset)
 
     def launch(self, kernel: Any, groups: int, *arguments: Any) -> None:
-        assert self.arrays.depth == 0, "launched while arrays are worked on"
+        assert self.arrays.depth == 0 or self.arrays.launching, "launched while arrays are worked on"
         arrays = {i: a for i, a in enumerate(arguments) if isinstance(a, Array)}
         buffers = {i: self.real.allocate(a.memory().nbytes) for i, a in arrays.items()}
         for i, array in arrays.items():
@@ -196,7 +212,7 @@ def install(monkeypatch: Any) -> types.ModuleType:
     module.cuda = types.SimpleNamespace(get_current_stream=lambda: stream)
     monkeypatch.setitem(sys.modules, "cupy", module)
     runtime = Runtime(opencl.open_device(0), module)
-    for part in (gpu_binning, gpu_predict):
+    for part in (gpu_binning, gpu_predict, gpu_columns):
         monkeypatch.setattr(part, "open_runtime", lambda device: runtime)
     monkeypatch.setattr(gpu_predict, "choose_device", lambda device: device)
     module.runtime = runtime

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.binning import BinnedData
+from hornbeam.columns import Column, DeviceColumn
 from hornbeam.objectives.base import Objective
 from hornbeam.params import Params
 from hornbeam.row_sampling import samples_rows
@@ -57,8 +58,8 @@ class Demand:
         params: Params,
         binned: BinnedData,
         objective: Objective,
-        renewal_weight: NDArray[np.float64] | None,
-        *given: NDArray[Any] | None,
+        renewal_weight: Column | None,
+        *given: NDArray[Any] | DeviceColumn | None,
         valid_sets: Iterable[BinnedData] = (),
     ) -> Demand:
         """Say what a training on these bins asks for.
@@ -70,12 +71,10 @@ class Demand:
         queries = getattr(objective, "queries", None)
         of_queries = () if queries is None else (getattr(queries, field.name) for field in fields(queries))
         sampled = samples_rows(params)
-        in_bytes = given[0] if given and label_bytes(objective) == 1 else None
-        bytes_saved = 0 if in_bytes is None else in_bytes.nbytes - len(in_bytes)
         return cls(
             n_outputs=objective.n_outputs,
             n_leaves=params.num_leaves,
-            given_bytes=_bytes((*given, renewal_weight)) - bytes_saved + _bytes(of_queries),
+            given_bytes=_bytes((*_labels_as_kept(objective, given), renewal_weight, *of_queries)),
             sampled=sampled,
             stores_gradients=sampled or objective.formula is None,
             goss=sampled and params.data_sample_strategy == "goss",
@@ -93,5 +92,15 @@ PLAIN_DEMAND = Demand()
 """What every training asks for."""
 
 
-def _bytes(arrays: Iterable[Any]) -> int:
-    return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
+def _labels_as_kept(objective: Objective, given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the same, with the labels, which come first, as bytes where a device keeps them so."""
+    if not given or given[0] is None or label_bytes(objective) == 8:
+        return given
+    label = given[0]
+    return label.in_bytes if isinstance(label, DeviceColumn) else np.empty(len(label), np.uint8), *given[1:]
+
+
+def _bytes(arrays: tuple[Any, ...]) -> int:
+    """Return what a device takes for some arrays; the user's own arrays on the device are there already."""
+    on_host = sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
+    return on_host + sum(array.taken_bytes for array in arrays if isinstance(array, DeviceColumn))

@@ -156,6 +156,8 @@ class Engine(Protocol):
     """Whether a node more costs more than a round."""
     slot_bytes: int
     """Bytes of one histogram."""
+    device_name: str
+    """Where it is, "cpu" or "cuda:0": labels, weights and initial scores may be `DeviceColumn`s of this device."""
 
     @property
     def arrays(self) -> ArrayExchange | None:

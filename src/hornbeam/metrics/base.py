@@ -69,7 +69,7 @@ class Metric(ABC):
 
     def check(self, dataset: Dataset, where: str) -> None:
         """Raise DataError unless the metric can be evaluated on a data set, which messages call `where`."""
-        if dataset.label is None:
+        if dataset.given("label") is None:
             raise DataError(f"{where} has no labels to evaluate {self.name} on; pass label=")
 
     def __repr__(self) -> str:

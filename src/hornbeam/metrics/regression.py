@@ -10,7 +10,7 @@ import numpy as np
 from hornbeam import numerics
 from hornbeam.metrics.base import MeanLoss, Metric
 from hornbeam.objectives.base import FloatArray, Objective
-from hornbeam.objectives.regression import weighted_mean
+from hornbeam.objectives.label_sums import weighted_mean
 
 if TYPE_CHECKING:
     from hornbeam.params import Params

@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.errors import DataError
+from hornbeam.objectives.label_sums import HostSums, LabelSums
 
 if TYPE_CHECKING:
+    from hornbeam.columns import Facts
     from hornbeam.dataset import Dataset
     from hornbeam.params import Params
 
@@ -38,12 +40,17 @@ class Objective(ABC):
         Domain of the labels: "real", "positive", "nonnegative", "unit" (0 to 1), "binary" (0 and 1) or "classes".
     boost_from_average
         Whether `init_scores` fits a constant or returns zeros.
+    prepares
+        Whether `prepare` may change anything.
+    renewal_weights_by_label
+        Whether `renewal_weights` depends on the labels.
     """
 
     name: ClassVar[str]
     default_metric: ClassVar[str]
     link: str = "identity"
     labels: ClassVar[str] = "real"
+    renewal_weights_by_label: ClassVar[bool] = False
 
     def __init__(self, n_outputs: int = 1, boost_from_average: bool = True) -> None:
         self.n_outputs = n_outputs
@@ -66,6 +73,15 @@ class Objective(ABC):
         label  float64 (n_rows,)  in  finite, or None
         """
 
+    def accepts(self, facts: Facts) -> bool:
+        """Say whether labels of which these facts are known lie in the domain; else `check_labels` has to see them."""
+        if self.labels == "classes":
+            return facts.all_whole and facts.smallest >= 0.0 and facts.largest < self.n_outputs
+        low, high = {"binary": (0.0, 1.0), "unit": (0.0, 1.0)}.get(self.labels, (-np.inf, np.inf))
+        if self.labels in ("nonnegative", "positive"):
+            low = 0.0 if self.labels == "nonnegative" else np.nextafter(0.0, 1.0)
+        return low <= facts.smallest and facts.largest <= high and (facts.all_whole or self.labels != "binary")
+
     def bind(self, dataset: Dataset) -> Objective:
         """Return the objective that is trained on a data set: this one, or a copy that knows more of the data.
 
@@ -75,6 +91,11 @@ class Objective(ABC):
 
     def begin_iteration(self, iteration: int) -> None:  # noqa: B027  (most objectives need not know)
         """Learn the number of the iteration, counted from the first of the model, before its gradients."""
+
+    @property
+    def prepares(self) -> bool:
+        """Whether `prepare` may return something else than its arguments."""
+        return False
 
     def prepare(self, label: FloatArray, weight: FloatArray | None) -> tuple[FloatArray, FloatArray | None]:
         """Return labels and weights in the form that `gradients` takes; called once a training.
@@ -86,13 +107,19 @@ class Objective(ABC):
         """
         return label, weight
 
-    @abstractmethod
     def init_scores(self, label: FloatArray, weight: FloatArray | None) -> FloatArray:
         """Return the best constant raw scores, float64 (n_outputs,); they do not depend on the order of the rows.
 
         label   float64 (n_rows,)  in      the data set's own, not prepared
         weight  float64 (n_rows,)  in      or None
         """
+        found = self.scores_of_sums(HostSums(label, weight))
+        assert found is not None  # else it is defined here
+        return found
+
+    def scores_of_sums(self, sums: LabelSums) -> FloatArray | None:
+        """Return `init_scores` from sums over the labels; None: they take the labels themselves."""
+        return None
 
     @abstractmethod
     def gradients(

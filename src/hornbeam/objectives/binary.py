@@ -9,7 +9,7 @@ import numpy as np
 from hornbeam import numerics
 from hornbeam.errors import DataError
 from hornbeam.objectives.base import FloatArray, Objective, first_wrong_label, require_domain, require_labels
-from hornbeam.objectives.regression import weighted_mean
+from hornbeam.objectives.label_sums import LabelSums
 
 if TYPE_CHECKING:
     from hornbeam.params import Params
@@ -58,6 +58,11 @@ class BinaryObjective(Objective):
                 "or use objective='multiclass' for more than two classes"
             )
 
+    @property
+    def prepares(self) -> bool:
+        """Whether classes have weights."""
+        return self.scale_pos_weight != 1.0 or self.is_unbalance
+
     def prepare(self, label: FloatArray, weight: FloatArray | None) -> tuple[FloatArray, FloatArray | None]:
         """Multiply the weights by those of the classes: scale_pos_weight, is_unbalance."""
         factors = class_factors(int(np.count_nonzero(label)), len(label), self.scale_pos_weight, self.is_unbalance)
@@ -66,14 +71,15 @@ class BinaryObjective(Objective):
         weights = np.where(label > 0.0, factors[1], factors[0])
         return label, weights if weight is None else weights * weight
 
-    def init_scores(self, label: FloatArray, weight: FloatArray | None) -> FloatArray:
+    def scores_of_sums(self, sums: LabelSums) -> FloatArray:
         """Return log(p / (1 - p)) / sigmoid, where p is the (weighted) share of label 1.
 
         Weights of classes have no part in it (as LightGBM).
         """
-        if not self.boost_from_average:
-            return np.zeros(1)
-        share = weighted_mean(label, weight)
+        return self.score_of_mean(sums.mean()) if self.boost_from_average else np.zeros(1)
+
+    def score_of_mean(self, share: float) -> FloatArray:
+        """Return the score of a share of label 1, float64 (1,)."""
         share = min(max(share, SMALLEST_SHARE), 1.0 - SMALLEST_SHARE)
         return numerics.log(np.array([share / (1.0 - share)])) / self.sigmoid
 

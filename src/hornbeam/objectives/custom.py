@@ -12,6 +12,7 @@ from hornbeam.device_arrays import host_array
 from hornbeam.device_functions import HOST_ARRAYS, Arrays, DeviceData, is_on_device
 from hornbeam.errors import DataError, ParameterError
 from hornbeam.objectives.base import FloatArray, Objective
+from hornbeam.objectives.label_sums import LabelSums
 
 if TYPE_CHECKING:
     from hornbeam.dataset import Dataset
@@ -44,7 +45,7 @@ class CustomObjective(Objective):
     def check_labels(self, label: FloatArray | None) -> None:
         """Accept anything: what labels mean, and whether there are any, is the function's affair."""
 
-    def init_scores(self, label: FloatArray, weight: FloatArray | None) -> FloatArray:
+    def scores_of_sums(self, sums: LabelSums) -> FloatArray:
         """Return zeros."""
         return np.zeros(self.n_outputs)
 

@@ -50,9 +50,9 @@ class FocalObjective(PointwiseObjective):
         """Labels must be 0 or 1."""
         BinaryObjective.check_labels(self, label)  # type: ignore[arg-type]  # uses the name alone
 
-    def best_constant(self, label: FloatArray, weight: FloatArray | None) -> float:
+    def constant_of_mean(self, mean: float) -> float:
         """Return the log-odds of the (weighted) share of label 1, as `binary`."""
-        return float(BinaryObjective().init_scores(label, weight)[0])
+        return float(BinaryObjective().score_of_mean(mean)[0])
 
     def derivatives(self, score: FloatArray, label: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Order of operations, with z = score for label 1 and -score for label 0.

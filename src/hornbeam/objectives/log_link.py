@@ -13,7 +13,6 @@ from hornbeam import numerics
 from hornbeam.errors import DataError
 from hornbeam.objectives.base import FloatArray, require_domain
 from hornbeam.objectives.pointwise import PointwiseObjective
-from hornbeam.objectives.regression import weighted_mean
 
 if TYPE_CHECKING:
     from hornbeam.params import Params
@@ -54,9 +53,8 @@ class PoissonObjective(PointwiseObjective):
         """Labels must not be negative."""
         require_domain(label, self.name, "< 0", "leave such rows out, or use objective='regression'")
 
-    def best_constant(self, label: FloatArray, weight: FloatArray | None) -> float:
+    def constant_of_mean(self, mean: float) -> float:
         """Return the logarithm of the (weighted) mean label."""
-        mean = weighted_mean(label, weight)
         if mean <= 0.0:
             raise DataError(
                 f"objective {self.name!r} starts from log(mean of the labels), but every label (that has a weight) is "

@@ -10,7 +10,7 @@ from hornbeam import numerics
 from hornbeam.errors import DataError
 from hornbeam.objectives.base import FloatArray, Objective, first_wrong_label, require_labels
 from hornbeam.objectives.binary import SMALLEST_SHARE
-from hornbeam.quantize import exact_sum
+from hornbeam.objectives.label_sums import LabelSums
 
 if TYPE_CHECKING:
     from hornbeam.params import Params
@@ -48,16 +48,11 @@ class MulticlassObjective(Objective):
                 f"{self.n_outputs - 1}, but {found}; recode the classes or raise num_class"
             )
 
-    def init_scores(self, label: FloatArray, weight: FloatArray | None) -> FloatArray:
+    def scores_of_sums(self, sums: LabelSums) -> FloatArray:
         """Return log(share) of each class; an absent class counts as share 1e-15."""
         if not self.boost_from_average:
             return np.zeros(self.n_outputs)
-        if weight is None:
-            counts = np.bincount(label.astype(np.int64), minlength=self.n_outputs)
-            shares = counts / float(len(label))
-        else:
-            total = exact_sum(weight)
-            shares = np.array([exact_sum(weight[label == k]) for k in range(self.n_outputs)]) / total
+        shares = np.array([sums.share_of_class(k) for k in range(self.n_outputs)])
         return numerics.log(np.maximum(shares, SMALLEST_SHARE))
 
     def gradients(

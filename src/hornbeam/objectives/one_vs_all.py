@@ -9,6 +9,7 @@ import numpy as np
 from hornbeam import numerics
 from hornbeam.objectives.base import FloatArray, Objective
 from hornbeam.objectives.binary import BinaryObjective, class_factors
+from hornbeam.objectives.label_sums import LabelSums
 from hornbeam.objectives.multiclass import MulticlassObjective
 
 if TYPE_CHECKING:
@@ -50,6 +51,11 @@ class OneVsAllObjective(Objective):
         """Labels must be whole numbers from 0 to num_class - 1; a class may be absent."""
         MulticlassObjective.check_labels(self, label)  # type: ignore[arg-type]  # uses name and n_outputs alone
 
+    @property
+    def prepares(self) -> bool:
+        """Whether classes have weights."""
+        return self.scale_pos_weight != 1.0 or self.is_unbalance
+
     def prepare(self, label: FloatArray, weight: FloatArray | None) -> tuple[FloatArray, FloatArray | None]:
         """Weigh the classes: float64 (n_outputs, n_rows) weights where a class has a factor other than 1."""
         of_class = [
@@ -63,10 +69,12 @@ class OneVsAllObjective(Objective):
             weights[k] = np.where(label == k, own, of_others)
         return label, weights if weight is None else weights * weight
 
-    def init_scores(self, label: FloatArray, weight: FloatArray | None) -> FloatArray:
+    def scores_of_sums(self, sums: LabelSums) -> FloatArray:
         """Return the log-odds of each class, divided by sigmoid."""
-        one = BinaryObjective(self.sigmoid, self.boost_from_average)
-        return np.array([one.init_scores((label == k).astype(np.float64), weight)[0] for k in range(self.n_outputs)])
+        if not self.boost_from_average:
+            return np.zeros(self.n_outputs)
+        one = BinaryObjective(self.sigmoid)
+        return np.array([one.score_of_mean(sums.mean_of_class(k))[0] for k in range(self.n_outputs)])
 
     def gradients(
         self, scores: FloatArray, label: FloatArray, weight: FloatArray | None

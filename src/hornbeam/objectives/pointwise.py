@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from hornbeam.objectives.base import FloatArray, Objective, require_labels
-from hornbeam.objectives.regression import weighted_mean
+from hornbeam.objectives.label_sums import LabelSums, weighted_mean
 
 
 class PointwiseObjective(Objective):
@@ -20,9 +20,12 @@ class PointwiseObjective(Objective):
     ----------
     code
         Value of OBJECTIVE in kernels/losses.h; every objective has its own.
+    starts_at_mean
+        Whether `best_constant` depends on the mean label alone.
     """
 
     code: ClassVar[int]
+    starts_at_mean: ClassVar[bool] = True
 
     @property
     def constants(self) -> tuple[float, float]:
@@ -46,9 +49,19 @@ class PointwiseObjective(Objective):
         """Return the score of `best_constant`, or zero."""
         return np.array([self.best_constant(label, weight) if self.boost_from_average else 0.0])
 
+    def scores_of_sums(self, sums: LabelSums) -> FloatArray | None:
+        """Return the score of the mean label, where it is that, or zero."""
+        if not self.boost_from_average:
+            return np.zeros(1)
+        return np.array([self.constant_of_mean(sums.mean())]) if self.starts_at_mean else None
+
     def best_constant(self, label: FloatArray, weight: FloatArray | None) -> float:
-        """Return the raw score to start from: the (weighted) mean label."""
-        return weighted_mean(label, weight)
+        """Return the raw score to start from: that of the (weighted) mean label."""
+        return self.constant_of_mean(weighted_mean(label, weight))
+
+    def constant_of_mean(self, mean: float) -> float:
+        """Return the raw score of a mean label: the mean itself."""
+        return mean
 
     def gradients(
         self, scores: FloatArray, label: FloatArray, weight: FloatArray | None

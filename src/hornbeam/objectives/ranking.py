@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 from hornbeam import numerics
 from hornbeam.errors import DataError, ParameterError
 from hornbeam.objectives.base import FloatArray, Objective, require_labels
+from hornbeam.objectives.label_sums import LabelSums
 from hornbeam.quantize import EXACT_BITS
 from hornbeam.queries import DEFAULT_LABEL_GAIN, check_relevance, discounts, ideal_dcg
 from hornbeam.sampling import Purpose, random_key, uniform
 
 if TYPE_CHECKING:
+    from hornbeam.columns import Facts
     from hornbeam.dataset import Dataset
     from hornbeam.params import Params
 
@@ -121,7 +123,11 @@ class RankingObjective(Objective):
         level = label.astype(np.int32)
         return QueryData(boundaries, level, self.gains, np.empty(0), nothing, nothing, nothing, nothing, nothing)
 
-    def init_scores(self, label: FloatArray, weight: FloatArray | None) -> FloatArray:
+    def accepts(self, facts: Facts) -> bool:
+        """Say no: queries are laid out on the host, which needs the labels anyway."""
+        return False
+
+    def scores_of_sums(self, sums: LabelSums) -> FloatArray:
         """Return zero: only differences of scores matter."""
         return np.zeros(1)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from hornbeam.objectives.base import FloatArray, Objective, require_labels
-from hornbeam.quantize import exact_sum
+from hornbeam.objectives.label_sums import LabelSums, weighted_mean
 
 if TYPE_CHECKING:
     from hornbeam.params import Params
@@ -39,6 +39,11 @@ class RegressionObjective(Objective):
         """Any finite label will do."""
         require_labels(label, self.name)
 
+    @property
+    def prepares(self) -> bool:
+        """Whether labels become roots."""
+        return self.reg_sqrt
+
     def prepare(self, label: FloatArray, weight: FloatArray | None) -> tuple[FloatArray, FloatArray | None]:
         """Return sign(label) * sqrt(|label|) with reg_sqrt; IEEE 754 rounds roots alike on every machine."""
         return (np.copysign(np.sqrt(np.abs(label)), label), weight) if self.reg_sqrt else (label, weight)
@@ -48,6 +53,12 @@ class RegressionObjective(Objective):
         if not self.boost_from_average:
             return np.zeros(1)
         return np.array([weighted_mean(self.prepare(label, weight)[0], weight)])
+
+    def scores_of_sums(self, sums: LabelSums) -> FloatArray | None:
+        """Return the mean label; there is no sum of roots."""
+        if not self.boost_from_average:
+            return np.zeros(1)
+        return None if self.reg_sqrt else np.array([sums.mean()])
 
     def gradients(
         self, scores: FloatArray, label: FloatArray, weight: FloatArray | None
@@ -65,14 +76,3 @@ class RegressionObjective(Objective):
     def to_dict(self) -> dict[str, str | int | float]:
         """Return the name, and reg_sqrt where it is set."""
         return {"name": self.name, "reg_sqrt": True} if self.reg_sqrt else {"name": self.name}
-
-
-def weighted_mean(values: FloatArray, weight: FloatArray | None) -> float:
-    """Return sum(values * weight) / sum(weight) in exact sums, whatever the order of the rows.
-
-    values  float64 (n_rows,)  in
-    weight  float64 (n_rows,)  in  or None: all ones
-    """
-    if weight is None:
-        return exact_sum(values) / len(values)
-    return exact_sum(values * weight) / exact_sum(weight)

@@ -11,8 +11,8 @@ import numpy as np
 
 from hornbeam import numerics
 from hornbeam.objectives.base import FloatArray
+from hornbeam.objectives.label_sums import weighted_mean
 from hornbeam.objectives.pointwise import PointwiseObjective
-from hornbeam.objectives.regression import weighted_mean
 from hornbeam.percentiles import weighted_percentile
 from hornbeam.quantize import exact_sum
 
@@ -34,6 +34,7 @@ class AbsoluteErrorObjective(PointwiseObjective):
     name: ClassVar[str] = "regression_l1"
     default_metric: ClassVar[str] = "l1"
     code: ClassVar[int] = 1
+    starts_at_mean: ClassVar[bool] = False
 
     def __init__(self, boost_from_average: bool = True) -> None:
         super().__init__(1, boost_from_average)
@@ -63,6 +64,7 @@ class PercentageErrorObjective(AbsoluteErrorObjective):
     name: ClassVar[str] = "mape"
     default_metric: ClassVar[str] = "mape"
     code: ClassVar[int] = 2
+    renewal_weights_by_label: ClassVar[bool] = True
 
     def derivatives(self, score: FloatArray, label: FloatArray) -> tuple[FloatArray, FloatArray]:
         """g = sign(d) * (1 / max(1, |label|)); h = 1."""
@@ -177,6 +179,7 @@ class LogCoshObjective(PointwiseObjective):
     name: ClassVar[str] = "logcosh"
     default_metric: ClassVar[str] = "logcosh"
     code: ClassVar[int] = 6
+    starts_at_mean: ClassVar[bool] = False
 
     def __init__(self, boost_from_average: bool = True) -> None:
         super().__init__(1, boost_from_average)
@@ -204,6 +207,7 @@ class ExpectileObjective(PointwiseObjective):
     name: ClassVar[str] = "expectile"
     default_metric: ClassVar[str] = "expectile"
     code: ClassVar[int] = 7
+    starts_at_mean: ClassVar[bool] = False
 
     def __init__(self, alpha: float = 0.9, boost_from_average: bool = True) -> None:
         super().__init__(1, boost_from_average)

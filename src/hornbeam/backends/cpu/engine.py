@@ -41,6 +41,7 @@ class CpuEngine:
     rounds_are_costly = False
     nodes_are_costly = False
     arrays = None
+    device_name = "cpu"
 
     def __init__(self, binned: BinnedData, num_threads: int = 0) -> None:
         self.binned = binned

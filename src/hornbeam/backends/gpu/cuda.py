@@ -138,6 +138,7 @@ class CudaRuntime:
         self._number = number
         self._lock = threading.RLock()
         self.device = cupy.cuda.Device(number)
+        self.device_name = f"cuda:{number}"
         with self.device:
             properties = cupy.cuda.runtime.getDeviceProperties(number)
             self.stream = cupy.cuda.Stream(non_blocking=True)

@@ -60,6 +60,7 @@ from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.backends.protocol import BinnedTree, ForestMean, GrownAhead, LeavesLater, Root, Segments
 from hornbeam.bagging import ROOT_DEPTH, Draw, Goss
 from hornbeam.binning import BinnedData
+from hornbeam.columns import Column, StartScores
 from hornbeam.dtypes import EXPANSION
 from hornbeam.errors import DeviceMemoryError
 from hornbeam.frontier import GrowthLimits
@@ -103,6 +104,7 @@ class GpuEngine:
         limit_mb: float = -1.0,
     ) -> None:
         self.n_rows = binned.n_rows
+        self.device_name = runtime.device_name
         self.workspace = Workspace(runtime, binned.n_rows)
         self._runtime = runtime
         self._binned = binned
@@ -144,7 +146,7 @@ class GpuEngine:
 
     # --- scores and gradients ---------------------------------------------------------------------------------------
 
-    def set_scores(self, scores: NDArray[np.float64], valid: int = -1) -> None:
+    def set_scores(self, scores: NDArray[np.float64] | StartScores, valid: int = -1) -> None:
         """Set the raw scores."""
         if valid >= 0:
             self._valid[valid].write_scores(scores)
@@ -159,7 +161,10 @@ class GpuEngine:
         return out
 
     def compute_gradients(
-        self, objective: Objective, label: NDArray[np.float64], weight: NDArray[np.float64] | None
+        self,
+        objective: Objective,
+        label: Column,
+        weight: Column | None,
     ) -> None:
         """Compute gradients and hessians of all outputs from the scores."""
         self._gradients.compute(objective, self._n_outputs, label, weight)
@@ -331,8 +336,8 @@ class GpuEngine:
         self,
         output: int,
         percentile: float,
-        label: NDArray[np.float64],
-        weight: NDArray[np.float64] | None,
+        label: Column,
+        weight: Column | None,
         n_leaves: int,
     ) -> NDArray[np.float64]:
         """Find the percentile of each leaf's residuals."""
@@ -348,7 +353,7 @@ class GpuEngine:
 
     # --- validation sets --------------------------------------------------------------------------------------------
 
-    def add_valid(self, binned: BinnedData, scores: NDArray[np.float64]) -> int:
+    def add_valid(self, binned: BinnedData, scores: NDArray[np.float64] | StartScores) -> int:
         """Keep a validation set on the device."""
         self._valid.append(ValidationSet.upload(self.workspace, len(self._valid), binned, scores))
         return len(self._valid) - 1

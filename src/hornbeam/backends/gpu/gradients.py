@@ -10,6 +10,7 @@ from hornbeam.backends.gpu.ranking import DeviceRanking
 from hornbeam.backends.gpu.row_gradients import RowGradients
 from hornbeam.backends.gpu.runtime import Buffer, u32
 from hornbeam.backends.gpu.workspace import Workspace
+from hornbeam.columns import DeviceColumn
 from hornbeam.errors import DeviceError
 from hornbeam.objectives import MulticlassObjective, OneVsAllObjective, RankingObjective
 from hornbeam.objectives.base import Objective
@@ -31,8 +32,12 @@ class DeviceGradients:
         self._labels: tuple[FloatArray, NDArray[np.uint8]] | None = None  # labels, and the same in bytes
 
     def compute(
-        self, objective: Objective, n_outputs: int, label: FloatArray, weight: FloatArray | None
-    ) -> None:  # fmt: skip
+        self,
+        objective: Objective,
+        n_outputs: int,
+        label: FloatArray | DeviceColumn,
+        weight: FloatArray | DeviceColumn | None,
+    ) -> None:
         """Compute them for all outputs, or prepare that they are computed."""
         own, formula = self._workspace, objective.formula
         self._computed = None
@@ -61,8 +66,10 @@ class DeviceGradients:
         else:
             raise DeviceError(f"objective {objective.name!r} has no GPU kernel; train on device='cpu'")
 
-    def _in_bytes(self, label: FloatArray) -> NDArray[np.uint8]:
+    def _in_bytes(self, label: FloatArray | DeviceColumn) -> NDArray[np.uint8] | DeviceColumn:
         """Return labels 0 and 1 in bytes, made once."""
+        if isinstance(label, DeviceColumn):
+            return label.in_bytes
         if self._labels is None or self._labels[0] is not label:
             self._labels = label, label.astype(np.uint8)
         return self._labels[1]

@@ -16,6 +16,7 @@ from hornbeam.backends.gpu.tables import node_table
 from hornbeam.backends.gpu.tree_kernels import CAPACITY
 from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.backends.protocol import LeavesLater, Segments
+from hornbeam.columns import Column
 from hornbeam.quantize import exact_exponent
 from hornbeam.splitting import SplitRules
 
@@ -160,8 +161,8 @@ class DeviceLeaves:
         self,
         output: int,
         percentile: float,
-        label: NDArray[np.float64],
-        weight: NDArray[np.float64] | None,
+        label: Column,
+        weight: Column | None,
         n_leaves: int,
     ) -> NDArray[np.float64]:
         """Find the percentile of each leaf's residuals."""

@@ -22,6 +22,7 @@ from hornbeam.backends.gpu.runtime import Buffer, u32, u64
 from hornbeam.backends.gpu.scored_sets import REPORT, DeviceSets, ScoredSet, sum_of
 from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.backends.protocol import ForestMean
+from hornbeam.columns import DeviceColumn
 from hornbeam.metrics.auc_mu import AucMu
 from hornbeam.metrics.base import MeanLoss, Metric, check_classes
 from hornbeam.metrics.queries import QueryMetric
@@ -115,7 +116,7 @@ class DeviceMetrics:
     def _mean_loss(self, metric: MeanLoss, objective: Objective, held: ScoredSet, scores: Buffer) -> float:
         """Return sum(loss * weight) / sum(weight), as backends.cpu.losses.mean_loss."""
         if metric.for_classes:
-            held.once("classes", lambda: check_classes(held.label, held.n_outputs))
+            held.once("classes", lambda: self._check_classes(held))
         own, n_rows, link = self._workspace, held.n_rows, 0 if metric.uses_raw_scores else LINKS[objective.link]
         losses, report = own.room("losses", 8 * n_rows), own.room("sum report", REPORT.itemsize)
         kernel = self._runtime.kernel("loss_kernel", own.variant("metrics.cl", metric=LOSSES[metric.name]))
@@ -130,5 +131,21 @@ class DeviceMetrics:
         adding = self._runtime.kernel("exact_sum_kernel", own.variant("metrics.cl"))
         own.launch_over(n_rows, adding, losses, u64(n_rows), partial, u32(groups), report)
         total = sum_of(self._sets.read_report(report))
+        return total / held.once("total weight", lambda: self._total_weight(held))
+
+    def _total_weight(self, held: ScoredSet) -> float:
+        """Return the sum of the weights, or the number of rows."""
+        sums, given = held.sums(self._workspace), held.dataset.given("weight")
+        if given is None or sums is not None:
+            return held.n_rows if sums is None else sums.total_weight()
         weight = held.dataset.weight
-        return total / (n_rows if weight is None else held.once("total weight", lambda: exact_sum(weight)))
+        assert weight is not None
+        return exact_sum(weight)
+
+    def _check_classes(self, held: ScoredSet) -> None:
+        """Check that labels are classes, on the device if they are there."""
+        label = held.column("label", self._workspace)
+        if not (
+            isinstance(label, DeviceColumn) and label.facts.smallest >= 0.0 and label.facts.largest < held.n_outputs
+        ):
+            check_classes(held.label, held.n_outputs)

@@ -70,6 +70,7 @@ class OpenCLRuntime:
     """One OpenCL device with a context, an in-order queue and compiled programs."""
 
     arrays = None
+    device_name = "opencl"
 
     def __init__(self, device: Any) -> None:
         self.device = device

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from hornbeam.backends.gpu.runtime import Buffer, u32, u64
 from hornbeam.backends.gpu.scored_sets import REPORT, DeviceSets, ScoredSet, sum_of
 from hornbeam.backends.gpu.sort import EACH, DeviceSort
+from hornbeam.columns import DeviceColumn
 from hornbeam.metrics.base import is_positive
 from hornbeam.metrics.ranking import AreaUnderCurve, AveragePrecision
 from hornbeam.objectives.base import FloatArray
@@ -52,11 +53,21 @@ class DeviceOrder:
 
         scores  float64 (n_outputs, n_rows), of which the first output counts
         """
-        given = held.dataset.weight
-        classes = held.once("positive and negative", lambda: Classes.of(is_positive(held.label), given))
-        weight = None if given is None else self._sets.weight(held)[0]
+        classes = held.once("positive and negative", lambda: self._classes(held))
+        weight = None if held.dataset.given("weight") is None else self._sets.weight(held)[0]
         of_area = isinstance(metric, AreaUnderCurve)
         return self.evaluate_rows(of_area, held.n_rows, classes, scores, self._sets.label(held), weight)
+
+    def _classes(self, held: ScoredSet) -> Classes:
+        """Count the rows, on the device if the labels are there."""
+        label, weight = (held.column(name, self._workspace) for name in ("label", "weight"))
+        sums = held.sums(self._workspace)
+        if sums is None or not isinstance(label, DeviceColumn):
+            return Classes.of(is_positive(held.label), held.dataset.weight)
+        if not isinstance(weight, DeviceColumn):
+            return Classes(label.facts.n_positive, held.n_rows - label.facts.n_positive, 1.0)
+        scale = 2.0 ** exact_exponent(weight.facts.largest, held.n_rows)
+        return Classes(*sums.fixed_weights(scale), scale)
 
     def evaluate_rows(
         self, of_area: bool, n: int, classes: Classes, scores: Buffer, label: Buffer, weight: Buffer | None

@@ -10,6 +10,7 @@ from hornbeam.backends.gpu.runtime import Buffer, Kernel, u32, u64
 from hornbeam.backends.gpu.tables import node_table
 from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.backends.protocol import Segments
+from hornbeam.columns import Column
 
 LEAF_BYTES = 48
 """renewal.cl's leaf_t."""
@@ -43,8 +44,8 @@ class DeviceRenewal:
         leaves: NDArray[np.int32],
         output: int,
         percentile: float,
-        label: NDArray[np.float64],
-        weight: NDArray[np.float64] | None,
+        label: Column,
+        weight: Column | None,
         n_leaves: int,
     ) -> NDArray[np.float64]:
         """Return the percentile of each leaf's residuals; see protocol.Engine.renew_leaves.
@@ -89,7 +90,7 @@ class DeviceRenewal:
     def _kernel(self, name: str, weighted: bool) -> Kernel:
         return self._runtime.kernel(name, self._workspace.variant("renewal.cl", wide=weighted))
 
-    def _weights(self, weight: NDArray[np.float64] | None, n_tree: int) -> tuple[Buffer, Buffer, int]:
+    def _weights(self, weight: Column | None, n_tree: int) -> tuple[Buffer, Buffer, int]:
         """Return the weights of the tree's rows by row, the bits of the largest of each part, and how many parts."""
         own, bag = self._workspace, self._bag
         given = own.upload_once("renewal weight", weight)

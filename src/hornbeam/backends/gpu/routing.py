@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.bin_upload import PlacedBins
 from hornbeam.backends.gpu.bundles import bundles_of
+from hornbeam.backends.gpu.columns import copy_column
 from hornbeam.backends.gpu.runtime import Buffer, u32, u64
 from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.backends.protocol import BinnedTree
 from hornbeam.binning import BinnedData
+from hornbeam.columns import StartScores
 
 
 def upload_tree(workspace: Workspace, tree: BinnedTree, binned: BinnedData) -> Buffer:
@@ -29,8 +31,13 @@ def upload_tree(workspace: Workspace, tree: BinnedTree, binned: BinnedData) -> B
     return workspace.upload("tree", np.concatenate([nodes.ravel(), sets.view(np.int32).ravel()]))
 
 
-def upload_scores(workspace: Workspace, name: str, scores: NDArray[np.float64]) -> Buffer:
+def upload_scores(workspace: Workspace, name: str, scores: NDArray[np.float64] | StartScores) -> Buffer:
     """Bring scores, float64 (n_outputs, n_rows), to the device; those that are the same for all rows are filled in."""
+    if isinstance(scores, StartScores):
+        out = workspace.room(name, 8 * scores.column.size)
+        start = workspace.upload("start", np.ascontiguousarray(scores.init, np.float64))
+        copy_column(workspace.runtime, scores.column, out, start)
+        return out
     n_outputs, n_rows = scores.shape
     if scores.strides[1] != 0 or n_rows == 0:
         return workspace.upload(name, np.array(scores, np.float64, order="C"))
@@ -76,7 +83,7 @@ class ValidationSet:
 
     @classmethod
     def upload(
-        cls, workspace: Workspace, number: int, binned: BinnedData, scores: NDArray[np.float64]
+        cls, workspace: Workspace, number: int, binned: BinnedData, scores: NDArray[np.float64] | StartScores
     ) -> ValidationSet:
         """Bring a data set and its scores, float64 (n_outputs, n_rows), to the device; it has bundles of its own."""
         bins = PlacedBins(workspace, f"bins of validation set {number}", binned, bundles_of(binned))
@@ -94,6 +101,7 @@ class ValidationSet:
         self.workspace.runtime.download(self.scores, out)
         return out
 
-    def write_scores(self, scores: NDArray[np.float64]) -> None:
+    def write_scores(self, scores: NDArray[np.float64] | StartScores) -> None:
         """Replace the scores."""
+        assert not isinstance(scores, StartScores)  # they are where a set begins
         self.workspace.runtime.upload(self.scores, np.array(scores, np.float64, order="C"))

@@ -129,6 +129,8 @@ class Runtime(Protocol):
     """One device through one programming interface."""
 
     facts: DeviceFacts
+    device_name: str
+    """ "cuda:0", ...; "opencl" for any device of OpenCL."""
 
     @property
     def arrays(self) -> ArrayBridge | None:
@@ -182,6 +184,7 @@ class Runtime(Protocol):
 
 HEADERS = {
     "choose.cl": ("candidates.h",),
+    "columns.cl": ("fixed_point.h", "order.h"),
     "encode.cl": ("bins.h", "values.h"),
     "gradients.cl": ("numerics.h", "losses.h", "row_gradients.h"),
     "histogram.cl": ("bins.h", "tables.h", "chunks.h"),

@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from hornbeam.backends.gpu.runtime import Buffer, u32
 from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.backends.protocol import ForestMean
+from hornbeam.columns import DeviceColumn, sums_on_device
 from hornbeam.objectives.base import FloatArray
 from hornbeam.quantize import exact_exponent
 
 if TYPE_CHECKING:
+    from hornbeam.backends.gpu.columns import DeviceSums
     from hornbeam.dataset import Dataset
 
 T = TypeVar("T")
@@ -53,6 +55,17 @@ class ScoredSet:
         """The labels."""
         assert self.dataset.label is not None
         return self.dataset.label
+
+    def column(self, name: str, workspace: Workspace) -> FloatArray | DeviceColumn | None:
+        """Return labels ("label") or weights ("weight") where the device finds them."""
+        found: FloatArray | DeviceColumn | None = self.dataset.column(name, workspace.runtime.device_name)
+        return found
+
+    def sums(self, workspace: Workspace) -> DeviceSums | None:
+        """Return sums of labels and weights that are on the device; None: they are not."""
+        return self.once(
+            "sums", lambda: sums_on_device(self.column("label", workspace), self.column("weight", workspace))
+        )
 
     def once(self, name: str, find: Callable[[], T]) -> T:
         """Return what `find` returned when it was first called under this name."""
@@ -100,14 +113,14 @@ class DeviceSets:
 
     def label(self, held: ScoredSet) -> Buffer:
         """Return the labels on the device."""
-        return self.column("label", held.valid, held.label)
+        return self.column("label", held.valid, held.column("label", self.workspace))
 
     def weight(self, held: ScoredSet) -> tuple[Buffer, np.uint32]:
         """Return the weights on the device, and whether there are any."""
-        given = held.dataset.weight
+        given = held.column("weight", self.workspace)
         return self.column("weight", held.valid, given), u32(given is not None)
 
-    def column(self, name: str, valid: int, array: NDArray[Any] | None) -> Buffer:
+    def column(self, name: str, valid: int, array: NDArray[Any] | DeviceColumn | None) -> Buffer:
         """Upload an array once; labels and weights of the training set may be there already, for the gradients."""
         if array is not None and self.workspace.uploaded(name) is array:
             return self.workspace.buffer(name)

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.backends.gpu.columns import copy_column
 from hornbeam.backends.gpu.layout import check_buffer
 from hornbeam.backends.gpu.runtime import Buffer, Kernel, Runtime, Variant
 from hornbeam.backends.gpu.tree_kernels import THREADS, plain_variant
+from hornbeam.columns import DeviceColumn
 from hornbeam.errors import DeviceMemoryError
 
 SMALL_BUFFER = 1 << 20
@@ -109,18 +111,30 @@ class Workspace:
         self.runtime.upload(buffer, np.ascontiguousarray(array))
         return buffer
 
-    def upload_once(self, name: str, array: NDArray[Any] | None) -> Buffer:
-        """Copy labels, weights or queries, unless they are there already."""
+    def upload_once(self, name: str, array: NDArray[Any] | DeviceColumn | None) -> Buffer:
+        """Copy labels, weights or queries, unless they are there already; what is on the device does not leave it."""
         if array is None:
             return self.room(name, 8)
         if self._uploaded.get(name) is not array:
-            self.upload(name, array)
+            if isinstance(array, DeviceColumn):
+                self._take(name, array)
+            else:
+                self.upload(name, array)
             self._uploaded[name] = array
         return self.buffer(name)
 
-    def uploaded(self, name: str) -> NDArray[Any] | None:
+    def _take(self, name: str, column: DeviceColumn) -> None:
+        """Read the user's own array under this name, or a copy of it in the form that kernels read."""
+        if not column.is_ready:
+            copy_column(self.runtime, column, self.room(name, column.size * column.value_bytes))
+            return
+        self.release(name)
+        self.borrow(name, column.array, 0)  # it is no memory of the training
+        self.n_allocations += 1
+
+    def uploaded(self, name: str) -> NDArray[Any] | DeviceColumn | None:
         """Return the array that `upload_once` brought into the buffer of this name; None: there is none."""
-        found: NDArray[Any] | None = self._uploaded.get(name)
+        found: NDArray[Any] | DeviceColumn | None = self._uploaded.get(name)
         return found
 
     def upload_count(self, n_nodes: int, first_set: int = 0) -> Buffer:

@@ -33,6 +33,7 @@ class ReferenceEngine:
     rounds_are_costly = False
     nodes_are_costly = False
     arrays = None
+    device_name = "cpu"
 
     def __init__(self, binned: BinnedData) -> None:
         self.binned = binned
