@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hornbeam.binning import BinMapper, BinnedData, BinParams
 from hornbeam.columns import (
     Column,
+    DeviceColumn,
     FloatArray,
     check_init_score,
     check_label,
@@ -311,10 +312,14 @@ class Dataset:
         DataError
             If they do not agree.
         DeviceError
-            If the data are on another device than the training shall be.
+            If the data, labels, weights or initial scores are on another device than the training shall be.
         """
-        if self._reader.device is not None and params is not None:
-            check_device(self._reader.device, params.device)
+        if params is not None:
+            if self._reader.device is not None:
+                check_device(self._reader.device, params.device)
+            for name, column in self._columns.items():
+                if isinstance(column, DeviceColumn):
+                    check_device(column.device, params.device, name)
         with self._lock:
             if self.reference is not None:
                 self.reference.construct(params)

@@ -17,15 +17,29 @@ from hornbeam.errors import DataError, DeviceError
 _DLPACK_CUDA = (2, 13)
 """DLPack's numbers of CUDA memory and of CUDA managed memory."""
 
+_DLPACK_HOST = (1, 3, 11)
+"""Those of host memory: ordinary, and page-locked by CUDA or ROCm."""
+
+_DLPACK_NAMES = {4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 14: "oneAPI"}
+"""Those of other devices, for messages."""
+
 
 def device_of(data: Any, name: str = "data") -> str | None:
-    """Return where an array lies: "cuda:0", ...; None for everything in host memory."""
+    """Return where an array lies: "cuda:0", ...; None for everything in host memory; DataError for other devices."""
     if isinstance(data, (np.ndarray, list, tuple)):
         return None
     place = getattr(data, "__dlpack_device__", None)
     if place is not None and hasattr(data, "__dlpack__"):
-        kind, number = place()
-        return f"cuda:{int(number)}" if int(kind) in _DLPACK_CUDA else None
+        kind, number = (int(part) for part in place())
+        if kind in _DLPACK_CUDA:
+            return f"cuda:{number}"
+        if kind not in _DLPACK_HOST:
+            raise DataError(
+                f"{name} ({type(data).__name__}) is in the memory of device {number} of "
+                f"{_DLPACK_NAMES.get(kind, f'kind {kind} of DLPack')}; arrays are taken from host memory and from CUDA "
+                "devices: copy it to the host, whose data any device trains on"
+            )
+        return None
     try:
         interface = getattr(data, "__cuda_array_interface__", None)
     except (NotImplementedError, TypeError, RuntimeError):  # frames and columns of cuDF that have no single array

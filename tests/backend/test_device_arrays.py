@@ -191,6 +191,45 @@ def test_arrays_on_another_device_are_refused(cupy):
         check_device("cuda:0", device)
 
 
+@pytest.mark.parametrize("name", ["label", "weight", "init_score"])
+def test_columns_on_another_device_are_refused(cupy, name):
+    X, y = make_data()
+    columns = {"label": y, "weight": y + 1.0, "init_score": y - 1.0}
+    for number, device in ((1, "cuda"), (0, "cuda:1"), (0, "opencl")):
+        data = Dataset(X, **{**columns, name: Array(columns[name], number)})
+        with pytest.raises(DeviceError, match=f"{name} is in the memory of cuda:{number}, but device='{device}'"):
+            train({**PARAMS, "device": device}, data, 1)
+    data = Dataset(X, **{**columns, name: Array(columns[name], 1)})
+    expected = train({**PARAMS, "device": "cpu"}, Dataset(X, **columns), 1).fingerprint()
+    assert train({**PARAMS, "device": "cpu"}, data, 1).fingerprint() == expected
+
+
+@pytest.mark.parametrize(("kind", "called"), [(10, "ROCm"), (8, "Metal"), (99, "kind 99")])
+def test_arrays_of_other_devices_are_named(kind, called):
+    class Foreign(Array):
+        def __dlpack_device__(self):
+            return kind, 3
+
+    wrong = Foreign(np.zeros((4, 1)))
+    with pytest.raises(
+        DataError, match=f"data .Foreign. is in the memory of device 3 of {called}.*copy it to the host"
+    ):
+        Dataset(wrong)
+    with pytest.raises(DataError, match=r"label .Foreign. is in"):
+        Dataset(np.zeros((4, 1)), label=wrong)
+    with pytest.raises(DataError, match=r"data .Foreign. is in"):
+        train({**PARAMS, "device": "cpu"}, Dataset(np.zeros((4, 1)), label=[0.0, 1, 0, 1]), 1).predict(wrong)
+
+
+def test_validation_set_is_binned_where_the_parameters_say(cupy):
+    X, y = make_data()
+    for given in ({}, {"reference": True}):
+        data = Dataset(X, label=y)
+        valid = Dataset(Array(X), label=y, reference=data if given else None)
+        train({**PARAMS, "device": "cpu"}, data, 1, {"valid": valid})
+        assert valid.binned.on_device is None
+
+
 def test_rows_come_first(cupy):
     assert rows_first(Array(np.zeros((1, 5)))).shape == (5,)
     assert rows_first(Array(np.zeros((3, 5)))).shape == (5, 3)
