@@ -166,19 +166,19 @@ def check_domain(objective: Objective, label: Column | None) -> None:
         objective.check_labels(host_of(label))
 
 
-def check_label(label: Any, n_rows: int) -> Column:
-    """Return labels, one finite number a row."""
-    column = _device_column(label, "label", n_rows)
+def check_label(label: Any, n_rows: int, name: str = "label") -> Column:
+    """Return labels, one finite number a row; messages call them `name`."""
+    column = _device_column(label, name, n_rows)
     if column is not None:
         facts = column.facts
         if facts.all_finite and max(-facts.smallest, facts.largest) <= LARGEST_LABEL:
             return column
         label = column.host  # which says where what is wrong
-    array = _numbers_by_row(label, "label", n_rows)
+    array = _numbers_by_row(label, name, n_rows)
     largest = int(np.argmax(np.abs(array)))
     if abs(array[largest]) > LARGEST_LABEL:
         raise DataError(
-            f"label[{largest}] is {array[largest]}; magnitudes up to {LARGEST_LABEL} are allowed: rescale the labels"
+            f"{name}[{largest}] is {array[largest]}; magnitudes up to {LARGEST_LABEL} are allowed: rescale the labels"
         )
     return array
 

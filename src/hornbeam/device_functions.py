@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.columns import DeviceColumn
 from hornbeam.device_arrays import host_array
 from hornbeam.errors import DataError, ParameterError
 
@@ -93,7 +94,11 @@ class Arrays(Protocol):
     def array(self, values: Any, name: str) -> Any:
         """Return anything like an array as an array of this kind; TypeError and ValueError where that cannot be."""
 
-    def column(self, name: str, valid: int, values: NDArray[Any]) -> Any:
+    @property
+    def device(self) -> str:
+        """Where they are, "cpu" or "cuda:0"."""
+
+    def column(self, name: str, valid: int, values: NDArray[Any] | DeviceColumn) -> Any:
         """Return a column of a data set (validation set `valid`, -1: the training set), copied at most once."""
 
 
@@ -101,12 +106,13 @@ class HostArrays:
     """NumPy's arrays."""
 
     xp = np
+    device = "cpu"
 
     def array(self, values: Any, name: str) -> Any:
         """Return anything like an array as NumPy's."""
         return host_array(values, name)
 
-    def column(self, name: str, valid: int, values: NDArray[Any]) -> Any:
+    def column(self, name: str, valid: int, values: NDArray[Any] | DeviceColumn) -> Any:
         """Return the column itself."""
         return values
 
@@ -132,7 +138,8 @@ class DeviceData:
         self._valid = valid
 
     def _column(self, name: str) -> Any:
-        values = getattr(self.dataset, name)
+        given = name in ("label", "weight", "init_score")
+        values = self.dataset.column(name, self._arrays.device) if given else getattr(self.dataset, name)
         return None if values is None else self._arrays.column(name, self._valid, values)
 
     @property

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from hornbeam.booster import Booster
 from hornbeam.callbacks import Callback
 from hornbeam.dataset import Dataset
+from hornbeam.device_arrays import host_array
 from hornbeam.errors import DataError, ParameterError
 from hornbeam.estimator_arguments import UserFunction, adapt_objective, eval_pairs, one_each
 from hornbeam.metrics.queries import WHOLE_LIST, NormalizedGain
@@ -100,8 +101,8 @@ class HornbeamRanker(HornbeamModel):
     ) -> float:
         """Return the mean NDCG of the queries at rank `at`; None: of the whole lists."""
         table, queries = _split_queries(X, group, qid, "X")
-        scores = np.asarray(super().predict(table, raw_score=True), np.float64)
-        label = self._code_target(self._check_target(y))
+        scores = host_array(super().predict(table, raw_score=True), "scores").astype(np.float64)
+        label = host_array(self._code_target(self._check_target(y)), "y").astype(np.float64)
         dataset = Dataset(scores[:, None], label, weight=sample_weight, **queries)
         metric = NormalizedGain((WHOLE_LIST if at is None else at,), self.booster_.params.get("label_gain"))
         metric.check(dataset, "X")

@@ -16,6 +16,7 @@ import numpy as np
 from narwhals.dependencies import is_into_dataframe
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.preprocessing import LabelEncoder
 from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
@@ -24,7 +25,10 @@ from sklearn.utils.validation import _check_sample_weight, assert_all_finite, ch
 
 from hornbeam.booster import Booster
 from hornbeam.callbacks import Callback
-from hornbeam.dataset import Dataset
+from hornbeam.columns import DeviceColumn
+from hornbeam.dataset import Dataset, TableReader
+from hornbeam.device_arrays import as_cupy, device_of, host_array, in_library_of
+from hornbeam.device_targets import classes_of, divided_by_sum, find_classes, places_among, probabilities, read_target
 from hornbeam.errors import DataError, ParameterError
 from hornbeam.estimator_arguments import (
     UserFunction,
@@ -200,7 +204,10 @@ class HornbeamModel(BaseEstimator):
         """Check features as scikit-learn does, and note or compare their number and names; frames stay frames."""
         new = validate_data is not None
         checks: dict[str, Any]
-        if is_into_dataframe(X):
+        on_device = device_of(X, "X") is not None
+        if on_device:
+            TableReader(X, "X")  # has two dimensions of real numbers
+        if on_device or is_into_dataframe(X):
             checks = {"skip_check_array": True} if new else {"cast_to_ndarray": False}
         else:
             checks = {
@@ -217,22 +224,24 @@ class HornbeamModel(BaseEstimator):
         """Say whether categorical features are named, which may be columns of strings."""
         return any(BY_NAME[name].name == "categorical_feature" for name in self._other_params if name in BY_NAME)
 
-    def _check_target(self, y: Any) -> NDArray[Any]:
-        """Check that there is one target a row."""
+    def _check_target(self, y: Any) -> Any:
+        """Check that there is one target a row; one on a CUDA device stays there, as CuPy's."""
         if y is None:
             name = type(self).__name__
             raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
+        if device_of(y, "y") is not None:
+            return read_target(y)
         y = column_or_1d(y, warn=True)
         assert_all_finite(y, input_name="y")
         return np.asarray(y)
 
-    def _learn_target(self, y: NDArray[Any]) -> FloatArray:
-        """Return the labels for training; a classifier learns its classes."""
+    def _learn_target(self, y: Any) -> Any:
+        """Return the labels for training, where the target is; a classifier learns its classes."""
         return self._code_target(y)
 
-    def _code_target(self, y: NDArray[Any]) -> FloatArray:
+    def _code_target(self, y: Any) -> Any:
         """Return the labels of a validation set."""
-        return np.asarray(y, np.float64)
+        return y if device_of(y, "y") is not None else np.asarray(y, np.float64)
 
     def _row_weights(self, label: FloatArray, weight: FloatArray | None) -> FloatArray | None:
         """Return weights with class weights multiplied in."""
@@ -322,8 +331,10 @@ class HornbeamModel(BaseEstimator):
         check_consistent_length(table, target)
         label = self._learn_target(target)
         weight = sample_weight
-        if weight is not None and not queries:  # a query may have one weight, which Dataset checks
-            weight = _check_sample_weight(sample_weight, label, dtype=np.float64)
+        on_host = device_of(weight, "sample_weight") is None
+        if weight is not None and on_host and not queries:  # a query may have one weight, which Dataset checks
+            rows = label if device_of(label, "y") is None else np.empty((len(label), 0))
+            weight = _check_sample_weight(sample_weight, rows, dtype=np.float64)
         params = self._train_params().replace(**changes)
         metrics, functions = split_metrics(eval_metric)
         if metrics and metrics[0] not in NO_METRIC:
@@ -336,9 +347,11 @@ class HornbeamModel(BaseEstimator):
             raise ParameterError(
                 f"early_stopping_rounds={params.early_stopping_round} without a validation set; pass eval_set=[(X, y)]"
             )
-        weight = self._row_weights(label, weight)
+        if self.class_weight is not None:  # made on the host
+            given = None if weight is None else host_array(weight, "sample_weight").astype(np.float64)
+            weight = self._row_weights(host_array(label, "y"), given)
         train_set = Dataset(table, label, weight=weight, init_score=init_score, **queries)
-        if not queries and train_set.weight is not None and not train_set.weight.all():
+        if not queries and _has_rows_of_no_weight(train_set):
             train_set = _without_rows_of_no_weight(train_set)
         weights = one_each(eval_sample_weight, "eval_sample_weight", len(pairs))
         scores = one_each(eval_init_score, "eval_init_score", len(pairs))
@@ -427,6 +440,10 @@ class HornbeamModel(BaseEstimator):
 class HornbeamRegressor(RegressorMixin, HornbeamModel):
     """Gradient boosted trees for regression; parameters and attributes are those of `HornbeamModel`."""
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the coefficient of determination R2 of the predictions; arrays may be on a CUDA device."""
+        return float(r2_score(*_in_host_memory(y, self.predict(X)), sample_weight=_in_host_memory(sample_weight)[0]))
+
 
 class HornbeamClassifier(ClassifierMixin, HornbeamModel):
     """Gradient boosted trees for classification; parameters and attributes are those of `HornbeamModel`.
@@ -445,8 +462,16 @@ class HornbeamClassifier(ClassifierMixin, HornbeamModel):
         result = self.predict_proba(X, **choices)
         if choices.get("raw_score") or choices.get("pred_leaf") or self.booster_.objective.name == "custom":
             return result
+        if device_of(result, "result") is not None:
+            on_device = classes_of(as_cupy(result, "result"), self.classes_)
+            return on_device if isinstance(on_device, np.ndarray) else in_library_of(X, on_device)
         labels: NDArray[Any] = self.classes_[np.argmax(result, axis=1)]
         return labels
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of rows whose class is predicted; arrays may be on a CUDA device."""
+        given = _in_host_memory(y, self.predict(X))
+        return float(accuracy_score(*given, sample_weight=_in_host_memory(sample_weight)[0]))
 
     def predict_proba(self, X: Any, **choices: Any) -> NDArray[Any]:
         """Predict the probability of every class: float64 (n_rows, n_classes), in the order of `classes_`.
@@ -460,10 +485,14 @@ class HornbeamClassifier(ClassifierMixin, HornbeamModel):
         if self.booster_.objective.name == "custom":
             warn("an objective function has no classes and probabilities: returning raw scores", self.verbosity)
             return result
+        divide = self.booster_.objective.name == "multiclassova"
+        if device_of(result, "result") is not None:
+            made = probabilities(as_cupy(result, "result"), self.n_classes_, divide)
+            return in_library_of(X, made)  # type: ignore[no-any-return]
         if self.n_classes_ == 1:
             return np.ones((len(result), 1))
-        if self.booster_.objective.name == "multiclassova":
-            return np.asarray(result / result.sum(axis=1, keepdims=True))
+        if divide:
+            return np.asarray(divided_by_sum(result))
         return result if result.ndim == 2 else np.column_stack((1.0 - result, result))
 
     def _with_objective(self, values: dict[str, Any]) -> dict[str, Any]:
@@ -484,13 +513,19 @@ class HornbeamClassifier(ClassifierMixin, HornbeamModel):
             )
         return {**super()._with_objective({**values, "objective": objective}), "num_class": num_class}
 
-    def _learn_target(self, y: NDArray[Any]) -> FloatArray:
+    def _learn_target(self, y: Any) -> Any:
+        if device_of(y, "y") is not None:
+            self.classes_, places = find_classes(y)
+            self.n_classes_ = len(self.classes_)
+            return places
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         self.n_classes_ = len(self.classes_)
         return codes.astype(np.float64)
 
-    def _code_target(self, y: NDArray[Any]) -> FloatArray:
+    def _code_target(self, y: Any) -> Any:
+        if device_of(y, "y") is not None:
+            return places_among(y, self.classes_)
         encoder = LabelEncoder()
         encoder.classes_ = self.classes_
         try:
@@ -511,10 +546,23 @@ class HornbeamClassifier(ClassifierMixin, HornbeamModel):
         return rows if weight is None else rows * weight
 
 
+def _in_host_memory(*given: Any) -> list[Any]:
+    """Return the same, with copies of what is on a CUDA device."""
+    return [host_array(one) if device_of(one) is not None else one for one in given]
+
+
+def _has_rows_of_no_weight(dataset: Dataset) -> bool:
+    """Say whether a row counts as absent."""
+    weight = dataset.given("weight")
+    if isinstance(weight, DeviceColumn):
+        return weight.facts.n_nonzero < len(weight)
+    return weight is not None and not weight.all()
+
+
 def _without_rows_of_no_weight(dataset: Dataset) -> Dataset:
     """Leave out rows of weight 0, which would still count for bins and for the rows of a leaf."""
     assert dataset.label is not None and dataset.weight is not None
     kept = np.flatnonzero(dataset.weight)
     init_score = None if dataset.init_score is None else dataset.init_score.T[kept]
-    table = _safe_indexing(dataset.data, kept)
+    table = _safe_indexing(dataset.data, kept) if dataset.reader.device is None else dataset.reader.take(kept)
     return Dataset(table, dataset.label[kept], weight=dataset.weight[kept], init_score=init_score)

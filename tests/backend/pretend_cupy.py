@@ -81,7 +81,9 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
     def __getattr__(self, name: str) -> Any:
         if name not in ("all", "any", "argmax", "astype", "copy", "max", "mean", "min", "repeat", "reshape", "sum"):
             raise AttributeError(name)
-        return lambda *arguments, **options: _call(getattr(self.host, name), *arguments, number=self.device.id, **options)
+        return lambda *arguments, **options: _call(
+            getattr(self.host, name), *arguments, number=self.device.id, **options
+        )
 
     def item(self) -> Any:
         return self.host.item()

@@ -12,10 +12,10 @@ pytest.importorskip("pyopencl")
 
 from hornbeam.backends.demand import Demand
 from hornbeam.backends.gpu.columns import DeviceSums
-from hornbeam.backends.gpu.engine import GpuEngine
 from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.columns import DeviceColumn
 from hornbeam.dataset import Dataset
+from hornbeam.device_functions import on_device
 from hornbeam.errors import DataError
 from hornbeam.objectives import get_objective
 from hornbeam.objectives.label_sums import HostSums
@@ -37,12 +37,7 @@ DTYPES = ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?"]
 @pytest.fixture
 def cupy(monkeypatch):
     """Let trainings on "cuda" run on the stand-in, and count what comes to the host from now on."""
-    module = pretend_cupy.install(monkeypatch)
-
-    def make(binned, params, demand):
-        return GpuEngine(module.runtime, binned, params.min_data_in_leaf, demand)
-
-    monkeypatch.setattr("hornbeam.training.make_engine", make)
+    module = pretend_cupy.install_device(monkeypatch)
     Array.copies.clear()
     return module
 
@@ -251,3 +246,24 @@ def test_domains_are_checked_on_the_device(cupy, objective, label, match):
 def test_weights_of_queries_may_be_on_the_device(cupy):
     data = Dataset(np.zeros((5, 1)), group=[2, 3], weight=Array(np.array([1.0, 2.0])))
     assert data.weight.tolist() == [1.0, 1.0, 2.0, 2.0, 2.0]
+
+
+def test_functions_on_the_device_see_the_labels_where_they_are(cupy):
+    X, y, w = make_data("real")
+    given = Array(y), Array(w.astype(np.float64)), Array(np.zeros(N_ROWS, np.float32))
+    seen = []
+
+    @on_device
+    def squared(scores, data):
+        seen.append((data.label, data.weight, data.init_score))
+        return scores - data.label, data.xp.ones_like(scores)
+
+    params = {"objective": squared, "num_leaves": 5, "device": "cuda", "verbosity": -1}
+    data = Dataset(X, given[0], weight=given[1], init_score=given[2])
+    found = train(params, data, 2)
+    assert not Array.copies
+    label, weight, init_score = seen[0]
+    assert label.host.base is y and np.shares_memory(weight.host, given[1].host)  # the very memory
+    assert init_score.dtype == np.float64 and init_score.shape == (1, N_ROWS)
+    on_host = Dataset(X, y, weight=w, init_score=np.zeros(N_ROWS))
+    assert found.fingerprint() == train({**params, "device": "cpu"}, on_host, 2).fingerprint()

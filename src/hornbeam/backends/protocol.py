@@ -24,6 +24,7 @@ from hornbeam.quantize import Quantization
 from hornbeam.splitting import NodeContext, SplitRules
 
 if TYPE_CHECKING:
+    from hornbeam.columns import DeviceColumn
     from hornbeam.dataset import Dataset
     from hornbeam.metrics import Metric
 
@@ -121,6 +122,10 @@ class ArrayExchange(Protocol):
     def xp(self) -> ModuleType:
         """The module of the arrays."""
 
+    @property
+    def device(self) -> str:
+        """Where they are, "cuda:0"."""
+
     def scope(self) -> AbstractContextManager[None]:
         """Return what functions are called in: their work is in order with the engine's."""
 
@@ -139,7 +144,7 @@ class ArrayExchange(Protocol):
         Raises TypeError or ValueError where that cannot be, DeviceError for an array of another device.
         """
 
-    def column(self, name: str, valid: int, values: NDArray[Any]) -> Any:
+    def column(self, name: str, valid: int, values: NDArray[Any] | DeviceColumn) -> Any:
         """Return labels, weights and the like of a data set on the device, brought there once; within `scope`."""
 
     def set_gradients(self, gradient: Any, hessian: Any) -> None:

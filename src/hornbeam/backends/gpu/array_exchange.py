@@ -21,6 +21,7 @@ from hornbeam.backends.gpu.runtime import ArrayBridge, Buffer
 from hornbeam.backends.gpu.scored_sets import DeviceSets
 from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.backends.protocol import ForestMean
+from hornbeam.columns import DeviceColumn
 from hornbeam.device_arrays import as_cupy, check_device, device_of
 from hornbeam.objectives.base import Objective
 
@@ -49,13 +50,13 @@ class CupyExchange:
     def __init__(
         self, bridge: ArrayBridge, workspace: Workspace, gradients: DeviceGradients, find_scores: FindScores
     ) -> None:
-        self.xp = bridge.xp
+        self.xp, self.device = bridge.xp, bridge.device
         self._bridge = bridge
         self._workspace = workspace
         self._gradients = gradients
         self._find_scores = find_scores
         self._sets = DeviceSets(workspace)
-        self._columns: dict[tuple[str, int], tuple[NDArray[Any], Any]] = {}
+        self._columns: dict[tuple[str, int], tuple[NDArray[Any] | DeviceColumn, Any]] = {}
 
     def scope(self) -> AbstractContextManager[None]:
         """Let CuPy come after the launches so far, and before those to come."""
@@ -89,7 +90,7 @@ class CupyExchange:
         check_device(found, self._bridge.device, name)
         return values if isinstance(values, self.xp.ndarray) else as_cupy(values, name)
 
-    def column(self, name: str, valid: int, values: NDArray[Any]) -> Any:
+    def column(self, name: str, valid: int, values: NDArray[Any] | DeviceColumn) -> Any:
         """Return a column of a data set on the device, where metrics may have brought it already; within `scope`."""
         known = self._columns.get((name, valid))
         if known is None or known[0] is not values:
