@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,16 @@ class Facts:
     n_positive: int
     smallest: float
     largest: float
+
+    def lie_in(self, domain: str, n_classes: int = 0) -> bool:
+        """Say whether the numbers lie in a domain of labels: see `Objective.labels`."""
+        ends = {
+            "real": (-np.inf, np.inf), "nonnegative": (0.0, np.inf), "positive": (np.nextafter(0.0, 1.0), np.inf),
+            "unit": (0.0, 1.0), "binary": (0.0, 1.0), "classes": (0.0, n_classes - 1.0),
+        }  # fmt: skip
+        low, high = ends[domain]
+        fits = low <= self.smallest and self.largest <= high
+        return fits and (self.all_whole or domain not in ("binary", "classes"))
 
 
 class DeviceColumn:
@@ -139,6 +149,10 @@ class StartScores:
         return len(self.init)
 
 
+@overload
+def host_of(column: Column) -> FloatArray: ...
+@overload
+def host_of(column: Column | None) -> FloatArray | None: ...
 def host_of(column: Column | None) -> FloatArray | None:
     """Return a column in host memory."""
     return column.host if isinstance(column, DeviceColumn) else column

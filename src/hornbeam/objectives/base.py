@@ -75,12 +75,7 @@ class Objective(ABC):
 
     def accepts(self, facts: Facts) -> bool:
         """Say whether labels of which these facts are known lie in the domain; else `check_labels` has to see them."""
-        if self.labels == "classes":
-            return facts.all_whole and facts.smallest >= 0.0 and facts.largest < self.n_outputs
-        low, high = {"binary": (0.0, 1.0), "unit": (0.0, 1.0)}.get(self.labels, (-np.inf, np.inf))
-        if self.labels in ("nonnegative", "positive"):
-            low = 0.0 if self.labels == "nonnegative" else np.nextafter(0.0, 1.0)
-        return low <= facts.smallest and facts.largest <= high and (facts.all_whole or self.labels != "binary")
+        return facts.lie_in(self.labels, self.n_outputs)
 
     def bind(self, dataset: Dataset) -> Objective:
         """Return the objective that is trained on a data set: this one, or a copy that knows more of the data.
