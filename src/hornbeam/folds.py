@@ -36,7 +36,10 @@ def make_folds(
         if hasattr(folds, "split"):
             groups = None if boundaries is None else query_of_row(boundaries)
             folds = folds.split(np.empty((train_set.n_rows, 0)), train_set.label, groups)
-        return [(_row_numbers(a, train_set.n_rows), _row_numbers(b, train_set.n_rows)) for a, b in folds]
+        made = [(_row_numbers(a, train_set.n_rows), _row_numbers(b, train_set.n_rows)) for a, b in folds]
+        if not made:
+            raise DataError("folds is empty; pass pairs of (training rows, validation rows), or None for nfold folds")
+        return made
     if boundaries is not None:
         return _query_folds(boundaries, nfold, shuffle, params.seed if seed is None else seed)
     nfold = whole_number(nfold, "nfold", 2, train_set.n_rows)

@@ -161,6 +161,7 @@ def test_multiclass_and_regression_have_folds_too():
         ({"num_boost_round": 0}, hb.ParameterError, "num_boost_round"),
         ({"folds": [([0, 1], [300])]}, hb.DataError, "folds"),
         ({"folds": [([0, 1], [])]}, hb.DataError, "folds"),
+        ({"folds": []}, hb.DataError, "folds is empty"),
         ({"folds": [([0.5], [1])]}, hb.DataError, "folds"),
     ],
     ids=str,
