@@ -184,7 +184,7 @@ def test_a_device_without_64_bit_floats_is_refused_before_training(monkeypatch):
 
 
 def test_sums_in_halves_give_the_same_model(monkeypatch):
-    """A device without 64-bit atomics: percentiles of leaves, an order metric, and more leaves than local memory has."""
+    """A device without 64-bit atomics: percentiles of leaves, an order metric, more leaves than local memory has."""
     runtime = opencl.OpenCLRuntime(opencl.list_devices()[0])
     runtime._options = [option for option in runtime._options if option != "-DATOMIC64"]
     monkeypatch.setattr(opencl, "open_device", lambda number: runtime)
