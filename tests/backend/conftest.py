@@ -9,6 +9,16 @@ from typing import Any
 
 import pytest
 
+from hornbeam.testing.checks import usable_devices
+
+GPUS = [device for device in usable_devices() if device.startswith(("cuda", "opencl"))]
+
+
+@pytest.fixture(scope="session", params=GPUS)
+def gpu(request: pytest.FixtureRequest) -> str:
+    """Every GPU in turn, through each of its programming interfaces, and OpenCL devices that are CPUs."""
+    return str(request.param)
+
 
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:

@@ -9,9 +9,6 @@ import hornbeam as hb
 from hornbeam.backends.gpu import categorical as categorical_module
 from hornbeam.backends.gpu import growth as growth_module
 from hornbeam.backends.gpu.engine import GpuEngine
-from hornbeam.testing.checks import usable_devices
-
-pytestmark = pytest.mark.skipif("opencl:0" not in usable_devices(), reason="no usable OpenCL device")
 
 PARAMS = {
     "objective": "binary", "num_leaves": 31, "min_data_in_leaf": 3, "min_data_per_group": 5, "cat_smooth": 2.0,
@@ -34,27 +31,27 @@ def trained(device, **changes):
 
 
 @pytest.mark.parametrize("policy", ["leafwise", "depthwise"])
-def test_model_does_not_depend_on_how_far_the_device_grows_ahead(monkeypatch, policy):
+def test_model_does_not_depend_on_how_far_the_device_grows_ahead(gpu, monkeypatch, policy):
     expected = trained("reference", grow_policy=policy).fingerprint()
     for capacity in (1, 9, 40, growth_module.CAPACITY):
         monkeypatch.setattr(growth_module, "CAPACITY", capacity)  # the device stops there, and the host goes on
-        assert trained("opencl", grow_policy=policy).fingerprint() == expected
+        assert trained(gpu, grow_policy=policy).fingerprint() == expected
 
 
-def test_model_does_not_depend_on_room_for_sets(monkeypatch):
+def test_model_does_not_depend_on_room_for_sets(gpu, monkeypatch):
     expected = trained("reference").fingerprint()
     for name in ("SETS_BYTES", "FIRST_SETS"):
         with monkeypatch.context() as patch:
             patch.setattr(categorical_module, name, 1)
-            assert trained("opencl").fingerprint() == expected
+            assert trained(gpu).fingerprint() == expected
 
 
 @pytest.mark.parametrize("policy", ["leafwise", "depthwise"])
-def test_device_finishes_trees_without_the_host(monkeypatch, policy):
+def test_device_finishes_trees_without_the_host(gpu, monkeypatch, policy):
     rounds = []
     expand = GpuEngine.expand
     monkeypatch.setattr(GpuEngine, "expand", lambda self, *given: rounds.append(1) or expand(self, *given))
-    booster = trained("opencl", grow_policy=policy)
+    booster = trained(gpu, grow_policy=policy)
     assert booster.trees[-1].n_leaves == 31
     assert any(tree.left_codes is not None for tree in booster.trees)
     assert rounds == []

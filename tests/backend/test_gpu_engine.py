@@ -189,11 +189,11 @@ def _children(batch, n_left, splits, depth):
     return level
 
 
-def test_pool_of_few_slots_gives_the_same_model():
+def test_pool_of_few_slots_gives_the_same_model(gpu):
     case = CASES["binary, missing, weights"]
     expected = case.train(device="cpu").fingerprint()
     for megabytes in (1e-6, 0.1, 1.0):
-        assert case.train(device="opencl", histogram_pool_size=megabytes).fingerprint() == expected
+        assert case.train(device=gpu, histogram_pool_size=megabytes).fingerprint() == expected
 
 
 def test_freed_engine_leaves_the_device_usable(runtime):
@@ -294,27 +294,27 @@ def test_passes_share_the_device():
 
 @pytest.mark.parametrize("policy", ["leafwise", "depthwise"])
 @pytest.mark.parametrize("capacity", [1, 9, 40, 1536])
-def test_model_does_not_depend_on_how_far_the_device_grows_ahead(monkeypatch, capacity, policy):
+def test_model_does_not_depend_on_how_far_the_device_grows_ahead(gpu, monkeypatch, capacity, policy):
     X, y = make_higgs_like(1500, 7, seed=3)
     params = {"objective": "binary", "num_leaves": 31, "min_data_in_leaf": 1, "grow_policy": policy, "verbosity": -1}
     expected = hb.train({**params, "device": "reference"}, hb.Dataset(X, label=y), 3).fingerprint()
     monkeypatch.setattr(growth_module, "CAPACITY", capacity)  # the device stops there, and the host goes on
-    found = hb.train({**params, "device": "opencl"}, hb.Dataset(X, label=y), 3)
+    found = hb.train({**params, "device": gpu}, hb.Dataset(X, label=y), 3)
     assert found.fingerprint() == expected
 
 
 @pytest.mark.parametrize("policy", ["leafwise", "depthwise"])
-def test_device_finishes_trees_without_the_host(monkeypatch, policy):
+def test_device_finishes_trees_without_the_host(gpu, monkeypatch, policy):
     X, y = make_higgs_like(3000, 7, seed=4)
     rounds = []
     expand = GpuEngine.expand
     monkeypatch.setattr(GpuEngine, "expand", lambda self, *given: rounds.append(1) or expand(self, *given))
-    params = {"objective": "binary", "num_leaves": 63, "grow_policy": policy, "device": "opencl", "verbosity": -1}
+    params = {"objective": "binary", "num_leaves": 63, "grow_policy": policy, "device": gpu, "verbosity": -1}
     assert hb.train(params, hb.Dataset(X, label=y), 3).trees[-1].n_leaves > 31
     assert rounds == []
 
 
-def test_device_finishes_late_trees_whose_gains_rise_from_parent_to_child(monkeypatch):
+def test_device_finishes_late_trees_whose_gains_rise_from_parent_to_child(gpu, monkeypatch):
     """Many nodes then wait behind one ancestor of low gain, and only the whole chain of gains tells their order."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 6))
@@ -323,7 +323,7 @@ def test_device_finishes_late_trees_whose_gains_rise_from_parent_to_child(monkey
     expand = GpuEngine.expand
     monkeypatch.setattr(GpuEngine, "expand", lambda self, *given: rounds.append(1) or expand(self, *given))
     params = {"objective": "binary", "num_leaves": 31, "learning_rate": 0.5, "min_data_in_leaf": 1, "verbosity": -1}
-    found = hb.train({**params, "device": "opencl"}, hb.Dataset(X, label=y), 15)
+    found = hb.train({**params, "device": gpu}, hb.Dataset(X, label=y), 15)
     assert rounds == []
     assert found.fingerprint() == hb.train({**params, "device": "cpu"}, hb.Dataset(X, label=y), 15).fingerprint()
 
@@ -354,10 +354,10 @@ def test_leaf_values_of_the_device_are_those_of_the_host(runtime, options):
     "objective", ["binary", "regression", "cross_entropy", "poisson", "tweedie", "focal", "quantile"]
 )
 @pytest.mark.parametrize("weighted", [False, True])
-def test_gradients_that_are_computed_at_each_use_are_those_that_could_be_stored(monkeypatch, objective, weighted):
+def test_gradients_that_are_computed_at_each_use_are_those_that_could_be_stored(gpu, monkeypatch, objective, weighted):
     X, y = make_higgs_like(800, 6, seed=3)
     weight = np.random.default_rng(3).random(800) if weighted else None
-    params = {"objective": objective, "num_leaves": 12, "device": "opencl", "verbosity": -1}
+    params = {"objective": objective, "num_leaves": 12, "device": gpu, "verbosity": -1}
     stored = []
     of_rows, store = DeviceGradients.of_rows, DeviceGradients.store
     monkeypatch.setattr(DeviceGradients, "store", lambda self: stored.append(1) or store(self))

@@ -5,18 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytest.importorskip("pyopencl")
-
 import hornbeam as hb
 from hornbeam.backends.gpu import growth as growth_module
-from hornbeam.backends.gpu import opencl
 from hornbeam.backends.gpu.engine import GpuEngine
 from hornbeam.backends.gpu.leaves import DeviceLeaves
+from hornbeam.backends.registry import open_runtime
 from hornbeam.frontier import GrowthLimits
 from hornbeam.grower import TreeGrower
-from hornbeam.testing.checks import PLAIN_RULES, usable_devices
-
-pytestmark = pytest.mark.skipif("opencl:0" not in usable_devices(), reason="no usable OpenCL device")
+from hornbeam.testing.checks import PLAIN_RULES
 
 BIG = 1 << 30
 
@@ -53,16 +49,16 @@ def assigned(monkeypatch) -> list[str]:
 
 @pytest.mark.parametrize("policy", ["leafwise", "depthwise"])
 @pytest.mark.parametrize(("seed", "n_leaves"), [(1, 2), (1, 40), (1, 100), (5, 100), (8, 100)])
-def test_equal_gains_are_split_in_the_order_in_which_they_were_made(assigned, policy, seed, n_leaves):
+def test_equal_gains_are_split_in_the_order_in_which_they_were_made(gpu, assigned, policy, seed, n_leaves):
     X, y = equal_gains(seed)
     params = {"num_leaves": n_leaves, "grow_policy": policy}
-    found = train("opencl", X, y, **params)
+    found = train(gpu, X, y, **params)
     assert set(assigned) == {"device"}
     assert found.fingerprint() == train("reference", X, y, **params).fingerprint()
 
 
 @pytest.mark.parametrize("options", [{}, {"bagging_fraction": 0.6, "bagging_freq": 1}, {"precision": "high"}])
-def test_leaves_of_the_device_are_those_that_the_host_would_assign(monkeypatch, options):
+def test_leaves_of_the_device_are_those_that_the_host_would_assign(gpu, monkeypatch, options):
     """Every row's leaf, the values and the sums, with `==`, and a tree whose rounds end before it is finished."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(3000, 5))
@@ -70,30 +66,30 @@ def test_leaves_of_the_device_are_those_that_the_host_would_assign(monkeypatch, 
     monkeypatch.setattr(growth_module, "FIRST_ROUNDS_AHEAD", 3)
     monkeypatch.setattr(growth_module, "MORE_ROUNDS", 2)
     params = {"num_leaves": 60, **options}
-    on_device = train("opencl", X, y, **params)
+    on_device = train(gpu, X, y, **params)
     grow_ahead = GpuEngine.grow_ahead
 
     def without_leaves(self, root, rules, limits, learning_rate=None, meanwhile=None):
         return grow_ahead(self, root, rules, limits, None, meanwhile)
 
     monkeypatch.setattr(GpuEngine, "grow_ahead", without_leaves)
-    assert on_device.fingerprint() == train("opencl", X, y, **params).fingerprint()
+    assert on_device.fingerprint() == train(gpu, X, y, **params).fingerprint()
 
 
-def test_tree_that_does_not_fit_is_left_to_the_host(assigned):
+def test_tree_that_does_not_fit_is_left_to_the_host(gpu, assigned):
     """With few slots the device cannot evaluate all of the best nodes; then its leaves are void."""
     X, y = equal_gains(2)
     params = {"num_leaves": 40, "histogram_pool_size": 0.01}
-    found = train("opencl", X, y, **params)
+    found = train(gpu, X, y, **params)
     assert "host" in assigned
     assert found.fingerprint() == train("reference", X, y, **params).fingerprint()
 
 
-def test_rows_and_values_of_a_grown_tree_agree():
+def test_rows_and_values_of_a_grown_tree_agree(gpu):
     """What add_leaf_values adds to a row is the value of the leaf that prediction finds for it."""
     X, y = equal_gains(3)
     binned = hb.Dataset(X).construct().binned
-    engine = GpuEngine(opencl.OpenCLRuntime(opencl.list_devices()[0]), binned, min_data_in_leaf=1)
+    engine = GpuEngine(open_runtime(gpu), binned, min_data_in_leaf=1)
     engine.set_scores(np.zeros((1, len(y))))
     engine.set_gradients(y.mean() - y[None], np.ones((1, len(y))))
     grower = TreeGrower(engine, binned, PLAIN_RULES, GrowthLimits(25, BIG, False), 60)

@@ -211,24 +211,29 @@ def array_checks(device: str, n_rows: int) -> Iterator[tuple[str, Check]]:
     yield from function_checks(device, n_rows)
     yield from stream_checks(device, n_rows)
     X, y, *_ = make_with_missing(n_rows, 137, seed=8)
-    for dtype, max_bin in ((np.float32, 255), (np.float64, 1000), (np.float32, 63)):
+    kinds = ((np.float32, 255, 137), (np.float64, 1000, 137), (np.float32, 63, 137), (np.float32, 65_535, 3))
+    for dtype, max_bin, n_features in kinds:
 
-        def check(dtype: Any = dtype, max_bin: int = max_bin) -> str:
+        def check(dtype: Any = dtype, max_bin: int = max_bin, n_features: int = n_features) -> str:
             import cupy
 
             found = []
             for where, wrap in ((device, cupy.asarray), ("cpu", np.asarray)):
-                data = wrap(X.astype(dtype))
+                data = wrap(np.ascontiguousarray(X[:, :n_features], dtype))
                 dataset = Dataset(data, label=wrap(y))
                 valid = Dataset(data[: n_rows // 10], label=wrap(y[: n_rows // 10]), reference=dataset)
                 params = {"objective": "binary", "num_leaves": 255, "max_bin": max_bin, "verbosity": -1}
+                params["min_data_in_bin"] = 1 if max_bin > 1000 else 3
                 booster = train({**params, "device": where}, dataset, 4, {"valid": valid})
-                found.append((booster.fingerprint(), booster.eval_history, booster.predict(data)))
-            (*model, predictions), (*expected, expected_predictions) = found
-            assert_same_bits(cupy.asnumpy(predictions), expected_predictions, "predictions")
+                model_of = booster.fingerprint(), booster.eval_history
+                outcome = (booster.predict(data), booster.predict(data, pred_leaf=True))
+                found.append((*model_of, *(cupy.asnumpy(each) for each in outcome)))
+            (*model, predictions, leaves), (*expected, expected_predictions, expected_leaves) = found
+            assert_same_bits(predictions, expected_predictions, "predictions")
+            assert_same_bits(leaves, expected_leaves, "leaves")
             return "" if model == expected else f"{model}, on cpu {expected}"
 
-        yield f"arrays on the device: {np.dtype(dtype).name}, {max_bin} bins, {len(X)} x {X.shape[1]}", check
+        yield f"arrays on the device: {np.dtype(dtype).name}, {max_bin} bins, {len(X)} x {n_features}", check
 
 
 def part_of_all(text: str) -> slice:
