@@ -28,6 +28,7 @@ from hornbeam.device_functions import on_device
 from hornbeam.errors import DataError, DeviceError, HornbeamError, ModelFormatError, ParameterError
 from hornbeam.model_parts import merge
 from hornbeam.params import Params
+from hornbeam.peer_arguments import MODULE_ATTRIBUTES
 from hornbeam.training import train
 from hornbeam.tree import Tree
 
@@ -79,7 +80,8 @@ def __getattr__(name: str) -> Any:
         except ImportError as error:
             raise ImportError(f"{name} needs scikit-learn: pip install 'hornbeam[sklearn]' ({error})") from error
         return getattr(estimators, name)
-    raise AttributeError(f"module 'hornbeam' has no attribute {name!r}")
+    hint = f"; use {MODULE_ATTRIBUTES[name]}" if name in MODULE_ATTRIBUTES else ""
+    raise AttributeError(f"module 'hornbeam' has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:

@@ -12,18 +12,27 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.costs import PredictionWork
 from hornbeam.backends.registry import choose_device
+from hornbeam.dataset_fields import DatasetFields
 from hornbeam.device_arrays import check_device, in_library_of
 from hornbeam.errors import DataError, DeviceError, ParameterError
 from hornbeam.log import inform
 from hornbeam.model_io import ModelData, fingerprint, model_from_bytes, model_to_bytes, read_model, write_atomically
 from hornbeam.objectives import Objective, objective_from_dict
+from hornbeam.peer_arguments import BOOSTER, BOOSTER_ATTRIBUTES, PREDICT, REFIT, PeerAttributes, takes_peer_arguments
 from hornbeam.predictor import Forest, average_scores, checked_init, predict_leaf, predict_raw
 from hornbeam.table import TableReader
 from hornbeam.tree import Tree
 
 
-class Booster:
+class Booster(PeerAttributes):
     """A trained model, as `hornbeam.train` returns it and `hornbeam.load` reads it.
+
+    Parameters
+    ----------
+    model
+        What a model file holds; or
+    model_file, model_str
+        a model file, or its text.
 
     Attributes
     ----------
@@ -50,7 +59,28 @@ class Booster:
         Whether training was ended by Ctrl-C, with the trees built so far.
     """
 
-    def __init__(self, model: ModelData) -> None:
+    _instead = BOOSTER_ATTRIBUTES
+
+    @takes_peer_arguments(BOOSTER)
+    def __init__(
+        self,
+        model: ModelData | None = None,
+        *,
+        model_file: str | os.PathLike[str] | None = None,
+        model_str: str | None = None,
+    ) -> None:
+        if sum(given is not None for given in (model, model_file, model_str)) != 1:
+            raise ParameterError(
+                "a Booster is made from one of model, model_file and model_str; hornbeam.train makes new ones"
+            )
+        if model_str is not None:
+            model = model_from_bytes(model_str.encode())
+        elif model_file is not None:
+            model = read_model(model_file)
+        if not isinstance(model, ModelData):
+            raise ParameterError(
+                f"Booster({type(model).__name__}): pass model_file= or model_str=; hornbeam.train makes new Boosters"
+            )
         self.feature_names = list(model.feature_names)
         self.levels = model.levels
         self.n_outputs = model.n_outputs
@@ -76,7 +106,7 @@ class Booster:
         return self._objective
 
     @property
-    def current_iteration(self) -> int:
+    def n_iterations(self) -> int:
         """Number of iterations."""
         return len(self.trees) // self.n_outputs
 
@@ -90,6 +120,10 @@ class Booster:
         for number, tree in trees.items():
             self.trees[number] = tree
         self._forest = None
+
+    def current_iteration(self) -> int:
+        """Return the number of iterations, as LightGBM's Booster does."""
+        return self.n_iterations
 
     def num_trees(self) -> int:
         """Return the number of trees."""
@@ -110,6 +144,7 @@ class Booster:
             self._forest = Forest(self.trees, self.n_outputs)
         return self._forest
 
+    @takes_peer_arguments(PREDICT)
     def predict(
         self,
         data: Any,
@@ -157,7 +192,7 @@ class Booster:
         if num_iteration is None and self.best_iteration > 0:
             num_iteration = max(self.best_iteration - start_iteration, 0) or None
             if start_iteration >= self.best_iteration:
-                start_iteration = self.current_iteration  # nothing is left up to the best iteration
+                start_iteration = self.n_iterations  # nothing is left up to the best iteration
         if reader.device is not None:
             check_device(reader.device, device or reader.device)
             if device not in ("cpu", "reference") and reader.levels is None:
@@ -213,6 +248,8 @@ class Booster:
 
     def _checked_reader(self, data: Any) -> TableReader:
         """Wrap the data; its columns must be those of the training data."""
+        if isinstance(data, DatasetFields):
+            raise DataError("data is a Dataset, whose bins are no values; pass its table: predict(dataset.data)")
         reader = TableReader(data)
         reader.zero_as_missing = bool(self.params.get("zero_as_missing")) and bool(self.params.get("use_missing", True))
         if reader.n_features != self.n_features:
@@ -262,14 +299,14 @@ class Booster:
         predict(num_iteration=k) does.
         """
         if isinstance(which, slice):
-            chosen = range(self.current_iteration)[which]
+            chosen = range(self.n_iterations)[which]
         else:
             try:
-                place = range(self.current_iteration)[which]
+                place = range(self.n_iterations)[which]
             except TypeError:
                 raise ParameterError(f"booster[{which!r}]: pass a number or a range of iterations") from None
             except IndexError:
-                raise IndexError(f"booster[{which}]: the model has {self.current_iteration} iterations") from None
+                raise IndexError(f"booster[{which}]: the model has {self.n_iterations} iterations") from None
             chosen = range(place, place + 1)
         trees = [tree for i in chosen for tree in self.trees[i * self.n_outputs : (i + 1) * self.n_outputs]]
         made = Booster(replace(self.to_model(), trees=trees, best_iteration=0))
@@ -278,17 +315,18 @@ class Booster:
 
     def __iter__(self) -> Iterator[Booster]:
         """Yield every iteration as a model of its own."""
-        return (self[i] for i in range(self.current_iteration))
+        return (self[i] for i in range(self.n_iterations))
 
+    @takes_peer_arguments(REFIT)
     def refit(
         self,
         data: Any,
         label: Any,
+        decay_rate: float = 0.9,
         *,
         weight: Any = None,
         group: Any = None,
         init_score: Any = None,
-        decay_rate: float = 0.9,
         objective: Callable[..., Any] | None = None,
     ) -> Booster:
         """Return a model with the same splits whose leaf values are moved towards what new data would give.
@@ -340,6 +378,15 @@ class Booster:
         """Write the model to a file, atomically: a crash leaves the old file as it was."""
         write_atomically(path, self.to_bytes())
 
+    def save_model(self, filename: str | os.PathLike[str], num_iteration: int | None = None) -> Booster:
+        """Write the model to a file of Hornbeam's format, or its first iterations alone; returns self."""
+        (self if num_iteration is None or num_iteration <= 0 else self[:num_iteration]).save(filename)
+        return self
+
+    def model_to_string(self, num_iteration: int | None = None) -> str:
+        """Return the text of the model file, or of one with the first iterations alone."""
+        return (self if num_iteration is None or num_iteration <= 0 else self[:num_iteration]).to_bytes().decode()
+
     def fingerprint(self) -> str:
         """Return 64 hexadecimal digits that name the model: the SHA-256 of its file."""
         return fingerprint(self.to_bytes())
@@ -355,7 +402,7 @@ class Booster:
 
     def __repr__(self) -> str:
         return (
-            f"<hornbeam.Booster: {self._objective.name}, {self.current_iteration} iterations, "
+            f"<hornbeam.Booster: {self._objective.name}, {self.n_iterations} iterations, "
             f"{len(self.trees)} trees, {self.n_features} features>"
         )
 

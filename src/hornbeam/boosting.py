@@ -220,7 +220,7 @@ class Dart(Boosting):
     def choose(self, iteration: int) -> list[int]:
         """Choose the iterations to drop, with LightGBM's chances."""
         run, params = self.run, self.run.params
-        n_before = run.booster.current_iteration
+        n_before = run.booster.n_iterations
         chance = uniform(random_key(params.seed, Purpose.DROP, iteration, params.drop_seed), np.arange(n_before + 1))
         if n_before == 0 or chance[0] < params.skip_drop:
             return []

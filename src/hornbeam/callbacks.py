@@ -11,28 +11,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hornbeam.errors import ParameterError
 from hornbeam.log import logger
-from hornbeam.params import Params, whole_number
+from hornbeam.params import BY_NAME, Params, whole_number
 
 if TYPE_CHECKING:
     from hornbeam.booster import Booster
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluation:
+RESETTABLE = (
+    "learning_rate",
+    "bagging_fraction",
+    "pos_bagging_fraction",
+    "neg_bagging_fraction",
+    "feature_fraction",
+    "lambda_l1",
+    "lambda_l2",
+    "min_gain_to_split",
+    "min_sum_hessian_in_leaf",
+    "max_delta_step",
+    "max_depth",
+)
+"""Parameters that may change from iteration to iteration; the others shape what is made once for a training."""
+
+
+class Evaluation(NamedTuple):
     """One metric on one data set after one iteration."""
 
     dataset: str
     metric: str
     value: float
     higher_is_better: bool
-
-    def __iter__(self) -> Any:
-        """Unpack as (dataset, metric, value, higher_is_better)."""
-        return iter((self.dataset, self.metric, self.value, self.higher_is_better))
 
 
 @dataclass(slots=True)
@@ -47,6 +58,8 @@ class CallbackEnv:
     evaluation_result_list   evaluations after this iteration; empty before it, and where metric_freq skips it
     learning_rate            of this iteration; may be set before it
     training_names           names under which the training set itself is evaluated
+    params                   every parameter of the training, by canonical name
+    changes                  values of other parameters for this iteration (those in RESETTABLE); may be set before it
     """
 
     model: Booster
@@ -56,18 +69,29 @@ class CallbackEnv:
     learning_rate: float
     evaluation_result_list: list[Evaluation] = field(default_factory=list)
     training_names: frozenset[str] = frozenset()
+    params: dict[str, Any] = field(default_factory=dict)
+    changes: dict[str, Any] = field(default_factory=dict)
+
+    def begin(self, iteration: int, learning_rate: float) -> None:
+        """Forget what belongs to the iteration before."""
+        self.iteration, self.learning_rate = iteration, learning_rate
+        self.evaluation_result_list, self.changes = [], {}
 
 
 Callback = Callable[[CallbackEnv], None]
 
 
 class EarlyStopException(Exception):  # noqa: N818  (LightGBM's name)
-    """Raised by a callback to end training; best_iteration counts from 0, like CallbackEnv.iteration."""
+    """Raised by a callback to end training; best_iteration counts from 0, like CallbackEnv.iteration.
 
-    def __init__(self, best_iteration: int, best_score: list[Evaluation]) -> None:
+    quiet  the best iteration is not logged
+    """
+
+    def __init__(self, best_iteration: int, best_score: list[Evaluation], quiet: bool = False) -> None:
         super().__init__()
         self.best_iteration = best_iteration
         self.best_score = best_score
+        self.quiet = quiet
 
 
 class EarlyStopping:
@@ -77,13 +101,18 @@ class EarlyStopping:
     replayed = True
 
     def __init__(
-        self, stopping_rounds: int, first_metric_only: bool = False, min_delta: float | Sequence[float] = 0.0
+        self,
+        stopping_rounds: int,
+        first_metric_only: bool = False,
+        verbose: bool = True,
+        min_delta: float | Sequence[float] = 0.0,
     ) -> None:
         deltas = min_delta if isinstance(min_delta, Sequence) else [min_delta]
         if any(not delta >= 0.0 for delta in deltas):
             raise ParameterError(f"min_delta={min_delta!r}: must be >= 0")
         self.stopping_rounds = whole_number(stopping_rounds, "stopping_rounds", low=1)
         self.first_metric_only = first_metric_only
+        self.verbose = verbose
         self.min_delta = min_delta
         self._best: dict[tuple[str, str], tuple[float, int, list[Evaluation]]] = {}
         self._evaluated = False
@@ -128,7 +157,7 @@ class EarlyStopping:
         """
         if self._best:
             _, iteration, results = next(iter(self._best.values()))
-            raise EarlyStopException(iteration, results)
+            raise EarlyStopException(iteration, results, not self.verbose)
 
     def _update(self, env: CallbackEnv, results: list[Evaluation]) -> None:
         first, is_last = results[0].metric, env.iteration == env.end_iteration - 1
@@ -148,7 +177,7 @@ class EarlyStopping:
             if key not in self._best or sign * result.value > sign * self._best[key][0] + delta:
                 self._best[key] = (result.value, env.iteration, results)
             elif not is_last and env.iteration - self._best[key][1] >= self.stopping_rounds:
-                raise EarlyStopException(self._best[key][1], self._best[key][2])
+                raise EarlyStopException(self._best[key][1], self._best[key][2], not self.verbose)
 
 
 def prepare(
@@ -161,7 +190,9 @@ def prepare(
     every = list(callbacks or [])
     if params.early_stopping_round > 0:
         every.append(
-            EarlyStopping(params.early_stopping_round, params.first_metric_only, params.early_stopping_min_delta)
+            EarlyStopping(
+                params.early_stopping_round, params.first_metric_only, min_delta=params.early_stopping_min_delta
+            )
         )
     for callback in every:
         if isinstance(callback, EarlyStopping):
@@ -182,7 +213,10 @@ def close(callbacks: Sequence[Callback]) -> None:
 
 
 def early_stopping(
-    stopping_rounds: int, first_metric_only: bool = False, min_delta: float | Sequence[float] = 0.0
+    stopping_rounds: int,
+    first_metric_only: bool = False,
+    verbose: bool = True,
+    min_delta: float | Sequence[float] = 0.0,
 ) -> EarlyStopping:
     """End training when a metric on a validation set has not got better for `stopping_rounds` rounds.
 
@@ -192,6 +226,8 @@ def early_stopping(
         Rounds without improvement.
     first_metric_only
         Look at the first metric alone.
+    verbose
+        Log the best iteration.
     min_delta
         Improvement that counts: one number, or one a metric.
 
@@ -199,15 +235,23 @@ def early_stopping(
     If none does before the last round, the best iteration is that of the first metric on the first set.
     The training set, if it is among the validation sets, is not watched.
     """
-    return EarlyStopping(stopping_rounds, first_metric_only, min_delta)
+    return EarlyStopping(stopping_rounds, first_metric_only, verbose, min_delta)
 
 
-def log_evaluation(period: int = 1) -> Callback:
-    """Log the evaluations every `period` iterations; 0 or less: never."""
+def log_evaluation(period: int = 1, show_stdv: bool = True) -> Callback:
+    """Log the evaluations every `period` iterations; 0 or less: never.
+
+    In `cv` these are means over the folds, with their standard deviations if `show_stdv` is true.
+    """
 
     def callback(env: CallbackEnv) -> None:
         if period > 0 and env.evaluation_result_list and (env.iteration + 1) % period == 0:
-            texts = [f"{result.dataset}'s {result.metric}: {result.value:g}" for result in env.evaluation_result_list]
+            spread = getattr(env.model, "spread", {}) if show_stdv else {}
+            texts = [
+                f"{result.dataset}'s {result.metric}: {result.value:g}"
+                + (f" + {spread[result[:2]]:g}" if result[:2] in spread else "")
+                for result in env.evaluation_result_list
+            ]
             logger.info(f"[{env.iteration + 1}]\t" + "\t".join(texts))
 
     callback.order = 10  # type: ignore[attr-defined]
@@ -231,32 +275,35 @@ def record_evaluation(eval_result: dict[str, dict[str, list[float]]]) -> Callbac
 
 
 def reset_parameter(**schedules: Sequence[float] | Callable[[int], float]) -> Callback:
-    """Change the learning rate from iteration to iteration.
+    """Change parameters from iteration to iteration: the learning rate, or others of `RESETTABLE`.
 
     Parameters
     ----------
-    learning_rate
-        A list with one value an iteration, or a function of the iteration's number (from 0).
+    **schedules
+        By name or alias of a parameter: a list with one value an iteration, or a function of the iteration's number
+        (from 0).
     """
-    schedules = {{"eta": "learning_rate", "shrinkage_rate": "learning_rate"}.get(k, k): v for k, v in schedules.items()}
-    if list(schedules) != ["learning_rate"]:
-        raise ParameterError(f"reset_parameter can change learning_rate, got {', '.join(schedules) or 'nothing'}")
-    schedule = schedules["learning_rate"]
+    named = {BY_NAME[name].name if name in BY_NAME else name: schedule for name, schedule in schedules.items()}
+    wrong = [name for name in named if name not in RESETTABLE]
+    if wrong or not named:
+        raise ParameterError(
+            f"reset_parameter can change {', '.join(RESETTABLE)}, got {', '.join(wrong) or 'nothing'}; for other "
+            "changes train on with init_model="
+        )
 
     def callback(env: CallbackEnv) -> None:
-        place = env.iteration - env.begin_iteration
-        if callable(schedule):
-            rate = float(schedule(place))
-        else:
-            n_rounds = env.end_iteration - env.begin_iteration
-            if len(schedule) != n_rounds:
-                raise ParameterError(
-                    f"learning_rate has {len(schedule)} values for {n_rounds} rounds; give one a round"
-                )
-            rate = float(schedule[place])
-        if not 0.0 < rate < float("inf"):
-            raise ParameterError(f"learning_rate={rate!r} for iteration {env.iteration}: must be positive and finite")
-        env.learning_rate = rate
+        place, n_rounds = env.iteration - env.begin_iteration, env.end_iteration - env.begin_iteration
+        for name, schedule in named.items():
+            if not callable(schedule) and len(schedule) != n_rounds:
+                raise ParameterError(f"{name} has {len(schedule)} values for {n_rounds} rounds; give one a round")
+            try:
+                value = BY_NAME[name].check(schedule(place) if callable(schedule) else schedule[place])
+            except ParameterError as error:
+                raise ParameterError(f"reset_parameter, iteration {env.iteration}: {error}") from None
+            if name == "learning_rate":
+                env.learning_rate = value
+            else:
+                env.changes[name] = value
 
     callback.before_iteration = True  # type: ignore[attr-defined]
     callback.order = 10  # type: ignore[attr-defined]

@@ -170,7 +170,7 @@ class Checkpoints:
     def start_from(self, run: dict[str, Any], start: Booster | None) -> Booster | None:
         """Return the model to train on: that of the file, if there is one, else the given one."""
         self._run = run
-        self._begin = 0 if start is None else start.current_iteration
+        self._begin = 0 if start is None else start.n_iterations
         if self.saved is None:
             return start
         self._check_same(run)
@@ -194,7 +194,7 @@ class Checkpoints:
 
     def begin(self, n_rounds: int, evaluation: dict[str, Any], booster: Booster) -> int:
         """Check the rest of what the run is made of; returns the number of its first iteration, before any resuming."""
-        self._n_done, self._trees = booster.current_iteration, list(booster.trees)
+        self._n_done, self._trees = booster.n_iterations, list(booster.trees)
         if self.saved is not None:
             self._check_same(evaluation)
             n_there = self._n_done - self._begin
@@ -220,7 +220,7 @@ class Checkpoints:
         """
         results_of = dict(self._evaluations)
         again = [callback for callback in callbacks if getattr(callback, "replayed", False)]
-        for iteration in range(self._begin, booster.current_iteration):
+        for iteration in range(self._begin, booster.n_iterations):
             env.iteration, env.evaluation_result_list = iteration, results_of.get(iteration, [])
             enter_history(booster, env.evaluation_result_list)
             try:
@@ -228,7 +228,7 @@ class Checkpoints:
                     callback(env)
             except EarlyStopException:
                 n_kept = iteration + 1
-                if n_kept < booster.current_iteration:  # other rounds of patience than before
+                if n_kept < booster.n_iterations:  # other rounds of patience than before
                     del booster.trees[n_kept * booster.n_outputs :]
                     self.cut(n_kept)
                 raise
@@ -347,19 +347,19 @@ def _read(data: bytes) -> Saved:
     if type(document["run"]) is not dict:
         fail("run", f"{show(document['run'])} is not a JSON object")
     booster = Booster(model_from_document(document["model"]))
-    begin = check_int(document["begin"], "begin", 0, booster.current_iteration)
+    begin = check_int(document["begin"], "begin", 0, booster.n_iterations)
     evaluations = []
     for i, entry in enumerate(check_list(document["evaluations"], list, "evaluations")):
         place = f"evaluations[{i}]"
         if len(entry) != 2:
             fail(place, f"has {len(entry)} entries, must have 2")
-        iteration = check_int(entry[0], f"{place}[0]", begin, booster.current_iteration - 1)
+        iteration = check_int(entry[0], f"{place}[0]", begin, booster.n_iterations - 1)
         evaluations.append((iteration, _check_evaluations(entry[1], f"{place}[1]")))
     stopped = document["stopped"]
     if stopped is not None:
         if type(stopped) is not list or len(stopped) != 2:
             fail("stopped", f"{show(stopped)} is not a JSON array of 2")
-        best = check_int(stopped[0], "stopped[0]", -1, booster.current_iteration - 1)
+        best = check_int(stopped[0], "stopped[0]", -1, booster.n_iterations - 1)
         stopped = Stopped(best, _check_evaluations(stopped[1], "stopped[1]"))
     return Saved(document["run"], begin, booster, evaluations, stopped)
 

@@ -19,8 +19,9 @@ from hornbeam.folds import make_folds, take_rows
 from hornbeam.function_calls import MetricFunction
 from hornbeam.idle_parameters import warn_of_idle
 from hornbeam.log import inform
-from hornbeam.params import Params, whole_number
-from hornbeam.training import TrainingRun
+from hornbeam.params import Params
+from hornbeam.peer_arguments import CV, takes_peer_arguments
+from hornbeam.training import TrainingRun, number_of_rounds
 
 VALID = "valid"
 
@@ -34,17 +35,21 @@ class CVBooster:
         list of Booster.
     best_iteration
         Number of iterations that early stopping found best on average over the folds; 0 if it did not run.
+    spread
+        Standard deviations over the folds after the last iteration, by (set, metric).
     """
 
     def __init__(self, boosters: list[Booster]) -> None:
         self.boosters = boosters
         self.best_iteration = 0
+        self.spread: dict[tuple[str, str], float] = {}
 
     def predict(self, data: Any, **arguments: Any) -> list[NDArray[Any]]:
         """Predict with every fold's Booster; arguments as `Booster.predict`."""
         return [booster.predict(data, **arguments) for booster in self.boosters]
 
 
+@takes_peer_arguments(CV)
 def cv(
     params: Mapping[str, Any] | Params | None,
     train_set: Dataset,
@@ -96,7 +101,7 @@ def cv(
     params = params if isinstance(params, Params) else Params.from_dict(params)
     if metrics is not None:
         params = params.replace(metric=metrics)
-    n_rounds = whole_number(params.num_iterations if num_boost_round is None else num_boost_round, "num_boost_round", 1)
+    n_rounds = number_of_rounds(params, num_boost_round, 1)
     check_boosting(params)
     start = load(init_model) if isinstance(init_model, (str, os.PathLike)) else init_model
     functions = [feval] if callable(feval) else list(feval or [])
@@ -129,7 +134,7 @@ class Fold:
     def __init__(self, run: TrainingRun) -> None:
         self.run = run
         self.has_converged = False
-        self.n_there = run.booster.current_iteration
+        self.n_there = run.booster.n_iterations
         self._results_there: dict[int, list[Evaluation]] = {}
 
     def begin(self, n_rounds: int, functions: list[MetricFunction]) -> int:
@@ -168,7 +173,7 @@ class Fold:
             return
         is_due = False
         if iteration >= self.n_there and not self.has_converged:
-            is_due = checkpoints.done(run.booster, run.booster.current_iteration, run.params.boosting == "dart")
+            is_due = checkpoints.done(run.booster, run.booster.n_iterations, run.params.boosting == "dart")
         if is_due or at_once:
             checkpoints.write(run.booster)
 
@@ -177,7 +182,7 @@ class Fold:
         booster, checkpoints = self.run.booster, self.run.checkpoints
         del booster.trees[n_kept * booster.n_outputs :]
         if checkpoints is not None:
-            checkpoints.cut(booster.current_iteration)
+            checkpoints.cut(booster.n_iterations)
             checkpoints.stopped = stopped
             checkpoints.write(booster)
 
@@ -198,14 +203,14 @@ def _boost_together(
     begin = begins[0]
     env = CallbackEnv(
         result,  # type: ignore[arg-type]
-        begin, begin, begin + n_rounds, params.learning_rate, training_names=training,
+        begin, begin, begin + n_rounds, params.learning_rate, training_names=training, params=params.to_dict(),
     )  # fmt: skip
     history: dict[str, Any] = {}
     evaluated: list[int] = []
     calling: Callback | None = None
     try:
         for iteration in range(begin, begin + n_rounds):
-            env.iteration, env.learning_rate, env.evaluation_result_list = iteration, params.learning_rate, []
+            env.begin(iteration, params.learning_rate)
             is_there = all(iteration < fold.n_there for fold in folds)  # done before, by the checkpoints
             called = [callback for callback in callbacks if not is_there or getattr(callback, "replayed", False)]
             for calling in called:
@@ -213,6 +218,7 @@ def _boost_together(
                     calling(env)
             calling = None
             for fold in folds:
+                fold.run.change(env.changes)
                 fold.boost(iteration, env.learning_rate)
             have_ended = all(fold.has_converged for fold in folds)
             if have_ended and evaluated:
@@ -221,7 +227,8 @@ def _boost_together(
                     getattr(callback, "finish", lambda: None)()
                 break
             if have_ended or iteration == begin + n_rounds - 1 or (iteration + 1) % params.metric_freq == 0:
-                env.evaluation_result_list = _means([fold.evaluate(iteration, functions) for fold in folds], history)
+                found = [fold.evaluate(iteration, functions) for fold in folds]
+                env.evaluation_result_list = _means(found, result, history)
                 evaluated.append(iteration)
             for calling in called:
                 if not getattr(calling, "before_iteration", False):
@@ -240,7 +247,7 @@ def _boost_together(
             fold.stop(env.iteration + 1, stopped)
         result.best_iteration = stop.best_iteration + 1
         for booster in result.boosters:
-            booster.best_iteration = min(result.best_iteration, booster.current_iteration)
+            booster.best_iteration = min(result.best_iteration, booster.n_iterations)
         n_kept = sum(iteration < result.best_iteration for iteration in evaluated)
         history = {key: values[:n_kept] for key, values in history.items()}
     except KeyboardInterrupt:
@@ -260,7 +267,7 @@ def _stop_again(folds: list[Fold], iteration: int) -> None:
         raise EarlyStopException(saved[0].best_iteration, saved[0].best_score)
 
 
-def _means(found: list[list[Evaluation]], history: dict[str, Any]) -> list[Evaluation]:
+def _means(found: list[list[Evaluation]], result: CVBooster, history: dict[str, Any]) -> list[Evaluation]:
     """Return the mean of each evaluation over the folds, and enter means and deviations into the history."""
     means = []
     for same in zip(*found, strict=True):
@@ -268,5 +275,6 @@ def _means(found: list[list[Evaluation]], history: dict[str, Any]) -> list[Evalu
         mean, key = float(np.mean(values)), f"{same[0].dataset} {same[0].metric}"
         history.setdefault(f"{key}-mean", []).append(mean)
         history.setdefault(f"{key}-stdv", []).append(float(np.std(values)))
+        result.spread[same[0][:2]] = history[f"{key}-stdv"][-1]
         means.append(Evaluation(same[0].dataset, same[0].metric, mean, same[0].higher_is_better))
     return means

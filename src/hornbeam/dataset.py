@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,10 +21,13 @@ from hornbeam.columns import (
     host_of,
     query_sizes,
 )
+from hornbeam.dataset_fields import DatasetFields
 from hornbeam.device_arrays import check_device
 from hornbeam.errors import DataError, DeviceError
 from hornbeam.levels import Levels, choose_levels, count_levels
-from hornbeam.params import BY_NAME, Params
+from hornbeam.log import inform
+from hornbeam.params import BY_NAME, Params, canonical_names
+from hornbeam.peer_arguments import DATASET, takes_peer_arguments
 from hornbeam.queries import boundaries_of
 from hornbeam.table import TableReader
 from hornbeam.target_encoding import EncodedLevels, deal_folds, encode_training
@@ -37,7 +40,7 @@ CELLS_TO_BIN_ON_A_GPU = 1 << 20
 _BIN_PARAMS = tuple(BinParams.__dataclass_fields__)
 
 
-class Dataset:
+class Dataset(DatasetFields):
     """A table of features with labels and weights, binned once for any number of trainings.
 
     Parameters
@@ -73,6 +76,10 @@ class Dataset:
         Data parameters, see docs/parameters.md; None: those of the training, else the defaults.
     reference
         Training Dataset whose bins a validation set takes.
+    params
+        Data parameters by name or alias, as for LightGBM's Dataset. What is of no concern to data is left to `train`.
+
+    Names that LightGBM and XGBoost have for these arguments are understood too, see peer_arguments.py.
 
     Attributes
     ----------
@@ -92,10 +99,12 @@ class Dataset:
         int64 (n_queries + 1,): query q owns the rows query_boundaries[q] : query_boundaries[q + 1]; or None.
     """
 
+    @takes_peer_arguments(DATASET)
     def __init__(
         self,
         data: Any,
         label: Any = None,
+        reference: Dataset | None = None,
         *,
         weight: Any = None,
         group: Any = None,
@@ -113,18 +122,18 @@ class Dataset:
         enable_bundle: bool | None = None,
         target_encoding_levels: int | None = None,
         target_encoding_smooth: float | None = None,
-        reference: Dataset | None = None,
+        params: Mapping[str, Any] | None = None,
     ) -> None:
         self.data = data
         self._reader = data if isinstance(data, TableReader) else TableReader(data)
         self.n_rows = self._reader.n_rows
         self.n_features = self._reader.n_features
-        self._columns: dict[str, Column | None] = {}
-        self._columns["label"] = None if label is None else check_label(label, self.n_rows)
-        self.group = query_sizes(group, qid, self.n_rows)
-        self.query_boundaries = None if self.group is None else boundaries_of(self.group)
-        self._columns["weight"] = None if weight is None else check_weight(weight, self.n_rows, self.group)
-        self._columns["init_score"] = None if init_score is None else check_init_score(init_score, self.n_rows)
+        self._columns: dict[str, Column | None] = dict.fromkeys(("label", "weight", "init_score"))
+        self.group: NDArray[np.int64] | None = None
+        self.query_boundaries: NDArray[np.int64] | None = None
+        self._binned: BinnedData | None = None
+        self._bin_params: BinParams | None = None
+        self._set_fields(label=label, group=group, qid=qid, weight=weight, init_score=init_score)
         own = (
             max_bin, min_data_in_bin, bin_construct_sample_cnt, use_missing, zero_as_missing, is_enable_sparse,
             sparse_threshold, enable_bundle, target_encoding_levels, target_encoding_smooth,
@@ -132,13 +141,14 @@ class Dataset:
         self._own_params: dict[str, Any] = {
             name: BY_NAME[name].check(value) for name, value in zip(_BIN_PARAMS, own, strict=True) if value is not None
         }
+        categorical_features = self._take_params(params, categorical_features)
         self.reference = reference
         named = self._reader.names if isinstance(feature_names, str) else list(feature_names)
         if isinstance(feature_names, str) and feature_names != "auto":
             raise DataError(f'feature_names={feature_names!r}: pass a list of {self.n_features} names, or "auto"')
         if named is not None:
             _check_names(named, self.n_features)
-        self._has_names = named is not None
+        self.has_names = named is not None
         if reference is not None:
             self._check_reference(reference, named)
             named = reference.feature_names
@@ -147,8 +157,40 @@ class Dataset:
         if self._categorical is not None:
             self._check_categorical(self._categorical)
         self._lock = threading.Lock()
-        self._binned: BinnedData | None = None
-        self._bin_params: BinParams | None = None
+
+    def _set_fields(self, **given: Any) -> Dataset:
+        """Check and set label, weight, init_score, and group or qid; None: as it is."""
+        if self.is_binned and self.encoded_features:
+            raise DataError(
+                f"{', '.join(given)}: the Dataset is binned with mean labels of categorical features; make a new one"
+            )
+        label, weight, init_score = given.get("label"), given.get("weight"), given.get("init_score")
+        if label is not None:
+            self._columns["label"] = check_label(label, self.n_rows)
+        sizes = query_sizes(given.get("group"), given.get("qid"), self.n_rows)
+        if sizes is not None:
+            self.group, self.query_boundaries = sizes, boundaries_of(sizes)
+        if weight is not None:
+            self._columns["weight"] = check_weight(weight, self.n_rows, self.group)
+        if init_score is not None:
+            self._columns["init_score"] = check_init_score(init_score, self.n_rows)
+        return self
+
+    def _take_params(
+        self, params: Mapping[str, Any] | None, categorical_features: Sequence[Any] | str
+    ) -> Sequence[Any] | str:
+        """Enter the data parameters among some parameters; returns the categorical features, if they are there."""
+        given = canonical_names(params or {})
+        for name in [name for name in given if name in _BIN_PARAMS]:
+            value = given.pop(name)
+            if self._own_params.setdefault(name, value) != value:
+                raise DataError(f"{name}={self._own_params[name]!r}, but params has {name}={value!r}; give one of them")
+        named: Sequence[Any] | str = given.pop("categorical_feature", "auto")
+        if given:
+            inform(f"Dataset leaves to train: {', '.join(given)}", given.get("verbosity", 1))
+        return (
+            named if isinstance(categorical_features, str) and categorical_features == "auto" else categorical_features
+        )
 
     def _check_reference(self, reference: Dataset, named: list[str] | None) -> None:
         if not isinstance(reference, Dataset):
@@ -158,7 +200,7 @@ class Dataset:
                 f"data has {self.n_features} features and the reference Dataset {reference.n_features}; pass the same "
                 "columns in the same order"
             )
-        if named is not None and reference._has_names and named != reference.feature_names:
+        if named is not None and reference.has_names and named != reference.feature_names:
             position = next(i for i, name in enumerate(named) if name != reference.feature_names[i])
             raise DataError(
                 f"feature {position} is {named[position]!r} and {reference.feature_names[position]!r} in the reference "
@@ -174,7 +216,7 @@ class Dataset:
         """Take the bins of another Dataset; only before `construct`."""
         if self.is_binned:
             raise DataError("reference: the Dataset is binned already; pass reference= when making it")
-        self._check_reference(reference, self.feature_names if self._has_names else None)
+        self._check_reference(reference, self.feature_names if self.has_names else None)
         self.reference = reference
 
     def _positions(self, given: Sequence[Any] | str, what: str) -> tuple[int, ...] | None:

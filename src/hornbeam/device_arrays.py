@@ -107,7 +107,7 @@ def check_device(found: str, asked: str, name: str = "data") -> None:
     found   "cuda:0", ...: where the data lies
     asked   as in the parameter `device`; "cpu" and "reference" take a copy in host memory
     """
-    if asked in ("auto", "cpu", "reference") or found == asked or (asked == "cuda" and found == "cuda:0"):
+    if asked in ("auto", "gpu", "cpu", "reference") or found == asked or (asked == "cuda" and found == "cuda:0"):
         return
     raise DeviceError(
         f"{name} is in the memory of {found}, but device={asked!r}; move the data there, or ask for device={found!r}"

@@ -110,3 +110,10 @@ def one_each(values: Sequence[Any] | None, name: str, n_sets: int) -> list[Any]:
     if len(given) != n_sets:
         raise DataError(f"{name} has {len(given)} entries and eval_set {n_sets}; pass one each, or None in its place")
     return given
+
+
+def named_categories(categorical_feature: Any) -> dict[str, Any]:
+    """Return the parameter that names categorical features, if they are named."""
+    if isinstance(categorical_feature, str) and categorical_feature == "auto":
+        return {}
+    return {"categorical_feature": categorical_feature}

@@ -36,7 +36,7 @@ def make_folds(
         if hasattr(folds, "split"):
             groups = None if boundaries is None else query_of_row(boundaries)
             folds = folds.split(np.empty((train_set.n_rows, 0)), train_set.label, groups)
-        made = [(_row_numbers(a, train_set.n_rows), _row_numbers(b, train_set.n_rows)) for a, b in folds]
+        made = [(row_numbers(a, train_set.n_rows), row_numbers(b, train_set.n_rows)) for a, b in folds]
         if not made:
             raise DataError("folds is empty; pass pairs of (training rows, validation rows), or None for nfold folds")
         return made
@@ -87,13 +87,13 @@ def _query_folds(
     return [(np.flatnonzero(of_row != number), np.flatnonzero(of_row == number)) for number in range(nfold)]
 
 
-def _row_numbers(rows: Any, n_rows: int) -> NDArray[np.intp]:
+def row_numbers(rows: Any, n_rows: int, name: str = "folds") -> NDArray[np.intp]:
     """Return row numbers, given as numbers or as a mask."""
     array = np.asarray(rows)
     if array.dtype == bool and array.shape == (n_rows,):
         array = np.flatnonzero(array)
     if array.ndim != 1 or array.dtype.kind not in "iu" or len(array) == 0 or array.min() < 0 or array.max() >= n_rows:
-        raise DataError(f"folds must hold row numbers from 0 to {n_rows - 1}, at least one on each side")
+        raise DataError(f"{name} must hold row numbers from 0 to {n_rows - 1}, at least one on each side")
     return array.astype(np.intp)
 
 

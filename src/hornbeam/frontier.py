@@ -12,8 +12,12 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from hornbeam.params import Params
 
 SMALLEST_BATCH = 4
 """A round takes the better half of the nodes that the bound allows, but not fewer than this many. 255 leaves on 200,000
@@ -22,6 +26,9 @@ saves at most one round and wastes up to a third)."""
 
 SPARING_PART = 32
 """A sparing round takes one node, and one more for so many that the bound allows."""
+
+NO_LIMIT = 1 << 30
+"""Depth of trees without a limit."""
 
 NEVER = float("-inf")
 """Gain and priority of a node that cannot be split."""
@@ -32,8 +39,14 @@ class GrowthLimits:
     """How far a tree may grow."""
 
     n_leaves: int
-    max_depth: int  # a huge number without a limit
+    max_depth: int  # NO_LIMIT without a limit
     depthwise: bool
+
+    @classmethod
+    def of(cls, params: Params) -> GrowthLimits:
+        """Return the limits that the parameters set."""
+        depth = params.max_depth if params.max_depth > 0 else NO_LIMIT
+        return cls(params.num_leaves, depth, params.grow_policy == "depthwise")
 
 
 def one_at_a_time(gain: Sequence[float], left: Sequence[int], depth: Sequence[int], limits: GrowthLimits) -> list[int]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hornbeam.convergence import FEATURE_FRACTIONS
-from hornbeam.log import warn
+from hornbeam.log import inform, warn
 from hornbeam.metrics.queries import QueryMetric
 from hornbeam.objectives import CustomObjective
 from hornbeam.params import BY_NAME, USED_BY, Params
@@ -27,6 +27,9 @@ class Situation:
 
     evaluates  whether there is a data set to evaluate, and a metric or a metric function to do it with
     """
+
+    run: TrainingRun
+    evaluates: bool
 
     def __init__(self, run: TrainingRun, evaluates: bool) -> None:
         self.run: TrainingRun = run
@@ -183,7 +186,7 @@ IDLE: dict[str, Rule] = {
 
 
 def warn_of_idle(run: TrainingRun, has_functions: bool) -> None:
-    """Warn of every parameter that is not at its default and has no effect.
+    """Warn of every parameter that is not at its default and has no effect, and name those of the peers.
 
     run            its validation sets are entered
     has_functions  whether there are metric functions
@@ -194,3 +197,5 @@ def warn_of_idle(run: TrainingRun, has_functions: bool) -> None:
             why = rule(situation)
             if why is not None:
                 warn(f"{name} has no effect {why}", run.params.verbosity)
+    if run.params.idle:
+        inform(f"without effect here: {', '.join(run.params.idle)} (see docs/migration.md)", run.params.verbosity)

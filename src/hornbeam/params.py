@@ -23,8 +23,9 @@ import numpy as np
 from hornbeam.constraints import parse_contributions, parse_interactions, parse_monotone
 from hornbeam.dtypes import MAX_BIN, MAX_LEAVES
 from hornbeam.errors import ParameterError
+from hornbeam.peer_parameters import idle_names, without_peer_parameters
 
-DEVICE = re.compile(r"auto|cpu|reference|(cuda|opencl)(:\d+)?")
+DEVICE = re.compile(r"auto|gpu|cpu|reference|(cuda|opencl)(:\d+)?")
 
 GROUPS = ("Objective", "Boosting", "Sampling", "Tree", "Constraints", "Binning", "Evaluation", "Machine")
 """Sections of docs/parameters.md, in order."""
@@ -100,6 +101,8 @@ def _check_float(parameter: Parameter, value: Any) -> float:
 
 
 def _check_bool(parameter: Parameter, value: Any) -> bool:
+    if isinstance(value, str) and value.lower() in ("true", "false"):  # as in LightGBM's configuration files
+        return value.lower() == "true"
     if not isinstance(value, (bool, np.bool_)):
         raise parameter.error(value, "True or False")
     return bool(value)
@@ -123,6 +126,8 @@ def _check_metric(parameter: Parameter, value: Any) -> str | tuple[str, ...] | N
     if value is None:
         return None
     given = value.split(",") if isinstance(value, str) else value
+    if isinstance(given, (set, frozenset)):
+        given = sorted(given, key=str)  # the order of a set differs from one run to the next
     if not isinstance(given, (list, tuple)) or not all(isinstance(name, str) for name in given):
         raise parameter.error(value, "a metric's name, a list of names or None; pass a function to train() as feval")
     names = tuple(dict.fromkeys(str(name).strip() for name in given))
@@ -154,7 +159,7 @@ def _check_gains(parameter: Parameter, value: Any) -> tuple[float, ...] | None:
 
 def _check_device(parameter: Parameter, value: Any) -> str:
     if not isinstance(value, str) or DEVICE.fullmatch(value) is None:
-        allowed = "'auto', 'cpu', 'cuda', 'cuda:1', 'opencl', 'opencl:0' or 'reference'"
+        allowed = "'auto', 'cpu', 'gpu', 'cuda', 'cuda:1', 'opencl', 'opencl:0' or 'reference'"
         raise parameter.error(value, allowed + "; hornbeam.devices() lists what this machine offers")
     return str(value)
 
@@ -219,7 +224,7 @@ _OBJECTIVES = {
     for name, spellings in {
         "regression": (
             "regression_l2", "l2", "mean_squared_error", "mse", "l2_root", "root_mean_squared_error", "rmse",
-            "reg:squarederror", "squared_error",
+            "reg:squarederror", "reg:linear", "squared_error",
         ),
         "regression_l1": ("l1", "mean_absolute_error", "mae", "reg:absoluteerror", "absolute_error"),
         "huber": (),
@@ -252,6 +257,7 @@ _NO_OBJECTIVES = {
     "binary:hinge": "use 'binary'",
     "cross_entropy_lambda": "use 'cross_entropy' with weights",
     "xentlambda": "use 'cross_entropy' with weights",
+    "rank:map": "use 'lambdarank' ('rank:ndcg'), and metric='map'",
     "survival:cox": "pass an objective function",
     "survival:aft": "pass an objective function",
 }
@@ -908,8 +914,9 @@ class Params:
         "device",
         "auto",
         "Machine",
-        "Where to train: `cpu`, `cuda`, `cuda:1`, `opencl`, `opencl:0` or `reference`; `auto`: the CPU, or a GPU where "
-        "that is expected to be done first. The model is the same.",
+        "Where to train: `cpu`, `cuda`, `cuda:1`, `opencl`, `opencl:0`, `gpu` (the first usable CUDA device, else the "
+        "first of OpenCL) or `reference`; `auto`: the CPU, or a GPU where that is expected to be done first. The model "
+        "is the same.",
         aliases=("device_type",),
         in_model=False,
     )
@@ -953,6 +960,8 @@ class Params:
 
     given: ClassVar[frozenset[str]] = frozenset()
     """Names that `from_dict` was given, whatever their value."""
+    idle: ClassVar[tuple[str, ...]] = ()
+    """Names of the peers' parameters that `from_dict` was given and that change nothing here."""
 
     def __post_init__(self) -> None:
         """Check every field and bring it to its canonical form."""
@@ -1018,7 +1027,8 @@ class Params:
         Parameters
         ----------
         params
-            Parameter values by name or alias; missing ones take their default.
+            Parameter values by name or alias; missing ones, and those that are None, take their default. Those of the
+            peers that change nothing here are taken too, see peer_parameters.py.
         **overrides
             Values that win over those in `params`, whatever alias either uses. None means: not given.
 
@@ -1034,6 +1044,7 @@ class Params:
         refuse_two_strategies(given)
         made = cls(**given)
         object.__setattr__(made, "given", frozenset(given))
+        object.__setattr__(made, "idle", idle_names({**(params or {}), **overrides}))
         if "alpha" in given and "lambda_l1" not in given:  # whoever gives both, means both
             made.refuse_idle_alpha()
         return made
@@ -1043,6 +1054,7 @@ class Params:
         changed = canonical_names(changes)
         made = dataclasses.replace(self, **changed)
         object.__setattr__(made, "given", self.given | frozenset(changed))
+        object.__setattr__(made, "idle", self.idle)
         return made
 
     def to_dict(self) -> dict[str, Any]:
@@ -1079,16 +1091,23 @@ def _did_you_mean(name: Any, known: Iterable[str]) -> str:
 
 
 def canonical_names(params: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return checked values by canonical name; raise for unknown names and for aliases that disagree."""
+    """Return checked values by canonical name; raise for unknown names and for aliases that disagree.
+
+    What is None is not given.
+    """
     values: dict[str, Any] = {}
     spelled: dict[str, str] = {}
-    for name, value in params.items():
+    for name, value in without_peer_parameters(params).items():
         row = BY_NAME.get(name) if isinstance(name, str) else None
         if row is None:
             hint = _did_you_mean(name, BY_NAME) or "; docs/parameters.md lists all names"
             raise ParameterError(f"unknown parameter {name!r}{hint}")
+        if value is None:
+            if row.default is None:  # where None is a value like others
+                values.setdefault(row.name, None)
+            continue
         value = row.check(value)
-        if row.name in values and values[row.name] != value:
+        if values.get(row.name) is not None and values[row.name] != value:
             raise ParameterError(
                 f"{spelled[row.name]}={values[row.name]!r} and {name}={value!r} are two names of one parameter "
                 f"({row.name}) with different values; give one of them"
@@ -1138,7 +1157,8 @@ def to_markdown() -> str:
         "",
         "Names and defaults are LightGBM's. The aliases are the names that LightGBM, XGBoost and scikit-learn use. An",
         "unknown name, a value out of range and two names of one parameter that disagree raise `ParameterError`.",
-        'Strings are not numbers (`"0.1"`), and `True` is not an integer.',
+        'Strings are not numbers (`"0.1"`), and `True` is not an integer. None means: not given.',
+        "[migration.md](migration.md) says what becomes of the parameters of LightGBM and XGBoost that are not here.",
         "",
         "*Saved* says whether the parameter is part of the model (and so of its fingerprint) when it differs from the",
         "default. What is not saved cannot change a tree.",

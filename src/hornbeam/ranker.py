@@ -16,9 +16,10 @@ from hornbeam.callbacks import Callback
 from hornbeam.dataset import Dataset
 from hornbeam.device_arrays import host_array
 from hornbeam.errors import DataError, ParameterError
-from hornbeam.estimator_arguments import UserFunction, adapt_objective, eval_pairs, one_each
+from hornbeam.estimator_arguments import UserFunction, adapt_objective, eval_pairs, named_categories, one_each
 from hornbeam.metrics.queries import WHOLE_LIST, NormalizedGain
 from hornbeam.objectives import RANKING
+from hornbeam.peer_arguments import FIT, takes_peer_arguments
 from hornbeam.sklearn import HornbeamModel
 
 __all__ = ["HornbeamRanker"]
@@ -36,6 +37,7 @@ class HornbeamRanker(HornbeamModel):
     keeps queries whole, such as GroupKFold) need no more than X and y.
     """
 
+    @takes_peer_arguments(FIT)
     def fit(  # type: ignore[override]
         self,
         X: Any,
@@ -50,6 +52,8 @@ class HornbeamRanker(HornbeamModel):
         eval_group: Sequence[Any] | None = None,
         eval_metric: str | UserFunction | Sequence[str | UserFunction] | None = None,
         eval_at: int | Sequence[int] | None = None,
+        feature_name: Sequence[str] | str = "auto",
+        categorical_feature: Sequence[Any] | str = "auto",
         callbacks: Sequence[Callback] | None = None,
         init_model: HornbeamModel | Booster | str | os.PathLike[str] | None = None,
         qid: Any = None,
@@ -61,7 +65,8 @@ class HornbeamRanker(HornbeamModel):
 
         Parameters
         ----------
-        X, y, init_score, eval_set, eval_names, eval_sample_weight, eval_init_score, eval_metric, callbacks
+        X, y, init_score, eval_set, eval_names, eval_sample_weight, eval_init_score, eval_metric, callbacks,
+        feature_name, categorical_feature
             As in `HornbeamRegressor.fit`; labels are 0, 1, ... by relevance.
         init_model, checkpoint, checkpoint_freq
             As there.
@@ -83,10 +88,13 @@ class HornbeamRanker(HornbeamModel):
             table, own = _split_queries(pair[0], groups[number], ids[number], f"eval_set[{number}]")
             tables.append((table, pair[1]))
             eval_queries.append(own)
-        changes = {} if eval_at is None else {"eval_at": eval_at}
+        changes = named_categories(categorical_feature)
+        if eval_at is not None:
+            changes["eval_at"] = eval_at
         return self._fit(
             X, y, sample_weight, init_score, tables, eval_names, eval_sample_weight, eval_init_score, eval_metric,
-            callbacks, init_model, (checkpoint, checkpoint_freq), queries, eval_queries, **changes,
+            callbacks, init_model, (checkpoint, checkpoint_freq), queries, eval_queries,
+            feature_name=feature_name, **changes,
         )  # fmt: skip
 
     def predict(self, X: Any, **choices: Any) -> NDArray[Any]:

@@ -86,7 +86,7 @@ def refit(
     from hornbeam.backends.cpu.threads import resolve_threads
 
     n_threads = resolve_threads(booster.num_threads)
-    for iteration in range(booster.current_iteration):
+    for iteration in range(booster.n_iterations):
         if iteration == 0 or not booster.averages_trees:  # the trees of a forest are fitted at the start, all of them
             gradient, hessian = new.gradients(scores, iteration)
         leaves = predict_leaf(booster.forest, reader, iteration, 1, n_threads)

@@ -34,6 +34,7 @@ from hornbeam.estimator_arguments import (
     UserFunction,
     adapt_objective,
     eval_pairs,
+    named_categories,
     one_each,
     seed_of,
     split_metrics,
@@ -44,6 +45,8 @@ from hornbeam.metrics import NO_METRIC
 from hornbeam.object_table import holds_objects
 from hornbeam.objectives import get_objective
 from hornbeam.params import BY_NAME, Params, canonical_names, refuse_two_strategies
+from hornbeam.peer_arguments import ESTIMATOR_ATTRIBUTES, FIT, PeerAttributes, takes_peer_arguments
+from hornbeam.peer_parameters import idle_names
 from hornbeam.quantize import exact_sum
 from hornbeam.training import train
 
@@ -54,11 +57,14 @@ except ImportError:  # scikit-learn before 1.6: a method of BaseEstimator
 
 __all__ = ["HornbeamClassifier", "HornbeamRegressor"]
 
+CLASSES_OF_XGBOOST = {"multi:softmax": "multiclass"}
+"""Objectives of XGBoost whose predictions are classes, as those of a classifier are."""
+
 FloatArray = NDArray[np.float64]
 SelfModel = TypeVar("SelfModel", bound="HornbeamModel")
 
 
-class HornbeamModel(BaseEstimator):
+class HornbeamModel(BaseEstimator, PeerAttributes):
     """What the estimators share; use `HornbeamClassifier` or `HornbeamRegressor`.
 
     Parameters
@@ -97,6 +103,7 @@ class HornbeamModel(BaseEstimator):
     """
 
     _other_params: Mapping[str, Any] = MappingProxyType({})
+    _instead = ESTIMATOR_ATTRIBUTES
     booster_: Booster
 
     def __init__(
@@ -188,9 +195,12 @@ class HornbeamModel(BaseEstimator):
             elif name == "n_jobs":
                 value = threads_of(value)
             values[name] = value
+        if values.get("objective") in CLASSES_OF_XGBOOST and isinstance(self, ClassifierMixin):
+            values["objective"] = CLASSES_OF_XGBOOST[values["objective"]]
         given = canonical_names(values)
         refuse_two_strategies(given)
         params = Params(**self._with_objective(given))
+        object.__setattr__(params, "idle", idle_names(self._other_params))
         if "alpha" in renamed:
             params.refuse_idle_alpha()
         return params
@@ -222,7 +232,9 @@ class HornbeamModel(BaseEstimator):
 
     def _names_categories(self) -> bool:
         """Say whether categorical features are named, which may be columns of strings."""
-        return any(BY_NAME[name].name == "categorical_feature" for name in self._other_params if name in BY_NAME)
+        return getattr(self, "_has_categories", False) or any(
+            BY_NAME[name].name == "categorical_feature" for name in self._other_params if name in BY_NAME
+        )
 
     def _check_target(self, y: Any) -> Any:
         """Check that there is one target a row; one on a CUDA device stays there, as CuPy's."""
@@ -243,14 +255,15 @@ class HornbeamModel(BaseEstimator):
         """Return the labels of a validation set."""
         return y if device_of(y, "y") is not None else np.asarray(y, np.float64)
 
-    def _row_weights(self, label: FloatArray, weight: FloatArray | None) -> FloatArray | None:
+    def _row_weights(
+        self, label: FloatArray, weight: FloatArray | None, class_weight: dict[Any, float] | str | None
+    ) -> FloatArray | None:
         """Return weights with class weights multiplied in."""
-        if self.class_weight is not None:
-            raise ParameterError(
-                f"class_weight={self.class_weight!r}: {type(self).__name__} has no classes; leave it None"
-            )
+        if class_weight is not None:
+            raise ParameterError(f"class_weight={class_weight!r}: {type(self).__name__} has no classes; leave it None")
         return weight
 
+    @takes_peer_arguments(FIT)
     def fit(
         self: SelfModel,
         X: Any,
@@ -260,8 +273,11 @@ class HornbeamModel(BaseEstimator):
         eval_set: Sequence[tuple[Any, Any]] | tuple[Any, Any] | None = None,
         eval_names: Sequence[str] | None = None,
         eval_sample_weight: Sequence[Any] | None = None,
+        eval_class_weight: Sequence[dict[Any, float] | str | None] | None = None,
         eval_init_score: Sequence[Any] | None = None,
         eval_metric: str | UserFunction | Sequence[str | UserFunction] | None = None,
+        feature_name: Sequence[str] | str = "auto",
+        categorical_feature: Sequence[Any] | str = "auto",
         callbacks: Sequence[Callback] | None = None,
         init_model: HornbeamModel | Booster | str | os.PathLike[str] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
@@ -285,6 +301,10 @@ class HornbeamModel(BaseEstimator):
             Pairs (X, y) to evaluate after every iteration.
         eval_names, eval_sample_weight, eval_init_score
             One entry for each pair of `eval_set`.
+        eval_class_weight
+            Classifier only: weights by class label or "balanced", or None, for each pair of `eval_set`.
+        feature_name, categorical_feature
+            As `feature_names` and `categorical_features` of hornbeam.Dataset.
         eval_metric
             Metrics besides the objective's own (or those of the parameter `metric`): names, and functions
             (y_true, y_pred) -> (name, value, higher_is_better), which may take the weights as a third argument. The
@@ -298,7 +318,8 @@ class HornbeamModel(BaseEstimator):
         """
         return self._fit(
             X, y, sample_weight, init_score, eval_set, eval_names, eval_sample_weight, eval_init_score, eval_metric,
-            callbacks, init_model, (checkpoint, checkpoint_freq),
+            callbacks, init_model, (checkpoint, checkpoint_freq), eval_class_weight=eval_class_weight,
+            feature_name=feature_name, **named_categories(categorical_feature),
         )  # fmt: skip
 
     def _fit(
@@ -317,6 +338,8 @@ class HornbeamModel(BaseEstimator):
         checkpoint: tuple[str | os.PathLike[str] | None, int],
         queries: Mapping[str, Any] = MappingProxyType({}),
         eval_queries: Sequence[Mapping[str, Any]] | None = None,
+        eval_class_weight: Sequence[dict[Any, float] | str | None] | None = None,
+        feature_name: Sequence[str] | str = "auto",
         **changes: Any,
     ) -> SelfModel:
         """Train the model; arguments as in `fit`.
@@ -326,6 +349,7 @@ class HornbeamModel(BaseEstimator):
         eval_queries  the same of each validation set
         changes       parameters that are given to `fit`
         """
+        self._has_categories = "categorical_feature" in changes
         table = self._check_table(X, reset=True)
         target = self._check_target(y)
         check_consistent_length(table, target)
@@ -349,18 +373,21 @@ class HornbeamModel(BaseEstimator):
             )
         if self.class_weight is not None:  # made on the host
             given = None if weight is None else host_array(weight, "sample_weight").astype(np.float64)
-            weight = self._row_weights(host_array(label, "y"), given)
-        train_set = Dataset(table, label, weight=weight, init_score=init_score, **queries)
+            weight = self._row_weights(host_array(label, "y"), given, self.class_weight)
+        train_set = Dataset(table, label, weight=weight, init_score=init_score, feature_names=feature_name, **queries)
         if not queries and _has_rows_of_no_weight(train_set):
             train_set = _without_rows_of_no_weight(train_set)
         weights = one_each(eval_sample_weight, "eval_sample_weight", len(pairs))
+        class_weights = one_each(eval_class_weight, "eval_class_weight", len(pairs))
         scores = one_each(eval_init_score, "eval_init_score", len(pairs))
         pair_queries = [{}] * len(pairs) if eval_queries is None else eval_queries
         valid_sets = [
             train_set
-            if pair[0] is X and pair[1] is y and pair_weight is None and pair_score is None
-            else self._valid_set(pair, pair_weight, pair_score, train_set, own)
-            for pair, pair_weight, pair_score, own in zip(pairs, weights, scores, pair_queries, strict=True)
+            if pair[0] is X and pair[1] is y and pair_weight is None and class_weight is None and pair_score is None
+            else self._valid_set(pair, pair_weight, class_weight, pair_score, train_set, own)
+            for pair, pair_weight, class_weight, pair_score, own in zip(
+                pairs, weights, class_weights, scores, pair_queries, strict=True
+            )
         ]
         self.booster_ = train(
             params,
@@ -376,11 +403,20 @@ class HornbeamModel(BaseEstimator):
         return self
 
     def _valid_set(
-        self, pair: tuple[Any, Any], weight: Any, init_score: Any, train_set: Dataset, queries: Mapping[str, Any]
+        self,
+        pair: tuple[Any, Any],
+        weight: Any,
+        class_weight: dict[Any, float] | str | None,
+        init_score: Any,
+        train_set: Dataset,
+        queries: Mapping[str, Any],
     ) -> Dataset:
         table = self._check_table(pair[0], reset=False)
         label = self._code_target(self._check_target(pair[1]))
         check_consistent_length(table, label)
+        if class_weight is not None:
+            weight = None if weight is None else host_array(weight, "eval_sample_weight").astype(np.float64)
+            weight = self._row_weights(host_array(label, "y"), weight, class_weight)
         return Dataset(table, label, weight=weight, init_score=init_score, reference=train_set, **queries)
 
     def predict(self, X: Any, **choices: Any) -> NDArray[Any]:
@@ -415,7 +451,27 @@ class HornbeamModel(BaseEstimator):
     @property
     def n_iter_(self) -> int:
         """Number of iterations trained."""
-        return self._fitted.current_iteration
+        return self._fitted.n_iterations
+
+    @property
+    def n_estimators_(self) -> int:
+        """Number of iterations that `predict` uses: the best one of early stopping, or all."""
+        return self._fitted.best_iteration or self._fitted.n_iterations
+
+    @property
+    def feature_name_(self) -> list[str]:
+        """Names of the features, made up where the data had none."""
+        return self._fitted.feature_name()
+
+    @property
+    def n_features_(self) -> int:
+        """Number of features."""
+        return self._fitted.n_features
+
+    @property
+    def objective_(self) -> str:
+        """Name of the objective; "custom" for a function."""
+        return self._fitted.objective.name
 
     @property
     def feature_importances_(self) -> NDArray[np.int64] | NDArray[np.float64]:
@@ -533,15 +589,19 @@ class HornbeamClassifier(ClassifierMixin, HornbeamModel):
         except (ValueError, TypeError) as error:
             raise DataError(f"eval_set has classes that y has not ({error}); leave these rows out") from None
 
-    def _row_weights(self, label: FloatArray, weight: FloatArray | None) -> FloatArray | None:
-        if self.class_weight is None:
+    def _row_weights(
+        self, label: FloatArray, weight: FloatArray | None, class_weight: dict[Any, float] | str | None
+    ) -> FloatArray | None:
+        if class_weight is None:
             return weight
         codes = label.astype(np.int64)
-        if isinstance(self.class_weight, str) and self.class_weight == "balanced" and weight is not None:
-            totals = np.array([exact_sum(weight[codes == k]) for k in range(self.n_classes_)])
-            by_class = exact_sum(weight) / (self.n_classes_ * np.where(totals > 0.0, totals, np.inf))
+        if isinstance(class_weight, str) and class_weight == "balanced":
+            of_rows = np.ones(len(codes)) if weight is None else weight
+            totals = np.array([exact_sum(of_rows[codes == k]) for k in range(self.n_classes_)])
+            n_present = len(np.unique(codes))
+            by_class = exact_sum(of_rows) / (n_present * np.where(totals > 0.0, totals, np.inf))
         else:
-            by_class = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_[codes])
+            by_class = compute_class_weight(class_weight, classes=self.classes_, y=self.classes_[codes])
         rows: FloatArray = np.asarray(by_class, np.float64)[codes]
         return rows if weight is None else rows * weight
 
@@ -565,4 +625,5 @@ def _without_rows_of_no_weight(dataset: Dataset) -> Dataset:
     kept = np.flatnonzero(dataset.weight)
     init_score = None if dataset.init_score is None else dataset.init_score.T[kept]
     table = _safe_indexing(dataset.data, kept) if dataset.reader.device is None else dataset.reader.take(kept)
-    return Dataset(table, dataset.label[kept], weight=dataset.weight[kept], init_score=init_score)
+    names = dataset.feature_names if dataset.has_names else "auto"
+    return Dataset(table, dataset.label[kept], weight=dataset.weight[kept], init_score=init_score, feature_names=names)

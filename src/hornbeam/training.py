@@ -42,14 +42,14 @@ from hornbeam.metrics import Metric, get_metrics
 from hornbeam.model_io import ModelData
 from hornbeam.objectives import CustomObjective, Objective, get_objective
 from hornbeam.params import Params, whole_number
+from hornbeam.peer_arguments import TRAIN, takes_peer_arguments
 from hornbeam.predictor import fitting
-from hornbeam.row_sampling import RowSampler
+from hornbeam.row_sampling import RowSampler, samples_rows
 from hornbeam.splitting import SplitRules
 from hornbeam.target_encoding import describe_encoding
 
-ValidSets = Mapping[str, Dataset] | Sequence[Dataset] | Dataset | None
+ValidSets = Mapping[str, Dataset] | Sequence[Dataset] | Sequence[tuple[Dataset, str]] | Dataset | None
 
-NO_LIMIT = 1 << 30
 TRAINING = "training"
 """Name of the training set where it is evaluated too."""
 
@@ -64,20 +64,23 @@ class EvaluatedSet:
     is_training: bool
 
 
+@takes_peer_arguments(TRAIN)
 def train(
     params: Mapping[str, Any] | Params | None,
     train_set: Dataset,
     num_boost_round: int | None = None,
     valid_sets: ValidSets = None,
-    *,
     valid_names: Sequence[str] | str | None = None,
     feval: MetricFunction | Sequence[MetricFunction] | None = None,
     init_model: Booster | str | os.PathLike[str] | None = None,
+    *,
     callbacks: Sequence[Callback] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_freq: int = 10,
 ) -> Booster:
     """Train a model.
+
+    Names that LightGBM and XGBoost have for the arguments are understood too, see peer_arguments.py.
 
     Parameters
     ----------
@@ -88,8 +91,9 @@ def train(
     num_boost_round
         Number of iterations; None: `num_iterations` of the parameters (100).
     valid_sets
-        Data to evaluate after each iteration: dict of names and Datasets, list of Datasets, or one Dataset. They should
-        be made with `reference=train_set`; one that is not binned yet takes the training set's bins by itself.
+        Data to evaluate after each iteration: dict of names and Datasets, list of Datasets or of pairs (Dataset, name),
+        or one Dataset. They should be made with `reference=train_set`; one that is not binned yet takes the training
+        set's bins by itself.
     valid_names
         Names for a list of Datasets; None: valid_0, valid_1, ...
     feval
@@ -117,7 +121,7 @@ def train(
         raise DataError(
             f"train_set must be a hornbeam.Dataset, not {type(train_set).__name__}; wrap it: Dataset(X, label=y)"
         )
-    n_rounds = whole_number(params.num_iterations if num_boost_round is None else num_boost_round, "num_boost_round", 0)
+    n_rounds = number_of_rounds(params, num_boost_round, 0)
     start = load(init_model) if isinstance(init_model, (str, os.PathLike)) else init_model
     check_boosting(params)
     checkpoints = None if checkpoint is None else Checkpoints(checkpoint, checkpoint_freq)
@@ -133,6 +137,19 @@ def train(
     return run.booster
 
 
+def number_of_rounds(params: Params, num_boost_round: int | None, low: int) -> int:
+    """Return the number of iterations, from the argument or the parameters; where both say one, they must agree."""
+    if num_boost_round is None:
+        return whole_number(params.num_iterations, "num_iterations", low)
+    n_rounds = whole_number(num_boost_round, "num_boost_round", low)
+    if "num_iterations" in params.given and params.num_iterations != n_rounds:
+        raise ParameterError(
+            f"num_boost_round={n_rounds}, but the parameters say num_iterations={params.num_iterations}; give one of "
+            "them (LightGBM would take the parameter, XGBoost the argument)"
+        )
+    return n_rounds
+
+
 class TrainingRun:
     """One call of `train`: the engine, the growing Booster, and what is evaluated.
 
@@ -145,6 +162,8 @@ class TrainingRun:
         takes any memory.
     """
 
+    train_set: Dataset
+    plan: ContextPlan
     _label: Any  # columns.Column or None, like the following two
     _weight: Any
     _renewal_weight: Any
@@ -200,22 +219,20 @@ class TrainingRun:
         """Make what grows: the Booster, the grower, the scores."""
         params, train_set = self.params, self.train_set
         self.booster = self._new_booster(start)
-        self.n_iterations = self.booster.current_iteration
+        self.n_iterations = self.booster.n_iterations
         """Iterations finished so far, whether or not their trees are in the Booster already."""
         self.evaluated: list[EvaluatedSet] = []
         binned = train_set.binned
-        limits = GrowthLimits(
-            n_leaves=params.num_leaves,
-            max_depth=params.max_depth if params.max_depth > 0 else NO_LIMIT,
-            depthwise=params.grow_policy == "depthwise",
-        )
         limit = DEFAULT_BYTES if binned.stored is None else STORED_BYTES
         n_slots = count_slots(params.num_leaves, self.engine.slot_bytes, params.histogram_pool_size, limit)
         self._unfinished: list[GrownTree] = []
-        self.grower = TreeGrower(self.engine, binned, SplitRules.from_params(params), limits, n_slots, self.plan)
+        self.grower = TreeGrower(
+            self.engine, binned, SplitRules.from_params(params), GrowthLimits.of(params), n_slots, self.plan
+        )
         self.grower.level_codes = level_codes(self.booster.levels, train_set.levels)
         self.boosting = make_boosting(self)
         self.engine.set_scores(self._start_scores(train_set))
+        self._changes: dict[str, Any] = {}  # parameters that differ from self.params at present
 
     def _prepare_labels(self) -> None:
         """Bring labels and weights into the form that gradients and the renewal of leaves take.
@@ -352,14 +369,15 @@ class TrainingRun:
         all_callbacks = prepare(callbacks, self.params, others, bool(self.metrics or functions))
         before = [callback for callback in all_callbacks if getattr(callback, "before_iteration", False)]
         after = [callback for callback in all_callbacks if not getattr(callback, "before_iteration", False)]
-        begin = first = self.booster.current_iteration
+        begin = first = self.booster.n_iterations
         checkpoints = self.checkpoints
         if checkpoints is not None:
             begin = checkpoints.begin(n_rounds, self.describe_evaluation(functions), self.booster)
         training = frozenset(entry.name for entry in self.evaluated if entry.is_training)
         env = CallbackEnv(
-            self.booster, begin, begin, begin + n_rounds, self.params.learning_rate, training_names=training
-        )
+            self.booster, begin, begin, begin + n_rounds, self.params.learning_rate, training_names=training,
+            params=self.params.to_dict(),
+        )  # fmt: skip
         self.grower.while_waiting = None if before else self.finish_trees
         calling: Callback | None = None
         try:
@@ -368,10 +386,11 @@ class TrainingRun:
                     inform(f"going on after {first - begin} iterations of the checkpoint", self.params.verbosity)
                 checkpoints.replay(env, after, self.booster)
             for iteration in range(first, begin + n_rounds):
-                env.iteration, env.learning_rate, env.evaluation_result_list = iteration, self.params.learning_rate, []
+                env.begin(iteration, self.params.learning_rate)
                 for calling in before:
                     calling(env)
                 calling = None
+                self.change(env.changes)
                 trees = self.boost_once(env.learning_rate)
                 if has_converged(self.params, trees):
                     self.finish_trees()
@@ -406,21 +425,22 @@ class TrainingRun:
                 if calling is not None and not getattr(calling, "replayed", False):
                     checkpoints.stopped = Stopped(stop.best_iteration, stop.best_score)
                 self.finish_trees()
-                checkpoints.done(self.booster, self.booster.current_iteration, self.params.boosting == "dart")
+                checkpoints.done(self.booster, self.booster.n_iterations, self.params.boosting == "dart")
                 checkpoints.write(self.booster)
             self.booster.best_iteration = stop.best_iteration + 1
             for result in stop.best_score:
                 self.booster.best_score.setdefault(result.dataset, {})[result.metric] = result.value
-            inform(f"best iteration: {stop.best_iteration + 1}", self.params.verbosity)
+            if not stop.quiet:
+                inform(f"best iteration: {stop.best_iteration + 1}", self.params.verbosity)
         except KeyboardInterrupt:
             self.finish_trees()
-            if self.booster.current_iteration == begin:
+            if self.booster.n_iterations == begin:
                 raise
             self.booster.interrupted = True
             if checkpoints is not None:
                 checkpoints.write(self.booster)
             warn(
-                f"interrupted: returning the {self.booster.current_iteration} iterations finished so far",
+                f"interrupted: returning the {self.booster.n_iterations} iterations finished so far",
                 self.params.verbosity,
             )
         finally:
@@ -449,13 +469,33 @@ class TrainingRun:
         trees, self._unfinished = self._unfinished, []
         self.booster.trees.extend(grown.tree for grown in trees)
 
+    def change(self, changes: dict[str, Any]) -> None:
+        """Grow the trees to come by other values of some parameters (those in callbacks.RESETTABLE); {}: as before."""
+        if changes == self._changes:
+            return
+        params = self.params.replace(**changes)
+        if samples_rows(params) and not samples_rows(self.params):
+            raise ParameterError(
+                "bagging_fraction can change in a training that has bagging: set bagging_freq to 1 or more, and "
+                "bagging_fraction below 1 in the parameters"
+            )
+        self._changes = dict(changes)
+        self.sampler = RowSampler(params, self.train_set)
+        if not samples_rows(params):
+            self.engine.choose_rows(None)
+        self.plan.by_tree = params.feature_fraction
+        if params.feature_fraction == 1.0:
+            self.engine.choose_features(None)
+        self.grower.rules = SplitRules.from_params(params)
+        self.grower.limits = GrowthLimits.of(params)
+
     def boost_once(self, learning_rate: float) -> list[GrownTree]:
         """Grow one tree for each output and update all scores."""
         rate = self.boosting.begin(self.n_iterations, learning_rate)
         some_rows = self.sampler.choose(self.engine, self.n_iterations, learning_rate)
         trees = []
         for output in range(self.objective.n_outputs):
-            if self.params.feature_fraction < 1.0:
+            if self.plan.by_tree < 1.0:
                 self.engine.choose_features(self.plan.tree_features(self.n_iterations, output))
             quantization = self.engine.quantize(output, self.params.precision == "high")
             grown = self.grower.grow(quantization, rate, self.n_iterations, output, self._renewal(output))
@@ -509,8 +549,12 @@ def _named_sets(valid_sets: ValidSets, names: Sequence[str] | str | None, train_
     if isinstance(valid_sets, Mapping):
         named = dict(valid_sets)
     else:
-        sets = [valid_sets] if isinstance(valid_sets, Dataset) else list(valid_sets)
+        sets: list[Any] = [valid_sets] if isinstance(valid_sets, Dataset) else list(valid_sets)
         given = [names] if isinstance(names, str) else names
+        if sets and all(isinstance(entry, tuple) and len(entry) == 2 for entry in sets):  # as for XGBoost
+            if given is not None:
+                raise ParameterError("valid_names beside valid_sets of pairs (Dataset, name); give names once")
+            sets, given = [entry[0] for entry in sets], [entry[1] for entry in sets]
         if given is not None and len(given) != len(sets):
             raise ParameterError(f"valid_names has {len(given)} names for {len(sets)} valid_sets; give one each")
         chosen = given or [TRAINING if dataset is train_set else f"valid_{i}" for i, dataset in enumerate(sets)]

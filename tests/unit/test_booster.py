@@ -137,7 +137,7 @@ def test_importance_counts_splits_and_sums_gains(multiclass):
 
 def test_numbers_describe_the_model(multiclass):
     assert multiclass.num_trees() == 15
-    assert multiclass.current_iteration == 5
+    assert multiclass.n_iterations == 5
     assert multiclass.num_feature() == multiclass.n_features == 6
     assert multiclass.feature_name() == [f"Column_{i}" for i in range(6)]
     assert "5 iterations" in repr(multiclass)

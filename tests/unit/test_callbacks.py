@@ -34,7 +34,7 @@ def test_early_stopping_keeps_the_best_iteration_of_any_metric(metric, rounds):
     best = int(np.argmax(values) if metric in ("auc", "average_precision") else np.argmin(values))
     assert model.best_iteration == best + 1
     assert model.best_score == {"v": {metric: values[best]}}
-    assert model.current_iteration == len(values)
+    assert model.n_iterations == len(values)
     assert len(values) == min(60, best + 1 + rounds)
     assert model.predict(XV).tobytes() == model.predict(XV, num_iteration=best + 1).tobytes()
 
@@ -67,12 +67,12 @@ def test_metric_functions_steer_early_stopping():
     seen: list[int] = []
     model = train({**FAST, "metric": "none"}, feval=falling, callbacks=[hb.early_stopping(4)])
     assert model.best_iteration == 1
-    assert model.current_iteration == 5
+    assert model.n_iterations == 5
 
 
 def test_min_delta_asks_for_a_real_improvement():
     model = train({**FAST, "learning_rate": 0.05}, callbacks=[hb.early_stopping(3, min_delta=10.0)])
-    assert (model.best_iteration, model.current_iteration) == (1, 4)
+    assert (model.best_iteration, model.n_iterations) == (1, 4)
     with pytest.raises(hb.ParameterError, match="min_delta has 2 values for 1 metrics"):
         train(callbacks=[hb.early_stopping(3, min_delta=[0.1, 0.2])])
 
@@ -112,12 +112,12 @@ def test_early_stopping_without_a_metric_is_refused_before_training(params, call
 def test_model_is_kept_where_metric_functions_return_nothing():
     params = {**FAST, "metric": "none"}
     model = train(params, rounds=3, feval=lambda predictions, dataset: [], callbacks=[hb.early_stopping(2)])
-    assert (model.current_iteration, model.best_iteration) == (3, 0)
+    assert (model.n_iterations, model.best_iteration) == (3, 0)
 
 
 def test_training_that_never_got_worse_ends_with_its_best_iteration():
     model = train({**FAST, "learning_rate": 0.01}, rounds=5, callbacks=[hb.early_stopping(50)])
-    assert (model.best_iteration, model.current_iteration) == (5, 5)
+    assert (model.best_iteration, model.n_iterations) == (5, 5)
 
 
 @pytest.mark.parametrize("metrics", [["binary_logloss", "auc"], ["auc", "binary_logloss"]], ids=str)
@@ -139,7 +139,7 @@ def test_last_round_belongs_to_the_first_metric_as_in_lightgbm():
 
     seen: list[int] = []
     model = train({**FAST, "learning_rate": 0.01}, 5, feval=falling, callbacks=[hb.early_stopping(4)])
-    assert (model.best_iteration, model.current_iteration) == (5, 5)
+    assert (model.best_iteration, model.n_iterations) == (5, 5)
 
 
 def test_one_callback_serves_several_trainings():
@@ -147,7 +147,9 @@ def test_one_callback_serves_several_trainings():
     assert train(callbacks=[stopper]).fingerprint() == train(callbacks=[stopper]).fingerprint()
 
 
-@pytest.mark.parametrize("arguments", [(0,), (-1,), (2.5,), (True,), (3, False, -0.1), (3, False, float("nan"))])
+@pytest.mark.parametrize(
+    "arguments", [(0,), (-1,), (2.5,), (True,), (3, False, True, -0.1), (3, False, True, float("nan"))]
+)
 def test_unusable_arguments_are_refused(arguments):
     with pytest.raises(hb.ParameterError, match=r"stopping_rounds|min_delta"):
         hb.early_stopping(*arguments)
@@ -219,7 +221,7 @@ def test_environment_unpacks_as_in_lightgbm():
 
     def call(env):
         ((name, metric, value, higher),) = env.evaluation_result_list
-        seen.append((name, metric, higher, env.begin_iteration, env.end_iteration, env.model.current_iteration))
+        seen.append((name, metric, higher, env.begin_iteration, env.end_iteration, env.model.n_iterations))
         assert isinstance(value, float)
 
     train(rounds=2, callbacks=[call])

@@ -86,7 +86,7 @@ CASES = {
 def test_a_resumed_run_is_the_run_of_one_go(name, cut, tmp_path):
     path = tmp_path / "run.ckpt"
     expected = run(CASES[name])
-    if expected.current_iteration > cut:
+    if expected.n_iterations > cut:
         with pytest.raises(PowerCut):
             run(CASES[name], callbacks=[cut_at(cut)], checkpoint=path, checkpoint_freq=2)
     assert_same(run(CASES[name], checkpoint=path, checkpoint_freq=2), expected)
@@ -270,4 +270,4 @@ def test_estimators_go_on_from_a_checkpoint(tmp_path, estimator):
     assert path.exists()
     found = model.fit(TABLE, label, **queries, checkpoint=path).booster_
     assert found.fingerprint() == expected
-    assert found.current_iteration == 12
+    assert found.n_iterations == 12

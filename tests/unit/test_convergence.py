@@ -62,7 +62,7 @@ def test_rare_columns_do_not_empty_a_model_with_feature_sampling():
     label = (table[:, :5].sum(axis=1) + rng.normal(size=2000) > 0).astype(float)
     params = {"objective": "binary", "feature_fraction": 0.1, "verbosity": -1}
     booster = hb.train(params, hb.Dataset(table, label=label), 60)
-    assert booster.current_iteration == 60
+    assert booster.n_iterations == 60
     assert np.mean((booster.predict(table) > 0.5) == label) > 0.8
 
 

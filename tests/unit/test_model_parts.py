@@ -38,12 +38,12 @@ def test_slices_predict_what_their_iterations_do(name):
     booster.best_iteration = 3
     for k in (1, 4, 7):
         part = booster[:k]
-        assert (part.current_iteration, part.best_iteration) == (k, 0)
+        assert (part.n_iterations, part.best_iteration) == (k, 0)
         assert np.array_equal(part.predict(X), booster.predict(X, num_iteration=k))
     assert np.array_equal(booster[2:5].predict(X), booster.predict(X, start_iteration=2, num_iteration=3))
     assert [one.fingerprint() for one in booster] == [booster[i].fingerprint() for i in range(7)]
     assert booster[-1].fingerprint() == booster[6:].fingerprint()
-    assert booster[::2].current_iteration == 4 and booster[5:2].current_iteration == 0
+    assert booster[::2].n_iterations == 4 and booster[5:2].n_iterations == 0
     booster.best_iteration = 0
     assert hb.merge([booster[:3], booster[3:]]).fingerprint() == booster.fingerprint()
     assert hb.merge(list(booster)).fingerprint() == booster.fingerprint()

@@ -167,22 +167,20 @@ def test_alias_means_the_parameter(row, alias):
 
 
 @pytest.mark.parametrize("row", FLOATS, ids=lambda row: row.name)
-@pytest.mark.parametrize(
-    "value", [math.nan, math.inf, -math.inf, "0.1", None, True, 1j, [1.0], 10**400, np.float32("nan")]
-)
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, "0.1", True, 1j, [1.0], 10**400, np.float32("nan")])
 def test_float_parameter_rejects_what_is_no_finite_number(row, value):
     with pytest.raises(ParameterError, match=row.name):
         Params.from_dict({row.name: value})
 
 
 @pytest.mark.parametrize("row", INTS, ids=lambda row: row.name)
-@pytest.mark.parametrize("value", [1.0, "3", None, True, np.True_, np.float64(3.0), math.nan])
+@pytest.mark.parametrize("value", [1.0, "3", True, np.True_, np.float64(3.0), math.nan])
 def test_int_parameter_rejects_what_is_no_integer(row, value):
     with pytest.raises(ParameterError, match=row.name):
         Params.from_dict({row.name: value})
 
 
-@pytest.mark.parametrize("value", [0, 1, "true", None, 1.0])
+@pytest.mark.parametrize("value", [0, 1, "yes", 1.0])
 def test_bool_parameter_rejects_what_is_no_bool(value):
     with pytest.raises(ParameterError, match="use_missing"):
         Params.from_dict({"use_missing": value})
@@ -245,7 +243,7 @@ def test_one_meaning_has_one_value(name, spellings, value):
         assert repr(canonical) == repr(value)
 
 
-@pytest.mark.parametrize("device", ["gpu", "cuda:", "cuda:-1", "CPU", "cpu:0", "opencl:x", "", None, 0])
+@pytest.mark.parametrize("device", ["gpu:0", "cuda:", "cuda:-1", "CPU", "cpu:0", "opencl:x", "", 0])
 def test_unknown_device_is_an_error(device):
     with pytest.raises(ParameterError, match=r"device=.*hornbeam\.devices"):
         Params.from_dict({"device": device})

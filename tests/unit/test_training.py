@@ -34,8 +34,11 @@ def step_data(n_rows: int = 100) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_number_of_rounds_comes_from_the_argument_then_the_parameters():
-    assert hb.train({**BINARY, "n_estimators": 3}, train_set()).current_iteration == 3
-    assert hb.train({**BINARY, "num_iterations": 3}, train_set(), 2).current_iteration == 2
+    assert hb.train({**BINARY, "n_estimators": 3}, train_set()).n_iterations == 3
+    assert hb.train({**BINARY, "num_iterations": 3}, train_set(), 3).n_iterations == 3
+    for call in (hb.train, hb.cv):
+        with pytest.raises(hb.ParameterError, match=r"num_boost_round=2.*num_iterations=3.*give one"):
+            call({**BINARY, "num_iterations": 3}, train_set(), 2)
 
 
 def test_zero_rounds_make_the_best_constant():
@@ -65,7 +68,7 @@ def test_learning_rate_scales_the_first_tree_alone():
 def test_training_ends_when_nothing_is_left_to_gain():
     table, label = step_data()
     model = hb.train({"learning_rate": 1.0, "verbosity": -1}, hb.Dataset(table, label=label), 50)
-    assert model.current_iteration == 1
+    assert model.n_iterations == 1
     assert model.predict(table).tolist() == label.tolist()
 
 
@@ -79,7 +82,7 @@ def test_training_that_ends_after_one_iteration_keeps_evaluations_and_early_stop
         {"valid": hb.Dataset(table, label=label)},
         callbacks=[hb.record_evaluation(recorded), hb.early_stopping(5)],
     )
-    assert model.current_iteration == 1
+    assert model.n_iterations == 1
     assert model.eval_history == {"valid": {"l2": [0.0]}}
     assert recorded == model.eval_history
     assert model.best_iteration == 1
@@ -95,8 +98,8 @@ def test_training_that_ends_by_itself_calls_every_callback_once_an_iteration():
         50,
         callbacks=[lambda env: seen.append(env.iteration)],
     )
-    assert 1 < model.current_iteration < 50
-    assert seen == list(range(model.current_iteration))
+    assert 1 < model.n_iterations < 50
+    assert seen == list(range(model.n_iterations))
 
 
 def test_labels_that_are_all_equal_make_a_constant():
@@ -216,7 +219,7 @@ def test_init_model_is_not_changed(tmp_path):
     before = start.fingerprint()
     more = hb.train(BINARY, train_set(), 2, init_model=start)
     assert start.fingerprint() == before
-    assert more.current_iteration == 5
+    assert more.n_iterations == 5
     assert more.trees[:3] == start.trees
 
 
@@ -233,7 +236,7 @@ def test_early_stopping_counts_the_iterations_of_the_start():
     more = hb.train(params, train_set(), 50, {"v": valid_set()}, init_model=start)
     losses = more.eval_history["v"]["binary_logloss"]
     assert more.best_iteration == 3 + int(np.argmin(losses)) + 1
-    assert more.current_iteration == 3 + len(losses)
+    assert more.n_iterations == 3 + len(losses)
 
 
 @pytest.mark.parametrize(
@@ -268,7 +271,7 @@ def test_interruption_returns_the_iterations_finished_so_far(k):
 
     model = hb.train(BINARY, train_set(), 9, callbacks=[interrupt])
     assert model.interrupted
-    assert model.current_iteration == k
+    assert model.n_iterations == k
     whole = hb.train(BINARY, train_set(), k)
     assert model.fingerprint() == whole.fingerprint()
     assert not whole.interrupted
@@ -280,7 +283,7 @@ def test_interruption_before_an_iteration_keeps_those_before_it():
             raise KeyboardInterrupt
 
     interrupt.before_iteration = True
-    assert hb.train(BINARY, train_set(), 9, callbacks=[interrupt]).current_iteration == 2
+    assert hb.train(BINARY, train_set(), 9, callbacks=[interrupt]).n_iterations == 2
 
 
 def test_interruption_before_the_first_iteration_goes_on():
@@ -306,7 +309,7 @@ def test_interruption_inside_a_multiclass_iteration_leaves_no_half_iteration():
 
     params = {"objective": objective, "num_class": 3, "verbosity": -1}
     model = hb.train(params, train_set(), 9)
-    assert (model.current_iteration, model.num_trees(), model.interrupted) == (3, 9, True)
+    assert (model.n_iterations, model.num_trees(), model.interrupted) == (3, 9, True)
 
 
 def test_other_errors_go_on_and_close_the_callbacks():

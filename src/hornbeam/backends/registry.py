@@ -95,6 +95,13 @@ def choose_device(device: str, work: Work | None = None) -> str:
         return device
     kind, _, number = device.partition(":")
     offered = devices()
+    if device == "gpu":
+        for kind in ("cuda", "opencl"):
+            for info in offered:
+                if info.usable and info.name.startswith(kind):
+                    return info.name
+        reasons = "; ".join(f"{info.name}: {info.description}" for info in offered if not info.usable)
+        raise DeviceError(f"device='gpu' is not available here ({reasons}); use 'cpu' or 'auto': the model is the same")
     wanted = f"{kind}:{number or 0}"
     for info in offered:
         if info.name == wanted and info.usable:
@@ -135,7 +142,7 @@ def make_engine(binned: BinnedData, params: Params, demand: Demand | None = None
     """
     work = TrainingWork.of(binned.n_rows, binned.n_used, params, binned.on_device is not None)
     device = choose_device(params.device, work)
-    if params.device == "auto" and device != "cpu" and binned.on_device is not None:
+    if params.device in ("auto", "gpu") and device != "cpu" and binned.on_device is not None:
         device = binned.on_device.device
     if device == "reference":
         from hornbeam.backends.reference.engine import ReferenceEngine

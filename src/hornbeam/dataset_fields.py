@@ -1,0 +1,138 @@
+"""What belongs to the rows of a Dataset, by the methods that LightGBM's and XGBoost's users call.
+
+Objective and metric functions written for these libraries ask the Dataset for its labels by `get_label()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.errors import DataError
+from hornbeam.peer_arguments import DATASET_ATTRIBUTES, PeerAttributes
+
+if TYPE_CHECKING:
+    from hornbeam.dataset import Dataset
+
+Fields = TypeVar("Fields", bound="DatasetFields")
+
+
+class DatasetFields(PeerAttributes):
+    """The fields of a Dataset; `Dataset` sets the attributes."""
+
+    _instead = DATASET_ATTRIBUTES
+    data: Any
+    n_rows: int
+    n_features: int
+    feature_names: list[str]
+    group: NDArray[np.int64] | None
+
+    if TYPE_CHECKING:
+
+        @property
+        def label(self) -> NDArray[np.float64] | None:
+            """The labels."""
+
+        @property
+        def weight(self) -> NDArray[np.float64] | None:
+            """The weights."""
+
+        @property
+        def init_score(self) -> NDArray[np.float64] | None:
+            """The initial scores."""
+
+    def num_data(self) -> int:
+        """Return the number of rows."""
+        return self.n_rows
+
+    def num_feature(self) -> int:
+        """Return the number of features."""
+        return self.n_features
+
+    def get_data(self) -> Any:
+        """Return the table as it was given."""
+        return self.data
+
+    def get_feature_name(self) -> list[str]:
+        """Return the names of the features."""
+        return list(self.feature_names)
+
+    @property
+    def feature_name(self) -> list[str]:
+        """The names of the features."""
+        return list(self.feature_names)
+
+    def get_label(self) -> NDArray[np.float64] | None:
+        """Return the labels, float64 (n_rows,), or None."""
+        return self.label
+
+    def get_weight(self) -> NDArray[np.float64] | None:
+        """Return the weights, float64 (n_rows,), or None."""
+        return self.weight
+
+    def get_group(self) -> NDArray[np.int64] | None:
+        """Return the sizes of the queries, int64 (n_queries,), or None."""
+        return self.group
+
+    def get_init_score(self) -> NDArray[np.float64] | None:
+        """Return the initial scores, float64 (n_rows,) or (n_rows, n_outputs), or None."""
+        if self.init_score is None:
+            return None
+        return self.init_score[0] if len(self.init_score) == 1 else self.init_score.T
+
+    def get_field(self, field_name: str) -> NDArray[Any] | None:
+        """Return "label", "weight", "group" or "init_score"."""
+        getters = {
+            "label": self.get_label,
+            "weight": self.get_weight,
+            "group": self.get_group,
+            "init_score": self.get_init_score,
+        }
+        if field_name not in getters:
+            raise DataError(f"field {field_name!r}: a Dataset has {', '.join(getters)}")
+        return getters[field_name]()
+
+    def set_label(self: Fields, label: Any) -> Fields:
+        """Take other labels, as in the constructor; returns self."""
+        return self._set_fields(label=label)
+
+    def set_weight(self: Fields, weight: Any) -> Fields:
+        """Take other weights, as in the constructor; returns self."""
+        return self._set_fields(weight=weight)
+
+    def set_group(self: Fields, group: Any) -> Fields:
+        """Take other queries, as in the constructor; returns self."""
+        return self._set_fields(group=group)
+
+    def set_init_score(self: Fields, init_score: Any) -> Fields:
+        """Take other initial scores, as in the constructor; returns self."""
+        return self._set_fields(init_score=init_score)
+
+    def _set_fields(self: Fields, **given: Any) -> Fields:
+        """Check and set some fields; `Dataset` knows how."""
+        raise NotImplementedError
+
+    def create_valid(
+        self,
+        data: Any,
+        label: Any = None,
+        weight: Any = None,
+        group: Any = None,
+        init_score: Any = None,
+    ) -> Dataset:
+        """Make a validation set with the bins of this Dataset: Dataset(data, label, reference=self, ...)."""
+        from hornbeam.dataset import Dataset
+
+        assert isinstance(self, Dataset)
+        return Dataset(data, label, self, weight=weight, group=group, init_score=init_score)
+
+    def subset(self, used_indices: Sequence[int] | NDArray[np.integer[Any]]) -> Dataset:
+        """Make a Dataset of some rows, by their numbers; it finds bins of its own."""
+        from hornbeam.dataset import Dataset
+        from hornbeam.folds import row_numbers, take_rows
+
+        assert isinstance(self, Dataset)
+        return take_rows(self, row_numbers(used_indices, self.n_rows, "used_indices"))
