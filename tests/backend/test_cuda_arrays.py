@@ -12,6 +12,7 @@ pytest.importorskip("cupy")
 import cupy
 
 from hornbeam.backends.gpu import binning as gpu
+from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.binning import BinParams
 from hornbeam.dataset import Dataset
 from hornbeam.device_arrays import device_of
@@ -20,6 +21,7 @@ from hornbeam.errors import DataError, DeviceError
 from hornbeam.predictor import Forest, predict_leaf, predict_raw
 from hornbeam.table import TableReader
 from hornbeam.testing.checks import assert_same_bits, usable_devices
+from hornbeam.testing.column_checks import was_copied
 from hornbeam.testing.function_checks import function_checks, stream_checks
 from hornbeam.testing.trees import random_tree
 from hornbeam.training import train
@@ -146,6 +148,27 @@ def test_pytorch_tensors_are_taken_and_given_back():
     assert model.fingerprint() == booster.fingerprint()
     with pytest.raises(DataError):
         Dataset(torch.zeros((4, 2), device="cuda", dtype=torch.complex64))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8, np.bool_])
+def test_labels_are_read_where_they_are(dtype, monkeypatch):
+    X, y = make_data()
+    label, weight = cupy.asarray(y.astype(dtype)), cupy.linspace(0.5, 2.0, len(y))
+    seen = {}
+    close = Workspace.close
+
+    def watched(self):
+        seen.update({name: self.buffer(name).data.ptr for name in ("label", "weight")})
+        close(self)
+
+    monkeypatch.setattr(Workspace, "close", watched)
+    data = Dataset(cupy.asarray(X), label=label, weight=weight)
+    model = train({**PARAMS, "objective": "binary", "device": "cuda"}, data, 3)
+    assert seen["weight"] == weight.data.ptr
+    assert (seen["label"] == label.data.ptr) == (np.dtype(dtype).itemsize == 1)  # else a copy in bytes
+    assert not was_copied(data, "label") and not was_copied(data, "weight")
+    expected = Dataset(X, label=y, weight=cupy.asnumpy(weight))
+    assert model.fingerprint() == train({**PARAMS, "objective": "binary", "device": "cpu"}, expected, 3).fingerprint()
 
 
 def test_arrays_on_another_device_are_refused():

@@ -29,6 +29,7 @@ from hornbeam.objectives import OBJECTIVES
 from hornbeam.predictor import Forest, predict_leaf, predict_raw
 from hornbeam.table import TableReader
 from hornbeam.testing.checks import PLAIN_RULES, assert_same_bits, assert_same_operations, binned_data, engine_on
+from hornbeam.testing.column_checks import column_checks
 from hornbeam.testing.data import (
     make_binned,
     make_higgs_like,
@@ -210,6 +211,7 @@ def array_checks(device: str, n_rows: int) -> Iterator[tuple[str, Check]]:
         return
     yield from function_checks(device, n_rows)
     yield from stream_checks(device, n_rows)
+    yield from column_checks(device, n_rows)
     X, y, *_ = make_with_missing(n_rows, 137, seed=8)
     kinds = ((np.float32, 255, 137), (np.float64, 1000, 137), (np.float32, 63, 137), (np.float32, 65_535, 3))
     for dtype, max_bin, n_features in kinds:
