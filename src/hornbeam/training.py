@@ -23,7 +23,7 @@ from hornbeam.booster import Booster, load
 from hornbeam.boosting import check_boosting, make_boosting
 from hornbeam.callbacks import Callback, CallbackEnv, EarlyStopException, Evaluation, close, prepare
 from hornbeam.checkpoints import Checkpoints, Stopped, describe_evaluation, describe_run, enter_history
-from hornbeam.columns import check_domain, column_on, sums_on_device
+from hornbeam.columns import DeviceColumn, StartScores, check_domain, column_on, sums_on_device
 from hornbeam.contexts import ContextPlan
 from hornbeam.convergence import has_converged
 from hornbeam.dataset import Dataset
@@ -313,10 +313,9 @@ class TrainingRun:
 
         float64 (n_outputs, n_rows), or StartScores: on the device that trains.
         """
-        if not self.booster.trees:
-            on_device = self.boosting.start_on_device(dataset)
-            if on_device is not None:
-                return on_device
+        on_device = self._scores_of_trees(dataset) if self.booster.trees else self.boosting.start_on_device(dataset)
+        if on_device is not None:
+            return on_device
         scores = self.boosting.start_scores(dataset)
         if self.booster.trees:
             from hornbeam.backends.cpu.predict import add_trees
@@ -325,6 +324,17 @@ class TrainingRun:
             forest, reader = fitting(self.booster.forest, dataset.reader.with_levels(self.booster.levels))
             add_trees(forest.packed, reader, 0, len(forest.trees), scores, self._n_threads)
         return scores
+
+    def _scores_of_trees(self, dataset: Dataset) -> StartScores | None:
+        """Return the scores of the trees there are, where the data are on the device that trains; None: on the host."""
+        reader, forest, where = dataset.reader, self.booster.forest, self.engine.device_name
+        plain = self.params.boosting == "gbdt" and dataset.given("init_score") is None
+        if not plain or reader.device != where or not (reader.levels is None and self.booster.levels is None):
+            return None
+        from hornbeam.backends.gpu.predict import predict_raw_in_place
+
+        made = predict_raw_in_place(forest, reader, self.booster.init_scores, 0, len(forest.trees), None)
+        return StartScores(np.zeros(len(made)), DeviceColumn(made))
 
     def add_valid_sets(self, valid_sets: ValidSets, names: Sequence[str] | str | None) -> None:
         """Enter the data sets to evaluate."""

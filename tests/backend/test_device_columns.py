@@ -267,3 +267,20 @@ def test_functions_on_the_device_see_the_labels_where_they_are(cupy):
     assert init_score.dtype == np.float64 and init_score.shape == (1, N_ROWS)
     on_host = Dataset(X, y, weight=w, init_score=np.zeros(N_ROWS))
     assert found.fingerprint() == train({**params, "device": "cpu"}, on_host, 2).fingerprint()
+
+
+def test_training_goes_on_from_a_model_without_the_host(cupy):
+    X, y, _ = make_data("binary")
+    params = {"objective": "binary", "num_leaves": 5, "device": "cuda", "bin_construct_sample_cnt": 100}
+    params |= {"min_data_in_bin": 1, "verbosity": -1}
+    found = []
+    for wrap in (Array, np.asarray):
+        data = Dataset(wrap(X), wrap(y))
+        valid = Dataset(wrap(X[::2].copy()), wrap(y[::2]), reference=data)
+        first = train(params, data, 2)
+        Array.copies.clear()
+        booster = train(params, data, 2, {"valid": valid}, init_model=first)
+        assert not Array.copies
+        found.append((booster.fingerprint(), booster.eval_history))
+        assert booster.fingerprint() == train(params, data, 4).fingerprint()
+    assert found[0] == found[1]

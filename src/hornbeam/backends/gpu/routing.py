@@ -37,6 +37,7 @@ def upload_scores(workspace: Workspace, name: str, scores: NDArray[np.float64] |
         out = workspace.room(name, 8 * scores.column.size)
         start = workspace.upload("start", np.ascontiguousarray(scores.init, np.float64))
         copy_column(workspace.runtime, scores.column, out, start)
+        workspace.runtime.synchronize()  # then the column may go
         return out
     n_outputs, n_rows = scores.shape
     if scores.strides[1] != 0 or n_rows == 0:
