@@ -125,7 +125,7 @@ def test_folds_estimators_and_ready_parameters_warn_as_often_as_train(name, capl
 
 
 def test_defaults_are_never_named(caplog):
-    given = {row.name: row.default for row in PARAMETERS if row.name not in ("alpha", *QUIET)}
+    given = {row.name: row.default for row in PARAMETERS if row.name not in ("alpha", "num_iterations", *QUIET)}
     assert warnings_of(caplog, lambda: hb.train({**given, **QUIET}, data({}), 1)) == []
 
 
