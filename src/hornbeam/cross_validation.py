@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from hornbeam.dataset import Dataset
 from hornbeam.folds import make_folds, take_rows
 from hornbeam.function_calls import MetricFunction
 from hornbeam.idle_parameters import warn_of_idle
-from hornbeam.log import inform
+from hornbeam.log import inform, speaking
 from hornbeam.params import Params
 from hornbeam.peer_arguments import CV, takes_peer_arguments
 from hornbeam.training import TrainingRun, number_of_rounds
@@ -106,7 +107,9 @@ def cv(
     start = load(init_model) if isinstance(init_model, (str, os.PathLike)) else init_model
     functions = [feval] if callable(feval) else list(feval or [])
     trained: list[Fold] = []
+    told = ExitStack()
     try:
+        told.enter_context(speaking(params.verbosity))
         rows_of_folds = make_folds(params, train_set, folds, nfold, stratified, shuffle, seed)
         for number, (train_rows, valid_rows) in enumerate(rows_of_folds):
             part = take_rows(train_set, train_rows)
@@ -123,6 +126,7 @@ def cv(
     finally:
         for fold in trained:
             fold.run.engine.close()
+        told.close()
     if return_cvbooster:
         history["cvbooster"] = result
     return history

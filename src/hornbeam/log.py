@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 logger = logging.getLogger("hornbeam")
 
@@ -30,7 +33,25 @@ def warn(message: str, verbosity: int = 1) -> None:
         logger.warning(message)
 
 
-def inform(message: str, verbosity: int = 1) -> None:
-    """Log information, unless verbosity is below 1."""
-    if verbosity >= 1:
+def inform(message: str, verbosity: int | None = None) -> None:
+    """Log information, unless verbosity is below 1; None: that of the training under way."""
+    if (current_verbosity() if verbosity is None else verbosity) >= 1:
         logger.info(message)
+
+
+_verbosity: ContextVar[int] = ContextVar("verbosity", default=1)
+
+
+def current_verbosity() -> int:
+    """Return the verbosity of the training under way, 1 where there is none."""
+    return _verbosity.get()
+
+
+@contextmanager
+def speaking(verbosity: int) -> Iterator[None]:
+    """Let what knows no parameters, the compilation of kernels, speak as a training wants it to."""
+    before = _verbosity.set(verbosity)
+    try:
+        yield
+    finally:
+        _verbosity.reset(before)

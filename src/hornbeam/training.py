@@ -37,7 +37,7 @@ from hornbeam.histogram_pool import DEFAULT_BYTES, STORED_BYTES, count_slots
 from hornbeam.idle_parameters import warn_of_idle
 from hornbeam.init_model import check_reading, check_start
 from hornbeam.levels import extended_levels, level_codes
-from hornbeam.log import inform, warn
+from hornbeam.log import inform, speaking, warn
 from hornbeam.metrics import Metric, get_metrics
 from hornbeam.model_io import ModelData
 from hornbeam.objectives import CustomObjective, Objective, get_objective
@@ -126,14 +126,15 @@ def train(
     check_boosting(params)
     checkpoints = None if checkpoint is None else Checkpoints(checkpoint, checkpoint_freq)
     named = _named_sets(valid_sets, valid_names, train_set)
-    run = TrainingRun(params, train_set, start, checkpoints, named)
-    try:
-        run.add_valid_sets(named, None)
-        warn_of_idle(run, bool(feval))
-        run.inform_of_encoding()
-        run.boost(n_rounds, feval, callbacks)
-    finally:
-        run.engine.close()
+    with speaking(params.verbosity):
+        run = TrainingRun(params, train_set, start, checkpoints, named)
+        try:
+            run.add_valid_sets(named, None)
+            warn_of_idle(run, bool(feval))
+            run.inform_of_encoding()
+            run.boost(n_rounds, feval, callbacks)
+        finally:
+            run.engine.close()
     return run.booster
 
 

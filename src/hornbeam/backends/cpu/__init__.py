@@ -10,7 +10,7 @@ from typing import Any
 
 from numba.core import event
 
-from hornbeam.log import inform
+from hornbeam.log import current_verbosity, inform
 
 
 class _CompilationNotice(event.Listener):  # type: ignore[misc]
@@ -20,7 +20,7 @@ class _CompilationNotice(event.Listener):  # type: ignore[misc]
 
     def on_start(self, compilation: Any) -> None:
         if not self.said and compilation.data["dispatcher"].py_func.__module__.startswith("hornbeam."):
-            self.said = True
+            self.said = current_verbosity() >= 1
             inform("compiling CPU kernels: this happens once on a machine and takes some seconds")
 
     def on_end(self, compilation: Any) -> None:

@@ -5,6 +5,7 @@ Work is asynchronous and in order: a launch or an upload returns at once, a down
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -17,13 +18,16 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.log import inform
+from hornbeam.log import current_verbosity, inform
 
 Buffer = Any
 """Memory on a device, as its runtime holds it."""
 
-SLOW_COMPILATION = 1.0
-"""Seconds after which a compilation was one, and not a read from the driver's cache on disk."""
+WORTH_SAYING = 1.0
+"""Seconds of compilation after which users are told what is going on."""
+
+CACHED = 0.1
+"""Seconds up to which a kernel file was read from a cache on disk, and not compiled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,18 +224,33 @@ def source_text(prelude: str, source: str) -> str:
     return "\n".join(f'#line 1 "{name}"\n{(folder / name).read_text(encoding="utf-8")}' for name in names)
 
 
+_compiled: dict[str, float] = {}
+_told: set[str] = set()
+
+
 def timed_compilation(compile_: Callable[[], Any], device: str) -> Any:
-    """Compile, and say so if it took a while."""
+    """Compile a kernel file, and say so as soon as those of a device have taken a while, all together."""
+    spent, verbosity = _compiled.get(device, 0.0), current_verbosity()
+    timer = threading.Timer(max(0.0, WORTH_SAYING - spent), _tell, (device, verbosity))
+    timer.daemon = True
     start = time.perf_counter()
-    result = compile_()
-    if time.perf_counter() - start > SLOW_COMPILATION:
-        _say_once(device)
-    return result
+    if device not in _told:
+        timer.start()
+    try:
+        return compile_()
+    finally:
+        timer.cancel()
+        seconds = time.perf_counter() - start
+        _compiled[device] = spent + (seconds if seconds > CACHED else 0.0)
+        if _compiled[device] > WORTH_SAYING:
+            _tell(device, verbosity)
 
 
-@cache
-def _say_once(device: str) -> None:
-    inform(f"compiling GPU kernels for {device}: this happens once on a machine and takes some seconds")
+def _tell(device: str, verbosity: int) -> None:
+    """Say it, once for a device."""
+    if verbosity >= 1 and device not in _told:
+        _told.add(device)
+        inform(f"compiling GPU kernels for {device}: this happens once on a machine and takes some seconds", verbosity)
 
 
 def u32(value: int) -> np.uint32:
