@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.binning import sample_rows
 from hornbeam.booster import Booster
 from hornbeam.callbacks import Callback, CallbackEnv, EarlyStopException, Evaluation
 from hornbeam.errors import DataError, ModelFormatError, ParameterError
@@ -69,6 +70,9 @@ WHAT = {
 }
 """Parts of a run, and how messages call them."""
 
+PLACES, ROWS_TOGETHER = 16, 16
+"""Where the values of a table are looked at, and how many rows there, to tell it from another with the same bins."""
+
 
 def digest(*arrays: NDArray[Any] | None) -> str | None:
     """Return the SHA-256 of arrays, in their order; None where all are None."""
@@ -89,13 +93,13 @@ def describe_run(
 ) -> dict[str, Any]:
     """Return what makes a training this one and no other; the Dataset is binned.
 
-    Digests stand for what is long. The bins stand for the features: two tables with the same bounds, the same missing
-    values by feature and the same labels are taken for the same.
+    Digests stand for what is long. The bins and the values of some rows stand for the features.
     """
     mapper = train_set.mapper
     levels = [None if own is None else list(own.values) for own in train_set.levels or []]
     bins = hashlib.sha256(json.dumps(levels).encode("ascii"))
     bins.update(str(digest(*mapper.upper_bounds, mapper.has_missing)).encode("ascii"))
+    bins.update(str(digest(*_some_rows(train_set))).encode("ascii"))
     run = {
         "params": params.model_dict(),
         "objective": dict(objective),
@@ -109,6 +113,18 @@ def describe_run(
         "init_model": None if start is None else start.fingerprint(),
     }
     return _as_json(run)
+
+
+def _some_rows(train_set: Dataset) -> list[NDArray[np.float64]]:
+    """Return the values of some rows, each float64 (at most ROWS_TOGETHER, n_features): other rows have other values.
+
+    They lie together in places chosen by hash, because a table of columns is slow to read row by row.
+    """
+    n_rows, found = train_set.n_rows, []
+    for start in sample_rows(n_rows, PLACES).tolist():
+        values = train_set.reader.read(start, min(start + ROWS_TOGETHER, n_rows))
+        found.append(np.where(np.isnan(values), np.nan, values) + 0.0)  # one NaN, and one zero
+    return found
 
 
 def describe_evaluation(params: Params, metrics: Sequence[str], valid_sets: Mapping[str, Dataset]) -> dict[str, Any]:

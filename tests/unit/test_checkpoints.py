@@ -188,6 +188,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
         "the weights differ": hb.Dataset(X, label=y, weight=np.arange(1.0, 201.0)),
         "the number of rows differ: 200 then, 199 now": hb.Dataset(X[1:], label=y[1:]),
         "the bins, and so the features, differ": hb.Dataset(X + uniform(200, 9)[:, None], label=y),
+        "the bins, and so the features, +differ": hb.Dataset(X[::-1].copy(), label=y),  # of other rows
         "the names of the features differ": hb.Dataset(X, label=y, feature_names=list("abcd")),
         "the initial scores differ": hb.Dataset(X, label=y, init_score=y),
     }.items():
