@@ -594,6 +594,13 @@ class HornbeamClassifier(ClassifierMixin, HornbeamModel):
     ) -> FloatArray | None:
         if class_weight is None:
             return weight
+        others = canonical_names({name: value for name, value in self._other_params.items() if name in BY_NAME})
+        for name in ("scale_pos_weight", "is_unbalance"):
+            if others.get(name, BY_NAME[name].default) != BY_NAME[name].default:
+                raise ParameterError(
+                    f"class_weight={self.class_weight!r} and {name}={others[name]!r} both weigh the classes; give one "
+                    "of them"
+                )
         codes = label.astype(np.int64)
         if isinstance(class_weight, str) and class_weight == "balanced":
             of_rows = np.ones(len(codes)) if weight is None else weight

@@ -419,3 +419,10 @@ def test_pipeline_and_cross_validation():
     assert pipeline.score(X, NUMBER) > 0.9
     pipeline.set_params(hornbeamregressor__eta=0.05)
     assert cross_val_score(pipeline, X, NUMBER, cv=3).min() > 0.3
+
+
+@pytest.mark.parametrize("other", [{"scale_pos_weight": 2.0}, {"is_unbalance": True}], ids=str)
+def test_two_weights_of_classes_are_refused(other):
+    table, label = np.arange(40.0)[:, None], np.arange(40) % 2
+    with pytest.raises(hb.ParameterError, match="both weigh the classes"):
+        HornbeamClassifier(class_weight="balanced", verbosity=-1, n_estimators=1, **other).fit(table, label)

@@ -293,3 +293,26 @@ def test_labels_of_any_allowed_size_give_finite_values(device):
         assert np.isfinite(model.predict(X)).all()
         assert model.trees[0].n_splits > 0
     assert np.isfinite(train({"device": device}, X[:, 0] * 1e-300).predict(X)).all()  # whose squares are zero
+
+
+@pytest.mark.parametrize(
+    ("metric", "wrong", "message"),
+    [
+        ("gamma", 0.0, "no label <= 0"),
+        ("gamma_deviance", -1.0, "no label <= 0"),
+        ("poisson", -1.0, "no label < 0"),
+        ("tweedie", -1.0, "no label < 0"),
+        ("tweedie_deviance", -1.0, "no label < 0"),
+        ("cross_entropy", 1.5, r"no label outside \[0, 1\]"),
+        ("kullback_leibler", -0.5, r"no label outside \[0, 1\]"),
+    ],
+)
+def test_labels_that_a_metric_has_no_meaning_for_are_refused(metric, wrong, message):
+    table, label = np.arange(40.0)[:, None], np.linspace(0.25, 0.75, 40)
+    params = {"metric": metric, "verbosity": -1, "device": "cpu", "num_leaves": 3}
+    train = hb.Dataset(table, label=label)
+    hb.train(params, train, 1, hb.Dataset(table, label=label))
+    label = label.copy()
+    label[7] = wrong
+    with pytest.raises(hb.DataError, match=f"metric '{metric}' takes {message}, but in .*label.7. is {wrong}"):
+        hb.train(params, hb.Dataset(table, label=label), 1, hb.Dataset(table, label=label))

@@ -23,6 +23,7 @@ class PoissonLoss(MeanLoss):
     """Mean negative log-likelihood of Poisson counts, without the part that depends on the labels alone."""
 
     name: ClassVar[str] = "poisson"
+    labels: ClassVar[str] = "nonnegative"
     constants: ClassVar[tuple[float, float]] = (0.0, 0.0)
 
     def losses(self, label: FloatArray, predictions: FloatArray) -> FloatArray:
@@ -35,6 +36,7 @@ class GammaLoss(MeanLoss):
     """Mean negative log-likelihood of gamma-distributed amounts with shape 1, which is exponential."""
 
     name: ClassVar[str] = "gamma"
+    labels: ClassVar[str] = "positive"
     constants: ClassVar[tuple[float, float]] = (0.0, 0.0)
 
     def losses(self, label: FloatArray, predictions: FloatArray) -> FloatArray:
@@ -47,6 +49,7 @@ class GammaDeviance(MeanLoss):
     """Mean gamma deviance (as XGBoost and scikit-learn; LightGBM's gamma_deviance is the sum)."""
 
     name: ClassVar[str] = "gamma_deviance"
+    labels: ClassVar[str] = "positive"
     constants: ClassVar[tuple[float, float]] = (0.0, 0.0)
 
     def losses(self, label: FloatArray, predictions: FloatArray) -> FloatArray:
@@ -62,6 +65,7 @@ class TweedieLoss(MeanLoss):
     """
 
     name: ClassVar[str] = "tweedie"
+    labels: ClassVar[str] = "nonnegative"
 
     def __init__(self, variance_power: float = 1.5) -> None:
         self.variance_power = variance_power

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.columns import DeviceColumn, host_of
 from hornbeam.errors import DataError
-from hornbeam.objectives.base import FloatArray, Objective
+from hornbeam.objectives.base import FloatArray, Objective, first_wrong_label
 from hornbeam.quantize import exact_sum
 
 if TYPE_CHECKING:
     from hornbeam.dataset import Dataset
     from hornbeam.params import Params
+
+OUTSIDE: dict[str, tuple[str, Callable[[FloatArray], NDArray[np.bool_]]]] = {
+    "positive": ("<= 0", lambda label: label <= 0.0),
+    "nonnegative": ("< 0", lambda label: label < 0.0),
+    "unit": ("outside [0, 1]", lambda label: (label < 0.0) | (label > 1.0)),
+}
+"""By domain of the labels: what lies outside, in words and as a test of float64 (n_rows,)."""
 
 
 class Metric(ABC):
@@ -28,11 +37,14 @@ class Metric(ABC):
         Whether early stopping looks for a maximum.
     for_classes
         Whether the metric takes one score a class (multi_logloss, multi_error) or a single score a row.
+    labels
+        Labels that the metric has a meaning for: "real", "positive", "nonnegative" or "unit" (0 to 1).
     """
 
     name: ClassVar[str]
     higher_is_better: ClassVar[bool] = False
     for_classes: ClassVar[bool] = False
+    labels: ClassVar[str] = "real"
 
     @classmethod
     def from_params(cls, params: Params) -> Metric:
@@ -69,8 +81,17 @@ class Metric(ABC):
 
     def check(self, dataset: Dataset, where: str) -> None:
         """Raise DataError unless the metric can be evaluated on a data set, which messages call `where`."""
-        if dataset.given("label") is None:
+        label = dataset.given("label")
+        if label is None:
             raise DataError(f"{where} has no labels to evaluate {self.name} on; pass label=")
+        if self.labels != "real" and not (isinstance(label, DeviceColumn) and label.facts.lie_in(self.labels)):
+            (text, is_wrong), on_host = OUTSIDE[self.labels], host_of(label)
+            found = first_wrong_label(on_host, is_wrong(on_host))
+            if found is not None:
+                raise DataError(
+                    f"metric {self.name!r} takes no label {text}, but in {where} {found}; name another metric, or mend "
+                    "the labels"
+                )
 
     def __repr__(self) -> str:
         return f"<metric {self.name}>"

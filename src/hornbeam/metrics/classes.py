@@ -51,6 +51,7 @@ class CrossEntropy(MeanLoss):
     """Mean of -(y * log(p) + (1 - y) * log(1 - p)), for labels y from 0 to 1."""
 
     name: ClassVar[str] = "cross_entropy"
+    labels: ClassVar[str] = "unit"
     constants: ClassVar[tuple[float, float]] = (0.0, 0.0)
 
     def losses(self, label: FloatArray, predictions: FloatArray) -> FloatArray:
