@@ -42,13 +42,17 @@ class NewData:
             if self.objective.renewal_percentile is not None:
                 self.renewal_weight = self.objective.renewal_weights(self.label, self.weight)
 
-    def gradients(self, scores: FloatArray, iteration: int) -> tuple[FloatArray, FloatArray]:
-        """Return gradients and hessians, each float64 (n_outputs, n_rows)."""
+    def gradients(self, scores: FloatArray, iteration: int, n_threads: int) -> tuple[FloatArray, FloatArray]:
+        """Return gradients and hessians, each float64 (n_outputs, n_rows); scores are in C order."""
         self.objective.begin_iteration(iteration)
         if isinstance(self.objective, CustomObjective):
             return self.objective.evaluate(scores, self.dataset)
         assert self.label is not None
-        return self.objective.gradients(scores, self.label, self.weight)
+        from hornbeam.backends.cpu.gradients import compute_gradients
+
+        gradient, hessian = np.empty_like(scores), np.empty_like(scores)
+        compute_gradients(self.objective, scores, self.label, self.weight, gradient, hessian, n_threads)
+        return gradient, hessian
 
 
 def refit(
@@ -88,7 +92,7 @@ def refit(
     n_threads = resolve_threads(booster.num_threads)
     for iteration in range(booster.n_iterations):
         if iteration == 0 or not booster.averages_trees:  # the trees of a forest are fitted at the start, all of them
-            gradient, hessian = new.gradients(scores, iteration)
+            gradient, hessian = new.gradients(scores, iteration, n_threads)
         leaves = predict_leaf(booster.forest, reader, iteration, 1, n_threads)
         for output in range(booster.n_outputs):
             number = iteration * booster.n_outputs + output

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import hornbeam as hb
+from hornbeam.objectives.ranking import RankingObjective
 from hornbeam.testing.golden import golden_score, golden_table
 
 BASE = {"device": "cpu", "num_threads": 1, "verbosity": -1, "num_leaves": 6, "min_data_in_leaf": 5}
@@ -181,3 +182,14 @@ def test_bad_arguments_of_refit_are_refused():
         booster.refit(X[:, :2], label)
     with pytest.raises(hb.ParameterError, match="path_smooth"):
         trained({"path_smooth": 2.0}, 1).refit(X, SCORE)
+
+
+def test_refit_of_rankings_takes_the_gradients_of_the_engine(monkeypatch):
+    params, group = {"objective": "lambdarank"}, [30] * 10
+    booster = trained(params, 3, group)
+
+    def definition(*_):
+        raise AssertionError("queries one after another in Python take a hundred times as long as training")
+
+    monkeypatch.setattr(RankingObjective, "gradients", definition)
+    assert booster.refit(X, label_of(params), group=group, decay_rate=0.0).fingerprint() == booster.fingerprint()
