@@ -56,7 +56,6 @@ def test_ones_are_queries_of_one_row():
         ({"qid": np.array(["a", "a", None, "b", "b", "b"], object)}, r"qid\[2\] is None"),
         ({"qid": np.array(["a", "a", 3, "b", "b", "b"], object)}, "cannot be compared"),
         ({"qid": [1] * 6, "group": [6]}, "pass one of them"),
-        ({"group": [6], "position": [0, 1, 2, 3, 4, 5]}, "position is not offered"),
     ],
 )
 def test_wrong_queries_are_refused(given, message):
