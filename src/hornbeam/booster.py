@@ -195,7 +195,7 @@ class Booster(PeerAttributes):
                 start_iteration = self.n_iterations  # nothing is left up to the best iteration
         if reader.device is not None:
             check_device(reader.device, device or reader.device)
-            if device not in ("cpu", "reference") and reader.levels is None:
+            if device not in ("cpu", "reference"):
                 found = self._predict_in_place(reader, raw_score, pred_leaf, start_iteration, num_iteration)
                 return in_library_of(data, found)
         result = self._predict(reader, raw_score, pred_leaf, start_iteration, num_iteration, n_threads, device or "cpu")

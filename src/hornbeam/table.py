@@ -210,10 +210,10 @@ class TableReader:
     def device_blocks(self) -> Iterator[tuple[int, Any]]:
         """Yield (first row, CuPy block of `block_dtype`) for a table on a device: one view where the dtype is right.
 
-        Other dtypes are converted on the device, a block of rows at a time.
+        Other dtypes are converted on the device, a block of rows at a time, and codes of levels are brought there.
         """
         array = self.device_array
-        if array.dtype == self.block_dtype and not self.zero_as_missing:
+        if array.dtype == self.block_dtype and not self.zero_as_missing and not self._codes:
             yield 0, array
             return
         import cupy
@@ -224,6 +224,10 @@ class TableReader:
                 block = array[start : start + step].astype(self.block_dtype)
                 if self.zero_as_missing:
                     block[abs(block) <= ZERO] = np.nan
+                for position, codes in self._codes.items():
+                    column = np.empty(len(block), self.block_dtype)
+                    _write_codes(codes[start : start + step], column)
+                    block[:, position] = _on_device(column)
                 cupy.cuda.get_current_stream().synchronize()
             yield start, block
 

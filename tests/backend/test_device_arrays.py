@@ -159,6 +159,23 @@ def test_links_on_the_device_are_those_of_the_host(cupy, objective):
     assert_same_bits(booster.predict(Array(X)).get(), booster.predict(X), objective)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+@pytest.mark.parametrize("encoded", [False, True])
+def test_only_categorical_columns_travel_in_prediction(cupy, dtype, encoded, monkeypatch):
+    monkeypatch.setattr(table_module, "DEVICE_BLOCK_CELLS", 600)
+    X, y = make_data(dtype)
+    X[:, 2] = np.arange(700) % 30 - 1
+    more = {"target_encoding_levels": 5 if encoded else -1, "min_data_per_group": 5}
+    data = Dataset(X[:600], label=y[:600], categorical_features=[2])
+    booster = train({**PARAMS, **more, "device": "cpu"}, data, 4)
+    Array.copies.clear()
+    for kind in ({}, {"raw_score": True}, {"pred_leaf": True}):
+        result = booster.predict(Array(X), **kind)
+        assert isinstance(result, Array)
+        assert set(Array.copies) == {X[:, 2].nbytes}  # the levels of the rows, not the table
+        assert_same_bits(result.host, booster.predict(X, **kind), str(kind))
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_objective_functions_may_return_arrays_on_the_device(cupy, weighted):
     X, y = make_data()
