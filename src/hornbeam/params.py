@@ -36,7 +36,8 @@ class Parameter:
     """One row of the table.
 
     `choices` maps every accepted spelling to its canonical value. `none_below` turns every value below it into the
-    default, for parameters where any such value means "off", so that one meaning has one canonical value.
+    default, for parameters where any such value means "off", so that one meaning has one canonical value. `instead`
+    says what to do instead of values that a peer offers.
     """
 
     name: str
@@ -52,9 +53,12 @@ class Parameter:
     high_open: bool = False
     none_below: float | None = None
     in_model: bool = True
+    instead: Mapping[Any, str] = dataclasses.field(default_factory=dict)
 
     def check(self, value: Any) -> Any:
         """Return the canonical form of a value, or raise `ParameterError`."""
+        if isinstance(value, (str, int)) and not isinstance(value, bool) and value in self.instead:
+            raise ParameterError(f"{self.name}={value!r} is not available here; {self.instead[value]}")
         return _CHECKS[self.type](self, value)
 
     def error(self, value: Any, allowed: str) -> ParameterError:
@@ -117,8 +121,6 @@ def _check_choice(parameter: Parameter, value: Any) -> str:
 
 
 def _check_objective(parameter: Parameter, value: Any) -> str | Callable[..., Any]:
-    if isinstance(value, str) and value in _NO_OBJECTIVES:
-        raise ParameterError(f"objective={value!r} is not available here; {_NO_OBJECTIVES[value]}")
     return value if callable(value) else _check_choice(parameter, value)
 
 
@@ -307,6 +309,7 @@ class Params:
         "shall work on arrays of a GPU; a saved model that was trained with a function says `custom`.",
         aliases=("objective_type", "app", "application", "loss"),
         choices=_OBJECTIVES,
+        instead=_NO_OBJECTIVES,
     )
     num_class: int = _parameter(
         "int",
@@ -439,6 +442,7 @@ class Params:
             "rf": "rf",
             "random_forest": "rf",
         },
+        instead={"gblinear": "there is no linear booster; use 'gbtree'"},
     )
     num_iterations: int = _parameter(
         "int",
@@ -595,6 +599,7 @@ class Params:
         "Tree",
         "Most leaves of a tree.",
         aliases=("num_leaf", "max_leaf", "max_leaves", "max_leaf_nodes"),
+        instead={0: "it must be 2 or more; where XGBoost has no limit, set 2 to the power of max_depth"},
         low=2,
         high=MAX_LEAVES,
     )
@@ -726,6 +731,7 @@ class Params:
         "split: slower, and less is given up. LightGBM's `advanced` is not offered.",
         aliases=("monotone_constraining_method", "mc_method"),
         choices={"basic": "basic", "intermediate": "intermediate"},
+        instead={"advanced": "use 'intermediate', which is the nearest"},
     )
     monotone_penalty: float = _parameter(
         "float",

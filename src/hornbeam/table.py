@@ -342,7 +342,9 @@ def _as_array(data: Any, name: str) -> NDArray[Any]:
         raise DataError(f"{name} is a masked array, whose mask would be lost; pass .filled(numpy.nan)")
     if data is None or isinstance(data, (str, bytes, dict, set)):
         given = "None" if data is None else f"a {type(data).__name__}"
-        raise DataError(f"{name} is {given}; pass a 2-D array or a frame of numbers")
+        raise DataError(
+            f"{name} is {given}; pass a 2-D array or a frame of numbers (files: read them with pandas first)"
+        )
     try:
         array = np.asarray(data)
     except ValueError as error:
@@ -381,7 +383,7 @@ def _as_frame(data: Any) -> nw.DataFrame[Any] | None:
     try:
         frame = narwhals.from_native(data, pass_through=True)
     except ValueError as error:  # duplicated column names, found by narwhals itself
-        raise DataError(f"data cannot be read as a table: {error}") from None
+        raise DataError(f"data cannot be read as a table: {error}; rename columns so that names are unique") from None
     if isinstance(frame, narwhals.LazyFrame):
         raise DataError("data is a lazy frame; pass the result of .collect()")
     return frame if isinstance(frame, narwhals.DataFrame) else None

@@ -65,6 +65,14 @@ def test_what_is_taken_without_effect_is_named(caplog):
         ({"tree_learner": "voting"}, ["one machine"]),
         ({"max_bin_by_feature": [7, 7, 7, 7]}, ["max_bin"]),
         ({"objective": "rank:map"}, ["rank:ndcg"]),
+        ({"objective": "binary:hinge"}, ["use 'binary'"]),
+        ({"booster": "gblinear"}, ["linear", "gbtree"]),
+        ({"max_leaves": 0}, ["2 to the power of max_depth"]),
+        ({"monotone_constraints_method": "advanced"}, ["intermediate"]),
+        ({"metric": "rmsle"}, ["log(1 + label)"]),
+        ({"metric": ["auc", "error@0.3"]}, ["error@0.3", "binary_error"]),
+        ({"metric": "tweedie-nloglik@1.4"}, ["tweedie_variance_power"]),
+        ({"metric": "pre@3"}, ["map@k"]),
     ],
 )
 def test_what_would_change_something_says_what_to_type(params, words):
@@ -77,6 +85,11 @@ def test_what_would_change_something_says_what_to_type(params, words):
 def test_a_misspelled_name_is_an_error_even_if_its_value_is_none():
     with pytest.raises(hb.ParameterError, match="did you mean 'num_leaves'"):
         train({"num_leavs": None})
+
+
+def test_a_model_of_lightgbm_is_named_as_such():
+    with pytest.raises(hb.ModelFormatError, match="models of LightGBM"):
+        hb.Booster(model_str="tree\nversion=v4\n")
 
 
 def test_texts_of_booleans_and_sets_of_metrics_are_understood():

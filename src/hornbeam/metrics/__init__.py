@@ -129,6 +129,19 @@ NO_METRIC = ("none", "None", "null", "na", "custom")
 """Names that mean: no metric (as LightGBM)."""
 
 
+NO_METRICS: dict[str, str] = {
+    "rmsle": "train on log(1 + label) and use 'rmse', or pass a function as feval",
+    "mphe": "use 'huber' or 'logcosh'",
+    "error@": "use 'auc' or 'binary_error' (the threshold is 0.5), or pass a function as feval",
+    "tweedie-nloglik@": "use 'tweedie', and set tweedie_variance_power",
+    "pre": "use 'map' or 'ndcg', or pass a function as feval",
+    "pre@": "use 'map@k' or 'ndcg@k', or pass a function as feval",
+    "cox-nloglik": "pass a function as feval",
+    "aft-nloglik": "pass a function as feval",
+}
+"""Metrics of XGBoost that are not here, and what to do instead; those that end in @ take a number there."""
+
+
 def get_metric(name: str, params: Params | None = None) -> Metric:
     """Build one metric from its name or an alias; those of ranked lists may name a rank, as in ndcg@10.
 
@@ -137,6 +150,8 @@ def get_metric(name: str, params: Params | None = None) -> Metric:
     base, at_sign, rank = name.partition("@")
     canonical = ALIASES.get(base, base)
     kind = METRICS.get(canonical)
+    if base + at_sign in NO_METRICS:
+        raise ParameterError(f"metric={name!r} is not available here; {NO_METRICS[base + at_sign]}")
     if kind is None or (at_sign and not issubclass(kind, QueryMetric)):
         near = difflib.get_close_matches(base, [*METRICS, *ALIASES], n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
@@ -144,7 +159,10 @@ def get_metric(name: str, params: Params | None = None) -> Metric:
     if not issubclass(kind, QueryMetric):
         return kind() if params is None else kind.from_params(params)
     if at_sign and (not (rank.isascii() and rank.isdigit()) or int(rank) < 1):
-        raise ParameterError(f"metric={name!r}: the rank after @ must be an integer of at least 1, as in {base}@10")
+        raise ParameterError(
+            f"metric={name!r}: the rank after @ must be an integer of at least 1, as in {base}@10 (queries without a "
+            "relevant document count as 1)"
+        )
     eval_at = (1, 2, 3, 4, 5) if params is None else params.eval_at
     at = (int(rank),) if at_sign else kind.default_at or eval_at
     return kind(at, None if params is None else params.label_gain)

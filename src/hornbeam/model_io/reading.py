@@ -99,7 +99,8 @@ def parse_document(data: bytes, place: str = ROOT) -> Any:
     except UnicodeDecodeError as error:
         fail(place, f"the file is damaged or not a {place}: byte {error.start} is not UTF-8 text")
     except json.JSONDecodeError as error:
-        fail(place, f"the file is damaged, cut short or not a {place}: {error}")
+        hint = "; models of LightGBM cannot be read" if data.startswith(b"tree") else ""
+        fail(place, f"the file is damaged, cut short or not a {place}: {error}{hint}")
     except RecursionError:
         fail(place, f"the file is damaged or not a {place}: its JSON is nested too deeply")
     except ModelFormatError:
