@@ -69,8 +69,9 @@ class Dataset(DatasetFields):
         One name a feature; "auto": the column names of a frame, else Column_0, Column_1, ...
     categorical_features
         Names or positions of the columns whose values are levels without an order: strings, categories, booleans or
-        integers (negative ones are missing). "auto": the columns of strings and categories of a frame, unless the
-        parameter `categorical_feature` names others. Columns of strings of an array of objects have to be named.
+        integers (negative ones are missing; what a sparse table does not hold is level 0). "auto": the columns of
+        strings and categories of a frame, unless the parameter `categorical_feature` names others. Columns of strings
+        of an array of objects have to be named.
     max_bin, min_data_in_bin, bin_construct_sample_cnt, use_missing, zero_as_missing, is_enable_sparse,
     sparse_threshold, enable_bundle, target_encoding_levels, target_encoding_smooth
         Data parameters, see docs/parameters.md; None: those of the training, else the defaults.
@@ -443,7 +444,9 @@ class Dataset(DatasetFields):
         fitted: dict[int, NDArray[np.float64]] = {}
         has_means = self.given("label") is not None and (params is None or params.num_class == 1)
         fold: NDArray[np.int8] | None = None
-        for position in self._find_categorical(params):
+        categorical = self._find_categorical(params)
+        self._reader.prepare_coding(categorical)
+        for position in categorical:
             column = self._reader.coded(position)
             before = None if init_levels is None else init_levels[position]
             is_encoded = has_means and 0 <= own.target_encoding_levels < count_levels(column)
@@ -452,7 +455,7 @@ class Dataset(DatasetFields):
             if not is_encoded:
                 levels[position] = choose_levels(column, own.max_bin, own.min_data_in_bin)
                 continue
-            if self.label is not None and len(column.codes) == self.n_rows:
+            if self.label is not None:
                 fold = deal_folds(self.n_rows, self.query_boundaries) if fold is None else fold
                 made, values = encode_training(column, self.label, self.weight, fold, own.target_encoding_smooth)
                 if before is None or before.agrees(made):

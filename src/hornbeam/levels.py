@@ -58,6 +58,14 @@ class CodedColumn:
         """The type of the values; None if there is none."""
         return type(self.values[0]) if self.values else None
 
+    def counts(self) -> NDArray[np.int64]:
+        """Return how many rows have each value, int64 (n_values,)."""
+        return np.bincount(self.codes + 1, minlength=len(self.values) + 1)[1:].astype(np.int64)
+
+    def row_codes(self) -> NDArray[np.int32]:
+        """Return the code of every row, int32 (n_rows,)."""
+        return self.codes
+
 
 @dataclass(frozen=True, eq=False)
 class Levels:
@@ -107,7 +115,7 @@ class Levels:
 
 def count_levels(column: CodedColumn) -> int:
     """Return the number of different values that rows have."""
-    return int(np.count_nonzero(np.bincount(column.codes + 1, minlength=1)[1:]))
+    return int(np.count_nonzero(column.counts()))
 
 
 def levels_by_rows(column: CodedColumn) -> tuple[list[int], NDArray[np.int64]]:
@@ -115,10 +123,10 @@ def levels_by_rows(column: CodedColumn) -> tuple[list[int], NDArray[np.int64]]:
 
     Returns places, and int64 (n,).
     """
-    counts = np.bincount(column.codes + 1, minlength=len(column.values) + 1)[1:]
+    counts = column.counts()
     present = np.flatnonzero(counts).tolist()
     order = sorted(present, key=lambda place: (-counts[place], column.values[place]))
-    return order, counts[order].astype(np.int64)
+    return order, counts[order]
 
 
 def choose_levels(column: CodedColumn, max_bin: int, min_data_in_bin: int) -> Levels:

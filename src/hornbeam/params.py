@@ -842,7 +842,8 @@ class Params:
         False,
         "Binning",
         "Zeros (magnitudes up to 1e-35, and what a sparse matrix does not hold) are missing values, as NaN is, in "
-        "training and in prediction. Without effect where `use_missing` is False.",
+        "training and in prediction; the level 0 of a categorical feature stays a level. Without effect where "
+        "`use_missing` is False.",
     )
     is_enable_sparse: bool = _parameter(
         "bool",

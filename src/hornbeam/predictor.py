@@ -80,6 +80,7 @@ class SparseColumns:
         self._table.fill(start, stop, out, self._position)
         if self._zero_as_missing:
             zeros_to_nan(out)
+        self._table.write_codes(start, stop, out, self._position)
         return out
 
 

@@ -5,13 +5,17 @@
 
 from __future__ import annotations
 
+import copy
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.errors import DataError
+from hornbeam.levels import code_numbers
+from hornbeam.sparse_levels import SparseCodes, SparseColumn
 
 _REAL_KINDS = "fiub"
 
@@ -42,7 +46,11 @@ class SparseTable:
         int32 or int64 (n_values,): their columns, ascending in a row.
     values
         (n_values,) of any real dtype. Zeros may be among them.
+    codes
+        What categorical columns are read as, None: as they are.
     """
+
+    codes: SparseCodes | None = None
 
     def __init__(self, data: Any, name: str) -> None:
         if len(data.shape) != 2:
@@ -74,6 +82,7 @@ class SparseTable:
         self.indptr: NDArray[np.int64] = matrix.indptr.astype(np.int64)
         self.indices: NDArray[Any] = np.ascontiguousarray(matrix.indices)
         self.values: NDArray[Any] = np.ascontiguousarray(matrix.data)
+        self._entries: dict[int, NDArray[np.int64]] = {}
 
     @classmethod
     def from_parts(
@@ -84,10 +93,61 @@ class SparseTable:
         table.matrix = None
         table.n_rows, table.n_features = len(indptr) - 1, n_features
         table.indptr, table.indices, table.values = indptr, indices, values
+        table._entries = {}
         return table
 
+    def with_codes(self, codes: SparseCodes | None) -> SparseTable:
+        """Return the same table, with categorical columns that are read as codes."""
+        table = copy.copy(self)
+        table.codes = codes
+        return table
+
+    def list_entries(self, columns: Iterable[int]) -> dict[int, NDArray[np.int64]]:
+        """Return the places of some columns' entries in `values`, each int64 (n,), ascending: one pass for all."""
+        wanted = np.zeros(self.n_features, np.bool_)
+        wanted[[column for column in columns if column not in self._entries]] = True
+        if wanted.any():
+            places = np.flatnonzero(wanted[self.indices])
+            owner = self.indices[places]
+            places = places[np.argsort(owner, kind="stable")]
+            ends = np.cumsum(np.bincount(owner, minlength=self.n_features))
+            for column in np.flatnonzero(wanted).tolist():
+                self._entries[column] = places[ends[column - 1] if column > 0 else 0 : ends[column]]
+        return {column: self._entries[column] for column in columns}
+
+    def coded(self, column: int, name: str) -> SparseColumn:
+        """Return a column as places in its distinct values: integers or booleans."""
+        places = self.list_entries([column])[column]
+        found = code_numbers(np.append(self.values[places], self.values.dtype.type(0)), name)
+        return SparseColumn(found.values, found.codes, self._rows(places), self.n_rows)
+
+    def _rows(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the rows of entries."""
+        return np.searchsorted(self.indptr, places, side="right") - 1
+
+    def part(self, first: int, last: int, dtype: np.dtype[Any]) -> tuple[NDArray[np.int32], NDArray[Any]]:
+        """Return columns and values of the rows first to last in the types that kernels are compiled for."""
+        begin, end = self.indptr[first], self.indptr[last]
+        columns = np.require(self.indices[begin:end], np.int32, ["C", "A", "W"])
+        if self.codes is None:
+            return columns, np.require(self.values[begin:end], dtype, ["C", "A", "W"])
+        values = self.values[begin:end].astype(dtype)
+        some = self.codes.between(begin, end)
+        values[self.codes.places[some] - begin] = self.codes.values[some]
+        return columns, values
+
+    def coded_column(self, column: int) -> NDArray[np.float64]:
+        """Return what a column is read as that has codes, float64 (n_rows,)."""
+        assert self.codes is not None
+        if column in self.codes.whole:
+            return self.codes.whole[column]
+        values = np.full(self.n_rows, self.codes.absent[column])
+        places = self.list_entries([column])[column]
+        values[self._rows(places)] = self.codes.values[np.searchsorted(self.codes.places, places)]
+        return values
+
     def fill(self, start: int, stop: int, out: NDArray[Any], position: NDArray[np.int64] | None = None) -> None:
-        """Write rows start to stop, zeros included.
+        """Write rows start to stop, zeros included; categorical columns as they are, see `write_codes`.
 
         out        float32 or float64 (stop - start, n_columns)   out
         position   int64 (n_features,)                            in    column of `out`, -1: left out; None: as they are
@@ -101,6 +161,24 @@ class SparseTable:
             kept = columns >= 0
             rows, columns, values = rows[kept], columns[kept], values[kept]
         out[rows, columns] = values
+
+    def write_codes(self, start: int, stop: int, out: NDArray[Any], position: NDArray[np.int64] | None = None) -> None:
+        """Write the categorical columns of rows that are filled in; arguments as in `fill`."""
+        codes = self.codes
+        if codes is None:
+            return
+        to = np.arange(self.n_features) if position is None else position
+        for column, absent in codes.absent.items():
+            if to[column] >= 0:
+                out[:, to[column]] = absent
+        for column, values in codes.whole.items():
+            if to[column] >= 0:
+                out[:, to[column]] = values[start:stop]
+        some = codes.between(self.indptr[start], self.indptr[stop])
+        places, values = codes.places[some], codes.values[some]
+        columns = to[self.indices[places]]
+        kept = columns >= 0
+        out[self._rows(places[kept]) - start, columns[kept]] = values[kept]
 
     def by_column(self, rows: NDArray[np.int64] | None) -> tuple[NDArray[np.int64], NDArray[Any]]:
         """Return the values of some rows (None: of all) column by column: first value of each column, and the values.

@@ -22,6 +22,7 @@ from hornbeam.device_arrays import as_cupy, device_of, to_host
 from hornbeam.errors import DataError
 from hornbeam.levels import CodedColumn, Levels, code_numbers, code_series
 from hornbeam.object_table import code_objects, holds_objects, read_objects
+from hornbeam.sparse_levels import SparseCodes
 from hornbeam.sparse_table import SparseTable, is_sparse, sparse_frame
 
 if TYPE_CHECKING:
@@ -128,8 +129,8 @@ class TableReader:
         if position not in self._coded:
             name = self.column_name(position)
             if self.sparse is not None:
-                return CodedColumn([], np.empty(0, np.int32))  # with_levels says what is wrong
-            if self._objects is not None:
+                self._coded[position] = self.sparse.coded(position, name)
+            elif self._objects is not None:
                 self._coded[position] = code_objects(self._objects[:, position], name)
             elif self._columns:
                 self._coded[position] = code_series(self._columns[position], name)
@@ -166,25 +167,39 @@ class TableReader:
                 ],
                 self._table_name,
             )
-        if self.sparse is not None and any(own is not None for own in given):
-            raise DataError(
-                f"{self._table_name} is sparse, and categorical features of sparse tables are not supported; pass a "
-                "frame or an array, or leave categorical_features out"
-            )
         if fitted is not None:
             pairs = ((place, given[place]) for place in fitted)
             reader._fitted = {place: (own, fitted[place]) for place, own in pairs if own is not None}
-        codes = {position: reader._encode(position, own) for position, own in enumerate(given) if own is not None}
-        if codes:
-            reader.levels, reader._codes, reader.block_dtype = given, codes, np.dtype(np.float64)
+        chosen = {position: own for position, own in enumerate(given) if own is not None}
+        self.prepare_coding(list(chosen))
+        whole = {position: reader._fitted_values(position, own) for position, own in chosen.items()}
+        fitted_now = {position: values for position, values in whole.items() if values is not None}
+        codes = {
+            position: own.encode(self.coded(position), self.column_name(position))
+            for position, own in chosen.items()
+            if position not in fitted_now
+        }
+        if chosen:
+            reader.levels, reader.block_dtype = given, np.dtype(np.float64)
+        if self.sparse is None:
+            reader._codes = codes | fitted_now
+        else:
+            entries = self.sparse.list_entries(codes)
+            read = {position: _code_values(own) for position, own in codes.items()}
+            reader.sparse = self.sparse.with_codes(
+                SparseCodes.of_columns(entries, read, fitted_now) if chosen else None
+            )
         return reader
 
-    def _encode(self, position: int, levels: Levels) -> NDArray[Any]:
-        """Return what a column is read as."""
+    def prepare_coding(self, positions: Sequence[int]) -> None:
+        """Say which columns will be coded: the entries of a sparse table are found for all of them at once."""
+        if self.sparse is not None:
+            self.sparse.list_entries(positions)
+
+    def _fitted_values(self, position: int, levels: Levels) -> NDArray[np.float64] | None:
+        """Return the values of a column whose target encoding was made from these very rows; None: it was not."""
         own, values = self._fitted.get(position, (None, np.empty(0)))
-        if own is not None and levels.agrees(own):
-            return values
-        return levels.encode(self.coded(position), self.column_name(position))
+        return values if own is not None and levels.agrees(own) else None
 
     def read(self, start: int, stop: int, out: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """Return rows start to stop as float64 (stop - start, n_features), C order; in `out` where it is given."""
@@ -293,6 +308,8 @@ class TableReader:
             zeros_to_nan(out)
         for position, codes in self._codes.items():
             _write_codes(codes[start:stop], out[:, position])
+        if self.sparse is not None:
+            self.sparse.write_codes(start, stop, out)
 
     def _fill_values(self, start: int, stop: int, out: NDArray[Any]) -> None:
         if self.sparse is not None:
@@ -322,6 +339,13 @@ def _write_codes(codes: NDArray[Any], out: NDArray[Any]) -> None:
     out[...] = codes
     if codes.dtype == np.int32:
         out[codes < 0] = np.nan
+
+
+def _code_values(codes: NDArray[Any]) -> NDArray[np.float64]:
+    """Return codes as `_write_codes` writes them, float64 (n,)."""
+    out = np.empty(len(codes))
+    _write_codes(codes, out)
+    return out
 
 
 def zeros_to_nan(values: NDArray[Any]) -> None:

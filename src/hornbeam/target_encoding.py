@@ -122,7 +122,8 @@ def encode_training(
     fold    int8 (n_rows,)     in  see deal_folds
     """
     n_places = len(column.values) + 1  # the last is that of missing values
-    place = np.where(column.codes < 0, n_places - 1, column.codes).astype(np.int64) * FOLDS + fold
+    codes = column.row_codes()
+    place = np.where(codes < 0, n_places - 1, codes).astype(np.int64) * FOLDS + fold
     n_cells = n_places * FOLDS
     if weight is None:
         weights, weight_unit = np.bincount(place, minlength=n_cells).astype(np.int64), 1.0

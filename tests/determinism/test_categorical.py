@@ -237,13 +237,6 @@ def test_monotone_constraints_on_categories_are_refused():
         hb.train({**QUIET, "monotone_constraints": [1, 0, 0]}, maker()(), 1)
 
 
-def test_sparse_tables_have_no_categorical_features():
-    scipy_sparse = pytest.importorskip("scipy.sparse")
-    data = hb.Dataset(scipy_sparse.csr_matrix(np.eye(30)), label=np.arange(30.0), categorical_features=[0])
-    with pytest.raises(hb.DataError, match="sparse"):
-        hb.train(QUIET, data, 1)
-
-
 def test_cross_validation_keeps_levels():
     frame, score = make_frame()
     found = hb.cv(

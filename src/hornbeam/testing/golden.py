@@ -163,6 +163,15 @@ CASES: dict[str, GoldenCase] = {
     "multiclass": GoldenCase({"objective": "multiclass", "num_class": 4}, missing=True, n_rounds=3),
     "binary, sparse": GoldenCase({"objective": "binary", "num_leaves": 15}, zeros=0.9, missing=True, n_features=9),
     "regression, sparse, zero as missing": GoldenCase({"zero_as_missing": True}, zeros=0.9, n_features=9),
+    "regression, sparse, categories": GoldenCase(
+        {"max_cat_to_onehot": 6, "min_data_per_group": 20, "target_encoding_levels": 30},
+        zeros=0.9,
+        levels={1: 20, 4: 5, 7: 60},
+        exclusive=(30,),
+        n_features=9,
+        n_rows=700,
+        n_rounds=3,
+    ),
     "regression, exclusive columns": GoldenCase(  # so many cells that they are stored otherwise (bundling.py)
         {"num_leaves": 9, "min_data_in_leaf": 5}, exclusive=(260, 270), n_rows=4200, n_features=5, n_rounds=1
     ),

@@ -98,11 +98,26 @@ def find_bounds(reader: TableReader, params: BinParams, n_threads: int) -> list[
             values = np.where(np.isnan(values), values.dtype.type(0.0), values)
         bounds[feature] = find_bounds_of(values, params.max_bin, params.min_data_in_bin, n_zeros)
 
+    def find_coded(feature: int) -> bool:
+        """Give every code of a categorical feature a bin; False: it has none."""
+        own = None if reader.levels is None else reader.levels[feature]
+        if own is None or not own.is_coded:
+            return False
+        bounds[feature] = np.append(np.arange(len(own) - 1) + 0.5, np.inf) if len(own) else np.empty(0)
+        return True
+
     if reader.sparse is not None:
-        starts, sampled = reader.sparse.by_column(rows)
+        table = reader.sparse
+        starts, sampled = table.by_column(rows)
 
         def find_sparse(thread: int) -> None:
             for feature in range(thread, reader.n_features, n_threads):
+                if find_coded(feature):
+                    continue
+                if reader.levels is not None and reader.levels[feature] is not None:
+                    encoded = table.coded_column(feature)
+                    find_feature(feature, encoded if rows is None else encoded[rows], 0, is_encoded=True)
+                    continue
                 values = sampled[starts[feature] : starts[feature + 1]]
                 find_feature(feature, values, n_sampled - len(values))
 
@@ -115,11 +130,9 @@ def find_bounds(reader: TableReader, params: BinParams, n_threads: int) -> list[
 
         def find(thread: int, first: int = first, last: int = last, sample: NDArray[Any] = sample) -> None:
             for feature in range(first + thread, last, n_threads):
-                own = None if reader.levels is None else reader.levels[feature]
-                if own is not None and own.is_coded:  # every code is a bin
-                    bounds[feature] = np.append(np.arange(len(own) - 1) + 0.5, np.inf) if len(own) else np.empty(0)
-                    continue
-                find_feature(feature, sample[:, feature - first], 0, is_encoded=own is not None)
+                if not find_coded(feature):
+                    is_encoded = reader.levels is not None and reader.levels[feature] is not None
+                    find_feature(feature, sample[:, feature - first], 0, is_encoded)
 
         run_threads(find, n_threads)
     return bounds

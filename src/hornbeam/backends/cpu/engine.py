@@ -268,7 +268,8 @@ class CpuEngine:
         """Update the scores of a validation set, or of the training set."""
         binned, scores = self._valid[valid] if valid >= 0 else (self.binned, self._scores)
         if binned.stored is not None:
-            stored_rows.add_tree(binned.stored, binned.n_value_bins, tree, scores[output], self.n_threads)
+            bins = binned.n_value_bins, binned.n_numeric
+            stored_rows.add_tree(binned.stored, *bins, tree, scores[output], self.n_threads)
             return
         leaves.add_tree(binned, tree, scores[output], self.n_threads)
 

@@ -37,19 +37,24 @@ def find_missing(reader: TableReader, features: NDArray[np.int64]) -> tuple[NDAr
     table = reader.sparse
     assert table is not None
     counts = np.zeros((2, reader.n_features), np.int64)  # NaN, and other values that are there
+    zeros_are_missing = np.full(reader.n_features, reader.zero_as_missing)
+    absent_is_missing = zeros_are_missing.copy()
+    if table.codes is not None:
+        zeros_are_missing[table.codes.columns] = False
+        absent_is_missing[table.codes.columns] = False
+        for column, absent in table.codes.absent.items():
+            absent_is_missing[column] = np.isnan(absent)
     for first, last in _row_blocks(table, 0, table.n_rows):
-        columns, values = _part(table, first, last, reader.block_dtype)
-        nan = np.isnan(values)
-        if reader.zero_as_missing:
-            nan |= np.abs(values) <= ZERO
+        columns, values = table.part(first, last, reader.block_dtype)
+        nan = np.isnan(values) | ((np.abs(values) <= ZERO) & zeros_are_missing[columns])
         counts[0] += np.bincount(columns[nan], minlength=reader.n_features)
         counts[1] += np.bincount(columns[~nan], minlength=reader.n_features)
-    absent = counts.sum(axis=0) < reader.n_rows  # zeros that are not there
-    missing, present = counts[0] > 0, counts[1] > 0
-    if reader.zero_as_missing:
-        missing |= absent
-    else:
-        present |= absent
+    absent_rows = counts.sum(axis=0) < reader.n_rows  # zeros that are not there
+    missing = (counts[0] > 0) | (absent_rows & absent_is_missing)
+    present = (counts[1] > 0) | (absent_rows & ~absent_is_missing)
+    if table.codes is not None:
+        for column in table.codes.whole:
+            missing[column], present[column] = False, True
     return missing[features], present[features]
 
 
@@ -62,13 +67,6 @@ def _row_blocks(table: SparseTable, start: int, stop: int) -> list[tuple[int, in
         blocks.append((first, last))
         first = last
     return blocks
-
-
-def _part(table: SparseTable, first: int, last: int, dtype: np.dtype[Any]) -> tuple[NDArray[np.int32], NDArray[Any]]:
-    """Return columns and values of some rows in the types that kernels are compiled for."""
-    begin, end = table.indptr[first], table.indptr[last]
-    columns = np.require(table.indices[begin:end], np.int32, ["C", "A", "W"])
-    return columns, np.require(table.values[begin:end], dtype, ["C", "A", "W"])
 
 
 def encode_sparse(
@@ -87,21 +85,28 @@ def encode_sparse(
     n_bins = mapper.n_value_bins[used].astype(np.int64) + 1
     offsets = np.concatenate([[0], np.cumsum(n_bins)]).astype(np.int64)
     missing_code = np.array([mapper.missing_code(feature) for feature in used.tolist()], np.int64)
-    default = np.array([int(mapper.codes(feature, np.zeros(1))[0]) for feature in used.tolist()], np.int64)
-    if reader.zero_as_missing:
-        default = missing_code
+    absent = np.full(reader.n_features, np.nan if reader.zero_as_missing else 0.0)
+    zero = np.full(n_used, ZERO if reader.zero_as_missing else -1.0)
     position = np.full(reader.n_features, -1, np.int32)
     position[used] = np.arange(n_used)
+    whole: dict[int, NDArray[np.float64]] = {}  # by position
+    if table.codes is not None:
+        for column, value in table.codes.absent.items():
+            absent[column] = value
+        coded = position[table.codes.columns]
+        zero[coded[coded >= 0]] = -1.0
+        whole = {int(position[column]): values for column, values in table.codes.whole.items() if position[column] >= 0}
+        position[list(table.codes.whole)] = -1  # their entries say nothing
+    default = np.array([int(mapper.codes(feature, absent[[feature]])[0]) for feature in used.tolist()], np.int64)
     tables, starts, steps = search_tables(mapper, used, reader.block_dtype)
 
     entries = np.empty(len(table.values), np.uint32)
     n_stored, n_missing = np.zeros(n_used, np.int64), np.zeros(n_used, np.int64)
-    zero = ZERO if reader.zero_as_missing else -1.0
 
     def code(start: int, stop: int) -> None:
         counts = np.zeros((2, n_used), np.int64)
         for first, last in _row_blocks(table, start, stop):
-            columns, values = _part(table, first, last, reader.block_dtype)
+            columns, values = table.part(first, last, reader.block_dtype)
             out = entries[table.indptr[first] : table.indptr[last]]
             code_kernel(
                 columns, values, position, tables, starts, steps, missing_code, default, offsets, zero, out, counts
@@ -113,9 +118,8 @@ def encode_sparse(
     for counts in totals:
         n_stored += counts[0]
         n_missing += counts[1]
-    seen_missing = n_missing > 0
-    if reader.zero_as_missing:
-        seen_missing |= n_stored < n_rows
+    n_stored[list(whole)] = n_rows
+    seen_missing = (n_missing > 0) | ((default == n_bins - 1) & (n_stored < n_rows))
 
     # in a bundle: value bins and, where seen, the missing bin, without the default one
     reserved = (default == n_bins - 1) | (seen_missing & (missing_code == n_bins - 1))
@@ -127,7 +131,8 @@ def encode_sparse(
         threshold = params.sparse_threshold if params.is_enable_sparse else NEVER_SPARSE
         bundle = own
         if params.enable_bundle:
-            bundle = _find_bundles(table, position, offsets, entries, n_stored, n_codes, mapper.bin_dtype)
+            may_share = np.arange(n_used) < mapper.n_numeric  # a GPU looks for a categorical feature in its own column
+            bundle = _find_bundles(table, position, offsets, entries, n_stored, n_codes, may_share, mapper.bin_dtype)
         plan = plan_storage(n_rows, n_stored, n_bins, n_codes, bundle, threshold)
         in_bundle = plan.first_code > 0
         if in_bundle.any():
@@ -168,6 +173,14 @@ def encode_sparse(
             ),
             n_rows, n_threads, smallest=1024,
         )  # fmt: skip
+    if is_entry[mapper.n_numeric :].any():
+        last_numbers = int(offsets[mapper.n_numeric])
+        run_ranges(
+            lambda start, stop: order_kernel(indptr, kept_entries, last_numbers, start, stop),
+            n_rows, n_threads, smallest=1024,
+        )  # fmt: skip
+    for feature, values in whole.items():
+        codes[:, plan.column[feature]] = mapper.codes(int(used[feature]), values)
     if plan.is_plain:
         return codes, seen_missing
     return StoredBins(
@@ -187,6 +200,7 @@ def _find_bundles(
     entries: NDArray[np.uint32],
     n_stored: NDArray[np.int64],
     n_codes: NDArray[np.int32],
+    may_share: NDArray[np.bool_],
     bin_dtype: type[np.uint8] | type[np.uint16],
 ) -> NDArray[np.int64]:
     """Group features that do not meet in the sampled rows; returns the bundle of each feature, -1: none."""
@@ -201,7 +215,8 @@ def _find_bundles(
     order = np.argsort(feature, kind="stable")
     starts = np.searchsorted(feature[order], np.arange(n_used + 1)).astype(np.int64)
     most_codes = 256 if bin_dtype == np.uint8 else 65_536
-    candidates = np.flatnonzero((n_stored <= bundling.LARGEST_SHARE * table.n_rows) & (n_codes < most_codes))
+    has_room = (n_stored <= bundling.LARGEST_SHARE * table.n_rows) & (n_codes < most_codes)
+    candidates = np.flatnonzero(has_room & may_share)
     candidates = candidates[np.argsort(-n_stored[candidates], kind="stable")]
     found = np.full(n_used, -1, np.int64)
     group_kernel(
@@ -224,7 +239,7 @@ def code_kernel(  # type: ignore[no-untyped-def]
     tables, starts, steps                       in   see search_tables
     missing_code  int64 (n_used,)               in
     default       int64 (n_used,)               in   bin that is dropped
-    zero          magnitudes up to this are missing
+    zero          float64 (n_used,)             in   magnitudes up to this are missing
     out           uint32 (n,)                   out  place in the histogram, or DROPPED
     counts        int64 (2, n_used)             out  entries that stay; missing values that are there; added to
     """
@@ -235,7 +250,7 @@ def code_kernel(  # type: ignore[no-untyped-def]
             continue
         f = np.uint64(feature)
         value = values[i]
-        if value != value or abs(value) <= zero:
+        if value != value or abs(value) <= zero[f]:
             code = missing_code[f]
             counts[1, f] += 1
         else:
@@ -362,3 +377,27 @@ def place_kernel(  # type: ignore[no-untyped-def]
             if first_code[feature] > 0:
                 code += first_code[feature] - (code > default[feature])
             codes[row, column[feature]] = code
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def order_kernel(indptr, entries, first_level, start, stop):  # type: ignore[no-untyped-def]
+    """Let the entries of the rows start:stop ascend: those of categorical features, which are numbered last, go last.
+
+    first_level  first place of the categorical features
+    entries      uint32  in out   each kind ascends already
+    """
+    longest = np.int64(0)
+    for row in range(start, stop):
+        longest = max(longest, indptr[row + 1] - indptr[row])
+    aside = np.empty(longest, np.uint32)
+    for row in range(start, stop):
+        to, n_aside = indptr[row], 0
+        for i in range(indptr[row], indptr[row + 1]):
+            if entries[i] < first_level:
+                entries[to] = entries[i]
+                to += 1
+            else:
+                aside[n_aside] = entries[i]
+                n_aside += 1
+        for i in range(n_aside):
+            entries[to + i] = aside[i]

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from hornbeam.backends.cpu.rows import RowStore, bins_at, records_at
 from hornbeam.backends.cpu.split import leaf_score
 from hornbeam.backends.cpu.split_general import candidate_gain, count_rows, random_threshold
+from hornbeam.backends.cpu.stored_partition import count_bins
 from hornbeam.backends.cpu.threads import run_ranges
 from hornbeam.backends.protocol import Segments
 from hornbeam.quantize import Quantization
-from hornbeam.splitting import NodeContext, SplitRules
+from hornbeam.splitting import NodeContext, SplitRules, pack_mask
 
 BINS_PER_THREAD = 2_000
 """A second thread is worth waking for this many bins."""
@@ -178,7 +179,7 @@ def scan_levels(  # type: ignore[no-untyped-def]
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def search_levels(  # type: ignore[no-untyped-def]
     source, records, gather, histogram, total_g, total_h, begin, end, f, parent, units, rules, many, smooth, bounds,
-    node, factor, is_random, bits, scratch, set_number, sets, split,
+    node, factor, is_random, bits, scratch, set_number, sets, split, stored=None,
 ):  # fmt: skip
     """Replace the split of one node where one of one categorical feature is better.
 
@@ -189,6 +190,8 @@ def search_levels(  # type: ignore[no-untyped-def]
     scratch          see level_scratch
     sets             uint32 (n_sets, n_words)  out  entry set_number
     split            SPLIT ()                  in, out
+    stored           of stored bins (bundling.py), which are not in `source`: the arguments of
+                     stored_partition.count_bins but for the records; or None
     the rest as in scan_levels
     """
     how_counted = BY_BOUNDS
@@ -202,7 +205,11 @@ def search_levels(  # type: ignore[no-untyped-def]
     only = random_threshold(bits[0], bits[1], most, True) if is_random else np.int64(-1)
     while True:
         if how_counted == COUNTED:
-            count_rows(source, records, gather, begin, end, f, scratch[0])
+            if stored is not None:
+                codes, place_of, storage, starts, rows = stored
+                count_bins(codes, records, place_of, storage, starts, rows, f, begin, end, scratch[0])
+            else:
+                count_rows(source, records, gather, begin, end, f, scratch[0])
         gain, size, which, g, h, open_gain = scan_levels(
             histogram, how_counted, total_g, total_h, n_rows, parent, units, rules, many, bounds, node, factor, only,
             most, scratch,
@@ -225,8 +232,9 @@ def search_levels(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def improve_node(  # type: ignore[no-untyped-def]
-    source, records, gather, histogram, total_g, total_h, begin, end, around, key, mask, own, scratch, set_number, split
-):
+    source, records, gather, histogram, total_g, total_h, begin, end, around, key, mask, own, scratch, set_number,
+    split, stored=None,
+):  # fmt: skip
     """Replace the split of one node where one of a categorical feature is better.
 
     histogram  int64 (bins of the categorical features, 2)  in
@@ -234,7 +242,7 @@ def improve_node(  # type: ignore[no-untyped-def]
     mask       uint32 (n_words,)                            in   features that may be used; empty: all
     own        see CategoricalFinder.own
     scratch    see level_scratch
-    set_number and split as in search_levels
+    set_number, split and stored as in search_levels
     """
     _, offsets, numbers, n_numeric, units, rules, many, smooth, bounds, contribution, extra_trees, sets = own
     node = around[0], around[1], around[2]
@@ -243,11 +251,12 @@ def improve_node(  # type: ignore[no-untyped-def]
         if len(mask) > 0:
             if (mask[number // 32] >> np.uint32(number % 32)) & np.uint32(1) == 0:
                 continue
-            factor = contribution[number]
+            if len(contribution) > 0:
+                factor = contribution[number]
         search_levels(
             source, records, gather, histogram[offsets[i] : offsets[i + 1]], total_g, total_h, begin, end,
             n_numeric + i, around[3], units, rules, many, smooth, bounds, node, factor, extra_trees, (key, number),
-            scratch, set_number, sets, split,
+            scratch, set_number, sets, split, stored,
         )  # fmt: skip
 
 
@@ -262,16 +271,17 @@ def around_node(total_g, total_h, own):  # type: ignore[no-untyped-def]
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def categorical_kernel(  # type: ignore[no-untyped-def]
     bins, bins_even, bins_odd, even, odd, gather, histograms, slots, gradient, hessian, begin, end, depth, own, scratch,
-    nodes, keys, masks, start, stop, first_set, best,
+    nodes, keys, masks, start, stop, first_set, best, stored=None,
 ):  # fmt: skip
     """Replace the splits of the nodes start:stop where one of a categorical feature is better.
 
     own, scratch  see improve_node
     nodes      float64 (n_nodes, 4)       in   lower, upper, parent_output, score; empty: there is no context
     keys       uint64 (n_nodes,)          in
-    masks      uint32 (n_nodes, n_words)  in   features that may be used
+    masks      uint32 (n_nodes, n_words)  in   features that may be used; without a context (1, n_words), or empty: all
     first_set  number of the set of the first node
     best       SPLIT (n_nodes,)           in, out
+    stored     see search_levels
     """
     has_context = len(nodes) > 0
     for i in range(start, stop):
@@ -279,9 +289,11 @@ def categorical_kernel(  # type: ignore[no-untyped-def]
         around, key, mask = around_node(gradient[i], hessian[i], own), np.uint64(0), own[-1][0, :0]
         if has_context:
             around, key, mask = (nodes[i, 0], nodes[i, 1], nodes[i, 2], nodes[i, 3]), keys[i], masks[i]
+        elif len(masks) > 0:
+            mask = masks[0]
         improve_node(
             source, records, gather, histograms[slots[i], own[0] :], gradient[i], hessian[i], begin[i], end[i],
-            around, key, mask, own, scratch, first_set + i, best[i],
+            around, key, mask, own, scratch, first_set + i, best[i], stored,
         )  # fmt: skip
 
 
@@ -404,11 +416,15 @@ class CategoricalFinder:
         rules: SplitRules,
         context: NodeContext | None,
         best: NDArray[np.void],
+        stored: tuple[Any, ...] | None = None,
+        chosen: NDArray[np.bool_] | None = None,
     ) -> None:
         """Replace splits where one of a categorical feature is better.
 
         offsets, n_numeric, numbers  see columns.Columns; numbers are its features
-        best  SPLIT (n_nodes,)  in, out  the best splits of numbers
+        best    SPLIT (n_nodes,)  in, out  the best splits of numbers
+        stored  see search_levels
+        chosen  bool (n_used,)    in       features that may be used; None: all that the context allows
         the rest as in protocol.Engine.find_splits
         """
         n_nodes = len(slots)
@@ -416,15 +432,18 @@ class CategoricalFinder:
             return
         first = self.reserve(n_nodes)
         around, keys, mask, contribution = np.empty((0, 4)), np.empty(0, np.uint64), self.sets[:0], NO_CONTRIBUTION
+        if chosen is not None:
+            mask = pack_mask(chosen[None])
         if context is not None:
             around = np.stack([context.lower, context.upper, context.parent_output, context.score], axis=1)
-            keys, mask, contribution = context.key, context.mask, context.features.contribution
+            keys, contribution = context.key, context.features.contribution
+            mask = context.mask if chosen is None else context.mask & mask
         is_random = context is not None and rules.extra_trees
         own = self.own(offsets, n_numeric, numbers, quantization, rules, contribution, is_random)
         run_ranges(
             lambda start, stop: categorical_kernel(
                 *store.arrays(), histograms, slots, gradient, hessian, nodes.begin, nodes.end, nodes.depth, own,
-                level_scratch(self._most_bins), around, keys, mask, start, stop, first, best,
+                level_scratch(self._most_bins), around, keys, mask, start, stop, first, best, stored,
             ),
             n_nodes, self.n_threads, smallest=BINS_PER_THREAD // max(1, int(offsets[-1] - offsets[n_numeric])) + 1,
         )  # fmt: skip

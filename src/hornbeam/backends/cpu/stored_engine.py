@@ -45,13 +45,18 @@ class StoredEngine(CpuEngine):
         self._store: StoredRows = StoredRows(stored)
         self._histograms: HistogramBuilder = StoredHistograms(stored, self.n_threads)
         self._splits = StoredSplits(self._partition, self.binned.has_missing)
+        self._chosen: NDArray[np.bool_] | None = None
+        self._splits.chosen[self.binned.n_numeric :] = False
         self._expander = StoredExpander(self._partition, self._histograms, self._splits)
 
     def choose_features(self, features: NDArray[np.int32] | None) -> None:
         """Note the features; the others are summed too, but not searched."""
+        self._chosen = None
         self._splits.chosen[:] = features is None
         if features is not None:
             self._splits.chosen[features] = True
+            self._chosen = self._splits.chosen.copy()
+        self._splits.chosen[self.binned.n_numeric :] = False  # the search for thresholds passes them by
 
     def begin_tree(self, n_slots: int) -> Root:
         """Start a tree."""
@@ -60,6 +65,8 @@ class StoredEngine(CpuEngine):
         root = self._rounded.root
         self._store.begin_tree(root.n_rows, self.n_threads)
         self._expander.bare.clear()
+        if self._categories is not None:
+            self._categories.begin_tree()
         return root if self._bag is None else replace(root, depth=ROOT_DEPTH)
 
     def grow_ahead(
@@ -70,9 +77,9 @@ class StoredEngine(CpuEngine):
         learning_rate: float | None = None,
         meanwhile: Callable[[], None] | None = None,
     ) -> GrownAhead | None:
-        """Grow the tree whole where its nodes are small; leave it to rounds otherwise."""
+        """Grow the tree whole where its nodes are small and no feature is categorical; leave it to rounds otherwise."""
         start = self._rounded.root
-        if not self._expander.can_grow(limits, start.n_rows, self._n_slots):
+        if self._categories is not None or not self._expander.can_grow(limits, start.n_rows, self._n_slots):
             return None
         nodes, slots = Segments(root["begin"], root["end"], root["depth"]), np.zeros(1, np.int32)
         self.build_histograms(nodes, slots)
@@ -83,19 +90,20 @@ class StoredEngine(CpuEngine):
 
     def partition(self, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:
         """Move rows to the children's places."""
-        return self._partition.partition(self._store, nodes, splits)
+        sets = None if self._categories is None else (self._categories.sets, self.binned.n_numeric)
+        return self._partition.partition(self._store, nodes, splits, sets)
 
     def find_other_leaves(self, tree: BinnedTree) -> None:
         """Route the rows that were not chosen."""
         if self._bag is not None:
-            rows = self._bag.outside
-            stored_rows.find_leaves(self._stored, self.binned.n_value_bins, tree, rows, self.n_threads, self._leaf)
+            rows, bins = self._bag.outside, (self.binned.n_value_bins, self.binned.n_numeric)
+            stored_rows.find_leaves(self._stored, *bins, tree, rows, self.n_threads, self._leaf)
 
     def expand(
         self, batch: NDArray[np.void], rules: SplitRules, max_depth: int
     ) -> tuple[NDArray[np.int64], NDArray[np.void]]:
         """Do a round in one go, or step by step where a node is so much work that threads should share it."""
-        bounds = self._expander.deal(batch)
+        bounds = self._expander.deal(batch) if self._categories is None else None
         if bounds is None:
             return expand_in_steps(self, batch, rules, max_depth)
         how = SplitFinder.numbers(self._rounded.quantization, rules)
@@ -134,10 +142,19 @@ class StoredEngine(CpuEngine):
         context: NodeContext | None = None,
     ) -> NDArray[np.void]:
         """Find the best splits."""
+        given = self._store, self._histograms.histograms, nodes, slots, gradient, hessian
         if context is not None:
-            return self._find_general(nodes, slots, gradient, hessian, rules, context)
-        how = SplitFinder.numbers(self._rounded.quantization, rules)
-        return self._splits.find(self._store, self._histograms.histograms, nodes, slots, gradient, hessian, how)
+            best = self._find_general(nodes, slots, gradient, hessian, rules, context)
+        else:
+            best = self._splits.find(*given, SplitFinder.numbers(self._rounded.quantization, rules))
+        if self._categories is not None:
+            n_used, n_numeric = self.binned.n_used, self.binned.n_numeric
+            stored = self._stored.codes, self._store.place_of, self._storage, *self._partition.lists
+            self._categories.improve(
+                *given, self._splits.offsets, n_numeric, np.arange(n_used, dtype=np.int32), self._rounded.quantization,
+                rules, context, best, stored, self._chosen,
+            )  # fmt: skip
+        return best
 
     def _find_general(
         self,
@@ -148,10 +165,10 @@ class StoredEngine(CpuEngine):
         rules: SplitRules,
         context: NodeContext,
     ) -> NDArray[np.void]:
-        """Find the best splits of nodes with a context, some nodes at a time; rows are counted for all features."""
+        """Find the best thresholds of nodes with a context, some nodes at a time; rows are counted for all features."""
         how = self._rounded.quantization
         context = replace(context, mask=context.mask & pack_mask(self._splits.chosen[None]))
-        n_bins = int(self._splits.offsets[-1])
+        n_bins, n_numeric = int(self._splits.offsets[-1]), self.binned.n_numeric
         step = max(1, COUNT_BYTES // (8 * max(1, n_bins)))
         parts = []
         for first in range(0, len(slots), step):
@@ -163,8 +180,8 @@ class StoredEngine(CpuEngine):
             parts.append(
                 find_general(
                     self._store, self._histograms.histograms, part, slots[some], gradient[some], hessian[some],
-                    self._splits.offsets, self._splits.has_missing, np.arange(self.binned.n_used, dtype=np.int32), how,
-                    rules, context.take(some), self.n_threads, counted,
+                    self._splits.offsets[: n_numeric + 1], self._splits.has_missing[:n_numeric],
+                    np.arange(n_numeric, dtype=np.int32), how, rules, context.take(some), self.n_threads, counted,
                 )
             )  # fmt: skip
         return np.concatenate(parts) if parts else np.zeros(0, SPLIT)

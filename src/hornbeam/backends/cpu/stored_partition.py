@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.partition import bin_goes_left
+from hornbeam.backends.cpu.partition import bin_goes_left, bin_in_set
 from hornbeam.backends.cpu.rows import RowStore
 from hornbeam.backends.cpu.stored_rows import NOWHERE, described, places_of_codes, stored_bin
 from hornbeam.backends.cpu.threads import run_ranges, run_threads
@@ -168,7 +168,6 @@ def divide(  # type: ignore[no-untyped-def]
 
     Other nodes may be divided at the same time: they change the places of their own rows alone, within their segments.
     """
-    mask = np.uint64(0xFFFFFFFF)
     b, v = np.int64(bin_), np.int64(n_value_bins)
     default_left, first, last, first2, last2 = lists_that_leave(storage, starts, f, b, missing_left, v)
     left, right = np.uint64(begin), np.uint64(end)
@@ -186,11 +185,59 @@ def divide(  # type: ignore[no-untyped-def]
                         exchange(records, place_of, own, left)
                         left += np.uint64(1)
         return np.int64(right if default_left else left) - begin
-    to = left
-    for place in range(left, right):
+    return ask_rows(codes, records, place_of, spare, storage, f, b, missing_left, v, begin, end)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def divide_by_set(  # type: ignore[no-untyped-def]
+    codes, records, place_of, spare, storage, starts, rows, f, left_set, begin, end
+):
+    """Do what `divide` does for a categorical feature: left_set are the bits of the bins that go left, uint32."""
+    default, offsets = storage[0], storage[4]
+    first, n_bins = offsets[f], offsets[f + 1] - offsets[f]
+    default_left = bin_in_set(default[f], left_set)
+    n_listed = np.int64(0)
+    for b in range(n_bins):
+        if bin_in_set(b, left_set) != default_left:
+            n_listed += starts[first + b + 1] - starts[first + b]
+    if not goes_by_lists(storage, f, n_listed, end - begin):
+        return ask_rows(codes, records, place_of, spare, storage, f, np.int64(0), False, n_bins, begin, end, left_set)
+    left, right = np.uint64(begin), np.uint64(end)
+    for b in range(n_bins):
+        if bin_in_set(b, left_set) == default_left:
+            continue
+        for i in range(np.uint64(starts[first + b]), np.uint64(starts[first + b + 1])):
+            own = np.uint64(place_of[rows[i]])
+            if left <= own < right:
+                if default_left:
+                    right -= np.uint64(1)
+                    exchange(records, place_of, own, right)
+                else:
+                    exchange(records, place_of, own, left)
+                    left += np.uint64(1)
+    return np.int64(right if default_left else left) - begin
+
+
+@njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
+def row_goes_left(codes, storage, f, row, bin_, missing_left, n_value_bins, left_set):  # type: ignore[no-untyped-def]
+    """Say whether a row goes left; left_set of a categorical feature, or None."""
+    code = stored_bin(codes, storage, f, row)
+    if left_set is not None:
+        return bin_in_set(code, left_set)
+    return bin_goes_left(code, bin_, missing_left, n_value_bins)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def ask_rows(  # type: ignore[no-untyped-def]
+    codes, records, place_of, spare, storage, f, bin_, missing_left, n_value_bins, begin, end, left_set=None
+):
+    """Do what `divide` does by asking every row of the node; left_set as in divide_by_set, or None."""
+    mask = np.uint64(0xFFFFFFFF)
+    left, to = np.uint64(begin), np.uint64(begin)
+    for place in range(np.uint64(begin), np.uint64(end)):
         record = records[place, 0]
         row = record & mask
-        if bin_goes_left(stored_bin(codes, storage, f, row), b, missing_left, v):
+        if row_goes_left(codes, storage, f, row, bin_, missing_left, n_value_bins, left_set):
             records[left, 0] = record
             if records.shape[1] == 2:
                 records[left, 1] = records[place, 1]
@@ -218,22 +265,24 @@ def copy_back(records, place_of, spare, source, n_rows, begin):  # type: ignore[
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def count_left(codes, records, storage, f, bin_, missing_left, n_value_bins, begin, end):  # type: ignore[no-untyped-def]
-    """Count the rows begin:end of a node that go left."""
+def count_left(codes, records, storage, f, bin_, missing_left, n_value_bins, left_set, begin, end):  # type: ignore[no-untyped-def]
+    """Count the rows begin:end of a node that go left; left_set as in divide_by_set, or None."""
     count = 0
     for place in range(np.uint64(begin), np.uint64(end)):
         row = records[place, 0] & np.uint64(0xFFFFFFFF)
-        count += bin_goes_left(stored_bin(codes, storage, f, row), bin_, missing_left, n_value_bins)
+        count += row_goes_left(codes, storage, f, row, bin_, missing_left, n_value_bins, left_set)
     return count
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def move_to_spare(codes, records, spare, storage, f, bin_, missing_left, n_value_bins, begin, end, left, right):  # type: ignore[no-untyped-def]
+def move_to_spare(  # type: ignore[no-untyped-def]
+    codes, records, spare, storage, f, bin_, missing_left, n_value_bins, left_set, begin, end, left, right
+):
     """Copy the records begin:end of a node to its children's places in spare, from left and from right upwards."""
     for place in range(np.uint64(begin), np.uint64(end)):
         record = records[place, 0]
         row = record & np.uint64(0xFFFFFFFF)
-        if bin_goes_left(stored_bin(codes, storage, f, row), bin_, missing_left, n_value_bins):
+        if row_goes_left(codes, storage, f, row, bin_, missing_left, n_value_bins, left_set):
             to = np.uint64(left)
             left += 1
         else:
@@ -280,8 +329,14 @@ class StoredPartition:
         self.n_value_bins = n_value_bins
         self.n_threads = n_threads
 
-    def partition(self, store: StoredRows, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:
-        """See protocol.Engine.partition."""
+    def partition(
+        self,
+        store: StoredRows,
+        nodes: Segments,
+        splits: NDArray[np.void],
+        sets: tuple[NDArray[np.uint32], int] | None = None,
+    ) -> NDArray[np.int64]:
+        """See protocol.Engine.partition; sets as in partition.move_rows."""
         n_left = np.zeros(len(splits), np.int64)
         begins, ends = nodes.begin.tolist(), nodes.end.tolist()
         rules = [
@@ -290,34 +345,57 @@ class StoredPartition:
                 splits["feature"].tolist(), splits["bin"].tolist(), splits["missing_left"].tolist(), strict=True
             )
         ]
-        work = [self.work(*rule, end - begin) for rule, begin, end in zip(rules, begins, ends, strict=True)]
+        left_sets = [None if sets is None or rule[0] < sets[1] else sets[0][rule[1]] for rule in rules]
+        work = [
+            self.work(*rule, end - begin, left_set)
+            for rule, begin, end, left_set in zip(rules, begins, ends, left_sets, strict=True)
+        ]
 
         def move(start: int, stop: int) -> None:
             for node in some[start:stop]:
-                n_left[node] = divide(
-                    self.stored.codes, store.even, store.place_of, store.spare, self.storage, *self.lists,
-                    *rules[node], begins[node], ends[node],
-                )  # fmt: skip
+                left_set = left_sets[node]
+                given = self.stored.codes, store.even, store.place_of, store.spare, self.storage, *self.lists
+                if left_set is None:
+                    n_left[node] = divide(*given, *rules[node], begins[node], ends[node])
+                else:
+                    n_left[node] = divide_by_set(*given, rules[node][0], left_set, begins[node], ends[node])
 
         some = [node for node, (n_rows, by_lists) in enumerate(work) if by_lists or n_rows <= ROWS_PER_THREAD]
         if self.n_threads == 1:
             some = list(range(len(work)))
         run_ranges(move, len(some), self.n_threads, -(-ROWS_PER_THREAD // max([1, *(work[node][0] for node in some)])))
         for node in sorted(set(range(len(work))).difference(some)):
-            n_left[node] = self._divide_together(store, rules[node], begins[node], ends[node])
+            n_left[node] = self._divide_together(store, (*rules[node], left_sets[node]), begins[node], ends[node])
         return n_left
 
-    def work(self, feature: int, bin_: int, missing_left: bool, n_value_bins: int, n_rows: int) -> tuple[int, bool]:
+    def work(
+        self,
+        feature: int,
+        bin_: int,
+        missing_left: bool,
+        n_value_bins: int,
+        n_rows: int,
+        left_set: NDArray[np.uint32] | None = None,
+    ) -> tuple[int, bool]:
         """Return how many rows a split has to look at, and whether they are listed ones."""
-        _, first, last, first2, last2 = lists_that_leave.py_func(
-            self.storage, self.lists.starts, feature, bin_, missing_left, n_value_bins
-        )
-        n_listed = int(last - first + last2 - first2)
+        if left_set is None:
+            _, first, last, first2, last2 = lists_that_leave.py_func(
+                self.storage, self.lists.starts, feature, bin_, missing_left, n_value_bins
+            )
+            n_listed = int(last - first + last2 - first2)
+        else:
+            bits = np.unpackbits(left_set.view(np.uint8), bitorder="little")
+            goes_left = np.append(bits, 0)[: n_value_bins + 1]
+            start = int(self.storage[4][feature])
+            sizes = np.diff(self.lists.starts[start : start + n_value_bins + 2])
+            n_listed = int(sizes[goes_left != goes_left[self.storage[0][feature]]].sum())
         if goes_by_lists.py_func(self.storage, feature, n_listed, n_rows):
             return n_listed, True
         return n_rows, False
 
-    def _divide_together(self, store: StoredRows, rule: tuple[int, int, bool, int], begin: int, end: int) -> int:
+    def _divide_together(
+        self, store: StoredRows, rule: tuple[int, int, bool, int, NDArray[np.uint32] | None], begin: int, end: int
+    ) -> int:
         """Divide one node with all threads: count, copy to the places in spare, copy back."""
         n_threads = max(1, min(self.n_threads, (end - begin) // ROWS_PER_THREAD))
         cuts = [begin + (end - begin) * part // n_threads for part in range(n_threads + 1)]

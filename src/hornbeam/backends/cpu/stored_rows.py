@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.partition import bin_goes_left
+from hornbeam.backends.cpu.partition import bin_goes_left, bin_in_set
 from hornbeam.backends.cpu.rows import records_at
 from hornbeam.backends.cpu.threads import run_ranges
 from hornbeam.backends.protocol import BinnedTree
@@ -129,12 +129,26 @@ def count_kernel(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def route_kernel(  # type: ignore[no-untyped-def]
-    codes, storage, n_value_bins, feature, bin_, missing_left, left, right, rows, start, stop, leaf
+    codes,
+    storage,
+    n_value_bins,
+    feature,
+    bin_,
+    missing_left,
+    left,
+    right,
+    rows,
+    start,
+    stop,
+    leaf,
+    left_sets,
+    n_numeric,
 ):
     """Send the rows rows[start:stop], or start:stop where no rows are listed, down a tree of bins.
 
     rows  uint32 (n,)                in   or empty
     leaf  uint16 (n_rows,)           out  leaf numbers, by row
+    left_sets  as in BinnedTree, or None
     """
     for place in range(np.uint64(start), np.uint64(stop)):
         row = np.uint64(rows[place]) if len(rows) > 0 else place
@@ -142,7 +156,11 @@ def route_kernel(  # type: ignore[no-untyped-def]
         while node >= 0:
             f = feature[node]
             code = stored_bin(codes, storage, f, row)
-            if bin_goes_left(code, bin_[node], missing_left[node], n_value_bins[f]):
+            goes_left = bin_goes_left(code, bin_[node], missing_left[node], n_value_bins[f])
+            if left_sets is not None:  # noqa: SIM102 (a condition that the compiler can decide, alone)
+                if f >= n_numeric:
+                    goes_left = bin_in_set(code, left_sets[node])
+            if goes_left:
                 node = np.int64(left[node])
             else:
                 node = np.int64(right[node])
@@ -152,6 +170,7 @@ def route_kernel(  # type: ignore[no-untyped-def]
 def find_leaves(
     stored: StoredBins,
     n_value_bins: NDArray[np.int32],
+    n_numeric: int,
     tree: BinnedTree,
     rows: NDArray[np.uint32] | None,
     n_threads: int,
@@ -169,7 +188,7 @@ def find_leaves(
     run_ranges(
         lambda start, stop: route_kernel(
             stored.codes, storage, n_value_bins, tree.feature, tree.bin, tree.missing_left, tree.left, tree.right,
-            listed, start, stop, leaf,
+            listed, start, stop, leaf, tree.left_sets, n_numeric,
         ),
         n_rows, n_threads, smallest=ROUTED_ROWS_PER_THREAD,
     )  # fmt: skip
@@ -178,11 +197,12 @@ def find_leaves(
 def add_tree(
     stored: StoredBins,
     n_value_bins: NDArray[np.int32],
+    n_numeric: int,
     tree: BinnedTree,
     scores: NDArray[np.float64],
     n_threads: int,
 ) -> None:
     """See protocol.Engine.add_tree, for a data set of stored bins."""
     leaf = np.empty(len(scores), np.uint16)
-    find_leaves(stored, n_value_bins, tree, None, n_threads, leaf)
+    find_leaves(stored, n_value_bins, n_numeric, tree, None, n_threads, leaf)
     scores += tree.leaf_value[leaf]

@@ -6,8 +6,9 @@ are bundled too, however seldom they are other than default. Columns of a device
     code 0             all features of the column have their default bins
     first, first + 1   the bins of one feature, without the default one; then those of the next
 
-A feature that is alone in its column has its bins for codes. Histograms are those of the columns: the sums of a default
-bin are what the others leave of the node's total, exactly, since sums are integers (kernels/split_bundles.cl).
+A feature that is alone in its column has its bins for codes; a categorical feature always is. Histograms are those of
+the columns: the sums of a default bin are what the others leave of the node's total, exactly, since sums are integers
+(kernels/split_bundles.cl).
 
 Bundles are checked over all rows. They cannot be seen in the model.
 """
@@ -104,16 +105,17 @@ def bundles_of(binned: BinnedData) -> Bundles | None:
     if stored is None or stored.codes.dtype != np.uint8 or int(binned.n_value_bins.max(initial=0)) >= MOST_CODES:
         return None
     if "bundles" not in stored.derived:
-        found = _find(stored, binned.n_value_bins)
-        shorter = Layout.of(binned, found).tile_bytes < Layout.of(binned).tile_bytes
+        found = _find(stored, binned.n_value_bins, binned.n_numeric)
+        layout = Layout.of(binned, found)
+        shorter = layout.is_bundled and layout.tile_bytes < Layout.of(binned).tile_bytes
         stored.derived["bundles"] = found if shorter else None
     bundles: Bundles | None = stored.derived["bundles"]
     return bundles
 
 
-def _find(stored: StoredBins, n_values: NDArray[np.int32]) -> Bundles:
-    """Keep the host's columns, and bundle the features that are entries."""
-    members, sizes, sources, initial = _place(stored, n_values, _group(stored))
+def _find(stored: StoredBins, n_values: NDArray[np.int32], n_numeric: int) -> Bundles:
+    """Keep the host's columns, and bundle the features of numbers that are entries."""
+    members, sizes, sources, initial = _place(stored, n_values, _group(stored, n_numeric))
     feature = np.repeat(np.arange(len(members)), np.diff(stored.offsets))
     bins = np.arange(len(feature)) - stored.offsets[feature]
     column, first, _, default = members[feature].T.astype(np.int64)
@@ -121,7 +123,7 @@ def _find(stored: StoredBins, n_values: NDArray[np.int32]) -> Bundles:
     columns = np.stack([sources, np.zeros_like(sources), sizes, initial], axis=1).astype(np.int32)
 
     code_features = np.full((len(sizes), Layout.of_bundles(1, len(members), sizes).n_bins), NO_FEATURE, np.uint32)
-    for number, (column_, first_, n_codes, default_) in enumerate(members.tolist()):
+    for number, (column_, first_, n_codes, default_) in enumerate(members[:n_numeric].tolist()):
         last = first_ + (int(n_values[number]) if default_ == ALONE else n_codes)
         code_features[column_, first_:last] = number
     return Bundles(members, sizes, code_features, Spelling(columns, places.astype(np.uint32)))
@@ -164,13 +166,13 @@ def _place(
     return members, np.array(sizes, np.int32), np.array(sources, np.int64), np.array(initial, np.int64)
 
 
-def _group(stored: StoredBins) -> NDArray[np.int64]:
-    """Group the features that are entries: int64 (n_used,), -1: in no bundle."""
+def _group(stored: StoredBins, n_numeric: int) -> NDArray[np.int64]:
+    """Group the features of numbers that are entries: int64 (n_used,), -1: in no bundle."""
     from hornbeam.backends.cpu.binning import rows_below
 
     n_used = len(stored.column)
     found = np.full(n_used, -1, np.int64)
-    loose = (stored.column < 0) & (stored.n_codes < MOST_CODES - 1)
+    loose = (stored.column < 0) & (stored.n_codes < MOST_CODES - 1) & (np.arange(n_used) < n_numeric)
     feature_of = np.repeat(np.arange(n_used, dtype=np.int32), np.diff(stored.offsets))
     n_places = len(feature_of)
     n_entries = np.zeros(n_places, np.int64)

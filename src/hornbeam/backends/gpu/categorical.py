@@ -101,18 +101,20 @@ class DeviceCategories:
         min_rows: int,
         context: tuple[Buffer, Buffer, int, Buffer] | None,
         best: Buffer,
+        members: tuple[Buffer, ...] = (),
     ) -> None:
         """Replace the splits of the nodes of a table where one of a categorical feature is better.
 
         table, count, children, most_nodes, best  as in SplitSearch.launch
         n_columns  of a row of the table
         context    context, mask, words of the mask, contribution as in split_categorical.cl; None: there is none
+        members    PlacedBins.bundle_arguments
         """
         runtime, workspace, layout, own = self._runtime, self._workspace, self._layout, rules.categorical
         groups, room, keys, bins, found, found_sets = self._rooms(most_nodes)
         variant = workspace.variant(
             "split_categorical.cl", **layout.options, stats=stats, n_bins=layout.n_bins,
-            sort_size=self._sort_room if room == 1 else 0,
+            sort_size=self._sort_room if room == 1 else 0, bundled=bool(members),
         )  # fmt: skip
         around, mask, n_words, contribution = context or (table, table, 0, table)
         runtime.launch(
@@ -125,6 +127,7 @@ class DeviceCategories:
             u32(rules.monotone), u32(context is not None and rules.extra_trees), u32(own.max_cat_to_onehot),
             u32(own.max_cat_threshold), np.float64(own.cat_smooth), np.float64(own.cat_l2),
             np.float64(own.min_data_per_group), keys, bins, u32(room), u32(self.set_words), found, found_sets,
+            *members,
         )  # fmt: skip
         choose = Kernel(runtime.kernel("choose_set_kernel", variant).handle, CHOOSE_THREADS)
         runtime.launch(

@@ -111,10 +111,13 @@ class SplitSearch:
         """
         own, n_pieces = self._workspace, tree.kernels.n_pieces
         found = own.room("splits", SPLIT.itemsize * most_nodes * n_pieces)
-        kernel, around = tree.kernels.split, ()
+        kernel = tree.kernels.split
+        around: tuple[Any, ...] = ()
+        for_sets: tuple[Buffer, Buffer, int, Buffer] | None = None
         if context is not None:
             variant = bundles_variant(own.facts, self._layout, tree.stats, context=True)
             kernel, around = self._runtime.kernel("split_bundles_kernel", variant), self._upload_context(context, rules)
+            for_sets = around[0], around[1], int(around[2]), around[4]
         self._runtime.launch(
             kernel, min(most_nodes * n_pieces, GROUPS_A_UNIT * own.facts.compute_units),
             own.buffer("histograms"), table, count, u32(children), own.buffer("tree features"), *self._looked_at,
@@ -127,8 +130,9 @@ class SplitSearch:
         if self.categories is not None:
             assert best is not None
             self.categories.improve(
-                table, 5, count, children, most_nodes, rules, tree.stats, min_rows(tree, rules), None, best
-            )
+                table, 5, count, children, most_nodes, rules, tree.stats, min_rows(tree, rules), for_sets, best,
+                self._bins.bundle_arguments,
+            )  # fmt: skip
 
     @property
     def _looked_at(self) -> tuple[Any, ...]:

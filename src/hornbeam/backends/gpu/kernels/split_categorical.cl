@@ -18,6 +18,8 @@
 //     sort_bins     u32 (groups, sort_room)   scratch
 //     found         split_t (n_nodes, n_categorical)          out
 //     found_sets    u32 (n_nodes, n_categorical, set_words)   out
+//     members       u32 (n_used, 4)           in    BUNDLED: column of each feature first, see bins.h; a categorical
+//                                                   feature is alone in its column
 #define TILE_LANES (TILE_WORDS * 32 / BIN_BITS)
 #define PLANE      (N_BINS * TILE_LANES)
 #define NO_BIN     0xFFFFFFFFu
@@ -46,7 +48,12 @@ KERNEL(THREADS) void split_categorical_kernel(
     f64 lambda_l1, f64 lambda_l2, f64 max_delta_step, f64 min_gain, f64 min_hessian, i64 min_rows, f64 path_smooth,
     u32 monotone, u32 extra_trees, u32 max_onehot, u32 max_threshold, f64 smooth, f64 cat_l2, f64 min_group,
     GLOBAL f64 *sort_keys, GLOBAL u32 *sort_bins, u32 sort_room, u32 set_words, GLOBAL split_t *RESTRICT found,
-    GLOBAL u32 *RESTRICT found_sets) {
+    GLOBAL u32 *RESTRICT found_sets
+#if BUNDLED
+    ,
+    GLOBAL const u32 *RESTRICT members
+#endif
+) {
 #if SORT_SIZE > 0
     LOCAL f64 keys[SORT_SIZE];
     LOCAL u32 bins[SORT_SIZE];
@@ -73,8 +80,13 @@ KERNEL(THREADS) void split_categorical_kernel(
             continue;
         }
         const i64 total_g = own[0], total_h = own[1], n_rows = own[2], known_rows = own[STATS - 1];
+#if BUNDLED
+        const u32 column = members[feature * 4];
+#else
+        const u32 column = feature;
+#endif
         GLOBAL const i64 *histogram = histograms + own[3] * ((u64)n_tiles * STATS * PLANE) +
-                                      (u64)(feature / TILE_LANES) * (STATS * PLANE) + feature % TILE_LANES;
+                                      (u64)(column / TILE_LANES) * (STATS * PLANE) + column % TILE_LANES;
         const u32 n_levels = features[feature] / 2;
         rules_t how = plain_rules(lambda_l1, lambda_l2, max_delta_step, min_gain, min_hessian, min_rows);
         if (has_context) {
