@@ -333,9 +333,10 @@ class Booster(PeerAttributes):
 
         new value = decay_rate * old value + (1 - decay_rate) * value from the new data
 
-        Tree after tree, at the scores of the refitted trees before it; a leaf that no new row reaches keeps its value,
-        and so do init_scores. The result does not depend on the order of the rows. With decay_rate=0 and the training
-        data again, a model comes back as it was (unless trees were grown on some of the rows, or dropped).
+        Tree after tree, at the scores of the refitted trees before it; a leaf that no new row reaches keeps its value
+        (as far as monotone constraints allow, which hold in the new model too), and so do init_scores. The result does
+        not depend on the order of the rows. With decay_rate=0 and the training data again, a model comes back as it was
+        (unless trees were grown on some of the rows, or dropped).
 
         Parameters
         ----------

@@ -18,7 +18,7 @@ split at a time.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,13 +87,21 @@ class LeafBoxes:
         above = (rising & after | falling & before).any(axis=1)
         return below, above
 
-    def bounds(self, leaf: int, outputs: Sequence[float]) -> tuple[float, float]:
+    def bounds(self, leaf: int, outputs: Sequence[float], silent: Collection[int] = frozenset()) -> tuple[float, float]:
         """Return the highest output below a leaf and the lowest above it.
 
         outputs  of every node, by its number
+        silent   leaves that bound no other
         """
-        below, above = (np.flatnonzero(found) for found in self._ordered(self.leaves.index(leaf)))
-        return (
-            max((outputs[self.leaves[other]] for other in below), default=-math.inf),
-            min((outputs[self.leaves[other]] for other in above), default=math.inf),
+        below, above = (
+            [self.leaves[other] for other in np.flatnonzero(found) if self.leaves[other] not in silent]
+            for found in self._ordered(self.leaves.index(leaf))
         )
+        return (
+            max((outputs[other] for other in below), default=-math.inf),
+            min((outputs[other] for other in above), default=math.inf),
+        )
+
+    def below(self, place: int) -> NDArray[np.bool_]:
+        """Return which leaves must not exceed the one at a place of `leaves`, bool (n_leaves,), in their order."""
+        return self._ordered(place)[0]

@@ -1,7 +1,8 @@
 """`Booster.refit`: the splits of a model, with leaf values from new data.
 
 Sums over the rows of a leaf are those of training: of integers, which have no order. The value that the new data give
-is the one that training would have given this leaf.
+is the one that training would have given this leaf; refit_outputs.py has what path smoothing and monotone constraints
+mean for it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.booster import Booster
+from hornbeam.constraints import resolve_per_feature
 from hornbeam.dataset import Dataset
 from hornbeam.errors import DataError, ParameterError
 from hornbeam.objectives import CustomObjective, Objective, get_objective
@@ -20,12 +22,11 @@ from hornbeam.params import Params
 from hornbeam.percentiles import leaf_percentiles
 from hornbeam.predictor import predict_leaf
 from hornbeam.quantize import exact_exponent
+from hornbeam.refit_outputs import TreeShape, keep_order, outputs_in_context
 from hornbeam.splitting import SplitRules, leaf_output
+from hornbeam.tree import Tree
 
 FloatArray = NDArray[np.float64]
-
-NOT_KEPT = ("monotone_constraints", "path_smooth")
-"""Parameters that tie a leaf's value to other leaves, which refitting does not look at."""
 
 
 class NewData:
@@ -90,6 +91,9 @@ def refit(
     from hornbeam.backends.cpu.threads import resolve_threads
 
     n_threads = resolve_threads(booster.num_threads)
+    sign = resolve_per_feature(params.monotone_constraints, 0.0, booster.feature_names, "monotone_constraints").astype(
+        np.int8
+    )
     for iteration in range(booster.n_iterations):
         if iteration == 0 or not booster.averages_trees:  # the trees of a forest are fitted at the start, all of them
             gradient, hessian = new.gradients(scores, iteration, n_threads)
@@ -97,10 +101,26 @@ def refit(
         for output in range(booster.n_outputs):
             number = iteration * booster.n_outputs + output
             tree, leaf = booster.trees[number], leaves[:, output].astype(np.int64)
-            fresh = _leaf_values(new, gradient[output], hessian[output], scores[output], leaf, tree.n_leaves, params)
+            shape = (
+                TreeShape(tree, sign) if params.monotone_constraints is not None or params.path_smooth > 0.0 else None
+            )
+            fresh = _leaf_values(
+                new,
+                gradient[output],
+                hessian[output],
+                scores[output],
+                leaf,
+                tree,
+                params,
+                _more_l2(booster, tree, params),
+                shape,
+            )
             mixed = decay * tree.leaf_value + (1.0 - decay) * (fresh * tree.shrinkage)
             reached = np.bincount(leaf, minlength=tree.n_leaves) > 0
-            values = np.where(reached, mixed, tree.leaf_value) + 0.0
+            values = np.where(reached, mixed, tree.leaf_value)
+            if shape is not None and any(shape.sign):
+                values = keep_order(values, reached, shape.order())
+            values = values + 0.0
             made.trees[number] = tree.with_leaf_values(values)
             if not booster.averages_trees:
                 scores[output] += values[leaf]
@@ -110,11 +130,6 @@ def refit(
 def _params_of(booster: Booster, objective: Callable[..., Any] | None) -> Params:
     """Return the parameters that the model was trained with."""
     given = dict(booster.params)
-    for name in NOT_KEPT:
-        if name in given:
-            raise ParameterError(
-                f"the model was trained with {name}={given[name]!r}, which refit does not keep; train a new model"
-            )
     if given.get("objective") == "custom":
         if objective is None:
             raise ParameterError(
@@ -129,27 +144,49 @@ def _params_of(booster: Booster, objective: Callable[..., Any] | None) -> Params
     return Params.from_dict(given)
 
 
+def _more_l2(booster: Booster, tree: Tree, params: Params) -> FloatArray:
+    """Return what is added to lambda_l2 in the outputs of the children of every split, float64 (n_splits,)."""
+    more, levels = np.zeros(tree.n_splits), booster.levels or []
+    for split, codes in enumerate(tree.left_codes or ()):
+        own = levels[int(tree.feature[split])] if codes is not None else None
+        if own is not None and len(own) > params.max_cat_to_onehot:
+            more[split] = params.cat_l2
+    return more
+
+
 def _leaf_values(
     new: NewData,
     gradient: FloatArray,
     hessian: FloatArray,
     scores: FloatArray,
     leaf: NDArray[np.int64],
-    n_leaves: int,
+    tree: Tree,
     params: Params,
+    more_l2: FloatArray,
+    shape: TreeShape | None,
 ) -> FloatArray:
     """Return what training would give the leaves of one tree, before shrinkage, float64 (n_leaves,).
 
-    gradient, hessian, scores  float64 (n_rows,)  in
-    leaf                       int64 (n_rows,)    in
+    gradient, hessian, scores  float64 (n_rows,)    in
+    leaf                       int64 (n_rows,)      in
+    more_l2                    float64 (n_splits,)  in
+    shape                      of the tree, where outputs depend on other nodes; or None
     """
-    percentile = new.objective.renewal_percentile
+    percentile, n_leaves, rules = new.objective.renewal_percentile, tree.n_leaves, SplitRules.from_params(params)
     if percentile is not None and new.label is not None:
         most = params.max_delta_step if params.max_delta_step > 0.0 else np.inf
         found = leaf_percentiles(new.label - scores, new.renewal_weight, leaf, n_leaves, percentile)
         return np.minimum(np.maximum(found, -most), most)
-    sums = [exact_leaf_sums(values, leaf, n_leaves) for values in (gradient, hessian)]
-    return leaf_output(sums[0], sums[1], SplitRules.from_params(params))
+    sums = exact_leaf_sums(gradient, leaf, n_leaves), exact_leaf_sums(hessian, leaf, n_leaves)
+    if shape is not None:
+        in_turn = params.monotone_constraints_method == "intermediate" and any(shape.sign)
+        high = params.precision == "high"
+        return outputs_in_context(tree, shape, leaf, gradient, hessian, sums, rules, more_l2, in_turn, high)
+    above = np.zeros(n_leaves)
+    for children in (tree.left, tree.right):
+        ends = np.flatnonzero(children < 0)
+        above[~children[ends]] = more_l2[ends]
+    return leaf_output(*sums, rules, above)
 
 
 def exact_leaf_sums(values: FloatArray, leaf: NDArray[np.int64], n_leaves: int) -> FloatArray:

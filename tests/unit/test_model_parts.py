@@ -180,8 +180,6 @@ def test_bad_arguments_of_refit_are_refused():
         booster.refit(X, label[:3])
     with pytest.raises(hb.DataError, match="features"):
         booster.refit(X[:, :2], label)
-    with pytest.raises(hb.ParameterError, match="path_smooth"):
-        trained({"path_smooth": 2.0}, 1).refit(X, SCORE)
 
 
 def test_refit_of_rankings_takes_the_gradients_of_the_engine(monkeypatch):
