@@ -430,3 +430,20 @@ def test_wide_tables_take_memory_by_their_values():
     """40,000 x 8,000 with 3.2 million values: 24 MB as CSR, 305 MB as plain bins, 2.4 GB as floats."""
     done = subprocess.run([sys.executable, "-c", WIDE], capture_output=True, text=True, check=True)
     assert float(done.stdout) < 200.0
+
+
+def test_there_is_room_for_every_slot_of_a_tree_that_ends_early(monkeypatch):
+    seen = []
+    run = stored_expand.StoredExpander._run
+
+    def watched(self, store, batch, bounds, bare, how, max_depth, out, tree):
+        n_nodes = run(self, store, batch, bounds, bare, how, max_depth, out, tree)
+        seen.append((len(tree[2]), bounds[-1] + 1, n_nodes))
+        return n_nodes
+
+    monkeypatch.setattr(stored_expand.StoredExpander, "_run", watched)
+    X = np.zeros((60, 4))
+    X[:8, 1] = 1.0
+    params = {**QUIET, "num_leaves": 5, "num_threads": 1, "min_data_in_leaf": 5, "device": "cpu"}
+    hb.train(params, hb.Dataset(sparse.csr_matrix(X), label=X[:, 1]), 1)
+    assert seen == [(5, 5, 3)]  # one split; then both children give their slots back

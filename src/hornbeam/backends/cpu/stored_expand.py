@@ -123,12 +123,13 @@ def expand_kernel(  # type: ignore[no-untyped-def]
     made_bare  bool (n_nodes, 2)         out   the child's slot is left bare
     nodes      NODE (2 * stop + 1,)      in out   the root, and all nodes; empty: the batch is expanded. A tree has a
                                          batch of one, which is filled here
-    free       int64 (n_slots,)          in    slots that are not in use, the last one first
+    free       int64 (n_slots,)          in    slots that are not in use, the last one first, and room for one more:
+                                         when nothing can be split any more, no slot is in use
     is_bare    bool (n_slots,)           in out
 
     Returns the number of nodes.
     """
-    growing, n_nodes, n_free = len(nodes) > 0, np.int64(1), np.int64(len(free))
+    growing, n_nodes, n_free = len(nodes) > 0, np.int64(1), np.int64(len(free) - 1)
     number = np.int64(0)
     min_data = rules[4]
     zero, add, take = np.int64(0), np.int64(1), np.int64(-1)  # not literals: each would be compiled for
@@ -314,7 +315,7 @@ class StoredExpander:
         nodes[0] = root[0]
         batch, bare = np.zeros(1, EXPANSION), np.zeros(1, np.bool_)
         out = np.empty(1, np.int64), np.empty((1, 2), SPLIT), np.empty((1, 2), np.bool_)
-        tree = nodes, limits.depthwise, np.arange(n_leaves - 1, 0, -1), np.zeros(n_leaves, np.bool_)
+        tree = nodes, limits.depthwise, np.arange(n_leaves - 1, -1, -1), np.zeros(n_leaves, np.bool_)
         n_nodes = self._run(store, batch, [0, n_leaves - 1], bare, how, limits.max_depth, out, tree)
         return nodes[:n_nodes]
 
