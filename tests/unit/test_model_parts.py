@@ -191,3 +191,16 @@ def test_refit_of_rankings_takes_the_gradients_of_the_engine(monkeypatch):
 
     monkeypatch.setattr(RankingObjective, "gradients", definition)
     assert booster.refit(X, label_of(params), group=group, decay_rate=0.0).fingerprint() == booster.fingerprint()
+
+
+def test_refit_weighs_down_leaves_below_sets_of_levels_as_training_does():
+    rng = np.random.default_rng(1)
+    table = rng.normal(size=(600, 2))
+    table[:, 1] = np.floor(20.0 * rng.random(600) ** 1.5)
+    label = np.where(table[:, 1] % 3 == 0, 2.0, -1.0) + 0.1 * rng.normal(size=600)
+    params = {**BASE, "num_leaves": 3, "min_data_per_group": 5, "cat_smooth": 1.0}
+    booster = hb.train(params, hb.Dataset(table, label=label, categorical_features=[1]), 2)
+    tree = booster.trees[0]
+    below = [tree.left[split] < 0 or tree.right[split] < 0 for split in np.flatnonzero(tree.feature == 1)]
+    assert any(below)  # a leaf that cat_l2 was added for
+    assert booster.refit(table, label, decay_rate=0.0).fingerprint() == booster.fingerprint()
