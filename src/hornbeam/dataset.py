@@ -481,10 +481,12 @@ class Dataset(DatasetFields):
     def _device_to_bin_on(self, params: Params | None) -> str | None:
         """Return the device that the data are on, or if they are many and in host memory, the GPU that will train."""
         reader = self._reader
-        if reader.levels is not None or (params is not None and params.device in ("cpu", "reference")):
+        if params is not None and params.device in ("cpu", "reference"):
             return None
         if reader.device is not None:
             return reader.device
+        if reader.levels is not None:
+            return None
         n_cells = self.n_rows * self.n_features
         if params is None or reader.sparse is not None or n_cells < CELLS_TO_BIN_ON_A_GPU:
             return None

@@ -284,3 +284,25 @@ def test_training_goes_on_from_a_model_without_the_host(cupy):
         found.append((booster.fingerprint(), booster.eval_history))
         assert booster.fingerprint() == train(params, data, 4).fingerprint()
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+@pytest.mark.parametrize("encoded", [False, True])
+def test_only_categorical_columns_travel_in_binning(cupy, dtype, encoded):
+    X, y, _ = make_data("binary")
+    X = np.round(X * 8.0).astype(dtype)
+    X[:, 1] = np.arange(N_ROWS) % 30 - 1
+    X[:, 3] = np.where(X[:, 0] > 3, 2, np.arange(N_ROWS) % 3)
+    params = {"objective": "binary", "num_leaves": 9, "device": "cuda", "bin_construct_sample_cnt": 100}
+    params |= {"target_encoding_levels": 5 if encoded else -1, "min_data_per_group": 5, "verbosity": -1}
+    found = []
+    for wrap in (Array, np.asarray):
+        Array.copies.clear()
+        data = Dataset(wrap(X), wrap(y), categorical_features=[1, 3])
+        valid = Dataset(wrap(X[::2].copy()), wrap(y[::2]), reference=data)
+        booster = train(params, data, 4, {"valid": valid})
+        found.append((booster.fingerprint(), booster.eval_history))
+        if wrap is Array:
+            assert data.binned.on_device is not None and valid.binned.on_device is not None
+            assert max(Array.copies) <= max(X[:, 1].nbytes, y.nbytes if encoded else 0, X[:100].nbytes)
+    assert found[0] == found[1]

@@ -128,6 +128,7 @@ def bin_blocks(device: str, reader: TableReader, blocks: Blocks, params: BinPara
         params,
         lambda features: find_missing(device, blocks, features),
         lambda mapper: encode(device, reader, blocks, mapper),
+        n_levels=reader.n_levels,
     )
 
 
