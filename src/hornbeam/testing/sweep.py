@@ -116,7 +116,7 @@ def make_dataset(
         group=(7, 1, 20) if needed["objective"] in RANKING else (),
         **described,
     )
-    return case.dataset(_compressed if sparse and not categories else np.asarray)
+    return case.dataset(_compressed if sparse else np.asarray)
 
 
 def _compressed(table: NDArray[np.float64]) -> Any:
