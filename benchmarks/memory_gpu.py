@@ -113,6 +113,7 @@ def main() -> None:
                 default = measured(data, params)
                 limit = POOL + (PAPER[shape] if n_rows == SHAPES[shape][0] else least)
                 limited = measured(data, {**params, "histogram_pool_size": POOL, "device_memory_limit": limit})
+                del data  # and its bins on the device
             print(
                 f"| {shape} | {n_rows:,} x {SHAPES[shape][1]:,} | {bins} | {least:.0f} | {columns / MEGABYTE:.0f} | "
                 f"{pool / MEGABYTE:.0f} | {PAPER[shape] if bins == 63 else ''} | {default} | {limited} |",

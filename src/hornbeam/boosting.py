@@ -16,6 +16,7 @@ seen: scores in training are those of prediction, and going on from a saved mode
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -62,7 +63,7 @@ class Boosting:
     """Gradient boosting; the other modes differ from it in what they override."""
 
     def __init__(self, run: TrainingRun) -> None:
-        self.run = run
+        self.run: TrainingRun = weakref.proxy(run)  # else data on a device would wait for garbage collection
 
     def start_scores(self, dataset: Dataset) -> NDArray[np.float64]:
         """Return the scores before any tree, float64 (n_outputs, n_rows), to which the trees will be added.

@@ -204,6 +204,9 @@ def sparse_frame(data: Any, name: str) -> tuple[Any, list[str]] | None:
     try:
         if not all(kinds):
             raise ValueError(f"column {data.columns[kinds.index(False)]!r} is not sparse")
+        for column, dtype in zip(data.columns, data.dtypes, strict=True):  # old versions of pandas do not look
+            if dtype.fill_value != 0:
+                raise ValueError(f"column {column!r} has fill value {dtype.fill_value!r}")
         matrix = data.sparse.to_coo()
     except ValueError as error:
         raise DataError(

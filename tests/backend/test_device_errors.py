@@ -114,6 +114,7 @@ def test_memory_for_predictions_is_asked_for_with_our_error(cuda):
 @pytest.mark.parametrize("operation", ["stream", "malloc", "get_function"])
 def test_auto_trains_on_the_cpu_when_the_gpu_fails(cuda, monkeypatch, caplog, operation):
     monkeypatch.setattr(costs, "CPU_UPDATES", 1.0)  # a very slow CPU
+    monkeypatch.setattr(registry, "_opencl_devices", list)  # no other GPU
     expected = train_on("cpu")
     cuda.fail(operation, cuda.runtime_error(46, "cudaErrorDevicesUnavailable: all devices are busy"))
     with caplog.at_level(logging.INFO, "hornbeam"):

@@ -22,7 +22,10 @@ _place = importlib.util.spec_from_file_location("pretend_cupy", Path(__file__).w
 pretend_cupy = importlib.util.module_from_spec(_place)
 _place.loader.exec_module(pretend_cupy)
 
-pytestmark = pytest.mark.skipif("opencl:0" not in usable_devices(), reason="no usable OpenCL device")
+pytestmark = [
+    pytest.mark.skipif("opencl:0" not in usable_devices(), reason="no usable OpenCL device"),
+    pytest.mark.skipif("cuda:0" in usable_devices(), reason="CuPy itself is here: see verify, and test_cuda_arrays.py"),
+]
 
 SLOW = ("bagging, 3 outputs", "DART, 3 outputs", "forest, 3 outputs", "poisson, random", "regression, random")
 """Checks that find nothing that others do not; they are for a real device."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
+import weakref
 
 import numpy as np
 import pytest
@@ -255,3 +257,20 @@ def test_keys_are_in_the_order_of_the_values(dtype):
     keys = gpu.order_keys(values)
     assert (np.diff(values) == 0).tolist() == (keys[1:] == keys[:-1]).tolist()
     assert (keys[1:] >= keys[:-1]).all()
+
+
+@pytest.mark.parametrize("boosting", ["gbdt", "dart"])
+def test_bins_leave_the_device_with_their_dataset(monkeypatch, boosting):
+    monkeypatch.setattr(dataset, "CELLS_TO_BIN_ON_A_GPU", 0)
+    gc.collect()
+    gc.disable()
+    try:
+        data = Dataset(make_table(500, 4), label=np.arange(500))
+        booster = train({"device": DEVICE, "verbosity": -1, "boosting": boosting}, data, 2)
+        bins = weakref.ref(data.binned.on_device)
+        assert bins() is not None
+        del data
+        assert bins() is None  # the model does not keep them, nor does anything wait for garbage collection
+    finally:
+        gc.enable()
+    assert len(booster.trees) == 2

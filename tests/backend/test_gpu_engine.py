@@ -210,7 +210,7 @@ def test_compiler_log_is_in_the_error(runtime, monkeypatch):
     monkeypatch.setattr(opencl, "source_text", lambda prelude, source: text + "\nthis_is_no_word x;\n")
     with pytest.raises(DeviceError, match="does not compile") as caught:
         runtime.kernel("assign_kernel", Variant("leaves.cl", 64, each=77))
-    assert "leaves.cl:" in str(caught.value) and "this_is_no_word" in str(caught.value)
+    assert "this_is_no_word" in str(caught.value)
 
 
 def test_too_little_memory_is_refused_with_the_figures(runtime):

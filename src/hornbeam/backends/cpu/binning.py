@@ -28,6 +28,9 @@ EncodeDense = Callable[[BinMapper], "tuple[NDArray[Any] | DeviceBins, NDArray[np
 SAMPLE_CELLS = 1 << 23
 """Sampled values held at once while bins are found (32 or 64 MB): wide tables are taken a few columns at a time."""
 
+MANY_CELLS = 1 << 21
+"""Sampled values from which on a kernel finds the bounds, threads side by side; for fewer it is not worth compiling."""
+
 BLOCK_CELLS = 1 << 19
 """Values coded a call: where a block must be copied (other dtypes, frames) it stays small, in megabytes."""
 
@@ -84,7 +87,7 @@ def find_bounds(reader: TableReader, params: BinParams, n_threads: int) -> list[
     rows = None if n_sampled == reader.n_rows else sample_rows(reader.n_rows, n_sampled, rows_below)
     bounds: list[NDArray[np.float64]] = [np.empty(0)] * reader.n_features
     find_bounds_of = find_upper_bounds
-    if reader.sparse is not None:  # often thousands of columns; for others the kernel is not worth compiling
+    if reader.sparse is not None or n_sampled * reader.n_features >= MANY_CELLS:
         from hornbeam.backends.cpu import bounds as of_many
 
         find_bounds_of = of_many.find_upper_bounds
