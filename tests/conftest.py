@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -19,3 +21,11 @@ settings.load_profile("hornbeam")
 def device(request: pytest.FixtureRequest) -> str:
     """Every usable device in turn: a new backend joins the tests by being listed in hornbeam.devices()."""
     return str(request.param)
+
+
+@pytest.fixture(autouse=True)
+def no_stand_in_stays() -> Iterator[None]:
+    """Forget a cuda.py that was imported with something in CuPy's place: else later tests would find a CUDA device."""
+    yield
+    if "cupy" not in sys.modules and sys.modules.pop("hornbeam.backends.gpu.cuda", None) is not None:
+        vars(sys.modules["hornbeam.backends.gpu"]).pop("cuda", None)

@@ -41,6 +41,7 @@ class PeerParameter:
 _ANY = PeerParameter(None)
 _NO_FILES = "Hornbeam reads no text files: read them with pandas, polars or pyarrow, and pass the table to Dataset"
 _ONE_MACHINE = "Hornbeam trains on one machine; leave it out"
+_NO_COSTS = "feature_contri weighs the gains of features, min_gain_to_split those of all splits"
 
 PEER_PARAMETERS: dict[str, PeerParameter] = {
     # LightGBM: how, not what, it computes
@@ -63,9 +64,10 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
         PeerParameter(("",), "splits and bins cannot be given; interaction_constraints and max_bin steer them"),
     ),
     "max_bin_by_feature": PeerParameter((), "max_bin holds for all features; round a column to have fewer bins of it"),
+    "cegb_tradeoff": PeerParameter((0.0, 1.0), _NO_COSTS),
     **dict.fromkeys(
-        ("cegb_tradeoff", "cegb_penalty_split", "cegb_penalty_feature_lazy", "cegb_penalty_feature_coupled"),
-        PeerParameter((0.0,), "feature_contri weighs the gains of features, min_gain_to_split those of all splits"),
+        ("cegb_penalty_split", "cegb_penalty_feature_lazy", "cegb_penalty_feature_coupled"),
+        PeerParameter((0.0,), _NO_COSTS),
     ),
     "refit_decay_rate": PeerParameter((0.9,), "pass it to the refit itself: booster.refit(X, y, decay_rate=...)"),
     **dict.fromkeys(

@@ -113,7 +113,7 @@ def test_node_without_an_allowed_feature_has_no_split(device):
     constant_hessian=st.booleans(),
     seed=st.integers(0, 2**31),
 )
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_splits_in_context_equal_the_reference_on_random_data(
     device, n_rows, n_features, n_bins, missing_fraction, changes, constant_hessian, seed
 ):

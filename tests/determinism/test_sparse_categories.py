@@ -69,15 +69,15 @@ MODELS = {
 
 @pytest.mark.parametrize("choice", MODELS)
 def test_models_are_those_of_the_dense_form(choice, device, stored):
-    X, y = mixed_table(600, one_hot=20 if choice != "plain" else 0)
-    other, target = mixed_table(200, seed=1, one_hot=X.shape[1] - 14)
+    X, y = mixed_table(300, one_hot=20 if choice != "plain" else 0)
+    other, target = mixed_table(60, seed=1, one_hot=X.shape[1] - 14)
     other[:5, 2], other[5:9, 9] = 99, 0  # levels that training has not seen
     params = {"max_cat_to_onehot": 4, **LOOSE, **MODELS[choice]}
 
     def made(form, where):
         data = hb.Dataset(form(X), label=np.abs(y), categorical_features=CATEGORICAL)
         valid = hb.Dataset(form(other), label=np.abs(target), reference=data)
-        booster = hb.train({**params, "device": where}, data, 3, {"valid": valid})
+        booster = hb.train({**params, "device": where}, data, 2, {"valid": valid})
         rows = form(other)
         leaves = booster.predict(rows, pred_leaf=True, device=where)
         return booster, data, (booster.eval_history, booster.predict(rows, device=where).tolist(), leaves.tolist())
@@ -158,8 +158,8 @@ def test_absent_entries_of_a_column_whose_level_0_is_unseen_are_missing():
 
 def test_many_levels(device, stored):
     rng = np.random.default_rng(0)
-    X, y = mixed_table(1500, one_hot=9)
-    X[:, 2] = np.where(rng.random(len(X)) < 0.7, rng.integers(0, 500, len(X)), 0)
+    X, y = mixed_table(600, one_hot=3)
+    X[:, 2] = np.where(rng.random(len(X)) < 0.9, rng.integers(0, 500, len(X)), 0)
     params = {**LOOSE, "min_data_in_bin": 1, "target_encoding_levels": -1, "device": device}
     y = y + (X[:, 2] % 5 == 1)
     models = [
@@ -282,9 +282,9 @@ def test_sparse_columns_that_cannot_be_read_are_refused(columns, message):
 
 def test_the_table_is_never_spelled_out(stored):
     rng = np.random.default_rng(0)
-    n_rows, n_features = 20_000, 1000
-    rows, columns = rng.integers(0, n_rows, 150_000), rng.integers(0, n_features, 150_000)
-    table = sparse.csr_matrix((rng.integers(1, 9, 150_000), (rows, columns)), shape=(n_rows, n_features))
+    n_rows, n_features = 10_000, 600
+    rows, columns = rng.integers(0, n_rows, 45_000), rng.integers(0, n_features, 45_000)
+    table = sparse.csr_matrix((rng.integers(1, 9, 45_000), (rows, columns)), shape=(n_rows, n_features))
     y = np.asarray(table[:, :40].sum(axis=1)).ravel().astype(float)
     hb.train({**LOOSE, "num_leaves": 4}, hb.Dataset(table[:99], label=y[:99], categorical_features=[0]), 1)  # compiled
     tracemalloc.start()
@@ -293,7 +293,7 @@ def test_the_table_is_never_spelled_out(stored):
     booster.predict(table)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert len(data.categorical_features) == 500
+    assert len(data.categorical_features) == 300
     assert most < 0.9 * n_rows * n_features  # not even with a byte a value
 
 
@@ -320,9 +320,9 @@ CHOICES = {
 @pytest.mark.parametrize("choice", CHOICES)
 def test_operations(choice, where, stored, fine_work):
     options, how = CHOICES[choice]
-    X, y = mixed_table(one_hot=60)
+    X, y = mixed_table(300, one_hot=30)
     data = hb.Dataset(sparse.csr_matrix(X), categorical_features=CATEGORICAL, **options).construct()
-    valid = hb.Dataset(sparse.csr_matrix(mixed_table(200, 1, 60)[0]), reference=data)
+    valid = hb.Dataset(sparse.csr_matrix(mixed_table(60, 1, 30)[0]), reference=data)
     assert data.binned.stored is not None
     plain = hb.Dataset(X, categorical_features=CATEGORICAL, **options).construct()
     assert (data.binned.bins == plain.binned.bins).all()

@@ -9,7 +9,7 @@ import hornbeam as hb
 from hornbeam.testing.checks import first_difference, usable_devices
 from hornbeam.testing.sweep import DATA, TABLE, make_dataset, settle
 
-N_COMBINATIONS = 240
+N_COMBINATIONS = 210
 SEEN: set[str] = set()
 
 

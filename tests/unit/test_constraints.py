@@ -107,7 +107,7 @@ def test_bad_groups_are_refused(value):
         ({"colsample_bylevel": -0.5}, "feature_fraction_bylevel"),
         ({"feature_fraction_seed": -1}, "feature_fraction_seed"),
         ({"extra_trees": 1}, "extra_trees"),
-        ({"cegb_tradeoff": 1.0}, "unknown parameter 'cegb_tradeoff'"),
+        ({"cegb_penalty_split": 1.0}, "cegb_penalty_split=1.0 is not available"),
         ({"mc": [1, 0, 0], "monotonic_cst": [0, 0, 0]}, "two names of one parameter"),
     ],
 )
