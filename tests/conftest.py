@@ -9,12 +9,18 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from hornbeam.backends.gpu import layout
 from hornbeam.testing.checks import usable_devices
 
 # The first call of a kernel compiles it, so no example may be judged by its time. Under CI the examples are the same in
 # every run; at home Hypothesis looks for new ones.
 settings.register_profile("hornbeam", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("hornbeam")
+
+
+# Every width of a tile has kernels of its own, which take most of the tests' time to compile. One narrow width must do,
+# but where the widths are tested (test_gpu_engine.py).
+layout.NARROW_WORDS = (4,)
 
 
 @pytest.fixture(scope="session", params=usable_devices())  # the scope that Hypothesis allows

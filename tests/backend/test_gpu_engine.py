@@ -54,10 +54,15 @@ def check(runtime, sample: BinnedSample, **options) -> None:
     assert_same_operations(binned, sample.gradient[None], sample.hessian[None], engine, **options)
 
 
-@pytest.mark.parametrize("high_precision", [False, True], ids=["narrow", "wide"])
 @pytest.mark.parametrize(
-    ("n_bins", "words"),
-    [(15, 8), (15, 2), (15, 0), (63, 8), (63, 4), (63, 2), (63, 1), (63, 0), (300, 8), (300, 2), (300, 1), (300, 0)],
+    ("n_bins", "words", "high_precision"),
+    [
+        *((15, words, False) for words in (8, 2, 0)),
+        *((63, words, False) for words in (8, 4, 2, 1, 0)),
+        *((300, words, False) for words in (8, 1)),
+        *((63, words, True) for words in (8, 2, 0)),
+        (300, 2, True),
+    ],
 )
 def test_histograms_do_not_depend_on_local_memory(runtime, n_bins, words, high_precision):
     sample = make_binned(700, 37, n_bins, 0.2, seed=words)
@@ -66,6 +71,21 @@ def test_histograms_do_not_depend_on_local_memory(runtime, n_bins, words, high_p
     runtime.facts = replace(runtime.facts, local_bytes=max(1, words) * counters - (words == 0))
     assert histogram_variant(runtime.facts, plan, high_precision, 3)[0].words == words
     check(runtime, sample, rules=RULES, high_precision=high_precision, n_levels=2)
+
+
+@pytest.mark.parametrize(
+    ("n_features", "n_bins", "words", "copies", "high_precision"),
+    [(4, 255, 1, 8, False), (7, 63, 2, 4, False), (3, 15, 1, 4, False), (8, 300, 4, 4, True)],
+)
+def test_few_features_lie_in_narrow_tiles(runtime, monkeypatch, n_features, n_bins, words, copies, high_precision):
+    """The free lanes hold copies of the counters, which are added up."""
+    monkeypatch.setattr(layout_module, "NARROW_WORDS", (1, 2, 4))
+    sample = make_binned(900, n_features, n_bins, 0.2, seed=n_features)
+    plan = Layout.of(binned_data(sample))
+    runtime.facts = replace(runtime.facts, local_bytes=1 << 20)
+    variant, _ = histogram_variant(runtime.facts, plan, high_precision, 3)
+    assert (plan.n_tiles, plan.tile_words, variant.words, variant.copies) == (1, words, words, copies)
+    check(runtime, sample, rules=RULES, high_precision=high_precision)
 
 
 @pytest.mark.parametrize("high_precision", [False, True], ids=["narrow", "wide"])

@@ -34,6 +34,9 @@ TILE_WORDS = 8
 SEARCHED_LANES = 4
 """Columns that a group of the split search looks at: a tile has no fewer."""
 
+NARROW_WORDS = (1, 2, 4)
+"""The same where so many hold all columns: the smallest number that does."""
+
 SMALL_TILE_WORDS = 3
 """The same where the codes of all bundles fit, and memory is short: rows of 12 bytes lie across sectors."""
 
@@ -42,8 +45,8 @@ MOST_ROWS = 2**32 - 2**16
 
 
 def words_of_tile(n_columns: int, bin_bits: int) -> int:
-    """Return 1, 2 or 4 words where so many hold all columns, else 8."""
-    for words in (1, 2, 4):
+    """Return the fewest words of NARROW_WORDS that hold all columns, else 8."""
+    for words in NARROW_WORDS:
         if words * 32 // bin_bits >= max(n_columns, SEARCHED_LANES):
             return words
     return TILE_WORDS
