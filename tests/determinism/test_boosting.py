@@ -11,6 +11,9 @@ import hornbeam as hb
 from hornbeam.testing.checks import assert_same_model, usable_devices
 from hornbeam.testing.golden import GoldenCase, pseudo_huber
 
+FAST = [name for name in usable_devices() if name != "reference"]
+"""Models of `reference` are those of the others, which other tests show; here it would take most of the time."""
+
 QUIET = {"verbosity": -1, "num_leaves": 9}
 DART = {"boosting": "dart", "drop_rate": 0.4, "skip_drop": 0.2}
 RF = {"boosting": "rf", "bagging_fraction": 0.5, "bagging_freq": 1}
@@ -64,6 +67,7 @@ def trained_with_scores(params, make, n_rounds, init_model=None):
     return booster, {"training": train_set.data, "valid": valid.data}, seen
 
 
+@pytest.mark.parametrize("device", FAST)
 @pytest.mark.parametrize("what", MODES)
 def test_scores_of_training_are_those_of_prediction_to_the_last_bit(device, what, tmp_path):
     params = {**QUIET, **MODES[what], "device": device}
@@ -76,6 +80,7 @@ def test_scores_of_training_are_those_of_prediction_to_the_last_bit(device, what
         assert loaded.predict(table).tobytes() == seen[name].tobytes()
 
 
+@pytest.mark.parametrize("device", FAST)
 @pytest.mark.parametrize("what", MODES)
 def test_four_and_four_rounds_equal_eight(device, what):
     params = {**QUIET, **MODES[what], "device": device}

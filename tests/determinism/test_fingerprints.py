@@ -16,6 +16,9 @@ from hornbeam.testing.checks import assert_same_model, usable_devices
 from hornbeam.testing.data import make_higgs_like, make_multiclass, make_regression_heavy_tailed, make_with_missing
 from hornbeam.testing.golden import CASES, expected_fingerprints, pseudo_huber
 
+FAST = [name for name in usable_devices() if name != "reference"]
+"""Models of `reference` are those of the others, which other tests show; here it would take most of the time."""
+
 GOLDEN = expected_fingerprints()
 QUIET = {"verbosity": -1}
 
@@ -147,7 +150,8 @@ def test_evaluations_are_identical_on_every_device(objective):
 # --- what must not be seen in the model -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [1e-9, 0.05, 0.2, 1.0, 50.0])
+@pytest.mark.parametrize("device", FAST)
+@pytest.mark.parametrize("size", [1e-9, 0.05, 0.2, 0.8, 1.0, 2.0, 50.0])
 @pytest.mark.parametrize("policy", ["leafwise", "depthwise"])
 def test_model_is_identical_for_any_histogram_pool(device, size, policy):
     params = {**QUIET, "objective": "binary", "grow_policy": policy, "device": device}
@@ -156,6 +160,7 @@ def test_model_is_identical_for_any_histogram_pool(device, size, policy):
     assert hb.train({**params, "histogram_pool_size": size}, make(), 3).fingerprint() == expected
 
 
+@pytest.mark.parametrize("device", FAST)
 @pytest.mark.parametrize("objective", MAKERS)
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 def test_permuted_rows_give_the_same_model(device, objective, weighted):
@@ -172,6 +177,7 @@ def test_permuted_rows_give_the_same_model(device, objective, weighted):
     assert hb.train(params, permuted, 3).fingerprint() == expected
 
 
+@pytest.mark.parametrize("device", FAST)
 @pytest.mark.parametrize("objective", MAKERS)
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 def test_four_and_four_rounds_equal_eight(device, objective, weighted, tmp_path):
@@ -206,6 +212,7 @@ def test_four_and_four_rounds_equal_eight_with_init_score(device):
     assert hb.train(params, make(), 4, init_model=half).fingerprint() == hb.train(params, make(), 8).fingerprint()
 
 
+@pytest.mark.parametrize("device", FAST)
 @pytest.mark.parametrize("objective", MAKERS)
 def test_saved_and_loaded_model_is_the_same(device, objective, tmp_path):
     params = {

@@ -10,6 +10,9 @@ from hornbeam.backends.cpu import bag as cpu_bag
 from hornbeam.testing.checks import assert_same_model, usable_devices
 from hornbeam.testing.golden import GoldenCase, pseudo_huber
 
+FAST = [name for name in usable_devices() if name != "reference"]
+"""Models of `reference` are those of the others, which other tests show; here it would take most of the time."""
+
 QUIET = {"verbosity": -1, "num_leaves": 15}
 BAGGING = {"bagging_fraction": 0.5, "bagging_freq": 1}
 GOSS = {"data_sample_strategy": "goss", "learning_rate": 0.5, "top_rate": 0.15, "other_rate": 0.2}
@@ -100,6 +103,7 @@ def scores_of_training(params, train_set, n_rounds=5):
     return booster, seen[-1]
 
 
+@pytest.mark.parametrize("device", FAST)
 @pytest.mark.parametrize("what", ["bagging", "goss", "bagging, multiclass"])
 def test_scores_of_training_are_those_of_prediction(device, what):
     """Rows outside of the bag too meet the leaf that prediction finds."""
@@ -165,6 +169,7 @@ def test_either_seed_changes_the_choice(name, sampling):
     assert trees_of(first) != trees_of(second)
 
 
+@pytest.mark.parametrize("device", FAST)
 @pytest.mark.parametrize("what", ["bagging", "bagging, every third round", "goss"])
 def test_four_and_four_sampled_rounds_equal_eight(device, what):
     params = {**QUIET, **SAMPLINGS[what], "device": device}

@@ -84,7 +84,7 @@ def settle(params: Mapping[str, Any]) -> dict[str, Any]:
     chosen = dict(params)
     objective = str(chosen.get("objective", "regression"))
     chosen.update(params_for(objective))
-    if objective != "binary":
+    if objective != "binary" or chosen.get("pos_bagging_fraction") == 1.0:
         chosen.pop("pos_bagging_fraction", None)
     if objective not in RANKING:
         chosen.pop("bagging_by_query", None)

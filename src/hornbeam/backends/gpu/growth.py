@@ -211,7 +211,9 @@ class DeviceGrowth:
             categories.n_sets = n_nodes
         self._grown = limits, n_selected - 1, nodes
         is_open = np.any((nodes["left"] < 0) & (nodes["slot"] >= 0))  # the best nodes keep their slots: not all fitted
-        if finished is None or is_open:
+        # Where slots may be wanting, a level may be expanded in pieces, and `order` is not that of levels.
+        in_pieces = limits.depthwise and tree.n_slots < 2 * limits.n_leaves
+        if finished is None or is_open or in_pieces:
             return GrownAhead(nodes)
         return GrownAhead(nodes, finished(n_ordered + 1), n_ordered)
 
