@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import hornbeam as hb
+from hornbeam.backends.costs import TrainingWork
 from hornbeam.backends.registry import choose_device
 from hornbeam.testing.data import make_higgs_like
 
@@ -50,7 +51,7 @@ def main() -> None:
         "verbosity": 0,
     }
     print(f"data         {X.shape[0]:,} rows x {X.shape[1]} features, {len(y_test):,} held out")
-    print(f"device       {choose_device(arguments.device, X.size)}")
+    print(f"device       {choose_device(arguments.device, TrainingWork.of(*X.shape, hb.Params.from_dict(params)))}")
 
     # the first training of a process compiles the kernels (or reads them from the cache); keep that out of the clock
     start = time.perf_counter()
