@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Any
 from hornbeam.convergence import FEATURE_FRACTIONS
 from hornbeam.log import inform, warn
 from hornbeam.metrics.queries import QueryMetric
-from hornbeam.objectives import CustomObjective
+from hornbeam.objectives import RANKING, CustomObjective
 from hornbeam.params import BY_NAME, USED_BY, Params
 from hornbeam.row_sampling import BAGGING_FRACTIONS, samples_rows
 
 if TYPE_CHECKING:
     from hornbeam.training import TrainingRun
-
-RANKING = ("lambdarank", "pairwise", "rank_xendcg")
 
 
 class Situation:

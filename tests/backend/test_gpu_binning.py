@@ -19,6 +19,7 @@ from hornbeam.backends.gpu import binning as gpu
 from hornbeam.backends.gpu.device_table import DeviceTable
 from hornbeam.backends.gpu.engine import GpuEngine
 from hornbeam.backends.gpu.layout import Layout
+from hornbeam.backends.gpu.order import order_keys, values_of_keys
 from hornbeam.binning import BinnedData, BinParams, rows_below
 from hornbeam.dataset import Dataset
 from hornbeam.errors import DeviceError
@@ -254,9 +255,11 @@ def test_keys_are_in_the_order_of_the_values(dtype):
     values = np.sort(np.concatenate([SPECIAL[:-1], -SPECIAL[3:7], np.random.default_rng(0).normal(size=50)])).astype(
         dtype
     )
-    keys = gpu.order_keys(values)
+    keys = order_keys(values)
     assert (np.diff(values) == 0).tolist() == (keys[1:] == keys[:-1]).tolist()
     assert (keys[1:] >= keys[:-1]).all()
+    if dtype == np.float64:
+        assert (values_of_keys(keys) == values).all()
 
 
 @pytest.mark.parametrize("boosting", ["gbdt", "dart"])

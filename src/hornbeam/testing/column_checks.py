@@ -56,9 +56,23 @@ def column_checks(device: str, n_rows: int) -> Iterator[tuple[str, Callable[[], 
 
             named = ", ".join([f"{dtype} labels", objective, *more])
             yield f"columns on the device: {library}, {named}, {n_rows} x 28", check
+        name = f"columns on the device: {library}, float32 weights below 2^-126, {n_rows} x 28"
+        yield name, partial(_check_small_weights, device, library, X, y)
         if find_spec("sklearn") is not None:
             name = f"estimators on the device: {library}, {n_rows} x 28"
             yield name, partial(_check_estimators, device, library, X, y, weight)
+
+
+def _check_small_weights(device: str, library: str, X: Any, y: Any) -> str:
+    """Numbers that arithmetic of float32 may take for zero are numbers like others."""
+    weight = np.linspace(1e-40, 9e-39, len(y)).astype(np.float32)
+    params = {"num_leaves": 7, "min_sum_hessian_in_leaf": 0.0, "verbosity": -1}
+    found = []
+    for where, wrap in ((device, _wrapper(library, device)), ("cpu", np.asarray)):
+        found.append(train({**params, "device": where}, Dataset(wrap(X), wrap(y), weight=wrap(weight)), 2))
+    if found[1].num_trees() == 0:
+        return "no split on cpu"
+    return "" if found[0].fingerprint() == found[1].fingerprint() else "another model than on cpu"
 
 
 def was_copied(dataset: Dataset, name: str) -> bool:

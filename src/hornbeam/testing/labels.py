@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.objectives import OBJECTIVES
+from hornbeam.objectives import ALL_OBJECTIVES, OBJECTIVES
 
 N_CLASSES = 3
 
 
 def params_for(objective: str) -> dict[str, object]:
     """Return the parameters without which an objective cannot be trained."""
-    return {"objective": objective, **({"num_class": N_CLASSES} if OBJECTIVES[objective].labels == "classes" else {})}
+    has_classes = ALL_OBJECTIVES[objective].labels == "classes"
+    return {"objective": objective, **({"num_class": N_CLASSES} if has_classes else {})}
 
 
 def labels_for(objective: str, signal: NDArray[np.float64], n_classes: int = N_CLASSES) -> NDArray[np.float64]:

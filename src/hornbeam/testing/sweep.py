@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.dataset import Dataset
-from hornbeam.objectives import OBJECTIVES
+from hornbeam.objectives import ALL_OBJECTIVES, RANKING
 from hornbeam.testing.golden import GoldenCase
 from hornbeam.testing.labels import params_for
 
@@ -21,11 +21,10 @@ N_FEATURES = 5
 SIGNS = (1, -1, 0, 0, 1)
 GROUPS = "[[0, 1, 2], [2, 3], [4, 0]]"
 LEVELS = {2: 9, 3: 40}
-RANKING = ("lambdarank", "rank_xendcg", "pairwise")
 
 TABLE: dict[str, tuple[Any, ...]] = {
     # the first value is the simplest: what a failing combination is shrunk to
-    "objective": ("regression", *(name for name in OBJECTIVES if name != "regression")),
+    "objective": ("regression", *(name for name in ALL_OBJECTIVES if name != "regression")),
     "num_leaves": (4, 12, 2),
     "max_depth": (-1, 3),
     "grow_policy": ("leafwise", "depthwise"),

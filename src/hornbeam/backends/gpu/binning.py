@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from hornbeam.backends.cpu.binning import bin_table, find_bounds, search_tables
 from hornbeam.backends.gpu.device_table import DeviceTable, launch_over
 from hornbeam.backends.gpu.layout import Layout, check_buffer, megabytes
+from hornbeam.backends.gpu.order import order_keys
 from hornbeam.backends.gpu.runtime import Buffer, Runtime, u32, u64
 from hornbeam.backends.registry import open_runtime
 from hornbeam.binning import BinMapper, BinnedData, BinParams, allocate_bins, bin_by
@@ -163,14 +164,6 @@ def encode(device: str, reader: TableReader, blocks: Blocks, mapper: BinMapper) 
         for buffer in room:
             runtime.free(buffer)
     return out, seen != 0
-
-
-def order_keys(values: NDArray[Any]) -> NDArray[Any]:
-    """Return integers in the order of float32 or float64 values without NaN: raw_key of kernels/values.h."""
-    bits = (values + values.dtype.type(0.0)).view(np.dtype(f"u{values.itemsize}"))  # -0.0 becomes 0.0
-    sign = bits.dtype.type(1 << (8 * values.itemsize - 1))
-    keys: NDArray[Any] = np.where(bits & sign != 0, ~bits, bits | sign)
-    return keys
 
 
 def find_missing(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends import registry
 from hornbeam.backends.gpu.device_table import THREADS, launch_over
+from hornbeam.backends.gpu.order import values_of_keys
 from hornbeam.backends.gpu.runtime import Buffer, Runtime, Variant, u32, u64
 from hornbeam.columns import DeviceColumn, Facts
 from hornbeam.quantize import exact_exponent
@@ -43,9 +44,7 @@ def facts_of(column: DeviceColumn) -> Facts:
     seen = _reports(column, "look_at_column_kernel", 6, *arguments_of(column))
     not_finite, not_whole, n_nonzero, n_positive = (int(seen[:, i].sum()) for i in range(4))
     keys = np.array([seen[:, 4].min(), seen[:, 5].max()])
-    ends = np.where(keys >> np.uint64(63) != 0, keys ^ np.uint64(1 << 63), ~keys).view(np.float64)  # value_of_key
-    if not_finite == column.size:
-        ends = np.zeros(2)
+    ends = np.zeros(2) if not_finite == column.size else values_of_keys(keys)
     return Facts(column.size, not_finite == 0, not_whole == 0, n_nonzero, n_positive, float(ends[0]), float(ends[1]))
 
 

@@ -188,8 +188,8 @@ class Runtime(Protocol):
 
 HEADERS = {
     "choose.cl": ("candidates.h",),
-    "columns.cl": ("fixed_point.h", "order.h"),
-    "encode.cl": ("bins.h", "values.h"),
+    "columns.cl": ("fixed_point.h", "order.h", "values.h"),
+    "encode.cl": ("bins.h", "order.h", "values.h"),
     "gradients.cl": ("numerics.h", "losses.h", "row_gradients.h"),
     "histogram.cl": ("bins.h", "tables.h", "chunks.h"),
     "layout.cl": ("bins.h",),

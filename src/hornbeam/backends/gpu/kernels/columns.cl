@@ -10,7 +10,7 @@
     entry_at(name, name##_type, (i64)((k) / name##_length) * name##_outer + (i64)((k) % name##_length) * name##_inner)
 
 DEVICE f64 entry_at(GLOBAL const u8 *values, u32 type, i64 place) {
-    if (type == 0) return (f64)((GLOBAL const f32 *)values)[place];
+    if (type == 0) return value_of_f32(((GLOBAL const u32 *)values)[place]);
     if (type == 1) return ((GLOBAL const f64 *)values)[place];
     if (type == 2) return (f64)((GLOBAL const i8 *)values)[place];
     if (type == 3) return (f64)((GLOBAL const i16 *)values)[place];

@@ -3,7 +3,7 @@
 //   values     raw_t, row i and feature j at [i * row_stride + j * column_stride]     in
 //   tiles      u32 (n_tiles, n_rows, TILE_WORDS)     32 bytes of a row together, see layout.cl
 //
-// The bounds of a used feature are a table of 2^steps values, padded with +inf, as keys (values.h). They have the type
+// The bounds of a used feature are a table of 2^steps values, padded with +inf, as keys (order.h). They have the type
 // of the values: a float64 bound that is rounded down to float32 separates the same float32 values
 // (backends/cpu/binning.py).
 typedef struct {
@@ -36,7 +36,7 @@ KERNEL(THREADS) void encode_kernel(GLOBAL const raw_t *RESTRICT values, i64 row_
             if (used >= n_used) break;
             const coding_t coding = codings[used];
             const raw_t value = values[(i64)row * row_stride + (i64)coding.feature * column_stride];
-            const raw_t key = raw_key(value);
+            const raw_t key = KEY_OF_BITS(value, RAW_SIGN);
             GLOBAL const raw_t *table = bounds + coding.start;
             u32 code = 0;
             for (u32 jump = 1u << coding.steps >> 1; jump != 0; jump >>= 1) {

@@ -23,7 +23,7 @@ DEVICE tree_node_t walk(GLOBAL const raw_t *row, i64 column_stride, GLOBAL const
                         GLOBAL const u32 *sets) {
     tree_node_t node = tree[0];
     while (node.child != 0) {
-        const f64 value = raw_value(row[(i64)(node.column % IS_CATEGORICAL / 2) * column_stride]);
+        const f64 value = RAW_VALUE(row[(i64)(node.column % IS_CATEGORICAL / 2) * column_stride]);
         u32 left = value != value ? node.column % 2 : (u32)(value <= node.threshold);
         if (node.column >= IS_CATEGORICAL) {
             const u64 set = (u64)F64_TO_BITS(node.threshold);
