@@ -155,6 +155,24 @@ def goes_by_lists(storage, f, n_listed, n_rows):  # type: ignore[no-untyped-def]
     return first_code[f] > 0 and n_listed < CODE_COST * n_rows
 
 
+@njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
+def move_listed(records, place_of, rows, start, stop, default_left, left, right):  # type: ignore[no-untyped-def]
+    """Move the listed rows start:stop that are in a node out of its places left:right, and return those that remain.
+
+    Rows other than default go to the end of the node where default rows go left, and to its beginning otherwise.
+    """
+    for i in range(np.uint64(start), np.uint64(stop)):
+        own = np.uint64(place_of[rows[i]])
+        if left <= own < right:
+            if default_left:
+                right -= np.uint64(1)
+                exchange(records, place_of, own, right)
+            else:
+                exchange(records, place_of, own, left)
+                left += np.uint64(1)
+    return left, right
+
+
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def divide(  # type: ignore[no-untyped-def]
     codes, records, place_of, spare, storage, starts, rows, f, bin_, missing_left, n_value_bins, begin, end
@@ -175,15 +193,7 @@ def divide(  # type: ignore[no-untyped-def]
         for part in range(2):
             if part == 1:
                 first, last = first2, last2
-            for i in range(np.uint64(first), np.uint64(last)):
-                own = np.uint64(place_of[rows[i]])
-                if left <= own < right:
-                    if default_left:
-                        right -= np.uint64(1)
-                        exchange(records, place_of, own, right)
-                    else:
-                        exchange(records, place_of, own, left)
-                        left += np.uint64(1)
+            left, right = move_listed(records, place_of, rows, first, last, default_left, left, right)
         return np.int64(right if default_left else left) - begin
     return ask_rows(codes, records, place_of, spare, storage, f, b, missing_left, v, begin, end)
 
@@ -204,17 +214,9 @@ def divide_by_set(  # type: ignore[no-untyped-def]
         return ask_rows(codes, records, place_of, spare, storage, f, np.int64(0), False, n_bins, begin, end, left_set)
     left, right = np.uint64(begin), np.uint64(end)
     for b in range(n_bins):
-        if bin_in_set(b, left_set) == default_left:
-            continue
-        for i in range(np.uint64(starts[first + b]), np.uint64(starts[first + b + 1])):
-            own = np.uint64(place_of[rows[i]])
-            if left <= own < right:
-                if default_left:
-                    right -= np.uint64(1)
-                    exchange(records, place_of, own, right)
-                else:
-                    exchange(records, place_of, own, left)
-                    left += np.uint64(1)
+        if bin_in_set(b, left_set) != default_left:
+            start, stop = starts[first + b], starts[first + b + 1]
+            left, right = move_listed(records, place_of, rows, start, stop, default_left, left, right)
     return np.int64(right if default_left else left) - begin
 
 
