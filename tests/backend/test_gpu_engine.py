@@ -82,9 +82,12 @@ def test_few_features_lie_in_narrow_tiles(runtime, monkeypatch, n_features, n_bi
     monkeypatch.setattr(layout_module, "NARROW_WORDS", (1, 2, 4))
     sample = make_binned(900, n_features, n_bins, 0.2, seed=n_features)
     plan = Layout.of(binned_data(sample))
+    there_is = runtime.facts.local_bytes
     runtime.facts = replace(runtime.facts, local_bytes=1 << 20)
-    variant, _ = histogram_variant(runtime.facts, plan, high_precision, 3)
+    variant, needed = histogram_variant(runtime.facts, plan, high_precision, 3)
     assert (plan.n_tiles, plan.tile_words, variant.words, variant.copies) == (1, words, words, copies)
+    if needed > there_is and runtime.facts.is_gpu:
+        pytest.skip(f"{runtime.facts.name} has {there_is} bytes of local memory, and these counters take {needed}")
     check(runtime, sample, rules=RULES, high_precision=high_precision)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -74,6 +73,7 @@ def test_model_is_identical_on_every_device_and_for_any_thread_count(params):
 
 
 def containers(frame):
+    pl = pytest.importorskip("polars")
     strings = [name if isinstance(name, str) else None for name in frame["many"]]
     shuffled = sorted({name for name in strings if name is not None}, reverse=True)
     categories = frame.assign(many=pd.Categorical(strings, categories=[*shuffled, "never"]), few=frame["few"])
