@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hornbeam.backends.registry import open_runtime
 from hornbeam.testing import verify
 
 CASE = "golden: binary, missing"
@@ -55,3 +56,21 @@ def test_the_device_must_be_named(given: list[str], capsys: pytest.CaptureFixtur
     with pytest.raises(SystemExit):
         verify.main([*given, "--only", "nothing"])
     assert "--device" in capsys.readouterr().err
+
+
+def test_a_gpu_can_be_taken_for_a_smaller_one(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if device in ("cpu", "reference"):
+        with pytest.raises(SystemExit):
+            verify.main(["--device", device, "--compute-units", "1", "--only", "nothing"])
+        return
+    runtime, seen = open_runtime(device), []
+
+    def look(device: str, *rows: int) -> list[tuple[str, verify.Check]]:
+        seen.append(runtime.facts.compute_units)
+        return []
+
+    before = runtime.facts
+    monkeypatch.setattr(verify, "golden_checks", look)
+    assert verify.main(["--device", device, "--compute-units", "3", "--only", "nothing"]) == 0
+    assert seen == [3]
+    assert runtime.facts == before

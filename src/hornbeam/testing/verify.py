@@ -1,4 +1,4 @@
-"""Verify that a device gives the same model, bit for bit.
+r"""Verify that a device gives the same model, bit for bit.
 
     python -m hornbeam.testing.verify --device cuda
 
@@ -6,9 +6,11 @@ holds a device against the golden fingerprints (made by `reference`, shipped in 
 operation by operation, its metrics against the host's, and it against `cpu` on whole trainings that are large enough to
 keep a GPU's groups busy, in several threads at once too, on predictions, and (CUDA) on arrays that are on the device
 already, for data and for functions of the user's own. Prints a table; the exit status is not 0 if anything differs.
-Under a sanitizer, which is slow, `--part 1/8` to `--part 8/8` run side by side:
+Under a sanitizer, which takes time and memory for every group of threads, `--compute-units 4` launches few of them, and
+`--part 1/8` to `--part 8/8` run side by side:
 
-    compute-sanitizer --tool racecheck python -m hornbeam.testing.verify --device cuda --rows 4000 --part 1/8
+    compute-sanitizer --tool racecheck python -m hornbeam.testing.verify --device cuda --rows 2000 --compute-units 4 \
+        --part 1/8
 """
 
 from __future__ import annotations
@@ -19,10 +21,12 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from hornbeam.backends.registry import choose_device, open_runtime
 from hornbeam.dataset import Dataset
 from hornbeam.metrics import METRICS
 from hornbeam.objectives import OBJECTIVES, RANKING
@@ -254,9 +258,28 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rows", type=int, default=200_000, help="rows of the largest training")
     parser.add_argument("--only", default="", help="run the checks whose name contains this")
     parser.add_argument("--part", type=part_of_all, default="1/1", help="K/N: run every N-th check from the K-th on")
+    parser.add_argument(
+        "--compute-units", type=int, metavar="N",
+        help="launch as many groups as for a GPU of N units: what sanitizers take goes by groups",
+    )  # fmt: skip
     given = parser.parse_args(arguments)
     if given.device == "auto":  # which is the CPU for sizes like these: it would be held against itself
         parser.error("--device auto verifies whatever is chosen; name the device, one of hornbeam.devices()")
+    if given.compute_units is None:
+        return run_checks(given)
+    if given.device in ("cpu", "reference") or given.compute_units < 1:
+        parser.error("--compute-units is for GPUs, and N is 1 or more")
+    runtime = open_runtime(choose_device(given.device))
+    facts = runtime.facts
+    runtime.facts = replace(facts, compute_units=given.compute_units)
+    try:
+        return run_checks(given)
+    finally:
+        runtime.facts = facts
+
+
+def run_checks(given: argparse.Namespace) -> int:
+    """Run the checks that the arguments name; returns the exit status."""
     checks = [
         *golden_checks(given.device),
         *operation_checks(given.device),
