@@ -5,8 +5,8 @@ Objective and metric functions written for these libraries ask the Dataset for i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,67 @@ if TYPE_CHECKING:
     from hornbeam.dataset import Dataset
 
 Fields = TypeVar("Fields", bound="DatasetFields")
+Floats = TypeVar("Floats")
+Integers = TypeVar("Integers")
 
 
-class DatasetFields(PeerAttributes):
+class FieldGetters(Generic[Floats, Integers]):
+    """Labels, weights, queries and initial scores by the methods; who inherits has the attributes."""
+
+    _holder = "a Dataset"
+    """Who has the fields, for errors."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def label(self) -> Floats | None:
+            """The labels."""
+
+        @property
+        def weight(self) -> Floats | None:
+            """The weights."""
+
+        @property
+        def init_score(self) -> Floats | None:
+            """The initial scores."""
+
+        @property
+        def group(self) -> Integers | None:
+            """The sizes of the queries."""
+
+    def get_label(self) -> Floats | None:
+        """Return the labels, float64 (n_rows,), or None."""
+        return self.label
+
+    def get_weight(self) -> Floats | None:
+        """Return the weights, float64 (n_rows,), or None."""
+        return self.weight
+
+    def get_group(self) -> Integers | None:
+        """Return the sizes of the queries, int64 (n_queries,), or None."""
+        return self.group
+
+    def get_init_score(self) -> Floats | None:
+        """Return the initial scores, float64 (n_rows,) or (n_rows, n_outputs), or None."""
+        scores: Any = self.init_score
+        if scores is None:
+            return None
+        return scores[0] if len(scores) == 1 else scores.T  # type: ignore[no-any-return]
+
+    def get_field(self, field_name: str) -> Floats | Integers | None:
+        """Return "label", "weight", "group" or "init_score"."""
+        getters: dict[str, Callable[[], Floats | Integers | None]] = {
+            "label": self.get_label,
+            "weight": self.get_weight,
+            "group": self.get_group,
+            "init_score": self.get_init_score,
+        }
+        if field_name not in getters:
+            raise DataError(f"field {field_name!r}: {self._holder} has {', '.join(getters)}")
+        return getters[field_name]()
+
+
+class DatasetFields(FieldGetters[NDArray[np.float64], NDArray[np.int64]], PeerAttributes):
     """The fields of a Dataset; `Dataset` sets the attributes."""
 
     _instead = DATASET_ATTRIBUTES
@@ -28,21 +86,6 @@ class DatasetFields(PeerAttributes):
     n_rows: int
     n_features: int
     feature_names: list[str]
-    group: NDArray[np.int64] | None
-
-    if TYPE_CHECKING:
-
-        @property
-        def label(self) -> NDArray[np.float64] | None:
-            """The labels."""
-
-        @property
-        def weight(self) -> NDArray[np.float64] | None:
-            """The weights."""
-
-        @property
-        def init_score(self) -> NDArray[np.float64] | None:
-            """The initial scores."""
 
     def num_data(self) -> int:
         """Return the number of rows."""
@@ -64,36 +107,6 @@ class DatasetFields(PeerAttributes):
     def feature_name(self) -> list[str]:
         """The names of the features."""
         return list(self.feature_names)
-
-    def get_label(self) -> NDArray[np.float64] | None:
-        """Return the labels, float64 (n_rows,), or None."""
-        return self.label
-
-    def get_weight(self) -> NDArray[np.float64] | None:
-        """Return the weights, float64 (n_rows,), or None."""
-        return self.weight
-
-    def get_group(self) -> NDArray[np.int64] | None:
-        """Return the sizes of the queries, int64 (n_queries,), or None."""
-        return self.group
-
-    def get_init_score(self) -> NDArray[np.float64] | None:
-        """Return the initial scores, float64 (n_rows,) or (n_rows, n_outputs), or None."""
-        if self.init_score is None:
-            return None
-        return self.init_score[0] if len(self.init_score) == 1 else self.init_score.T
-
-    def get_field(self, field_name: str) -> NDArray[Any] | None:
-        """Return "label", "weight", "group" or "init_score"."""
-        getters = {
-            "label": self.get_label,
-            "weight": self.get_weight,
-            "group": self.get_group,
-            "init_score": self.get_init_score,
-        }
-        if field_name not in getters:
-            raise DataError(f"field {field_name!r}: a Dataset has {', '.join(getters)}")
-        return getters[field_name]()
 
     def set_label(self: Fields, label: Any) -> Fields:
         """Take other labels, as in the constructor; returns self."""

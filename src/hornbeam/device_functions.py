@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.columns import DeviceColumn
+from hornbeam.dataset_fields import FieldGetters
 from hornbeam.device_arrays import host_array
-from hornbeam.errors import DataError, ParameterError
+from hornbeam.errors import ParameterError
 
 if TYPE_CHECKING:
     from hornbeam.dataset import Dataset
@@ -120,7 +121,7 @@ class HostArrays:
 HOST_ARRAYS = HostArrays()
 
 
-class DeviceData:
+class DeviceData(FieldGetters[Any, Any]):
     """A Dataset as functions that are marked by `on_device` see it; everything that is not here is the Dataset's.
 
     Attributes
@@ -130,6 +131,8 @@ class DeviceData:
     dataset
         The Dataset, whose own arrays are in host memory.
     """
+
+    _holder = "data on the device"
 
     def __init__(self, dataset: Dataset, arrays: Arrays = HOST_ARRAYS, valid: int = -1) -> None:
         self.dataset = dataset
@@ -166,35 +169,6 @@ class DeviceData:
     def query_boundaries(self) -> Any:
         """Rows where queries begin, and the number of rows, int64 (n_queries + 1,), or None."""
         return self._column("query_boundaries")
-
-    def get_label(self) -> Any:
-        """Return the labels: what LightGBM's and XGBoost's users call."""
-        return self.label
-
-    def get_weight(self) -> Any:
-        """Return the weights."""
-        return self.weight
-
-    def get_group(self) -> Any:
-        """Return the sizes of the queries."""
-        return self.group
-
-    def get_init_score(self) -> Any:
-        """Return the initial scores, float64 (n_rows,) or (n_rows, n_outputs), or None."""
-        scores = self.init_score
-        if scores is None:
-            return None
-        return scores[0] if len(scores) == 1 else scores.T
-
-    def get_field(self, field_name: str) -> Any:
-        """Return "label", "weight", "group" or "init_score"."""
-        fields = {
-            "label": self.get_label, "weight": self.get_weight, "group": self.get_group,
-            "init_score": self.get_init_score,
-        }  # fmt: skip
-        if field_name not in fields:
-            raise DataError(f"field {field_name!r}: data on the device has {', '.join(fields)}")
-        return fields[field_name]()
 
     def array(self, values: Any, name: str = "the array") -> Any:
         """Return anything like an array as an array of the device."""
