@@ -103,13 +103,14 @@ def take_rows(dataset: Dataset, rows: NDArray[np.intp], reference: Dataset | Non
     if dataset.query_boundaries is not None:
         group = _whole_queries(dataset.query_boundaries, rows)
     own = {} if reference is not None else dataset._own_params
+    named = dataset.has_names or dataset.reference is not None
     return Dataset(
         dataset.reader.take(rows),
         label=None if dataset.label is None else dataset.label[rows],
         weight=None if dataset.weight is None else dataset.weight[rows],
         group=group,
         init_score=None if dataset.init_score is None else np.ascontiguousarray(dataset.init_score[:, rows].T),
-        feature_names=dataset.feature_names,
+        feature_names=dataset.feature_names if named else "auto",
         categorical_features="auto" if dataset._categorical is None else list(dataset._categorical),
         reference=reference,
         **own,

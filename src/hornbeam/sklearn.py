@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.preprocessing import LabelEncoder
-from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
+from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, assert_all_finite, check_is_fitted
@@ -40,6 +40,7 @@ from hornbeam.estimator_arguments import (
     split_metrics,
     threads_of,
 )
+from hornbeam.folds import take_rows
 from hornbeam.log import warn
 from hornbeam.metrics import NO_METRIC
 from hornbeam.object_table import holds_objects
@@ -628,9 +629,5 @@ def _has_rows_of_no_weight(dataset: Dataset) -> bool:
 
 def _without_rows_of_no_weight(dataset: Dataset) -> Dataset:
     """Leave out rows of weight 0, which would still count for bins and for the rows of a leaf."""
-    assert dataset.label is not None and dataset.weight is not None
-    kept = np.flatnonzero(dataset.weight)
-    init_score = None if dataset.init_score is None else dataset.init_score.T[kept]
-    table = _safe_indexing(dataset.data, kept) if dataset.reader.device is None else dataset.reader.take(kept)
-    names = dataset.feature_names if dataset.has_names else "auto"
-    return Dataset(table, dataset.label[kept], weight=dataset.weight[kept], init_score=init_score, feature_names=names)
+    assert dataset.weight is not None
+    return take_rows(dataset, np.flatnonzero(dataset.weight))

@@ -285,7 +285,8 @@ class TableReader:
             return self.sparse.take(rows)
         if self._objects is not None:
             return self._objects[rows]
-        if self.level_columns or (self._columns and self._codes):
+        all_floats = all(column.dtype.is_float() for column in self._columns)
+        if self._columns and (self._codes or not all_floats):  # as floats, levels could have other names
             return self._take_columns(rows)
         return self._without_levels().sample(rows, 0, self.n_features)
 
@@ -294,7 +295,8 @@ class TableReader:
         part = copy.copy(self)
         part.n_rows, part.levels, part._codes, part._fitted = len(rows), None, {}, {}
         part._coded = {place: CodedColumn(coded.values, coded.codes[rows]) for place, coded in self._coded.items()}
-        part._columns = [column[rows.tolist()] for column in self._columns]
+        numbers = rows.tolist()
+        part._columns = [column[numbers] for column in self._columns]
         return part
 
     def to_device(self, result: NDArray[Any]) -> Any:

@@ -131,6 +131,16 @@ def test_frames_of_several_chunks_and_of_sampled_rows_equal_arrays():
         assert fingerprint(left) == fingerprint(Dataset(table, bin_construct_sample_cnt=700))
 
 
+def test_some_rows_of_a_table_have_its_levels_and_its_names_or_none():
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    columns = {"flag": [True, False, True, True], "id": [2**60, 2**60 + 1, 2**60, 2**60 + 1]}
+    for frame in (pandas.DataFrame(columns), polars.DataFrame(columns)):
+        part = Dataset(frame, categorical_features=["flag", "id"], min_data_in_bin=1).subset([1, 2, 3])
+        assert part.feature_names == ["flag", "id"] and part.has_names
+        assert repr([own.values for own in part.levels]) == repr([(True, False), (2**60 + 1, 2**60)])
+    assert not Dataset(np.zeros((4, 2))).subset([1, 2]).has_names
+
+
 def test_columns_that_are_not_numbers_are_named():
     pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
     for frame in (
