@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hornbeam.errors import HornbeamError, ParameterError
-from hornbeam.params import BY_NAME, GROUPS, PARAMETERS, Params, to_markdown
+from hornbeam.parameter_docs import to_markdown
+from hornbeam.params import BY_NAME, GROUPS, PARAMETERS, Params
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,6 +13,7 @@ from scipy import optimize
 import hornbeam as hb
 from hornbeam import numerics
 from hornbeam.errors import DataError, ParameterError
+from hornbeam.objective_names import RENEWED, SPELLINGS
 from hornbeam.objectives import (
     OBJECTIVES,
     BinaryObjective,
@@ -23,7 +24,7 @@ from hornbeam.objectives import (
     RegressionObjective,
     get_objective,
 )
-from hornbeam.params import _OBJECTIVES, RENEWED, Params
+from hornbeam.params import Params
 from hornbeam.percentiles import fixed_weights, percentile, weighted_percentile
 from hornbeam.testing.labels import labels_for, params_for
 
@@ -317,7 +318,7 @@ def test_every_name_of_the_peers_is_known():
     for spelling, name in peers.items():
         params = {"num_class": 3} if name == "multiclassova" else {}
         assert Params.from_dict({"objective": spelling, **params}).objective == name
-    assert set(OBJECTIVES) <= set(_OBJECTIVES.values())
+    assert set(OBJECTIVES) <= set(SPELLINGS.values())
 
 
 @pytest.mark.parametrize("name", ["reg:pseudohubererror", "multi:softmax", "cross_entropy_lambda", "survival:cox"])

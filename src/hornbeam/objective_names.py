@@ -1,0 +1,70 @@
+"""Names of objectives: every spelling, those of the peers that are not here, and the parameters that each looks at."""
+
+from __future__ import annotations
+
+SPELLINGS = {
+    spelling: name
+    for name, spellings in {
+        "regression": (
+            "regression_l2", "l2", "mean_squared_error", "mse", "l2_root", "root_mean_squared_error", "rmse",
+            "reg:squarederror", "reg:linear", "squared_error",
+        ),
+        "regression_l1": ("l1", "mean_absolute_error", "mae", "reg:absoluteerror", "absolute_error"),
+        "huber": (),
+        "fair": (),
+        "poisson": ("count:poisson",),
+        "quantile": ("reg:quantileerror",),
+        "mape": ("mean_absolute_percentage_error",),
+        "gamma": ("reg:gamma",),
+        "tweedie": ("reg:tweedie",),
+        "logcosh": ("log_cosh",),
+        "expectile": ("reg:expectileerror",),
+        "binary": ("binary:logistic", "log_loss"),
+        "cross_entropy": ("xentropy", "reg:logistic"),
+        "focal": ("binary_focal", "focal_loss"),
+        "multiclass": ("softmax", "multi:softprob"),
+        "multiclassova": ("multiclass_ova", "ova", "ovr"),
+        "lambdarank": ("rank:ndcg",),
+        "rank_xendcg": ("xendcg", "xe_ndcg", "xe_ndcg_mart", "xendcg_mart"),
+        "pairwise": ("rank:pairwise", "ranknet"),
+        "custom": (),
+    }.items()
+    for spelling in (name, *spellings)
+}  # fmt: skip
+"""Canonical name of every spelling."""
+
+NOT_HERE = {
+    "reg:pseudohubererror": "use 'huber' (alpha is its slope) or 'logcosh'",
+    "reg:squaredlogerror": "train 'regression' on log(1 + label)",
+    "multi:softmax": "use 'multi:softprob' and take the class of the highest probability",
+    "binary:logitraw": "use 'binary' and predict(raw_score=True)",
+    "binary:hinge": "use 'binary'",
+    "cross_entropy_lambda": "use 'cross_entropy' with weights",
+    "xentlambda": "use 'cross_entropy' with weights",
+    "rank:map": "use 'lambdarank' ('rank:ndcg'), and metric='map'",
+    "survival:cox": "pass an objective function",
+    "survival:aft": "pass an objective function",
+}
+"""Objectives of the peers that are not here, and what to do instead."""
+
+USED_BY: dict[str, frozenset[str]] = {
+    "alpha": frozenset(("huber", "quantile", "expectile")),
+    "fair_c": frozenset(("fair",)),
+    "poisson_max_delta_step": frozenset(("poisson",)),
+    "tweedie_variance_power": frozenset(("tweedie", "tweedie_deviance", "tweedie-nloglik")),
+    "reg_sqrt": frozenset(("regression",)),
+    "focal_gamma": frozenset(("focal",)),
+    "focal_alpha": frozenset(("focal",)),
+    "sigmoid": frozenset(("binary", "multiclassova", "lambdarank", "pairwise")),
+    "scale_pos_weight": frozenset(("binary", "multiclassova")),
+    "is_unbalance": frozenset(("binary", "multiclassova")),
+    "lambdarank_truncation_level": frozenset({"lambdarank", "pairwise"}),
+    "lambdarank_norm": frozenset({"lambdarank", "pairwise"}),
+    "label_gain": frozenset({"lambdarank", "pairwise", "rank_xendcg", "ndcg", "map", "mrr"}),
+    "objective_seed": frozenset({"rank_xendcg"}),
+}
+"""Parameters that only some objectives and metrics look at, by their canonical names."""
+
+
+RENEWED = ("regression_l1", "quantile", "mape")
+"""Objectives whose leaf values are percentiles of residuals (Objective.renewal_percentile)."""
