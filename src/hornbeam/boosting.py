@@ -37,8 +37,9 @@ from hornbeam.sampling import Purpose, random_key, uniform
 from hornbeam.tree import Tree
 
 if TYPE_CHECKING:
+    from hornbeam.evaluated_sets import EvaluatedSet
     from hornbeam.metrics import Metric
-    from hornbeam.training import EvaluatedSet, TrainingRun
+    from hornbeam.training import TrainingRun
 
 GRID_BITS = 40
 """Bits of the largest step of a leaf at the start. Scores may grow to 2**13 times as much before a bit is lost."""

@@ -9,12 +9,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from hornbeam.backends.demand import Demand
 from hornbeam.backends.protocol import Engine
@@ -23,12 +19,13 @@ from hornbeam.booster import Booster, load
 from hornbeam.boosting import check_boosting, make_boosting
 from hornbeam.callbacks import Callback, CallbackEnv, EarlyStopException, Evaluation, close, prepare
 from hornbeam.checkpoints import Checkpoints, Stopped, describe_evaluation, describe_run, enter_history
-from hornbeam.columns import DeviceColumn, StartScores, check_domain, column_on, sums_on_device
+from hornbeam.columns import check_domain, column_on
 from hornbeam.contexts import ContextPlan
 from hornbeam.convergence import has_converged
 from hornbeam.dataset import Dataset
 from hornbeam.device_functions import is_on_device
 from hornbeam.errors import DataError, ParameterError
+from hornbeam.evaluated_sets import EvaluatedSet, ValidSets, check_valid, named_sets
 from hornbeam.frontier import GrowthLimits
 from hornbeam.function_calls import MetricFunction, compute_gradients, evaluate_metric
 from hornbeam.grower import Renewal, TreeGrower
@@ -43,25 +40,10 @@ from hornbeam.model_io import ModelData
 from hornbeam.objectives import CustomObjective, Objective, get_objective
 from hornbeam.params import Params, whole_number
 from hornbeam.peer_arguments import TRAIN, takes_peer_arguments
-from hornbeam.predictor import fitting
 from hornbeam.row_sampling import RowSampler, samples_rows
 from hornbeam.splitting import SplitRules
+from hornbeam.start_scores import first_scores, start_scores
 from hornbeam.target_encoding import describe_encoding
-
-ValidSets = Mapping[str, Dataset] | Sequence[Dataset] | Sequence[tuple[Dataset, str]] | Dataset | None
-
-TRAINING = "training"
-"""Name of the training set where it is evaluated too."""
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluatedSet:
-    """A data set to evaluate; `valid` is its number in the engine, -1: the engine's own scores of the training set."""
-
-    name: str
-    dataset: Dataset
-    valid: int
-    is_training: bool
 
 
 @takes_peer_arguments(TRAIN)
@@ -125,7 +107,7 @@ def train(
     start = load(init_model) if isinstance(init_model, (str, os.PathLike)) else init_model
     check_boosting(params)
     checkpoints = None if checkpoint is None else Checkpoints(checkpoint, checkpoint_freq)
-    named = _named_sets(valid_sets, valid_names, train_set)
+    named = named_sets(valid_sets, valid_names, train_set)
     with speaking(params.verbosity):
         run = TrainingRun(params, train_set, start, checkpoints, named)
         try:
@@ -232,7 +214,7 @@ class TrainingRun:
         )
         self.grower.level_codes = level_codes(self.booster.levels, train_set.levels)
         self.boosting = make_boosting(self)
-        self.engine.set_scores(self._start_scores(train_set))
+        self.engine.set_scores(start_scores(self, train_set))
         self._changes: dict[str, Any] = {}  # parameters that differ from self.params at present
 
     def _prepare_labels(self) -> None:
@@ -278,12 +260,9 @@ class TrainingRun:
         levels = self.train_set.levels
         if start is not None:
             levels = extended_levels(start.levels, levels, self.train_set.feature_names)
-        if start is not None:
-            init_scores = start.init_scores.tolist()
-            trees = list(start.trees)
+            init_scores, trees = start.init_scores.tolist(), list(start.trees)
         else:
-            has_start = self.train_set.given("init_score") is not None or self.train_set.given("label") is None
-            init_scores = [0.0] * self.objective.n_outputs if has_start else self._first_scores().tolist()
+            init_scores = first_scores(self.objective, self.train_set, self.engine.device_name).tolist()
             trees = []
         booster = Booster(
             ModelData(
@@ -299,49 +278,11 @@ class TrainingRun:
         booster.num_threads = self.params.num_threads
         return booster
 
-    def _first_scores(self) -> NDArray[np.float64]:
-        """Return the constants that training starts from, float64 (n_outputs,)."""
-        train_set, where = self.train_set, self.engine.device_name
-        sums = sums_on_device(train_set.column("label", where), train_set.column("weight", where))
-        found = None if sums is None else self.objective.scores_of_sums(sums)
-        if found is None:
-            assert train_set.label is not None
-            found = self.objective.init_scores(train_set.label, train_set.weight)
-        return found
-
-    def _start_scores(self, dataset: Dataset) -> Any:
-        """Return the scores before the first new tree: initial ones, then the trees there are, in their order.
-
-        float64 (n_outputs, n_rows), or StartScores: on the device that trains.
-        """
-        on_device = self._scores_of_trees(dataset) if self.booster.trees else self.boosting.start_on_device(dataset)
-        if on_device is not None:
-            return on_device
-        scores = self.boosting.start_scores(dataset)
-        if self.booster.trees:
-            from hornbeam.backends.cpu.predict import add_trees
-
-            scores = np.array(scores)
-            forest, reader = fitting(self.booster.forest, dataset.reader.with_levels(self.booster.levels))
-            add_trees(forest.packed, reader, 0, len(forest.trees), scores, self._n_threads)
-        return scores
-
-    def _scores_of_trees(self, dataset: Dataset) -> StartScores | None:
-        """Return the scores of the trees there are, where the data are on the device that trains; None: on the host."""
-        reader, forest, where = dataset.reader, self.booster.forest, self.engine.device_name
-        plain = self.params.boosting == "gbdt" and dataset.given("init_score") is None
-        if not plain or reader.device != where or not (reader.levels is None and self.booster.levels is None):
-            return None
-        from hornbeam.backends.gpu.predict import predict_raw_in_place
-
-        made = predict_raw_in_place(forest, reader, self.booster.init_scores, 0, len(forest.trees), None)
-        return StartScores(np.zeros(len(made)), DeviceColumn(made))
-
     def add_valid_sets(self, valid_sets: ValidSets, names: Sequence[str] | str | None) -> None:
         """Enter the data sets to evaluate."""
-        for name, dataset in _named_sets(valid_sets, names, self.train_set).items():
+        for name, dataset in named_sets(valid_sets, names, self.train_set).items():
             is_scored = self._check_evaluated(name, dataset)
-            valid = self.engine.add_valid(dataset.binned, self._start_scores(dataset)) if is_scored else -1
+            valid = self.engine.add_valid(dataset.binned, start_scores(self, dataset)) if is_scored else -1
             self.evaluated.append(EvaluatedSet(name, dataset, valid, dataset is self.train_set))
 
     def _check_evaluated(self, name: str, dataset: Dataset) -> bool:
@@ -349,24 +290,11 @@ class TrainingRun:
         is_training = dataset is self.train_set
         if not any(dataset is other for other in self._checked):
             if not is_training:
-                self._check_valid(name, dataset)
+                check_valid(name, dataset, self.train_set, self.params, self.objective)
             for metric in self.metrics:
                 metric.check(dataset, f"valid_sets[{name!r}]")
             self._checked.append(dataset)
         return not is_training or self.params.boosting == "rf"  # a forest's training scores stay at the start
-
-    def _check_valid(self, name: str, dataset: Dataset) -> None:
-        if dataset.n_features != self.train_set.n_features:
-            raise DataError(
-                f"valid_sets[{name!r}] has {dataset.n_features} features and train_set {self.train_set.n_features}; "
-                "pass the same columns in the same order"
-            )
-        if dataset.reference is None and not dataset.is_binned:
-            dataset.set_reference(self.train_set)
-        dataset.construct(self.params)
-        if dataset.binned.mapper is not self.train_set.binned.mapper:
-            raise DataError(f"valid_sets[{name!r}] is binned by itself; make it with Dataset(..., reference=train_set)")
-        check_domain(self.objective, dataset.given("label"))
 
     def boost(
         self,
@@ -529,7 +457,7 @@ class TrainingRun:
             self.engine.compute_gradients(self.objective, self._label, self._weight)
 
     @cached_property
-    def _n_threads(self) -> int:
+    def n_threads(self) -> int:
         """Threads of what runs on the host, whatever the device."""
         from hornbeam.backends.cpu.threads import resolve_threads
 
@@ -537,7 +465,7 @@ class TrainingRun:
 
     def evaluate(self, functions: list[MetricFunction]) -> list[Evaluation]:
         """Evaluate every metric on every set, and enter the values into the history."""
-        n_threads, results = self._n_threads, []
+        n_threads, results = self.n_threads, []
         for entry in self.evaluated:
             dataset, valid = entry.dataset, entry.valid
             scores = cache(partial(self.boosting.scores, entry))
@@ -551,28 +479,3 @@ class TrainingRun:
                 results += [Evaluation(entry.name, *found) for found in evaluate_metric(function, *given)]
         enter_history(self.booster, results)
         return results
-
-
-def _named_sets(valid_sets: ValidSets, names: Sequence[str] | str | None, train_set: Dataset) -> dict[str, Dataset]:
-    """Return the data sets to evaluate by name."""
-    if valid_sets is None:
-        return {}
-    if isinstance(valid_sets, Mapping):
-        named = dict(valid_sets)
-    else:
-        sets: list[Any] = [valid_sets] if isinstance(valid_sets, Dataset) else list(valid_sets)
-        given = [names] if isinstance(names, str) else names
-        if sets and all(isinstance(entry, tuple) and len(entry) == 2 for entry in sets):  # as for XGBoost
-            if given is not None:
-                raise ParameterError("valid_names beside valid_sets of pairs (Dataset, name); give names once")
-            sets, given = [entry[0] for entry in sets], [entry[1] for entry in sets]
-        if given is not None and len(given) != len(sets):
-            raise ParameterError(f"valid_names has {len(given)} names for {len(sets)} valid_sets; give one each")
-        chosen = given or [TRAINING if dataset is train_set else f"valid_{i}" for i, dataset in enumerate(sets)]
-        named = dict(zip(chosen, sets, strict=True))
-        if len(named) < len(sets):
-            raise ParameterError(f"valid_names {list(chosen)} are not unique; give every set a name of its own")
-    for name, dataset in named.items():
-        if not isinstance(dataset, Dataset):
-            raise DataError(f"valid_sets[{name!r}] must be a hornbeam.Dataset, not {type(dataset).__name__}")
-    return named
