@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.backends.registry import device_to_bin_on
 from hornbeam.binning import BinMapper, BinnedData, BinParams
 from hornbeam.columns import (
     Column,
@@ -33,9 +34,6 @@ from hornbeam.table import TableReader
 from hornbeam.target_encoding import EncodedLevels, deal_folds, encode_training
 
 __all__ = ["Dataset", "TableReader"]
-
-CELLS_TO_BIN_ON_A_GPU = 1 << 20
-"""Values from which on a table in host memory is binned by the GPU that trains: fewer take the CPU milliseconds."""
 
 _BIN_PARAMS = tuple(BinParams.__dataclass_fields__)
 
@@ -466,7 +464,8 @@ class Dataset(DatasetFields):
 
     def _on_device(self, params: Params | None, work: Callable[[Any, str], Any]) -> Any:
         """Return work(backends.gpu.binning, device) if the data shall be binned on a device, else None."""
-        device = self._device_to_bin_on(params)
+        reference = None if self.reference is None else self.reference.binned
+        device = device_to_bin_on(self._reader, params, reference)
         if device is None:
             return None
         from hornbeam.backends.gpu import binning as gpu
@@ -477,26 +476,6 @@ class Dataset(DatasetFields):
             if self._reader.device is None or params is None or params.device == "auto":
                 return None  # if that is the end of the device, the engine says so, and what would help
             raise
-
-    def _device_to_bin_on(self, params: Params | None) -> str | None:
-        """Return the device that the data are on, or if they are many and in host memory, the GPU that will train."""
-        reader = self._reader
-        if params is not None and params.device in ("cpu", "reference"):
-            return None
-        if reader.device is not None:
-            return reader.device
-        if reader.levels is not None:
-            return None
-        n_cells = self.n_rows * self.n_features
-        if params is None or reader.sparse is not None or n_cells < CELLS_TO_BIN_ON_A_GPU:
-            return None
-        if self.reference is not None and self.reference.binned.on_device is None:
-            return None  # its bins are bundled, say
-        from hornbeam.backends.costs import TrainingWork
-        from hornbeam.backends.registry import choose_device
-
-        device = choose_device(params.device, TrainingWork.of(self.n_rows, self.n_features, params))
-        return None if device == "cpu" else device
 
 
 def _check_names(names: list[Any], n_features: int) -> None:

@@ -12,7 +12,8 @@ from scipy import sparse
 
 pytest.importorskip("pyopencl")
 
-from hornbeam import bundling, dataset
+from hornbeam import bundling
+from hornbeam.backends import registry
 from hornbeam.backends.cpu.binning import bin_table
 from hornbeam.backends.gpu import bin_upload, opencl
 from hornbeam.backends.gpu import binning as gpu
@@ -213,7 +214,7 @@ def test_stored_bins_are_spelled_out_on_the_device(monkeypatch, choice):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_data_in_host_memory_are_binned_by_the_gpu_that_trains(monkeypatch, dtype):
-    monkeypatch.setattr(dataset, "CELLS_TO_BIN_ON_A_GPU", 0)
+    monkeypatch.setattr(registry, "CELLS_TO_BIN_ON_A_GPU", 0)
     monkeypatch.setattr(gpu, "HOST_BLOCK_BYTES", 40_000)  # several blocks
     table = make_table(3000, 11, dtype)
     y = np.arange(3000) % 7
@@ -231,7 +232,7 @@ def test_data_in_host_memory_are_binned_by_the_gpu_that_trains(monkeypatch, dtyp
 
 
 def test_mostly_zeros_in_host_memory_are_stored_as_ever(monkeypatch):
-    monkeypatch.setattr(dataset, "CELLS_TO_BIN_ON_A_GPU", 0)
+    monkeypatch.setattr(registry, "CELLS_TO_BIN_ON_A_GPU", 0)
     monkeypatch.setattr(bundling, "PLAIN_CELLS", 0)
     table = np.zeros((2000, 40))
     table[np.arange(2000), np.arange(2000) % 40] = 1.0
@@ -244,7 +245,7 @@ def test_data_that_the_gpu_cannot_bin_are_binned_by_the_cpu(monkeypatch):
     def no_memory(*given):
         raise DeviceError("no memory")
 
-    monkeypatch.setattr(dataset, "CELLS_TO_BIN_ON_A_GPU", 0)
+    monkeypatch.setattr(registry, "CELLS_TO_BIN_ON_A_GPU", 0)
     monkeypatch.setattr(gpu, "encode", no_memory)
     data = Dataset(make_table(500, 4), label=np.arange(500)).construct(Params.from_dict({"device": DEVICE}))
     assert data.binned.on_device is None
@@ -264,7 +265,7 @@ def test_keys_are_in_the_order_of_the_values(dtype):
 
 @pytest.mark.parametrize("boosting", ["gbdt", "dart"])
 def test_bins_leave_the_device_with_their_dataset(monkeypatch, boosting):
-    monkeypatch.setattr(dataset, "CELLS_TO_BIN_ON_A_GPU", 0)
+    monkeypatch.setattr(registry, "CELLS_TO_BIN_ON_A_GPU", 0)
     gc.collect()
     gc.disable()
     try:

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from hornbeam.backends.protocol import Engine
     from hornbeam.binning import BinnedData
     from hornbeam.params import Params
+    from hornbeam.table import TableReader
+
+CELLS_TO_BIN_ON_A_GPU = 1 << 20
+"""Values from which on a table in host memory is binned by the GPU that trains: fewer take the CPU milliseconds."""
 
 MOST_UNITS = 1000
 """No GPU has more compute units than this: where even such a one is not worth its start, none is looked for."""
@@ -121,6 +125,25 @@ def fastest_device(work: Work) -> str:
         if info.usable and info.compute_units > 0 and work.gpu_seconds(info.compute_units) < seconds:
             best, seconds = info.name, work.gpu_seconds(info.compute_units)
     return best
+
+
+def device_to_bin_on(table: TableReader, params: Params | None, reference: BinnedData | None) -> str | None:
+    """Return the device that the data are on, or if they are many and in host memory, the GPU that will train.
+
+    reference  the data whose bins are taken, or None; None is returned where the CPU shall bin
+    """
+    if params is not None and params.device in ("cpu", "reference"):
+        return None
+    if table.device is not None:
+        return table.device
+    if params is None or table.levels is not None or table.sparse is not None:
+        return None
+    if table.n_rows * table.n_features < CELLS_TO_BIN_ON_A_GPU:
+        return None
+    if reference is not None and reference.on_device is None:
+        return None  # its bins are bundled, say
+    device = choose_device(params.device, TrainingWork.of(table.n_rows, table.n_features, params))
+    return None if device == "cpu" else device
 
 
 def open_runtime(device: str) -> Runtime:
