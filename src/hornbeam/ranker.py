@@ -16,11 +16,11 @@ from hornbeam.callbacks import Callback
 from hornbeam.dataset import Dataset
 from hornbeam.device_arrays import host_array
 from hornbeam.errors import DataError, ParameterError
+from hornbeam.estimator import HornbeamModel
 from hornbeam.estimator_arguments import UserFunction, adapt_objective, eval_pairs, named_categories, one_each
 from hornbeam.metrics.queries import WHOLE_LIST, NormalizedGain
 from hornbeam.objectives import RANKING
 from hornbeam.peer_arguments import FIT, takes_peer_arguments
-from hornbeam.sklearn import HornbeamModel
 
 __all__ = ["HornbeamRanker"]
 
