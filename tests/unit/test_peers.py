@@ -271,8 +271,8 @@ def test_xgboost_takes_our_steps_unless_the_numbers_stay_the_same(objective, mor
     if objective == "multiclass":
         more = {name: value for name, value in more.items() if not name.startswith("lambdarank")} | {"num_class": 5}
     params = {**COMPARABLE, "objective": objective, "num_leaves": 8, "learning_rate": 0.9, "num_threads": 1, **more}
-    params |= {"lambda_l2": 1.0, "min_sum_hessian_in_leaf": 1.0, "precision": "high"}
-    booster = hb.train(params, hb.Dataset(X, y, group=sizes), 3)
+    params |= {"lambda_l2": 1.0, "min_sum_hessian_in_leaf": 1.0, "precision": "high", "num_iterations": 3}
+    booster = hb.train(params, hb.Dataset(X, y, group=sizes))
     ours = booster.predict(X, raw_score=True)
     qid = None if sizes is None else np.repeat(np.arange(len(sizes)), sizes)
 
