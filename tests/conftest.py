@@ -29,6 +29,27 @@ def device(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.fixture
+def fine_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut all work on stored bins as finely as possible."""
+    from hornbeam.backends.cpu import (
+        quantize,
+        sparse_binning,
+        stored_histogram,
+        stored_partition,
+        stored_rows,
+        stored_split,
+    )
+
+    monkeypatch.setattr(stored_histogram, "SHARED_ROWS", 50)
+    monkeypatch.setattr(stored_histogram, "BINS_PER_THREAD", 1)
+    monkeypatch.setattr(stored_partition, "ROWS_PER_THREAD", 20)
+    monkeypatch.setattr(stored_rows, "ROUTED_ROWS_PER_THREAD", 10)
+    monkeypatch.setattr(stored_split, "BINS_PER_THREAD", 1)
+    monkeypatch.setattr(quantize, "ROWS_PER_THREAD", 20)
+    monkeypatch.setattr(sparse_binning, "BLOCK_VALUES", 37)
+
+
 @pytest.fixture(autouse=True)
 def no_stand_in_stays() -> Iterator[None]:
     """Forget a cuda.py that was imported with something in CuPy's place: else later tests would find a CUDA device."""

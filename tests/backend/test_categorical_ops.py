@@ -15,8 +15,9 @@ from hornbeam.backends.gpu import categorical as gpu_categorical
 from hornbeam.bagging import Draw
 from hornbeam.categorical import best_level_set, sorted_levels
 from hornbeam.quantize import Quantization
-from hornbeam.splitting import CategoricalRules, FeatureRules, NodeContext, leaf_score, node_score, pack_mask
+from hornbeam.splitting import CategoricalRules, leaf_score
 from hornbeam.testing.checks import PLAIN_RULES, assert_same_operations, binned_data, engine_on
+from hornbeam.testing.contexts import random_contexts
 from hornbeam.testing.data import BinnedSample, make_binned
 
 LOOSE = CategoricalRules(max_cat_to_onehot=4, max_cat_threshold=32, cat_smooth=1.0, cat_l2=1.0, min_data_per_group=5)
@@ -137,28 +138,6 @@ def test_operations_equal_the_reference_when_everything_ties(device, data):
 # --- with a context -------------------------------------------------------------------------------------------------
 
 
-def context_maker(rules, n_used):
-    rng = np.random.default_rng(3)
-    features = FeatureRules(np.zeros(n_used, np.int8), rng.choice([1.0, 0.5, 1.3], n_used))
-
-    def make(nodes, gradient, hessian, how) -> NodeContext:
-        n, n_rows = len(gradient), nodes.end - nodes.begin
-        sums = gradient * how.gradient_unit, hessian * how.hessian_unit
-        output = rng.normal(size=n)
-        return NodeContext(
-            lower=np.full(n, -0.5),
-            upper=np.full(n, 0.7),
-            parent_output=output,
-            score=node_score(*sums, n_rows, output, rules),
-            monotone_factor=np.ones(n),
-            key=rng.integers(0, 2**63, n).astype(np.uint64),
-            mask=pack_mask(rng.random((n, n_used)) < 0.8),
-            features=features,
-        )
-
-    return make
-
-
 @pytest.mark.parametrize(
     "changes",
     [{}, {"path_smooth": 5.0}, {"monotone": True}, {"extra_trees": True}, {"path_smooth": 2.0, "monotone": True}],
@@ -166,7 +145,8 @@ def context_maker(rules, n_used):
 )
 def test_operations_equal_the_reference_in_context(device, changes):
     rules = replace(RULES, **changes)
-    check(device, sample_of(900, (40, 3, 9), 6), 3, rules=rules, make_context=context_maker(rules, 5))
+    context = random_contexts(3, 5, rules, share=0.8, signs=False)
+    check(device, sample_of(900, (40, 3, 9), 6), 3, rules=rules, make_context=context)
 
 
 # --- the definition -------------------------------------------------------------------------------------------------

@@ -17,8 +17,8 @@ from hornbeam.backends.gpu.layout import Layout
 from hornbeam.backends.gpu.memory import estimate, fit_memory
 from hornbeam.bagging import Draw
 from hornbeam.errors import DeviceError
-from hornbeam.splitting import FeatureRules, NodeContext, pack_mask
 from hornbeam.testing.checks import PLAIN_RULES, assert_same_model, assert_same_operations, usable_devices
+from hornbeam.testing.contexts import random_contexts
 
 opencl = pytest.importorskip("hornbeam.backends.gpu.opencl")
 sparse = pytest.importorskip("scipy.sparse")
@@ -207,31 +207,18 @@ def test_dense_tables_of_mostly_zeros_are_bundled_too():
     assert found.fingerprint() == plain.fingerprint()
 
 
-@pytest.mark.parametrize(
-    ("path_smooth", "monotone", "extra_trees"), [(0.0, 0, False), (5.0, 0, False), (0.0, 1, False), (0.0, 0, True)]
-)
-def test_operations_with_a_context(path_smooth, monotone, extra_trees):
+@pytest.mark.parametrize("changes", [{}, {"path_smooth": 5.0}, {"monotone": True}, {"extra_trees": True}], ids=str)
+def test_operations_with_a_context(changes):
     X, y = exclusive_table(missing=0.05)
     binned = binned_of(X).binned
-    rng = np.random.default_rng(0)
-    signs = rng.integers(-1, 2, binned.n_used).astype(np.int8) if monotone else np.zeros(binned.n_used, np.int8)
-    features = FeatureRules(signs, rng.random(binned.n_used) + 0.5)
-
-    def make_context(nodes, gradient, hessian, quantization):
-        n = len(gradient)
-        mask = pack_mask(np.random.default_rng(n).random((n, binned.n_used)) < 0.7)
-        zeros = np.zeros(n)
-        return NodeContext(
-            zeros - 0.5, zeros + 0.5, zeros, zeros, zeros + 0.9, np.arange(n, dtype=np.uint64), mask, features
-        )
-
+    rules = replace(RULES, **changes)
     assert_same_operations(
         binned,
         y[None],
-        rng.random((1, len(y))) + 0.01,
+        np.random.default_rng(0).random((1, len(y))) + 0.01,
         engine_of(binned),
-        rules=replace(RULES, path_smooth=path_smooth, monotone=bool(monotone), extra_trees=extra_trees),
-        make_context=make_context,
+        rules=rules,
+        make_context=random_contexts(0, binned.n_used, rules),
     )
 
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hornbeam.backends.cpu import rows, split_general
-from hornbeam.splitting import FeatureRules, NodeContext, node_output, node_score, pack_mask
 from hornbeam.testing.checks import PLAIN_RULES, assert_same_operations, binned_data, engine_on
+from hornbeam.testing.contexts import random_contexts
 from hornbeam.testing.data import make_binned
 
 RULES = replace(PLAIN_RULES, min_data_in_leaf=20, min_sum_hessian_in_leaf=1e-3)
@@ -31,37 +31,10 @@ CASES = {
 }
 
 
-def random_context(seed, n_used, rules, *, share=0.7, signs=True):
-    """Return a maker of random contexts: bounds around the node's own output, random masks, keys and factors."""
-    rng = np.random.default_rng(seed)
-    sign = rng.integers(-1, 2, n_used).astype(np.int8) if signs else np.zeros(n_used, np.int8)
-    contribution = rng.choice([1.0, 1.0, 0.5, 0.0, 1.7], n_used)
-    features = FeatureRules(sign if rules.monotone else 0 * sign, contribution)
-
-    def make(nodes, gradient, hessian, how):
-        n_nodes = len(gradient)
-        sums = gradient * how.gradient_unit, hessian * how.hessian_unit
-        n_rows = nodes.end - nodes.begin
-        own = node_output(*sums, n_rows, rng.normal(size=n_nodes) * 0.2, -np.inf, np.inf, rules)
-        width = np.where(rng.random((2, n_nodes)) < 0.3, np.inf, np.abs(rng.normal(size=(2, n_nodes))) * 0.5)
-        return NodeContext(
-            lower=own - width[0],
-            upper=own + width[1],
-            parent_output=own,
-            score=node_score(*sums, n_rows, own, rules),
-            monotone_factor=rng.choice([1.0, 0.5, 0.0], n_nodes),
-            key=rng.integers(2**64, size=n_nodes, dtype=np.uint64),
-            mask=pack_mask(rng.random((n_nodes, n_used)) < share),
-            features=features,
-        )
-
-    return make
-
-
 def check(device, sample, rules, seed=0, num_threads=0, share=0.7, **options):
     binned = binned_data(sample)
     engine = engine_on(device, binned, num_threads)
-    context = random_context(seed, binned.n_used, rules, share=share)
+    context = random_contexts(seed, binned.n_used, rules, share=share)
     assert_same_operations(
         binned, sample.gradient[None], sample.hessian[None], engine, rules=rules, make_context=context, **options
     )

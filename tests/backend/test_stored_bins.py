@@ -15,19 +15,14 @@ from hypothesis import strategies as st
 import hornbeam as hb
 from hornbeam import bundling
 from hornbeam.backends.cpu import (
-    quantize,
     sparse_binning,
     stored_expand,
     stored_histogram,
-    stored_partition,
-    stored_rows,
-    stored_split,
 )
 from hornbeam.backends.protocol import Segments
 from hornbeam.backends.steps import expand_in_steps
 from hornbeam.bagging import Draw
 from hornbeam.dtypes import EXPANSION
-from hornbeam.splitting import FeatureRules, NodeContext, pack_mask
 from hornbeam.testing.checks import (
     PLAIN_RULES,
     assert_same_model,
@@ -36,6 +31,7 @@ from hornbeam.testing.checks import (
     histogram_of,
     usable_devices,
 )
+from hornbeam.testing.contexts import random_contexts
 
 sparse = pytest.importorskip("scipy.sparse")
 
@@ -54,18 +50,6 @@ RULES = replace(PLAIN_RULES, min_data_in_leaf=20, min_sum_hessian_in_leaf=1e-3)
 @pytest.fixture(autouse=True)
 def small_tables_are_stored_too(monkeypatch):
     monkeypatch.setattr(bundling, "PLAIN_CELLS", 0)
-
-
-@pytest.fixture
-def fine_work(monkeypatch):
-    """Cut all work as finely as possible."""
-    monkeypatch.setattr(stored_histogram, "SHARED_ROWS", 50)
-    monkeypatch.setattr(stored_histogram, "BINS_PER_THREAD", 1)
-    monkeypatch.setattr(stored_partition, "ROWS_PER_THREAD", 20)
-    monkeypatch.setattr(stored_rows, "ROUTED_ROWS_PER_THREAD", 10)
-    monkeypatch.setattr(stored_split, "BINS_PER_THREAD", 1)
-    monkeypatch.setattr(quantize, "ROWS_PER_THREAD", 20)
-    monkeypatch.setattr(sparse_binning, "BLOCK_VALUES", 37)
 
 
 def mixed_table(n_rows=900, seed=0, missing=0.0):
@@ -304,24 +288,14 @@ def test_operations_on_some_rows(fine_work):
 def test_operations_with_a_context(path_smooth, fine_work):
     X, y = mixed_table()
     binned = stored_data(X).binned
-    rng = np.random.default_rng(0)
-    features = FeatureRules(np.zeros(binned.n_used, np.int8), np.ones(binned.n_used))
-
-    def make_context(nodes, gradient, hessian, quantization):
-        n = len(gradient)
-        mask = pack_mask(np.random.default_rng(n).random((n, binned.n_used)) < 0.7)
-        zeros = np.zeros(n)
-        return NodeContext(
-            zeros - np.inf, zeros + np.inf, zeros, zeros, zeros + 1.0, np.arange(n, dtype=np.uint64), mask, features
-        )
-
+    rules = replace(RULES, path_smooth=path_smooth)
     assert_same_operations(
         binned,
         y[None],
-        rng.random((1, len(y))) + 0.01,
+        np.random.default_rng(0).random((1, len(y))) + 0.01,
         engine_on("cpu", binned, 2),
-        rules=replace(RULES, path_smooth=path_smooth),
-        make_context=make_context,
+        rules=rules,
+        make_context=random_contexts(0, binned.n_used, rules),
     )
 
 

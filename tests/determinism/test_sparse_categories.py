@@ -11,10 +11,10 @@ import pytest
 
 import hornbeam as hb
 from hornbeam import bundling
-from hornbeam.backends.cpu import sparse_binning, stored_histogram, stored_partition, stored_rows
 from hornbeam.bagging import Draw
-from hornbeam.splitting import CategoricalRules, FeatureRules, NodeContext, pack_mask
+from hornbeam.splitting import CategoricalRules
 from hornbeam.testing.checks import PLAIN_RULES, assert_same_operations, engine_on, usable_devices
+from hornbeam.testing.contexts import random_contexts
 
 sparse = pytest.importorskip("scipy.sparse")
 
@@ -304,15 +304,6 @@ def test_the_table_is_never_spelled_out(stored):
 # --- operations -------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def fine_work(monkeypatch):
-    """Cut all work as finely as possible."""
-    monkeypatch.setattr(stored_histogram, "SHARED_ROWS", 50)
-    monkeypatch.setattr(stored_partition, "ROWS_PER_THREAD", 20)
-    monkeypatch.setattr(stored_rows, "ROUTED_ROWS_PER_THREAD", 10)
-    monkeypatch.setattr(sparse_binning, "BLOCK_VALUES", 37)
-
-
 CHOICES = {
     "bundles and entries": ({}, {}),
     "entries": ({"sparse_threshold": 0.01, "enable_bundle": False}, {"high_precision": True}),
@@ -342,24 +333,14 @@ def test_operations(choice, where, stored, fine_work):
 def test_operations_with_a_context(path_smooth, extra_trees, where, stored):
     X, y = mixed_table(one_hot=60)
     binned = hb.Dataset(sparse.csr_matrix(X), categorical_features=CATEGORICAL).construct().binned
-    rng = np.random.default_rng(0)
-    features = FeatureRules(np.zeros(binned.n_used, np.int8), rng.random(binned.n_used) + 0.5)
-
-    def make_context(nodes, gradient, hessian, quantization):
-        n = len(gradient)
-        mask = pack_mask(np.random.default_rng(n).random((n, binned.n_used)) < 0.7)
-        zeros = np.zeros(n)
-        return NodeContext(
-            zeros - 0.5, zeros + 0.5, zeros, zeros, zeros + 0.9, np.arange(n, dtype=np.uint64), mask, features
-        )
-
+    rules = replace(RULES, path_smooth=path_smooth, extra_trees=extra_trees)
     assert_same_operations(
         binned,
         y[None],
-        rng.random((1, len(y))) + 0.01,
+        np.random.default_rng(0).random((1, len(y))) + 0.01,
         engine_on(where, binned, 2),
-        rules=replace(RULES, path_smooth=path_smooth, extra_trees=extra_trees),
-        make_context=make_context,
+        rules=rules,
+        make_context=random_contexts(0, binned.n_used, rules),
     )
 
 
