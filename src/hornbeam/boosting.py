@@ -244,8 +244,9 @@ class Dart(Boosting):
         return [i * n_outputs + output for i in self._dropped for output in range(n_outputs)]
 
     def add(self, output: int, grown: GrownTree, some_rows: bool) -> None:
-        """Round the values of a new tree, and add it."""
-        grown.leaf_value = self._rounded(grown.leaf_value)
+        """Round the values of a new tree, and add it; a lone leaf would stand in for dropped trees, which come back."""
+        stands_in = bool(self._dropped) and grown.n_splits == 0
+        grown.leaf_value = np.zeros(1) if stands_in else self._rounded(grown.leaf_value)
         super().add(output, grown, some_rows)
         self._binned[self.run.n_iterations * self.run.booster.n_outputs + output] = grown.binned
 

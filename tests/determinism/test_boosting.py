@@ -149,6 +149,16 @@ def test_dart_without_drops_is_boosting_to_rounding():
     assert np.allclose(dart.predict(case.dataset().data), plain.predict(case.dataset().data), rtol=1e-9)
 
 
+def test_iterations_that_find_no_split_leave_the_model_as_it_is(device):
+    case = GoldenCase(DART, n_rows=300)
+    params = {**QUIET, **DART, "drop_rate": 0.9, "skip_drop": 0.0, "device": device}
+    first = hb.train(params, case.dataset(), 4)
+    then = hb.train({**params, "min_gain_to_split": 1e9}, case.dataset(), 3, init_model=first)
+    X = case.dataset().data
+    assert then.n_iterations == 7
+    assert (then.predict(X) == first.predict(X)).all()
+
+
 def test_drop_seed_changes_what_is_dropped():
     case = GoldenCase({}, n_rows=300)
     first, second = (hb.train({**QUIET, **DART, "drop_seed": seed}, case.dataset(), 8) for seed in (1, 2))
