@@ -320,6 +320,13 @@ def candidate_gains(
     return np.where(allowed, gain, -np.inf)
 
 
+def no_splits(shape: int | tuple[()]) -> NDArray[np.void]:
+    """Return records of dtypes.SPLIT that say that a node has no split."""
+    none = np.zeros(shape, SPLIT)
+    none["gain"], none["feature"], none["bin"] = -np.inf, -1, -1
+    return none
+
+
 def best_split(
     histogram: NDArray[np.int64],
     counts: NDArray[np.int64],
@@ -341,8 +348,7 @@ def best_split(
     features     int32 (n,)                in  what the tree may use, ascending; None: all
     Returns one record of dtypes.SPLIT.
     """
-    best = np.zeros((), SPLIT)
-    best["gain"], best["feature"], best["bin"] = -np.inf, -1, -1
+    best = no_splits(())
     units = np.array([quantization.gradient_unit, quantization.hessian_unit])
     for feature in range(len(has_missing)) if features is None else features.tolist():
         if context is not None and not context.allows(node, feature):

@@ -6,6 +6,7 @@ sums are integers, so neither the order of the rows nor the sorting algorithm ca
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar
 
 import numpy as np
@@ -16,13 +17,9 @@ from hornbeam.objectives.base import FloatArray, Objective
 from hornbeam.quantize import exact_exponent, exact_sum
 
 
-class AreaUnderCurve(Metric):
-    """Area under the ROC curve: the probability that a positive row scores above a negative one, ties counting half.
+class OrderOfClasses(Metric):
+    """A metric of the order of two classes: NaN where a score is, 1.0 where there is only one class (as LightGBM)."""
 
-    1.0 where there is only one class (as LightGBM), for then no pair is in the wrong order.
-    """
-
-    name: ClassVar[str] = "auc"
     higher_is_better: ClassVar[bool] = True
 
     def __call__(
@@ -37,72 +34,62 @@ class AreaUnderCurve(Metric):
         if np.isnan(raw_scores[0]).any():
             return float("nan")
         if weight is None:
-            return self._unweighted(label, raw_scores[0], n_threads)
-        positive, negative = weight_by_score(label, raw_scores[0], weight)
-        n_positive, n_negative = positive.sum(), negative.sum()
-        if n_positive == 0 or n_negative == 0:
-            return 1.0
-        # weight of the negative pairs of a group: those below, and half of those with the same score
-        below = (np.cumsum(negative) - negative).astype(np.float64) + 0.5 * negative.astype(np.float64)
-        return exact_sum(positive.astype(np.float64) * below) / (float(n_positive) * float(n_negative))
+            of_rows = sorted_by_class(label, raw_scores[0], n_threads)
+            return self.of_scores(*of_rows) if min(map(len, of_rows)) > 0 else 1.0
+        by_score = weight_by_score(label, raw_scores[0], weight)
+        return self.of_weights(*by_score) if all(part.any() for part in by_score) else 1.0
 
-    @staticmethod
-    def _unweighted(label: FloatArray, scores: FloatArray, n_threads: int) -> float:
+    @abstractmethod
+    def of_scores(self, positive: FloatArray, negative: FloatArray) -> float:
+        """Return the metric from the sorted scores of positive and negative rows, see sorted_by_class."""
+
+    @abstractmethod
+    def of_weights(self, positive: NDArray[np.int64], negative: NDArray[np.int64]) -> float:
+        """Return the metric from the positive and negative weight at each distinct score, see weight_by_score."""
+
+
+class AreaUnderCurve(OrderOfClasses):
+    """Area under the ROC curve: the probability that a positive row scores above a negative one, ties counting half."""
+
+    name: ClassVar[str] = "auc"
+
+    def of_scores(self, positive: FloatArray, negative: FloatArray) -> float:
+        """Count pairs."""
         from hornbeam.backends.cpu.losses import ranks_among_kernel
 
-        positive, negative = sorted_by_class(label, scores, n_threads)
-        n_positive, n_negative = len(positive), len(negative)
-        if n_positive == 0 or n_negative == 0:
-            return 1.0
         below, not_above = ranks_among_kernel(positive, negative)
         # at most 2 * 2**31 * 2**31 pairs: unsigned 64 bits hold them
         pairs = int((below + not_above).sum(dtype=np.uint64))
-        return pairs / (2 * n_positive * n_negative)
+        return pairs / (2 * len(positive) * len(negative))
+
+    def of_weights(self, positive: NDArray[np.int64], negative: NDArray[np.int64]) -> float:
+        """Sum the weight of pairs."""
+        # weight of the negative pairs of a group: those below, and half of those with the same score
+        below = (np.cumsum(negative) - negative).astype(np.float64) + 0.5 * negative.astype(np.float64)
+        return exact_sum(positive.astype(np.float64) * below) / (float(positive.sum()) * float(negative.sum()))
 
 
-class AveragePrecision(Metric):
-    """Mean, over the positive rows, of the precision among all rows that score at least as high (as scikit-learn).
-
-    1.0 where there is only one class (as LightGBM).
-    """
+class AveragePrecision(OrderOfClasses):
+    """Mean, over the positive rows, of the precision among all rows that score at least as high (as scikit-learn)."""
 
     name: ClassVar[str] = "average_precision"
-    higher_is_better: ClassVar[bool] = True
 
-    def __call__(
-        self,
-        label: FloatArray,
-        raw_scores: FloatArray,
-        weight: FloatArray | None,
-        objective: Objective,
-        n_threads: int = 1,
-    ) -> float:
-        """Evaluate the metric; arguments as in `Metric.__call__`."""
-        if np.isnan(raw_scores[0]).any():
-            return float("nan")
-        if weight is None:
-            return self._unweighted(label, raw_scores[0], n_threads)
-        positive, negative = weight_by_score(label, raw_scores[0], weight)
-        n_positive, n_negative = positive.sum(), negative.sum()
-        if n_positive == 0 or n_negative == 0:
-            return 1.0
+    def of_scores(self, positive: FloatArray, negative: FloatArray) -> float:
+        """Count the rows that score at least as high."""
+        from hornbeam.backends.cpu.losses import ranks_among_kernel
+
+        true_above = (len(positive) - ranks_among_kernel(positive, positive)[0]).astype(np.float64)
+        false_above = (len(negative) - ranks_among_kernel(positive, negative)[0]).astype(np.float64)
+        return exact_sum(true_above / (true_above + false_above)) / len(positive)
+
+    def of_weights(self, positive: NDArray[np.int64], negative: NDArray[np.int64]) -> float:
+        """Sum the weight of the rows that score at least as high."""
+        n_positive = positive.sum()
         true_above = (n_positive - np.cumsum(positive) + positive).astype(np.float64)
-        false_above = (n_negative - np.cumsum(negative) + negative).astype(np.float64)
+        false_above = (negative.sum() - np.cumsum(negative) + negative).astype(np.float64)
         held = positive > 0
         precision = true_above[held] / (true_above[held] + false_above[held])
         return exact_sum(positive[held].astype(np.float64) * precision) / float(n_positive)
-
-    @staticmethod
-    def _unweighted(label: FloatArray, scores: FloatArray, n_threads: int) -> float:
-        from hornbeam.backends.cpu.losses import ranks_among_kernel
-
-        positive, negative = sorted_by_class(label, scores, n_threads)
-        n_positive, n_negative = len(positive), len(negative)
-        if n_positive == 0 or n_negative == 0:
-            return 1.0
-        true_above = (n_positive - ranks_among_kernel(positive, positive)[0]).astype(np.float64)
-        false_above = (n_negative - ranks_among_kernel(positive, negative)[0]).astype(np.float64)
-        return exact_sum(true_above / (true_above + false_above)) / n_positive
 
 
 def sorted_by_class(label: FloatArray, scores: FloatArray, n_threads: int) -> tuple[FloatArray, FloatArray]:

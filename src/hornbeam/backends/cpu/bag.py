@@ -12,7 +12,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.leaves import ROUTED_ROWS_PER_THREAD
-from hornbeam.backends.cpu.partition import as_words, bin_goes_left, bin_in_set
+from hornbeam.backends.cpu.partition import as_words, leaf_of_row
 from hornbeam.backends.cpu.rows import RowStore
 from hornbeam.backends.cpu.sampling import random_bits
 from hornbeam.backends.cpu.threads import run_ranges, run_threads
@@ -114,18 +114,7 @@ def route_rows_kernel(  # type: ignore[no-untyped-def]
     """
     for place in range(start, stop):
         row = np.uint64(rows[place])
-        node = np.int64(0)
-        while node >= 0:
-            f = feature[node]
-            goes_left = bin_goes_left(np.int64(bins[row, f]), bin_[node], missing_left[node], n_value_bins[f])
-            if left_sets is not None:  # noqa: SIM102 (a condition that the compiler can decide, alone)
-                if f >= n_numeric:
-                    goes_left = bin_in_set(np.int64(bins[row, f]), left_sets[node])
-            if goes_left:
-                node = np.int64(left[node])
-            else:
-                node = np.int64(right[node])
-        leaf[row] = ~node
+        leaf[row] = leaf_of_row(bins, row, n_value_bins, feature, bin_, missing_left, left, right, left_sets, n_numeric)
 
 
 def choose_bag(

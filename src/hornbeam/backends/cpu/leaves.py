@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.partition import bin_goes_left, bin_in_set
+from hornbeam.backends.cpu.partition import leaf_of_row
 from hornbeam.backends.cpu.pieces import cut
 from hornbeam.backends.cpu.rows import RowStore, records_at
 from hornbeam.backends.cpu.threads import run_ranges, run_threads
@@ -82,18 +82,8 @@ def route_kernel(  # type: ignore[no-untyped-def]
 ):
     """Send the rows start:stop down a tree of bins and add their leaf's value; left_sets as in BinnedTree, or None."""
     for row in range(start, stop):
-        node = np.int64(0)
-        while node >= 0:
-            f = feature[node]
-            goes_left = bin_goes_left(np.int64(bins[row, f]), bin_[node], missing_left[node], n_value_bins[f])
-            if left_sets is not None:  # noqa: SIM102 (a condition that the compiler can decide, alone)
-                if f >= n_numeric:
-                    goes_left = bin_in_set(np.int64(bins[row, f]), left_sets[node])
-            if goes_left:
-                node = np.int64(left[node])
-            else:
-                node = np.int64(right[node])
-        scores[row] += leaf_value[~node]
+        leaf = leaf_of_row(bins, row, n_value_bins, feature, bin_, missing_left, left, right, left_sets, n_numeric)
+        scores[row] += leaf_value[leaf]
 
 
 def assign_leaves(

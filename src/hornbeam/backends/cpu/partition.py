@@ -38,6 +38,26 @@ def bin_in_set(code, left_set):  # type: ignore[no-untyped-def]
     return word < np.uint64(len(left_set)) and (left_set[word] >> np.uint32(code & 31)) & np.uint32(1) != 0
 
 
+@njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
+def leaf_of_row(  # type: ignore[no-untyped-def]
+    bins, row, n_value_bins, feature, bin_, missing_left, left, right, left_sets, n_numeric
+):
+    """Send a row down a tree of bins and return its leaf number; feature ... left_sets as in BinnedTree, or None."""
+    node = np.int64(0)
+    while node >= 0:
+        f = feature[node]
+        code = np.int64(bins[row, f])
+        goes_left = bin_goes_left(code, bin_[node], missing_left[node], n_value_bins[f])
+        if left_sets is not None:  # noqa: SIM102 (a condition that the compiler can decide, alone)
+            if f >= n_numeric:
+                goes_left = bin_in_set(code, left_sets[node])
+        if goes_left:
+            node = np.int64(left[node])
+        else:
+            node = np.int64(right[node])
+    return ~node
+
+
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def count_kernel(  # type: ignore[no-untyped-def]
     bins, bins_even, bins_odd, even, odd, gather, feature, bin_, missing_left, n_value_bins, node, begin, end, depth,

@@ -24,7 +24,7 @@ from hornbeam.backends.cpu.threads import run_ranges
 from hornbeam.backends.protocol import Segments
 from hornbeam.dtypes import SPLIT
 from hornbeam.quantize import Quantization
-from hornbeam.splitting import ROUNDING_NOISE, SplitRules
+from hornbeam.splitting import ROUNDING_NOISE, SplitRules, no_splits
 
 BINS_PER_THREAD = 20_000
 """A second thread is worth waking for this many histogram bins, about 60 microseconds."""
@@ -375,10 +375,9 @@ class SplitFinder:
     ) -> NDArray[np.void]:
         """See protocol.Engine.find_splits."""
         n_nodes, n_used = len(slots), len(self.has_missing)
-        best = np.zeros(n_nodes, SPLIT)
         if n_used == 0 or n_nodes == 0:
-            best["gain"], best["feature"], best["bin"] = -np.inf, -1, -1
-            return best
+            return no_splits(n_nodes)
+        best = np.zeros(n_nodes, SPLIT)
         found = np.empty((n_nodes, n_used), SPLIT)
         left_open = np.empty((n_nodes, n_used))
         how = self.numbers(quantization, rules)

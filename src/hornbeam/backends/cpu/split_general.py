@@ -18,7 +18,7 @@ from hornbeam.backends.cpu.threads import run_ranges
 from hornbeam.backends.protocol import Segments
 from hornbeam.dtypes import SPLIT
 from hornbeam.quantize import Quantization
-from hornbeam.splitting import ROUNDING_NOISE, NodeContext, SplitRules
+from hornbeam.splitting import ROUNDING_NOISE, NodeContext, SplitRules, no_splits
 
 BINS_PER_THREAD = 5_000
 """A second thread is worth waking for this many histogram bins, about 60 microseconds."""
@@ -269,8 +269,7 @@ def find_general(
 ) -> NDArray[np.void]:
     """See protocol.Engine.find_splits; offsets, has_missing, numbers and counted as in general_kernel."""
     n_nodes, n_used = len(slots), len(has_missing)
-    none = np.zeros(n_nodes, SPLIT)
-    none["gain"], none["feature"], none["bin"] = -np.inf, -1, -1
+    none = no_splits(n_nodes)
     if n_used == 0 or n_nodes == 0:
         return none
     gains = np.empty((n_nodes, n_used))
