@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.backends.gpu.contexts import PlacedContexts
 from hornbeam.backends.gpu.layout import Layout
 from hornbeam.backends.gpu.runtime import Buffer, Kernel, u32
 from hornbeam.backends.gpu.tree_kernels import CHOOSE_THREADS
@@ -92,23 +93,20 @@ class DeviceCategories:
     def improve(
         self,
         table: Buffer,
-        n_columns: int,
         count: Buffer,
         children: int,
         most_nodes: int,
         rules: SplitRules,
         stats: int,
         min_rows: int,
-        context: tuple[Buffer, Buffer, int, Buffer] | None,
+        contexts: PlacedContexts | None,
         best: Buffer,
         members: tuple[Buffer, ...] = (),
     ) -> None:
         """Replace the splits of the nodes of a table where one of a categorical feature is better.
 
-        table, count, children, most_nodes, best  as in SplitSearch.launch
-        n_columns  of a row of the table
-        context    context, mask, words of the mask, contribution as in split_categorical.cl; None: there is none
-        members    PlacedBins.bundle_arguments
+        table, count, children, most_nodes, contexts, best  as in SplitSearch.launch
+        members  PlacedBins.bundle_arguments
         """
         runtime, workspace, layout, own = self._runtime, self._workspace, self._layout, rules.categorical
         groups, room, keys, bins, found, found_sets = self._rooms(most_nodes)
@@ -116,15 +114,19 @@ class DeviceCategories:
             "split_categorical.cl", **layout.options, stats=stats, n_bins=layout.n_bins,
             sort_size=self._sort_room if room == 1 else 0, bundled=bool(members),
         )  # fmt: skip
-        around, mask, n_words, contribution = context or (table, table, 0, table)
+        around, mask, n_words, contribution = table, table, 0, table
+        if contexts is not None:
+            around, mask, n_words, contribution = (
+                contexts.context, contexts.mask, contexts.n_words, contexts.contribution,
+            )  # fmt: skip
         runtime.launch(
             runtime.kernel("split_categorical_kernel", variant), groups, workspace.buffer("histograms"), table,
-            u32(n_columns), count, u32(children), around, u32(context is not None), mask, u32(n_words), contribution,
+            count, u32(children), around, u32(contexts is not None), mask, u32(n_words), contribution,
             workspace.buffer("tree features"), u32(self.n_numeric), u32(layout.n_used), u32(layout.n_tiles),
             workspace.buffer("units"), np.float64(rules.lambda_l1), np.float64(rules.lambda_l2),
             np.float64(rules.max_delta_step), np.float64(rules.min_gain_to_split),
             np.float64(rules.min_sum_hessian_in_leaf), np.int64(min_rows), np.float64(rules.path_smooth),
-            u32(rules.monotone), u32(context is not None and rules.extra_trees), u32(own.max_cat_to_onehot),
+            u32(rules.monotone), u32(contexts is not None and rules.extra_trees), u32(own.max_cat_to_onehot),
             u32(own.max_cat_threshold), np.float64(own.cat_smooth), np.float64(own.cat_l2),
             np.float64(own.min_data_per_group), keys, bins, u32(room), u32(self.set_words), found, found_sets,
             *members,

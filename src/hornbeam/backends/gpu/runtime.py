@@ -210,7 +210,7 @@ HEADERS = {
     "split.cl": ("scan.h", "outputs.h", "candidates.h"),
     "split_bundles.cl": ("bins.h", "scan.h", "outputs.h", "candidates.h", "gains.h"),
     "split_categorical.cl": ("outputs.h", "candidates.h", "gains.h"),
-    "split_general.cl": ("outputs.h", "candidates.h", "gains.h"),
+    "split_general.cl": ("scan.h", "outputs.h", "candidates.h", "gains.h"),
     "stored.cl": ("bins.h",),
 }
 """Further headers of kernel files."""

@@ -9,15 +9,16 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.bin_upload import PlacedBins
 from hornbeam.backends.gpu.categorical import DeviceCategories
+from hornbeam.backends.gpu.contexts import DeviceContexts, PlacedContexts
 from hornbeam.backends.gpu.histograms import DeviceHistograms
-from hornbeam.backends.gpu.runtime import Buffer, u32
+from hornbeam.backends.gpu.runtime import Buffer, Kernel, u32
 from hornbeam.backends.gpu.tree_kernels import GrowingTree, bundles_variant, general_variant
 from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.backends.protocol import Segments
 from hornbeam.binning import BinnedData
 from hornbeam.dtypes import SPLIT
 from hornbeam.errors import DeviceError
-from hornbeam.splitting import FeatureRules, NodeContext, SplitRules
+from hornbeam.splitting import NodeContext, SplitRules
 
 GROUPS_A_UNIT = 32
 """Groups of the split search a compute unit: what it can run at once, several times over."""
@@ -27,6 +28,7 @@ class SplitSearch:
     """Searches the histograms of nodes for their best splits.
 
     categories  of the training set; None: all features are numbers
+    contexts    of nodes that have one
     """
 
     def __init__(
@@ -38,7 +40,7 @@ class SplitSearch:
         self._described = binned.n_value_bins.astype(np.uint32) * 2 + binned.has_missing.astype(np.uint32)
         workspace.upload("features", self._described)
         workspace.upload("tree features", self._described)
-        self._feature_rules: FeatureRules | None = None  # what is on the device
+        self.contexts = DeviceContexts(workspace)
         self.categories: DeviceCategories | None = None
         if binned.n_numeric < binned.n_used:
             self.categories = DeviceCategories(workspace, bins.layout, binned)
@@ -72,23 +74,14 @@ class SplitSearch:
         found = own.room("best", SPLIT.itemsize * len(slots))
         table = np.empty((len(slots), 5), np.int64)
         table[:, 0], table[:, 1], table[:, 2], table[:, 3] = gradient, hessian, nodes.end - nodes.begin, slots
-        if context is not None and self._bins.bundles is None:
-            histograms.subtract_pending(tree)
-            on_device = own.upload("table", table[:, :4])
-            around = self._launch_general(tree, on_device, len(slots), rules, context, found)
-            if self.categories is not None:
-                count = own.upload_count(len(slots), self.categories.reserve(len(slots)))
-                self.categories.improve(
-                    on_device, 4, count, 1, len(slots), rules, tree.stats, min_rows(tree, rules), around, found
-                )
-        else:
-            histograms.subtract_pending(tree, but=frozenset(slots.tolist()))
-            sibling = histograms.take_pending()
-            table[:, 4] = [sibling.get(slot, -1) for slot in slots.tolist()]
-            on_device = own.upload("table", table)
-            first_set = 0 if self.categories is None else self.categories.reserve(len(slots))
-            count = own.upload_count(len(slots), first_set)
-            self.launch(tree, on_device, count, 1, len(slots), rules, found, context)
+        histograms.subtract_pending(tree, but=frozenset(slots.tolist()))
+        sibling = histograms.take_pending()
+        table[:, 4] = [sibling.get(slot, -1) for slot in slots.tolist()]
+        on_device = own.upload("table", table)
+        first_set = 0 if self.categories is None else self.categories.reserve(len(slots))
+        count = own.upload_count(len(slots), first_set)
+        placed = None if context is None else self.contexts.upload(context)
+        self.launch(tree, on_device, count, 1, len(slots), rules, found, placed)
         self._runtime.download(found, best)
         return best
 
@@ -101,90 +94,50 @@ class SplitSearch:
         most_nodes: int,
         rules: SplitRules,
         best: Buffer | None,
-        context: NodeContext | None = None,
+        contexts: PlacedContexts | None = None,
     ) -> None:
         """Search the nodes of a table on the device, count * children of them and at most most_nodes.
 
         count  see Workspace.upload_count
         best   gets SPLIT (n_nodes,) from its beginning on; without it the best of each piece stay in `splits`
-        context  of the nodes, in bundles; elsewhere _launch_general takes it
+        contexts  of the nodes; None: they have none
         """
         own, n_pieces = self._workspace, tree.kernels.n_pieces
         found = own.room("splits", SPLIT.itemsize * most_nodes * n_pieces)
-        kernel = tree.kernels.split
-        around: tuple[Any, ...] = ()
-        for_sets: tuple[Buffer, Buffer, int, Buffer] | None = None
-        if context is not None:
-            variant = bundles_variant(own.facts, self._layout, tree.stats, context=True)
-            kernel, around = self._runtime.kernel("split_bundles_kernel", variant), self._upload_context(context, rules)
-            for_sets = around[0], around[1], int(around[2]), around[4]
+        kernel = self._kernel(tree, contexts is not None)
         self._runtime.launch(
             kernel, min(most_nodes * n_pieces, GROUPS_A_UNIT * own.facts.compute_units),
             own.buffer("histograms"), table, count, u32(children), own.buffer("tree features"), *self._looked_at,
             u32(self._layout.n_tiles), own.buffer("units"), np.float64(rules.lambda_l1), np.float64(rules.lambda_l2),
             np.float64(rules.max_delta_step), np.float64(rules.min_gain_to_split),
-            np.float64(rules.min_sum_hessian_in_leaf), np.int64(min_rows(tree, rules)), found, *around,
+            np.float64(rules.min_sum_hessian_in_leaf), np.int64(min_rows(tree, rules)), found,
+            *(() if contexts is None else contexts.arguments(rules)),
         )  # fmt: skip
         if best is not None:
             self._runtime.launch(tree.kernels.choose, most_nodes, found, count, u32(children), u32(n_pieces), best)
         if self.categories is not None:
             assert best is not None
             self.categories.improve(
-                table, 5, count, children, most_nodes, rules, tree.stats, min_rows(tree, rules), for_sets, best,
+                table, count, children, most_nodes, rules, tree.stats, min_rows(tree, rules), contexts, best,
                 self._bins.bundle_arguments,
             )  # fmt: skip
 
+    def _kernel(self, tree: GrowingTree, in_context: bool) -> Kernel:
+        """Return what searches, compiled where a node has a context only then."""
+        if not in_context:
+            return tree.kernels.split
+        facts, layout = self._workspace.facts, self._layout
+        if self._bins.bundles is None:
+            return self._runtime.kernel("split_general_kernel", general_variant(facts, layout, tree.stats))
+        return self._runtime.kernel("split_bundles_kernel", bundles_variant(facts, layout, tree.stats, context=True))
+
     @property
     def _looked_at(self) -> tuple[Any, ...]:
-        """How many features split.cl looks at, or what split_bundles.cl knows of the columns."""
+        """How many features split.cl and split_general.cl look at, or what split_bundles.cl knows of the columns."""
         if self._bins.bundles is None:
             return (u32(self._n_numeric),)
         codes = self._workspace.buffer("code features")
         return *self._bins.bundle_arguments, codes, u32(self._layout.n_columns)
-
-    def _launch_general(
-        self,
-        tree: GrowingTree,
-        table: Buffer,
-        n_nodes: int,
-        rules: SplitRules,
-        context: NodeContext,
-        best: Buffer,
-    ) -> tuple[Buffer, Buffer, int, Buffer]:
-        """Search nodes with a context into best; returns the context as the search for sets takes it."""
-        own, layout, runtime = self._workspace, self._layout, self._runtime
-        searching = general_variant(own.facts, layout, tree.stats)
-        contexts, mask, words, signs, contribution, *how = self._upload_context(context, rules)
-        several = layout.n_tiles > 1
-        found = own.room("splits", SPLIT.itemsize * n_nodes * layout.n_tiles) if several else best
-        runtime.launch(
-            runtime.kernel("split_general_kernel", searching), n_nodes * layout.n_tiles, own.buffer("histograms"),
-            table, contexts, mask, words, own.buffer("tree features"), signs, contribution, u32(self._n_numeric),
-            u32(layout.n_tiles),
-            np.float64(tree.quantization.gradient_unit), np.float64(tree.quantization.hessian_unit),
-            np.float64(rules.lambda_l1), np.float64(rules.lambda_l2), np.float64(rules.max_delta_step),
-            np.float64(rules.min_gain_to_split), np.float64(rules.min_sum_hessian_in_leaf),
-            np.int64(min_rows(tree, rules)), *how, found,
-        )  # fmt: skip
-        if several:
-            count = own.upload_count(n_nodes)
-            runtime.launch(tree.kernels.choose, n_nodes, found, count, u32(1), u32(layout.n_tiles), best)
-        return contexts, mask, int(words), contribution
-
-    def _upload_context(self, context: NodeContext, rules: SplitRules) -> tuple[Any, ...]:
-        """Return contexts, mask and its words, signs, contribution, and the rules that go with them, for a kernel."""
-        own, features = self._workspace, context.features
-        floats = (context.lower, context.upper, context.parent_output, context.score, context.monotone_factor)
-        around = np.stack([*(values.view(np.int64) for values in floats), context.key.view(np.int64)], axis=1)
-        if self._feature_rules is not features:
-            self._feature_rules = features
-            own.upload("signs", features.sign.astype(np.int32))
-            own.upload("contribution", features.contribution)
-        return (
-            own.upload("context", around), own.upload("mask", context.mask), u32(context.mask.shape[1]),
-            own.buffer("signs"), own.buffer("contribution"), np.float64(rules.path_smooth), u32(rules.monotone),
-            u32(rules.extra_trees),
-        )  # fmt: skip
 
 
 def check_rules(tree: GrowingTree, rules: SplitRules) -> None:

@@ -4,10 +4,10 @@
 // local memory where they fit (SORT_SIZE), else in global scratch; the levels that may not be used come last. Then one
 // thread takes levels from the front and another one from the back, and finally the bits of the better set are written.
 //
-// Histograms have been subtracted before, by split.cl. Rows are the last of the sums, as there.
+// Histograms have been subtracted before, by the search of numbers. Rows are the last of the sums, as there.
 //
 //     histograms    i64 (n_slots, n_tiles, STATS, N_BINS, TILE_LANES)   in
-//     table         i64 (n_nodes, n_columns)  in    gradient and hessian sum of the node; rows; slot, or -1: none
+//     table         i64 (n_nodes, 5)          in    as in split.cl
 //     count         u32 (2,)                  in    n_nodes / children; number of the set of the first node
 //     context       i64 (n_nodes, 6)          in    f64 lower, upper, parent_output, score, monotone_factor; key
 //     mask          u32 (n_nodes, n_words)    in    features that may be used; both only where has_context is not 0
@@ -41,14 +41,13 @@ typedef struct {
 } candidate_t;
 
 KERNEL(THREADS) void split_categorical_kernel(
-    GLOBAL const i64 *RESTRICT histograms, GLOBAL const i64 *RESTRICT table, u32 n_columns,
-    GLOBAL const u32 *RESTRICT count, u32 children, GLOBAL const i64 *RESTRICT context, u32 has_context,
-    GLOBAL const u32 *RESTRICT mask, u32 n_words, GLOBAL const f64 *RESTRICT contribution,
-    GLOBAL const u32 *RESTRICT features, u32 n_numeric, u32 n_used, u32 n_tiles, GLOBAL const f64 *RESTRICT units,
-    f64 lambda_l1, f64 lambda_l2, f64 max_delta_step, f64 min_gain, f64 min_hessian, i64 min_rows, f64 path_smooth,
-    u32 monotone, u32 extra_trees, u32 max_onehot, u32 max_threshold, f64 smooth, f64 cat_l2, f64 min_group,
-    GLOBAL f64 *sort_keys, GLOBAL u32 *sort_bins, u32 sort_room, u32 set_words, GLOBAL split_t *RESTRICT found,
-    GLOBAL u32 *RESTRICT found_sets
+    GLOBAL const i64 *RESTRICT histograms, GLOBAL const i64 *RESTRICT table, GLOBAL const u32 *RESTRICT count,
+    u32 children, GLOBAL const i64 *RESTRICT context, u32 has_context, GLOBAL const u32 *RESTRICT mask, u32 n_words,
+    GLOBAL const f64 *RESTRICT contribution, GLOBAL const u32 *RESTRICT features, u32 n_numeric, u32 n_used,
+    u32 n_tiles, GLOBAL const f64 *RESTRICT units, f64 lambda_l1, f64 lambda_l2, f64 max_delta_step, f64 min_gain,
+    f64 min_hessian, i64 min_rows, f64 path_smooth, u32 monotone, u32 extra_trees, u32 max_onehot, u32 max_threshold,
+    f64 smooth, f64 cat_l2, f64 min_group, GLOBAL f64 *sort_keys, GLOBAL u32 *sort_bins, u32 sort_room, u32 set_words,
+    GLOBAL split_t *RESTRICT found, GLOBAL u32 *RESTRICT found_sets
 #if BUNDLED
     ,
     GLOBAL const u32 *RESTRICT members
@@ -68,7 +67,7 @@ KERNEL(THREADS) void split_categorical_kernel(
     const f64 gradient_unit = units[0], hessian_unit = units[1];
     for (u32 item = GROUP_ID; item < n_nodes * n_categorical; item += GROUP_COUNT) {
         const u32 node = item / n_categorical, feature = n_numeric + item % n_categorical;
-        GLOBAL const i64 *own = table + (u64)node * n_columns;
+        GLOBAL const i64 *own = table + (u64)node * 5;
         GLOBAL const i64 *around = context + (has_context ? (u64)node * 6 : 0);
         const u32 allowed = has_context ? mask[node * n_words + feature / 32] >> feature % 32 & 1u : 1u;
         GLOBAL split_t *out = found + item;
