@@ -3,7 +3,8 @@
     ContextPlan    what a training run asks for: signs, groups, shares of features, seeds
     TreeContexts   the same for one tree: bounds, outputs, keys and features of every node
 
-Everything here is plain Python and NumPy on the host, so it is the same for every device. Children get theirs from
+Everything here is plain Python and NumPy on the host, so it is the same for every device; a GPU that grows a tree by
+itself has a twin, backends/gpu/kernels/contexts.cl. Children get theirs from
 their parent's and from its split alone:
 
     key       hash of the parent's key and the side: a node's random choices depend on its path, not on when it is made
@@ -21,17 +22,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.backends.protocol import ContextRules, ContextsAhead
 from hornbeam.binning import hash_rows
 from hornbeam.categorical import l2_of_children
 from hornbeam.constraints import resolve_groups, resolve_per_feature
+from hornbeam.dtypes import CONTEXT
 from hornbeam.errors import ParameterError
 from hornbeam.leaf_bounds import LeafBoxes
 from hornbeam.numerics import LN2, exp
 from hornbeam.quantize import Quantization
-from hornbeam.sampling import Purpose, random_bits, random_key
+from hornbeam.sampling import Purpose, derived_key, random_bits, random_key
 from hornbeam.splitting import FeatureRules, NodeContext, SplitRules, leaf_output, node_output, node_score, pack_mask
 
 if TYPE_CHECKING:
+    from hornbeam.binning import BinnedData
     from hornbeam.grower import NodeTable
     from hornbeam.params import Params
 
@@ -110,6 +114,10 @@ class ContextPlan:
         self.penalty = params.monotone_penalty
         self.in_turn = params.monotone_constraints_method == "intermediate" and bool(self.features.sign.any())
         self.needs_keys = params.extra_trees or self.by_node < 1.0
+        n_words = pack_mask(np.zeros((0, self.n_used), bool)).shape[1]
+        groups = pack_mask(np.stack(self.groups)) if self.groups else np.zeros((0, n_words), np.uint32)
+        self.rules = ContextRules(self.features, groups, self.by_level, self.by_node, self.needs_keys, self.penalty)
+        """The same for an engine that makes contexts by itself."""
         self.needs_context = bool(
             self.needs_keys
             or self.by_level < 1.0
@@ -126,20 +134,25 @@ class ContextPlan:
         key = self._key(Purpose.FEATURES_BY_TREE, self.seeds[1], iteration, output)
         return choose_share(key, np.arange(self.n_used), self.by_tree).astype(np.int32)
 
-    def level_features(self, among: NDArray[np.intp], depth: int, iteration: int, output: int) -> NDArray[np.intp]:
-        """Return the features among those of the tree that its nodes at a depth may use, ascending."""
-        key = self._key(Purpose.FEATURES_BY_LEVEL, self.seeds[1], iteration, output)
-        return choose_share(int(random_bits(key, np.array([depth]))[0]), among, self.by_level)
-
     def _key(self, purpose: Purpose, own_seed: int, iteration: int, output: int) -> int:
-        return int(random_bits(random_key(self.seeds[0], purpose, iteration, own_seed), np.array([output]))[0])
+        return derived_key(random_key(self.seeds[0], purpose, iteration, own_seed), output)
 
-    def node_keys(self, iteration: int, output: int) -> tuple[int, int]:
-        """Return what turns the key of a node's path into that of its features, and into that of its thresholds."""
-        return (
-            self._key(Purpose.FEATURES_BY_NODE, self.seeds[1], iteration, output),
-            self._key(Purpose.EXTRA_TREES, self.seeds[2], iteration, output),
-        )
+    def keys(self, iteration: int, output: int) -> tuple[int, int, int]:
+        """Return what turns the hash of a node's path into the key of its features, and into that of its thresholds.
+
+        The third turns a depth into the key of its features. Keys that nothing is chosen by are 0.
+        """
+        by_node, thresholds, by_level = 0, 0, 0
+        if self.needs_keys:
+            by_node = self._key(Purpose.FEATURES_BY_NODE, self.seeds[1], iteration, output)
+            thresholds = self._key(Purpose.EXTRA_TREES, self.seeds[2], iteration, output)
+        if self.by_level < 1.0:
+            by_level = self._key(Purpose.FEATURES_BY_LEVEL, self.seeds[1], iteration, output)
+        return by_node, thresholds, by_level
+
+    def ahead(self, iteration: int, output: int) -> ContextsAhead:
+        """Return what an engine makes the contexts of one tree by."""
+        return ContextsAhead(self.rules, self.keys(iteration, output))
 
 
 class TreeContexts:
@@ -165,12 +178,12 @@ class TreeContexts:
         self._units = quantization.gradient_unit, quantization.hessian_unit
         self._nodes = nodes
         self._n_value_bins = n_value_bins
-        self._tree = iteration, output
-        self._node_keys = plan.node_keys(iteration, output) if plan.needs_keys else (0, 0)
+        self._keys = plan.keys(iteration, output)
         own = plan.tree_features(iteration, output)
         self._own = np.arange(plan.n_used) if own is None else own.astype(np.intp)
         self._by_level: dict[int, NDArray[np.intp]] = {}
         self._by_groups: dict[int, NDArray[np.bool_]] = {}
+        self._holders: dict[int, int] = {}
         gradient, hessian = np.array([nodes.gradient[0], nodes.hessian[0]], np.float64)[:, None]
         self.lower, self.upper = [-math.inf], [math.inf]
         root = leaf_output(gradient * self._units[0], hessian * self._units[1], rules)
@@ -196,11 +209,30 @@ class TreeContexts:
             self.upper += (bounds[0][1], bounds[1][1])
             self.output += (left, right)
             self.path += paths[2 * i : 2 * i + 2]
-            alive = self.alive[parent]
-            for group, members in enumerate(self.plan.groups):
-                if not members[feature]:
-                    alive &= ~(1 << group)
-            self.alive += (alive, alive)
+            self.alive += (self.alive[parent] & self._holding(feature),) * 2
+
+    def restore(self, nodes: NodeTable, table: NDArray[np.void]) -> None:
+        """Go on with nodes whose contexts an engine has made, dtypes.CONTEXT (n_nodes,)."""
+        self._nodes = nodes
+        self.lower, self.upper = table["lower"].tolist(), table["upper"].tolist()
+        self.output, self.path = table["output"].tolist(), table["path"].tolist()
+        for parent in nodes.parent[1:]:  # parents come before their children
+            self.alive.append(self.alive[parent] & self._holding(nodes.split[parent][2]))
+
+    def table(self) -> NDArray[np.void]:
+        """Return the contexts of all nodes, dtypes.CONTEXT (n_nodes,)."""
+        table = np.empty(len(self.output), CONTEXT)
+        for name in ("lower", "upper", "output", "path"):
+            table[name] = getattr(self, name)
+        return table
+
+    def _holding(self, feature: int) -> int:
+        """Return the groups that hold a feature, bits as in `alive`."""
+        found = self._holders.get(feature)
+        if found is None:
+            found = sum(1 << group for group, members in enumerate(self.plan.groups) if members[feature])
+            self._holders[feature] = found
+        return found
 
     def _outputs(self, some: Sequence[int], parents: Sequence[int]) -> NDArray[np.float64]:
         """Return the outputs of nodes, float64 (n,), from those and the bounds of their parents."""
@@ -280,7 +312,7 @@ class TreeContexts:
             parent_output=output,
             score=node_score(gradient, hessian, rows, output, self.rules),
             monotone_factor=np.array([monotone_factor(nodes.depth[node], penalty) for node in some]),
-            key=random_bits(self._node_keys[1], paths),
+            key=random_bits(self._keys[1], paths),
             mask=pack_mask(np.stack([self.allowed(node) for node in some])),
             features=self.plan.features,
         )
@@ -291,13 +323,12 @@ class TreeContexts:
         among = self._own
         if plan.by_level < 1.0:
             if depth not in self._by_level:
-                self._by_level[depth] = plan.level_features(among, depth, *self._tree)
+                self._by_level[depth] = choose_share(derived_key(self._keys[2], depth), among, plan.by_level)
             among = self._by_level[depth]
         if plan.groups:
             among = among[self._in_groups(self.alive[node])[among]]
         if plan.by_node < 1.0:
-            key = int(random_bits(self._node_keys[0], np.array([self.path[node]], np.uint64))[0])
-            among = choose_share(key, among, plan.by_node)
+            among = choose_share(derived_key(self._keys[0], self.path[node]), among, plan.by_node)
         allowed = np.zeros(plan.n_used, bool)
         allowed[among] = True
         return allowed
@@ -314,24 +345,33 @@ class TreeContexts:
             self._by_groups[alive] = found
         return found
 
-    def leaf_outputs(
-        self, leaves: Sequence[int], gradient: NDArray[np.float64], hessian: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Return the outputs of leaves from sums of full precision, before shrinkage.
 
-        leaves             the node of each leaf
-        gradient, hessian  float64 (n_leaves,)  in
-        """
-        nodes = self._nodes
-        if len(leaves) == 1:
-            return leaf_output(gradient, hessian, self.rules)
-        return node_output(
-            gradient,
-            hessian,
-            np.array([nodes.end[node] - nodes.begin[node] for node in leaves], np.int64),
-            np.array([self.output[nodes.parent[node]] for node in leaves]),
-            np.array([self.lower[node] for node in leaves]),
-            np.array([self.upper[node] for node in leaves]),
-            self.rules,
-            self._more_l2([nodes.parent[node] for node in leaves]),
-        )
+def leaf_outputs(
+    nodes: NDArray[np.void],
+    contexts: NDArray[np.void],
+    leaves: NDArray[np.intp],
+    gradient: NDArray[np.float64],
+    hessian: NDArray[np.float64],
+    binned: BinnedData,
+    rules: SplitRules,
+) -> NDArray[np.float64]:
+    """Return the outputs of leaves from sums of full precision, before shrinkage.
+
+    nodes              NODE (n_nodes,)      in
+    contexts           CONTEXT (n_nodes,)   in
+    leaves             intp (n_leaves,)     in  the node of each leaf
+    gradient, hessian  float64 (n_leaves,)  in
+    """
+    if len(leaves) == 1:
+        return leaf_output(gradient, hessian, rules)
+    above = nodes["parent"][leaves]
+    return node_output(
+        gradient,
+        hessian,
+        nodes["end"][leaves] - nodes["begin"][leaves],
+        contexts["output"][above],
+        contexts["lower"][leaves],
+        contexts["upper"][leaves],
+        rules,
+        l2_of_children(nodes["split"]["feature"][above], binned.n_value_bins, binned.n_numeric, rules),
+    )

@@ -83,3 +83,14 @@ NODE = np.dtype(
     align=True,
 )
 """One node of a growing tree, where a device keeps the table itself."""
+
+CONTEXT = np.dtype(
+    [
+        ("lower", np.float64),  # bounds of the outputs of the node and of everything below it
+        ("upper", np.float64),
+        ("output", np.float64),  # of the node, before shrinkage
+        ("path", np.uint64),  # hash of the way from the root
+    ],
+    align=True,
+)
+"""What a node hands down to its children, where nodes have contexts: see contexts.py."""

@@ -21,9 +21,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.protocol import Engine, GrownAhead, LeavesLater, Root, Segments
+from hornbeam.backends.protocol import ContextsAhead, Engine, GrownAhead, LeavesLater, Root, Segments
 from hornbeam.binning import BinnedData
-from hornbeam.contexts import ContextPlan, TreeContexts
+from hornbeam.contexts import ContextPlan, TreeContexts, leaf_outputs
 from hornbeam.dtypes import EXPANSION, NODE, SPLIT
 from hornbeam.frontier import NEVER, GrowthLimits, next_batch
 from hornbeam.grown_tree import GrownTree, l2_of_nodes
@@ -143,7 +143,8 @@ class NodeTable:
 class TreeGrower:
     """Grows the trees of one training run on one engine.
 
-    With a plan that needs contexts, rounds are done step by step, and the children's contexts are made after partition.
+    With a plan that needs contexts, an engine that grows no such trees by itself does rounds step by step, and the
+    children's contexts are made after partition.
     """
 
     def __init__(
@@ -185,25 +186,33 @@ class TreeGrower:
         root = self.engine.begin_tree(self.n_slots)
         start = NodeTable(root)
         pool = HistogramPool(self.n_slots if root.n_slots is None else root.n_slots)
-        self._contexts, ahead = None, None
-        if self.plan is not None and self.plan.needs_context:
-            self._contexts = TreeContexts(
-                self.plan, self.rules, quantization, start, self.binned.n_value_bins, iteration, output
-            )
-        else:
-            ahead = self._grow_ahead(start, None if renew is not None or self._has_categories else learning_rate)
+        plan = self.plan if self.plan is not None and self.plan.needs_context else None
+        ahead = None
+        if plan is None or not plan.in_turn:
+            ahead = self._grow_ahead(
+                start, None if renew is not None or self._has_categories else learning_rate,
+                None if plan is None else plan.ahead(iteration, output),
+            )  # fmt: skip
         if ahead is not None and ahead.leaves is not None:
             nodes = ahead.nodes
             return GrownTree(
                 self, nodes, ahead.n_splits, lambda: replay(nodes, self.limits), ahead.leaves, True, quantization,
-                learning_rate,
+                learning_rate, ahead.contexts if self.rules.outputs_in_context else None,
             )  # fmt: skip
         if ahead is not None:
             order, leaf_of = replay(ahead.nodes, self.limits)
             if np.all(ahead.nodes["left"][order] >= 0):
-                return self._finish(ahead.nodes, order, leaf_of, quantization, learning_rate, renew)
+                return self._finish(ahead.nodes, order, leaf_of, ahead.contexts, quantization, learning_rate, renew)
+        self._contexts = None
+        if plan is not None:
+            self._contexts = TreeContexts(
+                plan, self.rules, quantization, start, self.binned.n_value_bins, iteration, output
+            )
+        if ahead is not None:
             start = NodeTable.from_table(ahead.nodes)
             pool.restore(ahead.nodes)
+            if self._contexts is not None and ahead.contexts is not None:
+                self._contexts.restore(start, ahead.contexts)
         elif self.splittable(start, 0):
             pool.take(0)
             self.engine.build_histograms(start.segments([0]), pool.slots([0]))
@@ -211,22 +220,29 @@ class TreeGrower:
         if self._contexts is not None and self._contexts.boxes is not None:
             order, leaf_of = grow_in_turn(self, start, pool, self._contexts)
             self._contexts.close_bounds()
-            return self._finish(start.table(), order, leaf_of, quantization, learning_rate, renew)
-        nodes = self._expand_nodes(start, pool).table()
-        return self._finish(nodes, *replay(nodes, self.limits), quantization, learning_rate, renew)
+            nodes = start.table()
+        else:
+            nodes = self._expand_nodes(start, pool).table()
+            order, leaf_of = replay(nodes, self.limits)
+        contexts = None if self._contexts is None else self._contexts.table()
+        return self._finish(nodes, order, leaf_of, contexts, quantization, learning_rate, renew)
 
     @property
     def _has_categories(self) -> bool:
         return self.binned.n_numeric < len(self.binned.used)
 
-    def _grow_ahead(self, start: NodeTable, learning_rate: float | None) -> GrownAhead | None:
+    def _grow_ahead(
+        self, start: NodeTable, learning_rate: float | None, contexts: ContextsAhead | None
+    ) -> GrownAhead | None:
         """Let the engine expand nodes on its own as far as it can, and go on to the leaves if there is a rate."""
         if not self.splittable(start, 0):
             return None
         limits = self.limits
         if start.root_depth:
             limits = replace(limits, max_depth=limits.max_depth + start.root_depth)
-        return self.engine.grow_ahead(start.root_table(), self.rules, limits, learning_rate, self.while_waiting)
+        return self.engine.grow_ahead(
+            start.root_table(), self.rules, limits, learning_rate, self.while_waiting, contexts
+        )
 
     def _expand_nodes(self, nodes: NodeTable, pool: HistogramPool) -> NodeTable:
         """Expand nodes round by round until the best n_leaves - 1 are all expanded; returns all nodes evaluated."""
@@ -331,23 +347,26 @@ class TreeGrower:
         nodes: NDArray[np.void],
         order: NDArray[np.int32],
         leaf_of: NDArray[np.int32],
+        contexts: NDArray[np.void] | None,
         quantization: Quantization,
         learning_rate: float,
         renew: Renewal | None,
     ) -> GrownTree:
         """Cut the evaluated nodes back to the tree, tell the rows their leaves, and compute the leaf values."""
         n_leaves = len(order) + 1
+        if not self.rules.outputs_in_context:
+            contexts = None
         ends = np.flatnonzero(nodes["left"] < 0)
         segments = Segments(nodes["begin"][ends], nodes["end"][ends], nodes["depth"][ends])
         self.engine.assign_leaves(segments, leaf_of[ends])
         later, more_l2 = None, self._leaf_l2(nodes, order, leaf_of)
-        if renew is None and self._contexts is None and more_l2 is None:
+        if renew is None and contexts is None and more_l2 is None:
             later = self.engine.leaf_values_later(n_leaves, self.rules, learning_rate)
-        leaves = later or self._leaf_values(nodes, order, leaf_of, more_l2, learning_rate, renew)
+        leaves = later or self._leaf_values(nodes, order, leaf_of, contexts, more_l2, learning_rate, renew)
         left_sets = self._left_sets(nodes, order)
         return GrownTree(
             self, nodes, len(order), lambda: (order, leaf_of), leaves, later is not None, quantization, learning_rate,
-            self._contexts, left_sets,
+            contexts, left_sets,
         )  # fmt: skip
 
     def _leaf_l2(
@@ -370,6 +389,7 @@ class TreeGrower:
         nodes: NDArray[np.void],
         order: NDArray[np.int32],
         leaf_of: NDArray[np.int32],
+        contexts: NDArray[np.void] | None,
         more_l2: NDArray[np.float64] | None,
         learning_rate: float,
         renew: Renewal | None,
@@ -380,7 +400,7 @@ class TreeGrower:
         if renew is not None:
             most = self.rules.max_delta_step if self.rules.max_delta_step > 0.0 else np.inf
             leaf_value = np.minimum(np.maximum(renew(n_leaves), -most), most) * learning_rate
-        elif self._contexts is None:
+        elif contexts is None:
             leaf_value = (
                 leaf_output(leaf_gradient, leaf_weight, self.rules, 0.0 if more_l2 is None else more_l2) * learning_rate
             )
@@ -389,8 +409,10 @@ class TreeGrower:
             is_split[order] = is_split[-1] = True  # the parent of the root is -1
             in_tree = np.flatnonzero(is_split[nodes["parent"]])
             leaf_nodes = in_tree[~is_split[in_tree]]
-            leaf_nodes = leaf_nodes[np.argsort(leaf_of[leaf_nodes])].tolist()
-            leaf_value = self._contexts.leaf_outputs(leaf_nodes, leaf_gradient, leaf_weight) * learning_rate
+            leaf_nodes = leaf_nodes[np.argsort(leaf_of[leaf_nodes])]
+            leaf_value = learning_rate * leaf_outputs(
+                nodes, contexts, leaf_nodes, leaf_gradient, leaf_weight, self.binned, self.rules
+            )
         return lambda: (leaf_value, leaf_weight)
 
     def _left_sets(self, nodes: NDArray[np.void], order: NDArray[np.int32]) -> NDArray[np.uint32] | None:

@@ -17,7 +17,6 @@ from hornbeam.splitting import SplitRules, leaf_output
 from hornbeam.tree import Tree, bits_to_codes
 
 if TYPE_CHECKING:
-    from hornbeam.contexts import TreeContexts
     from hornbeam.grower import TreeGrower
 
 Numbering = Callable[[], tuple[NDArray[np.int32], NDArray[np.int32]]]
@@ -32,6 +31,7 @@ class GrownTree:
     nodes                    NODE (n_nodes,): all that were evaluated
     numbering                what brings order, int32 (n_splits,): the nodes that are split, in the order of their
                              numbers; and leaf_of, int32 (n_nodes,): leaf numbers, for a pruned node its ancestor's
+    contexts                 CONTEXT (n_nodes,), where outputs depend on them
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class GrownTree:
         values_on_engine: bool,
         quantization: Quantization,
         learning_rate: float,
-        contexts: TreeContexts | None = None,
+        contexts: NDArray[np.void] | None = None,
         left_sets: NDArray[np.uint32] | None = None,
     ) -> None:
         self._binned, self._rules, self._nodes = grower.binned, grower.rules, nodes
@@ -143,7 +143,7 @@ class GrownTree:
             added = l2_of_nodes(self._binned, self._nodes, self._order, self._rules)
             output = leaf_output(gradient, weight, self._rules, added[self._order])
         else:
-            output = np.array(self._contexts.output)[self._order]
+            output = self._contexts["output"][self._order]
         return Tree(
             feature=self._binned.used[binned.feature].astype(np.int32),
             threshold=self._thresholds(binned.feature, binned.bin),

@@ -18,10 +18,12 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.binning import hash_rows
+from hornbeam.binning import HASH_KEY, hash_rows
 
 UNIFORM_BITS = 53
 """Random bits of a number in [0, 1): those that float64 holds."""
+
+ALL_BITS = 2**64 - 1
 
 
 class Purpose(IntEnum):
@@ -39,6 +41,14 @@ class Purpose(IntEnum):
     FOLDS = 10
 
 
+def hash_number(number: int) -> int:
+    """Return binning.hash_rows of one number: quick, where an array would hold one element."""
+    z = ((number + 1) * 0x9E3779B97F4A7C15 + int(HASH_KEY)) & ALL_BITS
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & ALL_BITS
+    z = (z ^ z >> 27) * 0x94D049BB133111EB & ALL_BITS
+    return z ^ z >> 31
+
+
 def random_key(seed: int, purpose: int, iteration: int, own_seed: int = 0) -> int:
     """Return the key of one purpose in one iteration, 64 bits.
 
@@ -47,8 +57,13 @@ def random_key(seed: int, purpose: int, iteration: int, own_seed: int = 0) -> in
     """
     key = 0
     for part in (seed, own_seed, purpose, iteration):
-        key = int(hash_rows(np.array([key ^ part], np.uint64))[0])
+        key = hash_number(key ^ part)
     return key
+
+
+def derived_key(key: int, number: int) -> int:
+    """Return random_bits of one number as a key of its own."""
+    return hash_number(hash_number(number) ^ key)
 
 
 def random_bits(key: int, index: NDArray[np.integer]) -> NDArray[np.uint64]:

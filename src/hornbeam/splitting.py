@@ -94,7 +94,12 @@ class SplitRules:
     @property
     def scores_outputs(self) -> bool:
         """Whether outputs are more than -T(G) / (H + lambda_l2), so that scores must be those of given outputs."""
-        return self.max_delta_step > 0.0 or self.path_smooth > 0.0 or self.monotone
+        return self.max_delta_step > 0.0 or self.outputs_in_context
+
+    @property
+    def outputs_in_context(self) -> bool:
+        """Whether the output of a leaf depends on the nodes above it, and not on its sums alone."""
+        return self.path_smooth > 0.0 or self.monotone
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -186,7 +186,7 @@ class TrainingRun:
         scored = [dataset for name, dataset in (valid_sets or {}).items() if self._check_evaluated(name, dataset)]
         demand = Demand.of(
             params, train_set.binned, self.objective, self._renewal_weight, *given, *self.sampler.given,
-            valid_sets=[dataset.binned for dataset in scored],
+            valid_sets=[dataset.binned for dataset in scored], plan=self.plan,
         )  # fmt: skip
         self.engine: Engine = make_engine(train_set.binned, params, demand)
         try:

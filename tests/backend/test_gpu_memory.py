@@ -78,6 +78,7 @@ def test_model_does_not_depend_on_the_memory_there_is(closed, max_bin):
     assert small_pool < pool
 
 
+GROUPS = [[first % 40, first % 37] for first in range(600)]
 DEMAND = Demand(n_leaves=15, given_bytes=3 * 8 * 2001, sampled=True)
 
 
@@ -90,8 +91,9 @@ DEMAND = Demand(n_leaves=15, given_bytes=3 * 8 * 2001, sampled=True)
         BAGGED,
         {"precision": "high"},
         {"objective": "quantile"},
+        {"interaction_constraints": GROUPS, "path_smooth": 1.0, "feature_fraction_bynode": 0.5},
     ],
-    ids=["binary", "regression", "multiclass", "bagging", "high precision", "renewed leaves"],
+    ids=["binary", "regression", "multiclass", "bagging", "high precision", "renewed leaves", "contexts"],
 )
 def test_estimate_is_what_is_allocated(closed, params):
     params = {**PARAMS, **params, "max_bin": 63, "device": "opencl"}
@@ -109,6 +111,8 @@ def test_estimate_is_what_is_allocated(closed, params):
         high_precision="precision" in params,
         renewed=renewed,
         renewal_weighted=renewed,
+        in_context="path_smooth" in params,
+        n_groups=len(GROUPS) if "path_smooth" in params else 0,
     )
     wanted = estimate(layout, demand)
     wanted.pop(WIDE_RECORDS, None)  # 16 bits are enough here

@@ -57,7 +57,15 @@ def test_equal_gains_are_split_in_the_order_in_which_they_were_made(gpu, assigne
     assert found.fingerprint() == train("reference", X, y, **params).fingerprint()
 
 
-@pytest.mark.parametrize("options", [{}, {"bagging_fraction": 0.6, "bagging_freq": 1}, {"precision": "high"}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"bagging_fraction": 0.6, "bagging_freq": 1},
+        {"precision": "high"},
+        {"monotone_constraints": [0, 1, 1, 0, 0], "path_smooth": 1.0, "min_data_in_leaf": 2},
+    ],
+)
 def test_leaves_of_the_device_are_those_that_the_host_would_assign(gpu, monkeypatch, options):
     """Every row's leaf, the values and the sums, with `==`, and a tree whose rounds end before it is finished."""
     rng = np.random.default_rng(1)
@@ -69,8 +77,8 @@ def test_leaves_of_the_device_are_those_that_the_host_would_assign(gpu, monkeypa
     on_device = train(gpu, X, y, **params)
     grow_ahead = GpuEngine.grow_ahead
 
-    def without_leaves(self, root, rules, limits, learning_rate=None, meanwhile=None):
-        return grow_ahead(self, root, rules, limits, None, meanwhile)
+    def without_leaves(self, root, rules, limits, learning_rate=None, *given):
+        return grow_ahead(self, root, rules, limits, None, *given)
 
     monkeypatch.setattr(GpuEngine, "grow_ahead", without_leaves)
     assert on_device.fingerprint() == train(gpu, X, y, **params).fingerprint()

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from hornbeam.binning import BinnedData
 from hornbeam.columns import Column, DeviceColumn
+from hornbeam.contexts import ContextPlan
 from hornbeam.objectives.base import Objective
 from hornbeam.params import Params
 from hornbeam.row_sampling import samples_rows
@@ -35,6 +36,7 @@ class Demand:
     renewed, renewal_weighted  leaves are percentiles of residuals; which have weights
     bundled  sparse features may share columns of a GPU
     n_categorical, set_words  categorical features, and words of a set of their levels
+    in_context, n_groups  nodes have contexts (contexts.py); interaction groups
     valid_sets  bins of the sets that are scored besides
     """
 
@@ -50,6 +52,8 @@ class Demand:
     bundled: bool = True
     n_categorical: int = 0
     set_words: int = 0
+    in_context: bool = False
+    n_groups: int = 0
     valid_sets: tuple[BinnedData, ...] = ()
 
     @classmethod
@@ -61,6 +65,7 @@ class Demand:
         renewal_weight: Column | None,
         *given: NDArray[Any] | DeviceColumn | None,
         valid_sets: Iterable[BinnedData] = (),
+        plan: ContextPlan | None = None,
     ) -> Demand:
         """Say what a training on these bins asks for.
 
@@ -84,6 +89,8 @@ class Demand:
             bundled=params.enable_bundle,
             n_categorical=binned.n_used - binned.n_numeric,
             set_words=binned.set_words,
+            in_context=plan is not None and plan.needs_context,
+            n_groups=0 if plan is None else len(plan.groups),
             valid_sets=tuple(valid_sets),
         )
 

@@ -21,7 +21,7 @@ from hornbeam.binning import BinnedData
 from hornbeam.frontier import GrowthLimits
 from hornbeam.objectives.base import Objective
 from hornbeam.quantize import Quantization
-from hornbeam.splitting import NodeContext, SplitRules
+from hornbeam.splitting import FeatureRules, NodeContext, SplitRules
 
 if TYPE_CHECKING:
     from hornbeam.columns import DeviceColumn
@@ -98,18 +98,51 @@ LeavesLater = Callable[[], tuple[NDArray[np.float64], NDArray[np.float64]]]
 """Waits for what a device computes of the leaves: values and hessian sums, each float64 (n_leaves,)."""
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class ContextRules:
+    """What the contexts of nodes are made by, in all trees of a training run: see contexts.TreeContexts.
+
+    features          signs and contributions
+    groups            uint32 (n_groups, n_words): features of each interaction group, bits as in NodeContext.mask
+    by_level, by_node  share of the features that a depth may use, and a node among these
+    has_keys          nodes make random choices, by the hash of their paths
+    monotone_penalty  see contexts.monotone_factor
+    """
+
+    features: FeatureRules
+    groups: NDArray[np.uint32]
+    by_level: float
+    by_node: float
+    has_keys: bool
+    monotone_penalty: float
+
+
+@dataclass(frozen=True, slots=True)
+class ContextsAhead:
+    """What the contexts of one tree's nodes are made by.
+
+    keys  of the random choices: features by node, thresholds, features by level (ContextPlan.keys)
+    """
+
+    rules: ContextRules
+    keys: tuple[int, int, int]
+
+
 @dataclass(frozen=True, slots=True)
 class GrownAhead:
     """What an engine has grown on its own.
 
-    nodes   dtypes.NODE (n_nodes,): all that were evaluated, parents before their children
-    leaves  of a tree that is finished, where the engine has gone on: its rows know their leaves, as if assign_leaves
-            had been called with those of cpu/replay.py, and the values are what leaf_values_later would give
+    nodes     dtypes.NODE (n_nodes,): all that were evaluated, parents before their children
+    leaves    of a tree that is finished, where the engine has gone on: its rows know their leaves, as if assign_leaves
+              had been called with those of cpu/replay.py, and the values are what leaf_values_later would give; in
+              contexts, what contexts.leaf_outputs would
+    contexts  dtypes.CONTEXT (n_nodes,); None: nodes have none
     """
 
     nodes: NDArray[np.void]
     leaves: LeavesLater | None = None
     n_splits: int = 0
+    contexts: NDArray[np.void] | None = None
 
 
 class ArrayExchange(Protocol):
@@ -260,6 +293,7 @@ class Engine(Protocol):
         limits: GrowthLimits,
         learning_rate: float | None = None,
         meanwhile: Callable[[], None] | None = None,
+        contexts: ContextsAhead | None = None,
     ) -> GrownAhead | None:
         """Expand nodes for as many rounds as the engine likes, without the host choosing them.
 
@@ -267,6 +301,7 @@ class Engine(Protocol):
         learning_rate  for the values of the leaves, if the engine goes on to these; None: it must not, they are not
                        those of leaf_values_later
         meanwhile      work for the host, to be done while the device is busy
+        contexts       what the contexts of the nodes are made by; None: they have none
 
         Returns None where nothing was done. Whatever was expanded, the grower goes on until the tree is complete, and
         cuts back what is too much.

@@ -19,7 +19,7 @@ from hornbeam.backends.cpu.renewal import renew_leaves
 from hornbeam.backends.cpu.split_categorical import CategoricalFinder, Round
 from hornbeam.backends.cpu.split_general import find_general
 from hornbeam.backends.cpu.threads import resolve_threads
-from hornbeam.backends.protocol import BinnedTree, ForestMean, GrownAhead, Root, Segments
+from hornbeam.backends.protocol import BinnedTree, ContextsAhead, ForestMean, GrownAhead, Root, Segments
 from hornbeam.backends.steps import expand_in_steps
 from hornbeam.bagging import ROOT_DEPTH, Bag, Draw, Goss
 from hornbeam.binning import BinnedData
@@ -202,10 +202,11 @@ class CpuEngine:
         limits: GrowthLimits,
         learning_rate: float | None = None,
         meanwhile: Callable[[], None] | None = None,
+        contexts: ContextsAhead | None = None,
     ) -> GrownAhead | None:
-        """Grow small trees whole; leave the choice to the grower in others."""
+        """Grow small trees whole; leave the choice to the grower in others, and where nodes have contexts."""
         columns = self._columns
-        if not columns.whole_tree.can_grow(columns.store, self._rounded, limits, self._n_slots):
+        if contexts is not None or not columns.whole_tree.can_grow(columns.store, self._rounded, limits, self._n_slots):
             return None
         quantization = self._rounded.quantization
         categories = self._for_round(2 * limits.n_leaves - 1, rules)

@@ -19,7 +19,7 @@ from hornbeam.backends.cpu.stored_histogram import StoredHistograms
 from hornbeam.backends.cpu.stored_partition import StoredPartition, StoredRows
 from hornbeam.backends.cpu.stored_split import StoredSplits
 from hornbeam.backends.cpu.threads import run_ranges
-from hornbeam.backends.protocol import BinnedTree, GrownAhead, Root, Segments
+from hornbeam.backends.protocol import BinnedTree, ContextsAhead, GrownAhead, Root, Segments
 from hornbeam.backends.steps import expand_in_steps
 from hornbeam.bagging import ROOT_DEPTH
 from hornbeam.dtypes import SPLIT
@@ -76,10 +76,13 @@ class StoredEngine(CpuEngine):
         limits: GrowthLimits,
         learning_rate: float | None = None,
         meanwhile: Callable[[], None] | None = None,
+        contexts: ContextsAhead | None = None,
     ) -> GrownAhead | None:
         """Grow the tree whole where its nodes are small and no feature is categorical; leave it to rounds otherwise."""
         start = self._rounded.root
-        if self._categories is not None or not self._expander.can_grow(limits, start.n_rows, self._n_slots):
+        if self._categories is not None or contexts is not None:
+            return None
+        if not self._expander.can_grow(limits, start.n_rows, self._n_slots):
             return None
         nodes, slots = Segments(root["begin"], root["end"], root["depth"]), np.zeros(1, np.int32)
         self.build_histograms(nodes, slots)

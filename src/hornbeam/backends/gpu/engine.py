@@ -48,7 +48,7 @@ from hornbeam.backends.gpu.growth import DeviceGrowth, rows_placed
 from hornbeam.backends.gpu.histograms import DeviceHistograms
 from hornbeam.backends.gpu.layout import Layout
 from hornbeam.backends.gpu.leaves import DeviceLeaves
-from hornbeam.backends.gpu.memory import fit_memory, limit_bytes, most_slots, slot_bytes, table_bytes
+from hornbeam.backends.gpu.memory import fit_memory, growth_bytes, limit_bytes, most_slots, slot_bytes
 from hornbeam.backends.gpu.metrics import DeviceMetrics
 from hornbeam.backends.gpu.quantize import Rounded, round_gradients
 from hornbeam.backends.gpu.routing import ValidationSet, upload_scores, upload_tree
@@ -57,7 +57,7 @@ from hornbeam.backends.gpu.runtime import Buffer, Runtime
 from hornbeam.backends.gpu.split_search import SplitSearch
 from hornbeam.backends.gpu.tree_kernels import GrowingTree, TreeKernels
 from hornbeam.backends.gpu.workspace import Workspace
-from hornbeam.backends.protocol import BinnedTree, ForestMean, GrownAhead, LeavesLater, Root, Segments
+from hornbeam.backends.protocol import BinnedTree, ContextsAhead, ForestMean, GrownAhead, LeavesLater, Root, Segments
 from hornbeam.bagging import ROOT_DEPTH, Draw, Goss
 from hornbeam.binning import BinnedData
 from hornbeam.columns import Column, StartScores
@@ -241,7 +241,7 @@ class GpuEngine:
         """
         layout, own = self._layout, self.workspace
         if self._most_slots == 0:
-            spare = own.spare_bytes() - table_bytes(layout, self._demand.n_leaves)
+            spare = own.spare_bytes() - growth_bytes(layout, self._demand)
             spare -= 0 if self._rounded.quantization.wide else 8 * self.n_rows
             wanted = n_slots * self.slot_bytes
             if 0 < layout.column_bytes <= min(spare - wanted, own.facts.max_buffer_bytes):
@@ -299,6 +299,7 @@ class GpuEngine:
         limits: GrowthLimits,
         learning_rate: float | None = None,
         meanwhile: Callable[[], None] | None = None,
+        contexts: ContextsAhead | None = None,
     ) -> GrownAhead | None:
         """Run round after round without the host, and go on to the leaves; it looks at the result once."""
         even, odd, *_ = self._histograms.row_buffers()
@@ -311,7 +312,7 @@ class GpuEngine:
             )  # fmt: skip
 
         ahead = self._growth.grow_ahead(
-            self._tree, root, rules, limits, None if learning_rate is None else finish, meanwhile
+            self._tree, root, rules, limits, None if learning_rate is None else finish, meanwhile, contexts
         )
         self._last_ahead = None if ahead is None else self._tree
         return ahead

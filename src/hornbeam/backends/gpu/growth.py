@@ -13,8 +13,8 @@ from hornbeam.backends.gpu.runtime import Buffer, u32
 from hornbeam.backends.gpu.split_search import SplitSearch, check_rules, min_rows
 from hornbeam.backends.gpu.tree_kernels import CAPACITY, MOST_ORDERED, GrowingTree, TreeKernels
 from hornbeam.backends.gpu.workspace import Workspace
-from hornbeam.backends.protocol import GrownAhead, LeavesLater
-from hornbeam.dtypes import EXPANSION, NODE, SPLIT
+from hornbeam.backends.protocol import ContextsAhead, GrownAhead, LeavesLater
+from hornbeam.dtypes import CONTEXT, EXPANSION, NODE, SPLIT
 from hornbeam.frontier import GrowthLimits
 from hornbeam.splitting import SplitRules
 
@@ -42,8 +42,8 @@ LONGER_THAN_DEEP, IN_VAIN = 3, 1.15
 Finish = Callable[[Buffer, Buffer], Callable[[int], LeavesLater]]
 """The state and the order of kernels/select.cl -> the number of leaves, once known -> what brings their values."""
 
-STATE_BYTES = 64
-"""Head of the device's node table."""
+STATE_BYTES, FIRST_KEY = 64, 32
+"""Head of the device's node table, and where in it kernels/contexts.cl finds the keys of a tree."""
 
 
 class DeviceGrowth:
@@ -127,10 +127,12 @@ class DeviceGrowth:
         limits: GrowthLimits,
         finish: Finish | None,
         meanwhile: Callable[[], None] | None,
+        contexts: ContextsAhead | None,
     ) -> GrownAhead | None:
         """Run round after round without the host, which looks at the result once: see kernels/select.cl.
 
-        finish  what goes on to the leaves, for a tree that may not be finished; None: the host will
+        finish    what goes on to the leaves, for a tree that may not be finished; None: the host will
+        contexts  what those of the nodes are made by, see kernels/contexts.cl; None: they have none
         """
         summed, self._summed_root = self._summed_root, None
         most_batch, categories = limits.n_leaves - 1, self._search.categories
@@ -144,6 +146,10 @@ class DeviceGrowth:
         state = np.zeros(STATE_BYTES + NODE.itemsize, np.uint8)
         state[:20].view(np.uint32)[:] = 0, 1, 0, 0, self._share  # nothing to expand yet, one node, no round, no order
         state[STATE_BYTES:] = root.view(np.uint8)
+        placed, how = None, None
+        if contexts is not None:
+            how, placed = contexts.rules, self._search.contexts.prepare(contexts.rules, limits.n_leaves)
+            state[FIRST_KEY : FIRST_KEY + 24].view(np.uint64)[:] = contexts.keys
         if categories is not None:
             categories.reserve(CAPACITY)  # the set of a node has its number: see `state` in select.cl
         own.room("state", STATE_BYTES + NODE.itemsize * CAPACITY)
@@ -168,15 +174,21 @@ class DeviceGrowth:
                 u32(min(tree.n_slots, CAPACITY)), u32(CAPACITY), u32(kernels.partition_tile),
             )  # fmt: skip
 
+        def make_contexts(groups: int, parents: Buffer | None) -> None:
+            if placed is not None and how is not None:
+                self._search.contexts.launch(groups, on_device, parents, search, placed, how, rules)
+
         def begin() -> None:
-            self._search.launch(tree, search, one, 1, 1, rules, chosen_before)
+            make_contexts(1, None)
+            self._search.launch(tree, search, one, 1, 1, rules, chosen_before, placed)
             select()
 
         def do_round() -> None:
             self._launch_partition(tree, own.groups, batch, on_device)
             self._launch_plan(tree, batch, on_device, rules, limits.max_depth, work, search, best)
+            make_contexts(most_batch, chosen)
             self._histograms.launch(tree, work, on_device)
-            self._search.launch(tree, search, on_device, 2, 2 * most_batch, rules, chosen_before)
+            self._search.launch(tree, search, on_device, 2, 2 * most_batch, rules, chosen_before, placed)
             select()
 
         def do_rounds() -> None:
@@ -184,10 +196,12 @@ class DeviceGrowth:
                 do_round()
 
         least = min_rows(tree, rules)  # which may change from tree to tree where GOSS scales hessians
-        same = (kernels, tree.n_slots, rules, limits, least)
+        same = (kernels, tree.n_slots, rules, limits, least, how)
         own.repeatable("first round", same, begin)()
         rounds, one_round = own.repeatable("rounds", same, do_rounds), own.repeatable("round", same, do_round)
-        table = np.empty(STATE_BYTES + NODE.itemsize * min(CAPACITY, 4 * limits.n_leaves), np.uint8)
+        room = min(CAPACITY, 4 * limits.n_leaves)  # nodes that are looked at
+        table = np.empty(STATE_BYTES + NODE.itemsize * room, np.uint8)
+        around = None if placed is None else np.empty(room, CONTEXT)
         n_rounds = min(self._rounds_ahead, limits.max_depth) if limits.depthwise else self._rounds_ahead
         while True:
             for _ in range(n_rounds // ROUNDS_AT_ONCE):
@@ -195,18 +209,25 @@ class DeviceGrowth:
             for _ in range(n_rounds % ROUNDS_AT_ONCE):
                 one_round()
             wait = runtime.download_later(on_device, table)
+            wait_too = None if around is None else runtime.download_later(own.buffer("contexts"), around)
             finished = None if finish is None else finish(on_device, order)
             if meanwhile is not None:
                 meanwhile()
             wait()
+            if wait_too is not None:
+                wait_too()
             n_batch, n_nodes, n_selected, n_ordered = table[:16].view(np.uint32).tolist()
             if n_batch == 0:
                 break
             n_rounds = MORE_ROUNDS
-        if n_nodes * NODE.itemsize + STATE_BYTES > len(table):
+        if n_nodes > room:
             table = np.empty(STATE_BYTES + NODE.itemsize * n_nodes, np.uint8)
             runtime.download(on_device, table)
+            if around is not None:
+                around = np.empty(n_nodes, CONTEXT)
+                runtime.download(own.buffer("contexts"), around)
         nodes = table[STATE_BYTES:].view(NODE)[:n_nodes]
+        around = None if around is None else around[:n_nodes]
         if categories is not None:
             categories.n_sets = n_nodes
         self._grown = limits, n_selected - 1, nodes
@@ -214,8 +235,8 @@ class DeviceGrowth:
         # Where slots may be wanting, a level may be expanded in pieces, and `order` is not that of levels.
         in_pieces = limits.depthwise and tree.n_slots < 2 * limits.n_leaves
         if finished is None or is_open or in_pieces:
-            return GrownAhead(nodes)
-        return GrownAhead(nodes, finished(n_ordered + 1), n_ordered)
+            return GrownAhead(nodes, contexts=around)
+        return GrownAhead(nodes, finished(n_ordered + 1), n_ordered, around)
 
     def sum_root_ahead(self, tree: GrowingTree, n_rows: int, depth: int) -> None:
         """Sum the root of a tree that has not begun, as if it were made like the given one, the last."""

@@ -79,16 +79,23 @@ class DeviceLeaves:
         for nothing: rows keep the leaf numbers that they had.
         """
         own, runtime = self._workspace, self._runtime
-        variant = own.variant("leaf_numbers.cl", NUMBERING_THREADS, capacity=CAPACITY)
+        in_context = rules.outputs_in_context
+        variant = own.variant("leaf_numbers.cl", NUMBERING_THREADS, capacity=CAPACITY, context=in_context)
         variant = replace(variant, each=CAPACITY // variant.threads)
+        nodes = own.room("leaf nodes", 4 * most_leaves) if in_context else None
         table, count = own.buffer("leaf table"), own.buffer("leaf count")
         sums = own.room("leaf sums", 24 * max(most_leaves, 256))
         runtime.launch(
             runtime.kernel("leaf_numbers_kernel", variant), 1, state, order, u32(self._tile_rows), u32(most_leaves),
-            table, count, sums,
+            table, count, sums, *(() if nodes is None else (nodes,)),
         )  # fmt: skip
         runtime.launch(self._assign, own.groups_over(own.n_rows, self._assign), *rows, table, count, own.buffer("leaf"))
-        hessian_unit = self._launch_values(tree_rows, largest, most_leaves, rules, learning_rate)
+        exponents = self._launch_sums(tree_rows, largest, most_leaves)
+        if nodes is None:
+            self._launch_values(exponents, most_leaves, rules, learning_rate)
+        else:
+            self._launch_values_in_context(state, nodes, exponents, most_leaves, rules, learning_rate)
+        hessian_unit = 2.0 ** -exponents[1]
         return lambda n_leaves: self._fetch_later(n_leaves, hessian_unit)
 
     def sums(
@@ -120,18 +127,37 @@ class DeviceLeaves:
         return exponents
 
     def _launch_values(
-        self, rows: RowGradients, largest: tuple[float, float], n_leaves: int, rules: SplitRules, learning_rate: float
-    ) -> float:
-        """Sum, and compute values behind the sums; returns what a step of the hessian sums stands for."""
-        exponents = self._launch_sums(rows, largest, n_leaves)
-        hessian_unit = 2.0 ** -exponents[1]
+        self, exponents: tuple[int, int], n_leaves: int, rules: SplitRules, learning_rate: float
+    ) -> None:
+        """Compute values behind the sums, whose scales have these exponents."""
         self._n_leaves = n_leaves
         self._workspace.launch_over(
             n_leaves, self._runtime.kernel("leaf_values_kernel", self._variant), self._workspace.buffer("leaf sums"),
-            np.float64(2.0 ** -exponents[0]), np.float64(hessian_unit), np.float64(rules.lambda_l1),
+            np.float64(2.0 ** -exponents[0]), np.float64(2.0 ** -exponents[1]), np.float64(rules.lambda_l1),
             np.float64(rules.lambda_l2), np.float64(rules.max_delta_step), np.float64(learning_rate), u32(n_leaves),
         )  # fmt: skip
-        return hessian_unit
+
+    def _launch_values_in_context(
+        self,
+        state: Buffer,
+        nodes: Buffer,
+        exponents: tuple[int, int],
+        n_leaves: int,
+        rules: SplitRules,
+        learning_rate: float,
+    ) -> None:
+        """Compute the same where they depend on the nodes above the leaves."""
+        own, kernel = (
+            self._workspace,
+            self._runtime.kernel("values_in_context_kernel", self._workspace.variant("contexts.cl")),
+        )
+        self._n_leaves = n_leaves
+        own.launch_over(
+            n_leaves, kernel, state, own.buffer("leaf count"), nodes, own.buffer("contexts"), own.buffer("leaf sums"),
+            np.float64(2.0 ** -exponents[0]), np.float64(2.0 ** -exponents[1]), np.float64(rules.lambda_l1),
+            np.float64(rules.lambda_l2), np.float64(rules.max_delta_step), np.float64(rules.path_smooth),
+            u32(rules.monotone), np.float64(learning_rate), u32(n_leaves),
+        )  # fmt: skip
 
     def _fetch_later(self, n_leaves: int, hessian_unit: float) -> LeavesLater:
         """Start to fetch the values, and the hessian sums, of the first leaves."""
@@ -151,7 +177,9 @@ class DeviceLeaves:
     ) -> LeavesLater:
         """Compute values from the sums, behind them in `leaf sums`; see protocol.Engine.leaf_values_later."""
         self._clear_sums(n_leaves)
-        return self._fetch_later(n_leaves, self._launch_values(rows, largest, n_leaves, rules, learning_rate))
+        exponents = self._launch_sums(rows, largest, n_leaves)
+        self._launch_values(exponents, n_leaves, rules, learning_rate)
+        return self._fetch_later(n_leaves, 2.0 ** -exponents[1])
 
     def _clear_sums(self, n_leaves: int) -> None:
         sums = self._workspace.room("leaf sums", 24 * max(n_leaves, 256))

@@ -14,6 +14,7 @@ import numpy as np
 from hornbeam.backends.demand import Demand
 from hornbeam.backends.gpu.bundles import bundles_of
 from hornbeam.backends.gpu.categorical import LARGEST_LOCAL_SORT, SCRATCH_BYTES
+from hornbeam.backends.gpu.contexts import context_bytes
 from hornbeam.backends.gpu.layout import SEARCHED_LANES, Layout, megabytes
 from hornbeam.backends.gpu.renewal import COUNTS_BYTES, LEAVES_AT_ONCE
 from hornbeam.backends.gpu.runtime import DeviceFacts
@@ -36,6 +37,11 @@ def slot_bytes(layout: Layout, stats: int) -> int:
     return 8 * max(1, layout.slot_size(stats))
 
 
+def growth_bytes(layout: Layout, demand: Demand) -> int:
+    """Return the bytes of everything that a growing tree takes besides rows and histograms."""
+    return table_bytes(layout, demand.n_leaves) + _context_bytes(layout, demand)
+
+
 def table_bytes(layout: Layout, n_leaves: int) -> int:
     """Return the bytes of the tables of a growing tree: its nodes, and the best split of each piece of a round."""
     n_pieces = layout.n_tiles * (layout.lanes // SEARCHED_LANES)
@@ -56,6 +62,7 @@ def estimate(layout: Layout, demand: Demand, stats: int = 3) -> dict[str, int]:
         "residuals of the leaves": _renewal_bytes(demand, n_rows),
         "sets of levels": _level_bytes(demand),
         "tables of a tree": table_bytes(layout, demand.n_leaves),
+        "contexts of nodes": _context_bytes(layout, demand),
         "tables of bundles": layout.member_bytes,
         "the fewest histograms": SMALLEST_POOL * slot_bytes(layout, stats),
     }
@@ -75,6 +82,11 @@ def _renewal_bytes(demand: Demand, n_rows: int) -> int:
     weighted = demand.renewal_weighted or demand.goss
     each = 8 + (8 if weighted else 0) + (8 if weighted and demand.sampled else 0)
     return n_rows * each + COUNTS_BYTES * min(demand.n_leaves, LEAVES_AT_ONCE)
+
+
+def _context_bytes(layout: Layout, demand: Demand) -> int:
+    """Return the bytes of the contexts of a tree; small buffers may have twice what is asked for."""
+    return 2 * context_bytes(layout.n_used, demand.n_groups, demand.n_leaves) if demand.in_context else 0
 
 
 def _level_bytes(demand: Demand) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.protocol import BinnedTree, ForestMean, Root, Segments
+from hornbeam.backends.protocol import BinnedTree, ContextsAhead, ForestMean, Root, Segments
 from hornbeam.backends.steps import expand_in_steps
 from hornbeam.bagging import ROOT_DEPTH, Bag, Draw, Goss, draw_bag, goss_bag
 from hornbeam.binning import BinnedData
@@ -193,6 +193,7 @@ class ReferenceEngine:
         limits: GrowthLimits,
         learning_rate: float | None = None,
         meanwhile: Callable[[], None] | None = None,
+        contexts: ContextsAhead | None = None,
     ) -> None:
         """Leave the choice to the grower."""
 

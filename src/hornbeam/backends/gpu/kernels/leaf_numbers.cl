@@ -18,6 +18,7 @@
 //     table    u32 (5, n_ends + 1)      out   first tile; begin; end; depth; leaf
 //     n_ends   u32 (1,)                 out   nodes in the table; 0: the tree is not finished
 //     sums     i64 (2 * most_leaves,)   out   zeros, for leaf_sums_kernel
+//     leaf_nodes   u32 (most_leaves,)   out   CONTEXT: the node of each leaf
 #define N_BATCH    state[0]
 #define N_NODES    state[1]
 #define N_ORDERED  state[3]
@@ -25,7 +26,12 @@
 
 KERNEL(THREADS) void leaf_numbers_kernel(GLOBAL const u32 *RESTRICT state, GLOBAL const u32 *RESTRICT order,
                                          u32 tile_rows, u32 most_leaves, GLOBAL u32 *RESTRICT table,
-                                         GLOBAL u32 *RESTRICT n_ends, GLOBAL i64 *RESTRICT sums) {
+                                         GLOBAL u32 *RESTRICT n_ends, GLOBAL i64 *RESTRICT sums
+#if CONTEXT
+                                         ,
+                                         GLOBAL u32 *RESTRICT leaf_nodes
+#endif
+) {
     LOCAL u16 rank[CAPACITY], parent[CAPACITY];
     LOCAL u32 scanned[THREADS], n_open[1];
     GLOBAL const node_t *nodes = (GLOBAL const node_t *)(state + 16);
@@ -63,12 +69,18 @@ KERNEL(THREADS) void leaf_numbers_kernel(GLOBAL const u32 *RESTRICT state, GLOBA
             GLOBAL const node_t *node = nodes + first + k;
             u32 at = first + k;
             while (at > 0 && rank[parent[at]] == NOT_RANKED) at = parent[at];  // up to a node of the tree
+#if CONTEXT
+            const u32 in_tree = at;
+#endif
             while (at > 0 && at % 2 == 1) at = parent[at];  // children come in pairs behind the root: odd is left
             table[place] = tile;
             table[size + place] = (u32)node->begin;
             table[2 * size + place] = (u32)node->end;
             table[3 * size + place] = (u32)node->depth;
             table[4 * size + place] = at == 0 ? 0 : rank[parent[at]] + 1u;
+#if CONTEXT
+            leaf_nodes[at == 0 ? 0 : rank[parent[at]] + 1u] = in_tree;
+#endif
             tile += (u32)((node->end - node->begin + tile_rows - 1) / tile_rows);
             place++;
         }
