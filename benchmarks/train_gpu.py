@@ -3,6 +3,7 @@
     python benchmarks/train_gpu.py --shape higgs --device cuda --iterations 60 --peer xgb
     python benchmarks/train_gpu.py --shape mslr --seeds 7 8 9 10 11 12 --peer xgb   # is a difference in AUC chance?
     python benchmarks/train_gpu.py --shape epsilon --bins 63 --profile
+    python benchmarks/train_gpu.py --shape higgs --peer xgb --constraint none monotone interaction bynode smooth
     python benchmarks/train_gpu.py --shape higgs --device opencl --rows 20000 --iterations 3     # anywhere, with PoCL
 
 255 leaves leaf-wise, learning rate 0.1, min_data_in_leaf=1, binary. The time of an iteration is from its beginning to
@@ -13,11 +14,13 @@ these to the finished model. `--profile` waits for the device after every operat
 With several `--seeds` all is done on several data sets, and the mean difference in AUC is printed with its error: a
 last bit of a gradient can decide a split, and one set says little. Data are made by CuPy where it is installed, else by
 NumPy; the random numbers differ between the two. Those of `expo` are a sparse matrix (CSR), made by NumPy.
+With `--constraint` trees grow under constraints, XGBoost's too where it has such: several names are several trainings.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import statistics
 import time
 from collections import defaultdict
@@ -41,6 +44,8 @@ SHAPES = {
 EXPO_LEVELS = (12, 31, 7, 22, 313, 313)
 """One-hot coded variables of the flights of the Data Expo 2009: month, day of the month and of the week, carrier,
 origin, destination. Departure and distance are numbers. Carriers and airports are of very different sizes."""
+CONSTRAINTS = ("none", "monotone", "interaction", "bynode", "bylevel", "smooth", "extra", "everything")
+"""What trees may be grown under. Smoothing and random thresholds are not among XGBoost's parameters."""
 WARM_UP = 10
 REPEATS = 4
 OPERATIONS = (
@@ -175,6 +180,31 @@ def stamped_iterations() -> Iterator[list[float]]:
         setattr(TrainingRun, "boost_once", original)  # noqa: B010
 
 
+def constraint_params(name: str, n_features: int) -> dict[str, Any]:
+    """Return the parameters of a constraint, by names that XGBoost has too; those that it has not are `OURS_ALONE`.
+
+    Predictions must not fall with feature 4, nor rise with feature 1. Interactions are allowed within the first half of
+    the features, and within the second.
+    """
+    signs, middle = [0] * n_features, n_features // 2
+    signs[4], signs[1] = 1, -1
+    choices: dict[str, dict[str, Any]] = {
+        "none": {},
+        "monotone": {"monotone_constraints": signs},
+        "interaction": {"interaction_constraints": [list(range(middle)), list(range(middle, n_features))]},
+        "bynode": {"colsample_bynode": 0.5},
+        "bylevel": {"colsample_bylevel": 0.5},
+        "smooth": {"path_smooth": 10.0},
+        "extra": {"extra_trees": True},
+    }
+    if name != "everything":
+        return choices[name]
+    return {key: value for choice in choices.values() for key, value in choice.items()}
+
+
+OURS_ALONE = ("path_smooth", "extra_trees")
+
+
 def report(
     library: str,
     device: str,
@@ -186,7 +216,8 @@ def report(
 ) -> None:
     """Print a line: seconds of building and of whole trainings, seconds of all their iterations."""
     print(
-        f"{library:8s} {device:8s} {options.shape:8s} rows={options.n_rows} bins={options.bins} build={build:.3f} s "
+        f"{library:8s} {device:8s} {options.shape:8s} {options.constraint:11s} rows={options.n_rows} "
+        f"bins={options.bins} build={build:.3f} s "
         f"whole={statistics.median(whole):.2f} s ({options.iterations} iterations) "
         f"iteration={statistics.median(each) * 1e3:.2f} ms (fastest {min(each) * 1e3:.2f}) auc={score:.5f}",
         flush=True,
@@ -225,6 +256,9 @@ def train_hornbeam(X: Any, y: Any, test: tuple[Any, Any], options: argparse.Name
     }
     if options.depthwise:
         params |= {"grow_policy": "depthwise", "max_depth": options.depthwise, "num_leaves": 2**options.depthwise}
+    params |= constraint_params(options.constraint, X.shape[1])
+    if "path_smooth" in params:
+        params["min_data_in_leaf"] = max(2, options.min_data)
     start = time.perf_counter()
     data = hb.Dataset(X, y).construct(hb.Params.from_dict(params))
     build = time.perf_counter() - start
@@ -261,8 +295,8 @@ def train_hornbeam(X: Any, y: Any, test: tuple[Any, Any], options: argparse.Name
     return score
 
 
-def train_xgboost(X: Any, y: Any, test: tuple[Any, Any], options: argparse.Namespace) -> float:
-    """Train XGBoost on the same data, where they are, print a line and return the AUC."""
+def train_xgboost(X: Any, y: Any, test: tuple[Any, Any], options: argparse.Namespace) -> float | None:
+    """Train XGBoost on the same data, where they are, print a line and return the AUC; None: it has no such trees."""
     import xgboost
 
     params: dict[str, Any] = {
@@ -278,6 +312,10 @@ def train_xgboost(X: Any, y: Any, test: tuple[Any, Any], options: argparse.Names
         params |= {"grow_policy": "depthwise", "max_depth": options.depthwise}
     else:
         params |= {"grow_policy": "lossguide", "max_depth": 0, "max_leaves": options.leaves}
+    own = constraint_params(options.constraint, X.shape[1])
+    if set(own).intersection(OURS_ALONE):
+        return None
+    params |= {key: tuple(value) if key == "monotone_constraints" else value for key, value in own.items()}
     start = time.perf_counter()
     data = xgboost.QuantileDMatrix(X, y, max_bin=options.bins + 1)
     build = time.perf_counter() - start
@@ -321,10 +359,11 @@ def main() -> None:
         help='ours, the same as a function of NumPy arrays, or as one of arrays of the device ("hb.on_device")',
     )  # fmt: skip
     parser.add_argument("--precision", choices=["auto", "high"], default="auto")
+    parser.add_argument("--constraint", choices=CONSTRAINTS, nargs="+", default=["none"], help="trees grow under it")
     parser.add_argument("--peer", choices=["xgb"])
     options = parser.parse_args()
-    for shape in options.shape:
-        options.shape = shape
+    for shape, constraint in itertools.product(options.shape, options.constraint):
+        options.shape, options.constraint = shape, constraint
         options.n_rows = options.rows or SHAPES[shape][0]
         if shape == "expo" and options.resident:
             parser.error("--resident: the data of expo are a sparse matrix in host memory")

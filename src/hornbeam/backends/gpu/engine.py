@@ -16,6 +16,8 @@ What an operation costs (n nodes; see kernels/ for the kernels):
                                            round after round, then      24 bytes a leaf, later
                                            leaf_numbers, assign,
                                            leaf_sums, values
+                                           (in contexts: contexts       (32 bytes a node more)
+                                           in each round)
     assign_leaves      table, 20 n bytes   assign
     leaf_sums                              clear, leaf_sums             16 bytes a leaf
     leaf_values_later                      clear, leaf_sums, values     24 bytes a leaf, later

@@ -24,7 +24,8 @@
 // One group:
 //
 //     state   u32 (16,)                    in, out  nodes to expand; nodes; rounds; nodes in order;
-//                                                   share: one candidate in so many is chosen, but not very few
+//                                                   share: one candidate in so many is chosen, but not very few;
+//                                                   from word 8 on what contexts.cl reads
 //             node_t (most_nodes,)         in, out  behind it
 //     order   u32 (most_splits,)           in, out  numbers of the best nodes
 //     batch   expansion_t (n_batch,)       out      then first tiles, u32 (n_batch + 1,); rows placed, u32 (n_batch, 2)
