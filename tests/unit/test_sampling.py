@@ -10,7 +10,7 @@ from numba import njit
 
 from hornbeam.backends.cpu import sampling as cpu
 from hornbeam.backends.registry import open_runtime
-from hornbeam.sampling import Purpose, chance_limit, random_bits, random_key, uniform
+from hornbeam.sampling import Purpose, chance_limit, derived_key, random_bits, random_key, uniform
 from hornbeam.testing.checks import usable_devices
 
 INDEX = np.concatenate([np.arange(3000), 2**32 + np.arange(50), [2**63 - 1]])
@@ -29,6 +29,12 @@ def test_numba_twin_gives_the_same_numbers():
     _numba_numbers(np.uint64(key), INDEX.astype(np.uint64), bits, unit)
     assert bits.tolist() == random_bits(key, INDEX).tolist()
     assert unit.tolist() == uniform(key, INDEX).tolist()
+
+
+def test_keys_derived_from_a_key_are_its_random_bits():
+    key = random_key(7, Purpose.FEATURES_BY_LEVEL, 3)
+    index = [0, 1, 2**40, 2**64 - 1]
+    assert [derived_key(key, number) for number in index] == random_bits(key, np.array(index, np.uint64)).tolist()
 
 
 @pytest.mark.parametrize("name", [name for name in usable_devices() if ":" in name])

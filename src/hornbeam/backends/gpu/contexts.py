@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.runtime import Buffer, u32
 from hornbeam.backends.gpu.tree_kernels import CAPACITY
@@ -18,7 +17,7 @@ from hornbeam.backends.protocol import ContextRules
 from hornbeam.binning import BinnedData
 from hornbeam.contexts import monotone_factor
 from hornbeam.dtypes import CONTEXT
-from hornbeam.splitting import FeatureRules, NodeContext, SplitRules, pack_mask
+from hornbeam.splitting import FeatureRules, NodeContext, SplitRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,18 +125,3 @@ class DeviceContexts:
             u32(len(how.groups)), np.float64(how.by_level), np.float64(how.by_node), u32(how.has_keys),
             own.buffer("contexts"), own.buffer("alive groups"), placed.context, placed.mask,
         )  # fmt: skip
-
-
-def described_features(described: NDArray[np.uint32], features: NDArray[np.int32] | None) -> NDArray[np.uint32]:
-    """Return what kernels are told of the features of a tree, uint32 (n_used + n_words,).
-
-    described  uint32 (n_used,)  in  value bins * 2 + has missing
-    features   int32 (n,)        in  that the tree may use, None: all; the others are described as ones without bins
-
-    Behind the descriptions are the features of the tree as bits.
-    """
-    allowed = np.ones(len(described), bool)
-    if features is not None:
-        allowed[:] = False
-        allowed[features] = True
-    return np.concatenate([np.where(allowed, described, 0), pack_mask(allowed[None])[0]], dtype=np.uint32)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.bin_upload import PlacedBins
 from hornbeam.backends.gpu.categorical import DeviceCategories
-from hornbeam.backends.gpu.contexts import DeviceContexts, PlacedContexts, described_features
+from hornbeam.backends.gpu.contexts import DeviceContexts, PlacedContexts
 from hornbeam.backends.gpu.histograms import DeviceHistograms
 from hornbeam.backends.gpu.runtime import Buffer, Kernel, u32
 from hornbeam.backends.gpu.tree_kernels import GrowingTree, bundles_variant, general_variant
@@ -39,7 +39,7 @@ class SplitSearch:
         self._n_numeric = binned.n_numeric
         self._described = binned.n_value_bins.astype(np.uint32) * 2 + binned.has_missing.astype(np.uint32)
         workspace.upload("features", self._described)
-        self.choose_features(None)
+        workspace.upload("tree features", self._described)
         self.contexts = DeviceContexts(workspace, binned)
         self.categories: DeviceCategories | None = None
         if binned.n_numeric < binned.n_used:
@@ -49,7 +49,10 @@ class SplitSearch:
 
     def choose_features(self, features: NDArray[np.int32] | None) -> None:
         """Describe the other features to the search as ones without bins."""
-        self._workspace.upload("tree features", described_features(self._described, features))
+        described = np.zeros_like(self._described) if features is not None else self._described
+        if features is not None:
+            described[features] = self._described[features]
+        self._workspace.upload("tree features", described)
 
     def find(
         self,

@@ -15,8 +15,7 @@
 //     chosen        u32 (n_batch,)            in    numbers of the nodes that are expanded
 //     search        i64 (n_children, 5)       in    the table of split.cl: gradient and hessian sum; rows; slot
 //     units         f64 (2,)                  in    as in split.cl
-//     features      u32 (n_used,)             in    value bins * 2 + has missing
-//                   u32 (n_words,)            in    behind it: features of the tree, as bits
+//     features      u32 (n_used,)             in    value bins * 2 + has missing; 0: the tree may not use it
 //     signs         i32 (n_used,)             in    monotone constraint
 //     factors       f64 (n_depths,)           in    contexts.monotone_factor
 //     groups        u32 (n_groups, n_words)   in    interaction groups: features as bits
@@ -31,6 +30,12 @@
 #define N_VALUES   (1u << DIGIT_BITS)
 
 #define HAS(mask, feature) ((mask)[(feature) / 32] >> (feature) % 32 & 1u)
+
+// CONTEXT of hornbeam/dtypes.py
+typedef struct {
+    f64 lower, upper, output;
+    u64 path;
+} context_t;
 
 // splitting.node_score, whose node has its own output as that of a parent
 DEVICE f64 node_score(f64 gradient, f64 hessian, i64 rows, f64 output, rules_t how) {
@@ -116,7 +121,14 @@ KERNEL(THREADS) void contexts_kernel(GLOBAL const u32 *RESTRICT state, GLOBAL co
 
     // groups and features
     GLOBAL u32 *left = mask + (u64)GROUP_ID * n_children * n_words, *right = left + (n_children - 1) * n_words;
-    for (u32 word = LOCAL_ID; word < n_words; word += THREADS) left[word] = features[n_used + word];
+    for (u32 word = LOCAL_ID; word < n_words; word += THREADS) {
+        u32 of_tree = 0;
+        UNROLL for (u32 k = 0; k < 32; k++) {
+            const u32 described = word * 32 + k < n_used ? features[word * 32 + k] : 0;
+            of_tree |= (described != 0 ? 1u : 0u) << k;
+        }
+        left[word] = of_tree;
+    }
     for (u32 word = LOCAL_ID; word < group_words; word += THREADS) {
         u32 holding = 0;
         for (u32 k = 0; k < 32 && word * 32 + k < n_groups; k++)

@@ -23,9 +23,3 @@ typedef struct {
     split_t split;
     i32 depth, parent, left, slot, lower, chain;
 } node_t;
-
-// CONTEXT
-typedef struct {
-    f64 lower, upper, output;
-    u64 path;
-} context_t;

@@ -1,10 +1,10 @@
 // The best split of each node with a context: twin of splitting.best_split with a NodeContext, the same float64
-// operations in the same order. Where split.cl is quick this is plain: nothing is kept in registers, and every
-// candidate is computed by the one formula.
+// operations in the same order. Where split.cl is quick this is plain: every candidate is computed by the one formula.
 //
 // A group looks at a piece of a tile (4 features) of one node, its threads form a grid of bins x lanes as in split.cl:
-// each sums its own run of bins, the runs before it are added up, then it scans its run. When the histogram of a node
-// is still that of its parent, the sibling's is subtracted on the way.
+// each sums its own run of bins, the runs before it are added up, then it scans its run. Features of more bins than the
+// group has room for (256) are looked at in blocks. When the histogram of a node is still that of its parent, the
+// sibling's is subtracted on the way.
 //
 // Rows are the last of the sums, and ties are broken, as in split.cl.
 //
@@ -22,8 +22,14 @@
 #define LANES      4
 #define PIECES     (TILE_LANES / LANES)
 #define PARTS      (THREADS / LANES)
-#define RUN        ((N_BINS + PARTS - 1) / PARTS)
+#define RUN        4 /* bins of a thread: they stay in registers */
+#define BLOCK      (PARTS * RUN)
+#define N_BLOCKS   ((N_BINS + BLOCK - 1) / BLOCK)
 #define PLANE      (N_BINS * TILE_LANES)
+
+// Sum i of a thread's run: its bins of the first statistic, then of the next.
+#define AT(histogram, i) \
+    (from + (i) % RUN < N_BINS ? (histogram)[(i) / RUN * PLANE + (from + (i) % RUN) * TILE_LANES] : 0)
 
 KERNEL(THREADS) void split_general_kernel(
     GLOBAL i64 *histograms, GLOBAL const i64 *RESTRICT table, GLOBAL const u32 *RESTRICT count, u32 children,
@@ -32,13 +38,12 @@ KERNEL(THREADS) void split_general_kernel(
     GLOBAL const i64 *RESTRICT context, GLOBAL const u32 *RESTRICT mask, u32 n_words, GLOBAL const i32 *RESTRICT signs,
     GLOBAL const f64 *RESTRICT contribution, f64 path_smooth, u32 monotone, u32 extra_trees) {
     LOCAL i64 sums[STATS * THREADS];
+    LOCAL i64 missing[STATS * LANES];
     LOCAL f64 gains[THREADS];
     LOCAL u64 keys[THREADS];
     const u32 n_pieces = n_tiles * PIECES, n_items = count[0] * children * n_pieces;
     const u32 lane = LOCAL_ID % LANES, part = LOCAL_ID / LANES;
     const u64 slot_size = (u64)n_tiles * STATS * PLANE;
-    const u32 from = part * RUN < N_BINS ? part * RUN : N_BINS;
-    const u32 to = from + RUN < N_BINS ? from + RUN : N_BINS;
     const f64 gradient_unit = units[0], hessian_unit = units[1];
     for (u32 item = GROUP_ID; item < n_items; item += GROUP_COUNT) {
         const u32 node = item / n_pieces, piece = item % n_pieces;
@@ -59,21 +64,11 @@ KERNEL(THREADS) void split_general_kernel(
         const u32 used = feature < n_used && (mask[(u64)node * n_words + feature / 32] >> feature % 32 & 1u);
         const u32 described = used ? features[feature] : 0;
         const u32 n_values = described / 2, has_missing = described % 2;
-        i64 run[STATS], upto[STATS], all[STATS];
-        for (u32 stat = 0; stat < STATS; stat++) {
-            run[stat] = 0;
-            for (u32 bin = from; bin < to; bin++) {
-                const u32 at = stat * PLANE + bin * TILE_LANES;
-                i64 value = histogram[at];
-                if (sibling >= 0) {
-                    value -= minus[at];
-                    histogram[at] = value;
-                }
-                run[stat] += bin < n_values ? value : 0;
-            }
+        if (part < STATS) {
+            const u32 at = part * PLANE + n_values * TILE_LANES;
+            missing[part * LANES + lane] = histogram[at] - (sibling >= 0 ? minus[at] : 0);
         }
-        SCAN_LANES(sums, STATS, LANES, run, upto, all);
-
+        BARRIER;
         rules_t how = plain_rules(lambda_l1, lambda_l2, max_delta_step, min_gain, min_hessian, min_rows);
         enter_context(&how, around, path_smooth, monotone);
         const i32 sign = used ? signs[feature] : 0;
@@ -83,25 +78,49 @@ KERNEL(THREADS) void split_general_kernel(
 
         f64 best_gain = NO_GAIN;
         u64 best_key = NO_KEY;
-        i64 best_g = 0, best_h = 0;
-        i64 g = upto[0] - run[0], h = upto[1] - run[1], rows = upto[STATS - 1] - run[STATS - 1];
-        for (u32 bin = from; bin < to && bin < n_values; bin++) {
-            g += histogram[bin * TILE_LANES];
-            h += histogram[PLANE + bin * TILE_LANES];
-            rows += histogram[(STATS - 1) * PLANE + bin * TILE_LANES];
-            if (extra_trees && bin != only) continue;
-            for (u32 side = has_missing ? 0 : 1; side < 2; side++) {  // 0: missing goes left
-                const u32 missing = n_values * TILE_LANES;
-                const i64 left_g = side ? g : g + histogram[missing];
-                const i64 left_h = side ? h : h + histogram[PLANE + missing];
-                const i64 left_rows = side ? rows : rows + histogram[(STATS - 1) * PLANE + missing];
-                const f64 gain = candidate_gain(left_g, left_h, total_g - left_g, total_h - left_h, left_rows,
-                                                n_rows - left_rows, gradient_unit, hessian_unit, sign, factor, &how);
-                if (gain > best_gain) {  // the first of equals stays
-                    best_gain = gain;
-                    best_key = ((u64)feature << 32) | (bin << 1) | (has_missing ? side : 0);
-                    best_g = left_g;
-                    best_h = left_h;
+        i64 best_g = 0, best_h = 0, carry[STATS];  // what the blocks before this one add up to
+        UNROLL for (u32 stat = 0; stat < STATS; stat++) carry[stat] = 0;
+        for (u32 block = 0; block < N_BLOCKS; block++) {
+            const u32 from = block * BLOCK + part * RUN;
+            i64 kept[STATS * RUN], run[STATS], upto[STATS], block_total[STATS];
+            UNROLL for (u32 i = 0; i < STATS * RUN; i++) kept[i] = AT(histogram, i);
+            if (sibling >= 0) {
+                i64 other[STATS * RUN];  // all loads before the first use: they are under way together
+                UNROLL for (u32 i = 0; i < STATS * RUN; i++) other[i] = AT(minus, i);
+                UNROLL for (u32 i = 0; i < STATS * RUN; i++) {
+                    kept[i] -= other[i];
+                    const u32 bin = from + i % RUN;
+                    if (bin < N_BINS) histogram[i / RUN * PLANE + bin * TILE_LANES] = kept[i];
+                }
+            }
+            UNROLL for (u32 stat = 0; stat < STATS; stat++) {
+                run[stat] = 0;
+                UNROLL for (u32 k = 0; k < RUN; k++) run[stat] += kept[stat * RUN + k];
+            }
+            SCAN_LANES(sums, STATS, LANES, run, upto, block_total);
+            i64 g = carry[0] + upto[0] - run[0], h = carry[1] + upto[1] - run[1];
+            i64 rows = carry[STATS - 1] + upto[STATS - 1] - run[STATS - 1];
+            UNROLL for (u32 stat = 0; stat < STATS; stat++) carry[stat] += block_total[stat];
+            if (N_BLOCKS > 1) BARRIER;
+            for (u32 k = 0; k < RUN && from + k < n_values; k++) {
+                UNROLL for (u32 j = 0; j < RUN; j++) {
+                    g += j == k ? kept[j] : 0;
+                    h += j == k ? kept[RUN + j] : 0;
+                    rows += j == k ? kept[(STATS - 1) * RUN + j] : 0;
+                }
+                for (u32 side = has_missing ? 0 : 1; side < 2 && (!extra_trees || from + k == only); side++) {
+                    const i64 left_g = g + (side ? 0 : missing[lane]);  // 0: missing goes left
+                    const i64 left_h = h + (side ? 0 : missing[LANES + lane]);
+                    const i64 left_rows = rows + (side ? 0 : missing[(STATS - 1) * LANES + lane]);
+                    const f64 gain =
+                        candidate_gain(left_g, left_h, total_g - left_g, total_h - left_h, left_rows,
+                                       n_rows - left_rows, gradient_unit, hessian_unit, sign, factor, &how);
+                    if (gain > best_gain) {  // the first of equals stays
+                        best_gain = gain;
+                        best_key = ((u64)feature << 32) | ((from + k) << 1) | (has_missing ? side : 0);
+                        best_g = left_g;
+                        best_h = left_h;
+                    }
                 }
             }
         }
