@@ -315,7 +315,9 @@ def train_xgboost(X: Any, y: Any, test: tuple[Any, Any], options: argparse.Names
     own = constraint_params(options.constraint, X.shape[1])
     if set(own).intersection(OURS_ALONE):
         return None
-    params |= {key: tuple(value) if key == "monotone_constraints" else value for key, value in own.items()}
+    if "monotone_constraints" in own:
+        own["monotone_constraints"] = tuple(own["monotone_constraints"])
+    params |= {key: str(value) if key.endswith("_constraints") else value for key, value in own.items()}
     start = time.perf_counter()
     data = xgboost.QuantileDMatrix(X, y, max_bin=options.bins + 1)
     build = time.perf_counter() - start

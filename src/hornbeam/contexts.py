@@ -3,9 +3,9 @@
     ContextPlan    what a training run asks for: signs, groups, shares of features, seeds
     TreeContexts   the same for one tree: bounds, outputs, keys and features of every node
 
-Everything here is plain Python and NumPy on the host, so it is the same for every device; a GPU that grows a tree by
-itself has a twin, backends/gpu/kernels/contexts.cl. Children get theirs from
-their parent's and from its split alone:
+Everything here is plain Python and NumPy on the host, so it is the same for every device; where a GPU grows a tree by
+itself there is a twin, backends/gpu/kernels/contexts.cl. Children get theirs from their parent's and from its split
+alone:
 
     key       hash of the parent's key and the side: a node's random choices depend on its path, not on when it is made
     output    from its sums, pulled to the parent's output and kept between the parent's bounds
@@ -114,8 +114,7 @@ class ContextPlan:
         self.penalty = params.monotone_penalty
         self.in_turn = params.monotone_constraints_method == "intermediate" and bool(self.features.sign.any())
         self.needs_keys = params.extra_trees or self.by_node < 1.0
-        n_words = pack_mask(np.zeros((0, self.n_used), bool)).shape[1]
-        groups = pack_mask(np.stack(self.groups)) if self.groups else np.zeros((0, n_words), np.uint32)
+        groups = pack_mask(np.stack(self.groups)) if self.groups else np.zeros((0, 0), np.uint32)
         self.rules = ContextRules(self.features, groups, self.by_level, self.by_node, self.needs_keys, self.penalty)
         """The same for an engine that makes contexts by itself."""
         self.needs_context = bool(

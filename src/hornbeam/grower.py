@@ -187,7 +187,7 @@ class TreeGrower:
         start = NodeTable(root)
         pool = HistogramPool(self.n_slots if root.n_slots is None else root.n_slots)
         plan = self.plan if self.plan is not None and self.plan.needs_context else None
-        ahead = None
+        self._contexts, ahead = None, None
         if plan is None or not plan.in_turn:
             ahead = self._grow_ahead(
                 start, None if renew is not None or self._has_categories else learning_rate,
@@ -203,7 +203,6 @@ class TreeGrower:
             order, leaf_of = replay(ahead.nodes, self.limits)
             if np.all(ahead.nodes["left"][order] >= 0):
                 return self._finish(ahead.nodes, order, leaf_of, ahead.contexts, quantization, learning_rate, renew)
-        self._contexts = None
         if plan is not None:
             self._contexts = TreeContexts(
                 plan, self.rules, quantization, start, self.binned.n_value_bins, iteration, output

@@ -200,3 +200,18 @@ def test_copies_of_a_tree_do_not_depend_on_its_rounds(gpu, monkeypatch, name):
     few, many = copies_of_a_tree(8), copies_of_a_tree(60)
     assert few == many
     assert many <= 7 + (name is not None) + ("feature_fraction" in CASES.get(name, {}))
+
+
+def test_plain_trees_ask_for_no_kernel_of_contexts(gpu, monkeypatch):
+    asked = set()
+    runtime = type(open_runtime(gpu))
+    kernel = runtime.kernel
+    monkeypatch.setattr(
+        runtime, "kernel", lambda self, name, variant, *given: asked.add(name) or kernel(self, name, variant, *given)
+    )
+    of_contexts = {"contexts_kernel", "split_general_kernel", "values_in_context_kernel"}
+    hb.train(settings(device=gpu), dataset(), 2)
+    assert "select_kernel" in asked
+    assert not asked & of_contexts
+    hb.train(settings(device=gpu, **CASES["bounds"]), dataset(), 2)
+    assert of_contexts <= asked
