@@ -1,4 +1,4 @@
-"""A categorical, a sparse, a ranking and a multiclass workload beside the peers: the same data and parameters, one run.
+"""Categorical, sparse, ranking and multiclass workloads beside the peers: the same data and parameters, one run.
 
     python benchmarks/workloads.py                                           # on the CPU, beside all peers installed
     python benchmarks/workloads.py --device cuda --size gpu --peer xgb lgb --iterations 30
@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 import sparse
 from libraries import PEERS, Data, Library, in_turns, show
 from numpy.typing import NDArray
@@ -81,6 +82,18 @@ def csr(values: str) -> Callable[[int, int], Workload]:
     return make
 
 
+def sparse_categorical(n_train: int, n_test: int) -> Workload:
+    """Counts as in `counts`, and 12 categorical columns, whose level 0 is not stored; a label follows one of both."""
+    n_rows = n_train + n_test
+    counts, of_counts = sparse.make(sparse.Shape(n_rows, SPARSE_COLUMNS, 0.01, "count"))
+    levels, of_levels, _ = make_categorical(n_rows, 1, LEVELS)
+    X = scipy.sparse.hstack([counts, scipy.sparse.csr_matrix(levels[:, 1:])], "csr", np.float32)
+    y = np.where(np.random.default_rng(0).random(n_rows) < 0.5, of_counts, of_levels)
+    data = Data(X, y, categorical=tuple(range(SPARSE_COLUMNS, X.shape[1])))
+    what = f"{SPARSE_COLUMNS:,} columns, 1% stored, count, and 12 categories of 10 to 1,000 levels"
+    return Workload(*split(data, n_train), {"objective": "binary"}, what)
+
+
 def ranking(n_train: int, n_test: int) -> Workload:
     """The shape of MS-LTR: 137 features, queries of about 120 documents, labels 0 to 4."""
     data = Data(*make_ranking(round((n_train + n_test) / QUERY_SIZE), 137, QUERY_SIZE))
@@ -100,12 +113,13 @@ MAKERS: dict[str, Callable[[int, int], Workload]] = {
     "categorical": categorical,
     "counts": csr("count"),
     "onehot": csr("onehot"),
+    "sparse_categorical": sparse_categorical,
     "ranking": ranking,
     "multiclass": multiclass,
 }
 TRAIN_ROWS = {
-    "gpu": dict(zip(MAKERS, (5_000_000, 1_000_000, 1_000_000, 2_270_296, 1_000_000), strict=True)),
-    "cpu": dict(zip(MAKERS, (200_000, 200_000, 200_000, 60_000, 100_000), strict=True)),
+    "gpu": dict(zip(MAKERS, (5_000_000, 1_000_000, 1_000_000, 1_000_000, 2_270_296, 1_000_000), strict=True)),
+    "cpu": dict(zip(MAKERS, (200_000, 200_000, 200_000, 200_000, 60_000, 100_000), strict=True)),
     "tiny": dict.fromkeys(MAKERS, 3_000),
 }
 TEST_ROWS = {"gpu": 200_000, "cpu": 50_000, "tiny": 1_000}

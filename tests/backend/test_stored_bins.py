@@ -410,8 +410,8 @@ def test_there_is_room_for_every_slot_of_a_tree_that_ends_early(monkeypatch):
     seen = []
     run = stored_expand.StoredExpander._run
 
-    def watched(self, store, batch, bounds, bare, how, max_depth, out, tree):
-        n_nodes = run(self, store, batch, bounds, bare, how, max_depth, out, tree)
+    def watched(self, store, batch, bounds, bare, how, max_depth, out, tree, categories):
+        n_nodes = run(self, store, batch, bounds, bare, how, max_depth, out, tree, categories)
         seen.append((len(tree[2]), bounds[-1] + 1, n_nodes))
         return n_nodes
 

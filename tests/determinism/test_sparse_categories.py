@@ -11,6 +11,7 @@ import pytest
 
 import hornbeam as hb
 from hornbeam import bundling
+from hornbeam.backends.cpu import stored_expand, stored_histogram
 from hornbeam.bagging import Draw
 from hornbeam.splitting import CategoricalRules
 from hornbeam.testing.checks import PLAIN_RULES, assert_same_operations, engine_on, usable_devices
@@ -326,6 +327,43 @@ def test_operations(choice, where, stored, fine_work):
     for weights in (hessian, np.ones_like(hessian)):
         engine = engine_on(where, data.binned, 2)
         assert_same_operations(data.binned, y[None], weights, engine, rules=RULES, valid=valid.binned, **how)
+
+
+@pytest.mark.parametrize("thin", [1e9, 0], ids=["never thin", "always thin"])
+def test_trees_grown_whole_in_rounds_and_in_steps_are_the_same(thin, stored, monkeypatch):
+    X, y = mixed_table(one_hot=30)
+    params = {**LOOSE, "feature_fraction": 0.8, "max_cat_to_onehot": 4, "device": "cpu"}
+    expected = hb.train(params, hb.Dataset(X, label=y, categorical_features=CATEGORICAL), 3).fingerprint()
+    monkeypatch.setattr(stored_histogram, "THIN", thin)
+    monkeypatch.setattr(stored_expand, "NANOSECONDS_PER_THREAD", 1)
+    calls = {"grow": 0, "expand": 0}
+
+    def count(name):
+        plain = getattr(stored_expand.StoredExpander, name)
+
+        def counted(*args):
+            calls[name] += 1
+            return plain(*args)
+
+        monkeypatch.setattr(stored_expand.StoredExpander, name, counted)
+
+    count("grow")
+    count("expand")
+
+    def trained(num_threads):
+        data = hb.Dataset(sparse.csr_matrix(X), label=y, categorical_features=CATEGORICAL)
+        return hb.train({**params, "num_threads": num_threads}, data, 3).fingerprint()
+
+    assert trained(1) == expected
+    assert calls == {"grow": 3, "expand": 0}
+    monkeypatch.setattr(stored_expand, "MOST_LEAVES", 0)
+    monkeypatch.setattr(stored_expand, "STEPS_COST", 1e9)
+    assert trained(3) == expected
+    assert calls["grow"] == 3 and calls["expand"] > 0
+    in_rounds = calls["expand"]
+    monkeypatch.setattr(stored_expand, "STEPS_COST", 0)
+    assert trained(3) == expected
+    assert calls["expand"] < 2 * in_rounds
 
 
 @pytest.mark.parametrize("where", [device for device in usable_devices() if device != "reference"])

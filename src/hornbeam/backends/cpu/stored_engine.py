@@ -14,7 +14,7 @@ from hornbeam.backends.cpu.engine import CpuEngine
 from hornbeam.backends.cpu.histogram import HistogramBuilder
 from hornbeam.backends.cpu.split import SplitFinder
 from hornbeam.backends.cpu.split_general import NOT_COUNTED, find_general
-from hornbeam.backends.cpu.stored_expand import StoredExpander
+from hornbeam.backends.cpu.stored_expand import Categories, StoredExpander
 from hornbeam.backends.cpu.stored_histogram import StoredHistograms
 from hornbeam.backends.cpu.stored_partition import StoredPartition, StoredRows
 from hornbeam.backends.cpu.stored_split import StoredSplits
@@ -28,6 +28,8 @@ from hornbeam.splitting import NodeContext, SplitRules, pack_mask
 
 COUNT_BYTES = 1 << 28
 """Memory for the row counts of nodes with a context."""
+
+NO_MASK = np.empty(0, np.uint32)
 
 
 class StoredEngine(CpuEngine):
@@ -45,6 +47,7 @@ class StoredEngine(CpuEngine):
         self._store: StoredRows = StoredRows(stored)
         self._histograms: HistogramBuilder = StoredHistograms(stored, self.n_threads)
         self._splits = StoredSplits(self._partition, self.binned.has_missing)
+        self._numbers = np.arange(self.binned.n_used, dtype=np.int32)
         self._chosen: NDArray[np.bool_] | None = None
         self._splits.chosen[self.binned.n_numeric :] = False
         self._expander = StoredExpander(self._partition, self._histograms, self._splits)
@@ -78,23 +81,33 @@ class StoredEngine(CpuEngine):
         meanwhile: Callable[[], None] | None = None,
         contexts: ContextsAhead | None = None,
     ) -> GrownAhead | None:
-        """Grow the tree whole where its nodes are small and no feature is categorical; leave it to rounds otherwise."""
-        start = self._rounded.root
-        if self._categories is not None or contexts is not None:
-            return None
-        if not self._expander.can_grow(limits, start.n_rows, self._n_slots):
+        """Grow the tree whole where its nodes are small and have no contexts; leave it to rounds otherwise."""
+        if contexts is not None or not self._expander.can_grow(limits, self._rounded.root.n_rows, self._n_slots):
             return None
         nodes, slots = Segments(root["begin"], root["end"], root["depth"]), np.zeros(1, np.int32)
         self.build_histograms(nodes, slots)
         root["split"] = self.find_splits(nodes, slots, root["gradient"], root["hessian"], rules)
         root["slot"], root["priority"] = 0, root["split"]["gain"]
         how = SplitFinder.numbers(self._rounded.quantization, rules)
-        return GrownAhead(self._expander.grow(self._store, root, how, limits))
+        categories = self._categories_of(2 * limits.n_leaves - 1, rules)
+        return GrownAhead(self._expander.grow(self._store, root, how, limits, categories))
+
+    def _categories_of(self, n_nodes: int, rules: SplitRules) -> Categories | None:
+        """Return what the expander needs that searches so many nodes; None: no feature is categorical."""
+        if self._categories is None:
+            return None
+        where = self._splits.offsets, self.binned.n_numeric, self._numbers
+        whole = self._categories.for_round(n_nodes, *where, self._rounded.quantization, rules)
+        return whole, NO_MASK if self._chosen is None else pack_mask(self._chosen[None])[0]
 
     def partition(self, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:
         """Move rows to the children's places."""
-        sets = None if self._categories is None else (self._categories.sets, self.binned.n_numeric)
-        return self._partition.partition(self._store, nodes, splits, sets)
+        return self._partition.partition(self._store, nodes, splits, self._sets)
+
+    @property
+    def _sets(self) -> tuple[NDArray[np.uint32], int] | None:
+        """What partition.move_rows takes as sets."""
+        return None if self._categories is None else (self._categories.sets, self.binned.n_numeric)
 
     def find_other_leaves(self, tree: BinnedTree) -> None:
         """Route the rows that were not chosen."""
@@ -106,11 +119,12 @@ class StoredEngine(CpuEngine):
         self, batch: NDArray[np.void], rules: SplitRules, max_depth: int
     ) -> tuple[NDArray[np.int64], NDArray[np.void]]:
         """Do a round in one go, or step by step where a node is so much work that threads should share it."""
-        bounds = self._expander.deal(batch) if self._categories is None else None
+        bounds = self._expander.deal(batch, self._sets)
         if bounds is None:
             return expand_in_steps(self, batch, rules, max_depth)
         how = SplitFinder.numbers(self._rounded.quantization, rules)
-        return self._expander.expand(self._store, batch, bounds, how, max_depth)
+        categories = self._categories_of(2 * len(batch), rules)
+        return self._expander.expand(self._store, batch, bounds, how, max_depth, categories)
 
     def build_histograms(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
         """Sum the nodes' rows."""
@@ -151,11 +165,10 @@ class StoredEngine(CpuEngine):
         else:
             best = self._splits.find(*given, SplitFinder.numbers(self._rounded.quantization, rules))
         if self._categories is not None:
-            n_used, n_numeric = self.binned.n_used, self.binned.n_numeric
             stored = self._stored.codes, self._store.place_of, self._storage, *self._partition.lists
             self._categories.improve(
-                *given, self._splits.offsets, n_numeric, np.arange(n_used, dtype=np.int32), self._rounded.quantization,
-                rules, context, best, stored, self._chosen,
+                *given, self._splits.offsets, self.binned.n_numeric, self._numbers, self._rounded.quantization, rules,
+                context, best, stored, self._chosen,
             )  # fmt: skip
         return best
 

@@ -19,8 +19,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.split import NO_COUNTS
+from hornbeam.backends.cpu.split_categorical import Round, around_node, improve_node
 from hornbeam.backends.cpu.stored_histogram import StoredHistograms, add_thin, sum_node
-from hornbeam.backends.cpu.stored_partition import StoredPartition, StoredRows, divide
+from hornbeam.backends.cpu.stored_partition import StoredPartition, StoredRows, divide, divide_by_set
 from hornbeam.backends.cpu.stored_rows import NOWHERE
 from hornbeam.backends.cpu.stored_split import StoredSplits, scan_stored, settle
 from hornbeam.backends.cpu.threads import run_threads
@@ -36,6 +37,10 @@ STEPS_COST = 600_000
 
 ADDED_AGAIN = 0.15
 """Share of the rows that are in the smaller child, at each of n levels of a tree of 2**n leaves."""
+
+Categories = tuple[Round, NDArray[np.uint32]]
+"""Of a round or tree with categorical features: what it needs to search them, and the mask of those that may be used
+(see split_categorical.improve_node)."""
 
 NO_TREE = np.empty(0, NODE), False, np.empty(0, np.int64), np.empty(0, np.bool_)
 
@@ -108,7 +113,7 @@ def expand_kernel(  # type: ignore[no-untyped-def]
     codes, records, place_of_row, spare, storage, code_starts, place_of, feature_of, blocks, places, starts, rows,
     n_value_bins, default, chosen, offsets, has_missing, no_counts, batch, start, stop, bare, most_thin, histograms,
     units, rules, bounds, max_depth, counters, totals, sums, nothing, empty, scratch, open_features, open_gains, n_left,
-    found, made_bare, nodes, depthwise, free, is_bare,
+    found, made_bare, nodes, depthwise, free, is_bare, categories=None,
 ):  # fmt: skip
     """Expand the nodes start:stop of the batch (see protocol.Engine.expand), or grow a tree of stop + 1 leaves.
 
@@ -126,6 +131,8 @@ def expand_kernel(  # type: ignore[no-untyped-def]
     free       int64 (n_slots,)          in    slots that are not in use, the last one first, and room for one more:
                                          when nothing can be split any more, no slot is in use
     is_bare    bool (n_slots,)           in out
+    categories (`own`, `scratch` and `mask` of split_categorical.improve_node, number of the first set); None: no
+               feature is categorical
 
     Returns the number of nodes.
     """
@@ -133,7 +140,7 @@ def expand_kernel(  # type: ignore[no-untyped-def]
     number = np.int64(0)
     min_data = rules[4]
     zero, add, take = np.int64(0), np.int64(1), np.int64(-1)  # not literals: each would be compiled for
-    n_used, n_places = len(has_missing), len(feature_of)
+    n_used, n_places, gather = len(has_missing), len(feature_of), np.bool_(True)
     for step in range(start, stop):
         node = step
         if growing:
@@ -145,10 +152,19 @@ def expand_kernel(  # type: ignore[no-untyped-def]
         this = batch[node]
         begin, end, depth = this.begin, this.end, np.int64(this.depth)
         f = np.int64(this.feature)
-        rows_left = divide(
-            codes, records, place_of_row, spare, storage, starts, rows, f, this.bin, this.missing_left,
-            n_value_bins[f], begin, end,
-        )  # fmt: skip
+        is_set, first_number = False, np.int64(n_nodes if growing else 2 * node)
+        if categories is not None:
+            is_set = f >= categories[0][3]
+            if is_set:
+                rows_left = divide_by_set(
+                    codes, records, place_of_row, spare, storage, starts, rows, f, categories[0][-1][this.bin], begin,
+                    end,
+                )  # fmt: skip
+        if not is_set:
+            rows_left = divide(
+                codes, records, place_of_row, spare, storage, starts, rows, f, this.bin, this.missing_left,
+                n_value_bins[f], begin, end,
+            )  # fmt: skip
         n_left[node] = rows_left
         middle = begin + rows_left
         left_small = rows_left <= end - middle
@@ -203,6 +219,13 @@ def expand_kernel(  # type: ignore[no-untyped-def]
                 has_missing, units, rules, bounds, scratch, open_features, open_gains, n_open,
                 found[node, side : side + 1],
             )  # fmt: skip
+            if categories is not None:
+                own, levels, mask, first_set = categories
+                improve_node(
+                    codes, records, gather, histogram[own[0] :], g, h, child_begin, child_end, around_node(g, h, own),
+                    np.uint64(0), mask, own, levels, first_set + first_number + side, found[node, side],
+                    (codes, place_of_row, storage, starts, rows),
+                )  # fmt: skip
             if in_scratch:
                 wipe_thin(codes, records, storage, code_starts, place_of, child_begin, child_end, empty)
         if growing:
@@ -228,12 +251,17 @@ class StoredExpander:
         self.empty = [np.zeros((0, 2), np.int64)] * n_threads
         self.opened = [(np.empty(n_used, np.int32), np.empty(n_used)) for _ in range(n_threads)]
 
-    def deal(self, batch: NDArray[np.void]) -> list[int] | None:
-        """Deal the nodes to threads: n + 1 bounds for n threads, or None if one is so large that it should be cut."""
+    def deal(self, batch: NDArray[np.void], sets: tuple[NDArray[np.uint32], int] | None = None) -> list[int] | None:
+        """Deal the nodes to threads: n + 1 bounds for n threads, or None if one is so large that it should be cut.
+
+        sets  as in partition.move_rows
+        """
         n_threads = self.builder.n_summing
         if self.builder.n_threads == 1:
             return [0, len(batch)]
-        work = [self._work(*node) for node in batch[["feature", "bin", "missing_left", "begin", "end"]].tolist()]
+        splits = batch[["feature", "bin", "missing_left", "begin", "end"]].tolist()
+        left_sets = [None if sets is None or split[0] < sets[1] else sets[0][split[1]] for split in splits]
+        work = [self._work(split, left_set) for split, left_set in zip(splits, left_sets, strict=True)]
         total = sum(work)
         n_threads = max(1, min(n_threads, total // NANOSECONDS_PER_THREAD, len(work)))
         if max(work) > max(STEPS_COST, 1.3 * total / self.builder.n_threads):
@@ -245,10 +273,11 @@ class StoredExpander:
             done += cost
         return [*bounds, len(work)]
 
-    def _work(self, feature: int, bin_: int, missing_left: bool, begin: int, end: int) -> int:
-        """Estimate the work of one node, in nanoseconds."""
+    def _work(self, split: tuple[int, int, bool, int, int], left_set: NDArray[np.uint32] | None) -> int:
+        """Estimate the work of one node, in nanoseconds; split: feature, bin, missing_left, begin, end."""
+        feature, bin_, missing_left, begin, end = split
         n_value_bins = int(self.partition.n_value_bins[feature])
-        asked = self.partition.work(feature, bin_, missing_left, n_value_bins, end - begin)[0]
+        asked = self.partition.work(feature, bin_, missing_left, n_value_bins, end - begin, left_set)[0]
         summed = min(asked, (end - begin) // 2)
         bins = self.builder.n_bins if end - begin >= self.builder.most_thin else 0
         return int(asked * LISTED + summed * (ROW + ENTRY * self.builder.entries_a_row) + bins * BIN)
@@ -277,12 +306,13 @@ class StoredExpander:
         bounds: list[int],
         how: tuple[tuple[float, ...], ...],
         max_depth: int,
+        categories: Categories | None = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.void]]:
         """Expand the batch on the threads that `deal` chose; how is what SplitFinder.numbers returns."""
         n_left = np.empty(len(batch), np.int64)
         found, made_bare = np.zeros((len(batch), 2), SPLIT), np.empty((len(batch), 2), np.bool_)
         bare = np.array([slot in self.bare for slot in batch["slot"].tolist()], np.bool_)
-        self._run(store, batch, bounds, bare, how, max_depth, (n_left, found, made_bare), NO_TREE)
+        self._run(store, batch, bounds, bare, how, max_depth, (n_left, found, made_bare), NO_TREE, categories)
         self.forget(batch["slot"])
         self.forget(batch["spare_slot"])
         for node, side in zip(*(index.tolist() for index in np.nonzero(made_bare)), strict=True):
@@ -308,6 +338,7 @@ class StoredExpander:
         root: NDArray[np.void],
         how: tuple[tuple[float, ...], ...],
         limits: GrowthLimits,
+        categories: Categories | None = None,
     ) -> NDArray[np.void]:
         """Grow a tree from its root, NODE (1,), whose histogram is in slot 0; returns all nodes. how as in expand."""
         n_leaves = limits.n_leaves
@@ -316,7 +347,7 @@ class StoredExpander:
         batch, bare = np.zeros(1, EXPANSION), np.zeros(1, np.bool_)
         out = np.empty(1, np.int64), np.empty((1, 2), SPLIT), np.empty((1, 2), np.bool_)
         tree = nodes, limits.depthwise, np.arange(n_leaves - 1, -1, -1), np.zeros(n_leaves, np.bool_)
-        n_nodes = self._run(store, batch, [0, n_leaves - 1], bare, how, limits.max_depth, out, tree)
+        n_nodes = self._run(store, batch, [0, n_leaves - 1], bare, how, limits.max_depth, out, tree, categories)
         return nodes[:n_nodes]
 
     def _run(
@@ -329,14 +360,20 @@ class StoredExpander:
         max_depth: int,
         out: tuple[NDArray[Any], ...],
         tree: tuple[Any, ...],
+        categories: Categories | None,
     ) -> int:
-        """Run the kernel on a thread for each part of the batch; out and tree are its last arguments."""
+        """Run the kernel on a thread for each part of the batch; out, tree and categories are its last arguments."""
         partition, builder, splits = self.partition, self.builder, self.splits
         builder.make_counters(store)
         n_threads, n_nodes = len(bounds) - 1, [0] * (len(bounds) - 1)
         for t in range(n_threads):
             if len(self.empty[t]) == 0:
                 self.empty[t] = np.zeros((builder.n_bins, 2), np.int64)
+
+        of_thread: list[Any] = [None] * n_threads
+        if categories is not None:
+            whole, mask = categories
+            of_thread = [(whole.own, scratch, mask, whole.first_set) for scratch in whole.scratch]
 
         def work(t: int) -> None:
             n_nodes[t] = expand_kernel(
@@ -346,6 +383,7 @@ class StoredExpander:
                 splits.offsets, splits.has_missing, NO_COUNTS, batch, bounds[t], bounds[t + 1], bare, builder.most_thin,
                 builder.histograms, *how, max_depth, builder.thread_counters[t : t + 1], builder.totals[t : t + 1],
                 builder.sums[t], builder.nothing, self.empty[t], splits.scratch[t], *self.opened[t], *out, *tree,
+                of_thread[t],
             )  # fmt: skip
 
         run_threads(work, n_threads)

@@ -14,6 +14,7 @@ the node. Where that would be more than to ask every row of the node, every row 
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.partition import bin_goes_left, bin_in_set
 from hornbeam.backends.cpu.rows import RowStore
-from hornbeam.backends.cpu.stored_rows import NOWHERE, described, places_of_codes, stored_bin
+from hornbeam.backends.cpu.stored_rows import NOWHERE, coded_bin, described, find_entry, places_of_codes
 from hornbeam.backends.cpu.threads import run_ranges, run_threads
 from hornbeam.backends.protocol import Segments
 from hornbeam.bundling import StoredBins
@@ -195,7 +196,7 @@ def divide(  # type: ignore[no-untyped-def]
                 first, last = first2, last2
             left, right = move_listed(records, place_of, rows, first, last, default_left, left, right)
         return np.int64(right if default_left else left) - begin
-    return ask_rows(codes, records, place_of, spare, storage, f, b, missing_left, v, begin, end)
+    return ask_rows(codes, records, place_of, spare, storage, f, left_of_threshold(b, missing_left, v), begin, end)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -211,7 +212,7 @@ def divide_by_set(  # type: ignore[no-untyped-def]
         if bin_in_set(b, left_set) != default_left:
             n_listed += starts[first + b + 1] - starts[first + b]
     if not goes_by_lists(storage, f, n_listed, end - begin):
-        return ask_rows(codes, records, place_of, spare, storage, f, np.int64(0), False, n_bins, begin, end, left_set)
+        return ask_rows(codes, records, place_of, spare, storage, f, left_of_set(left_set, n_bins - 1), begin, end)
     left, right = np.uint64(begin), np.uint64(end)
     for b in range(n_bins):
         if bin_in_set(b, left_set) != default_left:
@@ -220,36 +221,68 @@ def divide_by_set(  # type: ignore[no-untyped-def]
     return np.int64(right if default_left else left) - begin
 
 
-@njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
-def row_goes_left(codes, storage, f, row, bin_, missing_left, n_value_bins, left_set):  # type: ignore[no-untyped-def]
-    """Say whether a row goes left; left_set of a categorical feature, or None."""
-    code = stored_bin(codes, storage, f, row)
-    if left_set is not None:
-        return bin_in_set(code, left_set)
-    return bin_goes_left(code, bin_, missing_left, n_value_bins)
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def left_of_threshold(bin_, missing_left, n_value_bins):  # type: ignore[no-untyped-def]
+    """Return which bins of a feature go left, uint8 (n_value_bins + 1,), the missing bin last."""
+    goes_left = np.empty(n_value_bins + 1, np.uint8)
+    for code in range(n_value_bins + 1):
+        goes_left[code] = bin_goes_left(code, bin_, missing_left, n_value_bins)
+    return goes_left
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def ask_rows(  # type: ignore[no-untyped-def]
-    codes, records, place_of, spare, storage, f, bin_, missing_left, n_value_bins, begin, end, left_set=None
-):
-    """Do what `divide` does by asking every row of the node; left_set as in divide_by_set, or None."""
-    mask = np.uint64(0xFFFFFFFF)
-    left, to = np.uint64(begin), np.uint64(begin)
-    for place in range(np.uint64(begin), np.uint64(end)):
-        record = records[place, 0]
-        row = record & mask
-        if row_goes_left(codes, storage, f, row, bin_, missing_left, n_value_bins, left_set):
-            records[left, 0] = record
-            if records.shape[1] == 2:
-                records[left, 1] = records[place, 1]
-            place_of[row] = left
-            left += np.uint64(1)
-        else:
-            spare[to, 0] = record
-            if records.shape[1] == 2:
-                spare[to, 1] = records[place, 1]
-            to += np.uint64(1)
+def left_of_set(left_set, n_value_bins):  # type: ignore[no-untyped-def]
+    """Do what left_of_threshold does for a categorical feature; left_set as in divide_by_set."""
+    goes_left = np.empty(n_value_bins + 1, np.uint8)
+    for code in range(n_value_bins + 1):
+        goes_left[code] = bin_in_set(code, left_set)
+    return goes_left
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def ask(codes, records, storage, f, goes_left, begin, end, out):  # type: ignore[no-untyped-def]
+    """Write which rows of the places begin:end go left.
+
+    goes_left  uint8 (n_bins,)       in   see left_of_threshold
+    out        uint8 (end - begin,)  out
+    """
+    default, column, first_code, n_codes, offsets, indptr, entries = storage
+    mask, start = np.uint64(0xFFFFFFFF), np.uint64(begin)
+    first, d, c = first_code[f], default[f], column[f]
+    if c < 0:
+        for place in range(start, np.uint64(end)):
+            code = find_entry(indptr, entries, records[place, 0] & mask, offsets[f], offsets[f + 1], d)
+            out[place - start] = goes_left[np.uint64(code)]
+        return
+    n = n_codes[f] if first > 0 else np.int64(len(goes_left))
+    of_code = np.empty(n + 1, np.uint8)  # of the feature's own codes, and of all others
+    for code in range(n):
+        of_code[code] = goes_left[coded_bin(first + code, first, n, d)]
+    of_code[n] = goes_left[d]
+    for place in range(start, np.uint64(end)):
+        code = np.uint64(codes[records[place, 0] & mask, np.uint64(c)]) - np.uint64(first)
+        out[place - start] = of_code[min(code, np.uint64(n))]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def ask_rows(codes, records, place_of, spare, storage, f, goes_left, begin, end):  # type: ignore[no-untyped-def]
+    """Do what `divide` does by asking every row of the node, without a branch; goes_left as in `ask`.
+
+    A record is written to both places where it may belong, of which one will be written again: that of the next row.
+    """
+    answers = np.empty(end - begin, np.uint8)
+    ask(codes, records, storage, f, goes_left, begin, end, answers)
+    mask, one, start = np.uint64(0xFFFFFFFF), np.uint64(1), np.uint64(begin)
+    left, to = start, start
+    for place in range(start, np.uint64(end)):
+        record, is_left = records[place, 0], np.uint64(answers[place - start])
+        if records.shape[1] == 2:
+            more = records[place, 1]
+            records[left, 1], spare[to, 1] = more, more
+        records[left, 0], spare[to, 0] = record, record
+        place_of[record & mask] = left  # of rows that go right it is written again below
+        left += is_left
+        to += one - is_left
     copy_back(records, place_of, spare, begin, np.int64(to) - begin, np.int64(left))
     return np.int64(left) - begin
 
@@ -267,30 +300,19 @@ def copy_back(records, place_of, spare, source, n_rows, begin):  # type: ignore[
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def count_left(codes, records, storage, f, bin_, missing_left, n_value_bins, left_set, begin, end):  # type: ignore[no-untyped-def]
-    """Count the rows begin:end of a node that go left; left_set as in divide_by_set, or None."""
-    count = 0
-    for place in range(np.uint64(begin), np.uint64(end)):
-        row = records[place, 0] & np.uint64(0xFFFFFFFF)
-        count += row_goes_left(codes, storage, f, row, bin_, missing_left, n_value_bins, left_set)
-    return count
+def move_to_spare(records, spare, answers, begin, end, left, right):  # type: ignore[no-untyped-def]
+    """Copy the records begin:end of a node to its children's places in spare, from left and from right upwards.
 
-
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def move_to_spare(  # type: ignore[no-untyped-def]
-    codes, records, spare, storage, f, bin_, missing_left, n_value_bins, left_set, begin, end, left, right
-):
-    """Copy the records begin:end of a node to its children's places in spare, from left and from right upwards."""
+    answers  uint8 (end - begin,)  in   which of them go left
+    """
     for place in range(np.uint64(begin), np.uint64(end)):
-        record = records[place, 0]
-        row = record & np.uint64(0xFFFFFFFF)
-        if row_goes_left(codes, storage, f, row, bin_, missing_left, n_value_bins, left_set):
+        if answers[place - np.uint64(begin)]:
             to = np.uint64(left)
             left += 1
         else:
             to = np.uint64(right)
             right += 1
-        spare[to, 0] = record
+        spare[to, 0] = records[place, 0]
         if records.shape[1] == 2:
             spare[to, 1] = records[place, 1]
 
@@ -301,14 +323,19 @@ def count_bins(codes, records, place_of, storage, starts, rows, f, begin, end, c
 
     counts  int64 (>= n_bins of the feature,)  out
     """
-    default, column, first_code, _, offsets, _, _ = storage
+    default, column, first_code, n_codes, offsets, indptr, entries = storage
     first, n_bins = offsets[f], offsets[f + 1] - offsets[f]
+    own_first, n, d, c = first_code[f], n_codes[f], default[f], column[f]
     counts[:n_bins] = 0
-    is_own = column[f] >= 0 and first_code[f] == 0
+    is_own = c >= 0 and own_first == 0
     if is_own or not goes_by_lists(storage, f, starts[first + n_bins] - starts[first], end - begin):
         for place in range(np.uint64(begin), np.uint64(end)):
             row = records[place, 0] & np.uint64(0xFFFFFFFF)
-            counts[np.uint64(stored_bin(codes, storage, f, row))] += 1
+            if c < 0:
+                code = find_entry(indptr, entries, row, first, first + n_bins, d)
+            else:
+                code = coded_bin(np.int64(codes[row, np.uint64(c)]), own_first, n, d)
+            counts[np.uint64(code)] += 1
         return
     rest = np.int64(end - begin)
     for b in range(n_bins):
@@ -318,7 +345,7 @@ def count_bins(codes, records, place_of, storage, starts, rows, f, begin, end, c
             count += np.int64(begin <= own < end)
         counts[b] = count
         rest -= count
-    counts[default[f]] = rest
+    counts[d] = rest
 
 
 class StoredPartition:
@@ -402,18 +429,23 @@ class StoredPartition:
         n_threads = max(1, min(self.n_threads, (end - begin) // ROWS_PER_THREAD))
         cuts = [begin + (end - begin) * part // n_threads for part in range(n_threads + 1)]
         codes, records, counts = self.stored.codes, store.even, [0] * n_threads
+        feature, bin_, missing_left, n_value_bins, left_set = rule
+        if left_set is None:
+            goes_left = left_of_threshold(bin_, missing_left, n_value_bins)
+        else:
+            goes_left = left_of_set(left_set, n_value_bins)
+        answers = [np.empty(last - first, np.uint8) for first, last in pairwise(cuts)]
 
-        def count(t: int) -> None:
-            counts[t] = int(count_left(codes, records, self.storage, *rule, cuts[t], cuts[t + 1]))
+        def ask_some(t: int) -> None:
+            ask(codes, records, self.storage, feature, goes_left, cuts[t], cuts[t + 1], answers[t])
+            counts[t] = int(np.count_nonzero(answers[t]))
 
-        run_threads(count, n_threads)
+        run_threads(ask_some, n_threads)
         n_left = sum(counts)
         lefts = [begin + sum(counts[:t]) for t in range(n_threads)]
         rights = [begin + n_left + cuts[t] - lefts[t] for t in range(n_threads)]
         run_threads(
-            lambda t: move_to_spare(
-                codes, records, store.spare, self.storage, *rule, cuts[t], cuts[t + 1], lefts[t], rights[t]
-            ),
+            lambda t: move_to_spare(records, store.spare, answers[t], cuts[t], cuts[t + 1], lefts[t], rights[t]),
             n_threads,
         )
         run_threads(
