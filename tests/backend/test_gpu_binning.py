@@ -278,3 +278,23 @@ def test_bins_leave_the_device_with_their_dataset(monkeypatch, boosting):
     finally:
         gc.enable()
     assert len(booster.trees) == 2
+
+
+def test_memory_that_others_left_is_given_back_before_anything_is_allocated(monkeypatch):
+    """A small buffer in the place of a large one would keep all of it."""
+    runtime, calls = registry.open_runtime(registry.choose_device(DEVICE)), []
+    kind = type(runtime)
+    for name, call in (("trim", kind.trim), ("allocate", kind.allocate)):
+
+        def noted(self, *given, name=name, call=call):
+            calls.append(name)
+            return call(self, *given)
+
+        monkeypatch.setattr(kind, name, noted)
+    monkeypatch.setattr(registry, "CELLS_TO_BIN_ON_A_GPU", 0)
+    data = Dataset(make_table(500, 4), label=np.arange(500)).construct(Params.from_dict({"device": DEVICE}))
+    assert data.binned.on_device is not None
+    assert calls[:2] == ["trim", "allocate"]
+    calls.clear()
+    train({"device": DEVICE, "verbosity": -1}, data, 1)
+    assert calls[:2] == ["trim", "allocate"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ def offer(monkeypatch, cuda, opencl) -> None:
         (LARGE, CUDA, POCL, "cuda:0"),
         (LARGE, NO_CUDA, RADEON, "opencl:1"),
         (LARGE, NO_CUDA, POCL, "cpu"),
-        (LARGE, [DeviceInfo("cuda:0", True, "a small GPU", 1)], POCL, "cpu"),
+        (replace(LARGE, n_threads=64), [DeviceInfo("cuda:0", True, "a small GPU", 1)], POCL, "cpu"),
         (LARGE, [*CUDA, DeviceInfo("cuda:1", True, "a larger GPU", 160)], POCL, "cuda:1"),
         (PredictionWork(1_000_000, 28, 500, 2), CUDA, POCL, "cuda:0"),
         (PredictionWork(1_000, 28, 500, 2), CUDA, POCL, "cpu"),
@@ -68,12 +69,12 @@ def test_more_work_never_takes_it_from_a_gpu(monkeypatch, more):
 
 def test_threads_make_the_cpu_more_attractive(monkeypatch):
     offer(monkeypatch, CUDA, POCL)
-    chosen = [choose_device("auto", TrainingWork(1_000_000, 28, 100, 31, n_threads)) for n_threads in (1, 64)]
+    chosen = [choose_device("auto", TrainingWork(60_000, 28, 60, 31, n_threads)) for n_threads in (1, 4)]
     assert chosen == ["cuda:0", "cpu"]
 
 
 def test_data_on_the_device_spare_its_start():
-    there = TrainingWork(100_000, 28, 100, 31, 2, is_there=True)
+    there = TrainingWork(20_000, 28, 100, 31, 2, is_there=True)
     assert there.gpu_seconds(132) < there.cpu_seconds() < there.gpu_seconds(132) + costs.GPU_START
 
 

@@ -1,8 +1,7 @@
 """How long work takes on a CPU and on a GPU, roughly: device="auto" takes what is expected to be done first.
 
 The choice cannot be seen in a result, so a wrong guess costs time and nothing else. Rates are round numbers near what
-docs/benchmarks.md measured: 255 leaves on 1M x 28 take two CPU threads 0.1 s a tree, and on 10M x 28 an H200 (132
-compute units) 3 ms; 500 trees of 255 leaves for 1M rows take two threads 17.5 s on a busy machine.
+`benchmarks/auto_device.py` and docs/benchmarks.md measured, on 2 and on 16 cores and on an H200 (132 compute units).
 """
 
 from __future__ import annotations
@@ -17,13 +16,22 @@ if TYPE_CHECKING:
 CPU_UPDATES = 7e8
 """Histogram updates, of a row and a feature, that a CPU thread does a second."""
 
+CPU_SEARCH = 1e-6
+"""Seconds that a CPU thread searches the bins of a feature in a node."""
+
+THREADS_GAIN = 0.6
+"""n threads are this power of n times as fast as one: they share memory and wait for one another."""
+
+CPU_ROUND = 1e-4
+"""Seconds that each thread adds to a round, of which a tree has a few more than levels; one alone has no rounds."""
+
 GPU_UPDATES = 4e9
 """The same of a compute unit."""
 
 GPU_TREE = 1e-3
 """Seconds that a tree takes on a GPU at least: launches one after the other."""
 
-GPU_START = 2.0
+GPU_START = 0.5
 """Seconds until a GPU begins: its library and driver are loaded, and compiled kernels are read from disk."""
 
 UPLOAD = 5e8
@@ -64,7 +72,8 @@ class TrainingWork:
         from hornbeam.backends.cpu.threads import resolve_threads
 
         n_trees = params.num_iterations * max(1, params.num_class)
-        return cls(n_rows, n_features, n_trees, params.num_leaves, resolve_threads(params.num_threads), is_there)
+        n_leaves = min(params.num_leaves, max(2, n_rows // max(1, params.min_data_in_leaf)))
+        return cls(n_rows, n_features, n_trees, n_leaves, resolve_threads(params.num_threads), is_there)
 
     def updates(self) -> float:
         """Return the histogram updates of a tree: rows of the root, and half of them at each of the levels below."""
@@ -72,7 +81,10 @@ class TrainingWork:
 
     def cpu_seconds(self) -> float:
         """Return how long a CPU takes."""
-        return self.n_trees * self.updates() / (CPU_UPDATES * self.n_threads)
+        alone = self.updates() / CPU_UPDATES + 2 * self.n_leaves * self.n_features * CPU_SEARCH
+        n_rounds = 4 + math.log2(max(2, self.n_leaves))
+        together = n_rounds * self.n_threads * CPU_ROUND + alone / self.n_threads**THREADS_GAIN
+        return self.n_trees * min(alone, together)
 
     def gpu_seconds(self, compute_units: int) -> float:
         """Return how long a GPU takes."""

@@ -48,7 +48,6 @@ class PlacedBins:
         shared = bins_on_device(binned, workspace.runtime)
         if shared is not None and self.layout.n_used > 0:
             workspace.borrow(name, shared.tiles, shared.n_bytes)
-            workspace.runtime.trim()  # what other bins left
         else:
             workspace.room(name, self.layout.tile_bytes)
             if bundles is not None:
