@@ -83,7 +83,7 @@ class TrainingWork:
         """Return how long a CPU takes."""
         alone = self.updates() / CPU_UPDATES + 2 * self.n_leaves * self.n_features * CPU_SEARCH
         n_rounds = 4 + math.log2(max(2, self.n_leaves))
-        together = n_rounds * self.n_threads * CPU_ROUND + alone / self.n_threads**THREADS_GAIN
+        together = n_rounds * self.n_threads * CPU_ROUND + alone / math.pow(self.n_threads, THREADS_GAIN)
         return self.n_trees * min(alone, together)
 
     def gpu_seconds(self, compute_units: int) -> float:
