@@ -15,7 +15,8 @@ figure over the folds: what a change of rows alone does to it.
 
 Parameters are equal in what they do: a peer's are translated so that its steps are as long as ours where its hessians
 are a multiple of ours (hornbeam.testing.peers). The peers `...-same-numbers` have the same numbers instead, and
-`catboost-yetirank` is CatBoost with the loss that its users rank with; `-` is where a peer has no such objective.
+`catboost-yetirank` is CatBoost with the loss that its users rank with, `catboost-newton` with a Newton step a leaf for
+`logcosh`; `-` is where a peer has no such objective.
 
 Bounds of bins that fall a little otherwise change the figures of a small set as much as other rows do; with several
 numbers of bins (--bins 255 251 247 243) a fold's figure is the mean over them.
@@ -93,6 +94,13 @@ class YetiRank(CatBoost):
         return super().translate(params | {"objective": "lambdarank"}) | {"loss_function": "YetiRank"}
 
 
+class CatBoostNewton(CatBoost):
+    """CatBoost with a Newton step a leaf for logcosh, whose minimum it takes by default: longer steps, far away."""
+
+    def translate(self, params: dict[str, Any]) -> dict[str, Any]:
+        return super().translate(params) | {"leaf_estimation_method": "Newton"}
+
+
 PEERS: dict[str, type[Library]] = {
     "lightgbm": LightGBM,
     "xgboost": XGBoost,
@@ -100,6 +108,7 @@ PEERS: dict[str, type[Library]] = {
     "catboost": CatBoost,
     "catboost-same-numbers": CatBoostSameNumbers,
     "catboost-yetirank": YetiRank,
+    "catboost-newton": CatBoostNewton,
 }
 USUAL_PEERS = ("lightgbm", "xgboost", "catboost")
 
@@ -111,6 +120,8 @@ def takes_part(name: str, params: dict[str, Any]) -> bool:
     peer: Any = name.partition("-")[0]
     if name == "catboost-yetirank":
         return params["objective"] in RANKING
+    if name == "catboost-newton":
+        return bool(params["objective"] == "logcosh")
     if name.endswith("-same-numbers") and derivative_factors(params, peer) == (1.0, 1.0):
         return False
     return has_objective(peer, params["objective"])

@@ -17,6 +17,7 @@ from hornbeam.booster import Booster
 from hornbeam.constraints import resolve_per_feature
 from hornbeam.dataset import Dataset
 from hornbeam.errors import DataError, ParameterError
+from hornbeam.logcosh_leaves import leaf_minima
 from hornbeam.objectives import CustomObjective, Objective, get_objective
 from hornbeam.params import Params
 from hornbeam.percentiles import leaf_percentiles
@@ -175,7 +176,8 @@ def _leaf_values(
     percentile, n_leaves, rules = new.objective.renewal_percentile, tree.n_leaves, SplitRules.from_params(params)
     if percentile is not None and new.label is not None:
         most = params.max_delta_step if params.max_delta_step > 0.0 else np.inf
-        found = leaf_percentiles(new.label - scores, new.renewal_weight, leaf, n_leaves, percentile)
+        rows = new.label - scores, new.renewal_weight, leaf, n_leaves
+        found = leaf_minima(*rows) if new.objective.renews_to_logcosh else leaf_percentiles(*rows, percentile)
         return np.minimum(np.maximum(found, -most), most)
     sums = exact_leaf_sums(gradient, leaf, n_leaves), exact_leaf_sums(hessian, leaf, n_leaves)
     if shape is not None:

@@ -233,10 +233,12 @@ class TrainingRun:
 
     def _renewal(self, output: int) -> Renewal | None:
         """Return what makes the leaf values of one output, where the objective has them renewed."""
-        percentile, label = self.objective.renewal_percentile, self._label
+        percentile, label, logcosh = self.objective.renewal_percentile, self._label, self.objective.renews_to_logcosh
         if percentile is None or label is None:
             return None
-        return lambda n_leaves: self.engine.renew_leaves(output, percentile, label, self._renewal_weight, n_leaves)
+        return lambda n_leaves: self.engine.renew_leaves(
+            output, percentile, label, self._renewal_weight, n_leaves, logcosh
+        )
 
     def _check_encoding(self) -> None:
         """Check that categorical features are replaced by mean labels only where labels have a mean."""

@@ -225,9 +225,9 @@ def test_gradients_of_the_engine_equal_the_reference(device, name, weighted):
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
-@pytest.mark.parametrize("alpha", [0.5, 0.9, 0.001])
+@pytest.mark.parametrize(("alpha", "logcosh"), [(0.5, False), (0.9, False), (0.001, False), (0.5, True)])
 @pytest.mark.usefixtures("many_threads")
-def test_renewed_leaves_equal_the_reference(device, alpha, weighted):
+def test_renewed_leaves_equal_the_reference(device, alpha, logcosh, weighted):
     """Ties, zeros of either sign, weights of zero, leaves without rows and of one row."""
     rng = np.random.default_rng(1)
     binned = binned_data(make_binned(900, 3, 7))
@@ -245,7 +245,7 @@ def test_renewed_leaves_equal_the_reference(device, alpha, weighted):
         engine.quantize(1, False)
         engine.begin_tree(2)
         engine.assign_leaves(groups, leaves_of_groups)
-        seen.append(np.asarray(engine.renew_leaves(1, alpha, label, weight, 9)))
+        seen.append(np.asarray(engine.renew_leaves(1, alpha, label, weight, 9, logcosh)))
     assert_same_bits(*seen, "renewed leaves")
     assert seen[0][7] == 0.0
 

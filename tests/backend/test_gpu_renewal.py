@@ -32,6 +32,7 @@ def test_renewed_leaves_equal_the_cpus(device, n_rows, n_leaves, weighted, monke
         engine.quantize(0, False)
         engine.begin_tree(2)
         engine.assign_leaves(nodes, np.arange(n_leaves, dtype=np.int32)[::-1].copy())
-        found.append(np.array([engine.renew_leaves(0, alpha, label, weight, n_leaves) for alpha in (0.5, 0.01, 0.9)]))
+        rules = (0.5, False), (0.01, False), (0.9, False), (0.5, True)
+        found.append(np.array([engine.renew_leaves(0, alpha, label, weight, n_leaves, to) for alpha, to in rules]))
         engine.close()
     assert_same_bits(*found, "renewed leaves")

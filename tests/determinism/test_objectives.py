@@ -26,6 +26,8 @@ FURTHER = {
     "quantile, goss": {"objective": "quantile", "data_sample_strategy": "goss", "learning_rate": 1.0},
     "l1, dart": {"objective": "regression_l1", "boosting": "dart", "drop_rate": 0.5, "skip_drop": 0.0},
     "quantile, forest": {"objective": "quantile", "boosting": "rf", "bagging_fraction": 0.5, "bagging_freq": 1},
+    "logcosh, goss": {"objective": "logcosh", "data_sample_strategy": "goss", "learning_rate": 1.0},
+    "logcosh, constrained": {"objective": "logcosh", "monotone_constraints": [1, 0, 0, 0, 0, 0, 0, 0]},
     "poisson, forest": {"objective": "poisson", "boosting": "rf", "bagging_fraction": 0.5, "bagging_freq": 1},
     "focal 1": {"objective": "focal", "focal_gamma": 1.0, "focal_alpha": 0.7},
 }

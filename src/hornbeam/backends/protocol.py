@@ -323,10 +323,12 @@ class Engine(Protocol):
         label: NDArray[np.float64],
         weight: NDArray[np.float64] | None,
         n_leaves: int,
+        logcosh: bool = False,
     ) -> NDArray[np.float64]:
         """Return a percentile of label - score over each leaf's rows, float64 (n_leaves,), see percentiles.py.
 
         label, weight  float64 (n_rows,)  in  from Objective.prepare and Objective.renewal_weights
+        logcosh        go on from the percentile, the median, to the minimum of log(cosh): see logcosh_leaves.py
         """
 
     def leaf_values_later(self, n_leaves: int, rules: SplitRules, learning_rate: float) -> LeavesLater | None:

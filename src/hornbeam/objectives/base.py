@@ -44,6 +44,8 @@ class Objective(ABC):
         Whether `prepare` may change anything.
     renewal_weights_by_label
         Whether `renewal_weights` depends on the labels.
+    renews_to_logcosh
+        Whether the values of leaves go on from `renewal_percentile` to the minimum of log(cosh): see logcosh_leaves.py.
     """
 
     name: ClassVar[str]
@@ -51,6 +53,7 @@ class Objective(ABC):
     link: str = "identity"
     labels: ClassVar[str] = "real"
     renewal_weights_by_label: ClassVar[bool] = False
+    renews_to_logcosh: ClassVar[bool] = False
 
     def __init__(self, n_outputs: int = 1, boost_from_average: bool = True) -> None:
         self.n_outputs = n_outputs

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 MOST_EXPECTILE_STEPS = 100
 """Steps towards an expectile; each changes the rows below it, and a handful suffices."""
 
+SMALLEST_CURVATURE = 1.0 / 64.0
+"""Of `logcosh`: that of a row 64 away, which those beyond have too."""
+
 
 def _sign_of(d: FloatArray, size: FloatArray | float) -> FloatArray:
     """Return size where d > 0, -size where d < 0, else 0."""
@@ -170,31 +173,49 @@ class FairObjective(PointwiseObjective):
 class LogCoshObjective(PointwiseObjective):
     """Loss log(cosh(d)): the squared error for small d, the absolute error for large d.
 
-    The second derivative 1 - tanh(d)**2 vanishes for rows far away, which would then take steps without measure. The
-    narrowest parabola that touches the loss at d and lies nowhere below it has the curvature tanh(d) / d; the hessian
-    is the second derivative, but at least half of that curvature, so that no learning rate up to 1 raises the loss.
-    (With the whole of it the steps are safe too, but short: docs/quality.md.)
+    The second derivative 1 - tanh(d)**2 vanishes for rows far away, and Newton steps would have no measure. So leaf
+    values are the minima of the loss of their rows (logcosh_leaves.py). The narrowest parabola that touches the loss at
+    d and lies nowhere below it has the curvature tanh(d) / d, and that is the hessian: the gain of a split is what it
+    takes off the loss at least. SMALLEST_CURVATURE keeps hessians from vanishing beside lambda_l2 and
+    min_sum_hessian_in_leaf, whatever the unit of the labels.
+
+    Monotone constraints need Newton steps. The hessian is then the second derivative, but at least half of that
+    curvature, so that no learning rate up to 1 raises the loss. (With the whole of it steps are safe too, but short.)
     """
 
     name: ClassVar[str] = "logcosh"
     default_metric: ClassVar[str] = "logcosh"
     code: ClassVar[int] = 6
     starts_at_mean: ClassVar[bool] = False
+    renews_to_logcosh: ClassVar[bool] = True
 
-    def __init__(self, boost_from_average: bool = True) -> None:
+    def __init__(self, boost_from_average: bool = True, newton: bool = False) -> None:
         super().__init__(1, boost_from_average)
+        self.newton = newton
 
     @classmethod
     def from_params(cls, params: Params) -> LogCoshObjective:
-        """Take boost_from_average."""
-        return cls(params.boost_from_average)
+        """Take boost_from_average; leaves of constrained trees are Newton steps."""
+        return cls(params.boost_from_average, params.monotone_constraints is not None)
+
+    @property
+    def constants(self) -> tuple[float, float]:
+        """a = 1 for Newton steps, else 0."""
+        return float(self.newton), 0.0
 
     def derivatives(self, score: FloatArray, label: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """r = tanh(d) / d, see numerics.tanh_ratio; g = d * r; h = max(1 - g * g, 0.5 * r)."""
+        """r = tanh(d) / d, see numerics.tanh_ratio; g = d * r; h = max(r, 1/64), or max(1 - g * g, r / 2) if a > 0."""
         d = score - label
         ratio = numerics.tanh_ratio(d)
         gradient = d * ratio
+        if not self.newton:
+            return gradient, np.maximum(ratio, SMALLEST_CURVATURE)
         return gradient, np.maximum(1.0 - gradient * gradient, 0.5 * ratio)
+
+    @property
+    def renewal_percentile(self) -> float | None:
+        """The median, to start from."""
+        return None if self.newton else 0.5
 
     def best_constant(self, label: FloatArray, weight: FloatArray | None) -> float:
         """Return the (weighted) median label, which outliers cannot move."""

@@ -296,8 +296,9 @@ def _compare_leaves(
     for one in engines:
         one.set_scores(scores)
     label = np.rint(np.sin(np.arange(engines[0].n_rows) * 0.7) * 30.0)
-    for alpha, weight in ((0.5, None), (0.2, np.rint(np.abs(label)) * 0.3)):
-        renewed, expected_renewed = (one.renew_leaves(output, alpha, label, weight, n_leaves) for one in engines)
+    weight = np.rint(np.abs(label)) * 0.3
+    for rule in ((0.5, label, None, n_leaves, True), (0.2, label, weight, n_leaves)):
+        renewed, expected_renewed = (one.renew_leaves(output, *rule) for one in engines)
         assert_same_bits(np.asarray(renewed), np.asarray(expected_renewed), "renew_leaves")
     for one in engines:
         one.add_leaf_values(output, values)

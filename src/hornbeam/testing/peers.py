@@ -132,10 +132,15 @@ _CATBOOST_DEPTH = 16
 _CATBOOST_LEAVES = {
     "regression_l1": "Exact",
     "quantile": "Exact",
-    "mape": "Exact",  # medians and quantiles of the residuals, as our renewed leaves
+    "mape": "Exact",  # medians and quantiles of the residuals, as our renewed leaves; but see below
+    "logcosh": "Exact",  # the minimum of the loss, as ours; its default too
     "huber": "Gradient",  # hessians of 1, as ours; its own are zero for rows far away, and Newton steps explode
 }
-"""How leaf values are found where a Newton step with its hessians is not what we do."""
+"""How leaf values are found where a Newton step with its hessians is not what we do.
+
+Those of mape are medians weighted by 1 / max(1, |residual|) there, which minimise nothing but at the start from zero;
+ours and LightGBM's are weighted by 1 / max(1, |label|).
+"""
 _CATBOOST_AVERAGES = ("regression", "binary", "cross_entropy", "regression_l1", "quantile", "mape")
 """Objectives that start from the average there; the others start from zero."""
 
@@ -148,7 +153,7 @@ def has_objective(peer: Peer, objective: str) -> bool:
 def derivative_factors(params: Mapping[str, Any], peer: Peer) -> tuple[float, float]:
     """Return how many times ours the gradients and the hessians of a peer are (tests/unit/test_peers.py measures it).
 
-    CatBoost's multiclass, logcosh and focal have hessians that are no multiple of ours; they count as ours.
+    CatBoost's multiclass and focal have hessians that are no multiple of ours; they count as ours.
     """
     return _factors(Params.from_dict(params), peer)
 

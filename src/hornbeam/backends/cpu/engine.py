@@ -247,10 +247,11 @@ class CpuEngine:
         label: NDArray[np.float64],
         weight: NDArray[np.float64] | None,
         n_leaves: int,
+        logcosh: bool = False,
     ) -> NDArray[np.float64]:
-        """Find the percentile of each leaf's residuals."""
+        """Find the percentile, or the minimum, of each leaf's residuals."""
         rows = rows_in_bag(self._bag, self._scores[output], label, weight, self._leaf)
-        return renew_leaves(*rows, percentile, n_leaves, self.n_threads)
+        return renew_leaves(*rows, percentile, n_leaves, self.n_threads, logcosh)
 
     def leaf_values_later(self, n_leaves: int, rules: SplitRules, learning_rate: float) -> None:
         """Leave that to the host."""

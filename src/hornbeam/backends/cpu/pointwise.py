@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.numerics import exp_, log_, sigmoid_, tanh_ratio_
 from hornbeam.objectives.log_link import LARGEST_SCORE
+from hornbeam.objectives.robust import SMALLEST_CURVATURE
 
 FloatArray = NDArray[np.float64]
 
@@ -91,13 +92,13 @@ def fair_kernel(
 def logcosh_kernel(
     a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
 ) -> None:
-    """r = tanh(d) / d; g = d * r; h = max(1 - g * g, 0.5 * r)."""
+    """r = tanh(d) / d; g = d * r; h = max(r, 1/64), or max(1 - g * g, 0.5 * r) where a > 0."""
     for row in range(len(scores)):
         d = scores[row] - label[row]
         r = tanh_ratio_(d)
         g = d * r
         gradient[row] = g
-        hessian[row] = max(1.0 - g * g, 0.5 * r)
+        hessian[row] = max(1.0 - g * g, 0.5 * r) if a > 0.0 else max(r, SMALLEST_CURVATURE)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -1,5 +1,7 @@
 """Leaf values as percentiles of residuals on the CPU: the twin of `hornbeam.percentiles.leaf_percentiles`.
 
+Or as minima of log(cosh): the twin of `hornbeam.logcosh_leaves.leaf_minima`.
+
 Residuals are dealt out to their leaves (a counting sort, a part of the rows a thread), then every leaf is sorted as far
 as its percentile needs it. Sorting is NumPy's, which lets other threads work meanwhile.
 """
@@ -10,7 +12,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from hornbeam.backends.cpu.numerics import log_, tanh_ratio_
 from hornbeam.backends.cpu.threads import run_ranges, run_threads
+from hornbeam.logcosh_leaves import FARTHEST, LAST_STEP, MOST_STEPS, unit_weight
 from hornbeam.percentiles import fixed_weights, percentile
 
 FloatArray = NDArray[np.float64]
@@ -48,6 +52,30 @@ def deal_residuals_kernel(scores, label, weight, leaf, start, stop, place, resid
             weights[to] = weight[row]
 
 
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def towards_minimum_kernel(value, residuals, weights, unit):  # type: ignore[no-untyped-def]
+    """Return where the steps of `hornbeam.logcosh_leaves` lead from a value.
+
+    residuals  float64 (n,)        in
+    weights    int64 (n,) or (0,)  in   empty: `unit` each
+    """
+    for _ in range(MOST_STEPS):
+        slope, curvature = np.int64(0), np.int64(0)
+        for row in range(len(residuals)):
+            d = min(max(value - residuals[row], -FARTHEST), FARTHEST)
+            t = d * tanh_ratio_(d)
+            weight = float(weights[row]) if len(weights) > 0 else unit
+            slope += np.int64(np.rint(t * weight))
+            curvature += np.int64(np.rint((1.0 - t * t) * weight))
+        if slope == 0 or curvature == 0:
+            break
+        step = 0.5 * log_(1.0 + (2.0 * abs(float(slope))) / float(curvature))
+        value = value - step if slope > 0 else value + step
+        if step <= LAST_STEP:
+            break
+    return value
+
+
 def renew_leaves(
     scores: FloatArray,
     label: FloatArray,
@@ -56,6 +84,7 @@ def renew_leaves(
     alpha: float,
     n_leaves: int,
     n_threads: int,
+    logcosh: bool = False,
 ) -> FloatArray:
     """See protocol.Engine.renew_leaves; scores, label and leaf number of every row."""
     n_rows = len(leaf)
@@ -75,11 +104,15 @@ def renew_leaves(
         n_parts,
     )
     values = np.empty(n_leaves)
+    unit = unit_weight(n_rows)
 
     def part(start: int, stop: int) -> None:
         for number in range(start, stop):
             rows = slice(leaf_ends[number - 1] if number else 0, leaf_ends[number])
-            values[number] = percentile(residuals[rows], None if weight is None else weights[rows], alpha)
+            own = residuals[rows]
+            values[number] = percentile(own, None if weight is None else weights[rows], alpha)
+            if logcosh and len(own) > 0:
+                values[number] = towards_minimum_kernel(values[number], own, weights[rows], unit)
 
     run_ranges(part, n_leaves, n_threads, max(1, n_leaves * ROWS_PER_THREAD // max(1, n_rows)))
     return values

@@ -342,9 +342,10 @@ class GpuEngine:
         label: Column,
         weight: Column | None,
         n_leaves: int,
+        logcosh: bool = False,
     ) -> NDArray[np.float64]:
-        """Find the percentile of each leaf's residuals."""
-        return self._leaves.renew(output, percentile, label, weight, n_leaves)
+        """Find the percentile, or the minimum, of each leaf's residuals."""
+        return self._leaves.renew(output, percentile, label, weight, n_leaves, logcosh)
 
     def leaf_values_later(self, n_leaves: int, rules: SplitRules, learning_rate: float) -> LeavesLater:
         """Compute the leaves' values on the device."""

@@ -192,9 +192,10 @@ class DeviceLeaves:
         label: Column,
         weight: Column | None,
         n_leaves: int,
+        logcosh: bool,
     ) -> NDArray[np.float64]:
-        """Find the percentile of each leaf's residuals."""
-        return self._renewal.renew(*self._nodes, output, percentile, label, weight, n_leaves)
+        """Find the percentile, or the minimum, of each leaf's residuals."""
+        return self._renewal.renew(*self._nodes, output, percentile, label, weight, n_leaves, logcosh)
 
     def add_values(self, output: int, leaf_value: NDArray[np.float64] | None) -> None:
         """Add each row's leaf value to its score; None: what values_later has computed."""

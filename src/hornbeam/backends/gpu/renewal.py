@@ -1,4 +1,7 @@
-"""Leaf values as percentiles of residuals on a GPU: only they come back; see kernels/renewal.cl."""
+"""Leaf values as percentiles of residuals on a GPU, or as minima of log(cosh): only they come back.
+
+See kernels/renewal.cl and kernels/logcosh_leaves.cl.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from hornbeam.backends.gpu.tables import node_table
 from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.backends.protocol import Segments
 from hornbeam.columns import Column
+from hornbeam.logcosh_leaves import LAST_STEP, MOST_STEPS
 
 LEAF_BYTES = 48
 """renewal.cl's leaf_t."""
@@ -22,6 +26,9 @@ LEAVES_AT_ONCE = 4096
 """Leaves whose percentiles are searched together: 16 MB of counts."""
 
 N_DIGITS = 8
+
+SLOPE_BYTES = 24
+"""logcosh_leaves.cl's slope_t."""
 
 
 class DeviceRenewal:
@@ -47,8 +54,9 @@ class DeviceRenewal:
         label: Column,
         weight: Column | None,
         n_leaves: int,
+        logcosh: bool,
     ) -> NDArray[np.float64]:
-        """Return the percentile of each leaf's residuals; see protocol.Engine.renew_leaves.
+        """Return the percentile, or the minimum, of each leaf's residuals; see protocol.Engine.renew_leaves.
 
         nodes, leaves  what own the rows of the tree, and int32 (n_nodes,) their leaves
         """
@@ -83,9 +91,32 @@ class DeviceRenewal:
                 runtime.launch(
                     pick, min(own.groups, last - first), *which, np.float64(percentile), state, counts, values
                 )
+        if logcosh:
+            self._to_minima(table, len(leaves), keys, fixed, weighted, n_tree, values, n_leaves)
         found = np.empty(n_leaves)
         runtime.download(values, found)
         return found
+
+    def _to_minima(
+        self,
+        table: Buffer,
+        n_nodes: int,
+        keys: Buffer,
+        fixed: Buffer,
+        weighted: bool,
+        n_tree: int,
+        values: Buffer,
+        n_leaves: int,
+    ) -> None:
+        """Lead the values of leaves from the median to the minimum of log(cosh); see hornbeam.logcosh_leaves."""
+        own, runtime = self._workspace, self._runtime
+        variant = own.variant("logcosh_leaves.cl", wide=weighted)
+        slopes, step = runtime.kernel("slopes_kernel", variant), runtime.kernel("step_kernel", variant)
+        state = own.room("slopes", SLOPE_BYTES * n_leaves)
+        runtime.zero(state, SLOPE_BYTES * n_leaves)
+        for _ in range(MOST_STEPS):
+            runtime.launch(slopes, own.groups, table, u32(n_nodes), keys, fixed, u64(n_tree), values, state)
+            runtime.launch(step, own.groups_over(n_leaves, step), u32(n_leaves), np.float64(LAST_STEP), values, state)
 
     def _kernel(self, name: str, weighted: bool) -> Kernel:
         return self._runtime.kernel(name, self._workspace.variant("renewal.cl", wide=weighted))

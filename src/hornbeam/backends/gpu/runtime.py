@@ -196,6 +196,7 @@ HEADERS = {
     "layout.cl": ("bins.h",),
     "leaf_numbers.cl": ("scan.h",),
     "leaves.cl": ("tables.h", "outputs.h", "numerics.h", "losses.h", "row_gradients.h"),
+    "logcosh_leaves.cl": ("fixed_point.h", "tables.h", "order.h", "numerics.h"),
     "metrics.cl": ("numerics.h", "fixed_point.h"),
     "order_metrics.cl": ("fixed_point.h", "order.h"),
     "partition.cl": ("bins.h", "tables.h", "scan.h"),

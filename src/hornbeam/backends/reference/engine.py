@@ -16,6 +16,7 @@ from hornbeam.categorical import best_level_set, set_record
 from hornbeam.dtypes import SPLIT
 from hornbeam.frontier import GrowthLimits
 from hornbeam.histogram_pool import host_slot_bytes
+from hornbeam.logcosh_leaves import leaf_minima
 from hornbeam.objectives.base import Objective
 from hornbeam.percentiles import leaf_percentiles, rows_in_bag
 from hornbeam.quantize import Quantization, exact_exponent, round_gradients
@@ -225,9 +226,12 @@ class ReferenceEngine:
         label: NDArray[np.float64],
         weight: NDArray[np.float64] | None,
         n_leaves: int,
+        logcosh: bool = False,
     ) -> NDArray[np.float64]:
-        """Find the percentile of each leaf's residuals, one leaf after the other."""
+        """Find the percentile, or the minimum, of each leaf's residuals, one leaf after the other."""
         scores, label, weight, leaf = rows_in_bag(self._bag, self._scores[output], label, weight, self._leaf)
+        if logcosh:
+            return leaf_minima(label - scores, weight, leaf, n_leaves)
         return leaf_percentiles(label - scores, weight, leaf, n_leaves, percentile)
 
     def leaf_values_later(self, n_leaves: int, rules: SplitRules, learning_rate: float) -> None:

@@ -28,8 +28,9 @@ DEVICE void pointwise_loss(f64 score, f64 y, f64 a, f64 b, f64 *gradient, f64 *h
 #elif OBJECTIVE == 6   // logcosh
     const f64 r = tanh_ratio_(d);
     g = d * r;
-    h = 1.0 - g * g;
-    h = h > 0.5 * r ? h : 0.5 * r;
+    const f64 least = a > 0.0 ? 0.5 * r : 0.015625;
+    h = a > 0.0 ? 1.0 - g * g : r;
+    h = h > least ? h : least;
 #elif OBJECTIVE == 7   // expectile
     h = d >= 0.0 ? b : a;
     g = h * d;
