@@ -32,7 +32,7 @@ from hornbeam.testing.labels import labels_for, params_for
 QUIET = {"verbosity": -1}
 POINTWISE = [name for name, kind in OBJECTIVES.items() if issubclass(kind, PointwiseObjective)]
 ROUGH = ("regression_l1", "mape", "quantile", "huber")
-"""Losses with kinks, whose hessian is 1 (as LightGBM)."""
+"""Losses with kinks, whose hessian is 1, or the weight of the row."""
 
 
 def loss(objective, s, y):
@@ -86,7 +86,7 @@ def test_hessian_is_the_curvature_or_bounds_it(case):
     curvature = loss(objective, scores + step, label) - 2.0 * loss(objective, scores, label)
     curvature = (curvature + loss(objective, scores - step, label)) / step**2
     if objective.name in ROUGH:
-        assert (hessian == 1.0).all()
+        assert (hessian == (1.0 if objective.name != "mape" else 1.0 / np.maximum(1.0, np.abs(label)))).all()
     elif objective.name == "poisson":
         assert np.allclose(hessian, curvature * math.exp(0.7), rtol=1e-5, atol=1e-5)
     elif objective.name in ("logcosh", "focal"):
@@ -211,6 +211,21 @@ def test_renewed_objectives_are_those_of_the_parameters():
     assert get_objective(constrained).renewal_percentile is None
     with pytest.raises(ParameterError, match=r"monotone_constraints.*huber"):
         Params.from_dict({"objective": "l1", "monotone_constraints": [1, 0]})
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e6])
+def test_mape_is_the_absolute_error_of_weighted_rows(unit):
+    """The same model, with weights that are 1 on average, whatever the unit; rows without weight change nothing."""
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(400, 3))
+    y = np.exp(X[:, 0] + 0.3 * rng.normal(size=400)) * unit
+    of_label = 1.0 / np.maximum(1.0, np.abs(y))
+    for weight in (np.ones(400), rng.choice([0.0, 0.5, 3.0], 400)):
+        relative = of_label * (weight.sum() / (of_label * weight).sum())
+        mape = hb.train({**QUIET, "objective": "mape"}, hb.Dataset(X, y, weight=weight), 5)
+        l1 = hb.train({**QUIET, "objective": "l1"}, hb.Dataset(X, y, weight=weight * relative), 5)
+        assert np.allclose(mape.predict(X), l1.predict(X), rtol=1e-9)
+        assert len(np.unique(mape.predict(X))) > 5
 
 
 def test_max_delta_step_bounds_renewed_leaves():

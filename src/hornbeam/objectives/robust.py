@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from hornbeam import numerics
-from hornbeam.objectives.base import FloatArray
+from hornbeam.objectives.base import FloatArray, require_labels
 from hornbeam.objectives.label_sums import weighted_mean
 from hornbeam.objectives.pointwise import PointwiseObjective
 from hornbeam.percentiles import weighted_percentile
 from hornbeam.quantize import exact_sum
 
 if TYPE_CHECKING:
+    from hornbeam.dataset import Dataset
     from hornbeam.params import Params
 
 MOST_EXPECTILE_STEPS = 100
@@ -62,16 +63,39 @@ class AbsoluteErrorObjective(PointwiseObjective):
 
 
 class PercentageErrorObjective(AbsoluteErrorObjective):
-    """Loss |d| / max(1, |label|). Leaf values are medians of residuals, weighted by 1 / max(1, |label|)."""
+    """Loss |d| / max(1, |label|). Leaf values are medians of residuals, weighted by 1 / max(1, |label|).
+
+    That is the absolute error of rows with these weights, which the search for splits sees in gradient and hessian, as
+    any weights; times a `scale` with which they are 1 on average over the rows of a training, so that
+    min_sum_hessian_in_leaf and lambda_l2 mean what they mean for regression_l1. (LightGBM's hessian is 1.)
+    """
 
     name: ClassVar[str] = "mape"
     default_metric: ClassVar[str] = "mape"
     code: ClassVar[int] = 2
     renewal_weights_by_label: ClassVar[bool] = True
 
+    def __init__(self, boost_from_average: bool = True, scale: float = 1.0) -> None:
+        super().__init__(boost_from_average)
+        self.scale = scale
+
+    def bind(self, dataset: Dataset) -> PercentageErrorObjective:
+        """Return this objective with the scale of a data set."""
+        label, weight = require_labels(dataset.label, self.name), dataset.weight
+        own = 1.0 / np.maximum(np.abs(label), 1.0)
+        total, of_own = (float(len(own)), own) if weight is None else (exact_sum(weight), own * weight)
+        found = exact_sum(of_own)
+        return PercentageErrorObjective(self.boost_from_average, total / found if found > 0.0 else 1.0)
+
+    @property
+    def constants(self) -> tuple[float, float]:
+        """a = scale."""
+        return self.scale, 0.0
+
     def derivatives(self, score: FloatArray, label: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """g = sign(d) * (1 / max(1, |label|)); h = 1."""
-        return _sign_of(score - label, 1.0 / np.maximum(np.abs(label), 1.0)), np.ones_like(score)
+        """h = a / max(1, |label|); g = sign(d) * h."""
+        hessian = self.scale / np.maximum(np.abs(label), 1.0)
+        return _sign_of(score - label, hessian), hessian
 
     def renewal_weights(self, label: FloatArray, weight: FloatArray | None) -> FloatArray:
         """Return (1 / max(1, |label|)) * weight."""

@@ -138,8 +138,7 @@ _CATBOOST_LEAVES = {
 }
 """How leaf values are found where a Newton step with its hessians is not what we do.
 
-Those of mape are medians weighted by 1 / max(1, |residual|) there, which minimise nothing but at the start from zero;
-ours and LightGBM's are weighted by 1 / max(1, |label|).
+Those of mape are medians weighted by 1 / max(1, |residual|) there; ours and LightGBM's by 1 / max(1, |label|).
 """
 _CATBOOST_AVERAGES = ("regression", "binary", "cross_entropy", "regression_l1", "quantile", "mape")
 """Objectives that start from the average there; the others start from zero."""

@@ -46,13 +46,13 @@ def absolute_error_kernel(
 def percentage_error_kernel(
     a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
 ) -> None:
-    """g = sign(d) * (1 / max(1, |label|)); h = 1."""
+    """h = a / max(1, |label|); g = sign(d) * h."""
     for row in range(len(scores)):
         d = scores[row] - label[row]
         size = abs(label[row])
-        r = 1.0 / (size if size > 1.0 else 1.0)
-        gradient[row] = r if d > 0.0 else (-r if d < 0.0 else 0.0)
-        hessian[row] = 1.0
+        h = a / (size if size > 1.0 else 1.0)
+        gradient[row] = h if d > 0.0 else (-h if d < 0.0 else 0.0)
+        hessian[row] = h
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -15,8 +15,9 @@ DEVICE void pointwise_loss(f64 score, f64 y, f64 a, f64 b, f64 *gradient, f64 *h
 #if OBJECTIVE == 1  // regression_l1
     g = d > 0.0 ? 1.0 : (d < 0.0 ? -1.0 : 0.0);
 #elif OBJECTIVE == 2   // mape
-    const f64 size = fabs(y), r = 1.0 / (size > 1.0 ? size : 1.0);
-    g = d > 0.0 ? r : (d < 0.0 ? -r : 0.0);
+    const f64 size = fabs(y);
+    h = a / (size > 1.0 ? size : 1.0);
+    g = d > 0.0 ? h : (d < 0.0 ? -h : 0.0);
 #elif OBJECTIVE == 3   // quantile
     g = d >= 0.0 ? b : a;
 #elif OBJECTIVE == 4   // huber
