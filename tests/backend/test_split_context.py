@@ -31,10 +31,10 @@ CASES = {
 }
 
 
-def check(device, sample, rules, seed=0, num_threads=0, share=0.7, **options):
+def check(device, sample, rules, seed=0, num_threads=0, share=0.7, factors=True, **options):
     binned = binned_data(sample)
     engine = engine_on(device, binned, num_threads)
-    context = random_contexts(seed, binned.n_used, rules, share=share)
+    context = random_contexts(seed, binned.n_used, rules, share=share, factors=factors)
     assert_same_operations(
         binned, sample.gradient[None], sample.hessian[None], engine, rules=rules, make_context=context, **options
     )
@@ -58,6 +58,14 @@ def test_splits_in_context_equal_the_reference_for_any_number_of_bins(device, n_
 def test_splits_in_context_equal_the_reference_for_any_number_of_features(device, n_features):
     sample = make_binned(400, n_features, 20, 0.1, seed=n_features)
     check(device, sample, replace(RULES, monotone=True), n_levels=2)
+
+
+@pytest.mark.parametrize("n_bins", [31, 300])
+@pytest.mark.parametrize("changes", [{}, {"max_delta_step": 0.2, "lambda_l1": 0.3}], ids=["plain", "clipped"])
+def test_splits_by_the_features_of_a_mask_equal_the_reference(device, n_bins, changes):
+    """Contexts that only leave features out: a GPU searches them as it searches plain nodes."""
+    sample = make_binned(900, 6, n_bins, 0.2, seed=n_bins)
+    check(device, sample, replace(RULES, **changes), share=0.4, factors=False)
 
 
 def test_node_without_an_allowed_feature_has_no_split(device):

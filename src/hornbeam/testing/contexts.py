@@ -16,16 +16,17 @@ MakeContext = Callable[[Segments, NDArray[np.int64], NDArray[np.int64], Quantiza
 
 
 def random_contexts(
-    seed: int, n_used: int, rules: SplitRules, *, share: float = 0.7, signs: bool = True
+    seed: int, n_used: int, rules: SplitRules, *, share: float = 0.7, signs: bool = True, factors: bool = True
 ) -> MakeContext:
     """Return a maker of contexts with random bounds, masks, keys and factors.
 
     share  of the features that a node may look at
     signs  whether features have random signs where the rules are monotone; categorical ones have none
+    factors  whether gains of features have random factors
     """
     rng = np.random.default_rng(seed)
     sign = rng.integers(-1, 2, n_used).astype(np.int8)
-    contribution = rng.choice([1.0, 1.0, 0.5, 0.0, 1.7], n_used)
+    contribution = rng.choice([1.0, 1.0, 0.5, 0.0, 1.7], n_used) if factors else np.ones(n_used)
     features = FeatureRules(sign if rules.monotone and signs else np.zeros_like(sign), contribution)
 
     def make(

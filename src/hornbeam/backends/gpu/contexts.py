@@ -26,6 +26,7 @@ class PlacedContexts:
 
     context  i64 (n_nodes, 6)
     mask     u32 (n_nodes, n_words)
+    as_they_are  gains of all features count as they are
     """
 
     context: Buffer
@@ -33,6 +34,11 @@ class PlacedContexts:
     n_words: int
     signs: Buffer
     contribution: Buffer
+    as_they_are: bool
+
+    def are_masks(self, rules: SplitRules) -> bool:
+        """Say whether the masks are all that the search of numbers must know of the nodes."""
+        return self.as_they_are and not rules.outputs_in_context and not rules.extra_trees
 
     def arguments(self, rules: SplitRules) -> tuple[Any, ...]:
         """Return what split_general.cl and split_bundles.cl take besides."""
@@ -64,6 +70,7 @@ class DeviceContexts:
     def __init__(self, workspace: Workspace, binned: BinnedData) -> None:
         self._workspace, self._runtime, self._binned = workspace, workspace.runtime, binned
         self._features: FeatureRules | None = None  # what is on the device
+        self._as_they_are = True  # see PlacedContexts
         self._factors: tuple[float, int] | None = None  # penalty and depths of those that are
 
     def upload(self, context: NodeContext) -> PlacedContexts:
@@ -78,9 +85,12 @@ class DeviceContexts:
         own, n_words = self._workspace, words_of(len(features.sign))
         if self._features is not features:
             self._features = features
+            self._as_they_are = bool((features.contribution == 1.0).all())
             own.upload("signs", features.sign.astype(np.int32))
             own.upload("contribution", features.contribution)
-        return PlacedContexts(context, mask, n_words, own.buffer("signs"), own.buffer("contribution"))
+        return PlacedContexts(
+            context, mask, n_words, own.buffer("signs"), own.buffer("contribution"), self._as_they_are
+        )
 
     def prepare(self, rules: ContextRules, n_leaves: int) -> PlacedContexts:
         """Make room for the contexts of a tree that the device grows, and return those of its rounds.

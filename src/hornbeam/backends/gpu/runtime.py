@@ -52,7 +52,7 @@ class Variant:
     tile_words  of a row in a tile: 8, 4, 3, 2 or 1
     columns    whether bins of one feature are read from columns, else from tiles
     bundled    whether columns are bundles of features, see kernels/bins.h
-    context    whether nodes have one, see kernels/split_bundles.cl and kernels/leaf_numbers.cl
+    context    whether nodes have one, see kernels/split_bundles.cl, kernels/split.cl and kernels/leaf_numbers.cl
     wide       records of 64 bits, see kernels/quantize.cl; rows with weights, see kernels/renewal.cl
     stats      2: gradient and hessian; 3: and rows
     n_bins     of a feature, padded

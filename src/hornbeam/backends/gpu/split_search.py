@@ -12,7 +12,7 @@ from hornbeam.backends.gpu.categorical import DeviceCategories
 from hornbeam.backends.gpu.contexts import DeviceContexts, PlacedContexts
 from hornbeam.backends.gpu.histograms import DeviceHistograms
 from hornbeam.backends.gpu.runtime import Buffer, Kernel, u32
-from hornbeam.backends.gpu.tree_kernels import GrowingTree, bundles_variant, general_variant
+from hornbeam.backends.gpu.tree_kernels import GrowingTree, bundles_variant, general_variant, search_variant
 from hornbeam.backends.gpu.workspace import Workspace
 from hornbeam.backends.protocol import Segments
 from hornbeam.binning import BinnedData
@@ -104,14 +104,13 @@ class SplitSearch:
         """
         own, n_pieces = self._workspace, tree.kernels.n_pieces
         found = own.room("splits", SPLIT.itemsize * most_nodes * n_pieces)
-        kernel = self._kernel(tree, contexts is not None)
+        kernel, around = self._kernel(tree, rules, contexts)
         self._runtime.launch(
             kernel, min(most_nodes * n_pieces, GROUPS_A_UNIT * own.facts.compute_units),
             own.buffer("histograms"), table, count, u32(children), own.buffer("tree features"), *self._looked_at,
             u32(self._layout.n_tiles), own.buffer("units"), np.float64(rules.lambda_l1), np.float64(rules.lambda_l2),
             np.float64(rules.max_delta_step), np.float64(rules.min_gain_to_split),
-            np.float64(rules.min_sum_hessian_in_leaf), np.int64(min_rows(tree, rules)), found,
-            *(() if contexts is None else contexts.arguments(rules)),
+            np.float64(rules.min_sum_hessian_in_leaf), np.int64(min_rows(tree, rules)), found, *around,
         )  # fmt: skip
         if best is not None:
             self._runtime.launch(tree.kernels.choose, most_nodes, found, count, u32(children), u32(n_pieces), best)
@@ -122,14 +121,20 @@ class SplitSearch:
                 self._bins.bundle_arguments,
             )  # fmt: skip
 
-    def _kernel(self, tree: GrowingTree, in_context: bool) -> Kernel:
-        """Return what searches, compiled where a node has a context only then."""
-        if not in_context:
-            return tree.kernels.split
-        facts, layout = self._workspace.facts, self._layout
-        if self._bins.bundles is None:
-            return self._runtime.kernel("split_general_kernel", general_variant(facts, layout, tree.stats))
-        return self._runtime.kernel("split_bundles_kernel", bundles_variant(facts, layout, tree.stats, context=True))
+    def _kernel(
+        self, tree: GrowingTree, rules: SplitRules, contexts: PlacedContexts | None
+    ) -> tuple[Kernel, tuple[Any, ...]]:
+        """Return what searches, and what it takes besides; what is for contexts is compiled where there are some."""
+        if contexts is None:
+            return tree.kernels.split, ()
+        kernel, facts, layout = self._runtime.kernel, self._workspace.facts, self._layout
+        if self._bins.bundles is not None:
+            of_bundles = bundles_variant(facts, layout, tree.stats, context=True)
+            return kernel("split_bundles_kernel", of_bundles), contexts.arguments(rules)
+        if contexts.are_masks(rules):
+            masked = search_variant(facts, layout, tree.stats, context=True)
+            return kernel("split_kernel", masked), (contexts.mask, u32(contexts.n_words))
+        return kernel("split_general_kernel", general_variant(facts, layout, tree.stats)), contexts.arguments(rules)
 
     @property
     def _looked_at(self) -> tuple[Any, ...]:

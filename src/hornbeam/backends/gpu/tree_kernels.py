@@ -75,6 +75,12 @@ def histogram_variant(facts: DeviceFacts, layout: Layout, wide: bool, stats: int
     return variant, n_bytes
 
 
+def search_variant(facts: DeviceFacts, layout: Layout, stats: int, context: bool = False) -> Variant:
+    """Return the variant of split.cl, for nodes that may not use all features or for others."""
+    sizes = {**layout.options, "stats": stats, "n_bins": layout.n_bins}
+    return plain_variant(facts, "split.cl", SEARCHING_THREADS, context=context, **sizes)
+
+
 def general_variant(facts: DeviceFacts, layout: Layout, stats: int) -> Variant:
     """Return the variant of split_general.cl; compiled only where a node has a context."""
     return plain_variant(facts, "split_general.cl", **layout.options, stats=stats, n_bins=layout.n_bins)
@@ -116,9 +122,7 @@ class TreeKernels:
         """Compile what a tree needs, or find it compiled."""
         kernel, facts = runtime.kernel, runtime.facts
         summing, local_bytes = histogram_variant(facts, layout, wide, stats)
-        searching = plain_variant(
-            facts, "split.cl", SEARCHING_THREADS, **layout.options, stats=stats, n_bins=layout.n_bins
-        )
+        searching = search_variant(facts, layout, stats)
         moving = plain_variant(
             facts,
             "partition.cl",

@@ -27,6 +27,8 @@
 //     features     u32 (n_used,)      in    value bins * 2 + has missing
 //     units        f64 (2,)           in    what a step of gradients and of hessians stands for
 //     splits       split_t (n_nodes, n_tiles * PIECES)   out
+//     mask         u32 (n_nodes, n_words)   in    CONTEXT, where contexts say no more than that: features that may be
+//                                                 used; else split_general.cl searches
 #define TILE_LANES (TILE_WORDS * 32 / BIN_BITS)
 #define LANES      4
 #define PIECES     (TILE_LANES / LANES)
@@ -37,6 +39,12 @@
 #define PLANE      (N_BINS * TILE_LANES)
 #define CLOSE      0.99999618530273437f /* 1 - 2**-18 */
 #define MOST       0x3FFFFFFFFFFFFFFF
+
+#if CONTEXT
+#define IS_ALLOWED (mask[(u64)node * n_words + feature / 32] >> feature % 32 & 1u)
+#else
+#define IS_ALLOWED 1
+#endif
 
 // The least fixed-point hessian, 1 or more, whose weight is not below min_hessian.
 DEVICE i64 least_allowed(f64 min_hessian, f64 unit) {
@@ -63,7 +71,12 @@ KERNEL_SHARING(THREADS, 4)
 void split_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *RESTRICT table, GLOBAL const u32 *RESTRICT count,
                   u32 children, GLOBAL const u32 *RESTRICT features, u32 n_used, u32 n_tiles,
                   GLOBAL const f64 *RESTRICT units, f64 lambda_l1, f64 lambda_l2, f64 max_delta_step, f64 min_gain,
-                  f64 min_hessian, i64 min_rows, GLOBAL split_t *RESTRICT splits) {
+                  f64 min_hessian, i64 min_rows, GLOBAL split_t *RESTRICT splits
+#if CONTEXT
+                  ,
+                  GLOBAL const u32 *RESTRICT mask, u32 n_words
+#endif
+) {
     LOCAL i64 sums[STATS * THREADS];
     LOCAL i64 missing[STATS * LANES];
     LOCAL u32 highest[1], n_found[1];
@@ -80,7 +93,7 @@ void split_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *RESTRICT table, GLOB
     for (u32 item = GROUP_ID; item < n_items; item += GROUP_COUNT) {
         const u32 node = item / n_pieces, piece = item % n_pieces;
         const u32 in_tile = piece % PIECES * LANES + lane, feature = piece / PIECES * TILE_LANES + in_tile;
-        const u32 described = feature < n_used ? features[feature] : 0;
+        const u32 described = feature < n_used && IS_ALLOWED ? features[feature] : 0;
         const u32 n_values = described / 2, has_missing = described % 2;
         const u32 any_missing = has_missing_piece(features, feature - lane, n_used);
         GLOBAL const i64 *own = table + node * 5;
