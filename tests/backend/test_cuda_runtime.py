@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,6 +12,7 @@ import pytest
 pytest.importorskip("pyopencl")
 
 import hornbeam as hb
+from hornbeam.backends import registry
 from hornbeam.backends.gpu.binning import DeviceBins
 from hornbeam.backends.gpu.runtime import Variant, u32
 from hornbeam.backends.registry import open_runtime
@@ -49,6 +51,23 @@ def train_on(device: str, seed: int = 0, **params) -> tuple[str, dict]:
 def test_model_is_that_of_the_cpu(cuda, params):
     assert train_on("cuda", **params) == train_on("cpu", **params)
     assert cuda.n_graphs > 0
+
+
+def test_bins_leave_the_device_with_their_dataset(cuda, monkeypatch):
+    monkeypatch.setattr(registry, "CELLS_TO_BIN_ON_A_GPU", 0)
+    train_on("cuda")  # what stays with the runtime is there then
+    gc.collect()
+    gc.disable()
+    try:
+        before = cuda.used_bytes
+        X, y = make_higgs_like(600, 7, seed=0)
+        data = hb.Dataset(X, label=y)
+        hb.train({**PARAMS, "device": "cuda"}, data, 3)
+        assert cuda.used_bytes == before + data.binned.on_device.n_bytes
+        del data
+        assert cuda.used_bytes == before  # nothing waits for garbage collection
+    finally:
+        gc.enable()
 
 
 def test_what_another_thread_launches_is_not_recorded(cuda):

@@ -148,7 +148,7 @@ def test_cross_validation():
 
 def test_frames_of_sparse_columns():
     X, y = sparse_data(n_features=4)
-    frame = pd.DataFrame.sparse.from_spmatrix(sparse.csr_matrix(X), columns=list("abcd"))
+    frame = pd.DataFrame(X, columns=list("abcd")).astype(pd.SparseDtype(np.float64, 0.0))
     model = hb.train(QUIET, hb.Dataset(frame, label=y), 3)
     assert model.feature_names == ["a", "b", "c", "d"]
     assert (model.predict(frame) == model.predict(X)).all()

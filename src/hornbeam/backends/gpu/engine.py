@@ -407,4 +407,5 @@ class GpuEngine:
         self._metrics.close()
         if self.arrays is not None:
             self.arrays.close()
+            self.arrays = None  # it knows this engine: bins would wait for garbage collection
         self.workspace.close()
