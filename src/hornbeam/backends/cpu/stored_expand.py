@@ -22,7 +22,7 @@ from hornbeam.backends.cpu.split import NO_COUNTS
 from hornbeam.backends.cpu.split_categorical import Round, around_node, improve_node
 from hornbeam.backends.cpu.stored_histogram import StoredHistograms, add_thin, sum_node
 from hornbeam.backends.cpu.stored_partition import StoredPartition, StoredRows, divide, divide_by_set
-from hornbeam.backends.cpu.stored_rows import NOWHERE
+from hornbeam.backends.cpu.stored_rows import COLUMN, DEFAULT, FIRST_CODE, NOWHERE, OFFSET
 from hornbeam.backends.cpu.stored_split import StoredSplits, scan_stored, settle
 from hornbeam.backends.cpu.threads import run_threads
 from hornbeam.backends.cpu.whole_tree import MOST_LEAVES, best_open
@@ -51,7 +51,7 @@ LISTED, ROW, ENTRY, BIN = 5, 40, 6, 5
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def wipe_thin(codes, records, storage, code_starts, place_of, begin, end, out):  # type: ignore[no-untyped-def]
     """Set the histogram of the rows begin:end to zero again; see add_thin."""
-    default, column, first_code, _, offsets, indptr, entries = storage
+    where, indptr, entries = storage
     n_columns = np.uint64(len(code_starts) - 1)
     for at in range(np.uint64(begin), np.uint64(end)):
         row = records[at, 0] & np.uint64(0xFFFFFFFF)
@@ -61,9 +61,9 @@ def wipe_thin(codes, records, storage, code_starts, place_of, begin, end, out): 
                 out[place, 0], out[place, 1] = 0, 0
         for i in range(np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])):
             out[entries[i], 0], out[entries[i], 1] = 0, 0
-    for f in range(len(default)):
-        if column[f] < 0 or first_code[f] > 0:
-            place = np.uint32(offsets[f] + default[f])
+    for f in range(len(where) - 1):
+        if where[f, COLUMN] < 0 or where[f, FIRST_CODE] > 0:
+            place = np.uint32(where[f, OFFSET] + where[f, DEFAULT])
             out[place, 0], out[place, 1] = 0, 0
 
 

@@ -23,7 +23,16 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.histogram import COUNTERS_AT_ONCE, PACKED_ROWS, HistogramBuilder, add_counters, packed
 from hornbeam.backends.cpu.rows import RowStore
-from hornbeam.backends.cpu.stored_rows import NOWHERE, described, places_of_codes
+from hornbeam.backends.cpu.stored_rows import (
+    COLUMN,
+    DEFAULT,
+    FIRST_CODE,
+    N_CODES,
+    NOWHERE,
+    OFFSET,
+    described,
+    places_of_codes,
+)
 from hornbeam.backends.cpu.threads import run_ranges, run_threads
 from hornbeam.backends.protocol import Segments
 from hornbeam.bundling import StoredBins
@@ -38,6 +47,8 @@ BINS_PER_THREAD = 1 << 15
 
 ROWS_TOUCHED, CODES_TOUCHED = np.uint64(32), 128
 """Rows whose entries, or codes, are brought into the cache at a time."""
+
+NO_HISTOGRAM = np.empty((0, 2), np.int64)
 
 THIN = 4
 """A node is thin with fewer than one entry for this many bins."""
@@ -131,127 +142,85 @@ def add_rows(codes, records, begin, end, blocks, places, indptr, entries, counte
     total[0], total[1] = both >> 32, both & 0xFFFFFFFF
 
 
-@njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
-def taken(counters, n_counters, place, clear):  # type: ignore[no-untyped-def]
-    """Return gradient and hessian of one place, summed over the threads' counters, and clear it."""
-    gradient, hessian = np.int64(0), np.int64(0)
-    for t in range(n_counters):
-        if counters.shape[1] == 2:
-            gradient += counters[t, 0, place]
-            hessian += counters[t, 1, place]
-            if clear:
-                counters[t, 1, place] = 0
-        else:
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def merge_kernel(counters, start, stop, merged):  # type: ignore[no-untyped-def]
+    """Sum the counters start:stop of all threads, and clear them.
+
+    counters  int64 (n_threads, 1 or 2, n)   in, out
+    merged    int64 (2, n)                   out   gradients and hessians
+    """
+    for place in range(np.uint64(start), np.uint64(stop)):
+        gradient, hessian = np.int64(0), np.int64(0)
+        for t in range(len(counters)):
             both = counters[t, 0, place]
-            gradient += both >> 32
-            hessian += both & 0xFFFFFFFF
-        if clear:
+            if counters.shape[1] == 2:
+                gradient += both
+                hessian += counters[t, 1, place]
+                counters[t, 1, place] = 0
+            else:
+                gradient += both >> 32
+                hessian += both & 0xFFFFFFFF
             counters[t, 0, place] = 0
-    return gradient, hessian
-
-
-@njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
-def unpack_some(counters, source, n, clear, is_first, out, place, larger):  # type: ignore[no-untyped-def]
-    """Move n packed counters from source... to the bins place... of a slot; returns their sums. See unpack_packed."""
-    sum_g, sum_h = np.int64(0), np.int64(0)
-    subtracts = len(larger) > 0
-    for i in range(np.uint64(n)):
-        both = counters[np.uint64(source) + i]
-        if clear:
-            counters[np.uint64(source) + i] = 0
-        gradient, hessian = both >> 32, both & 0xFFFFFFFF
-        sum_g += gradient
-        sum_h += hessian
-        at = np.uint64(place) + i
-        if is_first:
-            out[at, 0], out[at, 1] = gradient, hessian
-        else:
-            out[at, 0] += gradient
-            out[at, 1] += hessian
-        if subtracts:
-            larger[at, 0] -= gradient
-            larger[at, 1] -= hessian
-    return sum_g, sum_h
+        merged[0, place], merged[1, place] = gradient, hessian
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def unpack_packed(counters, total_g, total_h, storage, places, f0, f1, is_first, out, larger):  # type: ignore[no-untyped-def]
-    """Move the packed counters of the features f0:f1 to a slot, and subtract them from the histogram `larger`.
+def unpack_kernel(counters, total_g, total_h, storage, places, f0, f1, is_first, out, larger):  # type: ignore[no-untyped-def]
+    """Move the counters of the features f0:f1 to a slot, and subtract them from the histogram `larger`.
 
-    counters          int64 (n,)               in, out   those of entries are cleared
+    counters          int64 (1 or 2, n)        in, out   those of entries are cleared
     total_g, total_h  of the rows that were added
     is_first          the slot holds nothing yet
     out               int64 (n_total_bins, 2)  out
     larger            the same, or empty       in, out
     """
-    default, column, first_code, n_codes, offsets, _, _ = storage
+    where = storage[0]
+    is_wide, subtracts = len(counters) == 2, len(larger) > 0
     for f in range(f0, f1):
-        first, n_bins, d = offsets[f], offsets[f + 1] - offsets[f], default[f]
-        if column[f] < 0:
-            sum_g, sum_h = unpack_some(counters, first, n_bins, True, is_first, out, first, larger)
-        else:
-            source = np.int64(places[column[f]])
-            if first_code[f] == 0:
-                unpack_some(counters, source, n_bins, False, is_first, out, first, larger)
-                continue
-            source += first_code[f]
+        first, d, source = where[f, OFFSET], where[f, DEFAULT], where[f, OFFSET]
+        n, is_coded, is_bundled = where[f + 1, OFFSET] - first, where[f, COLUMN] >= 0, where[f, FIRST_CODE] > 0
+        if is_coded:
+            source = np.int64(places[where[f, COLUMN]]) + where[f, FIRST_CODE]
+        if is_bundled:
             if is_first:
                 out[first + d, 0], out[first + d, 1] = 0, 0
-                out[first + n_bins - 1, 0], out[first + n_bins - 1, 1] = 0, 0  # may have no code
-            sum_g, sum_h = unpack_some(counters, source, d, False, is_first, out, first, larger)
-            above = unpack_some(counters, source + d, n_codes[f] - d, False, is_first, out, first + d + 1, larger)
-            sum_g += above[0]
-            sum_h += above[1]
-        at = np.uint64(first + d)
-        out[at, 0] += total_g - sum_g
-        out[at, 1] += total_h - sum_h
-        if len(larger) > 0:
-            larger[at, 0] -= total_g - sum_g
-            larger[at, 1] -= total_h - sum_h
-
-
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def unpack_kernel(counters, n_counters, totals, storage, places, f0, f1, is_first, out):  # type: ignore[no-untyped-def]
-    """Move the counters of the features f0:f1 to a slot; those of entries are cleared.
-
-    counters  int64 (n_threads, 1 or 2, n)   in, out
-    totals    int64 (n_threads, 2)           in   of the rows that were added
-    is_first  the slot holds nothing yet
-    out       int64 (n_total_bins, 2)        out
-    """
-    default, column, first_code, n_codes, offsets, _, _ = storage
-    total_g, total_h = np.int64(0), np.int64(0)
-    for t in range(n_counters):
-        total_g += totals[t, 0]
-        total_h += totals[t, 1]
-    if n_counters == 1 and counters.shape[1] == 1:
-        unpack_packed(counters[0, 0], total_g, total_h, storage, places, f0, f1, is_first, out, out[:0])
-        return
-    for f in range(f0, f1):
-        first, last = offsets[f], offsets[f + 1]
-        is_own = column[f] >= 0 and first_code[f] == 0
-        rest_g, rest_h = total_g, total_h
-        for b in range(last - first):
-            gradient, hessian = np.int64(0), np.int64(0)
-            if column[f] < 0:
-                gradient, hessian = taken(counters, n_counters, np.uint64(first + b), True)
-            elif is_own:
-                gradient, hessian = taken(counters, n_counters, np.uint64(places[column[f]]) + np.uint64(b), False)
-            elif b != default[f]:
-                k = b - (b > default[f])
-                if k < n_codes[f]:
-                    place = np.uint64(places[column[f]]) + np.uint64(first_code[f] + k)
-                    gradient, hessian = taken(counters, n_counters, place, False)
-            rest_g -= gradient
-            rest_h -= hessian
-            if is_first:
-                out[first + b, 0], out[first + b, 1] = gradient, hessian
-            else:
-                out[first + b, 0] += gradient
-                out[first + b, 1] += hessian
-        if not is_own:
-            out[first + default[f], 0] += rest_g
-            out[first + default[f], 1] += rest_h
+                out[first + n - 1, 0], out[first + n - 1, 1] = 0, 0  # may have no code
+            n = d
+        sum_g, sum_h, at = np.int64(0), np.int64(0), first
+        for part in range(2):
+            if part == 1:  # the codes of a bundle pass the default bin by
+                if not is_bundled:
+                    break
+                source, at, n = source + d, first + d + 1, where[f, N_CODES] - d
+            for i in range(np.uint64(n)):
+                place, to = np.uint64(source) + i, np.uint64(at) + i
+                gradient = counters[0, place]
+                if is_wide:
+                    hessian = counters[1, place]
+                else:
+                    gradient, hessian = gradient >> 32, gradient & 0xFFFFFFFF
+                if not is_coded:
+                    counters[0, place] = 0
+                    if is_wide:
+                        counters[1, place] = 0
+                sum_g += gradient
+                sum_h += hessian
+                if is_first:
+                    out[to, 0], out[to, 1] = gradient, hessian
+                else:
+                    out[to, 0] += gradient
+                    out[to, 1] += hessian
+                if subtracts:
+                    larger[to, 0] -= gradient
+                    larger[to, 1] -= hessian
+        if is_coded and not is_bundled:
+            continue
+        rest = np.uint64(first + d)
+        out[rest, 0] += total_g - sum_g
+        out[rest, 1] += total_h - sum_h
+        if subtracts:
+            larger[rest, 0] -= total_g - sum_g
+            larger[rest, 1] -= total_h - sum_h
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -263,23 +232,14 @@ def sum_node(  # type: ignore[no-untyped-def]
     counters  int64 (1, 1 or 2, n)   scratch, all zero before and after
     totals    int64 (1, 2)           scratch
     """
-    indptr, entries, n_used = storage[5], storage[6], len(storage[0])
+    indptr, entries, n_used = storage[1], storage[2], len(storage[0]) - 1
     start, is_first, zero = begin, True, np.int64(0)
     while is_first or start < end:
         stop = min(start + PACKED_ROWS, end)
         add_rows(codes, records, start, stop, blocks, places, indptr, entries, counters[0], totals[0], nothing)
-        if counters.shape[1] == 1:
-            unpack_packed(
-                counters[0, 0], totals[0, 0], totals[0, 1], storage, places, zero, n_used, is_first, out, larger
-            )
-        else:
-            unpack_kernel(counters, np.int64(1), totals, storage, places, zero, n_used, is_first, out)
+        unpack_kernel(counters[0], totals[0, 0], totals[0, 1], storage, places, zero, n_used, is_first, out, larger)
         counters[0, :, n_places:] = 0
         start, is_first = stop, False
-    if counters.shape[1] == 2:
-        for i in range(np.uint64(len(larger))):
-            larger[i, 0] -= out[i, 0]
-            larger[i, 1] -= out[i, 1]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -292,7 +252,7 @@ def add_thin(codes, records, storage, code_starts, place_of, feature_of, begin, 
     sums        int64 (n_used, 2)                 scratch, all zero before and after
     out         int64 (n_total_bins, 2)           in, out
     """
-    default, column, first_code, _, offsets, indptr, entries = storage
+    where, indptr, entries = storage
     mask, one = np.uint64(0xFFFFFFFF), np.uint64(1)
     is_wide = records.shape[1] == 2
     n_columns = np.uint64(len(code_starts) - 1)
@@ -325,9 +285,9 @@ def add_thin(codes, records, storage, code_starts, place_of, feature_of, begin, 
             f = feature_of[place]
             sums[f, 0] += gradient
             sums[f, 1] += hessian
-    for f in range(len(default)):
-        if column[f] < 0 or first_code[f] > 0:
-            place = np.uint32(offsets[f] + default[f])
+    for f in range(len(where) - 1):
+        if where[f, COLUMN] < 0 or where[f, FIRST_CODE] > 0:
+            place = np.uint32(where[f, OFFSET] + where[f, DEFAULT])
             out[place, 0] += total_g - sums[f, 0]
             out[place, 1] += total_h - sums[f, 1]
         sums[f, 0], sums[f, 1] = 0, 0
@@ -409,39 +369,51 @@ class StoredHistograms(HistogramBuilder):
         for node in np.flatnonzero(together).tolist():
             self._build_together(store, nodes, node, int(slots[node]))
         alone = np.flatnonzero(~together)
-        if len(alone):
+        if len(alone) == 1 and not thin[alone[0]]:  # the root, where there is no more than a thread
+            node = int(alone[0])
+            sum_node(
+                self.stored.codes, store.even, self.storage, self.column_blocks, self.code_places, self.n_bins,
+                nodes.begin[node], nodes.end[node], self.thread_counters[:1], self.totals[:1], self.nothing,
+                self.histograms[slots[node]], NO_HISTOGRAM,
+            )  # fmt: skip
+        elif len(alone):
             self._build_alone(store, nodes, slots, alone, thin)
 
     def _build_together(self, store: RowStore, nodes: Segments, node: int, slot: int) -> None:
-        """Sum one node with all threads: each adds some rows, then each unpacks some features."""
-        records = store.even
-        begin, end = int(nodes.begin[node]), int(nodes.end[node])
-        out, counters = self.histograms[slot], self.thread_counters
-        start, n_features = begin, len(self.storage[0])
+        """Sum one node with all threads: each adds some rows, then some counters of all, then unpacks some features."""
+        begin, end, start = int(nodes.begin[node]), int(nodes.end[node]), int(nodes.begin[node])
         while start == begin or start < end:
             stop = min(start + self.n_summing * PACKED_ROWS, end)
-            self.totals[:] = 0
-
-            def add(thread: int, start: int = start, stop: int = stop) -> None:
-                cuts = [start + (stop - start) * part // self.n_summing for part in (thread, thread + 1)]
-                add_rows(
-                    self.stored.codes, records, *cuts, self.column_blocks, self.code_places, self.stored.indptr,
-                    self.stored.entries, counters[thread], self.totals[thread], self.nothing,
-                )  # fmt: skip
-
-            def unpack(f0: int, f1: int, is_first: bool = start == begin) -> None:
-                unpack_kernel(
-                    counters, self.n_summing, self.totals, self.storage, self.code_places, f0, f1, is_first, out
-                )
-
-            run_threads(add, self.n_summing)
-            run_ranges(
-                unpack, n_features, self.n_threads, smallest=BINS_PER_THREAD * n_features // max(1, self.n_bins) + 1
-            )
-            counters[:, :, self.n_bins :] = 0
+            self._add_together(store, start, stop, start == begin, self.histograms[slot])
             start = stop
             if begin == end:
                 return
+
+    def _add_together(self, store: RowStore, start: int, stop: int, is_first: bool, out: NDArray[np.int64]) -> None:
+        """Add the rows start:stop to a histogram, which holds nothing yet if they are the first."""
+        counters, merged = self.thread_counters, np.empty((2, self.n_counters), np.int64)
+        n_features = len(self.storage[0]) - 1
+        self.totals[:] = 0
+
+        def add(thread: int) -> None:
+            cuts = [start + (stop - start) * part // self.n_summing for part in (thread, thread + 1)]
+            add_rows(
+                self.stored.codes, store.even, *cuts, self.column_blocks, self.code_places, self.stored.indptr,
+                self.stored.entries, counters[thread], self.totals[thread], self.nothing,
+            )  # fmt: skip
+
+        run_threads(add, self.n_summing)
+        total_g, total_h = self.totals.sum(axis=0)
+        run_ranges(
+            lambda first, last: merge_kernel(counters, first, last, merged), self.n_counters, self.n_threads,
+            smallest=BINS_PER_THREAD,
+        )  # fmt: skip
+        run_ranges(
+            lambda f0, f1: unpack_kernel(
+                merged, total_g, total_h, self.storage, self.code_places, f0, f1, is_first, out, NO_HISTOGRAM
+            ),
+            n_features, self.n_threads, smallest=BINS_PER_THREAD * n_features // max(1, self.n_bins) + 1,
+        )  # fmt: skip
 
     def _build_alone(
         self,

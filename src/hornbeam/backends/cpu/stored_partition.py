@@ -23,7 +23,18 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.partition import bin_goes_left, bin_in_set
 from hornbeam.backends.cpu.rows import RowStore
-from hornbeam.backends.cpu.stored_rows import NOWHERE, coded_bin, described, find_entry, places_of_codes
+from hornbeam.backends.cpu.stored_rows import (
+    COLUMN,
+    DEFAULT,
+    FIRST_CODE,
+    N_CODES,
+    NOWHERE,
+    OFFSET,
+    coded_bin,
+    described,
+    find_entry,
+    places_of_codes,
+)
 from hornbeam.backends.cpu.threads import run_ranges, run_threads
 from hornbeam.backends.protocol import Segments
 from hornbeam.bundling import StoredBins
@@ -136,9 +147,9 @@ def exchange(records, place_of, a, b):  # type: ignore[no-untyped-def]
 @njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
 def lists_that_leave(storage, starts, f, bin_, missing_left, n_value_bins):  # type: ignore[no-untyped-def]
     """Return whether default rows go left, and the lists of the rows that go the other way: two ranges of rows."""
-    default, offsets = storage[0], storage[4]
-    first, missing = offsets[f], offsets[f] + n_value_bins
-    default_left = bin_goes_left(default[f], bin_, missing_left, n_value_bins)
+    where = storage[0]
+    first, missing = where[f, OFFSET], where[f, OFFSET] + n_value_bins
+    default_left = bin_goes_left(where[f, DEFAULT], bin_, missing_left, n_value_bins)
     above = first + bin_ + 1
     if default_left:
         return True, starts[above], starts[missing if missing_left else missing + 1], np.int64(0), np.int64(0)
@@ -150,10 +161,10 @@ def lists_that_leave(storage, starts, f, bin_, missing_left, n_value_bins):  # t
 @njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
 def goes_by_lists(storage, f, n_listed, n_rows):  # type: ignore[no-untyped-def]
     """Say whether the listed rows are to be looked at, rather than those of the node."""
-    column, first_code = storage[1], storage[2]
-    if column[f] < 0:
+    where = storage[0]
+    if where[f, COLUMN] < 0:
         return n_listed < ENTRY_COST * n_rows
-    return first_code[f] > 0 and n_listed < CODE_COST * n_rows
+    return where[f, FIRST_CODE] > 0 and n_listed < CODE_COST * n_rows
 
 
 @njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
@@ -204,9 +215,9 @@ def divide_by_set(  # type: ignore[no-untyped-def]
     codes, records, place_of, spare, storage, starts, rows, f, left_set, begin, end
 ):
     """Do what `divide` does for a categorical feature: left_set are the bits of the bins that go left, uint32."""
-    default, offsets = storage[0], storage[4]
-    first, n_bins = offsets[f], offsets[f + 1] - offsets[f]
-    default_left = bin_in_set(default[f], left_set)
+    where = storage[0]
+    first, n_bins = where[f, OFFSET], where[f + 1, OFFSET] - where[f, OFFSET]
+    default_left = bin_in_set(where[f, DEFAULT], left_set)
     n_listed = np.int64(0)
     for b in range(n_bins):
         if bin_in_set(b, left_set) != default_left:
@@ -246,15 +257,16 @@ def ask(codes, records, storage, f, goes_left, begin, end, out):  # type: ignore
     goes_left  uint8 (n_bins,)       in   see left_of_threshold
     out        uint8 (end - begin,)  out
     """
-    default, column, first_code, n_codes, offsets, indptr, entries = storage
+    where, indptr, entries = storage
     mask, start = np.uint64(0xFFFFFFFF), np.uint64(begin)
-    first, d, c = first_code[f], default[f], column[f]
+    first, d, c = where[f, FIRST_CODE], where[f, DEFAULT], where[f, COLUMN]
+    own, last = where[f, OFFSET], where[f + 1, OFFSET]
     if c < 0:
         for place in range(start, np.uint64(end)):
-            code = find_entry(indptr, entries, records[place, 0] & mask, offsets[f], offsets[f + 1], d)
+            code = find_entry(indptr, entries, records[place, 0] & mask, own, last, d)
             out[place - start] = goes_left[np.uint64(code)]
         return
-    n = n_codes[f] if first > 0 else np.int64(len(goes_left))
+    n = where[f, N_CODES] if first > 0 else np.int64(len(goes_left))
     of_code = np.empty(n + 1, np.uint8)  # of the feature's own codes, and of all others
     for code in range(n):
         of_code[code] = goes_left[coded_bin(first + code, first, n, d)]
@@ -323,9 +335,9 @@ def count_bins(codes, records, place_of, storage, starts, rows, f, begin, end, c
 
     counts  int64 (>= n_bins of the feature,)  out
     """
-    default, column, first_code, n_codes, offsets, indptr, entries = storage
-    first, n_bins = offsets[f], offsets[f + 1] - offsets[f]
-    own_first, n, d, c = first_code[f], n_codes[f], default[f], column[f]
+    where, indptr, entries = storage
+    first, n_bins = where[f, OFFSET], where[f + 1, OFFSET] - where[f, OFFSET]
+    own_first, n, d, c = where[f, FIRST_CODE], where[f, N_CODES], where[f, DEFAULT], where[f, COLUMN]
     counts[:n_bins] = 0
     is_own = c >= 0 and own_first == 0
     if is_own or not goes_by_lists(storage, f, starts[first + n_bins] - starts[first], end - begin):
@@ -415,9 +427,9 @@ class StoredPartition:
         else:
             bits = np.unpackbits(left_set.view(np.uint8), bitorder="little")
             goes_left = np.append(bits, 0)[: n_value_bins + 1]
-            start = int(self.storage[4][feature])
+            start = int(self.storage[0][feature, OFFSET])
             sizes = np.diff(self.lists.starts[start : start + n_value_bins + 2])
-            n_listed = int(sizes[goes_left != goes_left[self.storage[0][feature]]].sum())
+            n_listed = int(sizes[goes_left != goes_left[self.storage[0][feature, DEFAULT]]].sum())
         if goes_by_lists.py_func(self.storage, feature, n_listed, n_rows):
             return n_listed, True
         return n_rows, False

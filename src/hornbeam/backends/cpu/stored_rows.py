@@ -1,7 +1,8 @@
 """Rows of stored bins (bundling.py) on the CPU: the bin of a row, routing of validation rows, and counts.
 
-Kernels take the storage as the tuple that `described` makes: default, column, first_code, n_codes, offsets, indptr,
-entries.
+Kernels take the storage as the tuple that `described` makes: where, indptr, entries. `where` has a row for each feature
+and one more; its columns bear the names below. They are one array, since Numba's time to compile a call goes with the
+number of arrays that are handed over.
 """
 
 from __future__ import annotations
@@ -24,12 +25,17 @@ NOWHERE = np.uint32(0xFFFFFFFF)
 """Place of a code that says nothing: all features of a bundle are default. And of a row that is not in the tree."""
 
 
+DEFAULT, COLUMN, FIRST_CODE, N_CODES, OFFSET = range(5)
+"""Columns of `where`: fields of StoredBins, the last row with an offset alone."""
+
+
 def described(stored: StoredBins) -> tuple[NDArray[Any], ...]:
     """Return what kernels take as `storage`."""
-    return (
-        stored.default.astype(np.int64), stored.column.astype(np.int64), stored.first_code.astype(np.int64),
-        stored.n_codes.astype(np.int64), stored.offsets, stored.indptr, stored.entries,
-    )  # fmt: skip
+    where = np.zeros((len(stored.offsets), 5), np.int64)
+    where[:, OFFSET] = stored.offsets
+    for column in (DEFAULT, COLUMN, FIRST_CODE, N_CODES):
+        where[:-1, column] = (stored.default, stored.column, stored.first_code, stored.n_codes)[column]
+    return where, stored.indptr, stored.entries
 
 
 def places_of_codes(stored: StoredBins, with_own_columns: bool = True) -> NDArray[np.uint32]:
@@ -93,7 +99,7 @@ def count_kernel(  # type: ignore[no-untyped-def]
     in_codes  int64 (n codes of all columns,)  scratch
     counts    int64 (n_total_bins,)            out
     """
-    default, column, first_code, n_codes, offsets, indptr, entries = storage
+    where, indptr, entries = storage
     mask = np.uint64(0xFFFFFFFF)
     n_columns = np.uint64(len(code_starts) - 1)
     records = records_at(even, odd, depth)
@@ -105,20 +111,25 @@ def count_kernel(  # type: ignore[no-untyped-def]
             in_codes[np.uint64(code_starts[c]) + codes[row, c]] += 1
         for i in range(np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])):
             counts[entries[i]] += 1
-    for f in range(len(column)):
-        first, last = offsets[f], offsets[f + 1]
-        if column[f] >= 0:
-            start = code_starts[column[f]]
-            if first_code[f] == 0:
+    for f in range(len(where) - 1):
+        first, last, default, first_code = (
+            where[f, OFFSET],
+            where[f + 1, OFFSET],
+            where[f, DEFAULT],
+            where[f, FIRST_CODE],
+        )
+        if where[f, COLUMN] >= 0:
+            start = code_starts[where[f, COLUMN]]
+            if first_code == 0:
                 for b in range(last - first):
                     counts[first + b] = in_codes[start + b]
                 continue
-            for k in range(n_codes[f]):
-                counts[first + k + (k >= default[f])] = in_codes[start + first_code[f] + k]
+            for k in range(where[f, N_CODES]):
+                counts[first + k + (k >= default)] = in_codes[start + first_code + k]
         rest = end - begin
         for b in range(last - first):
             rest -= counts[first + b]
-        counts[first + default[f]] = rest
+        counts[first + default] = rest
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -144,17 +155,18 @@ def route_kernel(  # type: ignore[no-untyped-def]
     leaf  uint16 (n_rows,)           out  leaf numbers, by row
     left_sets  as in BinnedTree, or None
     """
-    default, column, first_code, n_codes, offsets, indptr, entries = storage
+    where, indptr, entries = storage
     for place in range(np.uint64(start), np.uint64(stop)):
         row = np.uint64(rows[place]) if len(rows) > 0 else place
         node = np.int64(0)
         while node >= 0:
             f = feature[node]
-            if column[f] < 0:
-                code = find_entry(indptr, entries, row, offsets[f], offsets[f + 1], default[f])
+            c = where[f, COLUMN]
+            if c < 0:
+                code = find_entry(indptr, entries, row, where[f, OFFSET], where[f + 1, OFFSET], where[f, DEFAULT])
             else:
-                code = np.int64(codes[row, np.uint64(column[f])])
-                code = coded_bin(code, first_code[f], n_codes[f], default[f])
+                code = np.int64(codes[row, np.uint64(c)])
+                code = coded_bin(code, where[f, FIRST_CODE], where[f, N_CODES], where[f, DEFAULT])
             goes_left = bin_goes_left(code, bin_[node], missing_left[node], n_value_bins[f])
             if left_sets is not None:  # noqa: SIM102 (a condition that the compiler can decide, alone)
                 if f >= n_numeric:

@@ -78,25 +78,6 @@ def candidates_of(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def scan_in_full(  # type: ignore[no-untyped-def]
-    histogram, total_g, total_h, n_rows, offsets, has_missing, no_counts, units, rules, bounds, f, scratch, split,
-    open_features, open_gains, n_open,
-):  # fmt: skip
-    """Scan one feature; returns n_open. Arguments as in scan_stored."""
-    sums, above = scratch[4], scratch[5]
-    result = scan_feature(
-        histogram[offsets[f] : offsets[f + 1]], no_counts, has_missing[f], total_g, total_h, n_rows, split[0].gain,
-        units, rules, bounds, sums, above,
-    )  # fmt: skip
-    if result[0] > split[0].gain:
-        write_split(split[0], f, result)
-    if result[5] > -np.inf:
-        open_features[n_open], open_gains[n_open] = f, result[5]
-        n_open += 1
-    return n_open
-
-
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def scan_stored(  # type: ignore[no-untyped-def]
     histogram, total_g, total_h, n_rows, default, chosen, offsets, has_missing, no_counts, units, rules, bounds, f0, f1,
     scratch, split, open_features, open_gains,
@@ -113,7 +94,7 @@ def scan_stored(  # type: ignore[no-untyped-def]
 
     Returns how many features are open.
     """
-    left_g, left_h, features, ends = scratch[0], scratch[1], scratch[2], scratch[3]
+    left_g, left_h, features, ends, sums, above = scratch[:6]
     compare_first = can_compare(units, rules)
     scale, extra = units[1] / (units[0] * units[0]), rules[1] / units[1]
     parent = leaf_score(total_g * units[0], total_h * units[1], rules[0], rules[1], rules[2])
@@ -131,24 +112,28 @@ def scan_stored(  # type: ignore[no-untyped-def]
         n_reached = np.int64(0)
         for i in range(np.uint64(n_candidates)):
             n_reached += np.int64(reaches(left_g[i], left_h[i], total_g, total_h, extra, bar))
-        start = 0
-        for k in range(n_found if n_reached > 0 else 0):
-            bar = (max(rules[3], split[0].gain) + parent) * scale * MARGIN  # it rises
-            reached = False
-            for i in range(np.uint64(start), np.uint64(ends[k])):
-                reached |= reaches(left_g[i], left_h[i], total_g, total_h, extra, bar)
-            start = ends[k]
-            if reached:
-                n_open = scan_in_full(
-                    histogram, total_g, total_h, n_rows, offsets, has_missing, no_counts, units, rules, bounds,
-                    features[k], scratch, split, open_features, open_gains, n_open,
-                )  # fmt: skip
-        if in_full:
-            n_open = scan_in_full(
-                histogram, total_g, total_h, n_rows, offsets, has_missing, no_counts, units, rules, bounds, f, scratch,
-                split, open_features, open_gains, n_open,
+        first = np.int64(0) if n_reached > 0 else n_found
+        start = np.int64(0)
+        for k in range(first, n_found + np.int64(in_full)):
+            reached = k == n_found  # that is the feature f, which must be scanned in any case
+            if not reached:
+                bar = (max(rules[3], split[0].gain) + parent) * scale * MARGIN  # it rises
+                for i in range(np.uint64(start), np.uint64(ends[k])):
+                    reached |= reaches(left_g[i], left_h[i], total_g, total_h, extra, bar)
+                start = ends[k]
+            if not reached:
+                continue
+            own = features[k] if k < n_found else f
+            result = scan_feature(
+                histogram[offsets[own] : offsets[own + 1]], no_counts, has_missing[own], total_g, total_h, n_rows,
+                split[0].gain, units, rules, bounds, sums, above,
             )  # fmt: skip
-            f += 1
+            if result[0] > split[0].gain:
+                write_split(split[0], own, result)
+            if result[5] > -np.inf:
+                open_features[n_open], open_gains[n_open] = own, result[5]
+                n_open += 1
+        f += np.int64(in_full)
     return n_open
 
 
