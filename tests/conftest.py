@@ -5,19 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from functools import cache
-from typing import Any
 
 import pytest
 from hypothesis import settings
 
 from hornbeam.backends.gpu import layout
 from hornbeam.testing.checks import usable_devices
-
-try:
-    from hornbeam.backends.gpu import opencl
-except ImportError:
-    opencl = None  # type: ignore[assignment]
 
 # The first call of a kernel compiles it, so no example may be judged by its time. Under CI the examples are the same in
 # every run; at home Hypothesis looks for new ones.
@@ -28,34 +21,6 @@ settings.load_profile("hornbeam")
 # Every width of a tile has kernels of its own, which take most of the tests' time to compile. One narrow width must do,
 # but where the widths are tested (test_gpu_engine.py).
 layout.NARROW_WORDS = (4,)
-
-
-# PoCL, which runs the kernels on the CPU, takes longer to optimise them than to run them on few rows. So modules that
-# have a kernel compiled for nearly every test say QUICK_KERNELS = True, and there it leaves the kernels as they are.
-# GPUs optimise always.
-if opencl is not None:
-    plain_runtime = opencl.OpenCLRuntime
-
-    class QuickRuntime(plain_runtime):
-        """A runtime that does not optimise kernels for a CPU."""
-
-        def __init__(self, device: Any) -> None:
-            super().__init__(device)
-            if not self.facts.is_gpu:
-                self._options.append("-cl-opt-disable")
-
-    open_device = opencl._open_device.__wrapped__
-    opened = {quick: cache(open_device) for quick in (False, True)}
-    """Functions that open a device once: a runtime that optimises, and one that does not."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def kernels_are_compiled_as_asked(request: pytest.FixtureRequest) -> None:
-    """Choose how the kernels of a module's tests are compiled."""
-    if opencl is not None:
-        quick = getattr(request.module, "QUICK_KERNELS", False)
-        opencl.OpenCLRuntime = QuickRuntime if quick else plain_runtime
-        opencl._open_device = opened[quick]
 
 
 @pytest.fixture(scope="session", params=usable_devices())  # the scope that Hypothesis allows

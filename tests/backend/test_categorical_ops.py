@@ -21,7 +21,6 @@ from hornbeam.testing.contexts import random_contexts
 from hornbeam.testing.data import BinnedSample, make_binned
 
 LOOSE = CategoricalRules(max_cat_to_onehot=4, max_cat_threshold=32, cat_smooth=1.0, cat_l2=1.0, min_data_per_group=5)
-QUICK_KERNELS = True  # see conftest.py
 RULES = replace(PLAIN_RULES, min_data_in_leaf=10, min_sum_hessian_in_leaf=1e-3, categorical=LOOSE)
 
 

@@ -21,7 +21,6 @@ sparse = pytest.importorskip("scipy.sparse")
 
 QUIET = {"verbosity": -1}
 LOOSE = {"min_data_in_leaf": 5, "num_leaves": 12, "min_data_per_group": 5, "cat_smooth": 1.0, **QUIET}
-QUICK_KERNELS = True  # see conftest.py
 CATEGORICAL = [2, 5, 7, 9]
 RULES = replace(
     PLAIN_RULES, min_data_in_leaf=5, min_sum_hessian_in_leaf=1e-3, categorical=CategoricalRules(4, 32, 1.0, 2.0, 5)
