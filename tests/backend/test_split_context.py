@@ -14,7 +14,6 @@ from hornbeam.testing.checks import PLAIN_RULES, assert_same_operations, binned_
 from hornbeam.testing.contexts import random_contexts
 from hornbeam.testing.data import make_binned
 
-QUICK_KERNELS = True  # see conftest.py
 RULES = replace(PLAIN_RULES, min_data_in_leaf=20, min_sum_hessian_in_leaf=1e-3)
 EVERYTHING = {"path_smooth": 30.0, "monotone": True, "extra_trees": True, "lambda_l1": 0.3, "max_delta_step": 0.6}
 
