@@ -32,8 +32,9 @@ from hornbeam.frontier import GrowthLimits
 NANOSECONDS_PER_THREAD = 60_000
 """A second thread is worth waking for this much work."""
 
-STEPS_COST = 600_000
-"""A node must be more work than this, in nanoseconds, to be cut: then its round is done in steps."""
+STEPS_COST = 60_000_000
+"""A node must be more work than this by the number of threads, in nanoseconds, to be cut: then its round is done in
+steps. With two threads steps take longer than one thread alone takes for nodes of up to 20 milliseconds."""
 
 ADDED_AGAIN = 0.15
 """Share of the rows that are in the smaller child, at each of n levels of a tree of 2**n leaves."""
@@ -264,7 +265,7 @@ class StoredExpander:
         work = [self._work(split, left_set) for split, left_set in zip(splits, left_sets, strict=True)]
         total = sum(work)
         n_threads = max(1, min(n_threads, total // NANOSECONDS_PER_THREAD, len(work)))
-        if max(work) > max(STEPS_COST, 1.3 * total / self.builder.n_threads):
+        if max(work) > max(STEPS_COST, 1.3 * total) / self.builder.n_threads:
             return None
         bounds, done = [0], 0
         for node, cost in enumerate(work):
@@ -330,7 +331,7 @@ class StoredExpander:
             return False
         builder = self.builder
         summed = n_rows * math.log2(n_leaves) * ADDED_AGAIN * (ROW + ENTRY * builder.entries_a_row)
-        return builder.n_threads == 1 or builder.n_bins * BIN + summed / n_leaves < STEPS_COST
+        return builder.n_threads == 1 or builder.n_bins * BIN + summed / n_leaves < STEPS_COST / builder.n_threads
 
     def grow(
         self,

@@ -176,10 +176,11 @@ KERNEL(THREADS) void contexts_kernel(GLOBAL const u32 *RESTRICT state, GLOBAL co
                 upper = upper << DIGIT_BITS | (value - digit * N_VALUES);
                 is_found = n_missing == counts[value];  // all that begin like this are in the share
             }
-            for (u32 i = LOCAL_ID; i < n_used;
-                 i += THREADS) {  // a bit is taken away by one thread, which alone reads it
-                if (HAS(own_mask, i) && random_bits(key, i) >> shift > upper)
-                    ADD_GLOBAL32(&own_mask[i / 32], 0u - (1u << i % 32));
+            for (u32 word = LOCAL_ID; word < n_words; word += THREADS) {
+                u32 share = own_mask[word];
+                for (u32 k = 0; k < 32; k++)
+                    if (share >> k & 1u && random_bits(key, word * 32 + k) >> shift > upper) share -= 1u << k;
+                own_mask[word] = share;
             }
             BARRIER;
         }

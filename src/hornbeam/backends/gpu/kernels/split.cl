@@ -174,7 +174,7 @@ void split_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *RESTRICT table, GLOB
                     }
                 }
                 if (sweep == 0) MAX_LOCAL32_OF_ALL(&highest[0], best_rough > 0.0f ? F32_TO_BITS(best_rough) : 0u);
-                const f32 bar = BITS_TO_F32(highest[0]) * CLOSE;
+                const f32 bar = sweep == 0 ? 0.0f : BITS_TO_F32(highest[0]) * CLOSE;  // known after the first sweep
                 if (sweep == 1 && best_rough >= bar) {
                     for (u32 i = 0; i < 2 * RUN; i++) {
                         const u32 k = i / 2, side = i % 2;  // in the order in which ties are broken
