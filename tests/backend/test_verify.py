@@ -74,3 +74,10 @@ def test_a_gpu_can_be_taken_for_a_smaller_one(device: str, monkeypatch: pytest.M
     assert verify.main(["--device", device, "--compute-units", "3", "--only", "nothing"]) == 0
     assert seen == [3]
     assert runtime.facts == before
+
+
+def test_golden_cases_can_be_small(capsys: pytest.CaptureFixture[str]) -> None:
+    assert verify.main(["--device", "cpu", "--golden-rows", "30", "--only", "binary, missing"]) == 0
+    assert names_checked(capsys.readouterr().out)
+    with pytest.raises(SystemExit):
+        verify.main(["--device", "cpu", "--golden-rows", "0"])

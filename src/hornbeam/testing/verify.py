@@ -11,6 +11,10 @@ Under a sanitizer, which takes time and memory for every group of threads, `--co
 
     compute-sanitizer --tool racecheck python -m hornbeam.testing.verify --device cuda --rows 2000 --compute-units 4 \
         --part 1/8
+
+Oclgrind, a simulator of OpenCL devices, finds races and steps past an end without a GPU; it has time for a few rows:
+
+    oclgrind --data-races python -m hornbeam.testing.verify --device opencl:0 --golden-rows 40
 """
 
 from __future__ import annotations
@@ -43,7 +47,7 @@ from hornbeam.testing.data import (
     make_with_missing,
 )
 from hornbeam.testing.function_checks import function_checks, stream_checks
-from hornbeam.testing.golden import CASES, expected_fingerprints
+from hornbeam.testing.golden import CASES, GoldenCase, expected_fingerprints
 from hornbeam.testing.labels import labels_for, params_for
 from hornbeam.testing.metric_checks import assert_same_metrics
 from hornbeam.testing.trees import random_tree
@@ -63,6 +67,19 @@ def golden_checks(device: str) -> Iterator[tuple[str, Check]]:
             return "" if found == expected[name] else f"fingerprint {found[:12]}, expected {expected[name][:12]}"
 
         yield f"golden: {name}", check
+
+
+def small_checks(device: str, n_rows: int) -> Iterator[tuple[str, Check]]:
+    """Yield the golden cases on a few rows, beside `cpu`: two trees with several leaves each."""
+    for name, case in CASES.items():
+        params = {"num_leaves": 6, **case.params, "min_data_in_leaf": 2}
+        small = replace(case, params=params, n_rows=n_rows, n_rounds=2)
+
+        def check(small: GoldenCase = small) -> str:
+            found, expected = (small.train(device=where).fingerprint() for where in (device, "cpu"))
+            return "" if found == expected else "another model than on cpu"
+
+        yield f"golden, {n_rows} rows: {name}", check
 
 
 def operation_checks(device: str) -> Iterator[tuple[str, Check]]:
@@ -256,6 +273,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m hornbeam.testing.verify", description=__doc__)
     parser.add_argument("--device", required=True, help="device to verify, as in the parameter `device`, but not auto")
     parser.add_argument("--rows", type=int, default=200_000, help="rows of the largest training")
+    parser.add_argument(
+        "--golden-rows", type=int, metavar="N", help="hold the golden cases on N rows against cpu, and do nothing else"
+    )
     parser.add_argument("--only", default="", help="run the checks whose name contains this")
     parser.add_argument("--part", type=part_of_all, default="1/1", help="K/N: run every N-th check from the K-th on")
     parser.add_argument(
@@ -263,6 +283,8 @@ def main(arguments: list[str] | None = None) -> int:
         help="launch as many groups as for a GPU of N units: what sanitizers take goes by groups",
     )  # fmt: skip
     given = parser.parse_args(arguments)
+    if given.golden_rows is not None and given.golden_rows < 1:
+        parser.error("--golden-rows: N is 1 or more")
     if given.device == "auto":  # which is the CPU for sizes like these: it would be held against itself
         parser.error("--device auto verifies whatever is chosen; name the device, one of hornbeam.devices()")
     if given.compute_units is None:
@@ -280,16 +302,20 @@ def main(arguments: list[str] | None = None) -> int:
 
 def run_checks(given: argparse.Namespace) -> int:
     """Run the checks that the arguments name; returns the exit status."""
-    checks = [
-        *golden_checks(given.device),
-        *operation_checks(given.device),
-        *metric_checks(given.device),
-        *training_checks(given.device, given.rows),
-        *ranking_checks(given.device, given.rows),
-        *thread_checks(given.device, given.rows // 4),
-        *prediction_checks(given.device, given.rows // 10),
-        *array_checks(given.device, given.rows // 4),
-    ]
+    checks: list[tuple[str, Check]]
+    if given.golden_rows is not None:
+        checks = list(small_checks(given.device, given.golden_rows))
+    else:
+        checks = [
+            *golden_checks(given.device),
+            *operation_checks(given.device),
+            *metric_checks(given.device),
+            *training_checks(given.device, given.rows),
+            *ranking_checks(given.device, given.rows),
+            *thread_checks(given.device, given.rows // 4),
+            *prediction_checks(given.device, given.rows // 10),
+            *array_checks(given.device, given.rows // 4),
+        ]
     checks = [(name, check) for name, check in checks if given.only in name][given.part]
     failed = 0
     with np.errstate(all="ignore"):

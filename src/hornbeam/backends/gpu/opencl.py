@@ -88,6 +88,8 @@ class OpenCLRuntime:
         self._options = ["-cl-std=CL1.2"]
         if "cl_khr_int64_base_atomics" in device.extensions.split():
             self._options.append("-DATOMIC64")
+        if device.platform.name == "Oclgrind":  # its interpreter does not know all that an optimiser makes
+            self._options.append("-cl-opt-disable")
         self._programs: dict[Variant, Any] = {}
         self._kernels: dict[tuple[str, Variant], Kernel] = {}
         self._uploading: list[Any] = []  # an event holds the host's array until its copy is done
