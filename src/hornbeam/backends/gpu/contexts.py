@@ -22,7 +22,7 @@ from hornbeam.splitting import FeatureRules, NodeContext, SplitRules
 
 @dataclass(frozen=True, slots=True)
 class PlacedContexts:
-    """The contexts of the nodes of a search, on the device: see kernels/split_general.cl.
+    """The contexts of the nodes of a search, on the device: CONTEXT_ARGUMENTS of kernels/gains.h.
 
     context  i64 (n_nodes, 6)
     mask     u32 (n_nodes, n_words)

@@ -147,7 +147,10 @@ class Runtime(Protocol):
         """Give memory back."""
 
     def trim(self) -> None:
-        """Give memory that no buffer has any more back to the device, where the runtime keeps it."""
+        """Give memory that no buffer has any more back to the device, where the runtime keeps it.
+
+        Whoever makes buffers anew does this first: else small ones would lie in what larger ones left, and keep it all.
+        """
 
     def free_bytes(self) -> int | None:
         """Return the memory that nobody holds; None where the device does not tell."""
@@ -209,10 +212,10 @@ HEADERS = {
     "route.cl": ("bins.h",),
     "select.cl": ("scan.h", "candidates.h"),
     "sort.cl": ("scan.h",),
-    "split.cl": ("scan.h", "outputs.h", "candidates.h"),
+    "split.cl": ("scan.h", "runs.h", "outputs.h", "candidates.h"),
     "split_bundles.cl": ("bins.h", "scan.h", "outputs.h", "candidates.h", "gains.h"),
     "split_categorical.cl": ("outputs.h", "candidates.h", "gains.h"),
-    "split_general.cl": ("scan.h", "outputs.h", "candidates.h", "gains.h"),
+    "split_general.cl": ("scan.h", "runs.h", "outputs.h", "candidates.h", "gains.h"),
     "stored.cl": ("bins.h",),
 }
 """Further headers of kernel files."""

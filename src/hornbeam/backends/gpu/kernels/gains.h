@@ -23,6 +23,17 @@ DEVICE rules_t plain_rules(f64 lambda_l1, f64 lambda_l2, f64 max_delta_step, f64
     return how;
 }
 
+// What kernels take of the nodes' contexts, in the order of PlacedContexts.arguments in gpu/contexts.py.
+//
+//     context       i64 (n_nodes, 6)          in    f64 lower, upper, parent_output, score, monotone_factor; key
+//     mask          u32 (n_nodes, n_words)    in    features that may be used
+//     signs         i32 (n_used,)             in    monotone constraint
+//     contribution  f64 (n_used,)             in    factor on gains
+#define CONTEXT_ARGUMENTS                                                                                         \
+    GLOBAL const i64 *RESTRICT context, GLOBAL const u32 *RESTRICT mask, u32 n_words,                             \
+        GLOBAL const i32 *RESTRICT signs, GLOBAL const f64 *RESTRICT contribution, f64 path_smooth, u32 monotone, \
+        u32 extra_trees
+
 // Adds the context of a node, i64 (6,): bits of lower, upper, parent_output, score and factor; key.
 DEVICE void enter_context(rules_t *how, GLOBAL const i64 *around, f64 path_smooth, u32 monotone) {
     how->path_smooth = path_smooth;

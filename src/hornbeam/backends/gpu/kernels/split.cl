@@ -29,16 +29,9 @@
 //     splits       split_t (n_nodes, n_tiles * PIECES)   out
 //     mask         u32 (n_nodes, n_words)   in    CONTEXT, where contexts say no more than that: features that may be
 //                                                 used; else split_general.cl searches
-#define TILE_LANES (TILE_WORDS * 32 / BIN_BITS)
-#define LANES      4
-#define PIECES     (TILE_LANES / LANES)
-#define PARTS      (THREADS / LANES)
-#define RUN        8 /* bins of a thread: they stay in registers */
-#define BLOCK      (PARTS * RUN)
-#define N_BLOCKS   ((N_BINS + BLOCK - 1) / BLOCK)
-#define PLANE      (N_BINS * TILE_LANES)
-#define CLOSE      0.99999618530273437f /* 1 - 2**-18 */
-#define MOST       0x3FFFFFFFFFFFFFFF
+#define RUN   8
+#define CLOSE 0.99999618530273437f /* 1 - 2**-18 */
+#define MOST  0x3FFFFFFFFFFFFFFF
 
 #if CONTEXT
 #define IS_ALLOWED (mask[(u64)node * n_words + feature / 32] >> feature % 32 & 1u)
@@ -62,10 +55,6 @@ DEVICE u32 has_missing_piece(GLOBAL const u32 *RESTRICT features, u32 first, u32
     UNROLL for (u32 i = 0; i < LANES; i++) any |= first + i < n_used ? features[first + i] % 2 : 0;
     return any;
 }
-
-// Sum i of a thread's run: its bins of the first statistic, then of the next.
-#define AT(histogram, i) \
-    (from + (i) % RUN < N_BINS ? (histogram)[(i) / RUN * PLANE + (from + (i) % RUN) * TILE_LANES] : 0)
 
 KERNEL_SHARING(THREADS, 4)
 void split_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *RESTRICT table, GLOBAL const u32 *RESTRICT count,
@@ -125,21 +114,9 @@ void split_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *RESTRICT table, GLOB
                 const u32 from = block * BLOCK + part * RUN;
                 if (sweep == 0 || several) {
                     const u32 subtracts = sweep == 0 && sibling >= 0;
-                    UNROLL for (u32 i = 0; i < STATS * RUN; i++) kept[i] = AT(histogram, i);
-                    if (subtracts) {
-                        i64 other[STATS * RUN];  // all loads before the first use: they are under way together
-                        UNROLL for (u32 i = 0; i < STATS * RUN; i++) other[i] = AT(minus, i);
-                        UNROLL for (u32 i = 0; i < STATS * RUN; i++) {
-                            kept[i] -= other[i];
-                            const u32 bin = from + i % RUN;
-                            if (bin < N_BINS) histogram[i / RUN * PLANE + bin * TILE_LANES] = kept[i];
-                        }
-                    }
+                    READ_RUN(kept, histogram, minus, subtracts);
                     i64 run[STATS], upto[STATS], block_total[STATS];
-                    UNROLL for (u32 stat = 0; stat < STATS; stat++) {
-                        run[stat] = 0;
-                        UNROLL for (u32 k = 0; k < RUN; k++) run[stat] += kept[stat * RUN + k];
-                    }
+                    ADD_RUN_UP(kept, run);
                     SCAN_LANES(sums, STATS, LANES, run, upto, block_total);
                     UNROLL for (u32 stat = 0; stat < STATS; stat++) {
                         before[stat] = carry[stat] + upto[stat] - run[stat];

@@ -28,7 +28,7 @@
 //     code_features   u32 (n_columns, N_BINS)   in   feature whose threshold a code is
 //     units           f64 (2,)             in    what a step of gradients and of hessians stands for
 //     splits          split_t (n_nodes, n_tiles * PIECES)   out
-//     context, mask, signs, contribution        in    CONTEXT: as in split_general.cl
+//     CONTEXT_ARGUMENTS                         in    CONTEXT: see gains.h
 #define LANES  4
 #define PIECES (TILE_LANES / LANES)
 #define PARTS  (THREADS / LANES)
@@ -39,16 +39,16 @@
 // The sum of the codes before one.
 #define BEFORE(stat, code) ((code) == 0 ? 0 : upto[((stat) * N_BINS + (code) - 1) * LANES + lane])
 
-KERNEL(THREADS) void split_bundles_kernel(
-    GLOBAL i64 *histograms, GLOBAL const i64 *RESTRICT table, GLOBAL const u32 *RESTRICT count, u32 children,
-    GLOBAL const u32 *RESTRICT features, GLOBAL const member_t *RESTRICT members,
-    GLOBAL const u32 *RESTRICT code_features, u32 n_columns, u32 n_tiles, GLOBAL const f64 *RESTRICT units,
-    f64 lambda_l1, f64 lambda_l2, f64 max_delta_step, f64 min_gain, f64 min_hessian, i64 min_rows,
-    GLOBAL split_t *RESTRICT splits
+KERNEL(THREADS) void split_bundles_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *RESTRICT table,
+                                          GLOBAL const u32 *RESTRICT count, u32 children,
+                                          GLOBAL const u32 *RESTRICT features, GLOBAL const member_t *RESTRICT members,
+                                          GLOBAL const u32 *RESTRICT code_features, u32 n_columns, u32 n_tiles,
+                                          GLOBAL const f64 *RESTRICT units, f64 lambda_l1, f64 lambda_l2,
+                                          f64 max_delta_step, f64 min_gain, f64 min_hessian, i64 min_rows,
+                                          GLOBAL split_t *RESTRICT splits
 #if CONTEXT
-    ,
-    GLOBAL const i64 *RESTRICT context, GLOBAL const u32 *RESTRICT mask, u32 n_words, GLOBAL const i32 *RESTRICT signs,
-    GLOBAL const f64 *RESTRICT contribution, f64 path_smooth, u32 monotone, u32 extra_trees
+                                          ,
+                                          CONTEXT_ARGUMENTS
 #endif
 ) {
     LOCAL i64 sums[STATS * THREADS];

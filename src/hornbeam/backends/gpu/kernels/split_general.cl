@@ -14,29 +14,15 @@
 //     features      u32 (n_used,)             in    value bins * 2 + has missing
 //     units         f64 (2,)                  in    what a step of gradients and of hessians stands for
 //     splits        split_t (n_nodes, n_tiles * PIECES)   out
-//     context       i64 (n_nodes, 6)          in    f64 lower, upper, parent_output, score, monotone_factor; key
-//     mask          u32 (n_nodes, n_words)    in    features that may be used
-//     signs         i32 (n_used,)             in    monotone constraint
-//     contribution  f64 (n_used,)             in    factor on gains
-#define TILE_LANES (TILE_WORDS * 32 / BIN_BITS)
-#define LANES      4
-#define PIECES     (TILE_LANES / LANES)
-#define PARTS      (THREADS / LANES)
-#define RUN        4 /* bins of a thread: they stay in registers */
-#define BLOCK      (PARTS * RUN)
-#define N_BLOCKS   ((N_BINS + BLOCK - 1) / BLOCK)
-#define PLANE      (N_BINS * TILE_LANES)
+//     CONTEXT_ARGUMENTS  see gains.h
+#define RUN 4
 
-// Sum i of a thread's run: its bins of the first statistic, then of the next.
-#define AT(histogram, i) \
-    (from + (i) % RUN < N_BINS ? (histogram)[(i) / RUN * PLANE + (from + (i) % RUN) * TILE_LANES] : 0)
-
-KERNEL(THREADS) void split_general_kernel(
-    GLOBAL i64 *histograms, GLOBAL const i64 *RESTRICT table, GLOBAL const u32 *RESTRICT count, u32 children,
-    GLOBAL const u32 *RESTRICT features, u32 n_used, u32 n_tiles, GLOBAL const f64 *RESTRICT units, f64 lambda_l1,
-    f64 lambda_l2, f64 max_delta_step, f64 min_gain, f64 min_hessian, i64 min_rows, GLOBAL split_t *RESTRICT splits,
-    GLOBAL const i64 *RESTRICT context, GLOBAL const u32 *RESTRICT mask, u32 n_words, GLOBAL const i32 *RESTRICT signs,
-    GLOBAL const f64 *RESTRICT contribution, f64 path_smooth, u32 monotone, u32 extra_trees) {
+KERNEL(THREADS) void split_general_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *RESTRICT table,
+                                          GLOBAL const u32 *RESTRICT count, u32 children,
+                                          GLOBAL const u32 *RESTRICT features, u32 n_used, u32 n_tiles,
+                                          GLOBAL const f64 *RESTRICT units, f64 lambda_l1, f64 lambda_l2,
+                                          f64 max_delta_step, f64 min_gain, f64 min_hessian, i64 min_rows,
+                                          GLOBAL split_t *RESTRICT splits, CONTEXT_ARGUMENTS) {
     LOCAL i64 sums[STATS * THREADS];
     LOCAL i64 missing[STATS * LANES];
     LOCAL f64 gains[THREADS];
@@ -83,20 +69,8 @@ KERNEL(THREADS) void split_general_kernel(
         for (u32 block = 0; block < N_BLOCKS; block++) {
             const u32 from = block * BLOCK + part * RUN;
             i64 kept[STATS * RUN], run[STATS], upto[STATS], block_total[STATS];
-            UNROLL for (u32 i = 0; i < STATS * RUN; i++) kept[i] = AT(histogram, i);
-            if (sibling >= 0) {
-                i64 other[STATS * RUN];  // all loads before the first use: they are under way together
-                UNROLL for (u32 i = 0; i < STATS * RUN; i++) other[i] = AT(minus, i);
-                UNROLL for (u32 i = 0; i < STATS * RUN; i++) {
-                    kept[i] -= other[i];
-                    const u32 bin = from + i % RUN;
-                    if (bin < N_BINS) histogram[i / RUN * PLANE + bin * TILE_LANES] = kept[i];
-                }
-            }
-            UNROLL for (u32 stat = 0; stat < STATS; stat++) {
-                run[stat] = 0;
-                UNROLL for (u32 k = 0; k < RUN; k++) run[stat] += kept[stat * RUN + k];
-            }
+            READ_RUN(kept, histogram, minus, sibling >= 0);
+            ADD_RUN_UP(kept, run);
             SCAN_LANES(sums, STATS, LANES, run, upto, block_total);
             i64 g = carry[0] + upto[0] - run[0], h = carry[1] + upto[1] - run[1];
             i64 rows = carry[STATS - 1] + upto[STATS - 1] - run[STATS - 1];
