@@ -1,8 +1,8 @@
-"""Whole trainings on a GPU, on data shaped like the paper's six sets: ms an iteration, AUC, time per operation.
+"""Whole trainings on a GPU, on data shaped like the paper's six sets: ms an iteration, and AUC.
 
     python benchmarks/train_gpu.py --shape higgs --device cuda --iterations 60 --peer xgb
     python benchmarks/train_gpu.py --shape mslr --seeds 7 8 9 10 11 12 --peer xgb   # is a difference in AUC chance?
-    python benchmarks/train_gpu.py --shape epsilon --bins 63 --profile
+    python benchmarks/train_gpu.py --shape epsilon --bins 63
     python benchmarks/train_gpu.py --shape higgs --peer xgb --constraint none monotone interaction bynode smooth
     python benchmarks/train_gpu.py --shape higgs --device opencl --rows 20000 --iterations 3     # anywhere, with PoCL
 
@@ -10,7 +10,7 @@
 the beginning of the next one: the median of all iterations of some trainings, after one to warm up. XGBoost
 (lossguide) is timed in the same process, from the end of an iteration to the end of the next. The AUC is that of rows
 that were not trained on. With `--resident` Hornbeam gets arrays on the device, as XGBoost does, and `whole` is from
-these to the finished model. `--profile` waits for the device after every operation, which makes the whole slower.
+these to the finished model. What the kernels take is in stages_gpu.py.
 With several `--seeds` all is done on several data sets, and the mean difference in AUC is printed with its error: a
 last bit of a gradient can decide a split, and one set says little. Data are made by CuPy where it is installed, else by
 NumPy; the random numbers differ between the two. Those of `expo` are a sparse matrix (CSR), made by NumPy.
@@ -23,8 +23,7 @@ import argparse
 import itertools
 import statistics
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -48,10 +47,6 @@ CONSTRAINTS = ("none", "monotone", "interaction", "bynode", "bylevel", "smooth",
 """What trees may be grown under. Smoothing and random thresholds are not among XGBoost's parameters."""
 WARM_UP = 10
 REPEATS = 4
-OPERATIONS = (
-    "compute_gradients", "quantize", "begin_tree", "build_histograms", "subtract", "find_splits", "partition", "expand",
-    "grow_ahead", "assign_leaves", "leaf_sums", "add_leaf_values",
-)  # fmt: skip
 
 
 def array_module() -> Any:
@@ -131,34 +126,6 @@ def auc(y: NDArray[np.float32], score: NDArray[np.float64]) -> float:
     n_negative = len(y) - n_positive
     ranks = int((np.flatnonzero(sorted_y > 0) + 1).sum())
     return (ranks - n_positive * (n_positive + 1) / 2) / (n_positive * n_negative)
-
-
-@contextmanager
-def timed_operations() -> Iterator[dict[str, list[float]]]:
-    """Time every operation of the GPU engine, to the end of its work on the device."""
-    from hornbeam.backends.gpu.engine import GpuEngine
-
-    seconds: dict[str, list[float]] = defaultdict(list)
-    originals = {name: getattr(GpuEngine, name) for name in OPERATIONS}
-
-    def wrap(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapped(engine: Any, *arguments: Any) -> Any:
-            engine._runtime.synchronize()
-            start = time.perf_counter()
-            result = call(engine, *arguments)
-            engine._runtime.synchronize()
-            seconds[name].append(time.perf_counter() - start)
-            return result
-
-        return wrapped
-
-    for name, call in originals.items():
-        setattr(GpuEngine, name, wrap(name, call))
-    try:
-        yield seconds
-    finally:
-        for name, call in originals.items():
-            setattr(GpuEngine, name, call)
 
 
 @contextmanager
@@ -242,7 +209,7 @@ def predicted(model: hb.Booster, X: Any) -> NDArray[np.float64]:
 
 
 def train_hornbeam(X: Any, y: Any, test: tuple[Any, Any], options: argparse.Namespace) -> float:
-    """Train, print a line, with --profile a table of operations, and return the AUC."""
+    """Train, print a line and return the AUC."""
     params: dict[str, Any] = {
         "objective": {"binary": "binary", "function": logistic, "device": logistic_on_device}[options.objective],
         "num_leaves": options.leaves,
@@ -280,18 +247,6 @@ def train_hornbeam(X: Any, y: Any, test: tuple[Any, Any], options: argparse.Name
     score = auc(to_host(test[1]), predicted(model, test[0]))
     report("hornbeam", options.device, build, whole, each, score, options)
     print(f"  first iteration ever {first:.2f} s, fingerprint {model.fingerprint()[:16]}", flush=True)
-    if options.profile:
-        n_trees = options.iterations
-        with timed_operations() as seconds:
-            start = time.perf_counter()
-            hb.train(params, data, n_trees)
-            in_all = time.perf_counter() - start
-        print(f"  {'operation':20s} {'calls':>8s} {'us a call':>10s} {'ms a tree':>10s}")
-        for name, times in seconds.items():
-            calls, total = len(times) / n_trees, sum(times)
-            print(f"  {name:20s} {calls:8.1f} {total / len(times) * 1e6:10.1f} {total / n_trees * 1e3:10.3f}")
-        rest = in_all - sum(map(sum, seconds.values()))
-        print(f"  {'everything else':20s} {'':8s} {'':10s} {rest / n_trees * 1e3:10.3f}   (setting up included)")
     return score
 
 
@@ -352,7 +307,6 @@ def main() -> None:
     parser.add_argument("--min-data", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=REPEATS, help="trainings of Hornbeam that are timed")
     parser.add_argument("--depthwise", type=int, default=0, metavar="DEPTH", help="grow level by level")
-    parser.add_argument("--profile", action="store_true")
     parser.add_argument("--resident", action="store_true", help="Hornbeam trains from arrays on the device")
     parser.add_argument("--seeds", type=int, nargs="+", default=[7], help="of the data; a whole run each")
     parser.add_argument("--test-rows", type=int, default=200_000, help="that the AUC is of; no more than trained on")
