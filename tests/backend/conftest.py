@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from hornbeam.backends.gpu.leaves import DeviceLeaves
 from hornbeam.testing.checks import usable_devices
 
 GPUS = [device for device in usable_devices() if device.startswith(("cuda", "opencl"))]
@@ -42,3 +43,15 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
 def cuda(stand_in: Callable[..., Any]) -> Any:
     """The driver of a stand-in for CuPy with one device."""
     return stand_in()
+
+
+@pytest.fixture
+def assigned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Who told the rows their leaves, tree by tree."""
+    calls: list[str] = []
+    assign, ahead = DeviceLeaves.assign, DeviceLeaves.finish_ahead
+    monkeypatch.setattr(DeviceLeaves, "assign", lambda self, *given: calls.append("host") or assign(self, *given))
+    monkeypatch.setattr(
+        DeviceLeaves, "finish_ahead", lambda self, *given: calls.append("device") or ahead(self, *given)
+    )
+    return calls

@@ -13,7 +13,6 @@ from hornbeam import bundling
 from hornbeam.backends.gpu.bundles import bundles_of
 from hornbeam.backends.gpu.contexts import DeviceContexts
 from hornbeam.backends.gpu.engine import GpuEngine
-from hornbeam.backends.gpu.leaves import DeviceLeaves
 from hornbeam.backends.registry import open_runtime
 from hornbeam.bagging import Draw
 from hornbeam.contexts import ContextPlan, TreeContexts
@@ -124,18 +123,6 @@ def test_contexts_of_the_device_are_those_of_the_host(gpu, monkeypatch, name, ba
         assert np.array_equal(floats[:, column], getattr(of_host, field)), field
     assert [told[node][0][5].view(np.uint64) for node in some] == of_host.key.tolist()
     assert np.array_equal([told[node][1] for node in some], of_host.mask)
-
-
-@pytest.fixture
-def assigned(monkeypatch) -> list[str]:
-    """Who told the rows their leaves, tree by tree."""
-    calls: list[str] = []
-    assign, ahead = DeviceLeaves.assign, DeviceLeaves.finish_ahead
-    monkeypatch.setattr(DeviceLeaves, "assign", lambda self, *given: calls.append("host") or assign(self, *given))
-    monkeypatch.setattr(
-        DeviceLeaves, "finish_ahead", lambda self, *given: calls.append("device") or ahead(self, *given)
-    )
-    return calls
 
 
 OPTIONS = {

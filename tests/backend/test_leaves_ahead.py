@@ -8,7 +8,6 @@ import pytest
 import hornbeam as hb
 from hornbeam.backends.gpu import growth as growth_module
 from hornbeam.backends.gpu.engine import GpuEngine
-from hornbeam.backends.gpu.leaves import DeviceLeaves
 from hornbeam.backends.registry import open_runtime
 from hornbeam.frontier import GrowthLimits
 from hornbeam.grower import TreeGrower
@@ -33,18 +32,6 @@ def train(device: str, X, y, **params):
         **params,
     }
     return hb.train({**settings, "device": device}, hb.Dataset(X, label=y), 3)
-
-
-@pytest.fixture
-def assigned(monkeypatch) -> list[str]:
-    """Who told the rows their leaves, tree by tree."""
-    calls: list[str] = []
-    assign, ahead = DeviceLeaves.assign, DeviceLeaves.finish_ahead
-    monkeypatch.setattr(DeviceLeaves, "assign", lambda self, *given: calls.append("host") or assign(self, *given))
-    monkeypatch.setattr(
-        DeviceLeaves, "finish_ahead", lambda self, *given: calls.append("device") or ahead(self, *given)
-    )
-    return calls
 
 
 @pytest.mark.parametrize("policy", ["leafwise", "depthwise"])

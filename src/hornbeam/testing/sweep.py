@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.dataset import Dataset
+from hornbeam.objective_names import RENEWED
 from hornbeam.objectives import ALL_OBJECTIVES, RANKING
 from hornbeam.testing.golden import GoldenCase
 from hornbeam.testing.labels import params_for
@@ -87,7 +88,7 @@ def settle(params: Mapping[str, Any]) -> dict[str, Any]:
         chosen.pop("pos_bagging_fraction", None)
     if objective not in RANKING:
         chosen.pop("bagging_by_query", None)
-    if objective in ("regression_l1", "quantile", "mape"):  # leaf values are renewed, so constraints cannot hold
+    if objective in RENEWED:  # leaf values are renewed, so constraints cannot hold
         chosen.pop("monotone_constraints", None)
     if chosen.get("boosting") == "rf":  # every tree has its own rows
         chosen.update(bagging_fraction=0.7, bagging_freq=1)

@@ -61,7 +61,7 @@ class DeviceBins:
         self.layout = Layout.of_sizes(n_rows, mapper.n_value_bins[mapper.used])
         self.n_bytes = self.layout.tile_bytes
         check_buffer(self.n_bytes, "the bins", runtime.facts)
-        runtime.trim()  # else small buffers would lie in what larger ones left, and keep all of it
+        runtime.trim()
         self._check_free()
         self.tiles: Buffer = runtime.allocate(self.n_bytes)
 

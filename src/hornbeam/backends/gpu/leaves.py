@@ -147,10 +147,8 @@ class DeviceLeaves:
         learning_rate: float,
     ) -> None:
         """Compute the same where they depend on the nodes above the leaves."""
-        own, kernel = (
-            self._workspace,
-            self._runtime.kernel("values_in_context_kernel", self._workspace.variant("contexts.cl")),
-        )
+        own = self._workspace
+        kernel = self._runtime.kernel("values_in_context_kernel", own.variant("contexts.cl"))
         self._n_leaves = n_leaves
         own.launch_over(
             n_leaves, kernel, state, own.buffer("leaf count"), nodes, own.buffer("contexts"), own.buffer("leaf sums"),

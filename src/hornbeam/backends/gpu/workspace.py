@@ -45,7 +45,7 @@ class Workspace:
         self._borrowed: set[str] = set()  # what somebody else frees
         self._uploaded: dict[str, Any] = {}
         self._recorded: dict[str, tuple[Any, Callable[[], None] | None]] = {}
-        runtime.trim()  # else small buffers would lie in what larger ones left, and keep all of it
+        runtime.trim()
 
     def room(self, name: str, n_bytes: int) -> Buffer:
         """Return the buffer of this name, made anew if it is too small; small ones grow by doubling."""
