@@ -113,10 +113,11 @@ def operation_checks(device: str) -> Iterator[tuple[str, Check]]:
         yield f"operations: {n_rows} x {n_features}, {n_bins} bins, {missing:.0%} missing, {precision}", check
 
 
-def metric_checks(device: str) -> Iterator[tuple[str, Check]]:
-    """Yield comparisons of every metric with the host's; none where all metrics are the host's."""
+def metric_checks(device: str, n_training_rows: int) -> Iterator[tuple[str, Check]]:
+    """Yield comparisons of every metric with the host's, those that sort on more rows."""
+    some, many = min(100_003, 5 * n_training_rows + 3), min(600_001, 30 * n_training_rows + 1)
     for name in METRICS:
-        for n_rows in (1, 600_001 if name in ("auc", "average_precision") else 100_003):
+        for n_rows in (1, many if name in ("auc", "average_precision") else some):
 
             def check(name: str = name, n_rows: int = n_rows) -> str:
                 assert_same_metrics(device, n_rows, names=(name,))
@@ -309,7 +310,7 @@ def run_checks(given: argparse.Namespace) -> int:
         checks = [
             *golden_checks(given.device),
             *operation_checks(given.device),
-            *metric_checks(given.device),
+            *metric_checks(given.device, given.rows),
             *training_checks(given.device, given.rows),
             *ranking_checks(given.device, given.rows),
             *thread_checks(given.device, given.rows // 4),
