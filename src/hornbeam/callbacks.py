@@ -9,6 +9,7 @@ from a checkpoint, it is called again for every iteration that is done already, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -173,11 +174,18 @@ class EarlyStopping:
                 self.min_delta[metrics.index(result.metric)] if isinstance(self.min_delta, Sequence) else self.min_delta
             )
             key = (result.dataset, result.metric)
-            sign = 1.0 if result.higher_is_better else -1.0
-            if key not in self._best or sign * result.value > sign * self._best[key][0] + delta:
+            if key not in self._best or _is_better(result, self._best[key][0], delta):
                 self._best[key] = (result.value, env.iteration, results)
             elif not is_last and env.iteration - self._best[key][1] >= self.stopping_rounds:
                 raise EarlyStopException(self._best[key][1], self._best[key][2], not self.verbose)
+
+
+def _is_better(result: Evaluation, best: float, delta: float) -> bool:
+    """Say whether a value is better than the best so far by more than delta; any number is better than NaN."""
+    if math.isnan(best):
+        return not math.isnan(result.value)
+    sign = 1.0 if result.higher_is_better else -1.0
+    return sign * result.value > sign * best + delta
 
 
 def prepare(

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 
 LARGEST_LABEL = 1e38
-"""Labels beyond this are refused: their squares and sums would leave the range of float64."""
+"""Labels beyond this are refused: their squares and sums would leave the range of float64. So are initial scores."""
+
+LARGEST_WEIGHT, LEAST_WEIGHT = 1e38, 1e-38
+"""The largest weight of a Dataset must lie between: squares of weighted gradients are in the range of float64 then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +209,7 @@ def check_weight(weight: Any, n_rows: int, sizes: NDArray[np.int64] | None) -> C
         column = _device_column(weight, "weight", n_rows)
         if column is not None:
             facts = column.facts
-            if facts.all_finite and facts.smallest >= 0.0 and facts.n_nonzero > 0:
+            if facts.all_finite and facts.smallest >= 0.0 and LEAST_WEIGHT <= facts.largest <= LARGEST_WEIGHT:
                 return column
             weight = column.host
     array = _numbers(weight, "weight")
@@ -220,6 +223,12 @@ def check_weight(weight: Any, n_rows: int, sizes: NDArray[np.int64] | None) -> C
         )
     if not array.any():
         raise DataError("weight is zero in every row; at least one row must count: leave weight out for equal weights")
+    largest = int(np.argmax(array))
+    if not LEAST_WEIGHT <= array[largest] <= LARGEST_WEIGHT:
+        raise DataError(
+            f"weight[{largest}], the largest, is {array[largest]}; it must lie between {LEAST_WEIGHT} and "
+            f"{LARGEST_WEIGHT}: multiply all weights by one number"
+        )
     return array
 
 
@@ -231,11 +240,19 @@ def check_init_score(init_score: Any, n_rows: int) -> Column:
             by_output = _scores_by_output(given, n_rows)
         finish(by_output)  # of a flat array with gaps it is a copy
         column = _with_facts(by_output)
-        if column is not None and column.facts.all_finite:
-            return column
+        if column is not None:
+            facts = column.facts
+            if facts.all_finite and max(-facts.smallest, facts.largest) <= LARGEST_LABEL:
+                return column
         init_score = to_host(given)
     array = np.ascontiguousarray(_scores_by_output(_numbers(init_score, "init_score"), n_rows))
     _check_finite(array, "init_score")
+    place = np.unravel_index(int(np.argmax(np.abs(array))), array.shape)
+    if abs(array[place]) > LARGEST_LABEL:
+        raise DataError(
+            f"init_score of row {int(place[1])} is {array[place]}; magnitudes up to {LARGEST_LABEL} are allowed: they "
+            "are raw scores, in units of the labels or of log odds"
+        )
     return array
 
 

@@ -69,10 +69,10 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
         See docs/parameters.md, where these are names or aliases.
     objective
         Name, or function(y_true, y_pred) -> (gradient, hessian) of raw scores, which may take the weights as a third
-        argument; they are applied to what a function of two arguments returns. Marked by `hornbeam.on_device` it works
-        on arrays of the device that trains. None: "regression" for the regressor, "binary" or "multiclass" for the
-        classifier, by the number of classes. The classifier also takes "multiclassova", and for two classes "focal" and
-        "cross_entropy".
+        argument and the sizes of queries as a fourth; weights are applied to what a function of two arguments returns.
+        Marked by `hornbeam.on_device` it works on arrays of the device that trains. None: "regression" for the
+        regressor, "binary" or "multiclass" for the classifier, by the number of classes. The classifier also takes
+        "multiclassova", and for two classes "focal" and "cross_entropy".
     class_weight
         Classifier only. Weights by class label, or "balanced": inversely proportional to the weight of a class in the
         training data. They multiply `sample_weight`.
@@ -300,8 +300,8 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
             As `feature_names` and `categorical_features` of hornbeam.Dataset.
         eval_metric
             Metrics besides the objective's own (or those of the parameter `metric`): names, and functions
-            (y_true, y_pred) -> (name, value, higher_is_better), which may take the weights as a third argument. The
-            classifier's labels come as 0, 1, ...
+            (y_true, y_pred) -> (name, value, higher_is_better), which may take the weights as a third argument and
+            the sizes of queries as a fourth. The classifier's labels come as 0, 1, ...
         callbacks
             See hornbeam.callbacks.
         init_model

@@ -21,30 +21,32 @@ from hornbeam.function_calls import MetricFunction
 
 FloatArray = NDArray[np.float64]
 UserFunction = Callable[..., Any]
-"""function(y_true, y_pred) or function(y_true, y_pred, weight); weight is None where there are no weights.
+"""function(y_true, y_pred), function(y_true, y_pred, weight) or function(y_true, y_pred, weight, group).
 
-NumPy arrays, or arrays of the device that trains if the function is marked by `hornbeam.on_device`."""
+weight is None where there are no weights, and group, the sizes of the queries, where there are no queries. NumPy
+arrays, or arrays of the device that trains if the function is marked by `hornbeam.on_device`."""
 
 
-def _takes_weights(function: UserFunction, what: str) -> bool:
-    """Say whether the user's function takes (y_true, y_pred, weight), not (y_true, y_pred) alone."""
+def _count_fields(function: UserFunction, what: str) -> int:
+    """Return how many fields of the data the user's function takes after (y_true, y_pred): of weight and group."""
     places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     n_arguments = sum(p.kind in places for p in inspect.signature(function).parameters.values())
-    if n_arguments not in (2, 3):
+    if n_arguments not in (2, 3, 4):
         raise ParameterError(
-            f"{what} takes {n_arguments} arguments; it must take (y_true, y_pred) or (y_true, y_pred, weight)"
+            f"{what} takes {n_arguments} arguments; it must take (y_true, y_pred), (y_true, y_pred, weight) or "
+            "(y_true, y_pred, weight, group)"
         )
-    return n_arguments == 3
+    return n_arguments - 2
 
 
 def adapt_objective(function: UserFunction) -> Callable[[FloatArray, Dataset], tuple[Any, Any]]:
     """Make the user's function an objective as `train` calls it, marked by `on_device` if the function is."""
-    takes_weights = _takes_weights(function, "the objective function")
+    n_fields = _count_fields(function, "the objective function")
 
     def objective(scores: Any, data: Any) -> Any:
         weight = data.weight
-        if takes_weights:
-            return function(data.label, scores, weight)
+        if n_fields > 0:
+            return function(data.label, scores, *(weight, data.group)[:n_fields])
         shape = scores.shape  # the function may do with them what it likes
         result = function(data.label, scores)
         if weight is None or not isinstance(result, (tuple, list)) or len(result) != 2:
@@ -60,10 +62,10 @@ def adapt_objective(function: UserFunction) -> Callable[[FloatArray, Dataset], t
 
 def adapt_metric(function: UserFunction) -> MetricFunction:
     """Make the user's function a metric as `train` calls it, marked by `on_device` if the function is."""
-    takes_weights = _takes_weights(function, "the metric function")
+    n_fields = _count_fields(function, "the metric function")
 
     def metric(predictions: Any, data: Any) -> Any:
-        return function(data.label, predictions, *([data.weight] if takes_weights else []))
+        return function(data.label, predictions, *(data.weight, data.group)[:n_fields])
 
     return on_device(metric) if is_on_device(function) else metric
 

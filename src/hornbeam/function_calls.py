@@ -64,4 +64,22 @@ def _checked(found: Any) -> list[tuple[str, float, bool]]:
             raise ParameterError(
                 f"feval returned {one!r}; return (name, value, higher_is_better), or a list of such tuples"
             )
-    return [(name, float(value), bool(higher)) for name, value, higher in many]
+    return [(name, _number(value, name), bool(higher)) for name, value, higher in many]
+
+
+def _number(value: Any, name: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ParameterError(
+            f"feval returned {value!r} as the value of {name!r}; return one number: (name, value, higher_is_better)"
+        ) from None
+
+
+def check_names(names: list[str]) -> None:
+    """Raise ParameterError where two evaluations of one data set bear one name: their histories would be mixed."""
+    if len(set(names)) < len(names):
+        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        raise ParameterError(
+            f"two metrics are called {twice!r}; let the function in feval return another name, or leave out one of them"
+        )

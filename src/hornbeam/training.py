@@ -27,7 +27,7 @@ from hornbeam.device_functions import is_on_device
 from hornbeam.errors import DataError, ParameterError
 from hornbeam.evaluated_sets import EvaluatedSet, ValidSets, check_valid, named_sets
 from hornbeam.frontier import GrowthLimits
-from hornbeam.function_calls import MetricFunction, compute_gradients, evaluate_metric
+from hornbeam.function_calls import MetricFunction, check_names, compute_gradients, evaluate_metric
 from hornbeam.grower import Renewal, TreeGrower
 from hornbeam.grown_tree import GrownTree
 from hornbeam.histogram_pool import DEFAULT_BYTES, STORED_BYTES, count_slots
@@ -479,5 +479,7 @@ class TrainingRun:
             for function in functions:
                 given = self.engine, self.objective, dataset, valid, self.boosting.forest_mean(), scores
                 results += [Evaluation(entry.name, *found) for found in evaluate_metric(function, *given)]
+            if functions:
+                check_names([result.metric for result in results if result.dataset == entry.name])
         enter_history(self.booster, results)
         return results

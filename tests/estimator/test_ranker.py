@@ -98,6 +98,22 @@ def test_a_function_is_an_objective():
     assert model.score(X, Y, group=SIZES) > 0.7
 
 
+def test_functions_may_take_weights_and_queries():
+    def by_query(y, scores, weight, group):
+        assert weight is None
+        means = [part.mean() for part in np.split(y, np.cumsum(group)[:-1])]
+        return scores - (y - np.repeat(means, group)), np.ones_like(y)
+
+    def n_queries(y, scores, weight, group):
+        return "queries", len(group), True
+
+    model = HornbeamRanker(**QUIET, objective=by_query).fit(
+        X, Y, group=SIZES, eval_set=[(X_VALID, Y_VALID)], eval_group=[VALID_SIZES], eval_metric=n_queries
+    )
+    assert set(model.evals_result_["valid_0"]["queries"]) == {len(VALID_SIZES)}
+    assert model.score(X, Y, group=SIZES) > 0.7
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [

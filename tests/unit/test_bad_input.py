@@ -44,6 +44,9 @@ def test_empty_data(table):
         ({"label": Y, "weight": [INF, *Y[1:]]}, [r"weight\[0\] is inf", "drop"]),
         ({"label": Y, "weight": [-0.5, *Y[1:]]}, [r"weight\[0\] is -0.5", ">= 0", "drop"]),
         ({"label": Y, "weight": np.zeros(60)}, ["weight is zero", "leave weight out"]),
+        ({"label": Y, "weight": [1e39, *Y[1:]]}, [r"weight\[0\], the largest, is 1e\+39", "between", "multiply"]),
+        ({"label": Y, "weight": np.full(60, 1e-320)}, ["weight", "the largest", "between", "multiply"]),
+        ({"label": Y, "init_score": [-1e39, *Y[1:]]}, ["init_score of row 0 is -1e\\+39", "raw scores"]),
         ({"label": Y[:50]}, ["label has 50 values", "60 rows", "one number a row"]),
         ({"label": Y, "weight": Y[:50]}, ["weight has 50 values", "60 rows", "one number a row"]),
         ({"label": Y, "init_score": Y[:50]}, ["init_score", r"\(50,\)", "60 rows", "pass"]),
@@ -293,6 +296,31 @@ def test_labels_of_any_allowed_size_give_finite_values(device):
         assert np.isfinite(model.predict(X)).all()
         assert model.trees[0].n_splits > 0
     assert np.isfinite(train({"device": device}, X[:, 0] * 1e-300).predict(X)).all()  # whose squares are zero
+
+
+def test_weights_of_any_allowed_size_give_the_same_splits(device):
+    def splits(factor):
+        data = hb.Dataset(X, label=X[:, 0], weight=np.linspace(0.5, 1.0, 60) * factor)
+        model = hb.train({"device": device, "min_sum_hessian_in_leaf": 0.0, "verbosity": -1}, data, 3)
+        return [(tree.feature.tolist(), tree.threshold.tolist()) for tree in model.trees]
+
+    assert splits(2.0**-126) == splits(1.0) == splits(2.0**126)
+    assert len(splits(1.0)[0][0]) > 0
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda predictions, data: ("gini", "high", True), ["'high'", "'gini'", "one number"]),
+        (lambda predictions, data: ("gini", predictions, True), ["'gini'", "one number"]),
+        (lambda predictions, data: [("gini", 1.0, True), ("gini", 2.0, True)], ["two metrics", "'gini'", "another"]),
+        (lambda predictions, data: ("l2", 1.0, False), ["two metrics", "'l2'", "leave out"]),
+    ],
+)
+def test_metric_functions_that_return_nonsense(function, words):
+    data = hb.Dataset(X, label=X[:, 0])
+    with refused(hb.ParameterError, *words):
+        hb.train({"verbosity": -1}, data, 2, {"train": data}, feval=function)
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,19 @@ def test_metric_functions_steer_early_stopping():
     assert model.n_iterations == 5
 
 
+@pytest.mark.parametrize(("values", "best"), [([np.nan, np.nan, 3.0, np.nan, 2.0], 3), ([np.nan, 1.0, 5.0], 3)])
+def test_any_number_is_better_than_nan(values, best):
+    """A correlation, for one, is NaN as long as all predictions are the same."""
+
+    def correlation(predictions, dataset):
+        return "correlation", values.pop(0) if values else np.nan, True
+
+    values = list(values)
+    model = train({**FAST, "metric": "none"}, feval=correlation, callbacks=[hb.early_stopping(4)])
+    assert model.best_iteration == best
+    assert model.n_iterations == best + 4
+
+
 def test_min_delta_asks_for_a_real_improvement():
     model = train({**FAST, "learning_rate": 0.05}, callbacks=[hb.early_stopping(3, min_delta=10.0)])
     assert (model.best_iteration, model.n_iterations) == (1, 4)

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hornbeam.errors import ModelFormatError
+from hornbeam.errors import ModelFormatError, ParameterError
 from hornbeam.model_io import (
     ModelData,
     fingerprint,
@@ -140,7 +140,7 @@ def test_any_finite_float_keeps_its_bits(values: list[float]) -> None:
 def test_a_leaf_that_is_not_finite_is_not_written(value: float) -> None:
     model = make_model()
     model.trees[0].leaf_value[0] = value
-    with pytest.raises(ValueError, match="JSON compliant"):
+    with pytest.raises(ParameterError, match=r"iteration 0 .* infinite: .* learning_rate"):
         model_to_bytes(model)
 
 

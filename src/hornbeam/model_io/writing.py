@@ -37,6 +37,9 @@ import stat
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from hornbeam.errors import ParameterError
 from hornbeam.levels import Levels
 from hornbeam.model_io.model_data import FORMAT_NAME, ModelData
 from hornbeam.target_encoding import EncodedLevels
@@ -79,8 +82,23 @@ def model_to_bytes(model: ModelData) -> bytes:
         document["levels"] = [None if own is None else list(own.values) for own in model.levels]
         if any(isinstance(own, EncodedLevels) for own in model.levels):
             document["encodings"] = [_encoding_to_dict(own) for own in model.levels]
-    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    try:
+        text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    except ValueError:
+        _refuse_infinite(model)
+        raise
     return text.encode("ascii") + b"\n"
+
+
+def _refuse_infinite(model: ModelData) -> None:
+    """Raise ParameterError for the first iteration with a number that no file can hold."""
+    for number, tree in enumerate(model.trees):
+        if not all(np.isfinite(values).all() for values in (tree.leaf_value, tree.split_value, tree.gain)):
+            iteration = number // model.n_outputs
+            raise ParameterError(
+                f"iteration {iteration} of the model has values that are infinite: training has diverged. Train with a "
+                f"lower learning_rate; booster[:{iteration}] is the model before"
+            )
 
 
 def _encoding_to_dict(levels: Levels | None) -> dict[str, Any] | None:
