@@ -411,9 +411,8 @@ def test_there_is_room_for_every_slot_of_a_tree_that_ends_early(monkeypatch):
     run = stored_expand.StoredExpander._run
 
     def watched(self, store, batch, bounds, bare, how, max_depth, out, tree, categories):
-        n_nodes = run(self, store, batch, bounds, bare, how, max_depth, out, tree, categories)
-        seen.append((len(tree[2]), bounds[-1] + 1, n_nodes))
-        return n_nodes
+        run(self, store, batch, bounds, bare, how, max_depth, out, tree, categories)
+        seen.append((len(tree[2]), bounds[-1] + 1, tree[4][stored_expand.N_NODES]))
 
     monkeypatch.setattr(stored_expand.StoredExpander, "_run", watched)
     X = np.zeros((60, 4))

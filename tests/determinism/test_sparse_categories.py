@@ -11,7 +11,7 @@ import pytest
 
 import hornbeam as hb
 from hornbeam import bundling
-from hornbeam.backends.cpu import stored_expand, stored_histogram
+from hornbeam.backends.cpu import stored_expand, stored_histogram, stored_shares
 from hornbeam.bagging import Draw
 from hornbeam.splitting import CategoricalRules
 from hornbeam.testing.checks import PLAIN_RULES, assert_same_operations, engine_on, usable_devices
@@ -364,6 +364,36 @@ def test_trees_grown_whole_in_rounds_and_in_steps_are_the_same(thin, stored, mon
     monkeypatch.setattr(stored_expand, "STEPS_COST", 0)
     assert trained(3) == expected
     assert calls["expand"] < 2 * in_rounds
+
+
+SHARED = {
+    "plain": {},
+    "some features": {"feature_fraction": 0.6, "max_cat_to_onehot": 4},
+    "few rows": {"min_data_in_leaf": 20, "objective": "poisson"},
+    "wide records": {"precision": "high"},
+    "shallow": {"max_depth": 3},
+    "some rows": {"bagging_fraction": 0.5, "bagging_freq": 1},
+}
+
+
+@pytest.mark.parametrize("categorical", [[*CATEGORICAL, 13], []], ids=["levels", "numbers"])
+@pytest.mark.parametrize("choice", SHARED)
+def test_nodes_that_threads_search_together_are_those_of_one_thread(choice, categorical, stored, monkeypatch):
+    X, y = mixed_table(one_hot=30)
+    X[:, 11], X[:, 13] = X[:, 0], X[:, 2]  # equal gains, in two shares
+    params = {**LOOSE, **SHARED[choice], "device": "cpu"}
+    searched = []
+    search = stored_expand.share_kernel
+    monkeypatch.setattr(stored_expand, "share_kernel", lambda *given: searched.append(1) or search(*given))
+    monkeypatch.setattr(stored_histogram, "THIN", 1e9)
+    found = []
+    for cost, num_threads in ((1e12, 2), (1.0, 2), (1.0, 5)):
+        monkeypatch.setattr(stored_shares, "SHARE_COST", cost)
+        data = hb.Dataset(sparse.csr_matrix(X), label=abs(y), categorical_features=categorical, is_enable_sparse=False)
+        found.append(hb.train({**params, "num_threads": num_threads}, data, 3).fingerprint())
+        assert bool(searched) == (cost == 1.0)
+    assert found[0] == found[1] == found[2]
+    assert found[0] == hb.train(params, hb.Dataset(X, label=abs(y), categorical_features=categorical), 3).fingerprint()
 
 
 @pytest.mark.parametrize("where", [device for device in usable_devices() if device != "reference"])

@@ -6,10 +6,10 @@ holds a device against the golden fingerprints (made by `reference`, shipped in 
 operation by operation, its metrics against the host's, and it against `cpu` on whole trainings that are large enough to
 keep a GPU's groups busy, in several threads at once too, on predictions, and (CUDA) on arrays that are on the device
 already, for data and for functions of the user's own. Prints a table; the exit status is not 0 if anything differs.
-Under a sanitizer, which takes time and memory for every group of threads, `--compute-units 4` launches few of them, and
-`--part 1/8` to `--part 8/8` run side by side:
+Under a sanitizer, which takes time and memory for every group of threads, `--compute-units 2` launches few of them, and
+`--part 1/8` to `--part 8/8` run side by side, quickest with NVIDIA's MPS:
 
-    compute-sanitizer --tool racecheck python -m hornbeam.testing.verify --device cuda --rows 2000 --compute-units 4 \
+    compute-sanitizer --tool racecheck python -m hornbeam.testing.verify --device cuda --rows 2000 --compute-units 2 \
         --part 1/8
 
 Oclgrind, a simulator of OpenCL devices, finds races and steps past an end without a GPU; it has time for a few rows:

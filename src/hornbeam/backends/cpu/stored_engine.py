@@ -14,9 +14,10 @@ from hornbeam.backends.cpu.engine import CpuEngine
 from hornbeam.backends.cpu.histogram import HistogramBuilder
 from hornbeam.backends.cpu.split import SplitFinder
 from hornbeam.backends.cpu.split_general import NOT_COUNTED, find_general
-from hornbeam.backends.cpu.stored_expand import Categories, StoredExpander
+from hornbeam.backends.cpu.stored_expand import Categories, StoredExpander, small_rows
 from hornbeam.backends.cpu.stored_histogram import StoredHistograms
 from hornbeam.backends.cpu.stored_partition import StoredPartition, StoredRows
+from hornbeam.backends.cpu.stored_shares import cut_columns
 from hornbeam.backends.cpu.stored_split import StoredSplits
 from hornbeam.backends.cpu.threads import run_ranges
 from hornbeam.backends.protocol import BinnedTree, ContextsAhead, GrownAhead, Root, Segments
@@ -41,7 +42,7 @@ class StoredEngine(CpuEngine):
         stored = self.binned.stored
         assert stored is not None
         self._stored = stored
-        self._storage = stored_rows.described(stored)
+        self._storage = stored_rows.described(stored, with_columns=True)
         n_value_bins = self.binned.n_value_bins.astype(np.int64)
         self._partition = StoredPartition(stored, n_value_bins, self.n_threads)
         self._store: StoredRows = StoredRows(stored)
@@ -89,8 +90,10 @@ class StoredEngine(CpuEngine):
         root["split"] = self.find_splits(nodes, slots, root["gradient"], root["hessian"], rules)
         root["slot"], root["priority"] = 0, root["split"]["gain"]
         how = SplitFinder.numbers(self._rounded.quantization, rules)
-        categories = self._categories_of(2 * limits.n_leaves - 1, rules)
-        return GrownAhead(self._expander.grow(self._store, root, how, limits, categories))
+        expected = small_rows(limits.n_leaves, self._rounded.root.n_rows)
+        shares, most_alone = cut_columns(self._expander.builder, self.binned.n_numeric, expected)
+        categories = self._categories_of(2 * limits.n_leaves - 1 + 2 * len(shares), rules)
+        return GrownAhead(self._expander.grow(self._store, root, how, limits, shares, most_alone, categories))
 
     def _categories_of(self, n_nodes: int, rules: SplitRules) -> Categories | None:
         """Return what the expander needs that searches so many nodes; None: no feature is categorical."""

@@ -21,7 +21,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.histogram import COUNTERS_AT_ONCE, PACKED_ROWS, HistogramBuilder, add_counters, packed
+from hornbeam.backends.cpu.histogram import PACKED_ROWS, HistogramBuilder, add_counters, packed
 from hornbeam.backends.cpu.rows import RowStore
 from hornbeam.backends.cpu.stored_rows import (
     COLUMN,
@@ -47,6 +47,10 @@ BINS_PER_THREAD = 1 << 15
 
 ROWS_TOUCHED, CODES_TOUCHED = np.uint64(32), 128
 """Rows whose entries, or codes, are brought into the cache at a time."""
+
+CODES_AT_ONCE = 16_384
+"""Counters of columns in use at a time: 128 KB. Most rows have the default code of a bundle, so that few of them are
+in the first-level cache all the same."""
 
 NO_HISTOGRAM = np.empty((0, 2), np.int64)
 
@@ -84,6 +88,10 @@ def add_entries(records, begin, end, indptr, entries, counters, nothing):  # typ
     mask, one = np.uint64(0xFFFFFFFF), np.uint64(1)
     total = np.int64(0)
     start, last = np.uint64(begin), np.uint64(end)
+    if len(entries) == 0:  # all features are in columns: nothing is to be looked up
+        for place in range(start, last):
+            total += packed(records[place, 0])
+        return total
     while start < last:
         stop = min(start + ROWS_TOUCHED, last)
         nothing[0] = touch_entries(records, start, stop, indptr, entries)
@@ -99,8 +107,11 @@ def add_entries(records, begin, end, indptr, entries, counters, nothing):  # typ
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def add_wide(codes, records, begin, end, places, indptr, entries, counters):  # type: ignore[no-untyped-def]
-    """Add the rows begin:end to gradients counters[0] and hessians counters[1]; returns their totals."""
+def add_wide(codes, records, begin, end, f0, f1, places, indptr, entries, counters):  # type: ignore[no-untyped-def]
+    """Add the rows begin:end to gradients counters[0] and hessians counters[1], for the columns f0:f1 and all entries.
+
+    Returns the totals of the rows.
+    """
     mask, one = np.uint64(0xFFFFFFFF), np.uint64(1)
     total_g, total_h = np.int64(0), np.int64(0)
     for place in range(np.uint64(begin), np.uint64(end)):
@@ -110,7 +121,7 @@ def add_wide(codes, records, begin, end, places, indptr, entries, counters):  # 
         hessian = both >> 32
         total_g += gradient
         total_h += hessian
-        for c in range(np.uint64(len(places))):
+        for c in range(np.uint64(f0), np.uint64(f1)):
             counter = np.uint64(places[c]) + codes[row, c]
             counters[0, counter] += gradient
             counters[1, counter] += hessian
@@ -130,7 +141,9 @@ def add_rows(codes, records, begin, end, blocks, places, indptr, entries, counte
     nothing   uint32 (1,)             out      see touch_entries
     """
     if records.shape[1] == 2:
-        total[0], total[1] = add_wide(codes, records, begin, end, places, indptr, entries, counters)
+        total[0], total[1] = add_wide(
+            codes, records, begin, end, blocks[0], blocks[-1], places, indptr, entries, counters
+        )
         return
     for block in range(len(blocks) - 1):
         f0, f1 = blocks[block], blocks[block + 1]
@@ -165,18 +178,19 @@ def merge_kernel(counters, start, stop, merged):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def unpack_kernel(counters, total_g, total_h, storage, places, f0, f1, is_first, out, larger):  # type: ignore[no-untyped-def]
-    """Move the counters of the features f0:f1 to a slot, and subtract them from the histogram `larger`.
+def unpack_kernel(counters, total_g, total_h, storage, places, features, is_first, out, larger):  # type: ignore[no-untyped-def]
+    """Move the counters of some features to a slot, and subtract them from the histogram `larger`.
 
     counters          int64 (1 or 2, n)        in, out   those of entries are cleared
     total_g, total_h  of the rows that were added
+    features          int64 (n,)               in
     is_first          the slot holds nothing yet
     out               int64 (n_total_bins, 2)  out
     larger            the same, or empty       in, out
     """
     where = storage[0]
     is_wide, subtracts = len(counters) == 2, len(larger) > 0
-    for f in range(f0, f1):
+    for f in features:
         first, d, source = where[f, OFFSET], where[f, DEFAULT], where[f, OFFSET]
         n, is_coded, is_bundled = where[f + 1, OFFSET] - first, where[f, COLUMN] >= 0, where[f, FIRST_CODE] > 0
         if is_coded:
@@ -225,20 +239,26 @@ def unpack_kernel(counters, total_g, total_h, storage, places, f0, f1, is_first,
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def sum_node(  # type: ignore[no-untyped-def]
-    codes, records, storage, blocks, places, n_places, begin, end, counters, totals, nothing, out, larger
+    codes, records, storage, blocks, places, features, begin, end, counters, totals, nothing, out, larger
 ):
     """Sum the rows begin:end into a slot, and subtract them from the histogram `larger`, unless that is empty.
 
+    blocks    see add_rows; not all columns where other threads sum the others
+    features  int64 (n,)             in        those in the columns, and in entries
     counters  int64 (1, 1 or 2, n)   scratch, all zero before and after
     totals    int64 (1, 2)           scratch
     """
-    indptr, entries, n_used = storage[1], storage[2], len(storage[0]) - 1
-    start, is_first, zero = begin, True, np.int64(0)
+    indptr, entries = storage[1], storage[2]
+    start, is_first, first, last = begin, True, np.int64(0), np.int64(0)
+    if len(blocks) > 1:
+        first, last = np.int64(places[blocks[0]]), np.int64(counters.shape[2])
+        if blocks[-1] < len(places):
+            last = np.int64(places[blocks[-1]])
     while is_first or start < end:
         stop = min(start + PACKED_ROWS, end)
         add_rows(codes, records, start, stop, blocks, places, indptr, entries, counters[0], totals[0], nothing)
-        unpack_kernel(counters[0], totals[0, 0], totals[0, 1], storage, places, zero, n_used, is_first, out, larger)
-        counters[0, :, n_places:] = 0
+        unpack_kernel(counters[0], totals[0, 0], totals[0, 1], storage, places, features, is_first, out, larger)
+        counters[0, :, first:last] = 0
         start, is_first = stop, False
 
 
@@ -252,7 +272,7 @@ def add_thin(codes, records, storage, code_starts, place_of, feature_of, begin, 
     sums        int64 (n_used, 2)                 scratch, all zero before and after
     out         int64 (n_total_bins, 2)           in, out
     """
-    where, indptr, entries = storage
+    where, indptr, entries, _ = storage
     mask, one = np.uint64(0xFFFFFFFF), np.uint64(1)
     is_wide = records.shape[1] == 2
     n_columns = np.uint64(len(code_starts) - 1)
@@ -295,8 +315,8 @@ def add_thin(codes, records, storage, code_starts, place_of, feature_of, begin, 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def nodes_kernel(  # type: ignore[no-untyped-def]
-    codes, records, storage, code_starts, place_of, feature_of, blocks, places, begin, end, slots, thin, chosen,
-    counters, totals, sums, nothing, histograms,
+    codes, records, storage, code_starts, place_of, feature_of, blocks, places, features, begin, end, slots, thin,
+    chosen, counters, totals, sums, nothing, histograms,
 ):  # fmt: skip
     """Sum some nodes, each from its rows to its slot.
 
@@ -315,8 +335,8 @@ def nodes_kernel(  # type: ignore[no-untyped-def]
             )  # fmt: skip
             continue
         sum_node(
-            codes, records, storage, blocks, places, len(feature_of), begin[node], end[node], counters, totals, nothing,
-            out, out[:0],
+            codes, records, storage, blocks, places, features, begin[node], end[node], counters, totals, nothing, out,
+            out[:0],
         )  # fmt: skip
 
 
@@ -325,15 +345,12 @@ class StoredHistograms(HistogramBuilder):
 
     def __init__(self, stored: StoredBins, n_threads: int) -> None:
         super().__init__(stored.offsets, n_threads)
-        self.storage = described(stored)
+        self.storage = described(stored, with_columns=True)
         self.stored = stored
         starts = stored.code_starts
         self.code_places = (starts[:-1] + self.n_bins).astype(np.uint32)
-        column_blocks = [0]
-        for column in range(1, stored.n_columns):
-            if starts[column + 1] - starts[column_blocks[-1]] > COUNTERS_AT_ONCE:
-                column_blocks.append(column)
-        self.column_blocks = np.array([*column_blocks, stored.n_columns] if stored.n_columns else [0], np.int64)
+        self.features = np.arange(len(stored.column))
+        self.column_blocks = self.blocks_of(0, stored.n_columns)
         self.feature_of = np.repeat(np.arange(len(stored.column), dtype=np.uint32), np.diff(stored.offsets))
         self.place_of = places_of_codes(stored)
         self.n_counters = self.n_bins + int(starts[-1])
@@ -346,6 +363,14 @@ class StoredHistograms(HistogramBuilder):
         self.nothing = np.zeros(1, np.uint32)
         self.thin_nodes: dict[int, tuple[int, int]] = {}
         self.rows: RowStore | None = None
+
+    def blocks_of(self, first: int, last: int) -> NDArray[np.int64]:
+        """Cut the columns first:last into blocks whose counters are in use together."""
+        starts, blocks = self.stored.code_starts, [first]
+        for column in range(first + 1, last):
+            if starts[column + 1] - starts[blocks[-1]] > CODES_AT_ONCE:
+                blocks.append(column)
+        return np.array([*blocks, last] if last > first else [first], np.int64)
 
     def make_counters(self, store: RowStore) -> None:
         """Have counters for the width of the records."""
@@ -372,7 +397,7 @@ class StoredHistograms(HistogramBuilder):
         if len(alone) == 1 and not thin[alone[0]]:  # the root, where there is no more than a thread
             node = int(alone[0])
             sum_node(
-                self.stored.codes, store.even, self.storage, self.column_blocks, self.code_places, self.n_bins,
+                self.stored.codes, store.even, self.storage, self.column_blocks, self.code_places, self.features,
                 nodes.begin[node], nodes.end[node], self.thread_counters[:1], self.totals[:1], self.nothing,
                 self.histograms[slots[node]], NO_HISTOGRAM,
             )  # fmt: skip
@@ -410,7 +435,8 @@ class StoredHistograms(HistogramBuilder):
         )  # fmt: skip
         run_ranges(
             lambda f0, f1: unpack_kernel(
-                merged, total_g, total_h, self.storage, self.code_places, f0, f1, is_first, out, NO_HISTOGRAM
+                merged, total_g, total_h, self.storage, self.code_places, self.features[f0:f1], is_first, out,
+                NO_HISTOGRAM,
             ),
             n_features, self.n_threads, smallest=BINS_PER_THREAD * n_features // max(1, self.n_bins) + 1,
         )  # fmt: skip
@@ -436,8 +462,9 @@ class StoredHistograms(HistogramBuilder):
         run_threads(
             lambda t: nodes_kernel(
                 self.stored.codes, store.even, self.storage, self.stored.code_starts, self.place_of, self.feature_of,
-                self.column_blocks, self.code_places, nodes.begin, nodes.end, slots, thin, np.array(hands[t], np.int64),
-                self.thread_counters[t : t + 1], self.totals[t : t + 1], self.sums[t], self.nothing, self.histograms,
+                self.column_blocks, self.code_places, self.features, nodes.begin, nodes.end, slots, thin,
+                np.array(hands[t], np.int64), self.thread_counters[t : t + 1], self.totals[t : t + 1], self.sums[t],
+                self.nothing, self.histograms,
             ),
             n_threads,
         )  # fmt: skip

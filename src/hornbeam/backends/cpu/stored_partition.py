@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from hornbeam.backends.cpu.partition import bin_goes_left, bin_in_set
 from hornbeam.backends.cpu.rows import RowStore
 from hornbeam.backends.cpu.stored_rows import (
+    APART,
     COLUMN,
     DEFAULT,
     FIRST_CODE,
@@ -257,7 +258,7 @@ def ask(codes, records, storage, f, goes_left, begin, end, out):  # type: ignore
     goes_left  uint8 (n_bins,)       in   see left_of_threshold
     out        uint8 (end - begin,)  out
     """
-    where, indptr, entries = storage
+    where, indptr, entries, columns = storage
     mask, start = np.uint64(0xFFFFFFFF), np.uint64(begin)
     first, d, c = where[f, FIRST_CODE], where[f, DEFAULT], where[f, COLUMN]
     own, last = where[f, OFFSET], where[f + 1, OFFSET]
@@ -266,7 +267,12 @@ def ask(codes, records, storage, f, goes_left, begin, end, out):  # type: ignore
             code = find_entry(indptr, entries, records[place, 0] & mask, own, last, d)
             out[place - start] = goes_left[np.uint64(code)]
         return
-    n = where[f, N_CODES] if first > 0 else np.int64(len(goes_left))
+    if where[f, APART] >= 0:
+        column = columns[where[f, APART]]
+        for place in range(start, np.uint64(end)):
+            out[place - start] = goes_left[np.uint64(column[records[place, 0] & mask])]
+        return
+    n = where[f, N_CODES]
     of_code = np.empty(n + 1, np.uint8)  # of the feature's own codes, and of all others
     for code in range(n):
         of_code[code] = goes_left[coded_bin(first + code, first, n, d)]
@@ -335,12 +341,16 @@ def count_bins(codes, records, place_of, storage, starts, rows, f, begin, end, c
 
     counts  int64 (>= n_bins of the feature,)  out
     """
-    where, indptr, entries = storage
+    where, indptr, entries, columns = storage
     first, n_bins = where[f, OFFSET], where[f + 1, OFFSET] - where[f, OFFSET]
     own_first, n, d, c = where[f, FIRST_CODE], where[f, N_CODES], where[f, DEFAULT], where[f, COLUMN]
     counts[:n_bins] = 0
-    is_own = c >= 0 and own_first == 0
-    if is_own or not goes_by_lists(storage, f, starts[first + n_bins] - starts[first], end - begin):
+    if where[f, APART] >= 0:
+        column = columns[where[f, APART]]
+        for place in range(np.uint64(begin), np.uint64(end)):
+            counts[np.uint64(column[records[place, 0] & np.uint64(0xFFFFFFFF)])] += 1
+        return
+    if not goes_by_lists(storage, f, starts[first + n_bins] - starts[first], end - begin):
         for place in range(np.uint64(begin), np.uint64(end)):
             row = records[place, 0] & np.uint64(0xFFFFFFFF)
             if c < 0:
@@ -365,7 +375,7 @@ class StoredPartition:
 
     def __init__(self, stored: StoredBins, n_value_bins: NDArray[np.int64], n_threads: int) -> None:
         self.stored = stored
-        self.storage = described(stored)
+        self.storage = described(stored, with_columns=True)
         self.lists = list_rows(stored)
         self.n_value_bins = n_value_bins
         self.n_threads = n_threads

@@ -1,8 +1,8 @@
 """Rows of stored bins (bundling.py) on the CPU: the bin of a row, routing of validation rows, and counts.
 
-Kernels take the storage as the tuple that `described` makes: where, indptr, entries. `where` has a row for each feature
-and one more; its columns bear the names below. They are one array, since Numba's time to compile a call goes with the
-number of arrays that are handed over.
+Kernels take the storage as the tuple that `described` makes: where, indptr, entries, columns. `where` has a row for
+each feature and one more; its columns bear the names below. They are one array, since Numba's time to compile a call
+goes with the number of arrays that are handed over.
 """
 
 from __future__ import annotations
@@ -25,17 +25,29 @@ NOWHERE = np.uint32(0xFFFFFFFF)
 """Place of a code that says nothing: all features of a bundle are default. And of a row that is not in the tree."""
 
 
-DEFAULT, COLUMN, FIRST_CODE, N_CODES, OFFSET = range(5)
-"""Columns of `where`: fields of StoredBins, the last row with an offset alone."""
+DEFAULT, COLUMN, FIRST_CODE, N_CODES, OFFSET, APART = range(6)
+"""Columns of `where`: fields of StoredBins, the last row with an offset alone; and the place in `columns`, -1: none."""
 
 
-def described(stored: StoredBins) -> tuple[NDArray[Any], ...]:
-    """Return what kernels take as `storage`."""
-    where = np.zeros((len(stored.offsets), 5), np.int64)
+def described(stored: StoredBins, with_columns: bool = False) -> tuple[NDArray[Any], ...]:
+    """Return what kernels take as `storage`.
+
+    with_columns  with a second copy of the codes that belong to one feature each, by column: codes of one feature are
+                  asked of all rows of a node, and those of a row lie a cache line apart
+    """
+    where = np.zeros((len(stored.offsets), 6), np.int64)
     where[:, OFFSET] = stored.offsets
     for column in (DEFAULT, COLUMN, FIRST_CODE, N_CODES):
         where[:-1, column] = (stored.default, stored.column, stored.first_code, stored.n_codes)[column]
-    return where, stored.indptr, stored.entries
+    where[:, APART] = -1
+    columns = np.empty((0, 0), stored.codes.dtype)
+    if with_columns:
+        alone = np.flatnonzero((stored.column >= 0) & (stored.first_code == 0))
+        where[alone, APART] = np.arange(len(alone))
+        if "columns" not in stored.derived:
+            stored.derived["columns"] = np.ascontiguousarray(stored.codes[:, stored.column[alone]].T)
+        columns = stored.derived["columns"]
+    return where, stored.indptr, stored.entries, columns
 
 
 def places_of_codes(stored: StoredBins, with_own_columns: bool = True) -> NDArray[np.uint32]:
@@ -99,7 +111,7 @@ def count_kernel(  # type: ignore[no-untyped-def]
     in_codes  int64 (n codes of all columns,)  scratch
     counts    int64 (n_total_bins,)            out
     """
-    where, indptr, entries = storage
+    where, indptr, entries, _ = storage
     mask = np.uint64(0xFFFFFFFF)
     n_columns = np.uint64(len(code_starts) - 1)
     records = records_at(even, odd, depth)
@@ -155,7 +167,7 @@ def route_kernel(  # type: ignore[no-untyped-def]
     leaf  uint16 (n_rows,)           out  leaf numbers, by row
     left_sets  as in BinnedTree, or None
     """
-    where, indptr, entries = storage
+    where, indptr, entries, _ = storage
     for place in range(np.uint64(start), np.uint64(stop)):
         row = np.uint64(rows[place]) if len(rows) > 0 else place
         node = np.int64(0)
