@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 import xgboost as xgb
 from numpy.typing import NDArray
-from quality import Problem, load_adult_categories, load_flights_categories
+from quality_data import Problem, load_adult_categories, load_flights_categories
 from sklearn.metrics import roc_auc_score
 
 import hornbeam as hb

@@ -18,6 +18,7 @@ from hornbeam.errors import DataError, DeviceError, ParameterError
 from hornbeam.log import inform
 from hornbeam.model_io import ModelData, fingerprint, model_from_bytes, model_to_bytes, read_model, write_atomically
 from hornbeam.objectives import Objective, objective_from_dict
+from hornbeam.params import BY_NAME
 from hornbeam.peer_arguments import BOOSTER, BOOSTER_ATTRIBUTES, PREDICT, REFIT, PeerAttributes, takes_peer_arguments
 from hornbeam.predictor import Forest, average_scores, checked_init, predict_leaf, predict_raw
 from hornbeam.table import TableReader
@@ -173,8 +174,8 @@ class Booster(PeerAttributes):
         num_threads
             None or 0: all that the process may use.
         device
-            "cpu", "cuda:0", "opencl:0", ...; "auto": the one expected to be done first; None: where the data is, so
-            "cpu" for data in host memory. It cannot be seen in the result.
+            As in the parameter `device`: "cpu", "cuda:0", "gpu", ...; "auto": the one expected to be done first; None:
+            where the data is, so "cpu" for data in host memory. It cannot be seen in the result.
 
         Returns
         -------
@@ -187,6 +188,8 @@ class Booster(PeerAttributes):
             raise ParameterError("raw_score and pred_leaf are both set; ask for one of them")
         if start_iteration < 0:
             raise ParameterError(f"start_iteration={start_iteration}: must be >= 0")
+        if device is not None:
+            device = BY_NAME["device"].check(device)
         reader = self._checked_reader(data)
         n_threads = resolve_threads(self.num_threads if num_threads is None else num_threads)
         if num_iteration is None and self.best_iteration > 0:

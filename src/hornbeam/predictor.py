@@ -237,13 +237,13 @@ def checked_init(forest: Forest, init_scores: NDArray[np.float64] | Sequence[flo
 
 
 def _is_gpu(device: str) -> bool:
-    return device.partition(":")[0] in ("cuda", "opencl")
+    return device.partition(":")[0] in ("cuda", "opencl", "gpu")
 
 
 def _no_device(device: str) -> DeviceError:
     return DeviceError(
-        f'prediction runs on "cpu", "reference", "cuda" or "opencl", got device={device!r}; hornbeam.devices() lists '
-        "what this machine offers"
+        f'prediction runs on "cpu", "reference", "gpu", "cuda" or "opencl", got device={device!r}; hornbeam.devices() '
+        "lists what this machine offers"
     )
 
 

@@ -11,12 +11,13 @@ from hornbeam import Dataset, train
 from hornbeam.backends.gpu import opencl
 from hornbeam.backends.gpu import predict as gpu
 from hornbeam.backends.gpu.device_table import DeviceTable
-from hornbeam.errors import DataError, DeviceError
+from hornbeam.errors import DataError, DeviceError, ParameterError
 from hornbeam.objectives import get_objective
 from hornbeam.params import Params
 from hornbeam.predictor import ArrayReader, Forest, predict_leaf, predict_raw
 from hornbeam.table import TableReader
 from hornbeam.testing.checks import assert_same_bits, usable_devices
+from hornbeam.testing.data import make_higgs_like
 from hornbeam.testing.trees import random_tree
 
 GPUS = [name for name in usable_devices() if name.split(":")[0] in ("cuda", "opencl")]
@@ -176,3 +177,12 @@ def test_wrong_arguments_are_named():
         predict_raw(forest, np.zeros((4, 3)), [0.0, 1.0], device="opencl")
     with pytest.raises(DeviceError, match="opencl:99"):
         predict_leaf(forest, np.zeros((4, 3)), device="opencl:99")
+
+
+def test_devices_of_prediction_have_the_names_that_those_of_training_have():
+    rows, labels = make_higgs_like(200, 6, seed=2)
+    booster = train({"num_leaves": 5, "verbosity": -1, "device": "cpu"}, Dataset(rows, label=labels), 2)
+    assert_same_bits(booster.predict(rows, device="gpu"), booster.predict(rows), "predictions")
+    for wrong in ("OpenCL", "opencl:x", "cpu:0", 0, ""):
+        with pytest.raises(ParameterError, match="must be 'auto', 'cpu', 'gpu', 'cuda'"):
+            booster.predict(rows, device=wrong)

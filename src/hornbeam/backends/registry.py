@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hornbeam.backends.costs import TrainingWork, Work
+from hornbeam.backends.gpu.forks import check_drivers, why_no_driver
 from hornbeam.errors import DeviceError
 from hornbeam.log import inform
 
@@ -59,6 +60,9 @@ def _cuda_devices() -> list[DeviceInfo]:
         from hornbeam.backends.gpu import cuda
     except ImportError as error:
         return [DeviceInfo("cuda", False, f"CuPy cannot be imported ({error}); pip install hornbeam[cuda]")]
+    reason = why_no_driver()
+    if reason is not None:
+        return [DeviceInfo("cuda", False, reason)]
     try:
         n_devices = cuda.count_devices()
         found = [
@@ -76,6 +80,9 @@ def _opencl_devices() -> list[DeviceInfo]:
         from hornbeam.backends.gpu import opencl
     except ImportError as error:
         return [DeviceInfo("opencl", False, f"PyOpenCL cannot be imported ({error}); pip install hornbeam[opencl]")]
+    reason = why_no_driver()
+    if reason is not None:
+        return [DeviceInfo("opencl", False, reason)]
     try:
         found = opencl.list_devices()
     except Exception as error:  # the loader raises when there is no platform
@@ -148,6 +155,7 @@ def device_to_bin_on(table: TableReader, params: Params | None, reference: Binne
 
 def open_runtime(device: str) -> Runtime:
     """Open a GPU by its full name, "cuda:0" or "opencl:0"."""
+    check_drivers()
     kind, _, number = device.partition(":")
     if kind == "cuda":
         from hornbeam.backends.gpu import cuda

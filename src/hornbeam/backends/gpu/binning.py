@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.binning import bin_table, find_bounds, search_tables
 from hornbeam.backends.gpu.device_table import DeviceTable, launch_over
+from hornbeam.backends.gpu.forks import check_drivers
 from hornbeam.backends.gpu.layout import Layout, check_buffer, megabytes
 from hornbeam.backends.gpu.order import order_keys
 from hornbeam.backends.gpu.runtime import Buffer, Runtime, u32, u64
@@ -77,6 +78,7 @@ class DeviceBins:
 
     def host(self) -> NDArray[Any]:
         """Return a copy in host memory, laid out as `BinnedData.bins` is."""
+        check_drivers()
         bins = allocate_bins(self.n_rows, self.n_used, self.dtype)
         lanes, packed = self.layout.lanes, self.layout.bin_bits == 4
         tile = np.empty((self.n_rows, lanes // 2 if packed else lanes), self.dtype)
