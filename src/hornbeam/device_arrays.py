@@ -30,7 +30,13 @@ def device_of(data: Any, name: str = "data") -> str | None:
         return None
     place = getattr(data, "__dlpack_device__", None)
     if place is not None and hasattr(data, "__dlpack__"):
-        kind, number = (int(part) for part in place())
+        try:
+            kind, number = (int(part) for part in place())
+        except (BufferError, TypeError, ValueError, RuntimeError) as error:  # PyTorch's "meta" tensors have no memory
+            raise DataError(
+                f"{name} ({type(data).__name__}) does not say where it lies ({error}); pass an array in host memory or "
+                "on a CUDA device"
+            ) from None
         if kind in _DLPACK_CUDA:
             return f"cuda:{number}"
         if kind not in _DLPACK_HOST:

@@ -238,6 +238,16 @@ def test_arrays_of_other_devices_are_named(kind, called):
         train({**PARAMS, "device": "cpu"}, Dataset(np.zeros((4, 1)), label=[0.0, 1, 0, 1]), 1).predict(wrong)
 
 
+def test_arrays_without_memory_are_named():
+    class Meta(Array):
+        def __dlpack_device__(self):
+            raise ValueError("Unknown device type meta for Dlpack")
+
+    for made in (lambda: Dataset(Meta(np.zeros((4, 1)))), lambda: Dataset(np.zeros((4, 1)), label=Meta(np.zeros(4)))):
+        with pytest.raises(DataError, match=r"(data|label) .Meta. does not say where it lies .Unknown device"):
+            made()
+
+
 def test_validation_set_is_binned_where_the_parameters_say(cupy):
     X, y = make_data()
     for given in ({}, {"reference": True}):

@@ -67,13 +67,35 @@ def test_a_gpu_can_be_taken_for_a_smaller_one(device: str, monkeypatch: pytest.M
 
     def look(device: str, *rows: int) -> list[tuple[str, verify.Check]]:
         seen.append(runtime.facts.compute_units)
-        return []
+        return [("nothing", str)]
 
     before = runtime.facts
     monkeypatch.setattr(verify, "golden_checks", look)
     assert verify.main(["--device", device, "--compute-units", "3", "--only", "nothing"]) == 0
     assert seen == [3]
     assert runtime.facts == before
+
+
+def test_nothing_to_verify_is_no_success(capsys: pytest.CaptureFixture[str]) -> None:
+    assert verify.main(["--device", "cpu", "--rows", "400", "--only", "no such check"]) == 1
+    assert "nothing is verified" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["--device", "abacus"], "must be 'auto', 'cpu', 'gpu'"),
+        (["--device", "cuda:77"], "device='cuda:77' is not available here"),
+        (["--device", "cpu", "--rows", "0"], "--rows 0: the checks take 400 or more"),
+    ],
+)
+def test_a_device_that_is_not_there_and_too_few_rows_are_one_line(
+    given: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        verify.main([*given, "--only", CASE])
+    assert ended.value.code != 0
+    assert words in capsys.readouterr().err
 
 
 def test_golden_cases_can_be_small(capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,8 +32,10 @@ import numpy as np
 
 from hornbeam.backends.registry import choose_device, open_runtime
 from hornbeam.dataset import Dataset
+from hornbeam.errors import HornbeamError
 from hornbeam.metrics import METRICS
 from hornbeam.objectives import OBJECTIVES, RANKING
+from hornbeam.params import BY_NAME
 from hornbeam.predictor import Forest, predict_leaf, predict_raw
 from hornbeam.table import TableReader
 from hornbeam.testing.checks import PLAIN_RULES, assert_same_bits, assert_same_operations, binned_data, engine_on
@@ -52,6 +54,9 @@ from hornbeam.testing.labels import labels_for, params_for
 from hornbeam.testing.metric_checks import assert_same_metrics
 from hornbeam.testing.trees import random_tree
 from hornbeam.training import train
+
+FEWEST_ROWS = 400
+"""Of `--rows`: some checks take a small part of them."""
 
 Check = Callable[[], str]
 """Returns "" if all is well, else what differs."""
@@ -286,13 +291,19 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     if given.golden_rows is not None and given.golden_rows < 1:
         parser.error("--golden-rows: N is 1 or more")
+    if given.rows < FEWEST_ROWS:
+        parser.error(f"--rows {given.rows}: the checks take {FEWEST_ROWS} or more")
     if given.device == "auto":  # which is the CPU for sizes like these: it would be held against itself
         parser.error("--device auto verifies whatever is chosen; name the device, one of hornbeam.devices()")
+    try:
+        given.device = choose_device(BY_NAME["device"].check(given.device))
+    except HornbeamError as error:
+        parser.error(str(error))
     if given.compute_units is None:
         return run_checks(given)
     if given.device in ("cpu", "reference") or given.compute_units < 1:
         parser.error("--compute-units is for GPUs, and N is 1 or more")
-    runtime = open_runtime(choose_device(given.device))
+    runtime = open_runtime(given.device)
     facts = runtime.facts
     runtime.facts = replace(facts, compute_units=given.compute_units)
     try:
@@ -317,8 +328,11 @@ def run_checks(given: argparse.Namespace) -> int:
             *prediction_checks(given.device, given.rows // 10),
             *array_checks(given.device, given.rows // 4),
         ]
-    checks = [(name, check) for name, check in checks if given.only in name][given.part]
-    failed = 0
+    named = [(name, check) for name, check in checks if given.only in name]
+    if not named:
+        sys.stderr.write(f"no check of {len(checks)} has {given.only!r} in its name, so nothing is verified\n")
+        return 1
+    checks, failed = named[given.part], 0
     with np.errstate(all="ignore"):
         for name, check in checks:
             start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Drivers of GPUs and `fork`: what they keep in a process does not work in its children, where calls fail or never return.
+"""Drivers of GPUs and `fork`: what they keep in a process does not work in its children, where calls may never return.
 
 So a child that was forked after a driver had been asked for anything has no GPUs. This imports no driver.
 """
