@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -18,7 +19,7 @@ from hornbeam.errors import DataError, DeviceError, ParameterError
 from hornbeam.log import inform
 from hornbeam.model_io import ModelData, fingerprint, model_from_bytes, model_to_bytes, read_model, write_atomically
 from hornbeam.objectives import Objective, objective_from_dict
-from hornbeam.params import BY_NAME
+from hornbeam.params import BY_NAME, whole_number
 from hornbeam.peer_arguments import BOOSTER, BOOSTER_ATTRIBUTES, PREDICT, REFIT, PeerAttributes, takes_peer_arguments
 from hornbeam.predictor import Forest, average_scores, checked_init, predict_leaf, predict_raw
 from hornbeam.table import TableReader
@@ -186,8 +187,9 @@ class Booster(PeerAttributes):
 
         if raw_score and pred_leaf:
             raise ParameterError("raw_score and pred_leaf are both set; ask for one of them")
-        if start_iteration < 0:
-            raise ParameterError(f"start_iteration={start_iteration}: must be >= 0")
+        start_iteration = whole_number(start_iteration, "start_iteration", 0)
+        if num_iteration is not None:
+            num_iteration = whole_number(num_iteration, "num_iteration", -sys.maxsize)
         if device is not None:
             device = BY_NAME["device"].check(device)
         reader = self._checked_reader(data)

@@ -2,13 +2,14 @@
 
 The second half is true only where iterations differ by their scores alone. Where rows, features, thresholds, trees to
 drop or the gradients themselves are drawn anew, an iteration without a split was an unlucky draw: its trees are lone
-leaves, they stay in the model, and training goes on.
+leaves, they stay in the model, and training goes on. So it does where parameters follow a schedule, by which a later
+iteration may split what this one could not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from hornbeam.row_sampling import samples_rows
 
@@ -32,8 +33,11 @@ def draws_anew(params: Params) -> bool:
     return draws_for_trees(params) or params.boosting == "dart" or params.objective == "rank_xendcg"
 
 
-def has_converged(params: Params, trees: Sequence[GrownTree]) -> bool:
-    """Say whether an iteration that grew these trees, one an output, is one too many: training ends before it."""
+def has_converged(params: Params, changes: Mapping[str, Any], trees: Sequence[GrownTree]) -> bool:
+    """Say whether an iteration that grew these trees, one an output, is one too many: training ends before it.
+
+    changes  what a schedule gave to this iteration, see CallbackEnv.changes; the learning rate is not among them
+    """
     if any(tree.n_splits or abs(tree.leaf_value[0]) > CONVERGED for tree in trees):
         return False
-    return not draws_anew(params)
+    return not changes and not draws_anew(params)

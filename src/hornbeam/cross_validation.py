@@ -155,7 +155,7 @@ class Fold:
         if self.has_converged or iteration < self.n_there:
             return
         trees = self.run.boost_once(learning_rate)
-        self.has_converged = has_converged(self.run.params, trees)
+        self.has_converged = has_converged(self.run.params, self.run.changes, trees)
         if not self.has_converged:
             self.run.booster.trees.extend(grown.tree for grown in trees)
 

@@ -41,6 +41,8 @@ def named_sets(valid_sets: ValidSets, names: Sequence[str] | str | None, train_s
             if given is not None:
                 raise ParameterError("valid_names beside valid_sets of pairs (Dataset, name); give names once")
             sets, given = [entry[0] for entry in sets], [entry[1] for entry in sets]
+        for name in given or []:
+            _check_name(name)
         if given is not None and len(given) != len(sets):
             raise ParameterError(f"valid_names has {len(given)} names for {len(sets)} valid_sets; give one each")
         chosen = given or [TRAINING if dataset is train_set else f"valid_{i}" for i, dataset in enumerate(sets)]
@@ -48,9 +50,18 @@ def named_sets(valid_sets: ValidSets, names: Sequence[str] | str | None, train_s
         if len(named) < len(sets):
             raise ParameterError(f"valid_names {list(chosen)} are not unique; give every set a name of its own")
     for name, dataset in named.items():
+        _check_name(name)
         if not isinstance(dataset, Dataset):
             raise DataError(f"valid_sets[{name!r}] must be a hornbeam.Dataset, not {type(dataset).__name__}")
     return named
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str):
+        raise DataError(
+            f"the name of a validation set must be a string, not {type(name).__name__}; pass a dict of names and "
+            "Datasets, a list of Datasets, or pairs (Dataset, name), where a Dataset is Dataset(X, label=y)"
+        )
 
 
 def check_valid(name: str, dataset: Dataset, train_set: Dataset, params: Params, objective: Objective) -> None:

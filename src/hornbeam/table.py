@@ -159,6 +159,7 @@ class TableReader:
         reader.levels, reader._codes = None, {}  # an earlier reader's codes are not those of these levels
         given: list[Levels | None] = [None] * self.n_features if levels is None else list(levels)
         wrong = [position for position in self.level_columns if given[position] is None]
+        wrong = [position for position in wrong if not (self._columns and is_all_null(self._columns[position]))]
         if wrong:
             raise not_numbers(
                 [
@@ -422,6 +423,10 @@ def _frame_columns(
     import narwhals
 
     columns = [frame[:, position] for position in range(frame.shape[1])]
+    columns = [  # what holds nothing has no type of its own in polars and Arrow
+        column.cast(narwhals.Float64) if column.dtype == narwhals.Unknown and is_all_null(column) else column
+        for column in columns
+    ]
     names = [str(column_name) for column_name in frame.columns]
     level_kinds = (narwhals.String, narwhals.Categorical, narwhals.Enum)
     with_levels = [position for position, column in enumerate(columns) if column.dtype in level_kinds]
@@ -437,6 +442,11 @@ def _frame_columns(
     return names, columns, with_levels, dtypes
 
 
+def is_all_null(column: nw.Series[Any]) -> bool:
+    """Say whether a column holds nothing: whatever its type, all its values are missing."""
+    return column.null_count() == len(column)
+
+
 def not_numbers(columns: list[str], name: str) -> DataError:
     """Make the error for columns that are neither numbers nor categorical features."""
     shown = ", ".join(columns[:5]) + (f" and {len(columns) - 5} more" if len(columns) > 5 else "")
@@ -450,6 +460,8 @@ def _column_values(column: nw.Series[Any]) -> NDArray[Any]:
     """Return a column, or a slice of one, as numbers; nulls as NaN."""
     import narwhals
 
+    if not (column.dtype.is_numeric() or column.dtype == narwhals.Boolean):  # strings and categories, all of them null
+        return np.full(len(column), np.nan)
     if column.null_count() > 0 and not column.dtype.is_float():
         column = column.cast(narwhals.Float64)
     return column.to_numpy()

@@ -215,7 +215,7 @@ class TrainingRun:
         self.grower.level_codes = level_codes(self.booster.levels, train_set.levels)
         self.boosting = make_boosting(self)
         self.engine.set_scores(start_scores(self, train_set))
-        self._changes: dict[str, Any] = {}  # parameters that differ from self.params at present
+        self.changes: dict[str, Any] = {}  # parameters that differ from self.params at present
 
     def _prepare_labels(self) -> None:
         """Bring labels and weights into the form that gradients and the renewal of leaves take.
@@ -333,7 +333,7 @@ class TrainingRun:
                 calling = None
                 self.change(env.changes)
                 trees = self.boost_once(env.learning_rate)
-                if has_converged(self.params, trees):
+                if has_converged(self.params, self.changes, trees):
                     self.finish_trees()
                     inform(
                         f"training ends after {iteration} iterations: no split gains anything any more",
@@ -412,7 +412,7 @@ class TrainingRun:
 
     def change(self, changes: dict[str, Any]) -> None:
         """Grow the trees to come by other values of some parameters (those in callbacks.RESETTABLE); {}: as before."""
-        if changes == self._changes:
+        if changes == self.changes:
             return
         params = self.params.replace(**changes)
         if samples_rows(params) and not samples_rows(self.params):
@@ -420,7 +420,7 @@ class TrainingRun:
                 "bagging_fraction can change in a training that has bagging: set bagging_freq to 1 or more, and "
                 "bagging_fraction below 1 in the parameters"
             )
-        self._changes = dict(changes)
+        self.changes = dict(changes)
         self.sampler = RowSampler(params, self.train_set)
         if not samples_rows(params):
             self.engine.choose_rows(None)

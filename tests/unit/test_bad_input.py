@@ -108,6 +108,15 @@ def test_validation_set_that_does_not_match():
         hb.train(QUIET, good, 2, {"v": hb.Dataset(X)})
     with refused(hb.ParameterError, "valid_names", "2 names", "1"):
         hb.train(QUIET, good, 2, [hb.Dataset(X, label=Y)], valid_names=["a", "b"])
+    for sets in ([(X, Y)], {0: hb.Dataset(X, label=Y)}):
+        with refused(hb.DataError, "name of a validation set", "string", "Dataset"):
+            hb.train(QUIET, good, 2, sets)
+
+
+@pytest.mark.parametrize("which", [{"num_iteration": 2.5}, {"start_iteration": -1}, {"start_iteration": "1"}])
+def test_iterations_that_are_no_numbers_of_iterations(which):
+    with refused(hb.ParameterError, next(iter(which)), "integer"):
+        train({}, Y).predict(X, **which)
 
 
 def test_validation_set_with_other_column_names():

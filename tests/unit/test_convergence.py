@@ -33,6 +33,19 @@ def one_good_feature(mode: str) -> hb.Dataset:
     return hb.Dataset(table, label=2.0 * table[:, 0], group=[12] * 10 if mode == "rank_xendcg" else None)
 
 
+def test_schedule_may_begin_with_iterations_that_split_nothing():
+    def schedule():
+        return [hb.reset_parameter(min_gain_to_split=lambda iteration: 1e9 if iteration < 2 else 0.0)]
+
+    data, params = one_good_feature("plain"), {**COMMON, "learning_rate": 0.5}
+    booster = hb.train(params, data, 5, callbacks=schedule())
+    assert [tree.n_leaves > 1 for tree in booster.trees] == [False, False, True, True, True]
+    folds = hb.cv(params, data, 5, nfold=2, callbacks=schedule(), return_cvbooster=True)["cvbooster"]
+    assert [fold.n_iterations for fold in folds.boosters] == [5, 5]
+    same = hb.train(params, data, 5, callbacks=[hb.reset_parameter(learning_rate=lambda iteration: 0.5)])
+    assert same.fingerprint() == hb.train(params, data, 5).fingerprint()
+
+
 @pytest.mark.parametrize("mode", RANDOM)
 def test_unlucky_draw_does_not_end_training(mode):
     booster = hb.train({**COMMON, **RANDOM[mode]}, one_good_feature(mode), 12)

@@ -10,6 +10,7 @@ import pytest
 
 from hornbeam.dataset import Dataset, TableReader
 from hornbeam.errors import DataError, ParameterError
+from hornbeam.levels import Levels
 from hornbeam.params import Params
 
 NAN = np.nan
@@ -118,6 +119,26 @@ def test_nulls_are_missing_values_in_every_frame():
         pandas.DataFrame({name: pandas.array(values, arrow[name]) for name, values in columns.items()}),
     ):
         assert np.array_equal(TableReader(frame).read(0, 3), expected, equal_nan=True)
+
+
+def test_columns_that_hold_nothing_are_missing_values_whatever_their_type():
+    """One record with gaps is what a server predicts for; a frame of it has no type for the gaps."""
+    pandas, polars, pyarrow = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
+    records = [{"number": 0.5, "gap": None}, {"number": 1.5, "gap": None}]
+    for frame in (
+        pandas.DataFrame(records),
+        pandas.DataFrame(records).assign(gap=pandas.NA),
+        pandas.DataFrame(records).assign(gap=pandas.array([None, None], "string")),
+        pandas.DataFrame(records).assign(gap=pandas.Categorical([None, None])),
+        polars.DataFrame(records),
+        polars.DataFrame(records, schema_overrides={"gap": polars.String}),
+        pyarrow.Table.from_pylist(records),
+    ):
+        reader = TableReader(frame).with_levels(None)
+        assert np.array_equal(reader.read(0, 2), [[0.5, NAN], [1.5, NAN]], equal_nan=True)
+        assert np.array_equal(reader.sample(None, 0, 2), [[0.5, NAN], [1.5, NAN]], equal_nan=True)
+        coded = TableReader(frame).with_levels([None, Levels(("a",))])
+        assert np.array_equal(coded.read(1, 2), [[1.5, NAN]], equal_nan=True)
 
 
 def test_frames_of_several_chunks_and_of_sampled_rows_equal_arrays():
