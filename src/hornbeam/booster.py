@@ -22,7 +22,7 @@ from hornbeam.objectives import Objective, objective_from_dict
 from hornbeam.params import BY_NAME, whole_number
 from hornbeam.peer_arguments import BOOSTER, BOOSTER_ATTRIBUTES, PREDICT, REFIT, PeerAttributes, takes_peer_arguments
 from hornbeam.predictor import Forest, average_scores, checked_init, predict_leaf, predict_raw
-from hornbeam.table import TableReader
+from hornbeam.table import TableReader, same_columns
 from hornbeam.tree import Tree
 
 
@@ -263,16 +263,13 @@ class Booster(PeerAttributes):
                 "columns in the same order"
             )
         named = reader.names
-        if named is not None and named != self.feature_names and not self._names_are_automatic():
+        if named is not None and not same_columns(named, self.feature_names):
             position = next(i for i, name in enumerate(named) if name != self.feature_names[i])
             raise DataError(
                 f"feature {position} of data is {named[position]!r}, but the model was trained on "
                 f"{self.feature_names[position]!r} there; pass the same columns in the same order"
             )
         return reader.with_levels(self.levels)
-
-    def _names_are_automatic(self) -> bool:
-        return all(name == f"Column_{i}" for i, name in enumerate(self.feature_names))
 
     def feature_importance(
         self, importance_type: str = "split", iteration: int | None = None

@@ -30,7 +30,7 @@ from hornbeam.log import inform
 from hornbeam.params import BY_NAME, Params, canonical_names
 from hornbeam.peer_arguments import DATASET, takes_peer_arguments
 from hornbeam.queries import boundaries_of
-from hornbeam.table import TableReader
+from hornbeam.table import TableReader, same_columns
 from hornbeam.target_encoding import EncodedLevels, deal_folds, encode_training
 
 __all__ = ["Dataset", "TableReader"]
@@ -199,7 +199,7 @@ class Dataset(DatasetFields):
                 f"data has {self.n_features} features and the reference Dataset {reference.n_features}; pass the same "
                 "columns in the same order"
             )
-        if named is not None and reference.has_names and named != reference.feature_names:
+        if named is not None and reference.has_names and not same_columns(named, reference.feature_names):
             position = next(i for i, name in enumerate(named) if name != reference.feature_names[i])
             raise DataError(
                 f"feature {position} is {named[position]!r} and {reference.feature_names[position]!r} in the reference "

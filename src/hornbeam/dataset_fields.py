@@ -124,6 +124,12 @@ class DatasetFields(FieldGetters[NDArray[np.float64], NDArray[np.int64]], PeerAt
         """Take other initial scores, as in the constructor; returns self."""
         return self._set_fields(init_score=init_score)
 
+    def set_field(self: Fields, field_name: str, data: Any) -> Fields:
+        """Take other values of "label", "weight", "group" or "init_score"; returns self."""
+        if field_name not in ("label", "weight", "group", "init_score"):
+            raise DataError(f"field {field_name!r}: {self._holder} has label, weight, group, init_score")
+        return self._set_fields(**{field_name: data})
+
     def _set_fields(self: Fields, **given: Any) -> Fields:
         """Check and set some fields; `Dataset` knows how."""
         raise NotImplementedError

@@ -442,6 +442,19 @@ def _frame_columns(
     return names, columns, with_levels, dtypes
 
 
+MADE_UP_NAMES = ("{}", "Column_{}", "column_{}")
+"""Names that columns without names are given by pandas, here, and by polars."""
+
+
+def same_columns(names: Sequence[str], others: Sequence[str]) -> bool:
+    """Say whether two tables may have the same columns: the same names, or names that one of them was not given.
+
+    names, others  of the same length
+    """
+    made_up = [[form.format(place) for place in range(len(names))] for form in MADE_UP_NAMES]
+    return list(names) == list(others) or any(list(own) in made_up for own in (names, others))
+
+
 def is_all_null(column: nw.Series[Any]) -> bool:
     """Say whether a column holds nothing: whatever its type, all its values are missing."""
     return column.null_count() == len(column)

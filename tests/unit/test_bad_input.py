@@ -127,6 +127,21 @@ def test_validation_set_with_other_column_names():
             hb.train(QUIET, train_set, 2, {"v": valid})
 
 
+def test_names_that_no_user_gave_are_not_compared():
+    """Those of pandas.DataFrame(array) and polars.DataFrame(array) say nothing of what the columns hold."""
+    named = [list("abc"), ["0", "1", "2"], ["Column_0", "Column_1", "Column_2"], ["column_0", "column_1", "column_2"]]
+    for ours in named:
+        train_set = hb.Dataset(pd.DataFrame(X, columns=ours), label=Y)
+        for others in named[1:]:
+            frame = pd.DataFrame(X, columns=others)
+            model = hb.train(QUIET, train_set, 1, {"v": hb.Dataset(frame, label=Y, reference=train_set)})
+            assert model.feature_names == ours
+            assert (model.predict(frame) == model.predict(X)).all()
+    for others in (["1", "0", "2"], ["1", "2", "3"]):
+        with refused(hb.DataError, "'1'", "'a'", "same columns"):
+            train(table=pd.DataFrame(X, columns=list("abc"))).predict(pd.DataFrame(X, columns=others))
+
+
 # --- prediction -----------------------------------------------------------------------------------------------------
 
 

@@ -56,10 +56,19 @@ def test_fields_can_be_asked_for_and_set():
     made = hb.Dataset(X, label=Y, group=[50, 150], weight=[1.0, 2.0], init_score=X[:, 0])
     for field in ("label", "weight", "group", "init_score"):
         np.testing.assert_array_equal(data.get_field(field), made.get_field(field))
-    assert hb.train(PLAIN, data, 2).fingerprint() == hb.train(PLAIN, made, 2).fingerprint()
+    again = hb.Dataset(X)
+    for field in ("label", "group", "weight", "init_score"):
+        again.set_field(field, data.get_field(field))
+    prints = {hb.train(PLAIN, one, 2).fingerprint() for one in (data, made, again)}
+    assert len(prints) == 1
     assert (data.num_data(), data.num_feature(), data.get_data() is X) == (200, 4, True)
     assert hb.Dataset(X, init_score=X[:, :2]).get_init_score().shape == (200, 2)
-    for call in (lambda: data.set_label(Y[:5]), lambda: data.set_weight(-Y - 1), lambda: data.get_field("wait")):
+    for call in (
+        lambda: data.set_label(Y[:5]),
+        lambda: data.set_weight(-Y - 1),
+        lambda: data.get_field("wait"),
+        lambda: data.set_field("wait", Y),
+    ):
         with pytest.raises(hb.DataError, match=r"label|weight|field"):
             call()
 
@@ -250,6 +259,7 @@ def test_attributes_that_are_not_there_name_those_that_are(booster):
         (hb.HornbeamClassifier(), "get_booster", "booster_"),
         (hb.HornbeamClassifier(), "best_iteration", "best_iteration_"),
         (hb, "DMatrix", "Dataset"),
+        (hb, "plot_importance", "feature_importance"),
         (hb, "LGBMClassifier", "HornbeamClassifier"),
         (hb, "XGBRegressor", "HornbeamRegressor"),
     ):
