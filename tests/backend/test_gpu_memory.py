@@ -173,6 +173,29 @@ def test_what_was_counted_is_enough_for_trees_that_turn_to_31_bits(monkeypatch):
     assert allocations == []
 
 
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"objective": "regression_l1"},
+        {"data_sample_strategy": "goss", "learning_rate": 0.9, "metric": ["l2", "l1"]},
+        {"boosting": "dart"},
+    ],
+    ids=["renewed leaves", "GOSS after two trees", "validation sets after the first tree"],
+)
+def test_what_was_counted_is_enough_for_what_comes_later(params, monkeypatch):
+    """Histograms and metrics must leave room for what is made only after the first tree has begun."""
+    X, y = heavy_tailed(120_000)
+    train = hb.Dataset(X, label=y, weight=np.abs(X[:, 1]) + 0.1)
+    valid = hb.Dataset(X[:100_000], label=y[:100_000], reference=train)
+    params = {**HEAVY, "max_bin": 255, **params}
+    needed = needed_by(train, valid, params, monkeypatch)
+    expected = hb.train({**params, "device": "cpu"}, train, 3, {"valid": valid})
+    limited = {**params, "device": "opencl", "device_memory_limit": needed + 0.5}
+    found = hb.train(limited, train, 3, {"valid": valid})
+    assert found.fingerprint() == expected.fingerprint()
+    assert found.eval_history == expected.eval_history
+
+
 @pytest.mark.parametrize("megabytes", [0.5, 2.0])
 def test_histogram_pool_keeps_to_its_limit(closed, megabytes):
     train, _ = make_sets(1000, 40)

@@ -34,6 +34,7 @@ class Demand:
     stores_gradients  gradients and hessians are kept: see backends/gpu/row_gradients.py
     high_precision  gradients have 31 bits from the first tree on
     renewed, renewal_weighted  leaves are percentiles of residuals; which have weights
+    renewal_weight_bytes  of given_bytes, those of these weights
     bundled  sparse features may share columns of a GPU
     n_categorical, set_words  categorical features, and words of a set of their levels
     in_context, n_groups  nodes have contexts (contexts.py); interaction groups
@@ -49,6 +50,7 @@ class Demand:
     high_precision: bool = False
     renewed: bool = False
     renewal_weighted: bool = False
+    renewal_weight_bytes: int = 0
     bundled: bool = True
     n_categorical: int = 0
     set_words: int = 0
@@ -86,6 +88,7 @@ class Demand:
             high_precision=params.precision == "high",
             renewed=objective.renewal_percentile is not None,
             renewal_weighted=renewal_weight is not None,
+            renewal_weight_bytes=_bytes((renewal_weight,)),
             bundled=params.enable_bundle,
             n_categorical=binned.n_used - binned.n_numeric,
             set_words=binned.set_words,

@@ -50,7 +50,15 @@ from hornbeam.backends.gpu.growth import DeviceGrowth, rows_placed
 from hornbeam.backends.gpu.histograms import DeviceHistograms
 from hornbeam.backends.gpu.layout import Layout
 from hornbeam.backends.gpu.leaves import DeviceLeaves
-from hornbeam.backends.gpu.memory import fit_memory, growth_bytes, limit_bytes, most_slots, slot_bytes
+from hornbeam.backends.gpu.memory import (
+    SMALL_BUFFERS,
+    fit_memory,
+    growth_bytes,
+    later_buffers,
+    limit_bytes,
+    most_slots,
+    slot_bytes,
+)
 from hornbeam.backends.gpu.metrics import DeviceMetrics
 from hornbeam.backends.gpu.quantize import Rounded, round_gradients
 from hornbeam.backends.gpu.routing import ValidationSet, upload_scores, upload_tree
@@ -127,6 +135,7 @@ class GpuEngine:
         available = own.spare_bytes(sum(bins.n_bytes for bins in shared if bins is not None))
         layout = Layout.of(binned, bundles)
         self._layout = fit_memory(layout, demand, self._most_stats, runtime.facts, available)
+        own.limit_bytes = min(own.limit_bytes, available)
         self.slot_bytes = slot_bytes(self._layout, self._most_stats)
         try:
             self._bins = PlacedBins(own, "tiles", binned, bundles, self._layout)
@@ -142,6 +151,7 @@ class GpuEngine:
             self._metrics_fit = True
             bridge = runtime.arrays
             self.arrays = None if bridge is None else CupyExchange(bridge, own, self._gradients, self._scores_of)
+            own.reserved = later_buffers(self.n_rows, demand)
         except BaseException:
             self.workspace.close()
             raise
@@ -239,17 +249,17 @@ class GpuEngine:
     def _fit_slots(self, n_slots: int) -> int:
         """Return how many histograms there is room for, up to n_slots; the first time, decide about columns too.
 
-        By then everything else is there, but for wider records, which a later tree may need: memory.py counts them.
+        By then everything else is there, but for the tables of a tree and for what is reserved.
         """
         layout, own = self._layout, self.workspace
         if self._most_slots == 0:
             spare = own.spare_bytes() - growth_bytes(layout, self._demand)
-            spare -= 0 if self._rounded.quantization.wide else 8 * self.n_rows
             wanted = n_slots * self.slot_bytes
             if 0 < layout.column_bytes <= min(spare - wanted, own.facts.max_buffer_bytes):
                 self._bins.make_columns()
                 spare -= layout.column_bytes
             self._most_slots = most_slots(layout, self._most_stats, spare, own.facts)
+            own.reserved["histograms"] = min(n_slots, self._most_slots) * self.slot_bytes  # metrics leave them alone
         return min(n_slots, self._most_slots)
 
     def build_histograms(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
@@ -382,7 +392,8 @@ class GpuEngine:
         if not self._metrics_fit:
             return None
         try:
-            return self._metrics.evaluate(metric, objective, dataset, valid, self._scores_of(valid), forest)
+            with self.workspace.leaving(SMALL_BUFFERS):  # small buffers of later trees
+                return self._metrics.evaluate(metric, objective, dataset, valid, self._scores_of(valid), forest)
         except DeviceMemoryError:
             self._metrics_fit = False
             return None

@@ -39,7 +39,8 @@ def slot_bytes(layout: Layout, stats: int) -> int:
 
 def growth_bytes(layout: Layout, demand: Demand) -> int:
     """Return the bytes of everything that a growing tree takes besides rows and histograms."""
-    return table_bytes(layout, demand.n_leaves) + _context_bytes(layout, demand)
+    counts = COUNTS_BYTES * min(demand.n_leaves, LEAVES_AT_ONCE) if demand.renewed else 0
+    return table_bytes(layout, demand.n_leaves) + _context_bytes(layout, demand) + _level_bytes(demand) + counts
 
 
 def table_bytes(layout: Layout, n_leaves: int) -> int:
@@ -94,6 +95,36 @@ def _level_bytes(demand: Demand) -> int:
     n_items = 2 * demand.n_leaves * demand.n_categorical
     sorting = SCRATCH_BYTES if 32 * demand.set_words > LARGEST_LOCAL_SORT else 0
     return n_items * (SPLIT.itemsize + 4 * demand.set_words) + (sorting if n_items else 0)
+
+
+def later_buffers(n_rows: int, demand: Demand) -> dict[str, int]:
+    """Return the bytes of the buffers by row that a training may make, or make larger, only after its first tree began.
+
+    Gradients turn to 31 bits (quantize.py), GOSS begins after some trees (bag.py, gradients.py), leaves are renewed
+    (renewal.py), and DART brings its validation sets late, when histograms have taken their share. All of it is in
+    `estimate`.
+    """
+    weighted = demand.renewed and (demand.renewal_weighted or demand.goss)
+    by_row = {
+        "records even": 8,
+        "records odd": 8,
+        "gradient": 8 * demand.n_outputs if demand.stores_gradients else 0,
+        "hessian": 8 * demand.n_outputs if demand.stores_gradients else 0,
+        "bag": 4 if demand.sampled else 0,
+        "importance": 8 if demand.goss else 0,
+        "bag gradient": 8 if demand.sampled else 0,
+        "bag hessian": 8 if demand.sampled else 0,
+        "bag leaf": 2 if demand.sampled else 0,
+        "residuals": 8 if demand.renewed else 0,
+        "residual weights": 8 if weighted else 0,
+        "tree weights": 8 if weighted and demand.sampled else 0,
+    }
+    later = {name: n_rows * n_bytes for name, n_bytes in by_row.items()}
+    later["renewal weight"] = demand.renewal_weight_bytes if demand.renewed else 0
+    for number, binned in enumerate(demand.valid_sets):
+        later[f"scores of validation set {number}"] = 8 * demand.n_outputs * binned.n_rows
+        later[f"bins of validation set {number}"] = Layout.of(binned, bundles_of(binned)).tile_bytes
+    return {name: n_bytes for name, n_bytes in later.items() if n_bytes > 0}
 
 
 def remedies(layout: Layout) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,11 @@ GROUPS_A_UNIT = 8
 """Groups for each compute unit of kernels that stride over the rows: as many threads as it can hold."""
 
 
+def _room_bytes(n_bytes: int) -> int:
+    """Return the bytes of a buffer of which so many are asked for; small ones grow by doubling."""
+    return n_bytes if n_bytes >= SMALL_BUFFER else 1 << max(12, n_bytes.bit_length())
+
+
 class Workspace:
     """What the parts of an engine share: its device, its rows, and its buffers, which it frees in the end.
 
@@ -29,6 +35,7 @@ class Workspace:
     groups         of kernels that stride over the rows
     n_allocations  changes whenever a buffer has been made: what was recorded with the old one is void
     limit_bytes    that all buffers together may have
+    reserved       bytes of buffers that will be made, or made larger, by name: others leave room for them
     held_bytes     that they have now, the borrowed ones included
     peak_bytes     that they have had at most
     """
@@ -40,6 +47,7 @@ class Workspace:
         self.groups = runtime.facts.compute_units * GROUPS_A_UNIT
         self.n_allocations = 0
         self.limit_bytes = runtime.facts.memory_bytes
+        self.reserved: dict[str, int] = {}
         self.held_bytes = self.peak_bytes = 0
         self._held: dict[str, tuple[Buffer, int]] = {}
         self._borrowed: set[str] = set()  # what somebody else frees
@@ -48,20 +56,21 @@ class Workspace:
         runtime.trim()
 
     def room(self, name: str, n_bytes: int) -> Buffer:
-        """Return the buffer of this name, made anew if it is too small; small ones grow by doubling."""
+        """Return the buffer of this name, made anew if it is too small."""
         held = self._held.get(name)
         if held is not None and held[1] >= n_bytes:
             return held[0]
-        if n_bytes < SMALL_BUFFER:
-            n_bytes = 1 << max(12, n_bytes.bit_length())
+        n_bytes = _room_bytes(n_bytes)
         self.release(name)
         check_buffer(n_bytes, name, self.facts)
-        if self.held_bytes + n_bytes > self.limit_bytes:
+        promised = self._promised_bytes(name)
+        if self.held_bytes + n_bytes + promised > self.limit_bytes:
             raise DeviceMemoryError(
                 f"{self.facts.name}: {name!r} needs {n_bytes / 2**20:,.1f} MB of device memory; a training may hold "
-                f"{self.limit_bytes / 2**20:,.1f} MB and holds {self.held_bytes / 2**20:,.1f} already (most for "
-                f"{self._largest()}). Fewer rows, fewer bins (max_bin=15 packs two bins a byte), a smaller "
-                "histogram_pool_size, a higher device_memory_limit if one is set, or device='cpu' help"
+                f"{self.limit_bytes / 2**20:,.1f} MB, holds {self.held_bytes / 2**20:,.1f} already (most for "
+                f"{self._largest()}) and will need {promised / 2**20:,.1f} more. Fewer rows, fewer bins (max_bin=15 "
+                "packs two bins a byte), a smaller histogram_pool_size, a higher device_memory_limit if one is set, or "
+                "device='cpu' help"
             )
         buffer = self.runtime.allocate(n_bytes)
         self._hold(name, buffer, n_bytes)
@@ -90,12 +99,26 @@ class Workspace:
             self.runtime.free(held[0])
 
     def spare_bytes(self, borrowed: int = 0) -> int:
-        """Return how much more may be held, as far as the device tells.
+        """Return how much more may be held besides what is reserved, as far as the device tells.
 
         borrowed  bytes that are on the device already, and will be held
         """
         spare, free = self.limit_bytes - self.held_bytes, self.runtime.free_bytes()
-        return spare if free is None else min(spare, free + borrowed)
+        return (spare if free is None else min(spare, free + borrowed)) - self._promised_bytes()
+
+    def _promised_bytes(self, name: str | None = None) -> int:
+        """Return what is reserved for buffers that are not there yet, or not as large, all but the one of a name."""
+        held = {other: self._held[other][1] if other in self._held else 0 for other in self.reserved if other != name}
+        return sum(max(0, _room_bytes(self.reserved[other]) - has) for other, has in held.items())
+
+    @contextmanager
+    def leaving(self, n_bytes: int) -> Iterator[None]:
+        """Let what is made meanwhile leave so many bytes free."""
+        self.limit_bytes -= n_bytes
+        try:
+            yield
+        finally:
+            self.limit_bytes += n_bytes
 
     def buffer(self, name: str) -> Buffer:
         """Return a buffer that is there."""
