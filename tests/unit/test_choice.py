@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import hornbeam as hb
-from hornbeam.backends import costs, registry
+from hornbeam.backends import costs, gpu, registry
 from hornbeam.backends.costs import PredictionWork, TrainingWork
 from hornbeam.backends.registry import DeviceInfo, choose_device
 from hornbeam.errors import DeviceError
@@ -122,3 +123,12 @@ def test_devices_say_what_is_usable_and_why_the_rest_is_not(monkeypatch):
     for device in ("cuda", "cuda:0", "opencl:0"):
         with pytest.raises(DeviceError, match=rf"device='{device}' is not available here .*pip install.*'cpu'"):
             hb.train({"device": device}, hb.Dataset(np.eye(30), label=np.arange(30.0)), 1)
+
+
+def test_a_driver_that_is_too_old_for_cupy_is_told_what_fits(monkeypatch):
+    def too_old() -> int:
+        raise RuntimeError("cudaErrorInsufficientDriver: CUDA driver version is insufficient for CUDA runtime version")
+
+    monkeypatch.setattr(gpu, "cuda", SimpleNamespace(count_devices=too_old), raising=False)
+    (found,) = registry._cuda_devices()
+    assert not found.usable and "insufficient" in found.description and "hornbeam[cuda12]" in found.description

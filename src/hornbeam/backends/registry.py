@@ -59,7 +59,8 @@ def _cuda_devices() -> list[DeviceInfo]:
     try:
         from hornbeam.backends.gpu import cuda
     except ImportError as error:
-        return [DeviceInfo("cuda", False, f"CuPy cannot be imported ({error}); pip install hornbeam[cuda]")]
+        advice = "pip install hornbeam[cuda], or hornbeam[cuda12] where the driver has CUDA 12"
+        return [DeviceInfo("cuda", False, f"CuPy cannot be imported ({error}); {advice}")]
     reason = why_no_driver()
     if reason is not None:
         return [DeviceInfo("cuda", False, reason)]
@@ -70,7 +71,8 @@ def _cuda_devices() -> list[DeviceInfo]:
             for number in range(n_devices)
         ]
     except Exception as error:  # CuPy's errors derive from nothing in particular
-        return [DeviceInfo("cuda", False, f"no CUDA device or driver ({error})")]
+        older = "; hornbeam[cuda12] is for drivers of CUDA 12" if "InsufficientDriver" in str(error) else ""
+        return [DeviceInfo("cuda", False, f"no CUDA device or driver ({error}){older}")]
     return found or [DeviceInfo("cuda", False, "no CUDA device")]
 
 
