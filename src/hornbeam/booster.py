@@ -328,6 +328,7 @@ class Booster(PeerAttributes):
         *,
         weight: Any = None,
         group: Any = None,
+        qid: Any = None,
         init_score: Any = None,
         objective: Callable[..., Any] | None = None,
     ) -> Booster:
@@ -344,7 +345,7 @@ class Booster(PeerAttributes):
         ----------
         data
             Table with the columns that the model was trained on, as for `predict`.
-        label, weight, group, init_score
+        label, weight, group, qid, init_score
             As for Dataset.
         decay_rate
             From 0 (the new data alone) to 1 (nothing changes).
@@ -353,7 +354,7 @@ class Booster(PeerAttributes):
         """
         from hornbeam.refitting import refit
 
-        return refit(self, data, label, weight, group, init_score, decay_rate, objective)
+        return refit(self, data, label, weight, group, qid, init_score, decay_rate, objective)
 
     def to_model(self) -> ModelData:
         """Return what its file holds; lists and trees are those of the Booster, not copies."""

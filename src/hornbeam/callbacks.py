@@ -152,7 +152,7 @@ class EarlyStopping:
             )
 
     def finish(self) -> None:
-        """Name the best iteration when training ends by itself; `train` calls this after the last iteration.
+        """Name the best iteration when training ends by itself or by Ctrl-C; `train` calls this at the end.
 
         It is that of the first metric on the first set (as in LightGBM): nothing else has stopped training.
         """
@@ -211,6 +211,13 @@ def prepare(
                     "best iteration could not be brought back; leave it out, or set num_iterations"
                 )
     return sorted(every, key=lambda callback: getattr(callback, "order", 0))
+
+
+def finish(callbacks: Sequence[Callback]) -> None:
+    """Tell the callbacks that have a method `finish` that no iteration follows; EarlyStopException names the best."""
+    for callback in callbacks:
+        if hasattr(callback, "finish"):
+            callback.finish()
 
 
 def close(callbacks: Sequence[Callback]) -> None:

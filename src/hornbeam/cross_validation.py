@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hornbeam.booster import Booster, load
 from hornbeam.boosting import check_boosting
-from hornbeam.callbacks import Callback, CallbackEnv, EarlyStopException, Evaluation, close, prepare
+from hornbeam.callbacks import Callback, CallbackEnv, EarlyStopException, Evaluation, close, finish, prepare
 from hornbeam.checkpoints import Checkpoints, Stopped, enter_history
 from hornbeam.convergence import has_converged
 from hornbeam.dataset import Dataset
@@ -227,8 +227,7 @@ def _boost_together(
             have_ended = all(fold.has_converged for fold in folds)
             if have_ended and evaluated:
                 inform(f"cv ends after {iteration} iterations: no split gains anything in any fold", params.verbosity)
-                for callback in callbacks:
-                    getattr(callback, "finish", lambda: None)()
+                finish(callbacks)
                 break
             if have_ended or iteration == begin + n_rounds - 1 or (iteration + 1) % params.metric_freq == 0:
                 found = [fold.evaluate(iteration, functions) for fold in folds]

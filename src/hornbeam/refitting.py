@@ -63,6 +63,7 @@ def refit(
     label: Any,
     weight: Any,
     group: Any,
+    qid: Any,
     init_score: Any,
     decay_rate: object,
     objective: Callable[..., Any] | None,
@@ -74,7 +75,7 @@ def refit(
         raise ParameterError(f"decay_rate={decay_rate!r}: must be a number from 0 to 1")
     params = _params_of(booster, objective)
     reader = booster._checked_reader(data)
-    dataset = Dataset(reader, label=label, weight=weight, group=group, init_score=init_score)
+    dataset = Dataset(reader, label=label, weight=weight, group=group, qid=qid, init_score=init_score)
     new = NewData(get_objective(params), dataset)
     scores = np.empty((booster.n_outputs, reader.n_rows))
     scores[:] = booster.init_scores[:, None]

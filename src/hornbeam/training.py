@@ -17,7 +17,7 @@ from hornbeam.backends.protocol import Engine
 from hornbeam.backends.registry import make_engine
 from hornbeam.booster import Booster, load
 from hornbeam.boosting import check_boosting, make_boosting
-from hornbeam.callbacks import Callback, CallbackEnv, EarlyStopException, Evaluation, close, prepare
+from hornbeam.callbacks import Callback, CallbackEnv, EarlyStopException, Evaluation, close, finish, prepare
 from hornbeam.checkpoints import Checkpoints, Stopped, describe_evaluation, describe_run, enter_history
 from hornbeam.columns import check_domain, column_on
 from hornbeam.contexts import ContextPlan
@@ -339,10 +339,7 @@ class TrainingRun:
                         f"training ends after {iteration} iterations: no split gains anything any more",
                         self.params.verbosity,
                     )
-                    for callback in after:
-                        finish = getattr(callback, "finish", None)
-                        if finish is not None:
-                            finish()
+                    finish(after)
                     break
                 self.finish_trees()  # those of the iteration before, where no device gave time for them
                 self._unfinished += trees
@@ -368,9 +365,7 @@ class TrainingRun:
                 self.finish_trees()
                 checkpoints.done(self.booster, self.booster.n_iterations, self.params.boosting == "dart")
                 checkpoints.write(self.booster)
-            self.booster.best_iteration = stop.best_iteration + 1
-            for result in stop.best_score:
-                self.booster.best_score.setdefault(result.dataset, {})[result.metric] = result.value
+            self._enter_best(stop)
             if not stop.quiet:
                 inform(f"best iteration: {stop.best_iteration + 1}", self.params.verbosity)
         except KeyboardInterrupt:
@@ -380,6 +375,10 @@ class TrainingRun:
             self.booster.interrupted = True
             if checkpoints is not None:
                 checkpoints.write(self.booster)
+            try:
+                finish(after)
+            except EarlyStopException as stop:
+                self._enter_best(stop)
             warn(
                 f"interrupted: returning the {self.booster.n_iterations} iterations finished so far",
                 self.params.verbosity,
@@ -388,6 +387,12 @@ class TrainingRun:
             self.grower.while_waiting = None
             self.finish_trees()
             close(all_callbacks)
+
+    def _enter_best(self, stop: EarlyStopException) -> None:
+        """Enter what early stopping found best into the Booster."""
+        self.booster.best_iteration = stop.best_iteration + 1
+        for result in stop.best_score:
+            self.booster.best_score.setdefault(result.dataset, {})[result.metric] = result.value
 
     def describe_evaluation(self, functions: list[MetricFunction]) -> dict[str, Any]:
         """Return what makes the evaluations comparable from iteration to iteration, for checkpoints."""

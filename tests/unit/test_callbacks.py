@@ -83,6 +83,18 @@ def test_any_number_is_better_than_nan(values, best):
     assert model.n_iterations == best + 4
 
 
+def test_interruption_keeps_the_best_iteration_so_far():
+    def interrupt(env):
+        if env.iteration == 5:
+            raise KeyboardInterrupt
+
+    model = train(callbacks=[hb.early_stopping(50), interrupt])
+    values = model.eval_history["v"]["binary_logloss"]
+    assert model.interrupted
+    assert model.best_iteration == int(np.argmin(values)) + 1 < model.n_iterations
+    assert model.best_score == {"v": {"binary_logloss": min(values)}}
+
+
 def test_min_delta_asks_for_a_real_improvement():
     model = train({**FAST, "learning_rate": 0.05}, callbacks=[hb.early_stopping(3, min_delta=10.0)])
     assert (model.best_iteration, model.n_iterations) == (1, 4)

@@ -120,6 +120,14 @@ def test_refit_with_the_training_data_gives_the_model_again(name):
     assert booster.refit(X, label[::-1], group=group).fingerprint() != booster.fingerprint()
 
 
+def test_refit_takes_query_ids():
+    label = np.arange(len(X)) % 3
+    sizes = [7, len(X) - 7]
+    booster = hb.train({"objective": "lambdarank", "verbosity": -1}, hb.Dataset(X, label=label, group=sizes), 2)
+    by_ids = booster.refit(X, label[::-1], qid=np.repeat(["b", "a"], sizes))
+    assert by_ids.fingerprint() == booster.refit(X, label[::-1], group=sizes).fingerprint() != booster.fingerprint()
+
+
 def test_refit_does_not_depend_on_the_order_of_rows():
     booster = trained({"objective": "binary"})
     label, order = label_of({"objective": "binary"})[::-1], np.random.default_rng(0).permutation(len(X))
