@@ -275,6 +275,9 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
         init_model: HornbeamModel | Booster | str | os.PathLike[str] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_freq: int = 10,
+        *,
+        eval_X: Any = None,
+        eval_y: Any = None,
     ) -> SelfModel:
         """Train the model.
 
@@ -292,6 +295,8 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
             Raw scores to start from: (n_rows,), or (n_rows, n_classes). `predict` does not add them.
         eval_set
             Pairs (X, y) to evaluate after every iteration.
+        eval_X, eval_y
+            The same as LightGBM 4.7 has it: a table and its target, or a tuple of each; instead of `eval_set`.
         eval_names, eval_sample_weight, eval_init_score
             One entry for each pair of `eval_set`.
         eval_class_weight
@@ -309,8 +314,9 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
         checkpoint, checkpoint_freq
             As in `hornbeam.train`: a file from which a training that was cut short goes on.
         """
+        pairs = eval_pairs(eval_set, eval_X, eval_y)
         return self._fit(
-            X, y, sample_weight, init_score, eval_set, eval_names, eval_sample_weight, eval_init_score, eval_metric,
+            X, y, sample_weight, init_score, pairs, eval_names, eval_sample_weight, eval_init_score, eval_metric,
             callbacks, init_model, (checkpoint, checkpoint_freq), eval_class_weight=eval_class_weight,
             feature_name=feature_name, **named_categories(categorical_feature),
         )  # fmt: skip
@@ -321,7 +327,7 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
         y: Any,
         sample_weight: Any,
         init_score: Any,
-        eval_set: Any,
+        pairs: Sequence[tuple[Any, Any]],
         eval_names: Any,
         eval_sample_weight: Any,
         eval_init_score: Any,
@@ -337,6 +343,7 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
     ) -> SelfModel:
         """Train the model; arguments as in `fit`.
 
+        pairs         the validation sets
         checkpoint    file and frequency
         queries       `group` or `qid` of the training set, for ranking
         eval_queries  the same of each validation set
@@ -359,7 +366,6 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
             metrics += [name for name in ([own] if isinstance(own, str) else own) if name not in NO_METRIC]
         if metrics:
             params = params.replace(metric=metrics)
-        pairs = eval_pairs(eval_set)
         if params.early_stopping_round > 0 and not pairs:
             raise ParameterError(
                 f"early_stopping_rounds={params.early_stopping_round} without a validation set; pass eval_set=[(X, y)]"

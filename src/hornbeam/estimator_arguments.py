@@ -97,8 +97,18 @@ def threads_of(n_jobs: Any) -> Any:
     return n_jobs
 
 
-def eval_pairs(eval_set: Any) -> list[tuple[Any, Any]]:
-    """Return the validation sets as a list of (X, y)."""
+def eval_pairs(eval_set: Any, eval_X: Any = None, eval_y: Any = None) -> list[tuple[Any, Any]]:
+    """Return the validation sets as a list of (X, y), from pairs, or from tables and targets (tuples, or one each)."""
+    if eval_X is not None or eval_y is not None:
+        if eval_set is not None:
+            raise DataError("eval_set beside eval_X and eval_y: both are validation sets; pass one of them")
+        tables = eval_X if isinstance(eval_X, tuple) else (eval_X,)
+        targets = eval_y if isinstance(eval_y, tuple) else (eval_y,)
+        if len(tables) != len(targets) or any(part is None for part in (*tables, *targets)):
+            raise DataError(
+                "eval_X and eval_y must be a table and its target, or a tuple of tables and one of as many targets"
+            )
+        return list(zip(tables, targets, strict=True))
     alone = isinstance(eval_set, tuple) and not all(isinstance(part, tuple) for part in eval_set)
     pairs = [eval_set] if alone else list(eval_set or [])
     if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):

@@ -54,13 +54,32 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
     ),
     **dict.fromkeys(("num_machines", "num_machine", "num_gpu"), PeerParameter((1,), _ONE_MACHINE)),
     **dict.fromkeys(
+        ("machines", "workers", "nodes", "machine_list_filename", "machine_list_file", "machine_list", "mlist"),
+        PeerParameter(("",), _ONE_MACHINE),
+    ),
+    **dict.fromkeys(("local_listen_port", "local_port", "port", "time_out", "topk"), _ANY),
+    **dict.fromkeys(("two_round_loading", "use_two_round_loading", "precise_float_parser"), _ANY),
+    **dict.fromkeys(("pred_early_stop_freq", "pred_early_stop_margin"), _ANY),
+    "gpu_device_id_list": PeerParameter(("",), "name the device: device='cuda:1'; hornbeam.devices() lists them"),
+    **dict.fromkeys(
         ("gpu_platform_id", "gpu_device_id"),
         PeerParameter((-1, 0), "name the device: device='opencl:1'; hornbeam.devices() lists them"),
     ),
     # LightGBM: what is not here
-    "linear_tree": PeerParameter((False,), "leaves are constants here; leave it out"),
     **dict.fromkeys(
-        ("forcedsplits_filename", "forced_splits", "forcedbins_filename"),
+        ("linear_tree", "linear_trees"), PeerParameter((False,), "leaves are constants here; leave it out")
+    ),
+    "linear_lambda": PeerParameter((0.0,), "leaves are constants here; leave it out"),
+    "multi_error_top_k": PeerParameter((1,), "multi_error looks at the first class; pass a function as feval"),
+    **dict.fromkeys(
+        (
+            "forcedsplits_filename",
+            "forced_splits",
+            "forced_splits_file",
+            "forced_splits_filename",
+            "fs",
+            "forcedbins_filename",
+        ),
         PeerParameter(("",), "splits and bins cannot be given; interaction_constraints and max_bin steer them"),
     ),
     "max_bin_by_feature": PeerParameter((), "max_bin holds for all features; round a column to have fewer bins of it"),
@@ -82,6 +101,23 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
     "lambdarank_position_bias_regularization": PeerParameter((0.0,), "positions are not modelled; leave it out"),
     **dict.fromkeys(
         ("pred_early_stop", "predict_disable_shape_check"), PeerParameter((False,), "predict has no such mode")
+    ),
+    "start_iteration_predict": PeerParameter((0,), "pass start_iteration= to predict"),
+    "num_iteration_predict": PeerParameter((-1,), "pass num_iteration= to predict"),
+    **dict.fromkeys(
+        ("predict_raw_score", "is_predict_raw_score", "predict_rawscore", "raw_score"),
+        PeerParameter((False,), "pass raw_score=True to predict"),
+    ),
+    **dict.fromkeys(
+        ("predict_leaf_index", "is_predict_leaf_index", "leaf_index"),
+        PeerParameter((False,), "pass pred_leaf=True to predict"),
+    ),
+    **dict.fromkeys(
+        ("predict_contrib", "is_predict_contrib", "contrib"),
+        PeerParameter((False,), "contributions of features are not offered"),
+    ),
+    **dict.fromkeys(
+        ("save_binary", "is_save_binary", "is_save_binary_file"), PeerParameter((False,), "pickle keeps a Dataset")
     ),
     **dict.fromkeys(("data", "train", "valid", "test", "config", "input_model"), PeerParameter((), _NO_FILES)),
     **dict.fromkeys(("header", "has_header"), PeerParameter((False,), _NO_FILES)),

@@ -60,13 +60,16 @@ class HornbeamRanker(HornbeamModel):
         eval_qid: Sequence[Any] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_freq: int = 10,
+        *,
+        eval_X: Any = None,
+        eval_y: Any = None,
     ) -> HornbeamRanker:
         """Train the model.
 
         Parameters
         ----------
-        X, y, init_score, eval_set, eval_names, eval_sample_weight, eval_init_score, eval_metric, callbacks,
-        feature_name, categorical_feature
+        X, y, init_score, eval_set, eval_X, eval_y, eval_names, eval_sample_weight, eval_init_score, eval_metric,
+        callbacks, feature_name, categorical_feature
             As in `HornbeamRegressor.fit`; labels are 0, 1, ... by relevance.
         init_model, checkpoint, checkpoint_freq
             As there.
@@ -80,7 +83,7 @@ class HornbeamRanker(HornbeamModel):
             Ranks at which `ndcg` and `map` are evaluated; None: the parameter `eval_at`, 1 to 5 by default.
         """
         X, queries = _split_queries(X, group, qid, "X")
-        pairs = eval_pairs(eval_set)
+        pairs = eval_pairs(eval_set, eval_X, eval_y)
         groups = one_each(eval_group, "eval_group", len(pairs))
         ids = one_each(eval_qid, "eval_qid", len(pairs))
         eval_queries, tables = [], []

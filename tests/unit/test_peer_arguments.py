@@ -141,6 +141,25 @@ def test_predictions_and_refits_by_the_peers_names(booster):
         booster.predict(hb.Dataset(X))
 
 
+def test_validation_sets_come_as_tables_and_targets():
+    model = hb.HornbeamClassifier(n_estimators=3, verbose=-1)
+    expected = model.fit(X, Y, eval_set=[(X[:90], Y[:90]), (X, Y)]).evals_result_
+    assert set(expected) == {"valid_0", "training"}
+    assert model.fit(X, Y, eval_X=(X[:90], X), eval_y=(Y[:90], Y)).evals_result_ == expected
+    assert model.fit(X, Y, eval_X=X[:90], eval_y=Y[:90]).evals_result_ == {"valid_0": expected["valid_0"]}
+    ranker = hb.HornbeamRanker(n_estimators=2, verbose=-1)
+    ranked = ranker.fit(X, Y, group=[50, 150], eval_X=X[:90], eval_y=Y[:90], eval_group=[[90]]).evals_result_
+    assert ranked == ranker.fit(X, Y, group=[50, 150], eval_set=[(X[:90], Y[:90])], eval_group=[[90]]).evals_result_
+    for wrong in (
+        {"eval_X": X},
+        {"eval_y": Y},
+        {"eval_X": (X, X), "eval_y": (Y,)},
+        {"eval_X": X, "eval_y": Y, "eval_set": [(X, Y)]},
+    ):
+        with pytest.raises(hb.DataError, match="eval_X and eval_y"):
+            model.fit(X, Y, **wrong)
+
+
 def test_estimators_take_what_the_peers_take():
     frame = pd.DataFrame({"a": X[:, 0], "b": RANDOM.integers(0, 5, 200)})
     by_fit = hb.HornbeamClassifier(n_estimators=3, verbose=-1).fit(frame, Y, categorical_feature=["b"])

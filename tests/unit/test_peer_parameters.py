@@ -30,6 +30,7 @@ def test_a_name_of_a_peer_is_not_one_of_ours():
         {"use_quantized_grad": True, "num_grad_quant_bins": 4, "gpu_use_dp": "true", "linear_tree": "False"},
         {"tree_method": "hist", "silent": 1, "use_label_encoder": False, "missing": np.nan, "num_parallel_tree": 1},
         {"process_type": "default", "sampling_method": "uniform", "base_score": None, "disable_default_eval_metric": 0},
+        {"linear_lambda": 0.0, "multi_error_top_k": 1, "machines": "", "time_out": 120, "predict_raw_score": False},
         {"max_depth": None, "metric": None, "eval_metric": "auc", "monotone_constraints": None, "nthread": None},
     ],
 )
@@ -58,6 +59,8 @@ def test_what_is_taken_without_effect_is_named(caplog):
         ({"missing": -999.0}, ["NaN"]),
         ({"linear_tree": True}, ["linear_tree=True", "constants"]),
         ({"snapshot_freq": 10}, ["checkpoint"]),
+        ({"multi_error_top_k": 2}, ["feval"]),
+        ({"predict_raw_score": True}, ["raw_score=True"]),
         ({"is_training_metric": True}, ["valid_sets"]),
         ({"sampling_method": "gradient_based"}, ["goss"]),
         ({"huber_slope": 2.0}, ["alpha"]),
