@@ -50,11 +50,12 @@ class Dataset(DatasetFields):
         (CSR, or what becomes CSR), or pandas table of sparse columns, whose zeros are never filled in. NaN and nulls
         are missing values. Neither copied nor changed.
     label
-        (n_rows,) finite numbers, or None. Labels, weights and initial scores in host memory are copied. Those on a CUDA
-        device are read there by trainings on that device, and are not to be changed as long as the Dataset is used.
+        (n_rows,) numbers of at most 1e38, or None. Labels, weights and initial scores in host memory are copied. Those
+        on a CUDA device are read there by trainings on that device, and are not to be changed as long as the Dataset is
+        used.
     weight
-        (n_rows,) finite numbers >= 0, not all zero, or None. With queries also (n_queries,): one weight for all rows of
-        a query.
+        (n_rows,) numbers >= 0, the largest from 1e-38 to 1e38, or None. With queries also (n_queries,): one weight for
+        all rows of a query.
     group
         For ranking. Sizes of the queries, in row order; they add up to n_rows.
     qid
@@ -62,7 +63,7 @@ class Dataset(DatasetFields):
         together.
     init_score
         Raw scores to start from: (n_rows,), (n_rows, n_outputs) as `predict` returns them, (n_outputs, n_rows), or the
-        latter flat.
+        latter flat. At most 1e38.
     feature_names
         One name a feature; "auto": the column names of a frame, else Column_0, Column_1, ...
     categorical_features
