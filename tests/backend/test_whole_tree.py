@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hornbeam.backends.cpu import rows
+from hornbeam.backends.cpu import rows, whole_tree
 from hornbeam.backends.cpu.engine import CpuEngine
 from hornbeam.backends.cpu.prefix_split import accumulate, choose_split, score_features
 from hornbeam.backends.cpu.split import NO_COUNTS, SplitFinder
@@ -169,14 +169,22 @@ def test_tree_is_left_to_the_rounds_where_the_pool_is_too_small():
         assert (grow(engine, n_slots, 6) is not None) == taken
 
 
-def whole_and_in_rounds(monkeypatch, sample, rules, n_categorical=0, n_leaves=25) -> list[dict]:
-    """Return the tree of the whole-tree kernel and that of the rounds, with the scores after it."""
+def whole_and_in_rounds(monkeypatch, sample, rules, n_categorical=0, n_leaves=25, n_threads=1) -> list[dict]:
+    """Return the tree that a team has grown whole and that of the rounds, with the scores after it."""
     binned = binned_data(sample, n_categorical)
     trees = []
+    monkeypatch.setattr(whole_tree, "THREAD_WORK", 1)
+    monkeypatch.setattr(whole_tree, "WAKING_COST", 1)
+    monkeypatch.setattr(whole_tree, "TEAM_CPUS", n_threads)
+    sizes = []
+    run_team = whole_tree.run_team
+    monkeypatch.setattr(
+        whole_tree, "run_team", lambda task, size, *more: sizes.append(size) or run_team(task, size, *more)
+    )
     for whole in (True, False):
         if not whole:
             monkeypatch.setattr(WholeTree, "can_grow", lambda *_: False)
-        engine = CpuEngine(binned, 1)
+        engine = CpuEngine(binned, n_threads)
         engine.set_scores(np.zeros((1, len(sample.bins))))
         engine.set_gradients(sample.gradient[None], sample.hessian[None])
         grower = TreeGrower(engine, binned, rules, GrowthLimits(n_leaves, BIG, False), 2 * n_leaves)
@@ -188,15 +196,20 @@ def whole_and_in_rounds(monkeypatch, sample, rules, n_categorical=0, n_leaves=25
         trees[-1]["scores"] = engine.scores().tolist()
         codes = grown.tree.left_codes
         trees[-1]["codes"] = None if codes is None else [None if own is None else own.tolist() for own in codes]
+    assert sizes == [min(n_threads, sample.bins.shape[1])]
     return trees
 
 
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
 @pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize(("n_features", "n_bins"), [(3, 300), (70, 200)], ids=["two-byte bins", "blocks of features"])
-def test_tree_is_that_of_the_rounds(monkeypatch, ordered, n_features, n_bins):
+def test_tree_is_that_of_the_rounds(monkeypatch, ordered, n_features, n_bins, n_threads):
     monkeypatch.setattr(rows, "ORDERED_SMALLEST", 0 if ordered else 1 << 40)
     sample = make_binned(3000, n_features, n_bins, 0.1, seed=n_bins)
-    whole, in_rounds = whole_and_in_rounds(monkeypatch, sample, replace(PLAIN_RULES, min_data_in_leaf=20))
+    for each in (sample.bins.T, sample.n_value_bins, sample.has_missing):
+        each[-1] = each[0]  # equal gains, of two threads
+    rules = replace(PLAIN_RULES, min_data_in_leaf=20)
+    whole, in_rounds = whole_and_in_rounds(monkeypatch, sample, rules, n_threads=n_threads)
     assert len(whole["leaf_value"]) == 25
     assert whole == in_rounds
 
@@ -204,7 +217,8 @@ def test_tree_is_that_of_the_rounds(monkeypatch, ordered, n_features, n_bins):
 @pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize(("n_features", "n_bins"), [(3, 300), (9, 20)], ids=["two-byte bins", "one-byte bins"])
 @pytest.mark.parametrize("some_numbers", [False, True])
-def test_tree_with_categories_is_that_of_the_rounds(monkeypatch, ordered, n_features, n_bins, some_numbers):
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_tree_with_categories_is_that_of_the_rounds(monkeypatch, ordered, n_features, n_bins, some_numbers, n_threads):
     monkeypatch.setattr(rows, "ORDERED_SMALLEST", 0 if ordered else 1 << 40)
     sample = make_binned(3000, n_features, n_bins, 0.1, seed=n_bins)
     effect = np.random.default_rng(1).normal(size=n_bins + 1)
@@ -213,7 +227,7 @@ def test_tree_with_categories_is_that_of_the_rounds(monkeypatch, ordered, n_feat
     for categorical in (CategoricalRules(4, 32, 1.0, 1.0, 5), CategoricalRules(500, 32, 10.0, 10.0, 100)):
         with monkeypatch.context() as patch:
             rules = replace(PLAIN_RULES, min_data_in_leaf=20, categorical=categorical)
-            whole, in_rounds = whole_and_in_rounds(patch, sample, rules, n_categorical)
+            whole, in_rounds = whole_and_in_rounds(patch, sample, rules, n_categorical, n_threads=n_threads)
         assert len(whole["leaf_value"]) > 5
         assert sum(codes is not None for codes in whole["codes"]) > 2
         assert whole == in_rounds

@@ -209,7 +209,8 @@ class CpuEngine:
         if contexts is not None or not columns.whole_tree.can_grow(columns.store, self._rounded, limits, self._n_slots):
             return None
         quantization = self._rounded.quantization
-        categories = self._for_round(2 * limits.n_leaves - 1, rules)
+        n_threads = columns.whole_tree.team(limits, self._rounded.root.n_rows)
+        categories = self._for_round(n_threads * (2 * limits.n_leaves - 1), rules)
         nodes = columns.whole_tree.grow(columns.store, root, quantization, rules, limits, meanwhile, categories)
         columns.outside(nodes["split"])
         return GrownAhead(nodes)

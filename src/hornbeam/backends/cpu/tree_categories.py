@@ -10,20 +10,27 @@ from typing import Any
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.partition import bin_goes_left, bin_in_set
 from hornbeam.backends.cpu.split_categorical import Round, around_node, improve_node
 
 
-def tree_categories(whole: Round, most_bins: int) -> tuple[Any, ...]:
-    """Return what the kernels here take as `categories`.
+def tree_categories(
+    whole: Round, t: int, first: int, last: int, n_nodes: int, levels: NDArray[np.int64], most_bins: int
+) -> tuple[Any, ...]:
+    """Return what the kernels here take as `categories`, for thread t, which has the categorical features first:last.
 
-    own, scratch, first_set  see split_categorical.Round; the root has the first set, the other nodes those after it
+    own        see split_categorical.CategoricalFinder.own; of those features
+    scratch    see split_categorical.level_scratch
+    first_set  of this thread: the root has the first set, the other nodes those after it
     levels     int64 (bins of the categorical features, 2)   sums of the node that is searched
     goes_left  uint8 (most_bins,)                            which bins of the feature that is split go left
+    n_numeric  number of the features that are no categories
     """
-    levels = np.empty((int(whole.own[1][-1]), 2), np.int64)
-    return whole.own, whole.scratch[0], whole.first_set, levels, np.empty(most_bins, np.uint8)
+    first_bin, offsets, numbers, n_numeric, *rest = whole.own
+    own = first_bin, offsets[first : last + 1], numbers[first:last], n_numeric + first, *rest
+    return own, whole.scratch[t], whole.first_set + t * n_nodes, levels, np.empty(most_bins, np.uint8), n_numeric
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -37,7 +44,7 @@ def improve_in_tree(  # type: ignore[no-untyped-def]
     less_g, less_h     the same, or empty             in       of the other child, to be subtracted on the way
     node, number       NODE (), its split in out; its number
     """
-    own, scratch, first_set, levels, _ = categories
+    own, scratch, first_set, levels, _, _ = categories
     first, offsets = np.int64(own[0]), own[1]
     subtract = len(less_g) > 0
     for i in range(len(offsets) - 1):
@@ -60,8 +67,8 @@ def improve_in_tree(  # type: ignore[no-untyped-def]
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def left_bins(split, n_value_bins, categories):  # type: ignore[no-untyped-def]
     """Return which bins of a split's feature go left, uint8 (n_value_bins + 1,), the missing bin last."""
-    own, _, _, _, goes_left = categories
-    is_set = np.int64(split.feature) >= own[3]
+    own, _, _, _, goes_left, n_numeric = categories
+    is_set = np.int64(split.feature) >= n_numeric
     left_set = own[-1][split.bin if is_set else 0]
     for code in range(n_value_bins + 1):
         if is_set:

@@ -1,21 +1,29 @@
 """A whole tree in one kernel, for data so small that handing over a round costs as much as the round.
 
-One thread splits the best node, then the best of what there is, until the tree is full: exactly the growth that
+The best node is split, then the best of what there is, until the tree is full: exactly the growth that
 frontier.one_at_a_time replays, with nothing expanded in vain. Histograms are running sums of 32 bits, see
 prefix_split.py, which also says when a tree's sums are small enough.
+
+A team of threads (team.py) goes through the kernel together. Each moves some rows of the node that is split, sums and
+searches some features of its children, and keeps the list of nodes for itself, which is the same for all. They meet
+three times a split:
+
+    count own rows that go left | move own rows | sum and search own features | take the best of all
+                                ^               ^                             ^
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.histogram import HistogramBuilder, add_counters
+from hornbeam.backends.cpu.histogram import HistogramBuilder, add_counters, feature_blocks
 from hornbeam.backends.cpu.partition import as_words, bin_goes_left
 from hornbeam.backends.cpu.prefix_split import (
     LARGEST_GRADIENT_SUM,
@@ -28,7 +36,8 @@ from hornbeam.backends.cpu.quantize import Rounded
 from hornbeam.backends.cpu.rows import RowStore, bins_at, records_at
 from hornbeam.backends.cpu.split import NO_COUNTS, SplitFinder
 from hornbeam.backends.cpu.split_categorical import Round
-from hornbeam.backends.cpu.threads import run_threads
+from hornbeam.backends.cpu.team import meet, run_team
+from hornbeam.backends.cpu.threads import available_cpus
 from hornbeam.backends.cpu.tree_categories import improve_in_tree, left_bins, tree_categories
 from hornbeam.dtypes import NODE
 from hornbeam.frontier import GrowthLimits
@@ -47,8 +56,17 @@ ROUNDS_COST = 500_000
 ROUNDS_WORK = 1.4
 """How much more there is to do in rounds, in sums of 64 bits, on the average of 20 to 100 features."""
 
-ROW, UPDATE, BIN = 2, 1, 2
-"""Rough cost of moving a row, of a histogram update, and of a bin of a node, in nanoseconds."""
+WAKING_COST = 20_000
+"""Nanoseconds to wake one more thread (threads.py)."""
+
+THREAD_WORK = 400_000
+"""A thread of a team should have this many nanoseconds of a tree to do: on a busy machine, waiting costs more."""
+
+TEAM_CPUS = 0
+"""Largest team; 0: as many as there are CPUs, since threads that share one wait for each other too long."""
+
+ROW, UPDATE, BIN, LEVEL = 2, 1, 2, 30
+"""Rough cost of moving a row, of a histogram update, and of a bin and a level of a node, in nanoseconds."""
 
 ADDED_AGAIN = 0.3
 """Share of the rows that are in the smaller child, at each of n levels of a tree of 2**n leaves."""
@@ -107,6 +125,43 @@ def divide(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def count_left(column, records, bin_, missing_left, n_value_bins, begin, end, table=None):  # type: ignore[no-untyped-def]
+    """Count the rows begin:end that `divide` would move to the left."""
+    mask, b, v, n_left = np.uint64(0xFFFFFFFF), np.int64(bin_), np.int64(n_value_bins), np.int64(0)
+    for place in range(np.uint64(begin), np.uint64(end)):
+        code = column[records[place] & mask]
+        if table is None:
+            n_left += np.int64(bin_goes_left(np.int64(code), b, missing_left, v))
+        else:
+            n_left += np.int64(table[np.uint64(code)])
+    return n_left
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def divide_some(  # type: ignore[no-untyped-def]
+    column, records, out_records, gather, words, out_words, bin_, missing_left, n_value_bins, begin, end, left, right,
+    table=None,
+):  # fmt: skip
+    """Move the rows begin:end of one node as `divide` does: to places from `left` upwards, from `right` downwards."""
+    mask, one = np.uint64(0xFFFFFFFF), np.uint64(1)
+    left, right = np.uint64(left), np.uint64(right)
+    b, v = np.int64(bin_), np.int64(n_value_bins)
+    for place in range(np.uint64(begin), np.uint64(end)):
+        record = records[place]
+        if table is None:
+            goes_left = np.uint64(bin_goes_left(np.int64(column[record & mask]), b, missing_left, v))
+        else:
+            goes_left = np.uint64(table[np.uint64(column[record & mask])])
+        to = left if goes_left else right
+        out_records[to] = record
+        if not gather:
+            for w in range(words.shape[1]):
+                out_words[to, w] = words[place, w]
+        left += goes_left
+        right -= one - goes_left
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def best_open(nodes, n_nodes, depthwise):  # type: ignore[no-untyped-def]
     """Return the node to split next, or -1: see frontier.one_at_a_time. Nodes are numbered as they are made."""
     best = -1
@@ -124,15 +179,66 @@ def best_open(nodes, n_nodes, depthwise):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def tree_kernel(  # type: ignore[no-untyped-def]
-    bins, bins_even, bins_odd, even, odd, gather, words, words_even, words_odd, columns, line_even, line_odd,
-    n_value_bins, blocks, offsets, places, has_missing, no_counts, units, rules, bounds, n_leaves, max_depth, depthwise,
-    gradients, hessians, free, counters, counts, scores, bits, upper, upper_bits, nodes, categories=None,
-):  # fmt: skip
-    """Grow a tree from its root, nodes[0], which can_split (splitting.py); returns the number of nodes.
+def take_best(found, split):  # type: ignore[no-untyped-def]
+    """Take the best of the splits that the threads have found, of equal ones that of the first feature.
 
+    found  NODE (n_threads,)  in
+    split  SPLIT ()           out
+    """
+    best = 0
+    for t in range(1, len(found)):
+        this, so_far = found[t].split, found[best].split
+        if this.gain > so_far.gain or (this.gain == so_far.gain and this.feature < so_far.feature):
+            best = t
+    of = found[best].split
+    split.gain, split.feature, split.bin, split.missing_left = of.gain, of.feature, of.bin, of.missing_left
+    split.left_gradient, split.left_hessian = of.left_gradient, of.left_hessian
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def search_own(  # type: ignore[no-untyped-def]
+    bins, records, line, gather, columns, f0, gradient, hessian, less_g, less_h, child, number, offsets, has_missing,
+    no_counts, units, rules, bounds, counts, scores, bits, upper, upper_bits, found, categories=None,
+):  # fmt: skip
+    """Find the best split of a node among the features of one thread.
+
+    gradient, hessian, less_g, less_h  see prefix_split.score_features
+    child    NODE ()   in
+    number   of the node
+    found    NODE ()   out   a copy of it with the split
+    the rest as in tree_kernel, but of columns, offsets, has_missing, upper and upper_bits what begins with feature f0
+    """
+    found.begin, found.end, found.gradient, found.hessian = child.begin, child.end, child.gradient, child.hessian
+    score_features(
+        gradient, hessian, less_g, less_h, child.gradient, child.hessian, offsets, has_missing, units, rules, bounds,
+        scores, bits, upper_bits,
+    )  # fmt: skip
+    choose_split(
+        columns, line, gradient, hessian, child.gradient, child.hessian, child.begin, child.end, offsets, has_missing,
+        units, rules, bounds, scores, upper, counts, no_counts, found.split,
+    )  # fmt: skip
+    if found.split.feature >= 0:
+        found.split.feature += f0
+    if categories is not None:
+        improve_in_tree(bins, records, gather, gradient, hessian, less_g, less_h, found, number, categories)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def tree_kernel(  # type: ignore[no-untyped-def]
+    t, n_threads, gate, lefts, found, f0, f1, bins, bins_even, bins_odd, even, odd, gather, words, words_even,
+    words_odd, columns, line_even, line_odd, n_value_bins, blocks, offsets, places, has_missing, no_counts, units,
+    rules, bounds, n_leaves, max_depth, depthwise, gradients, hessians, free, counters, counts, scores, bits, upper,
+    upper_bits, nodes, categories=None,
+):  # fmt: skip
+    """Do one thread's part of growing a tree from its root, nodes[0], which can_split (splitting.py).
+
+    t, n_threads, gate   number of this thread, size of the team, and where it meets
+    lefts                int64 (n_threads, a cache line)        in out   of all threads: rows that go left
+    found                NODE (2, n_threads)                    in out   of all threads: the small and the large child
+    f0, f1               features of this thread that are no categories
     columns              uint8 or uint16 (n_used, n_rows)       in       the bins once more: one feature's in a row
     line_even, line_odd  uint64 (n_rows,)                       in out   memory of the records `even` and `odd`
+    blocks, places       of this thread's features, see histogram.feature_blocks
     gradients, hessians  int32, uint32 (n_slots, n_total_bins)  scratch  running sums of the nodes
     free                 int64 (n_slots,)                       scratch  slots that are not in use, the last one first
     counters             int64 (>= bins of a block,)            scratch
@@ -141,9 +247,13 @@ def tree_kernel(  # type: ignore[no-untyped-def]
     upper, upper_bits    float32 (n_numeric,), its memory       scratch
     nodes                NODE (2 * n_leaves - 1,)               in out
     categories           see tree_categories.py; None: no feature is categorical. has_missing is that of the others
+
+    Each thread has its own of free, counters, counts, nodes and categories. Returns the number of nodes.
     """
     min_data = rules[4]
     no_g, no_h = gradients[0, :0], hessians[0, :0]
+    own_columns, own_offsets, own_missing = columns[f0:f1], offsets[f0 : f1 + 1], has_missing[f0:f1]
+    own_upper, own_bits = upper[f0:f1], upper_bits[f0:f1]
     n_free = len(free) - 1
     for slot in range(n_free):
         free[slot] = n_free - slot
@@ -155,18 +265,14 @@ def tree_kernel(  # type: ignore[no-untyped-def]
         root_bins, root_records, root.begin, root.end, gather, blocks, offsets, places, counters, gradients[0],
         hessians[0],
     )  # fmt: skip
-    score_features(
-        gradients[0], hessians[0], no_g, no_h, root.gradient, root.hessian, offsets, has_missing, units, rules, bounds,
-        scores, bits, upper_bits,
+    search_own(
+        root_bins, root_records, records_at(line_even, line_odd, root.depth), gather, own_columns, f0, gradients[0],
+        hessians[0], no_g, no_h, root, np.int64(0), own_offsets, own_missing, no_counts, units, rules, bounds, counts,
+        scores, bits, own_upper, own_bits, found[0, t], categories,
     )  # fmt: skip
-    choose_split(
-        columns, records_at(line_even, line_odd, root.depth), gradients[0], hessians[0], root.gradient, root.hessian,
-        root.begin, root.end, offsets, has_missing, units, rules, bounds, scores, upper, counts, no_counts, root.split,
-    )  # fmt: skip
-    if categories is not None:
-        improve_in_tree(
-            root_bins, root_records, gather, gradients[0], hessians[0], no_g, no_h, root, np.int64(0), categories
-        )
+    if not meet(gate, n_threads):
+        return 0
+    take_best(found[0], root.split)
     table = None
     n_nodes = 1
     for n_splits in range(1, n_leaves):
@@ -176,15 +282,34 @@ def tree_kernel(  # type: ignore[no-untyped-def]
         node, left, right = nodes[number], nodes[n_nodes], nodes[n_nodes + 1]
         split, depth = node.split, np.int64(node.depth)
         out_records = records_at(even, odd, depth + 1)
-        out_line = records_at(line_even, line_odd, depth + 1)
+        line, out_line = records_at(line_even, line_odd, depth), records_at(line_even, line_odd, depth + 1)
+        own_words = bins_at(words, words_even, words_odd, gather, depth)
+        out_words = bins_at(words, words_even, words_odd, gather, depth + 1)
+        column, n_values = columns[split.feature], n_value_bins[split.feature]
         if categories is not None:
-            table = left_bins(split, n_value_bins[split.feature], categories)
-        rows_left = divide(
-            columns[split.feature], records_at(line_even, line_odd, depth), out_line, gather,
-            bins_at(words, words_even, words_odd, gather, depth),
-            bins_at(words, words_even, words_odd, gather, depth + 1), split.bin, split.missing_left,
-            n_value_bins[split.feature], node.begin, node.end, table,
-        )  # fmt: skip
+            table = left_bins(split, n_values, categories)
+        if n_threads == 1:
+            rows_left = divide(
+                column, line, out_line, gather, own_words, out_words, split.bin, split.missing_left, n_values,
+                node.begin, node.end, table,
+            )  # fmt: skip
+        else:
+            n_rows = node.end - node.begin
+            first, last = node.begin + n_rows * t // n_threads, node.begin + n_rows * (t + 1) // n_threads
+            lefts[t, 0] = count_left(column, line, split.bin, split.missing_left, n_values, first, last, table)
+            if not meet(gate, n_threads):
+                return 0
+            rows_left, before = np.int64(0), np.int64(0)
+            for other in range(n_threads):
+                if other == t:
+                    before = rows_left
+                rows_left += lefts[other, 0]
+            divide_some(
+                column, line, out_line, gather, own_words, out_words, split.bin, split.missing_left, n_values, first,
+                last, node.begin + before, node.end - 1 - (first - node.begin - before), table,
+            )  # fmt: skip
+            if not meet(gate, n_threads):
+                return 0
         node.left = n_nodes
         n_nodes += 2
         for child in (left, right):
@@ -213,35 +338,24 @@ def tree_kernel(  # type: ignore[no-untyped-def]
         )
         if small_wanted:
             small.slot = spare
-            score_features(
-                small_g, small_h, no_g, no_h, small.gradient, small.hessian, offsets, has_missing, units, rules,
-                bounds, scores, bits, upper_bits,
+            search_own(
+                children, out_records, out_line, gather, own_columns, f0, small_g, small_h, no_g, no_h, small,
+                np.int64(node.left) + (0 if left_small else 1), own_offsets, own_missing, no_counts, units, rules,
+                bounds, counts, scores, bits, own_upper, own_bits, found[0, t], categories,
             )  # fmt: skip
-            choose_split(
-                columns, out_line, small_g, small_h, small.gradient, small.hessian, small.begin, small.end,
-                offsets, has_missing, units, rules, bounds, scores, upper, counts, no_counts, small.split,
-            )  # fmt: skip
-            if categories is not None:
-                improve_in_tree(
-                    children, out_records, gather, small_g, small_h, no_g, no_h, small,
-                    np.int64(node.left) + (0 if left_small else 1), categories,
-                )  # fmt: skip
         if large_wanted:
             large.slot = kept
-            score_features(
-                gradients[kept], hessians[kept], small_g, small_h, large.gradient, large.hessian, offsets, has_missing,
-                units, rules, bounds, scores, bits, upper_bits,
+            search_own(
+                children, out_records, out_line, gather, own_columns, f0, gradients[kept], hessians[kept], small_g,
+                small_h, large, np.int64(node.left) + (1 if left_small else 0), own_offsets, own_missing, no_counts,
+                units, rules, bounds, counts, scores, bits, own_upper, own_bits, found[1, t], categories,
             )  # fmt: skip
-            choose_split(
-                columns, out_line, gradients[kept], hessians[kept], large.gradient, large.hessian,
-                large.begin, large.end, offsets, has_missing, units, rules, bounds, scores, upper, counts, no_counts,
-                large.split,
-            )  # fmt: skip
-            if categories is not None:
-                improve_in_tree(
-                    children, out_records, gather, gradients[kept], hessians[kept], small_g, small_h, large,
-                    np.int64(node.left) + (1 if left_small else 0), categories,
-                )  # fmt: skip
+        if not meet(gate, n_threads):
+            return 0
+        if small_wanted:
+            take_best(found[0], small.split)
+        if large_wanted:
+            take_best(found[1], large.split)
         if small.split.gain == -np.inf:
             free[n_free] = spare
             n_free += 1
@@ -297,14 +411,14 @@ class WholeTree:
         self.finder = finder
         self.n_value_bins = n_value_bins
         self.columns: NDArray[Any] | None = None
-        scores, upper = np.empty((2, builder.n_bins), np.float32), np.empty(len(finder.has_missing), np.float32)
-        self.scratch = (
-            builder.counters[0], np.empty(finder.most_bins, np.int64), scores, scores.view(np.int32), upper,
-            upper.view(np.int32),
-        )  # fmt: skip
+        self.n_numeric = len(finder.has_missing)
+        scores, upper = np.empty((2, builder.n_bins), np.float32), np.empty(self.n_numeric, np.float32)
+        self.scratch = scores, scores.view(np.int32), upper, upper.view(np.int32)
+        self.parts: dict[int, list[Part]] = {}
+        self.most_threads = min(builder.n_threads, TEAM_CPUS or available_cpus())
 
     def can_grow(self, store: RowStore, rounded: Rounded, limits: GrowthLimits, n_slots: int) -> bool:
-        """Say whether a tree is small enough, in its sums, in the pool's memory, and to be better on one thread."""
+        """Say whether a tree is small enough, in its sums, in the pool's memory, and to be quicker than in rounds."""
         n_rows, n_used = rounded.root.n_rows, len(self.n_value_bins)
         if (
             rounded.quantization.wide
@@ -315,10 +429,33 @@ class WholeTree:
             or limits.n_leaves > min(MOST_LEAVES, 2 * n_slots)  # slots of half the size
         ):
             return False
-        levels = math.log2(limits.n_leaves)
+        work, n_threads = self._work(limits, n_rows), self.team(limits, n_rows)
+        rounds = math.log2(limits.n_leaves) * ROUNDS_COST + work * ROUNDS_WORK / self.most_threads
+        return work / n_threads + (n_threads - 1) * WAKING_COST < rounds
+
+    def _work(self, limits: GrowthLimits, n_rows: int) -> float:
+        """Estimate the nanoseconds of a tree on one thread."""
+        levels, n_used = math.log2(limits.n_leaves), len(self.n_value_bins)
         work = n_rows * (levels * ROW + (1 + levels * ADDED_AGAIN) * n_used * UPDATE)
-        work += 2 * limits.n_leaves * self.builder.n_bins * BIN
-        return work < levels * ROUNDS_COST + work * ROUNDS_WORK / self.builder.n_threads
+        return work + 2 * limits.n_leaves * self.builder.n_bins * BIN
+
+    def team(self, limits: GrowthLimits, n_rows: int) -> int:
+        """Return how many threads should grow a tree together."""
+        work = self._work(limits, n_rows)
+        worth = min(int(math.sqrt(work / WAKING_COST)), int(work / THREAD_WORK))
+        return max(1, min(self.most_threads, len(self.n_value_bins), worth))
+
+    def _cut(self, n_threads: int, limits: GrowthLimits, n_rows: int) -> list[Part]:
+        """Cut the features into parts that take about as long as each other."""
+        if n_threads not in self.parts:
+            levels, n_used = math.log2(limits.n_leaves), len(self.n_value_bins)
+            rows = n_rows * (1 + levels * ADDED_AGAIN) / (2 * limits.n_leaves)
+            of_bin = np.where(np.arange(n_used) < self.n_numeric, BIN, LEVEL)
+            cost = rows * UPDATE + (self.n_value_bins + 1.0) * of_bin
+            done = np.concatenate([[0.0], np.cumsum(cost)])
+            cuts = np.searchsorted(done, done[-1] * np.arange(n_threads + 1) / n_threads).tolist()
+            self.parts[n_threads] = [Part(self, first, last) for first, last in pairwise(cuts)]
+        return self.parts[n_threads]
 
     def grow(
         self,
@@ -330,34 +467,62 @@ class WholeTree:
         meanwhile: Callable[[], None] | None,
         categories: Round | None = None,
     ) -> NDArray[np.void]:
-        """Grow a tree on the rounded gradients in `store`; see protocol.Engine.grow_ahead and tree_kernel."""
-        n_leaves = limits.n_leaves
+        """Grow a tree on the rounded gradients in `store`; see protocol.Engine.grow_ahead and tree_kernel.
+
+        categories  with 2 * n_leaves - 1 sets for each thread of the team
+        """
+        n_leaves, n_rows = limits.n_leaves, int(root["end"][0] - root["begin"][0])
         if self.columns is None:
             self.columns = self.room.columns(self.features)
-        nodes = np.zeros(2 * n_leaves - 1, NODE)
-        nodes[0] = root[0]
         arrays = store.arrays()
-        builder, finder = self.builder, self.finder
-        own = None
-        if categories is not None:
-            own = tree_categories(categories, int(self.n_value_bins.max()) + 1)
-        arguments = (
+        shared = (
             *arrays, *(as_words(array) for array in arrays[:3]), self.columns, store.even.reshape(-1),
-            store.odd.reshape(-1), self.n_value_bins, builder.blocks, builder.offsets, builder.places,
-            finder.has_missing, NO_COUNTS, *finder.numbers(quantization, rules), n_leaves, limits.max_depth,
-            limits.depthwise, *self.room.slots(n_leaves, builder.n_bins), np.empty(n_leaves, np.int64),
-            *self.scratch, nodes, own,
+            store.odd.reshape(-1), self.n_value_bins,
         )  # fmt: skip
-        if meanwhile is None or builder.n_threads == 1:
-            return nodes[: tree_kernel(*arguments)]
-        n_nodes = 0
+        how = (
+            self.finder.has_missing, NO_COUNTS, *self.finder.numbers(quantization, rules), n_leaves, limits.max_depth,
+            limits.depthwise, *self.room.slots(n_leaves, self.builder.n_bins),
+        )  # fmt: skip
+        most_bins = int(self.n_value_bins.max()) + 1
+        levels = np.empty((0 if categories is None else int(categories.own[1][-1]), 2), np.int64)
+        grown = np.zeros(0, NODE)
 
-        def work(thread: int) -> None:
-            nonlocal n_nodes
-            if thread == 0:  # the kernel on this thread: it lets go of the interpreter, and the other one can start
-                n_nodes = tree_kernel(*arguments)
-            else:
-                meanwhile()
+        def work(t: int, n_threads: int, gate: NDArray[np.int64]) -> None:
+            nonlocal grown
+            part, nodes = parts[n_threads][t], np.zeros(2 * n_leaves - 1, NODE)
+            nodes[0] = root[0]
+            own = None
+            if categories is not None:
+                own = tree_categories(categories, t, part.first_level, part.last_level, len(nodes), levels, most_bins)
+            n_nodes = tree_kernel(
+                t, n_threads, gate, lefts[:n_threads], found[:, :n_threads], part.first, part.last, *shared,
+                part.blocks, self.builder.offsets, part.places, *how, np.empty(n_leaves, np.int64), part.counters,
+                part.counts, *self.scratch, nodes, own,
+            )  # fmt: skip
+            if t == 0:
+                grown = nodes[:n_nodes]
 
-        run_threads(work, 2)
-        return nodes[:n_nodes]
+        n_threads = self.team(limits, n_rows)
+        parts = {size: self._cut(size, limits, n_rows) for size in {1, n_threads}}
+        lefts, found = np.empty((n_threads, 8), np.int64), np.zeros((2, n_threads), NODE)
+        run_team(work, n_threads, meanwhile if self.builder.n_threads > 1 else None)
+        return grown
+
+
+class Part:
+    """The features first:last of a WholeTree, which are one thread's, and its scratch memory.
+
+    first, last              of those that are no categories
+    first_level, last_level  of the categorical ones, counted from the first of them
+    blocks, places           see histogram.feature_blocks
+    """
+
+    def __init__(self, tree: WholeTree, first: int, last: int) -> None:
+        offsets, n_numeric = tree.builder.offsets.astype(np.int64), tree.n_numeric
+        self.first, self.last = min(first, n_numeric), min(last, n_numeric)
+        self.first_level, self.last_level = max(first, n_numeric) - n_numeric, max(last, n_numeric) - n_numeric
+        self.blocks = first + feature_blocks(offsets[first : last + 1])
+        self.places = np.zeros(len(offsets) - 1, np.uint32)
+        self.places[first:last] = offsets[first:last] - np.repeat(offsets[self.blocks[:-1]], np.diff(self.blocks))
+        self.counters = np.empty(int(np.diff(offsets[self.blocks]).max(initial=1)), np.int64)
+        self.counts = np.empty(tree.finder.most_bins, np.int64)
