@@ -122,6 +122,17 @@ def test_estimate_is_what_is_allocated(closed, params):
     assert sum(wanted.values()) - table_bytes(layout, 15) <= found <= sum(wanted.values())
 
 
+def test_estimate_has_what_ranking_takes_by_row(closed, monkeypatch):
+    X, y = np.random.default_rng(0).random((200_000, 3), np.float32), np.tile([0.0, 1.0, 2.0, 0.0], 50_000)
+    train = hb.Dataset(X, label=y, group=np.full(5000, 40))
+    params = {**PARAMS, "objective": "rank_xendcg", "max_bin": 15, "num_leaves": 4}
+    needed = needed_by(train, None, params, monkeypatch)
+    peak, columns, pool = closed[-1]
+    layout = Layout.of(train.binned)
+    assert columns
+    assert peak - layout.column_bytes - pool <= MEGABYTE * needed
+
+
 def heavy_tailed(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     """Data on which trees turn to 31 bits by themselves."""
     rng = np.random.default_rng(3)
@@ -134,12 +145,12 @@ def heavy_tailed(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
 HEAVY = {"objective": "regression", "num_leaves": 15, "max_bin": 15, "min_data_in_leaf": 1, "verbosity": -1}
 
 
-def needed_by(train: hb.Dataset, valid: hb.Dataset, params: dict, monkeypatch) -> float:
+def needed_by(train: hb.Dataset, valid: hb.Dataset | None, params: dict, monkeypatch) -> float:
     """Return the megabytes that a training is counted to need."""
     counted = []
     with monkeypatch.context() as patch:
         patch.setattr(gpu_engine, "fit_memory", lambda *given: counted.append(given) or given[0])
-        hb.train({**params, "device": "opencl"}, train, 1, {"valid": valid})
+        hb.train({**params, "device": "opencl"}, train, 1, {} if valid is None else {"valid": valid})
     (layout, demand, stats, *_), *_ = counted
     return sum(estimate(layout, demand, stats).values()) / MEGABYTE
 

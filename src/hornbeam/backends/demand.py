@@ -13,6 +13,7 @@ from hornbeam.binning import BinnedData
 from hornbeam.columns import Column, DeviceColumn
 from hornbeam.contexts import ContextPlan
 from hornbeam.objectives.base import Objective
+from hornbeam.objectives.ranking import XendcgObjective
 from hornbeam.params import Params
 from hornbeam.row_sampling import samples_rows
 
@@ -28,7 +29,7 @@ class Demand:
 
     n_outputs    scores, gradients and hessians of each
     n_leaves     of a tree, at most
-    given_bytes  labels, weights and queries
+    given_bytes  labels, weights and queries, and sums by row that rank_xendcg makes of queries
     sampled      trees see a sample of the rows
     goss         which depends on the gradients
     stores_gradients  gradients and hessians are kept: see backends/gpu/row_gradients.py
@@ -81,7 +82,8 @@ class Demand:
         return cls(
             n_outputs=objective.n_outputs,
             n_leaves=params.num_leaves,
-            given_bytes=_bytes((*_labels_as_kept(objective, given), renewal_weight, *of_queries)),
+            given_bytes=_bytes((*_labels_as_kept(objective, given), renewal_weight, *of_queries))
+            + (8 * binned.n_rows if isinstance(objective, XendcgObjective) else 0),
             sampled=sampled,
             stores_gradients=sampled or objective.formula is None,
             goss=sampled and params.data_sample_strategy == "goss",
