@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from hornbeam.backends.cpu import rows, whole_tree
 from hornbeam.backends.cpu.engine import CpuEngine
-from hornbeam.backends.cpu.prefix_split import accumulate, choose_split, score_features
+from hornbeam.backends.cpu.prefix_split import LARGEST_WIDE_SUM, accumulate, choose_split, score_features
 from hornbeam.backends.cpu.split import NO_COUNTS, SplitFinder
-from hornbeam.backends.cpu.whole_tree import WholeTree
+from hornbeam.backends.cpu.whole_tree import WholeTree, run_up
 from hornbeam.dtypes import SPLIT
 from hornbeam.frontier import GrowthLimits
 from hornbeam.grower import NodeTable, TreeGrower
@@ -29,7 +29,13 @@ BIG = 1 << 30
 ROWS = 65_536  # the largest narrow gradients and hessians of as many rows just fit
 
 
-def assert_same_split(bins, n_values, has_missing, g, h, rules, units=(2.0**-15, 2.0**-16)) -> np.void:
+def assert_same_split(bins, n_values, has_missing, g, h, rules, widths=(4, 8)) -> np.void:
+    """Compare the kernels' best split of all rows with that of the definition, with sums of 4 and of 8 bytes."""
+    splits = [assert_same_split_of(width, bins, n_values, has_missing, g, h, rules) for width in widths]
+    return splits[0]
+
+
+def assert_same_split_of(width, bins, n_values, has_missing, g, h, rules, units=(2.0**-15, 2.0**-16)) -> np.void:
     """Compare the kernels' best split of all rows with that of the definition.
 
     The kernels get the running sums twice: as they are, and by subtracting those of half the rows from those of all.
@@ -42,12 +48,16 @@ def assert_same_split(bins, n_values, has_missing, g, h, rules, units=(2.0**-15,
 
     def sums(rows):
         histogram, counts = np.zeros((offsets[-1], 2), np.int64), np.zeros(offsets[-1], np.int64)
-        gradient, hessian = np.zeros(offsets[-1], np.int32), np.zeros(offsets[-1], np.uint32)
+        gradient, hessian = np.zeros(offsets[-1], f"i{width}"), np.zeros(offsets[-1], f"u{width}")
         for f in range(bins.shape[1]):
             np.add.at(histogram, offsets[f] + bins[rows, f], np.stack([g[rows], h[rows]], axis=1))
             np.add.at(counts, offsets[f] + bins[rows, f], 1)
             own = slice(offsets[f], offsets[f + 1])
-            accumulate((histogram[own, 0] << 32) + histogram[own, 1], gradient[own], hessian[own])
+            if width == 4:
+                accumulate((histogram[own, 0] << 32) + histogram[own, 1], gradient[own], hessian[own])
+            else:
+                gradient[own], hessian[own] = histogram[own].T
+                run_up(gradient[own], hessian[own])
         return histogram, counts, gradient, hessian
 
     def search(records, gradient, hessian, less_g, less_h):
@@ -129,6 +139,9 @@ def test_split_of_the_largest_sums_equals_the_definition(sign):
     h[bins[:, 1] < 4] = 5
     split = assert_same_split(bins, [7, 8], [True, False], g, h, PLAIN_RULES)
     assert split["gain"] > 0
+    split = assert_same_split(bins, [7, 8], [True, False], 64 * g, 32 * h, PLAIN_RULES, widths=[8])
+    assert abs(64 * g).sum() + 64 * ROWS >= LARGEST_WIDE_SUM  # next to the largest
+    assert split["gain"] > 0
 
 
 def engine_for(gradient, hessian, num_threads=1) -> CpuEngine:
@@ -150,7 +163,7 @@ def grow(engine: CpuEngine, n_slots: int, n_leaves: int):
 
 
 @pytest.mark.parametrize("n_rows", [ROWS, ROWS + 100])
-def test_tree_of_large_sums_is_left_to_the_rounds(n_rows):
+def test_large_sums_are_of_eight_bytes_and_larger_ones_left_to_the_rounds(n_rows, monkeypatch):
     odd = np.arange(n_rows) % 2 == 1
     large_gradient, small_gradient = np.where(odd, 0.9999, -0.9999), np.linspace(-0.9999, 0.9999, n_rows)
     large_hessian, small_hessian = np.where(odd, 0.9999, 0.9998), np.ones(n_rows)  # ones are counted: 1 each
@@ -160,7 +173,12 @@ def test_tree_of_large_sums_is_left_to_the_rounds(n_rows):
         (small_gradient, small_hessian, True),
     ):
         engine = engine_for(gradient, hessian)
-        assert (grow(engine, 8, 4) is not None) == fits
+        assert grow(engine, 8, 4) is not None
+        assert engine._columns.room._slots[0].itemsize == (4 if fits else 8)
+        assert (grow(engine, 2, 4) is not None) == fits  # there are half as many of them in the pool
+        with monkeypatch.context() as patch:
+            patch.setattr(whole_tree, "LARGEST_WIDE_SUM", 1000)
+            assert grow(engine, 8, 4) is None
 
 
 def test_tree_is_left_to_the_rounds_where_the_pool_is_too_small():
@@ -169,13 +187,17 @@ def test_tree_is_left_to_the_rounds_where_the_pool_is_too_small():
         assert (grow(engine, n_slots, 6) is not None) == taken
 
 
-def whole_and_in_rounds(monkeypatch, sample, rules, n_categorical=0, n_leaves=25, n_threads=1) -> list[dict]:
+def whole_and_in_rounds(
+    monkeypatch, sample, rules, n_categorical=0, n_leaves=25, n_threads=1, wide=False
+) -> list[dict]:
     """Return the tree that a team has grown whole and that of the rounds, with the scores after it."""
     binned = binned_data(sample, n_categorical)
     trees = []
     monkeypatch.setattr(whole_tree, "THREAD_WORK", 1)
     monkeypatch.setattr(whole_tree, "WAKING_COST", 1)
     monkeypatch.setattr(whole_tree, "TEAM_CPUS", n_threads)
+    if wide:
+        monkeypatch.setattr(whole_tree, "LARGEST_GRADIENT_SUM", -1)
     sizes = []
     run_team = whole_tree.run_team
     monkeypatch.setattr(
@@ -210,6 +232,15 @@ def test_tree_is_that_of_the_rounds(monkeypatch, ordered, n_features, n_bins, n_
         each[-1] = each[0]  # equal gains, of two threads
     rules = replace(PLAIN_RULES, min_data_in_leaf=20)
     whole, in_rounds = whole_and_in_rounds(monkeypatch, sample, rules, n_threads=n_threads)
+    assert len(whole["leaf_value"]) == 25
+    assert whole == in_rounds
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_tree_of_large_sums_is_that_of_the_rounds(monkeypatch, n_threads):
+    sample = make_binned(70_000, 5, 60, 0.1, seed=4)  # more rows than packed counters hold
+    rules = replace(PLAIN_RULES, min_data_in_leaf=20)
+    whole, in_rounds = whole_and_in_rounds(monkeypatch, sample, rules, 2, n_threads=n_threads, wide=True)
     assert len(whole["leaf_value"]) == 25
     assert whole == in_rounds
 

@@ -204,14 +204,13 @@ class CpuEngine:
         meanwhile: Callable[[], None] | None = None,
         contexts: ContextsAhead | None = None,
     ) -> GrownAhead | None:
-        """Grow small trees whole; leave the choice to the grower in others, and where nodes have contexts."""
+        """Grow trees whole where that is quicker; leave them to rounds otherwise, and where nodes have contexts."""
         columns = self._columns
         if contexts is not None or not columns.whole_tree.can_grow(columns.store, self._rounded, limits, self._n_slots):
             return None
-        quantization = self._rounded.quantization
         n_threads = columns.whole_tree.team(limits, self._rounded.root.n_rows)
         categories = self._for_round(n_threads * (2 * limits.n_leaves - 1), rules)
-        nodes = columns.whole_tree.grow(columns.store, root, quantization, rules, limits, meanwhile, categories)
+        nodes = columns.whole_tree.grow(columns.store, root, self._rounded, rules, limits, meanwhile, categories)
         columns.outside(nodes["split"])
         return GrownAhead(nodes)
 

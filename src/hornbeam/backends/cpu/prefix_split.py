@@ -1,4 +1,4 @@
-"""Best splits from running sums of 32 bits: twin of splitting.best_split where a tree's sums are small.
+"""Best splits from running sums: twin of splitting.best_split.
 
 Where the |gradients| of a tree add up to less than 2**31 and its hessians to less than 2**32 (`LARGEST_GRADIENT_SUM`,
 `LARGEST_HESSIAN_SUM`), so do those of every node and of every side of a split. A node's histogram is then kept as the
@@ -6,6 +6,8 @@ running sums of each feature in two planes of 32 bits, which is what a split sea
 
     gradient  int32  (n_total_bins,)    bins of a feature up to this one, the missing bin last: there it is the total
     hessian   uint32 (n_total_bins,)
+
+Where they are larger the planes are of 64 bits, int64 and uint64: wherever it says int32 and uint32 below.
 
 Running sums subtract like histograms do. First every candidate is scored in float32, four or more at a time (`SCORED`
 bounds the error); only candidates that may be the best get their gain computed, by the one formula of splitting.py, and
@@ -27,6 +29,9 @@ LARGEST_HESSIAN_SUM = 2**32 - 1
 SCORED = 1.0 - 1e-5
 """A score in float32 is a sum of positive terms, each of fewer than 16 roundings of 2**-24: wrong by 1e-6 at most."""
 
+LARGEST_WIDE_SUM = 2**37
+"""The same for planes of 64 bits, gradients and hessians, so that no product leaves the range of float32."""
+
 LARGEST_EXTRA = 2.0**50
 """Limit of lambda_l2 in fixed-point units, so that no product leaves the range of float32."""
 
@@ -44,7 +49,7 @@ def can_score(units, rules):  # type: ignore[no-untyped-def]
 @njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
 def fewest(rules, bounds):  # type: ignore[no-untyped-def]
     """Return the fixed-point hessian below which a side certainly has too few rows; at least 1."""
-    return np.uint32(min(max(np.int64(1), np.int64(rules[4] * bounds[0])), np.int64(LARGEST_HESSIAN_SUM)))
+    return min(max(np.int64(1), np.int64(rules[4] * bounds[0])), np.int64(LARGEST_WIDE_SUM))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -59,8 +64,8 @@ def accumulate(counters, gradient, hessian):  # type: ignore[no-untyped-def]
         total += counters[b]
         counters[b] = total
     for b in range(len(counters)):  # apart from the loop above, so that it vectorises
-        gradient[b] = np.int32(counters[b] >> 32)
-        hessian[b] = np.uint32(counters[b] & 0xFFFFFFFF)
+        gradient[b] = gradient.dtype.type(counters[b] >> 32)
+        hessian[b] = hessian.dtype.type(counters[b] & 0xFFFFFFFF)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -74,8 +79,8 @@ def score(gradient, hessian, more_g, more_h, total_g, total_h, few, extra, out):
     out                float32 (n,)         out
     """
     for b in range(len(gradient)):
-        left_g, left_h = np.int32(gradient[b] + more_g), np.uint32(hessian[b] + more_h)
-        right_g, right_h = np.int32(total_g - left_g), np.uint32(total_h - left_h)
+        left_g, left_h = gradient.dtype.type(gradient[b] + more_g), hessian.dtype.type(hessian[b] + more_h)
+        right_g, right_h = gradient.dtype.type(total_g - left_g), hessian.dtype.type(total_h - left_h)
         left, right = np.float32(left_g), np.float32(right_g)
         wl, wr = np.float32(left_h) + extra, np.float32(right_h) + extra
         value = ((left * left) * wr + (right * right) * wl) / (wl * wr)
@@ -90,9 +95,9 @@ def subtract_score(gradient, hessian, less_g, less_h, total_g, total_h, few, ext
     less_g, less_h     int32, uint32 (n,)   in       of the other child
     """
     for b in range(len(gradient)):
-        left_g, left_h = np.int32(gradient[b] - less_g[b]), np.uint32(hessian[b] - less_h[b])
+        left_g, left_h = gradient.dtype.type(gradient[b] - less_g[b]), hessian.dtype.type(hessian[b] - less_h[b])
         gradient[b], hessian[b] = left_g, left_h
-        right_g, right_h = np.int32(total_g - left_g), np.uint32(total_h - left_h)
+        right_g, right_h = gradient.dtype.type(total_g - left_g), hessian.dtype.type(total_h - left_h)
         left, right = np.float32(left_g), np.float32(right_g)
         wl, wr = np.float32(left_h) + extra, np.float32(right_h) + extra
         value = ((left * left) * wr + (right * right) * wl) / (wl * wr)
@@ -124,11 +129,12 @@ def score_features(  # type: ignore[no-untyped-def]
     bits               int32 (2, n_total_bins)                 memory of `scores`
     upper              int32 (n_used,)                out      bits of the largest score of each feature
     """
-    g, h = np.int32(total_g), np.uint32(total_h)
-    extra, few = np.float32(rules[1] / units[1]), fewest(rules, bounds)
+    g, h = gradient.dtype.type(total_g), hessian.dtype.type(total_h)
+    most = np.int64(LARGEST_HESSIAN_SUM if hessian.itemsize == 4 else LARGEST_WIDE_SUM)
+    extra, few = np.float32(rules[1] / units[1]), hessian.dtype.type(min(fewest(rules, bounds), most))
     scorable = can_score(units, rules)
     subtract = len(less_g) > 0
-    zero_g, zero_h = np.int32(0), np.uint32(0)
+    zero_g, zero_h = gradient.dtype.type(0), hessian.dtype.type(0)
     for f in range(len(has_missing)):
         first, last = np.int64(offsets[f]), np.int64(offsets[f + 1])
         own_g, own_h, own = gradient[first:last], hessian[first:last], scores[0, first:last]
@@ -140,7 +146,8 @@ def score_features(  # type: ignore[no-untyped-def]
             scores[1, first:last] = np.float32(1.0)
             upper[f] = bits[0, first]
             continue
-        missing_g, missing_h = np.int32(g - own_g[n_values - 1]), np.uint32(h - own_h[n_values - 1])
+        missing_g = gradient.dtype.type(g - own_g[n_values - 1])
+        missing_h = hessian.dtype.type(h - own_h[n_values - 1])
         if missing_g == 0 and missing_h == 0:
             if not subtract:  # the missing bin has nothing on its right and scores 0
                 score(own_g, own_h, zero_g, zero_h, g, h, few, extra, own)
@@ -172,7 +179,7 @@ def evaluate_side(  # type: ignore[no-untyped-def]
     g_unit, h_unit = units
     lambda_l1, lambda_l2, max_delta_step, min_gain, min_data, min_hessian = rules
     exact = len(counts) > 0
-    few = np.int64(fewest(rules, bounds))
+    few = fewest(rules, bounds)
     many = np.int64(0) if exact else np.int64((min_data - 1) * bounds[1])
     scorable = can_score(units, rules)
     scale, extra = h_unit / (g_unit * g_unit), lambda_l2 / h_unit

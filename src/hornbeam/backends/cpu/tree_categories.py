@@ -48,14 +48,15 @@ def improve_in_tree(  # type: ignore[no-untyped-def]
     first, offsets = np.int64(own[0]), own[1]
     subtract = len(less_g) > 0
     for i in range(len(offsets) - 1):
-        g_before, h_before = np.int32(0), np.uint32(0)
+        g_before, h_before = gradient.dtype.type(0), hessian.dtype.type(0)
         for level in range(np.uint64(offsets[i]), np.uint64(offsets[i + 1])):
             place = np.uint64(first) + level
             g, h = gradient[place], hessian[place]
             if subtract:
-                g, h = np.int32(g - less_g[place]), np.uint32(h - less_h[place])
+                g, h = gradient.dtype.type(g - less_g[place]), hessian.dtype.type(h - less_h[place])
                 gradient[place], hessian[place] = g, h
-            levels[level, 0], levels[level, 1] = np.int32(g - g_before), np.uint32(h - h_before)
+            levels[level, 0] = gradient.dtype.type(g - g_before)
+            levels[level, 1] = np.int64(hessian.dtype.type(h - h_before))
             g_before, h_before = g, h
     improve_node(
         bins, records, gather, levels, node.gradient, node.hessian, node.begin, node.end,

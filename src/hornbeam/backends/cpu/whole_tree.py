@@ -1,7 +1,7 @@
-"""A whole tree in one kernel, for data so small that handing over a round costs as much as the round.
+"""A whole tree in one kernel, so that nothing is handed over before it is done.
 
 The best node is split, then the best of what there is, until the tree is full: exactly the growth that
-frontier.one_at_a_time replays, with nothing expanded in vain. Histograms are running sums of 32 bits, see
+frontier.one_at_a_time replays, with nothing expanded in vain. Histograms are running sums of 32 or 64 bits, see
 prefix_split.py, which also says when a tree's sums are small enough.
 
 A team of threads (team.py) goes through the kernel together. Each moves some rows of the node that is split, sums and
@@ -23,11 +23,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.histogram import HistogramBuilder, add_counters, feature_blocks
+from hornbeam.backends.cpu.histogram import PACKED_ROWS, HistogramBuilder, add_counters, feature_blocks
 from hornbeam.backends.cpu.partition import as_words, bin_goes_left
 from hornbeam.backends.cpu.prefix_split import (
     LARGEST_GRADIENT_SUM,
     LARGEST_HESSIAN_SUM,
+    LARGEST_WIDE_SUM,
     accumulate,
     choose_split,
     score_features,
@@ -41,7 +42,6 @@ from hornbeam.backends.cpu.threads import available_cpus
 from hornbeam.backends.cpu.tree_categories import improve_in_tree, left_bins, tree_categories
 from hornbeam.dtypes import NODE
 from hornbeam.frontier import GrowthLimits
-from hornbeam.quantize import Quantization
 from hornbeam.splitting import SplitRules
 
 MOST_CELLS = 1 << 26
@@ -73,6 +73,22 @@ ADDED_AGAIN = 0.3
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def add_plain(counters, gradient, hessian):  # type: ignore[no-untyped-def]
+    """Add packed counters to sums of 64 bits."""
+    for b in range(len(gradient)):
+        gradient[b] += gradient.dtype.type(counters[b] >> 32)
+        hessian[b] += hessian.dtype.type(counters[b] & 0xFFFFFFFF)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def run_up(gradient, hessian):  # type: ignore[no-untyped-def]
+    """Turn the sums of one feature's bins into running sums."""
+    for b in range(1, len(gradient)):
+        gradient[b] += gradient[b - 1]
+        hessian[b] += hessian[b - 1]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def sum_rows(  # type: ignore[no-untyped-def]
     bins, records, begin, end, gather, blocks, offsets, places, counters, gradient, hessian
 ):
@@ -83,12 +99,23 @@ def sum_rows(  # type: ignore[no-untyped-def]
     """
     for block in range(len(blocks) - 1):
         f0, f1 = blocks[block], blocks[block + 1]
-        base = np.int64(offsets[f0])
-        counters[: np.int64(offsets[f1]) - base] = 0
-        add_counters(bins, records, begin, end, gather, f0, f1, places, counters)
+        base, stop = np.int64(offsets[f0]), np.int64(offsets[f1])
+        many = gradient.itemsize == 8 and end - begin > PACKED_ROWS  # else the packed counters hold them all
+        if many:
+            gradient[base:stop] = 0
+            hessian[base:stop] = 0
+        for start in range(begin, end, PACKED_ROWS if many else max(1, end - begin)):
+            counters[: stop - base] = 0
+            last_row = min(start + PACKED_ROWS, end) if many else end
+            add_counters(bins, records, start, last_row, gather, f0, f1, places, counters)
+            if many:
+                add_plain(counters, gradient[base:stop], hessian[base:stop])
         for f in range(f0, f1):
             first, last = np.int64(offsets[f]), np.int64(offsets[f + 1])
-            accumulate(counters[first - base : last - base], gradient[first:last], hessian[first:last])
+            if many:
+                run_up(gradient[first:last], hessian[first:last])
+            else:
+                accumulate(counters[first - base : last - base], gradient[first:last], hessian[first:last])
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -374,15 +401,15 @@ class TreeRoom:
     def __init__(self, bins: NDArray[Any], n_used: int) -> None:
         self._bins = bins[:, :n_used]
         self._columns: NDArray[Any] | None = None
-        self._slots = np.empty(0, np.int32)
-        self._more_slots = np.empty(0, np.uint32)
+        self._slots: tuple[NDArray[Any], NDArray[Any]] = np.empty(0, np.int32), np.empty(0, np.uint32)
 
-    def slots(self, n_slots: int, n_bins: int) -> tuple[NDArray[np.int32], NDArray[np.uint32]]:
-        """Return room for running sums, int32 and uint32 (n_slots, n_bins)."""
+    def slots(self, n_slots: int, n_bins: int, n_bytes: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return room for running sums, signed and unsigned integers of 4 or 8 bytes (n_slots, n_bins)."""
         size = n_slots * n_bins
-        if len(self._slots) < size:
-            self._slots, self._more_slots = np.empty(size, np.int32), np.empty(size, np.uint32)
-        return self._slots[:size].reshape(n_slots, n_bins), self._more_slots[:size].reshape(n_slots, n_bins)
+        if len(self._slots[0]) < size or self._slots[0].itemsize != n_bytes:
+            self._slots = np.empty(size, f"i{n_bytes}"), np.empty(size, f"u{n_bytes}")
+        signed, unsigned = self._slots
+        return signed[:size].reshape(n_slots, n_bins), unsigned[:size].reshape(n_slots, n_bins)
 
     def columns(self, features: NDArray[np.int32]) -> NDArray[Any]:
         """Return the bins of some used features, each in a row: uint8 or uint16 (n_features, n_rows)."""
@@ -422,16 +449,21 @@ class WholeTree:
         n_rows, n_used = rounded.root.n_rows, len(self.n_value_bins)
         if (
             rounded.quantization.wide
-            or rounded.sum_of_magnitudes > LARGEST_GRADIENT_SUM
-            or rounded.root.hessian > LARGEST_HESSIAN_SUM
+            or max(rounded.sum_of_magnitudes, rounded.root.hessian) > LARGEST_WIDE_SUM
             or n_used == 0
             or store.bins.size > MOST_CELLS
-            or limits.n_leaves > min(MOST_LEAVES, 2 * n_slots)  # slots of half the size
+            or limits.n_leaves > min(MOST_LEAVES, n_slots * 8 // self._sum_bytes(rounded))  # a slot has 16 bytes a bin
         ):
             return False
         work, n_threads = self._work(limits, n_rows), self.team(limits, n_rows)
         rounds = math.log2(limits.n_leaves) * ROUNDS_COST + work * ROUNDS_WORK / self.most_threads
         return work / n_threads + (n_threads - 1) * WAKING_COST < rounds
+
+    @staticmethod
+    def _sum_bytes(rounded: Rounded) -> int:
+        """Return the bytes of a running sum."""
+        small = rounded.sum_of_magnitudes <= LARGEST_GRADIENT_SUM and rounded.root.hessian <= LARGEST_HESSIAN_SUM
+        return 4 if small else 8
 
     def _work(self, limits: GrowthLimits, n_rows: int) -> float:
         """Estimate the nanoseconds of a tree on one thread."""
@@ -461,7 +493,7 @@ class WholeTree:
         self,
         store: RowStore,
         root: NDArray[np.void],
-        quantization: Quantization,
+        rounded: Rounded,
         rules: SplitRules,
         limits: GrowthLimits,
         meanwhile: Callable[[], None] | None,
@@ -480,8 +512,9 @@ class WholeTree:
             store.odd.reshape(-1), self.n_value_bins,
         )  # fmt: skip
         how = (
-            self.finder.has_missing, NO_COUNTS, *self.finder.numbers(quantization, rules), n_leaves, limits.max_depth,
-            limits.depthwise, *self.room.slots(n_leaves, self.builder.n_bins),
+            self.finder.has_missing, NO_COUNTS, *self.finder.numbers(rounded.quantization, rules), n_leaves,
+            limits.max_depth, limits.depthwise,
+            *self.room.slots(n_leaves, self.builder.n_bins, self._sum_bytes(rounded)),
         )  # fmt: skip
         most_bins = int(self.n_value_bins.max()) + 1
         levels = np.empty((0 if categories is None else int(categories.own[1][-1]), 2), np.int64)
