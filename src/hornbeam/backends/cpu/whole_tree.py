@@ -119,41 +119,8 @@ def sum_rows(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def divide(  # type: ignore[no-untyped-def]
-    column, records, out_records, gather, words, out_words, bin_, missing_left, n_value_bins, begin, end, table=None
-):
-    """Move the rows begin:end of one node to the next depth and return how many went left: partition without a branch.
-
-    A record is written to both places where it may belong, of which one will be written again: that of the next row.
-
-    column                uint8 or uint16 (n_rows,)            in       bins of the feature that is split
-    records, out_records  uint64 (n_rows,)                     in, out
-    words, out_words      uint64 (n_rows, stride in words)     the bins, where they travel with the records
-    table                 uint8 (n_value_bins + 1,)            in       which bins go left, in place of `bin_` and so on
-    """
-    mask, one = np.uint64(0xFFFFFFFF), np.uint64(1)
-    left, right = np.uint64(begin), np.uint64(end) - one
-    b, v = np.int64(bin_), np.int64(n_value_bins)
-    for place in range(np.uint64(begin), np.uint64(end)):
-        record = records[place]
-        if table is None:
-            goes_left = np.uint64(bin_goes_left(np.int64(column[record & mask]), b, missing_left, v))
-        else:
-            goes_left = np.uint64(table[np.uint64(column[record & mask])])
-        out_records[left] = record
-        out_records[right] = record
-        if not gather:
-            to = left if goes_left else right
-            for w in range(words.shape[1]):
-                out_words[to, w] = words[place, w]
-        left += goes_left
-        right -= one - goes_left
-    return np.int64(left) - begin
-
-
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def count_left(column, records, bin_, missing_left, n_value_bins, begin, end, table=None):  # type: ignore[no-untyped-def]
-    """Count the rows begin:end that `divide` would move to the left."""
+    """Count the rows begin:end that `divide` moves to the left."""
     mask, b, v, n_left = np.uint64(0xFFFFFFFF), np.int64(bin_), np.int64(n_value_bins), np.int64(0)
     for place in range(np.uint64(begin), np.uint64(end)):
         code = column[records[place] & mask]
@@ -165,11 +132,19 @@ def count_left(column, records, bin_, missing_left, n_value_bins, begin, end, ta
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def divide_some(  # type: ignore[no-untyped-def]
+def divide(  # type: ignore[no-untyped-def]
     column, records, out_records, gather, words, out_words, bin_, missing_left, n_value_bins, begin, end, left, right,
     table=None,
 ):  # fmt: skip
-    """Move the rows begin:end of one node as `divide` does: to places from `left` upwards, from `right` downwards."""
+    """Move the rows begin:end of one node to the next depth: to places from `left` upwards, or from `right` downwards.
+
+    column                uint8 or uint16 (n_rows,)            in       bins of the feature that is split
+    records, out_records  uint64 (n_rows,)                     in, out
+    words, out_words      uint64 (n_rows, stride in words)     the bins, where they travel with the records
+    table                 uint8 (n_value_bins + 1,)            in       which bins go left, in place of `bin_` and so on
+
+    Returns the place after the last one that went left.
+    """
     mask, one = np.uint64(0xFFFFFFFF), np.uint64(1)
     left, right = np.uint64(left), np.uint64(right)
     b, v = np.int64(bin_), np.int64(n_value_bins)
@@ -186,6 +161,7 @@ def divide_some(  # type: ignore[no-untyped-def]
                 out_words[to, w] = words[place, w]
         left += goes_left
         right -= one - goes_left
+    return np.int64(left)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -282,8 +258,8 @@ def tree_kernel(  # type: ignore[no-untyped-def]
     own_columns, own_offsets, own_missing = columns[f0:f1], offsets[f0 : f1 + 1], has_missing[f0:f1]
     own_upper, own_bits = upper[f0:f1], upper_bits[f0:f1]
     n_free = len(free) - 1
-    for slot in range(n_free):
-        free[slot] = n_free - slot
+    for i in range(n_free):
+        free[i] = n_free - i
     root = nodes[0]
     root_bins = bins_at(bins, bins_even, bins_odd, gather, root.depth)
     root_records = records_at(even, odd, root.depth)
@@ -315,28 +291,24 @@ def tree_kernel(  # type: ignore[no-untyped-def]
         column, n_values = columns[split.feature], n_value_bins[split.feature]
         if categories is not None:
             table = left_bins(split, n_values, categories)
-        if n_threads == 1:
-            rows_left = divide(
-                column, line, out_line, gather, own_words, out_words, split.bin, split.missing_left, n_values,
-                node.begin, node.end, table,
-            )  # fmt: skip
-        else:
-            n_rows = node.end - node.begin
-            first, last = node.begin + n_rows * t // n_threads, node.begin + n_rows * (t + 1) // n_threads
+        n_rows, rows_left, before = node.end - node.begin, np.int64(0), np.int64(0)
+        first, last = node.begin + n_rows * t // n_threads, node.begin + n_rows * (t + 1) // n_threads
+        if n_threads > 1:
             lefts[t, 0] = count_left(column, line, split.bin, split.missing_left, n_values, first, last, table)
             if not meet(gate, n_threads):
                 return 0
-            rows_left, before = np.int64(0), np.int64(0)
             for other in range(n_threads):
                 if other == t:
                     before = rows_left
                 rows_left += lefts[other, 0]
-            divide_some(
-                column, line, out_line, gather, own_words, out_words, split.bin, split.missing_left, n_values, first,
-                last, node.begin + before, node.end - 1 - (first - node.begin - before), table,
-            )  # fmt: skip
-            if not meet(gate, n_threads):
-                return 0
+        reached = divide(
+            column, line, out_line, gather, own_words, out_words, split.bin, split.missing_left, n_values, first, last,
+            node.begin + before, node.end - 1 - (first - node.begin - before), table,
+        )  # fmt: skip
+        if n_threads == 1:
+            rows_left = reached - node.begin
+        elif not meet(gate, n_threads):
+            return 0
         node.left = n_nodes
         n_nodes += 2
         for child in (left, right):
@@ -363,19 +335,16 @@ def tree_kernel(  # type: ignore[no-untyped-def]
         sum_rows(
             children, out_records, small.begin, small.end, gather, blocks, offsets, places, counters, small_g, small_h
         )
-        if small_wanted:
-            small.slot = spare
+        for k in range(2):
+            child, slot = (small, spare) if k == 0 else (large, kept)
+            if not (small_wanted if k == 0 else large_wanted):
+                continue
+            child.slot = slot
+            less_g, less_h = (no_g, no_h) if k == 0 else (small_g, small_h)
             search_own(
-                children, out_records, out_line, gather, own_columns, f0, small_g, small_h, no_g, no_h, small,
-                np.int64(node.left) + (0 if left_small else 1), own_offsets, own_missing, no_counts, units, rules,
-                bounds, counts, scores, bits, own_upper, own_bits, found[0, t], categories,
-            )  # fmt: skip
-        if large_wanted:
-            large.slot = kept
-            search_own(
-                children, out_records, out_line, gather, own_columns, f0, gradients[kept], hessians[kept], small_g,
-                small_h, large, np.int64(node.left) + (1 if left_small else 0), own_offsets, own_missing, no_counts,
-                units, rules, bounds, counts, scores, bits, own_upper, own_bits, found[1, t], categories,
+                children, out_records, out_line, gather, own_columns, f0, gradients[slot], hessians[slot], less_g,
+                less_h, child, np.int64(node.left) + np.int64((k == 0) != left_small), own_offsets, own_missing,
+                no_counts, units, rules, bounds, counts, scores, bits, own_upper, own_bits, found[k, t], categories,
             )  # fmt: skip
         if not meet(gate, n_threads):
             return 0
