@@ -16,7 +16,8 @@ from hornbeam.backends.cpu import rows, whole_tree
 from hornbeam.backends.cpu.engine import CpuEngine
 from hornbeam.backends.cpu.prefix_split import LARGEST_WIDE_SUM, accumulate, choose_split, score_features
 from hornbeam.backends.cpu.split import NO_COUNTS, SplitFinder
-from hornbeam.backends.cpu.whole_tree import WholeTree, run_up
+from hornbeam.backends.cpu.tree_kernel import run_up
+from hornbeam.backends.cpu.whole_tree import WholeTree
 from hornbeam.dtypes import SPLIT
 from hornbeam.frontier import GrowthLimits
 from hornbeam.grower import NodeTable, TreeGrower

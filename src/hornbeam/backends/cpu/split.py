@@ -53,6 +53,12 @@ def leaf_score(gradient, hessian, lambda_l1, lambda_l2, max_delta_step):  # type
     return gradient * gradient / weight
 
 
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def is_better(split, other):  # type: ignore[no-untyped-def]
+    """Say whether a SPLIT is taken rather than that of another thread: of equal gains the one of the first feature."""
+    return split.gain > other.gain or (split.gain == other.gain and split.feature < other.feature)
+
+
 @njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
 def can_compare(units, rules):  # type: ignore[no-untyped-def]
     """Say whether candidates can be compared by products: no L1 penalty, no clipping, and nothing out of range."""

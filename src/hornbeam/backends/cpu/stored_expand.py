@@ -27,7 +27,8 @@ from hornbeam.backends.cpu.stored_rows import COLUMN, DEFAULT, FIRST_CODE, NOWHE
 from hornbeam.backends.cpu.stored_shares import Share, search_child, share_kernel, take_best
 from hornbeam.backends.cpu.stored_split import StoredSplits
 from hornbeam.backends.cpu.threads import run_threads
-from hornbeam.backends.cpu.whole_tree import MOST_LEAVES, best_open
+from hornbeam.backends.cpu.tree_kernel import best_open
+from hornbeam.backends.cpu.whole_tree import MOST_LEAVES
 from hornbeam.dtypes import EXPANSION, NODE, SPLIT
 from hornbeam.frontier import GrowthLimits
 

@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from hornbeam.backends.cpu.split import is_better
 from hornbeam.backends.cpu.split_categorical import around_node, improve_node
 from hornbeam.backends.cpu.stored_histogram import StoredHistograms, sum_node
 from hornbeam.backends.cpu.stored_split import scan_stored, settle
@@ -148,8 +149,7 @@ def take_best(found, n_numeric, sets, first, to, out):  # type: ignore[no-untype
             continue
         best = 0
         for t in range(1, len(found)):
-            this, so_far = found[t, side], found[best, side]
-            if this.gain > so_far.gain or (this.gain == so_far.gain and this.feature < so_far.feature):
+            if is_better(found[t, side], found[best, side]):
                 best = t
         out[side] = found[best, side]
         if out[side].feature >= n_numeric:

@@ -1,4 +1,4 @@
-"""Categorical features in the whole-tree kernel (whole_tree.py): its running sums, and its branchless partition.
+"""Categorical features in the whole-tree kernel (tree_kernel.py): its running sums, and its branchless partition.
 
 The kernel keeps running sums of every feature, see prefix_split.py. Those of categorical features are taken apart again
 into the sums of the levels, a node at a time, and searched by split_categorical.py, which is compiled once for all.
