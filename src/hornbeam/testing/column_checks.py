@@ -66,6 +66,7 @@ def column_checks(device: str, n_rows: int) -> Iterator[tuple[str, Callable[[], 
 def _check_small_weights(device: str, library: str, X: Any, y: Any) -> str:
     """Numbers that arithmetic of float32 may take for zero are numbers like others."""
     weight = np.linspace(1e-40, 9e-39, len(y)).astype(np.float32)
+    weight[::2] = 2e-38  # the largest of all weights must be a number of full precision
     params = {"num_leaves": 7, "min_sum_hessian_in_leaf": 0.0, "verbosity": -1}
     found = []
     for where, wrap in ((device, _wrapper(library, device)), ("cpu", np.asarray)):
