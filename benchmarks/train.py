@@ -1,4 +1,4 @@
-"""Whole trainings beside LightGBM, XGBoost and scikit-learn: the same data, the same parameters, one run.
+"""Whole trainings on the CPU beside LightGBM, XGBoost and scikit-learn: the same data and parameters, one run.
 
     python benchmarks/train.py --shape higgs                # 1M x 28, 255 leaves
     python benchmarks/train.py --shape small wide           # 20k x 20, 31 leaves; 50k x 500, 63 leaves
@@ -101,6 +101,7 @@ def run(shape: Shape, min_data: int, options: argparse.Namespace) -> dict[str, M
         "learning_rate": 0.1,
         "min_data_in_leaf": min_data,
         "num_threads": options.threads,
+        "device": "cpu",
         "metric": "none",
         "verbosity": -1,
     }

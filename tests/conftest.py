@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -48,6 +49,35 @@ def fine_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored_split, "BINS_PER_THREAD", 1)
     monkeypatch.setattr(quantize, "ROWS_PER_THREAD", 20)
     monkeypatch.setattr(sparse_binning, "BLOCK_VALUES", 37)
+
+
+@pytest.fixture
+def stored_teams(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], list[int]]:
+    """Return a function that lets teams of a size grow all trees on stored bins; it returns a list of their sizes."""
+    from hornbeam.backends.cpu import stored_tree
+    from hornbeam.backends.cpu import team as cpu_team
+
+    for name in ("THREAD_WORK", "WAKING_COST"):
+        monkeypatch.setattr(stored_tree, name, 1)
+    for name in ("MEETING_COST", "FEW_ROWS", "LISTS_TEAM"):
+        monkeypatch.setattr(stored_tree, name, 0)
+    plain, grow = stored_tree.team, stored_tree.StoredTree.grow
+
+    def checked(tree: Any, *args: Any) -> Any:
+        grown = grow(tree, *args)
+        assert not tree.builder.thread_counters.any()  # they are clear for the next tree
+        assert not tree._room[5].any()
+        return grown
+
+    monkeypatch.setattr(stored_tree.StoredTree, "grow", checked)
+
+    def grow_with(size: int) -> list[int]:
+        sizes: list[int] = []
+        monkeypatch.setattr(cpu_team, "TEAM_CPUS", size)
+        monkeypatch.setattr(stored_tree, "team", lambda n_threads: sizes.append(n_threads) or plain(n_threads))
+        return sizes
+
+    return grow_with
 
 
 @pytest.fixture(autouse=True)

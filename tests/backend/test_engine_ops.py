@@ -32,6 +32,7 @@ RULES = replace(PLAIN_RULES, min_data_in_leaf=20, min_sum_hessian_in_leaf=1e-3)
 PER_THREAD = (
     (histogram, "UPDATES_PER_THREAD"),
     (leaves, "ROWS_PER_THREAD"),
+    (leaves, "ASSIGNED_ROWS_PER_THREAD"),
     (leaves, "ROUTED_ROWS_PER_THREAD"),
     (partition, "ROWS_PER_THREAD"),
     (quantize, "ROWS_PER_THREAD"),

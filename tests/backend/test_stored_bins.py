@@ -18,6 +18,7 @@ from hornbeam.backends.cpu import (
     sparse_binning,
     stored_expand,
     stored_histogram,
+    stored_tree,
 )
 from hornbeam.backends.protocol import Segments
 from hornbeam.backends.steps import expand_in_steps
@@ -367,9 +368,40 @@ def test_a_tree_grown_whole_is_a_tree_grown_in_rounds(params, monkeypatch):
     for whole in (True, False):
         monkeypatch.setattr(stored_expand, "MOST_LEAVES", 1024 if whole else 0)
         data = hb.Dataset(sparse.csr_matrix(X), label=y)
-        prints.append(hb.train({**QUIET, **params, "device": "cpu"}, data, 4).fingerprint())
+        prints.append(hb.train({**QUIET, **params, "device": "cpu", "num_threads": 1}, data, 4).fingerprint())
         assert len(grown) == 4
     assert prints[0] == prints[1]
+
+
+# --- teams ------------------------------------------------------------------------------------------------------------
+
+
+TEAMS = {
+    "plain": {},
+    "few rows": {"min_data_in_leaf": 1, "num_leaves": 200, "objective": "poisson"},
+    "shallow": {"grow_policy": "depthwise", "max_depth": 4},
+    "some rows": {"bagging_fraction": 0.5, "bagging_freq": 1},
+    "some features": {"feature_fraction": 0.4},
+    "wide records": {"precision": "high"},
+    "no bundles": {"enable_bundle": False},
+    "no entries": {"is_enable_sparse": False},
+    "all entries": {"enable_bundle": False},
+}
+
+
+@pytest.mark.parametrize("choice", TEAMS)
+def test_a_team_of_any_size_grows_the_trees_of_one_thread(choice, stored_teams, monkeypatch):
+    monkeypatch.setattr(stored_tree, "PACKED_ROWS", 64)  # nodes are summed in several goes
+    X, y = mixed_table(missing=0.003)
+    if choice == "all entries":
+        X = X[:, (X == 0.0).mean(axis=0) > 0.8]
+    params = {**QUIET, "num_leaves": 15, "min_data_in_leaf": 5, **TEAMS[choice], "device": "cpu"}
+    expected = hb.train(params, hb.Dataset(X, label=abs(y)), 3).fingerprint()
+    for size in (1, 2, 3, 5):
+        sizes = stored_teams(size)
+        data = hb.Dataset(sparse.csr_matrix(X), label=abs(y))
+        assert hb.train({**params, "num_threads": size}, data, 3).fingerprint() == expected
+        assert sizes == ([] if size == 1 else [size] * 3)
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------
@@ -411,8 +443,9 @@ def test_there_is_room_for_every_slot_of_a_tree_that_ends_early(monkeypatch):
     run = stored_expand.StoredExpander._run
 
     def watched(self, store, batch, bounds, bare, how, max_depth, out, tree, categories):
-        run(self, store, batch, bounds, bare, how, max_depth, out, tree, categories)
-        seen.append((len(tree[2]), bounds[-1] + 1, tree[4][stored_expand.N_NODES]))
+        n_nodes = run(self, store, batch, bounds, bare, how, max_depth, out, tree, categories)
+        seen.append((len(tree[2]), bounds[-1] + 1, n_nodes))
+        return n_nodes
 
     monkeypatch.setattr(stored_expand.StoredExpander, "_run", watched)
     X = np.zeros((60, 4))

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hornbeam.backends.cpu import rows, whole_tree
+from hornbeam.backends.cpu import team as cpu_team
 from hornbeam.backends.cpu.engine import CpuEngine
 from hornbeam.backends.cpu.prefix_split import LARGEST_WIDE_SUM, accumulate, choose_split, score_features
 from hornbeam.backends.cpu.split import NO_COUNTS, SplitFinder
@@ -196,14 +197,12 @@ def whole_and_in_rounds(
     trees = []
     monkeypatch.setattr(whole_tree, "THREAD_WORK", 1)
     monkeypatch.setattr(whole_tree, "WAKING_COST", 1)
-    monkeypatch.setattr(whole_tree, "TEAM_CPUS", n_threads)
+    monkeypatch.setattr(cpu_team, "TEAM_CPUS", n_threads)
     if wide:
         monkeypatch.setattr(whole_tree, "LARGEST_GRADIENT_SUM", -1)
     sizes = []
-    run_team = whole_tree.run_team
-    monkeypatch.setattr(
-        whole_tree, "run_team", lambda task, size, *more: sizes.append(size) or run_team(task, size, *more)
-    )
+    team = whole_tree.team
+    monkeypatch.setattr(whole_tree, "team", lambda size: sizes.append(size) or team(size))
     for whole in (True, False):
         if not whole:
             monkeypatch.setattr(WholeTree, "can_grow", lambda *_: False)
@@ -242,6 +241,18 @@ def test_tree_of_large_sums_is_that_of_the_rounds(monkeypatch, n_threads):
     sample = make_binned(70_000, 5, 60, 0.1, seed=4)  # more rows than packed counters hold
     rules = replace(PLAIN_RULES, min_data_in_leaf=20)
     whole, in_rounds = whole_and_in_rounds(monkeypatch, sample, rules, 2, n_threads=n_threads, wide=True)
+    assert len(whole["leaf_value"]) == 25
+    assert whole == in_rounds
+
+
+@pytest.mark.parametrize("look_cost", [0.0, 1.0, 1e9], ids=["never", "large nodes", "always"])
+@pytest.mark.parametrize(("n_rows", "wide"), [(3000, False), (3000, True), (140_000, True)])
+def test_threads_may_share_rows(monkeypatch, look_cost, n_rows, wide):
+    """In groups of four threads and of one, which takes several passes for more rows than packed counters hold."""
+    monkeypatch.setattr(whole_tree, "LOOK_COST", look_cost)
+    sample = make_binned(n_rows, 7, 30, 0.1, seed=4)
+    rules = replace(PLAIN_RULES, min_data_in_leaf=20)
+    whole, in_rounds = whole_and_in_rounds(monkeypatch, sample, rules, 2, n_threads=5, wide=wide)
     assert len(whole["leaf_value"]) == 25
     assert whole == in_rounds
 

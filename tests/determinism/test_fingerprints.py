@@ -95,6 +95,7 @@ def many_threads(monkeypatch):
     for module, name in (
         (histogram, "UPDATES_PER_THREAD"),
         (leaves, "ROWS_PER_THREAD"),
+        (leaves, "ASSIGNED_ROWS_PER_THREAD"),
         (leaves, "ROUTED_ROWS_PER_THREAD"),
         (partition, "ROWS_PER_THREAD"),
         (quantize, "ROWS_PER_THREAD"),

@@ -11,7 +11,7 @@ import pytest
 
 import hornbeam as hb
 from hornbeam import bundling
-from hornbeam.backends.cpu import stored_expand, stored_histogram, stored_shares
+from hornbeam.backends.cpu import stored_expand, stored_histogram, stored_tree
 from hornbeam.bagging import Draw
 from hornbeam.splitting import CategoricalRules
 from hornbeam.testing.checks import PLAIN_RULES, assert_same_operations, engine_on, usable_devices
@@ -368,6 +368,7 @@ def test_trees_grown_whole_in_rounds_and_in_steps_are_the_same(thin, stored, mon
 
 SHARED = {
     "plain": {},
+    "columns": {"is_enable_sparse": False},
     "some features": {"feature_fraction": 0.6, "max_cat_to_onehot": 4},
     "few rows": {"min_data_in_leaf": 20, "objective": "poisson"},
     "wide records": {"precision": "high"},
@@ -378,22 +379,17 @@ SHARED = {
 
 @pytest.mark.parametrize("categorical", [[*CATEGORICAL, 13], []], ids=["levels", "numbers"])
 @pytest.mark.parametrize("choice", SHARED)
-def test_nodes_that_threads_search_together_are_those_of_one_thread(choice, categorical, stored, monkeypatch):
+def test_a_team_of_any_size_grows_the_trees_of_one_thread(choice, categorical, stored, stored_teams, monkeypatch):
+    monkeypatch.setattr(stored_tree, "PACKED_ROWS", 64)  # nodes are summed in several goes
     X, y = mixed_table(one_hot=30)
-    X[:, 11], X[:, 13] = X[:, 0], X[:, 2]  # equal gains, in two shares
+    X[:, 11], X[:, 13] = X[:, 0], X[:, 2]  # equal gains, of two threads
     params = {**LOOSE, **SHARED[choice], "device": "cpu"}
-    searched = []
-    search = stored_expand.share_kernel
-    monkeypatch.setattr(stored_expand, "share_kernel", lambda *given: searched.append(1) or search(*given))
-    monkeypatch.setattr(stored_histogram, "THIN", 1e9)
-    found = []
-    for cost, num_threads in ((1e12, 2), (1.0, 2), (1.0, 5)):
-        monkeypatch.setattr(stored_shares, "SHARE_COST", cost)
-        data = hb.Dataset(sparse.csr_matrix(X), label=abs(y), categorical_features=categorical, is_enable_sparse=False)
-        found.append(hb.train({**params, "num_threads": num_threads}, data, 3).fingerprint())
-        assert bool(searched) == (cost == 1.0)
-    assert found[0] == found[1] == found[2]
-    assert found[0] == hb.train(params, hb.Dataset(X, label=abs(y), categorical_features=categorical), 3).fingerprint()
+    expected = hb.train(params, hb.Dataset(X, label=abs(y), categorical_features=categorical), 3).fingerprint()
+    for size in (1, 2, 3, 5):
+        sizes = stored_teams(size)
+        data = hb.Dataset(sparse.csr_matrix(X), label=abs(y), categorical_features=categorical)
+        assert hb.train({**params, "num_threads": size}, data, 3).fingerprint() == expected
+        assert sizes == ([] if size == 1 else [size] * 3)
 
 
 @pytest.mark.parametrize("where", [device for device in usable_devices() if device != "reference"])

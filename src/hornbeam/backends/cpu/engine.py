@@ -18,6 +18,7 @@ from hornbeam.backends.cpu.quantize import quantize
 from hornbeam.backends.cpu.renewal import renew_leaves
 from hornbeam.backends.cpu.split_categorical import CategoricalFinder, Round
 from hornbeam.backends.cpu.split_general import find_general
+from hornbeam.backends.cpu.team import largest_team
 from hornbeam.backends.cpu.threads import resolve_threads
 from hornbeam.backends.protocol import BinnedTree, ContextsAhead, ForestMean, GrownAhead, Root, Segments
 from hornbeam.backends.steps import expand_in_steps
@@ -48,6 +49,7 @@ class CpuEngine:
         self.n_rows = binned.n_rows
         self.slot_bytes = host_slot_bytes(binned)
         self.n_threads = resolve_threads(num_threads)
+        self._n_team = largest_team(self.n_threads)
         self._prepare()
         self._categories: CategoricalFinder | None = None
         if binned.n_numeric < binned.n_used:
@@ -90,7 +92,7 @@ class CpuEngine:
         """Compute gradients and hessians of all outputs."""
         if self._gradient.shape != self._scores.shape:
             self._gradient, self._hessian = np.empty_like(self._scores), np.empty_like(self._scores)
-        compute_gradients(objective, self._scores, label, weight, self._gradient, self._hessian, self.n_threads)
+        compute_gradients(objective, self._scores, label, weight, self._gradient, self._hessian, self._n_team)
 
     def set_gradients(self, gradient: NDArray[np.float64], hessian: NDArray[np.float64]) -> None:
         """Take gradients from elsewhere."""
@@ -115,7 +117,7 @@ class CpuEngine:
             self._tree_gradient, self._tree_hessian = bags.take_gradients(
                 self._bag, self._tree_gradient, self._tree_hessian, self.n_threads
             )
-        self._rounded = quantize(self._store, self._tree_gradient, self._tree_hessian, high_precision, self.n_threads)
+        self._rounded = quantize(self._store, self._tree_gradient, self._tree_hessian, high_precision, self._n_team)
         if self._bag is not None:
             bags.number_records(self._store, self._bag, self.n_threads)
         return self._rounded.quantization
@@ -217,12 +219,12 @@ class CpuEngine:
     def assign_leaves(self, nodes: Segments, leaves_of_nodes: NDArray[np.int32]) -> None:
         """Scatter leaf numbers; on small data the leaves' sums are made at the same time."""
         self._leaf_sums = None
-        if self._bag is None and self.n_rows < 2 * leaves.ROWS_PER_THREAD:
+        if self._bag is None and self.n_rows < 4 * leaves.ROWS_PER_THREAD:
             self._leaf_sums = leaves.assign_and_sum(
                 self._store, nodes, leaves_of_nodes, self._tree_gradient, self._tree_hessian, self._largest, self._leaf
             )
             return
-        leaves.assign_leaves(self._store, nodes, leaves_of_nodes, self.n_threads, self._leaf)
+        leaves.assign_leaves(self._store, nodes, leaves_of_nodes, self._n_team, self._leaf)
 
     def find_other_leaves(self, tree: BinnedTree) -> None:
         """Route the rows that were not chosen."""
@@ -234,7 +236,7 @@ class CpuEngine:
         if self._leaf_sums is not None and len(self._leaf_sums[0]) == n_leaves:
             return self._leaf_sums
         leaf = self._leaf if self._bag is None else self._leaf[self._bag.inside]
-        return leaves.leaf_sums(self._tree_gradient, self._tree_hessian, self._largest, leaf, n_leaves, self.n_threads)
+        return leaves.leaf_sums(self._tree_gradient, self._tree_hessian, self._largest, leaf, n_leaves, self._n_team)
 
     @property
     def _largest(self) -> tuple[float, float]:
@@ -259,7 +261,7 @@ class CpuEngine:
     def add_leaf_values(self, output: int, leaf_value: NDArray[np.float64] | None) -> None:
         """Update the scores."""
         assert leaf_value is not None
-        leaves.add_leaf_values(self._scores[output], self._leaf, leaf_value, self.n_threads)
+        leaves.add_leaf_values(self._scores[output], self._leaf, leaf_value, self._n_team)
 
     def add_valid(self, binned: BinnedData, scores: NDArray[np.float64]) -> int:
         """Keep a validation set."""

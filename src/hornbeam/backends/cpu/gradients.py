@@ -13,6 +13,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.numerics import exp_, sigmoid_
+from hornbeam.backends.cpu.team import call_helpers, run_parts
 from hornbeam.backends.cpu.threads import run_ranges
 
 if TYPE_CHECKING:
@@ -65,32 +66,35 @@ def compute_gradients(
         compute_ranking_gradients(objective, scores, weight, gradient_out, hessian_out, n_threads)
         return
 
+    n_rows = scores.shape[1]
+    w = NO_WEIGHT if weight is None else weight
+    if isinstance(objective, (RegressionObjective, BinaryObjective, MulticlassObjective)):
+        n_parts = max(1, min(n_threads, n_rows // SMALLEST_PART))
+        given = scores[0], label, w, gradient_out[0], hessian_out[0]
+        if isinstance(objective, MulticlassObjective):
+            whole = objective.hessian_factor, scores, label, w, gradient_out, hessian_out
+            run_parts(multiclass_part, n_parts, *whole)
+        elif isinstance(objective, BinaryObjective):
+            run_parts(binary_part, n_parts, objective.sigmoid, *given)
+        else:
+            run_parts(regression_part, n_parts, *given)
+        return
+
     def part(start: int, stop: int) -> None:
         rows = slice(start, stop)
-        w = NO_WEIGHT if weight is None else weight[..., rows]
-        if isinstance(objective, RegressionObjective):
-            regression_kernel(scores[0, rows], label[rows], w, gradient_out[0, rows], hessian_out[0, rows])
-        elif isinstance(objective, BinaryObjective):
-            binary_kernel(
-                objective.sigmoid, scores[0, rows], label[rows], w, gradient_out[0, rows], hessian_out[0, rows]
-            )
-        elif isinstance(objective, MulticlassObjective):
-            multiclass_kernel(objective.hessian_factor, scores, label, w, start, stop, gradient_out, hessian_out)
-        elif isinstance(objective, OneVsAllObjective):
+        own_w = w[..., rows]
+        if isinstance(objective, OneVsAllObjective):
             for k in range(objective.n_outputs):
                 own = (label[rows] == k).astype(np.float64)
-                of_class = w[k] if w.ndim == 2 else w
+                of_class = own_w[k] if own_w.ndim == 2 else own_w
                 binary_kernel(
                     objective.sigmoid, scores[k, rows], own, of_class, gradient_out[k, rows], hessian_out[k, rows]
                 )
         elif isinstance(objective, PointwiseObjective):
-            pointwise_part(objective, scores[0, rows], label[rows], w, gradient_out[0, rows], hessian_out[0, rows])
+            pointwise_part(objective, scores[0, rows], label[rows], own_w, gradient_out[0, rows], hessian_out[0, rows])
 
-    if isinstance(
-        objective,
-        (RegressionObjective, BinaryObjective, MulticlassObjective, OneVsAllObjective, PointwiseObjective),
-    ):
-        run_ranges(part, scores.shape[1], n_threads, SMALLEST_PART)
+    if isinstance(objective, (OneVsAllObjective, PointwiseObjective)):
+        run_ranges(part, n_rows, n_threads, SMALLEST_PART)
     else:
         gradient_out[:], hessian_out[:] = objective.gradients(scores, label, weight)
 
@@ -248,7 +252,7 @@ def multiclass_kernel(
 
     scores             float64 (n_outputs, n_rows)      in   C order
     label              float64 (n_rows,)                in
-    weight             float64 (stop - start,) or (0,)  in   empty: no weights
+    weight             float64 (n_rows,) or (0,)        in   empty: no weights
     gradient, hessian  float64 (n_outputs, n_rows)      out; the rows [start, stop) are overwritten
     """
     for tile in range(start, stop, TILE):  # tile by tile, so that the probabilities are still in the cache
@@ -264,8 +268,38 @@ def multiclass_kernel(
                     g[i] = p - (1.0 if y[i] == k else 0.0)
                     h[i] = (factor * p) * (1.0 - p)
             else:
-                w = weight[tile - start : end - start]
+                w = weight[tile:end]
                 for i in range(len(g)):
                     p = g[i]
                     g[i] = (p - (1.0 if y[i] == k else 0.0)) * w[i]
                     h[i] = ((factor * p) * (1.0 - p)) * w[i]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def regression_part(t, crew, scores, label, weight, gradient, hessian):  # type: ignore[no-untyped-def]
+    """Do one thread's rows of regression_kernel; see team.py."""
+    call_helpers(t, crew, (scores, label, weight, gradient, hessian))
+    first, last = len(scores) * t // crew[0], len(scores) * (t + 1) // crew[0]
+    own_weight = weight[first:last] if len(weight) else weight
+    regression_kernel(
+        scores[first:last], label[first:last], own_weight, gradient[first:last], hessian[first:last]
+    )  # fmt: skip
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def binary_part(t, crew, sigmoid, scores, label, weight, gradient, hessian):  # type: ignore[no-untyped-def]
+    """Do one thread's rows of binary_kernel; see team.py."""
+    call_helpers(t, crew, (sigmoid, scores, label, weight, gradient, hessian))
+    first, last = len(scores) * t // crew[0], len(scores) * (t + 1) // crew[0]
+    own_weight = weight[first:last] if len(weight) else weight
+    binary_kernel(
+        sigmoid, scores[first:last], label[first:last], own_weight, gradient[first:last], hessian[first:last]
+    )  # fmt: skip
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def multiclass_part(t, crew, factor, scores, label, weight, gradient, hessian):  # type: ignore[no-untyped-def]
+    """Do one thread's rows of multiclass_kernel; see team.py."""
+    call_helpers(t, crew, (factor, scores, label, weight, gradient, hessian))
+    first, last = len(label) * t // crew[0], len(label) * (t + 1) // crew[0]
+    multiclass_kernel(factor, scores, label, weight, first, last, gradient, hessian)

@@ -13,27 +13,33 @@ from numpy.typing import NDArray
 from hornbeam.backends.cpu.partition import leaf_of_row
 from hornbeam.backends.cpu.pieces import cut
 from hornbeam.backends.cpu.rows import RowStore, records_at
-from hornbeam.backends.cpu.threads import run_ranges, run_threads
+from hornbeam.backends.cpu.team import call_helpers, run_parts
+from hornbeam.backends.cpu.threads import run_ranges
 from hornbeam.backends.protocol import BinnedTree, Segments
 from hornbeam.binning import BinnedData
 from hornbeam.quantize import exact_exponent
 
-ROWS_PER_THREAD = 32_768
+ROWS_PER_THREAD = 16_384
+ASSIGNED_ROWS_PER_THREAD = 131_072
+"""More, since the rows of a leaf lie everywhere: threads that write their numbers take each other's cache lines."""
+
 ROUTED_ROWS_PER_THREAD = 1024
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def assign_kernel(even, odd, begin, end, depth, leaf, start, stop, out):  # type: ignore[no-untyped-def]
-    """Write the leaf number of every row of the pieces start:stop.
+def assign_kernel(t, crew, even, odd, begin, end, depth, leaf, bounds, out):  # type: ignore[no-untyped-def]
+    """Write the leaf number of every row of some parts (team.run_parts), with the pieces bounds[part]:bounds[part + 1].
 
     leaf  uint16 (n_pieces,)  in
     out   uint16 (n_rows,)    out
     """
+    call_helpers(t, crew, (even, odd, begin, end, depth, leaf, bounds, out))
     mask = np.uint64(0xFFFFFFFF)
-    for piece in range(start, stop):
-        records = records_at(even, odd, depth[piece])
-        for place in range(np.uint64(begin[piece]), np.uint64(end[piece])):
-            out[records[place, 0] & mask] = leaf[piece]
+    for part in range(t, len(bounds) - 1, crew[0]):
+        for piece in range(bounds[part], bounds[part + 1]):
+            records = records_at(even, odd, depth[piece])
+            for place in range(np.uint64(begin[piece]), np.uint64(end[piece])):
+                out[records[place, 0] & mask] = leaf[piece]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -62,17 +68,23 @@ def assign_sum_kernel(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def leaf_sums_kernel(gradient, hessian, leaf, g_scale, h_scale, start, stop, out):  # type: ignore[no-untyped-def]
-    """Add the rows start:stop to the fixed-point sums out, int64 (n_leaves, 2)."""
-    for row in range(start, stop):
-        out[leaf[row], 0] += np.int64(np.rint(gradient[row] * g_scale))
-        out[leaf[row], 1] += np.int64(np.rint(hessian[row] * h_scale))
+def leaf_sums_kernel(t, crew, gradient, hessian, leaf, g_scale, h_scale, sums):  # type: ignore[no-untyped-def]
+    """Add some parts of the rows (team.run_parts) to fixed-point sums, int64 (n_parts, n_leaves, 2)."""
+    call_helpers(t, crew, (gradient, hessian, leaf, g_scale, h_scale, sums))
+    n_rows, n_parts = len(leaf), len(sums)
+    for part in range(t, n_parts, crew[0]):
+        out = sums[part]
+        for row in range(n_rows * part // n_parts, n_rows * (part + 1) // n_parts):
+            out[leaf[row], 0] += np.int64(np.rint(gradient[row] * g_scale))
+            out[leaf[row], 1] += np.int64(np.rint(hessian[row] * h_scale))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def add_values_kernel(scores, leaf, leaf_value, start, stop):  # type: ignore[no-untyped-def]
-    """Add the leaf values to the scores of the rows start:stop."""
-    for row in range(start, stop):
+def add_values_kernel(t, crew, scores, leaf, leaf_value):  # type: ignore[no-untyped-def]
+    """Add the leaf values to the scores of one thread's rows; see team.py."""
+    call_helpers(t, crew, (scores, leaf, leaf_value))
+    n_rows, n_threads = len(leaf), crew[0]
+    for row in range(n_rows * t // n_threads, n_rows * (t + 1) // n_threads):
         scores[row] += leaf_value[leaf[row]]
 
 
@@ -90,15 +102,11 @@ def assign_leaves(
     store: RowStore, nodes: Segments, leaves: NDArray[np.int32], n_threads: int, out: NDArray[np.uint16]
 ) -> None:
     """See protocol.Engine.assign_leaves."""
-    pieces = cut(nodes, n_threads, ROWS_PER_THREAD)
+    pieces = cut(nodes, n_threads, ASSIGNED_ROWS_PER_THREAD)
     leaf = leaves.astype(np.uint16)[pieces.node]
-    run_threads(
-        lambda t: assign_kernel(
-            store.even, store.odd, pieces.begin, pieces.end, pieces.depth, leaf, pieces.bounds[t],
-            pieces.bounds[t + 1], out,
-        ),
-        len(pieces.bounds) - 1,
-    )  # fmt: skip
+    bounds = np.array(pieces.bounds)
+    given = store.even, store.odd, pieces.begin, pieces.end, pieces.depth, leaf, bounds, out
+    run_parts(assign_kernel, len(bounds) - 1, *given)
 
 
 def assign_and_sum(
@@ -134,13 +142,7 @@ def leaf_sums(
     exponents = [exact_exponent(value, n_rows) for value in largest]
     n_parts = max(1, min(n_threads, n_rows // ROWS_PER_THREAD))
     sums = np.zeros((n_parts, n_leaves, 2), np.int64)
-    run_threads(
-        lambda t: leaf_sums_kernel(
-            gradient, hessian, leaf, 2.0 ** exponents[0], 2.0 ** exponents[1], n_rows * t // n_parts,
-            n_rows * (t + 1) // n_parts, sums[t],
-        ),
-        n_parts,
-    )  # fmt: skip
+    run_parts(leaf_sums_kernel, n_parts, gradient, hessian, leaf, 2.0 ** exponents[0], 2.0 ** exponents[1], sums)
     total = sums[0] if n_parts == 1 else sums.sum(axis=0)
     return total[:, 0] * 2.0 ** -exponents[0], total[:, 1] * 2.0 ** -exponents[1]
 
@@ -149,10 +151,7 @@ def add_leaf_values(
     scores: NDArray[np.float64], leaf: NDArray[np.uint16], leaf_value: NDArray[np.float64], n_threads: int
 ) -> None:
     """See protocol.Engine.add_leaf_values."""
-    run_ranges(
-        lambda start, stop: add_values_kernel(scores, leaf, leaf_value, start, stop),
-        len(leaf), n_threads, smallest=ROWS_PER_THREAD,
-    )  # fmt: skip
+    run_parts(add_values_kernel, max(1, min(n_threads, len(leaf) // ROWS_PER_THREAD)), scores, leaf, leaf_value)
 
 
 def add_tree(binned: BinnedData, tree: BinnedTree, scores: NDArray[np.float64], n_threads: int) -> None:

@@ -9,7 +9,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.rows import RowStore
-from hornbeam.backends.cpu.threads import run_threads
+from hornbeam.backends.cpu.team import call_helpers, inner_kernel, run_parts
 from hornbeam.backends.protocol import Root
 from hornbeam.quantize import (
     COARSE_SPREAD,
@@ -24,22 +24,29 @@ from hornbeam.quantize import (
     scale_exponent,
 )
 
-ROWS_PER_THREAD = 16_384
+ROWS_PER_THREAD = 8192
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def measure_kernel(gradient, hessian, start, stop, out):  # type: ignore[no-untyped-def]
-    """Write the largest |gradient|, the largest and the smallest hessian of the rows start:stop to out (3,)."""
-    largest_g, largest_h, smallest_h = 0.0, 0.0, np.inf
-    for row in range(start, stop):
-        largest_g = max(largest_g, abs(gradient[row]))
-        largest_h = max(largest_h, hessian[row])
-        smallest_h = min(smallest_h, hessian[row])
-    out[0], out[1], out[2] = largest_g, largest_h, smallest_h
+def measure_kernel(t, crew, gradient, hessian, cuts, out):  # type: ignore[no-untyped-def]
+    """Write the largest |gradient|, the largest and the smallest hessian of some parts of the rows (team.run_parts).
+
+    gradient, hessian  float64 (n_rows,)        in
+    cuts               int64 (n_parts + 1,)     in
+    out                float64 (n_parts, 3)     out
+    """
+    call_helpers(t, crew, (gradient, hessian, cuts, out))
+    for part in range(t, len(out), crew[0]):
+        largest_g, largest_h, smallest_h = 0.0, 0.0, np.inf
+        for row in range(cuts[part], cuts[part + 1]):
+            largest_g = max(largest_g, abs(gradient[row]))
+            largest_h = max(largest_h, hessian[row])
+            smallest_h = min(smallest_h, hessian[row])
+        out[part, 0], out[part, 1], out[part, 2] = largest_g, largest_h, smallest_h
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def round_kernel(gradient, hessian, g_scale, h_scale, g_limit, h_limit, constant, start, stop, records, out):  # type: ignore[no-untyped-def]
+@inner_kernel  # type: ignore[untyped-decorator]
+def round_rows(gradient, hessian, g_scale, h_scale, g_limit, h_limit, constant, start, stop, records, out):  # type: ignore[no-untyped-def]
     """Write the records of the rows start:stop (rows.py) and what the coarseness rule looks at.
 
     records  uint64 (n_rows, 1 or 2)  out
@@ -73,6 +80,17 @@ def round_kernel(gradient, hessian, g_scale, h_scale, g_limit, h_limit, constant
     out[5], out[6], out[7], out[8] = min_g, max_g, min_h, max_h
 
 
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def round_kernel(t, crew, gradient, hessian, g_scale, h_scale, g_limit, h_limit, constant, cuts, records, out):  # type: ignore[no-untyped-def]
+    """Do round_rows for some parts of the rows, out (n_parts, 9); see measure_kernel."""
+    call_helpers(t, crew, (gradient, hessian, g_scale, h_scale, g_limit, h_limit, constant, cuts, records, out))
+    for part in range(t, len(out), crew[0]):
+        round_rows(
+            gradient, hessian, g_scale, h_scale, g_limit, h_limit, constant, cuts[part], cuts[part + 1], records,
+            out[part],
+        )  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Rounded:
     """Result of rounding one output's gradients: how, the root's sums, and the largest float values.
@@ -97,9 +115,9 @@ def quantize(
     """Round the gradients of all rows into the records at depth 0; see quantize.round_gradients."""
     n_rows = len(gradient)
     n_parts = max(1, min(n_threads, n_rows // ROWS_PER_THREAD))
-    cuts = [n_rows * part // n_parts for part in range(n_parts + 1)]
+    cuts = np.arange(n_parts + 1) * n_rows // n_parts
     measured = np.empty((n_parts, 3))
-    run_threads(lambda t: measure_kernel(gradient, hessian, cuts[t], cuts[t + 1], measured[t]), n_parts)
+    run_parts(measure_kernel, n_parts, gradient, hessian, cuts, measured)
     largest_of_parts, most_of_parts, least_of_parts = measured.T.tolist()  # plain numbers: small data feel every call
     largest_g, largest_h = max(largest_of_parts), max(most_of_parts)
     constant = largest_h > 0.0 and min(least_of_parts) == largest_h
@@ -110,12 +128,9 @@ def quantize(
         g_exponent, h_exponent = scale_exponent(largest_g, bits[0]), scale_exponent(largest_h, bits[1])
         store.set_width(wide)
         seen = np.empty((n_parts, 9), np.int64)
-        run_threads(
-            lambda t: round_kernel(
-                gradient, hessian, 2.0**g_exponent, 2.0**h_exponent, *limits, constant, cuts[t], cuts[t + 1],
-                store.even, seen[t],
-            ),
-            n_parts,
+        run_parts(
+            round_kernel, n_parts,
+            gradient, hessian, 2.0**g_exponent, 2.0**h_exponent, *limits, constant, cuts, store.even, seen,
         )  # fmt: skip
         parts = seen.T.tolist()
         h_unit = largest_h if constant else 2.0**-h_exponent

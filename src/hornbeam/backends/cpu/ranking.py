@@ -14,13 +14,16 @@ branch, vectorised and without a remainder. What does not pair (a gap, a rank ab
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.numerics import bits_from_float, exp_, log2_
 from hornbeam.backends.cpu.sampling import uniform
-from hornbeam.backends.cpu.threads import run_threads
+from hornbeam.backends.cpu.team import call_helpers, run_parts
 from hornbeam.objectives.base import FloatArray
 from hornbeam.objectives.ranking import (
     LOWEST_EXPONENT,
@@ -68,32 +71,29 @@ def compute_ranking_gradients(
     assert data is not None
     w = NO_WEIGHT if weight is None else weight
     sizes = data.sizes
+    kernel: Callable[..., None]
+    after: tuple[Any, ...]
     if isinstance(objective, LambdarankObjective):
         work = sizes * np.minimum(sizes, objective.truncation_level)
         n_levels = int(data.level.max()) + 1
         longest = int(sizes.max())
-
-        def part(first: int, last: int) -> None:
-            lambdarank_kernel(
-                scores[0], data.level, w, data.boundaries, first, last, n_levels, longest, data.gains, data.discounts,
-                data.base, data.slope, data.ratio, data.gradient_unit, data.hessian_unit, objective.sigmoid,
-                objective.truncation_level, objective.norm, gradient_out[0], hessian_out[0],
-            )  # fmt: skip
-
+        kernel = lambdarank_part
+        after = (
+            n_levels, longest, data.gains, data.discounts, data.base, data.slope, data.ratio, data.gradient_unit,
+            data.hessian_unit, objective.sigmoid, objective.truncation_level, objective.norm, gradient_out[0],
+            hessian_out[0],
+        )  # fmt: skip
     elif isinstance(objective, XendcgObjective):
         work = sizes * 10
-        key = np.uint64(objective.key)
-
-        def part(first: int, last: int) -> None:
-            xendcg_kernel(scores[0], data.level, w, data.boundaries, first, last, key, gradient_out[0], hessian_out[0])
-
+        kernel = xendcg_part
+        after = np.uint64(objective.key), gradient_out[0], hessian_out[0]
     else:
         raise TypeError(f"no kernel for {objective!r}")
     done = np.cumsum(work)
     n_parts = int(max(1, min(n_threads, done[-1] // WORK_PER_THREAD)))
     bounds = np.searchsorted(done, done[-1] * np.arange(1, n_parts) // n_parts)
-    ends = [0, *(bounds + 1).tolist(), len(sizes)]
-    run_threads(lambda number: part(ends[number], ends[number + 1]), n_parts)
+    ends = np.concatenate([[0], bounds + 1, [len(sizes)]])
+    run_parts(kernel, n_parts, ends, (scores[0], data.level, w, data.boundaries), after)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -388,3 +388,19 @@ def xendcg_kernel(
             for i in range(n):
                 g[i] *= weight[start + i]
                 rho[i] *= weight[start + i]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def lambdarank_part(t, crew, ends, before, after):  # type: ignore[no-untyped-def]
+    """Do one thread's queries of lambdarank_kernel (team.run_parts), whose other arguments are before and after."""
+    call_helpers(t, crew, (ends, before, after))
+    for part in range(t, len(ends) - 1, crew[0]):
+        lambdarank_kernel(*before, ends[part], ends[part + 1], *after)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def xendcg_part(t, crew, ends, before, after):  # type: ignore[no-untyped-def]
+    """Do one thread's queries of xendcg_kernel (team.run_parts), whose other arguments are before and after."""
+    call_helpers(t, crew, (ends, before, after))
+    for part in range(t, len(ends) - 1, crew[0]):
+        xendcg_kernel(*before, ends[part], ends[part + 1], *after)

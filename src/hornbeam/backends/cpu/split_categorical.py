@@ -315,11 +315,13 @@ class Round(NamedTuple):
 
     own        see CategoricalFinder.own
     scratch    of each thread, see level_scratch
+    of_all     the same of all threads: each array has a leading axis for them
     first_set  number of the set of the first node
     """
 
     own: tuple[Any, ...]
     scratch: list[tuple[NDArray[Any], ...]]
+    of_all: tuple[NDArray[Any], ...]
     first_set: int
 
 
@@ -335,7 +337,8 @@ class CategoricalFinder:
         self.sets = np.zeros((64, n_words), np.uint32)
         self.n_sets = 0
         self._most_bins = most_bins
-        self.scratch = [level_scratch(most_bins) for _ in range(n_threads)]
+        self._of_all = tuple(np.stack([array] * n_threads) for array in level_scratch(most_bins))
+        self.scratch = list(zip(*self._of_all, strict=True))
 
     def begin_tree(self) -> None:
         """Forget the sets."""
@@ -399,7 +402,7 @@ class CategoricalFinder:
     ) -> Round:
         """Make room for the sets of some nodes; the rest as in `own`."""
         first = self.reserve(n_nodes)
-        return Round(self.own(offsets, n_numeric, numbers, quantization, rules), self.scratch, first)
+        return Round(self.own(offsets, n_numeric, numbers, quantization, rules), self.scratch, self._of_all, first)
 
     def improve(
         self,

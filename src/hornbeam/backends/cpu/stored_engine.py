@@ -14,11 +14,11 @@ from hornbeam.backends.cpu.engine import CpuEngine
 from hornbeam.backends.cpu.histogram import HistogramBuilder
 from hornbeam.backends.cpu.split import SplitFinder
 from hornbeam.backends.cpu.split_general import NOT_COUNTED, find_general
-from hornbeam.backends.cpu.stored_expand import Categories, StoredExpander, small_rows
+from hornbeam.backends.cpu.stored_expand import Categories, StoredExpander
 from hornbeam.backends.cpu.stored_histogram import StoredHistograms
 from hornbeam.backends.cpu.stored_partition import StoredPartition, StoredRows
-from hornbeam.backends.cpu.stored_shares import cut_columns
 from hornbeam.backends.cpu.stored_split import StoredSplits
+from hornbeam.backends.cpu.stored_tree import StoredTree
 from hornbeam.backends.cpu.threads import run_ranges
 from hornbeam.backends.protocol import BinnedTree, ContextsAhead, GrownAhead, Root, Segments
 from hornbeam.backends.steps import expand_in_steps
@@ -52,6 +52,7 @@ class StoredEngine(CpuEngine):
         self._chosen: NDArray[np.bool_] | None = None
         self._splits.chosen[self.binned.n_numeric :] = False
         self._expander = StoredExpander(self._partition, self._histograms, self._splits)
+        self._tree = StoredTree(self._partition, self._histograms, self._splits, self.binned.n_numeric, self._n_team)
 
     def choose_features(self, features: NDArray[np.int32] | None) -> None:
         """Note the features; the others are summed too, but not searched."""
@@ -67,7 +68,7 @@ class StoredEngine(CpuEngine):
         self._n_slots = n_slots
         self._histograms.set_slots(n_slots)
         root = self._rounded.root
-        self._store.begin_tree(root.n_rows, self.n_threads)
+        self._store.begin_tree(root.n_rows, self._n_team)
         self._expander.bare.clear()
         if self._categories is not None:
             self._categories.begin_tree()
@@ -82,18 +83,20 @@ class StoredEngine(CpuEngine):
         meanwhile: Callable[[], None] | None = None,
         contexts: ContextsAhead | None = None,
     ) -> GrownAhead | None:
-        """Grow the tree whole where its nodes are small and have no contexts; leave it to rounds otherwise."""
-        if contexts is not None or not self._expander.can_grow(limits, self._rounded.root.n_rows, self._n_slots):
+        """Grow the tree whole where its nodes have no contexts and there are slots; leave it to rounds otherwise."""
+        if contexts is not None or not self._expander.can_grow(limits, self._n_slots):
             return None
+        how, n_sets = SplitFinder.numbers(self._rounded.quantization, rules), 2 * limits.n_leaves - 1
+        n_threads = self._tree.team(limits, self._rounded.root.n_rows)
+        if n_threads > 1:
+            categories = self._categories_of(n_threads * n_sets, rules)
+            return GrownAhead(self._tree.grow(n_threads, self._store, root, how, limits, meanwhile, categories))
         nodes, slots = Segments(root["begin"], root["end"], root["depth"]), np.zeros(1, np.int32)
         self.build_histograms(nodes, slots)
         root["split"] = self.find_splits(nodes, slots, root["gradient"], root["hessian"], rules)
         root["slot"], root["priority"] = 0, root["split"]["gain"]
-        how = SplitFinder.numbers(self._rounded.quantization, rules)
-        expected = small_rows(limits.n_leaves, self._rounded.root.n_rows)
-        shares, most_alone = cut_columns(self._expander.builder, self.binned.n_numeric, expected)
-        categories = self._categories_of(2 * limits.n_leaves - 1 + 2 * len(shares), rules)
-        return GrownAhead(self._expander.grow(self._store, root, how, limits, shares, most_alone, categories))
+        categories = self._categories_of(n_sets, rules)
+        return GrownAhead(self._expander.grow(self._store, root, how, limits, categories))
 
     def _categories_of(self, n_nodes: int, rules: SplitRules) -> Categories | None:
         """Return what the expander needs that searches so many nodes; None: no feature is categorical."""

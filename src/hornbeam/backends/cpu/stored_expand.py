@@ -1,8 +1,7 @@
 """A whole round on stored bins in one kernel, or a whole tree: as expand.py and whole_tree.py for plain ones.
 
-A node is cheap where most of its rows stay where they are, so that handing it over costs as much as the node. A tree
-whose nodes are not worth cutting is grown by one thread, best node first, with nothing expanded in vain; it stops where
-the search of a node is worth sharing with other threads (stored_shares.py), and goes on when that is done.
+A node is cheap where most of its rows stay where they are, so that handing it over costs as much as the node. So one
+thread grows a tree here, best node first, with nothing expanded in vain; several do so in stored_tree.py.
 
 A child with far fewer entries than there are bins (*thin*, see stored_histogram.py) gets no histogram at all: its sums
 are made in scratch memory, scanned there and wiped out again entry by entry. Its slot is *bare* then. When such a node
@@ -24,8 +23,7 @@ from hornbeam.backends.cpu.split_categorical import Round
 from hornbeam.backends.cpu.stored_histogram import StoredHistograms, add_thin, sum_node
 from hornbeam.backends.cpu.stored_partition import StoredPartition, StoredRows, divide, divide_by_set
 from hornbeam.backends.cpu.stored_rows import COLUMN, DEFAULT, FIRST_CODE, NOWHERE, OFFSET
-from hornbeam.backends.cpu.stored_shares import Share, search_child, share_kernel, take_best
-from hornbeam.backends.cpu.stored_split import StoredSplits
+from hornbeam.backends.cpu.stored_split import StoredSplits, search_child
 from hornbeam.backends.cpu.threads import run_threads
 from hornbeam.backends.cpu.tree_kernel import best_open
 from hornbeam.backends.cpu.whole_tree import MOST_LEAVES
@@ -46,17 +44,10 @@ Categories = tuple[Round, NDArray[np.uint32]]
 """Of a round or tree with categorical features: what it needs to search them, and the mask of those that may be used
 (see split_categorical.improve_node)."""
 
-N_NODES, N_FREE, NUMBER, STEP = range(4)
-"""Where a tree is that grows (`state` of expand_kernel): nodes so far, free slots, the node that is to be searched by
-several threads (-1: none), and the number of nodes that have been split."""
-
-NO_TREE = np.empty(0, NODE), False, np.empty(0, np.int64), np.empty(0, np.bool_), np.zeros(4, np.int64), 0
+NO_TREE = np.empty(0, NODE), False, np.empty(0, np.int64), np.empty(0, np.bool_)
 
 LISTED, ROW, ENTRY, BIN = 5, 40, 6, 5
 """Rough cost of a row in a list, of a row and of an entry summed, and of a bin (unpack, subtract, scan), in ns."""
-
-
-NO_SETS = np.empty((0, 1), np.uint32)
 
 
 def small_rows(n_leaves: int, n_rows: int) -> float:
@@ -129,7 +120,7 @@ def expand_kernel(  # type: ignore[no-untyped-def]
     codes, records, place_of_row, spare, storage, code_starts, place_of, feature_of, blocks, places, features, starts,
     rows, n_value_bins, default, chosen, offsets, has_missing, no_counts, batch, start, stop, bare, most_thin,
     histograms, units, rules, bounds, max_depth, counters, totals, sums, nothing, empty, scratch, open_features,
-    open_gains, n_left, found, made_bare, nodes, depthwise, free, is_bare, state, most_alone, categories=None,
+    open_gains, n_left, found, made_bare, nodes, depthwise, free, is_bare, categories=None,
 ):  # fmt: skip
     """Expand the nodes start:stop of the batch (see protocol.Engine.expand), or grow a tree of stop + 1 leaves.
 
@@ -147,23 +138,13 @@ def expand_kernel(  # type: ignore[no-untyped-def]
     free       int64 (n_slots,)          in    slots that are not in use, the last one first, and room for one more:
                                          when nothing can be split any more, no slot is in use
     is_bare    bool (n_slots,)           in out
-    state      int64 (4,)                in out   of a tree, see N_NODES; if there is a node to be searched by several
-                                         threads on return, it is divided, and this is called again with its splits in
-                                         `found`
-    most_alone a tree's node whose smaller child has more rows than this is searched by several threads
-    categories (`own`, `scratch` and `mask` of split_categorical.improve_node, number of the first set); None: no
-               feature is categorical
+    categories see stored_split.search_child
+
+    Returns the number of nodes of the tree.
     """
-    growing, n_nodes, n_free, number = len(nodes) > 0, state[N_NODES], state[N_FREE], state[NUMBER]
-    min_data = rules[4]
+    growing, n_nodes, n_free, number = len(nodes) > 0, 1, len(free) - 1, np.int64(0)
+    min_data, first_feature, n_used = rules[4], np.int64(0), np.int64(len(has_missing))
     add, take = np.int64(1), np.int64(-1)  # not literals: each would be compiled for
-    if growing:
-        start = state[STEP]
-        if number >= 0:
-            n_free = enter_children(
-                nodes, number, n_nodes, n_left[0], batch[0].spare_slot, found[0], made_bare[0], is_bare, free, n_free
-            )
-            n_nodes += 2
     for step in range(start, stop):
         node = step
         if growing:
@@ -192,14 +173,8 @@ def expand_kernel(  # type: ignore[no-untyped-def]
         middle = begin + rows_left
         left_small = rows_left <= end - middle
         shallow = depth + 1 < max_depth and not (growing and step == stop - 1)
-        small_rows = min(rows_left, end - middle)
         left_wanted = shallow and rows_left >= 2 * min_data and this.left_hessian > 1
         right_wanted = shallow and end - middle >= 2 * min_data and this.hessian - this.left_hessian > 1
-        if growing and small_rows > most_alone and not bare[0] and (left_wanted or right_wanted):
-            found[0, 0].gain, found[0, 1].gain = 0.0 if left_wanted else -np.inf, 0.0 if right_wanted else -np.inf
-            made_bare[0, 0], made_bare[0, 1] = False, False
-            state[N_NODES], state[N_FREE], state[NUMBER], state[STEP] = n_nodes, n_free, number, step + 1
-            return
         for k in range(2):  # the smaller child first: it is subtracted from the larger one
             is_small = k == 0
             side = np.int64(is_small != left_small)
@@ -241,8 +216,8 @@ def expand_kernel(  # type: ignore[no-untyped-def]
                 histogram = histograms[this.spare_slot if is_small else this.slot]
             search_child(
                 codes, records, place_of_row, storage, starts, rows, histogram, g, h, child_begin, child_end, default,
-                chosen, offsets, has_missing, no_counts, units, rules, bounds, scratch, open_features, open_gains,
-                first_number + side, found[node, side : side + 1], categories,
+                chosen, offsets, has_missing, no_counts, units, rules, bounds, first_feature, n_used, scratch,
+                open_features, open_gains, first_number + side, found[node, side : side + 1], categories,
             )  # fmt: skip
             if in_scratch:
                 wipe_thin(codes, records, storage, code_starts, place_of, child_begin, child_end, empty)
@@ -251,8 +226,7 @@ def expand_kernel(  # type: ignore[no-untyped-def]
                 nodes, number, n_nodes, n_left[0], this.spare_slot, found[0], made_bare[0], is_bare, free, n_free
             )
             n_nodes += 2
-    if growing:
-        state[N_NODES], state[NUMBER] = n_nodes, -1
+    return n_nodes
 
 
 class StoredExpander:
@@ -342,14 +316,10 @@ class StoredExpander:
             self.bare[slot] = (middle, end) if side else (begin, middle)
         return n_left, found
 
-    def can_grow(self, limits: GrowthLimits, n_rows: int, n_slots: int) -> bool:
-        """Say whether a tree had better be grown whole: there are slots for it, and its nodes are too small to cut."""
-        n_leaves = limits.n_leaves
-        if not 2 <= n_leaves <= min(MOST_LEAVES, n_slots):
-            return False
-        builder = self.builder
-        summed = small_rows(n_leaves, n_rows) * (ROW + ENTRY * builder.entries_a_row)
-        return builder.n_threads == 1 or builder.n_bins * BIN + summed < STEPS_COST / builder.n_threads
+    @staticmethod
+    def can_grow(limits: GrowthLimits, n_slots: int) -> bool:
+        """Say whether a tree can be grown whole: there are slots for it."""
+        return 2 <= limits.n_leaves <= min(MOST_LEAVES, n_slots)
 
     def grow(
         self,
@@ -357,51 +327,20 @@ class StoredExpander:
         root: NDArray[np.void],
         how: tuple[tuple[float, ...], ...],
         limits: GrowthLimits,
-        shares: list[Share],
-        most_alone: int,
         categories: Categories | None = None,
     ) -> NDArray[np.void]:
-        """Grow a tree from its root, NODE (1,), whose histogram is in slot 0; returns all nodes. how as in expand.
+        """Grow a tree on one thread from its root, NODE (1,), whose histogram is in slot 0; returns all nodes.
 
-        shares, most_alone  see stored_shares.cut_columns
-        categories          has 2 * len(shares) sets more than the tree has nodes, behind those
+        how  as in expand
         """
-        n_leaves, builder, splits, n_shares = limits.n_leaves, self.builder, self.splits, len(shares)
+        n_leaves = limits.n_leaves
         nodes = np.zeros(2 * n_leaves - 1, NODE)
         nodes[0] = root[0]
         batch, bare = np.zeros(1, EXPANSION), np.zeros(1, np.bool_)
-        n_left, found, made_bare = np.empty(1, np.int64), np.empty((1, 2), SPLIT), np.empty((1, 2), np.bool_)
-        state = np.array([1, n_leaves - 1, -1, 0], np.int64)
-        free, is_bare = np.arange(n_leaves - 1, -1, -1), np.zeros(n_leaves, np.bool_)
-        tree = nodes, limits.depthwise, free, is_bare, state, most_alone
-        of_share = np.empty((n_shares, 2), SPLIT)
-        chosen = [splits.chosen & share.own for share in shares]
-        sets, n_numeric, first_set = NO_SETS, len(splits.has_missing), 0
-        own: list[Any] = [None] * n_shares
-        if categories is not None:
-            whole, mask = categories
-            sets, n_numeric, first_set = whole.own[-1], whole.own[3], whole.first_set
-            own = [
-                (whole.own, scratch, share.mask & mask if len(mask) else share.mask, first_set + len(nodes) + 2 * t)
-                for t, (share, scratch) in enumerate(zip(shares, whole.scratch, strict=False))
-            ]
-
-        def search(t: int) -> None:
-            share_kernel(
-                builder.stored.codes, store.even, store.place_of, builder.storage, shares[t].blocks,
-                builder.code_places, shares[t].features, *self.partition.lists, splits.default, chosen[t],
-                splits.offsets, splits.has_missing, NO_COUNTS, batch, n_left, found[0], builder.histograms, *how,
-                builder.thread_counters[t : t + 1], builder.totals[t : t + 1], builder.nothing, splits.scratch[t],
-                *self.opened[t], of_share[t], own[t],
-            )  # fmt: skip
-
-        while True:
-            bounds = [0, n_leaves - 1]
-            self._run(store, batch, bounds, bare, how, limits.max_depth, (n_left, found, made_bare), tree, categories)
-            if state[NUMBER] < 0:
-                return nodes[: state[N_NODES]]
-            run_threads(search, n_shares)
-            take_best(of_share, n_numeric, sets, first_set + len(nodes), first_set + state[N_NODES], found[0])
+        out = np.empty(1, np.int64), np.empty((1, 2), SPLIT), np.empty((1, 2), np.bool_)
+        tree = nodes, limits.depthwise, np.arange(n_leaves - 1, -1, -1), np.zeros(n_leaves, np.bool_)
+        n_nodes = self._run(store, batch, [0, n_leaves - 1], bare, how, limits.max_depth, out, tree, categories)
+        return nodes[:n_nodes]
 
     def _run(
         self,
@@ -414,8 +353,11 @@ class StoredExpander:
         out: tuple[NDArray[Any], ...],
         tree: tuple[Any, ...],
         categories: Categories | None,
-    ) -> None:
-        """Run the kernel on a thread for each part of the batch; out, tree and categories are its last arguments."""
+    ) -> int:
+        """Run the kernel on a thread for each part of the batch; out, tree and categories are its last arguments.
+
+        Returns the number of nodes of the tree.
+        """
         partition, builder, splits = self.partition, self.builder, self.splits
         builder.make_counters(store)
         n_threads = len(bounds) - 1
@@ -428,8 +370,10 @@ class StoredExpander:
             whole, mask = categories
             of_thread = [(whole.own, scratch, mask, whole.first_set) for scratch in whole.scratch]
 
+        n_nodes = [0] * n_threads
+
         def work(t: int) -> None:
-            expand_kernel(
+            n_nodes[t] = expand_kernel(
                 builder.stored.codes, store.even, store.place_of, store.spare, builder.storage,
                 builder.stored.code_starts, builder.place_of, builder.feature_of, builder.column_blocks,
                 builder.code_places, builder.features, *partition.lists, partition.n_value_bins, splits.default,
@@ -440,3 +384,4 @@ class StoredExpander:
             )  # fmt: skip
 
         run_threads(work, n_threads)
+        return n_nodes[0]

@@ -36,6 +36,7 @@ from hornbeam.backends.cpu.stored_rows import (
     find_entry,
     places_of_codes,
 )
+from hornbeam.backends.cpu.team import call_helpers, run_parts
 from hornbeam.backends.cpu.threads import run_ranges, run_threads
 from hornbeam.backends.protocol import Segments
 from hornbeam.bundling import StoredBins
@@ -118,18 +119,17 @@ class StoredRows(RowStore):
             self.spare = np.empty_like(self.even)
 
     def begin_tree(self, n_rows: int, n_threads: int) -> None:
-        """Note where the records of a new tree are: the places 0:n_rows."""
+        """Note where the records of a new tree are: the places 0:n_rows; n_threads: of the largest team."""
         if n_rows < len(self.place_of):
             self.place_of[:] = NOWHERE
-        run_ranges(
-            lambda start, stop: note_places(self.even, start, stop, self.place_of), n_rows, n_threads, ROWS_PER_THREAD
-        )
+        run_parts(note_kernel, max(1, min(n_threads, n_rows // ROWS_PER_THREAD)), self.even, n_rows, self.place_of)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def note_places(records, begin, end, place_of):  # type: ignore[no-untyped-def]
-    """Tell the rows of the records begin:end their places."""
-    for place in range(np.uint64(begin), np.uint64(end)):
+def note_kernel(t, crew, records, n_rows, place_of):  # type: ignore[no-untyped-def]
+    """Tell one thread's rows of the records their places; see team.py."""
+    call_helpers(t, crew, (records, n_rows, place_of))
+    for place in range(np.uint64(n_rows * t // crew[0]), np.uint64(n_rows * (t + 1) // crew[0])):
         place_of[records[place, 0] & np.uint64(0xFFFFFFFF)] = place
 
 

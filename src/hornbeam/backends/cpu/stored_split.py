@@ -25,6 +25,7 @@ from hornbeam.backends.cpu.split import (
     scan_feature,
     write_split,
 )
+from hornbeam.backends.cpu.split_categorical import around_node, improve_node
 from hornbeam.backends.cpu.stored_partition import StoredPartition, StoredRows, count_bins
 from hornbeam.backends.cpu.threads import run_threads
 from hornbeam.backends.protocol import Segments
@@ -159,6 +160,38 @@ def settle(  # type: ignore[no-untyped-def]
         )  # fmt: skip
         if result[0] > split[0].gain or (result[1] >= 0 and result[0] == split[0].gain and f <= split[0].feature):
             write_split(split[0], f, result)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def search_child(  # type: ignore[no-untyped-def]
+    codes, records, place_of_row, storage, starts, rows, histogram, g, h, begin, end, default, chosen, offsets,
+    has_missing, no_counts, units, rules, bounds, f0, f1, scratch, open_features, open_gains, set_number, split,
+    categories=None,
+):  # fmt: skip
+    """Find the best split of a node with the rows begin:end, among the features f0:f1 and categorical ones.
+
+    histogram   int64 (n_total_bins, 2)   in
+    set_number  where its set is written, from the first set on, if the feature is categorical
+    split       SPLIT (1,)                out
+    categories  (`own`, `scratch` and `mask` of split_categorical.improve_node, number of the first set); None: no
+                feature is categorical
+    the rest as in scan_stored and settle
+    """
+    gather = np.bool_(True)
+    n_open = scan_stored(
+        histogram, g, h, end - begin, default, chosen, offsets, has_missing, no_counts, units, rules, bounds, f0, f1,
+        scratch, split, open_features, open_gains,
+    )  # fmt: skip
+    settle(
+        codes, records, place_of_row, storage, starts, rows, histogram, g, h, begin, end, offsets, has_missing, units,
+        rules, bounds, scratch, open_features, open_gains, n_open, split,
+    )  # fmt: skip
+    if categories is not None:
+        own, levels, mask, first_set = categories
+        improve_node(
+            codes, records, gather, histogram[own[0] :], g, h, begin, end, around_node(g, h, own), np.uint64(0), mask,
+            own, levels, first_set + set_number, split[0], (codes, place_of_row, storage, starts, rows),
+        )  # fmt: skip
 
 
 def make_scratch(most_bins: int) -> tuple[NDArray[Any], ...]:

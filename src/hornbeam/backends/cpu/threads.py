@@ -3,7 +3,8 @@
 Kernels are compiled without the interpreter lock, so plain Python threads run them side by side. Workers are started
 at first use, are shared by all trainings of the process, and are forgotten in a forked child, where the parent's
 threads do not exist. A queue and a lock a task hand work over in about 20 microseconds, half of what
-concurrent.futures takes, and a round of a small tree is not much longer than that.
+concurrent.futures takes, and a round of a small tree is not much longer than that. With more threads it takes longer,
+since each needs the interpreter to wake: what is short, or done often, is done by a team (team.py).
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
+
+import numpy as np
 
 
 class _Job:
@@ -44,18 +48,40 @@ def _work(queue: SimpleQueue[_Job]) -> None:
         queue.get().run()
 
 
-_queues: list[SimpleQueue[_Job]] = []
-_starting = threading.Lock()
+class Workers:
+    """Threads that wait for jobs, each with a queue of its own."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._forget()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        self._queues: list[SimpleQueue[_Job]] = []
+        self._starting = threading.Lock()
+
+    def _start(self, n_workers: int) -> None:
+        with self._starting:
+            while len(self._queues) < n_workers:
+                queue: SimpleQueue[_Job] = SimpleQueue()
+                name = f"{self.name}-{len(self._queues)}"
+                threading.Thread(target=_work, args=(queue,), name=name, daemon=True).start()
+                self._queues.append(queue)
+
+    def begin(self, task: Callable[[int], None], number: int) -> _Job:
+        """Let worker `number`, from 1 on, do task(number)."""
+        if len(self._queues) < number:
+            self._start(number)
+        job = _Job(task, number)
+        self._queues[number - 1].put(job)
+        return job
 
 
-def _forget_workers() -> None:
-    global _starting
-    _queues.clear()
-    _starting = threading.Lock()
+_workers = Workers("hornbeam")
 
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_workers)
+attention = np.zeros(8, np.int64)
+"""Its first entry is set when CPUs are wanted by others than a team; a cache line."""
 
 
 def available_cpus() -> int:
@@ -90,14 +116,6 @@ def resolve_threads(num_threads: int) -> int:
     return min(available_cpus(), int(limit)) if limit.isdigit() and int(limit) > 0 else available_cpus()
 
 
-def _start_workers(n_workers: int) -> None:
-    with _starting:
-        while len(_queues) < n_workers:
-            queue: SimpleQueue[_Job] = SimpleQueue()
-            threading.Thread(target=_work, args=(queue,), name=f"hornbeam-{len(_queues)}", daemon=True).start()
-            _queues.append(queue)
-
-
 def run_threads(task: Callable[[int], None], n_threads: int) -> None:
     """Run task(0), ..., task(n_threads - 1) side by side, the first on the calling thread; return when all are done.
 
@@ -106,11 +124,8 @@ def run_threads(task: Callable[[int], None], n_threads: int) -> None:
     if n_threads == 1:
         task(0)
         return
-    if len(_queues) < n_threads - 1:
-        _start_workers(n_threads - 1)
-    jobs = [_Job(task, number) for number in range(1, n_threads)]
-    for job, queue in zip(jobs, _queues, strict=False):
-        queue.put(job)
+    attention[0] = 1
+    jobs = [_workers.begin(task, number) for number in range(1, n_threads)]
     try:
         task(0)
     finally:
@@ -119,6 +134,21 @@ def run_threads(task: Callable[[int], None], n_threads: int) -> None:
     for job in jobs:
         if job.error is not None:
             raise job.error
+
+
+@contextmanager
+def beside(task: Callable[[], None] | None) -> Iterator[None]:
+    """Do something on another thread meanwhile; an error of it is raised afterwards. None: there is nothing to do."""
+    if task is None:
+        yield
+        return
+    job = _workers.begin(lambda _: task(), 1)
+    try:
+        yield
+    finally:
+        job.wait()
+    if job.error is not None:
+        raise job.error
 
 
 def run_ranges(task: Callable[[int, int], None], n_items: int, n_threads: int, smallest: int = 1) -> None:

@@ -9,31 +9,45 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.partition import bin_goes_left, bin_in_set
 from hornbeam.backends.cpu.split_categorical import Round, around_node, improve_node
+from hornbeam.backends.cpu.team import inner_kernel
 
 
-def tree_categories(
-    whole: Round, t: int, first: int, last: int, n_nodes: int, levels: NDArray[np.int64], most_bins: int
-) -> tuple[Any, ...]:
-    """Return what the kernels here take as `categories`, for thread t, which has the categorical features first:last.
+def tree_categories(whole: Round, cuts: NDArray[np.int64], n_nodes: int, most_bins: int) -> tuple[Any, ...]:
+    """Return what tree_kernel takes as `categories`, for threads that have the features cuts[t]:cuts[t + 1].
 
-    own        see split_categorical.CategoricalFinder.own; of those features
-    scratch    see split_categorical.level_scratch
-    first_set  of this thread: the root has the first set, the other nodes those after it
+    own        see split_categorical.CategoricalFinder.own
+    scratch    of all threads, see split_categorical.level_scratch
+    cuts       int64 (n_threads + 1,)                        of the categorical features, counted from the first of them
+    first_set  of the first thread: the root has the first set, the other nodes those after it
+    n_nodes    and as many sets has each thread
     levels     int64 (bins of the categorical features, 2)   sums of the node that is searched
-    goes_left  uint8 (most_bins,)                            which bins of the feature that is split go left
-    n_numeric  number of the features that are no categories
+    goes_left  uint8 (n_threads, most_bins)                  which bins of the feature that is split go left
     """
-    first_bin, offsets, numbers, n_numeric, *rest = whole.own
-    own = first_bin, offsets[first : last + 1], numbers[first:last], n_numeric + first, *rest
-    return own, whole.scratch[t], whole.first_set + t * n_nodes, levels, np.empty(most_bins, np.uint8), n_numeric
+    n_numeric = whole.own[3]
+    levels = np.empty((int(whole.own[1][-1]), 2), np.int64)
+    goes_left = np.empty((len(cuts) - 1, most_bins), np.uint8)
+    own_cuts = np.maximum(cuts - n_numeric, 0)
+    return whole.own, whole.of_all, own_cuts, whole.first_set, n_nodes, levels, goes_left
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@inner_kernel  # type: ignore[untyped-decorator]
+def own_categories(t, categories):  # type: ignore[no-untyped-def]
+    """Return what the kernels here take as `categories`: those of one thread, and the number of other features."""
+    own, scratch, cuts, first_set, n_nodes, levels, goes_left = categories
+    first, last, n_numeric = cuts[t], cuts[t + 1], np.int64(own[3])
+    part = (own[0], own[1][first : last + 1], own[2][first:last], n_numeric + first, *own[4:])
+    counts, keys, estimated, kept, ends = scratch
+    return (
+        part, (counts[t], keys[t], estimated[t], kept[t], ends[t]), first_set + t * n_nodes, levels, goes_left[t],
+        n_numeric,
+    )  # fmt: skip
+
+
+@inner_kernel  # type: ignore[untyped-decorator]
 def improve_in_tree(  # type: ignore[no-untyped-def]
     bins, records, gather, gradient, hessian, less_g, less_h, node, number, categories
 ):
@@ -65,7 +79,7 @@ def improve_in_tree(  # type: ignore[no-untyped-def]
     )  # fmt: skip
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@inner_kernel  # type: ignore[untyped-decorator]
 def left_bins(split, n_value_bins, categories):  # type: ignore[no-untyped-def]
     """Return which bins of a split's feature go left, uint8 (n_value_bins + 1,), the missing bin last."""
     own, _, _, _, goes_left, n_numeric = categories

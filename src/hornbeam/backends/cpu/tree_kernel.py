@@ -1,7 +1,8 @@
 """The kernel that grows a whole tree (whole_tree.py), by a team of threads of any size.
 
 Each thread moves some rows of the node that is split, sums and searches some features of its children, and keeps the
-list of nodes for itself, which is the same for all. They meet (team.py) three times a split:
+list of nodes for itself, which is the same for all. They meet (team.py) three times a split, and once more where a
+node has so many rows for its bins that threads share the rows, too (sum_shared):
 
     count own rows that go left | move own rows | sum and search own features | take the best of all
                                 ^               ^                             ^
@@ -17,11 +18,11 @@ from hornbeam.backends.cpu.partition import bin_goes_left
 from hornbeam.backends.cpu.prefix_split import accumulate, choose_split, score_features
 from hornbeam.backends.cpu.rows import bins_at, records_at
 from hornbeam.backends.cpu.split import is_better
-from hornbeam.backends.cpu.team import meet
-from hornbeam.backends.cpu.tree_categories import improve_in_tree, left_bins
+from hornbeam.backends.cpu.team import call_helpers, inner_kernel, meet
+from hornbeam.backends.cpu.tree_categories import improve_in_tree, left_bins, own_categories
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@inner_kernel  # type: ignore[untyped-decorator]
 def add_plain(counters, gradient, hessian):  # type: ignore[no-untyped-def]
     """Add packed counters to sums of 64 bits."""
     for b in range(len(gradient)):
@@ -37,7 +38,7 @@ def run_up(gradient, hessian):  # type: ignore[no-untyped-def]
         hessian[b] += hessian[b - 1]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@inner_kernel  # type: ignore[untyped-decorator]
 def sum_rows(  # type: ignore[no-untyped-def]
     bins, records, begin, end, gather, blocks, offsets, places, counters, gradient, hessian
 ):
@@ -67,7 +68,81 @@ def sum_rows(  # type: ignore[no-untyped-def]
                 accumulate(counters[first - base : last - base], gradient[first:last], hessian[first:last])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@inner_kernel  # type: ignore[untyped-decorator]
+def sharing_level(n_rows, n_threads, n_bins, look_cost):  # type: ignore[no-untyped-def]
+    """Return n where 2**n threads should share the rows of a node; 0: each has all rows of its features.
+
+    To look at a row takes as long as to add a few features of it; but what threads have added must be put together.
+    """
+    best, level = min(np.sqrt(look_cost * n_rows * n_threads / n_bins), np.float64(n_threads)), 0
+    while 2 << level <= best:
+        level += 1
+    return level
+
+
+@inner_kernel  # type: ignore[untyped-decorator]
+def sum_shared(  # type: ignore[no-untyped-def]
+    t, crew, level, bins, records, begin, end, gather, cuts, blocks_of, first_blocks, offsets, places, shared,
+    gradient, hessian,
+):  # fmt: skip
+    """Do what sum_rows does in groups of 2**level threads: each adds some rows, for the features of its group.
+
+    cuts, blocks_of, first_blocks, places  as in tree_kernel
+    shared  int64 (n_threads, n_total_bins)  scratch   packed counters of all threads
+
+    Returns False if the team gives up.
+    """
+    n_threads, most, number = crew[0], 1 << level, t >> level
+    group = number << level
+    size = min(most, n_threads - group)
+    n_rows, fewest = end - begin, min(most, n_threads - ((n_threads - 1) >> level << level))
+    first, last = begin + n_rows * (t - group) // size, begin + n_rows * (t - group + 1) // size
+    n_passes = max(1, -(-(n_rows // fewest + 1) // PACKED_ROWS))  # for all groups alike
+    f0, f1 = cuts[t], cuts[t + 1]
+    base, after = np.int64(offsets[f0]), np.int64(offsets[f1])
+    for turn in range(n_passes):
+        start, stop = first + (last - first) * turn // n_passes, first + (last - first) * (turn + 1) // n_passes
+        for i in range(first_blocks[level, number], first_blocks[level, number + 1] - 1):
+            b0, b1 = blocks_of[i], blocks_of[i + 1]
+            counters = shared[t, np.int64(offsets[b0]) : np.int64(offsets[b1])]
+            counters[:] = 0
+            add_counters(bins, records, start, stop, gather, b0, b1, places[level], counters)
+        if not meet(crew):
+            return False
+        if turn == 0:
+            gradient[base:after] = 0
+            hessian[base:after] = 0
+        for other in range(group, group + size):
+            add_plain(shared[other, base:after], gradient[base:after], hessian[base:after])
+        if turn < n_passes - 1 and not meet(crew):
+            return False
+    for f in range(f0, f1):
+        run_up(
+            gradient[np.int64(offsets[f]) : np.int64(offsets[f + 1])],
+            hessian[np.int64(offsets[f]) : np.int64(offsets[f + 1])],
+        )
+    return True
+
+
+@inner_kernel  # type: ignore[untyped-decorator]
+def sum_node(  # type: ignore[no-untyped-def]
+    t, crew, look_cost, bins, records, begin, end, gather, cuts, blocks_of, first_blocks, offsets, places, counters,
+    shared, gradient, hessian,
+):  # fmt: skip
+    """Sum the rows of one node into running sums of this thread's features; False if the team gives up."""
+    if len(shared) > 0:
+        level = sharing_level(end - begin, crew[0], len(gradient), look_cost)
+        if level > 0:
+            return sum_shared(
+                t, crew, level, bins, records, begin, end, gather, cuts, blocks_of, first_blocks, offsets, places,
+                shared, gradient, hessian,
+            )  # fmt: skip
+    blocks = blocks_of[first_blocks[0, t] : first_blocks[0, t + 1]]
+    sum_rows(bins, records, begin, end, gather, blocks, offsets, places[0], counters, gradient, hessian)
+    return True
+
+
+@inner_kernel  # type: ignore[untyped-decorator]
 def count_left(column, records, bin_, missing_left, n_value_bins, begin, end, table=None):  # type: ignore[no-untyped-def]
     """Count the rows begin:end that `divide` moves to the left."""
     mask, b, v, n_left = np.uint64(0xFFFFFFFF), np.int64(bin_), np.int64(n_value_bins), np.int64(0)
@@ -80,7 +155,7 @@ def count_left(column, records, bin_, missing_left, n_value_bins, begin, end, ta
     return n_left
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@inner_kernel  # type: ignore[untyped-decorator]
 def divide(  # type: ignore[no-untyped-def]
     column, records, out_records, gather, words, out_words, bin_, missing_left, n_value_bins, begin, end, left, right,
     table=None,
@@ -113,7 +188,7 @@ def divide(  # type: ignore[no-untyped-def]
     return np.int64(left)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@inner_kernel  # type: ignore[untyped-decorator]
 def best_open(nodes, n_nodes, depthwise):  # type: ignore[no-untyped-def]
     """Return the node to split next, or -1: see frontier.one_at_a_time. Nodes are numbered as they are made."""
     best = -1
@@ -130,7 +205,7 @@ def best_open(nodes, n_nodes, depthwise):  # type: ignore[no-untyped-def]
     return best
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@inner_kernel  # type: ignore[untyped-decorator]
 def take_best(found, split):  # type: ignore[no-untyped-def]
     """Take the best of the splits that the threads have found, of equal ones that of the first feature.
 
@@ -146,7 +221,7 @@ def take_best(found, split):  # type: ignore[no-untyped-def]
     split.left_gradient, split.left_hessian = of.left_gradient, of.left_hessian
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@inner_kernel  # type: ignore[untyped-decorator]
 def search_own(  # type: ignore[no-untyped-def]
     bins, records, line, gather, columns, f0, gradient, hessian, less_g, less_h, child, number, offsets, has_missing,
     no_counts, units, rules, bounds, counts, scores, bits, upper, upper_bits, found, categories=None,
@@ -176,113 +251,119 @@ def search_own(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def tree_kernel(  # type: ignore[no-untyped-def]
-    t, n_threads, gate, lefts, found, f0, f1, bins, bins_even, bins_odd, even, odd, gather, words, words_even,
-    words_odd, columns, line_even, line_odd, n_value_bins, blocks, offsets, places, has_missing, no_counts, units,
-    rules, bounds, n_leaves, max_depth, depthwise, gradients, hessians, free, counters, counts, scores, bits, upper,
-    upper_bits, nodes, categories=None,
+    t, crew, lefts, found, cuts, blocks_of, first_blocks, counters_of, shared, look_cost, counts_of, free_of,
+    nodes_of, bins, bins_even, bins_odd, even, odd, gather, words, words_even, words_odd, columns, line_even,
+    line_odd, n_value_bins, offsets, places, has_missing, no_counts, units, rules, bounds, n_leaves, max_depth,
+    depthwise, gradients, hessians, scores, bits, upper, upper_bits, categories_of,
 ):  # fmt: skip
     """Do one thread's part of growing a tree from its root, nodes[0], which can_split (splitting.py).
 
-    t, n_threads, gate   number of this thread, size of the team, and where it meets
-    lefts                int64 (n_threads, a cache line)        in out   of all threads: rows that go left
-    found                NODE (2, n_threads)                    in out   of all threads: the small and the large child
-    f0, f1               features of this thread that are no categories
+    t, crew              number of this thread, and its team (team.py)
+    lefts                int64 (n_threads, a cache line)        in out   rows that go left; at last, number of nodes
+    found                NODE (n_threads, 4)                    in out   the small and the large child, and a space
+    cuts                 int64 (n_threads + 1,)                 in       which features are whose
+    blocks_of, first_blocks, places   see histogram.feature_blocks, for groups of 1, 2, 4, ... threads; those of group g
+                         of 2**n threads are blocks_of[first_blocks[n, g] : first_blocks[n, g + 1]] and places[n]
+    counters_of          int64 (n_threads, >= bins of a block)  scratch
+    shared               int64 (n_threads, n_total_bins)        scratch  see sum_shared; empty: threads never share rows
+    look_cost            how much longer it takes to look at a row than to put a bin of another thread together
+    counts_of            int64 (n_threads, most bins)           scratch
+    free_of              int64 (n_threads, n_slots)             scratch  slots that are not in use, the last one first
+    nodes_of             NODE (n_threads, 2 * n_leaves - 1)     in out
     columns              uint8 or uint16 (n_used, n_rows)       in       the bins once more: one feature's in a row
     line_even, line_odd  uint64 (n_rows,)                       in out   memory of the records `even` and `odd`
-    blocks, places       of this thread's features, see histogram.feature_blocks
     gradients, hessians  int32, uint32 (n_slots, n_total_bins)  scratch  running sums of the nodes
-    free                 int64 (n_slots,)                       scratch  slots that are not in use, the last one first
-    counters             int64 (>= bins of a block,)            scratch
-    counts               int64 (most bins of a feature,)        scratch
     scores, bits         float32 (2, n_total_bins), its memory  scratch
     upper, upper_bits    float32 (n_numeric,), its memory       scratch
-    nodes                NODE (2 * n_leaves - 1,)               in out
-    categories           see tree_categories.py; None: no feature is categorical. has_missing is that of the others
-
-    Each thread has its own of free, counters, counts, nodes and categories. Returns the number of nodes.
+    categories_of        see tree_categories.py; None: no feature is categorical. has_missing is that of the others
     """
+    given = (
+        lefts, found, cuts, blocks_of, first_blocks, counters_of, shared, look_cost, counts_of, free_of,
+        nodes_of, bins, bins_even, bins_odd, even, odd, gather, words, words_even, words_odd, columns,
+        line_even, line_odd, n_value_bins, offsets, places, has_missing, no_counts, units, rules, bounds,
+        n_leaves, max_depth, depthwise, gradients, hessians, scores, bits, upper, upper_bits, categories_of,
+    )  # fmt: skip
+    call_helpers(t, crew, given)
+    n_threads = crew[0]
+    free, counters, counts, nodes = free_of[t], counters_of[t], counts_of[t], nodes_of[t]
+    f0, f1 = min(cuts[t], len(has_missing)), min(cuts[t + 1], len(has_missing))
+    categories = None
+    if categories_of is not None:
+        categories = own_categories(t, categories_of)
     min_data = rules[4]
     no_g, no_h = gradients[0, :0], hessians[0, :0]
     own_columns, own_offsets, own_missing = columns[f0:f1], offsets[f0 : f1 + 1], has_missing[f0:f1]
     own_upper, own_bits = upper[f0:f1], upper_bits[f0:f1]
-    n_free = len(free) - 1
+    n_free, n_nodes, table = len(free), 1, None
     for i in range(n_free):
-        free[i] = n_free - i
-    root = nodes[0]
-    root_bins = bins_at(bins, bins_even, bins_odd, gather, root.depth)
-    root_records = records_at(even, odd, root.depth)
-    root.slot = 0
-    sum_rows(
-        root_bins, root_records, root.begin, root.end, gather, blocks, offsets, places, counters, gradients[0],
-        hessians[0],
-    )  # fmt: skip
-    search_own(
-        root_bins, root_records, records_at(line_even, line_odd, root.depth), gather, own_columns, f0, gradients[0],
-        hessians[0], no_g, no_h, root, np.int64(0), own_offsets, own_missing, no_counts, units, rules, bounds, counts,
-        scores, bits, own_upper, own_bits, found[0, t], categories,
-    )  # fmt: skip
-    if not meet(gate, n_threads):
-        return 0
-    take_best(found[0], root.split)
-    table = None
-    n_nodes = 1
-    for n_splits in range(1, n_leaves):
-        number = best_open(nodes, n_nodes, depthwise)
-        if number < 0:
-            break
-        node, left, right = nodes[number], nodes[n_nodes], nodes[n_nodes + 1]
-        split, depth = node.split, np.int64(node.depth)
-        out_records = records_at(even, odd, depth + 1)
-        line, out_line = records_at(line_even, line_odd, depth), records_at(line_even, line_odd, depth + 1)
-        own_words = bins_at(words, words_even, words_odd, gather, depth)
-        out_words = bins_at(words, words_even, words_odd, gather, depth + 1)
-        column, n_values = columns[split.feature], n_value_bins[split.feature]
-        if categories is not None:
-            table = left_bins(split, n_values, categories)
-        n_rows, rows_left, before = node.end - node.begin, np.int64(0), np.int64(0)
-        first, last = node.begin + n_rows * t // n_threads, node.begin + n_rows * (t + 1) // n_threads
-        if n_threads > 1:
-            lefts[t, 0] = count_left(column, line, split.bin, split.missing_left, n_values, first, last, table)
-            if not meet(gate, n_threads):
-                return 0
-            for other in range(n_threads):
-                if other == t:
-                    before = rows_left
-                rows_left += lefts[other, 0]
-        reached = divide(
-            column, line, out_line, gather, own_words, out_words, split.bin, split.missing_left, n_values, first, last,
-            node.begin + before, node.end - 1 - (first - node.begin - before), table,
-        )  # fmt: skip
-        if n_threads == 1:
-            rows_left = reached - node.begin
-        elif not meet(gate, n_threads):
-            return 0
-        node.left = n_nodes
-        n_nodes += 2
-        for child in (left, right):
-            child.depth, child.parent, child.left, child.slot = depth + 1, number, -1, -1
-            child.split.gain = -np.inf
-        left.begin, left.end = node.begin, node.begin + rows_left
-        right.begin, right.end = left.end, node.end
-        left.gradient, left.hessian = split.left_gradient, split.left_hessian
-        right.gradient, right.hessian = node.gradient - split.left_gradient, node.hessian - split.left_hessian
-        left_small = left.end - left.begin <= right.end - right.begin
+        free[i] = n_free - 1 - i
+    # The root is summed and searched as if it were the smaller child of a node that is divided already.
+    left_small, small_wanted, large_wanted = True, True, False
+    for n_splits in range(n_leaves):
+        if n_splits == 0:
+            left, right, first_child, kept = nodes[0], nodes[0], np.int64(0), np.int64(-1)
+            depth = np.int64(left.depth) - 1
+        else:
+            number = best_open(nodes, n_nodes, depthwise)
+            if number < 0:
+                break
+            node, left, right = nodes[number], nodes[n_nodes], nodes[n_nodes + 1]
+            split, depth = node.split, np.int64(node.depth)
+            line, out_line = records_at(line_even, line_odd, depth), records_at(line_even, line_odd, depth + 1)
+            own_words = bins_at(words, words_even, words_odd, gather, depth)
+            out_words = bins_at(words, words_even, words_odd, gather, depth + 1)
+            column, n_values = columns[split.feature], n_value_bins[split.feature]
+            if categories is not None:
+                table = left_bins(split, n_values, categories)
+            n_rows, rows_left, before = node.end - node.begin, np.int64(0), np.int64(0)
+            first, last = node.begin + n_rows * t // n_threads, node.begin + n_rows * (t + 1) // n_threads
+            if n_threads > 1:
+                lefts[t, 0] = count_left(column, line, split.bin, split.missing_left, n_values, first, last, table)
+                if not meet(crew):
+                    return
+                for other in range(n_threads):
+                    if other == t:
+                        before = rows_left
+                    rows_left += lefts[other, 0]
+            reached = divide(
+                column, line, out_line, gather, own_words, out_words, split.bin, split.missing_left, n_values, first,
+                last, node.begin + before, node.end - 1 - (first - node.begin - before), table,
+            )  # fmt: skip
+            if n_threads == 1:
+                rows_left = reached - node.begin
+            elif not meet(crew):
+                return
+            node.left, first_child = n_nodes, np.int64(n_nodes)
+            n_nodes += 2
+            for child in (left, right):
+                child.depth, child.parent, child.left, child.slot = depth + 1, number, -1, -1
+                child.split.gain = -np.inf
+            left.begin, left.end = node.begin, node.begin + rows_left
+            right.begin, right.end = left.end, node.end
+            left.gradient, left.hessian = split.left_gradient, split.left_hessian
+            right.gradient, right.hessian = node.gradient - split.left_gradient, node.hessian - split.left_hessian
+            may_grow = depth + 1 < max_depth and n_splits < n_leaves - 1
+            left_wanted = may_grow and left.end - left.begin >= 2 * min_data and left.hessian > 1
+            right_wanted = may_grow and right.end - right.begin >= 2 * min_data and right.hessian > 1
+            left_small = left.end - left.begin <= right.end - right.begin
+            small_wanted = left_wanted if left_small else right_wanted
+            large_wanted = right_wanted if left_small else left_wanted
+            kept = np.int64(node.slot)
+            if not (small_wanted or large_wanted):
+                free[n_free] = kept
+                n_free += 1
+                continue
         small, large = (left, right) if left_small else (right, left)
-        may_grow = depth + 1 < max_depth and n_splits < n_leaves - 1
-        small_wanted = may_grow and small.end - small.begin >= 2 * min_data and small.hessian > 1
-        large_wanted = may_grow and large.end - large.begin >= 2 * min_data and large.hessian > 1
-        kept = np.int64(node.slot)
-        if not (small_wanted or large_wanted):
-            free[n_free] = kept
-            n_free += 1
-            continue
         n_free -= 1
         spare = free[n_free]
-        children = bins_at(bins, bins_even, bins_odd, gather, depth + 1)
+        own_bins = bins_at(bins, bins_even, bins_odd, gather, depth + 1)
+        records, line = records_at(even, odd, depth + 1), records_at(line_even, line_odd, depth + 1)
         small_g, small_h = gradients[spare], hessians[spare]
-        sum_rows(
-            children, out_records, small.begin, small.end, gather, blocks, offsets, places, counters, small_g, small_h
-        )
+        if not sum_node(
+            t, crew, look_cost, own_bins, records, small.begin, small.end, gather, cuts, blocks_of, first_blocks,
+            offsets, places, counters, shared, small_g, small_h,
+        ):  # fmt: skip
+            return
         for k in range(2):
             child, slot = (small, spare) if k == 0 else (large, kept)
             if not (small_wanted if k == 0 else large_wanted):
@@ -290,20 +371,17 @@ def tree_kernel(  # type: ignore[no-untyped-def]
             child.slot = slot
             less_g, less_h = (no_g, no_h) if k == 0 else (small_g, small_h)
             search_own(
-                children, out_records, out_line, gather, own_columns, f0, gradients[slot], hessians[slot], less_g,
-                less_h, child, np.int64(node.left) + np.int64((k == 0) != left_small), own_offsets, own_missing,
-                no_counts, units, rules, bounds, counts, scores, bits, own_upper, own_bits, found[k, t], categories,
+                own_bins, records, line, gather, own_columns, f0, gradients[slot], hessians[slot], less_g, less_h,
+                child, first_child + np.int64((k == 0) != left_small), own_offsets, own_missing, no_counts, units,
+                rules, bounds, counts, scores, bits, own_upper, own_bits, found[t, k], categories,
             )  # fmt: skip
-        if not meet(gate, n_threads):
-            return 0
-        if small_wanted:
-            take_best(found[0], small.split)
-        if large_wanted:
-            take_best(found[1], large.split)
-        if small.split.gain == -np.inf:
-            free[n_free] = spare
-            n_free += 1
-        if large.split.gain == -np.inf:
-            free[n_free] = kept
-            n_free += 1
-    return n_nodes
+        if not meet(crew):
+            return
+        for k in range(2):
+            child, slot = (small, spare) if k == 0 else (large, kept)
+            if small_wanted if k == 0 else large_wanted:
+                take_best(found[:, k], child.split)
+            if child.split.gain == -np.inf and slot >= 0:
+                free[n_free] = slot
+                n_free += 1
+    lefts[t, 0] = n_nodes

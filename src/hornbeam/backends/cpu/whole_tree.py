@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.histogram import HistogramBuilder, feature_blocks
@@ -23,8 +24,8 @@ from hornbeam.backends.cpu.quantize import Rounded
 from hornbeam.backends.cpu.rows import RowStore
 from hornbeam.backends.cpu.split import NO_COUNTS, SplitFinder
 from hornbeam.backends.cpu.split_categorical import Round
-from hornbeam.backends.cpu.team import run_team
-from hornbeam.backends.cpu.threads import available_cpus
+from hornbeam.backends.cpu.team import call_helpers, largest_team, run_parts, team
+from hornbeam.backends.cpu.threads import beside
 from hornbeam.backends.cpu.tree_categories import tree_categories
 from hornbeam.backends.cpu.tree_kernel import tree_kernel
 from hornbeam.dtypes import NODE
@@ -49,14 +50,40 @@ WAKING_COST = 20_000
 THREAD_WORK = 400_000
 """A thread of a team should have this many nanoseconds of a tree to do: on a busy machine, waiting costs more."""
 
-TEAM_CPUS = 0
-"""Largest team; 0: as many as there are CPUs, since threads that share one wait for each other too long."""
+LOOK_COST = 2.0
+"""How much longer it takes to look at a row than to put a bin of another thread together; see sum_shared."""
 
-ROW, UPDATE, BIN, LEVEL = 2, 1, 2, 30
+SHARED_BYTES = 1 << 26
+"""Largest memory for threads that share rows."""
+
+ROW, UPDATE, BIN, LEVEL = 2, 1, 2, 45
 """Rough cost of moving a row, of a histogram update, and of a bin and a level of a node, in nanoseconds."""
 
 ADDED_AGAIN = 0.3
 """Share of the rows that are in the smaller child, at each of n levels of a tree of 2**n leaves."""
+
+
+CELLS_PER_THREAD = 1 << 17
+"""A thread is worth having for turning this many bins into columns."""
+
+TILE = 256
+"""Rows that are turned into columns at a time: they stay in the second-level cache."""
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def columns_kernel(t, crew, bins, out):  # type: ignore[no-untyped-def]
+    """Write one thread's rows of the bins once more, one feature's in a row; see team.py.
+
+    bins  uint8 or uint16 (n_rows, stride)      in
+    out   the same type (n_features, n_rows)    out
+    """
+    call_helpers(t, crew, (bins, out))
+    n_rows, n_threads = len(bins), crew[0]
+    first, last = n_rows * t // n_threads, n_rows * (t + 1) // n_threads
+    for start in range(first, last, TILE):
+        for f in range(np.uint64(len(out))):
+            for row in range(np.uint64(start), np.uint64(min(start + TILE, last))):
+                out[f, row] = bins[row, f]
 
 
 class TreeRoom:
@@ -66,7 +93,8 @@ class TreeRoom:
     """
 
     def __init__(self, bins: NDArray[Any], n_used: int) -> None:
-        self._bins = bins[:, :n_used]
+        self._bins = bins
+        self._n_used = n_used
         self._columns: NDArray[Any] | None = None
         self._slots: tuple[NDArray[Any], NDArray[Any]] = np.empty(0, np.int32), np.empty(0, np.uint32)
 
@@ -78,10 +106,12 @@ class TreeRoom:
         signed, unsigned = self._slots
         return signed[:size].reshape(n_slots, n_bins), unsigned[:size].reshape(n_slots, n_bins)
 
-    def columns(self, features: NDArray[np.int32]) -> NDArray[Any]:
+    def columns(self, features: NDArray[np.int32], n_threads: int) -> NDArray[Any]:
         """Return the bins of some used features, each in a row: uint8 or uint16 (n_features, n_rows)."""
         if self._columns is None:
-            self._columns = np.ascontiguousarray(self._bins.T)
+            self._columns = np.empty((self._n_used, len(self._bins)), self._bins.dtype)
+            n_threads = max(1, min(n_threads, self._columns.size // CELLS_PER_THREAD))
+            run_parts(columns_kernel, n_threads, self._bins, self._columns)
         return self._columns if len(features) == len(self._columns) else self._columns[features]
 
 
@@ -108,8 +138,8 @@ class WholeTree:
         self.n_numeric = len(finder.has_missing)
         scores, upper = np.empty((2, builder.n_bins), np.float32), np.empty(self.n_numeric, np.float32)
         self.scratch = scores, scores.view(np.int32), upper, upper.view(np.int32)
-        self.parts: dict[int, list[Part]] = {}
-        self.most_threads = min(builder.n_threads, TEAM_CPUS or available_cpus())
+        self.parts: dict[int, Parts] = {}
+        self.most_threads = largest_team(builder.n_threads)
 
     def can_grow(self, store: RowStore, rounded: Rounded, limits: GrowthLimits, n_slots: int) -> bool:
         """Say whether a tree is small enough, in its sums, in the pool's memory, and to be quicker than in rounds."""
@@ -144,7 +174,7 @@ class WholeTree:
         worth = min(int(math.sqrt(work / WAKING_COST)), int(work / THREAD_WORK))
         return max(1, min(self.most_threads, len(self.n_value_bins), worth))
 
-    def _cut(self, n_threads: int, limits: GrowthLimits, n_rows: int) -> list[Part]:
+    def _part(self, n_threads: int, limits: GrowthLimits, n_rows: int) -> Parts:
         """Cut the features into parts that take about as long as each other."""
         if n_threads not in self.parts:
             levels, n_used = math.log2(limits.n_leaves), len(self.n_value_bins)
@@ -152,8 +182,8 @@ class WholeTree:
             of_bin = np.where(np.arange(n_used) < self.n_numeric, BIN, LEVEL)
             cost = rows * UPDATE + (self.n_value_bins + 1.0) * of_bin
             done = np.concatenate([[0.0], np.cumsum(cost)])
-            cuts = np.searchsorted(done, done[-1] * np.arange(n_threads + 1) / n_threads).tolist()
-            self.parts[n_threads] = [Part(self, first, last) for first, last in pairwise(cuts)]
+            cuts = np.searchsorted(done, done[-1] * np.arange(n_threads + 1) / n_threads)
+            self.parts[n_threads] = Parts(self, cuts.astype(np.int64))
         return self.parts[n_threads]
 
     def grow(
@@ -172,57 +202,58 @@ class WholeTree:
         """
         n_leaves, n_rows = limits.n_leaves, int(root["end"][0] - root["begin"][0])
         if self.columns is None:
-            self.columns = self.room.columns(self.features)
+            self.columns = self.room.columns(self.features, self.most_threads)
         arrays = store.arrays()
         shared = (
             *arrays, *(as_words(array) for array in arrays[:3]), self.columns, store.even.reshape(-1),
-            store.odd.reshape(-1), self.n_value_bins,
+            store.odd.reshape(-1), self.n_value_bins, self.builder.offsets,
         )  # fmt: skip
         how = (
             self.finder.has_missing, NO_COUNTS, *self.finder.numbers(rounded.quantization, rules), n_leaves,
             limits.max_depth, limits.depthwise,
-            *self.room.slots(n_leaves, self.builder.n_bins, self._sum_bytes(rounded)),
+            *self.room.slots(n_leaves, self.builder.n_bins, self._sum_bytes(rounded)), *self.scratch,
         )  # fmt: skip
-        most_bins = int(self.n_value_bins.max()) + 1
-        levels = np.empty((0 if categories is None else int(categories.own[1][-1]), 2), np.int64)
-        grown = np.zeros(0, NODE)
-
-        def work(t: int, n_threads: int, gate: NDArray[np.int64]) -> None:
-            nonlocal grown
-            part, nodes = parts[n_threads][t], np.zeros(2 * n_leaves - 1, NODE)
-            nodes[0] = root[0]
+        with beside(meanwhile if self.builder.n_threads > 1 else None), team(self.team(limits, n_rows)) as crew:
+            parts = self._part(crew.size, limits, n_rows)
+            lefts, found = np.empty((crew.size, 16), np.int64), np.zeros((crew.size, 4), NODE)
+            free, nodes = np.empty((crew.size, n_leaves), np.int64), np.zeros((crew.size, 2 * n_leaves - 1), NODE)
+            nodes[:, 0] = root[0]
             own = None
             if categories is not None:
-                own = tree_categories(categories, t, part.first_level, part.last_level, len(nodes), levels, most_bins)
-            n_nodes = tree_kernel(
-                t, n_threads, gate, lefts[:n_threads], found[:, :n_threads], part.first, part.last, *shared,
-                part.blocks, self.builder.offsets, part.places, *how, np.empty(n_leaves, np.int64), part.counters,
-                part.counts, *self.scratch, nodes, own,
+                own = tree_categories(categories, parts.cuts, nodes.shape[1], int(self.n_value_bins.max()) + 1)
+            crew.run(
+                tree_kernel, lefts, found, parts.cuts, parts.blocks, parts.first_blocks, parts.counters, parts.shared,
+                LOOK_COST, parts.counts, free, nodes, *shared, parts.places, *how, own,
             )  # fmt: skip
-            if t == 0:
-                grown = nodes[:n_nodes]
-
-        n_threads = self.team(limits, n_rows)
-        parts = {size: self._cut(size, limits, n_rows) for size in {1, n_threads}}
-        lefts, found = np.empty((n_threads, 8), np.int64), np.zeros((2, n_threads), NODE)
-        run_team(work, n_threads, meanwhile if self.builder.n_threads > 1 else None)
-        return grown
+        return nodes[0, : lefts[0, 0]]
 
 
-class Part:
-    """The features first:last of a WholeTree, which are one thread's, and its scratch memory.
+class Parts:
+    """Which features of a WholeTree are whose, and the threads' scratch memory.
 
-    first, last              of those that are no categories
-    first_level, last_level  of the categorical ones, counted from the first of them
-    blocks, places           see histogram.feature_blocks
+    cuts                           int64 (n_threads + 1,)   the features of thread t are cuts[t]:cuts[t + 1]
+    blocks, first_blocks, places   see tree_kernel
     """
 
-    def __init__(self, tree: WholeTree, first: int, last: int) -> None:
-        offsets, n_numeric = tree.builder.offsets.astype(np.int64), tree.n_numeric
-        self.first, self.last = min(first, n_numeric), min(last, n_numeric)
-        self.first_level, self.last_level = max(first, n_numeric) - n_numeric, max(last, n_numeric) - n_numeric
-        self.blocks = first + feature_blocks(offsets[first : last + 1])
-        self.places = np.zeros(len(offsets) - 1, np.uint32)
-        self.places[first:last] = offsets[first:last] - np.repeat(offsets[self.blocks[:-1]], np.diff(self.blocks))
-        self.counters = np.empty(int(np.diff(offsets[self.blocks]).max(initial=1)), np.int64)
-        self.counts = np.empty(tree.finder.most_bins, np.int64)
+    def __init__(self, tree: WholeTree, cuts: NDArray[np.int64]) -> None:
+        offsets, n_threads = tree.builder.offsets.astype(np.int64), len(cuts) - 1
+        self.cuts = cuts
+        n_levels = n_threads.bit_length()
+        self.first_blocks = np.zeros((n_levels, n_threads + 1), np.int64)
+        self.places = np.empty((n_levels, len(offsets) - 1), np.uint32)
+        blocks: list[NDArray[np.int64]] = []
+        for level in range(n_levels):
+            bounds = [*cuts[: -1 : 1 << level].tolist(), int(cuts[-1])]
+            for group, (first, last) in enumerate(pairwise(bounds)):
+                own = first + feature_blocks(offsets[first : last + 1])
+                self.first_blocks[level, group] = sum(map(len, blocks))
+                blocks.append(own)
+                self.places[level, first:last] = offsets[first:last] - np.repeat(offsets[own[:-1]], np.diff(own))
+            self.first_blocks[level, len(bounds) - 1 :] = sum(map(len, blocks))
+        self.blocks = np.concatenate(blocks)
+        most = int((offsets[self.blocks[1:]] - offsets[self.blocks[:-1]]).max(initial=1))
+        self.counters = np.empty((n_threads, most + 16), np.int64)
+        self.shared = np.empty((n_threads, int(offsets[-1])), np.int64)
+        if n_threads == 1 or self.shared.nbytes > SHARED_BYTES:
+            self.shared = np.empty((0, 0), np.int64)
+        self.counts = np.empty((n_threads, tree.finder.most_bins + 16), np.int64)
