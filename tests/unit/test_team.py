@@ -149,3 +149,9 @@ def test_a_forked_child_has_a_team_of_its_own():
             os._exit(0 if missed_by(3, 5) == [0] * 3 else 1)
     assert os.waitpid(pid, 0)[1] == 0
     assert missed_by(3, 5) == [0] * 3
+
+
+@pytest.mark.parametrize(("n_cpus", "n_threads", "size"), [(1, 4, 1), (2, 2, 2), (7, 9, 7), (8, 4, 4), (16, 16, 15)])
+def test_a_team_is_no_larger_than_there_are_cpus(monkeypatch, n_cpus, n_threads, size):
+    monkeypatch.setattr(module, "available_cpus", lambda: n_cpus)
+    assert module.largest_team(n_threads) == size

@@ -49,9 +49,10 @@ from hornbeam.backends.cpu.threads import Workers, attention, available_cpus
 LINE = 16
 """Words of a line: two lines of most caches, since they are fetched in pairs."""
 
-ARRIVED, ROUND, CLOSED, FUNCTION, DATA = 0, LINE, LINE + 1, 2 * LINE, 2 * LINE + 1
+ARRIVED, ROUND, CLOSED, FUNCTION, DATA, SIZE = 0, LINE, LINE + 1, 2 * LINE, 2 * LINE + 1, 2 * LINE + 2
 """Places in the mail: how many have arrived where the team meets, how often it has met, whether somebody will not come
-any more; and the job: the address of a function, and of what it takes besides the number of the thread."""
+any more; the job: the address of a function, and of what it takes besides the number of the thread; and the size of the
+team."""
 
 ROOM = 1024
 """Words for a kernel's arguments."""
@@ -64,8 +65,9 @@ ABSENT, WAITING, CLAIMED, CALLED = range(4)
 PATIENCE = 1_000
 """Looks before a waiting thread lets others run: 30 to 100 microseconds."""
 
-STAY = 300
-"""Looks after that before a helper leaves: up to a millisecond."""
+STAY = 75
+"""Looks after that before a helper leaves, times the square of the team's size: about as long as it takes to wake a
+whole team, 0.1 milliseconds for two, 5 for sixteen."""
 
 PAUSES = {
     "x86_64": ("llvm.x86.sse2.pause", ()),
@@ -285,7 +287,7 @@ def _serve(mail, attention, t):  # type: ignore[no-untyped-def]
             looks = 0
         elif state == ABSENT or (
             state == WAITING
-            and (looks > PATIENCE + STAY or _read(attention, np.int64(0)) != 0)
+            and (looks > PATIENCE + STAY * _read(mail, np.int64(SIZE)) ** 2 or _read(attention, np.int64(0)) != 0)
             and _change(mail, place, np.int64(WAITING), np.int64(ABSENT))
         ):
             return
@@ -298,6 +300,7 @@ def _claim(mail, n_threads, absent):  # type: ignore[no-untyped-def]
     """Claim the helpers of a team, and open it; absent, bool (n_threads,), out, tells who must be woken."""
     for place in (ARRIVED, ROUND, CLOSED):
         _swap(mail, np.int64(place), np.int64(0))
+    _swap(mail, np.int64(SIZE), np.int64(n_threads))
     for t in range(1, n_threads):
         absent[t] = _swap(mail, np.int64((HELPERS + t) * LINE), np.int64(CLAIMED)) == ABSENT
 
@@ -317,10 +320,14 @@ def _set_free(mail, n_threads, absent):  # type: ignore[no-untyped-def]
 TEAM_CPUS = 0
 """Largest team; 0: as many as there are CPUs, since threads that share one wait for each other too long."""
 
+MANY_CPUS = 8
+"""Of as many CPUs one is left to everything else: if the system takes one from a team, all of its threads wait."""
+
 
 def largest_team(n_threads: int) -> int:
     """Return how many of so many threads may be a team. It reads files: ask once a training."""
-    return min(n_threads, TEAM_CPUS or available_cpus(), MOST_THREADS)
+    n_cpus = available_cpus()
+    return min(n_threads, TEAM_CPUS or n_cpus - (n_cpus >= MANY_CPUS), MOST_THREADS)
 
 
 _mail = np.zeros((HELPERS + MOST_THREADS) * LINE, np.int64)
