@@ -42,18 +42,17 @@ from hornbeam.backends.cpu.tree_kernel import best_open
 @inner_kernel  # type: ignore[untyped-decorator]
 def count_listed(storage, starts, f, bin_, missing_left, n_value_bins, is_set, left_set):  # type: ignore[no-untyped-def]
     """Return whether default rows go left, and how many rows of the data set are listed that go the other way."""
-    if not is_set:
-        default_left, first, last, first2, last2 = lists_that_leave(
-            storage, starts, f, bin_, missing_left, n_value_bins
-        )
-        return default_left, last - first + last2 - first2
-    where = storage[0]
-    first, n_listed = where[f, OFFSET], np.int64(0)
-    default_left = bin_in_set(where[f, DEFAULT], left_set)
-    for b in range(n_value_bins + 1):
-        if bin_in_set(b, left_set) != default_left:
-            n_listed += starts[first + b + 1] - starts[first + b]
-    return default_left, n_listed
+    if left_set is not None:  # noqa: SIM102 (a condition that the compiler can decide, alone)
+        if is_set:
+            where = storage[0]
+            start, n_listed = where[f, OFFSET], np.int64(0)
+            of_default = bin_in_set(where[f, DEFAULT], left_set)
+            for b in range(n_value_bins + 1):
+                if bin_in_set(b, left_set) != of_default:
+                    n_listed += starts[start + b + 1] - starts[start + b]
+            return of_default, n_listed
+    default_left, first, last, first2, last2 = lists_that_leave(storage, starts, f, bin_, missing_left, n_value_bins)
+    return default_left, last - first + last2 - first2
 
 
 @inner_kernel  # type: ignore[untyped-decorator]
@@ -78,22 +77,23 @@ def find_leaving(  # type: ignore[no-untyped-def]
     out  uint32 (last - first + 1,)  out  with room for one that is not in the node
     """
     n, seen = np.int64(0), np.int64(0)  # rows written, and listed before those from `start` on
-    if not is_set:
-        _, start, stop, start2, stop2 = lists_that_leave(storage, starts, f, bin_, missing_left, n_value_bins)
-        for part in range(2):
-            if part == 1:
-                seen, start, stop = stop - start, start2, stop2
-            own_start, own_stop = start + max(first - seen, 0), min(start + last - seen, stop)
-            n = find_listed(place_of, rows, own_start, own_stop, begin, end, n, out)
-        return n
-    where = storage[0]
-    default_left = bin_in_set(where[f, DEFAULT], left_set)
-    for b in range(n_value_bins + 1):
-        if bin_in_set(b, left_set) != default_left:
-            start, stop = starts[where[f, OFFSET] + b], starts[where[f, OFFSET] + b + 1]
-            own_start, own_stop = start + max(first - seen, 0), min(start + last - seen, stop)
-            n = find_listed(place_of, rows, own_start, own_stop, begin, end, n, out)
-            seen += stop - start
+    if left_set is not None:  # noqa: SIM102 (a condition that the compiler can decide, alone)
+        if is_set:
+            where = storage[0]
+            default_left = bin_in_set(where[f, DEFAULT], left_set)
+            for b in range(n_value_bins + 1):
+                if bin_in_set(b, left_set) != default_left:
+                    start, stop = starts[where[f, OFFSET] + b], starts[where[f, OFFSET] + b + 1]
+                    own_start, own_stop = start + max(first - seen, 0), min(start + last - seen, stop)
+                    n = find_listed(place_of, rows, own_start, own_stop, begin, end, n, out)
+                    seen += stop - start
+            return n
+    _, start, stop, start2, stop2 = lists_that_leave(storage, starts, f, bin_, missing_left, n_value_bins)
+    for part in range(2):
+        if part == 1:
+            seen, start, stop = stop - start, start2, stop2
+        own_start, own_stop = start + max(first - seen, 0), min(start + last - seen, stop)
+        n = find_listed(place_of, rows, own_start, own_stop, begin, end, n, out)
     return n
 
 
@@ -157,7 +157,8 @@ def divide_together(  # type: ignore[no-untyped-def]
     stays        uint8 (n_rows,)               scratch  of all threads, all zero before and after
     lefts        int64 (n_threads, a line)     scratch  of all threads: rows that go left, or that leave
     node         NODE ()                       in
-    left_set     uint32 (n_words,)             in       see stored_partition.divide_by_set; anything unless is_set
+    left_set     uint32 (n_words,)             in       see stored_partition.divide_by_set; anything unless is_set,
+                 and None where no feature is categorical: the kernels for sets are not compiled then
     the rest as in stored_partition.divide
 
     Returns how many rows went left, or -1 if a thread has failed, and whether `spare` holds the children's rows too.
@@ -170,11 +171,12 @@ def divide_together(  # type: ignore[no-untyped-def]
     by_lists = goes_by_lists(storage, f, n_listed, n_rows)
     if n_threads == 1 or (n_listed < few[0] or n_threads < few[1] if by_lists else n_rows < few[0]):
         if t == 0:
-            if is_set:
-                lefts[0, 0] = divide_by_set(
-                    codes, records, place_of, spare, storage, starts, rows, f, left_set, begin, end
-                )
-            else:
+            if left_set is not None:  # noqa: SIM102
+                if is_set:
+                    lefts[0, 0] = divide_by_set(
+                        codes, records, place_of, spare, storage, starts, rows, f, left_set, begin, end
+                    )
+            if not is_set:
                 lefts[0, 0] = divide(
                     codes, records, place_of, spare, storage, starts, rows, f, b, missing_left, v, begin, end
                 )
@@ -190,7 +192,10 @@ def divide_together(  # type: ignore[no-untyped-def]
     else:
         first, last = begin + n_rows * t // n_threads, begin + n_rows * (t + 1) // n_threads
         own = answers[first:last]
-        goes_left = left_of_set(left_set, v) if is_set else left_of_threshold(b, missing_left, v)
+        goes_left = left_of_threshold(b, missing_left, v)
+        if left_set is not None:  # noqa: SIM102
+            if is_set:
+                goes_left = left_of_set(left_set, v)
         ask(codes, records, storage, f, goes_left, first, last, own)
         n_own = np.int64(0)
         for i in range(np.uint64(len(own))):
@@ -358,7 +363,7 @@ def stored_tree_kernel(  # type: ignore[no-untyped-def]
     for i in range(n_free):
         own_free[i] = n_free - 1 - i
     nothing_less = histograms[0, :0]
-    is_set, left_set = False, np.empty(0, np.uint32)
+    is_set, left_set = False, None
     # The root is searched as if it were the smaller child of a node that is divided already.
     for n_splits in range(n_leaves):
         is_root = n_splits == 0
