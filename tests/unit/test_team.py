@@ -10,7 +10,7 @@ import pytest
 from numba import njit
 
 from hornbeam.backends.cpu import team as module
-from hornbeam.backends.cpu.team import call_helpers, meet, run_parts, team
+from hornbeam.backends.cpu.team import A_MILLISECOND, call_helpers, meet, run_parts, sleep, team
 from hornbeam.backends.cpu.threads import beside, run_threads
 
 
@@ -155,3 +155,19 @@ def test_a_forked_child_has_a_team_of_its_own():
 def test_a_team_is_no_larger_than_there_are_cpus(monkeypatch, n_cpus, n_threads, size):
     monkeypatch.setattr(module, "available_cpus", lambda: n_cpus)
     assert module.largest_team(n_threads) == size
+
+
+@njit(nogil=True)
+def come_late(t, crew, met):
+    """Let the last thread sleep so long that the others fall asleep too."""
+    call_helpers(t, crew, (met,))
+    if t == crew[0] - 1:
+        sleep(np.uint32(200 * A_MILLISECOND))
+    met[t] = meet(crew)
+
+
+def test_who_waits_for_long_falls_asleep_and_comes_back():
+    met = np.zeros(3, np.bool_)
+    with team(3) as crew:
+        crew.run(come_late, met)
+    assert met.all()

@@ -69,6 +69,9 @@ STAY = 75
 """Looks after that before a helper leaves, times the square of the team's size: about as long as it takes to wake a
 whole team, 0.1 milliseconds for two, 5 for sixteen."""
 
+SLEEPY = 50_000
+"""Looks after which a waiting thread sleeps for a millisecond between two: its kernel is being compiled."""
+
 PAUSES = {
     "x86_64": ("llvm.x86.sse2.pause", ()),
     "amd64": ("llvm.x86.sse2.pause", ()),
@@ -82,10 +85,17 @@ inner_kernel = njit(
 )  # fmt: skip
 """Decorates what is called by compiled code alone: what would let Python call it takes time to compile."""
 
-_library = ctypes.WinDLL("kernel32") if sys.platform == "win32" else ctypes.CDLL(None)  # type: ignore[attr-defined,unused-ignore]
-_yield = _library.SwitchToThread if sys.platform == "win32" else _library.sched_yield
-llvmlite.binding.add_symbol("hornbeam_let_others_run", ctypes.cast(_yield, ctypes.c_void_p).value)
+_windows = sys.platform == "win32"
+_library = ctypes.WinDLL("kernel32") if _windows else ctypes.CDLL(None)  # type: ignore[attr-defined,unused-ignore]
+_functions = {
+    "hornbeam_let_others_run": _library.SwitchToThread if _windows else _library.sched_yield,
+    "hornbeam_sleep": _library.Sleep if _windows else _library.usleep,
+}
+for _name, _function in _functions.items():
+    llvmlite.binding.add_symbol(_name, ctypes.cast(_function, ctypes.c_void_p).value)
 let_others_run = types.ExternalFunction("hornbeam_let_others_run", types.int32())
+sleep = types.ExternalFunction("hornbeam_sleep", types.int32(types.uint32))
+A_MILLISECOND = 1 if _windows else 1000
 
 _INT, _BYTES = ir.IntType(64), ir.IntType(8).as_pointer()
 _JOB = ir.FunctionType(_INT, [_BYTES, _INT])
@@ -214,7 +224,9 @@ def _call(typing_context, function, data, t):  # type: ignore[no-untyped-def]
 def _wait(looks):  # type: ignore[no-untyped-def]
     """Let some time pass after so many looks."""
     _pause()
-    if looks > PATIENCE:
+    if looks > SLEEPY:
+        sleep(np.uint32(A_MILLISECOND))
+    elif looks > PATIENCE:
         let_others_run()
 
 
@@ -287,7 +299,10 @@ def _serve(mail, attention, t):  # type: ignore[no-untyped-def]
             looks = 0
         elif state == ABSENT or (
             state == WAITING
-            and (looks > PATIENCE + STAY * _read(mail, np.int64(SIZE)) ** 2 or _read(attention, np.int64(0)) != 0)
+            and (
+                looks > min(PATIENCE + STAY * _read(mail, np.int64(SIZE)) ** 2, SLEEPY)
+                or _read(attention, np.int64(0)) != 0
+            )
             and _change(mail, place, np.int64(WAITING), np.int64(ABSENT))
         ):
             return
