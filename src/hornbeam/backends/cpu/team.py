@@ -65,9 +65,9 @@ ABSENT, WAITING, CLAIMED, CALLED = range(4)
 PATIENCE = 1_000
 """Looks before a waiting thread lets others run: 30 to 100 microseconds."""
 
-STAY = 75
-"""Looks after that before a helper leaves, times the square of the team's size: about as long as it takes to wake a
-whole team, 0.1 milliseconds for two, 5 for sixteen."""
+STAY, WAKING = 4_000, 75
+"""Looks after that before a helper leaves: what Python does between two jobs takes less than a millisecond; and, times
+the square of the team's size, about as long as it takes to wake a whole team: 0.1 milliseconds for two, 5 for 16."""
 
 SLEEPY = 50_000
 """Looks after which a waiting thread sleeps for a millisecond between two: its kernel is being compiled."""
@@ -291,7 +291,7 @@ def _serve(mail, attention, t):  # type: ignore[no-untyped-def]
     """Do what helper t is called for, until nobody has claimed it for a while."""
     place, looks = np.int64((HELPERS + t) * LINE), 0
     while True:
-        state = _read(mail, place)
+        state, stay = _read(mail, place), STAY + WAKING * _read(mail, np.int64(SIZE)) ** 2
         if state == CALLED:
             if _call(_read(mail, np.int64(FUNCTION)), _read(mail, np.int64(DATA)), t) != 0:
                 _swap(mail, np.int64(CLOSED), np.int64(1))
@@ -299,10 +299,7 @@ def _serve(mail, attention, t):  # type: ignore[no-untyped-def]
             looks = 0
         elif state == ABSENT or (
             state == WAITING
-            and (
-                looks > min(PATIENCE + STAY * _read(mail, np.int64(SIZE)) ** 2, SLEEPY)
-                or _read(attention, np.int64(0)) != 0
-            )
+            and (looks > min(PATIENCE + stay, SLEEPY) or _read(attention, np.int64(0)) != 0)
             and _change(mail, place, np.int64(WAITING), np.int64(ABSENT))
         ):
             return
