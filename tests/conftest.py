@@ -58,7 +58,7 @@ def stored_teams(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], list[int]]:
     from hornbeam.backends.cpu import team as cpu_team
 
     for name in ("THREAD_WORK", "WAKING_COST"):
-        monkeypatch.setattr(stored_tree, name, 1)
+        monkeypatch.setattr(cpu_team, name, 1)
     for name in ("MEETING_COST", "FEW_ROWS", "LISTS_TEAM"):
         monkeypatch.setattr(stored_tree, name, 0)
     plain, grow = stored_tree.team, stored_tree.StoredTree.grow

@@ -195,8 +195,8 @@ def whole_and_in_rounds(
     """Return the tree that a team has grown whole and that of the rounds, with the scores after it."""
     binned = binned_data(sample, n_categorical)
     trees = []
-    monkeypatch.setattr(whole_tree, "THREAD_WORK", 1)
-    monkeypatch.setattr(whole_tree, "WAKING_COST", 1)
+    monkeypatch.setattr(cpu_team, "THREAD_WORK", 1)
+    monkeypatch.setattr(cpu_team, "WAKING_COST", 1)
     monkeypatch.setattr(cpu_team, "TEAM_CPUS", n_threads)
     if wide:
         monkeypatch.setattr(whole_tree, "LARGEST_GRADIENT_SUM", -1)

@@ -17,6 +17,7 @@ from hornbeam.backends.cpu.rows import RowStore, bins_at, records_at
 from hornbeam.backends.cpu.split import leaf_score
 from hornbeam.backends.cpu.split_general import candidate_gain, count_rows, random_threshold
 from hornbeam.backends.cpu.stored_partition import count_bins
+from hornbeam.backends.cpu.team import inner_kernel
 from hornbeam.backends.cpu.threads import run_ranges
 from hornbeam.backends.protocol import Segments
 from hornbeam.quantize import Quantization
@@ -308,6 +309,19 @@ def level_scratch(most_bins: int) -> tuple[NDArray[Any], ...]:
     """
     keys, estimated = np.empty((2, most_bins))
     return np.empty(most_bins, np.int64), keys, estimated, np.empty(most_bins, np.int64), np.empty((2, most_bins), int)
+
+
+@inner_kernel  # type: ignore[untyped-decorator]
+def own_features(own, first, last):  # type: ignore[no-untyped-def]
+    """Return what improve_node takes as `own`, of the categorical features first:last alone, counted from the first."""
+    return own[0], own[1][first : last + 1], own[2][first:last], np.int64(own[3]) + first, *own[4:]
+
+
+@inner_kernel  # type: ignore[untyped-decorator]
+def scratch_of(of_all, t):  # type: ignore[no-untyped-def]
+    """Return the scratch memory of thread t; of_all as in Round."""
+    counts, keys, estimated, levels, ends = of_all
+    return counts[t], keys[t], estimated[t], levels[t], ends[t]
 
 
 class Round(NamedTuple):

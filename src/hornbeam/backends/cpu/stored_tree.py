@@ -6,7 +6,6 @@ some rows of a node and some features: here is told how many threads there are, 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -20,16 +19,13 @@ from hornbeam.backends.cpu.stored_histogram import StoredHistograms
 from hornbeam.backends.cpu.stored_partition import StoredPartition, StoredRows
 from hornbeam.backends.cpu.stored_split import StoredSplits, make_scratch
 from hornbeam.backends.cpu.stored_tree_kernel import stored_tree_kernel
-from hornbeam.backends.cpu.team import LINE, team
+from hornbeam.backends.cpu.team import LINE, team, worthwhile
 from hornbeam.backends.cpu.threads import beside
 from hornbeam.dtypes import NODE, SPLIT
 from hornbeam.frontier import GrowthLimits
 
-WAKING_COST, MEETING_COST = 20_000, 400
-"""Nanoseconds that one more thread costs a tree, and a split: to wake it, and to meet."""
-
-THREAD_WORK = 400_000
-"""A thread of a team should have this many nanoseconds of a tree to do: on a busy machine, waiting costs more."""
+MEETING_COST = 400
+"""Nanoseconds that one more thread costs a split: to meet."""
 
 FEW_ROWS = 256
 """Rows that one thread asks, or finds in lists, sooner than several can meet."""
@@ -82,8 +78,7 @@ class StoredTree:
         builder, n_leaves = self.builder, limits.n_leaves
         rows = n_rows + n_leaves * small_rows(n_leaves, n_rows)
         work = rows * (ROW + ENTRY * builder.entries_a_row) + 2 * n_leaves * builder.n_bins * BIN
-        worth = min(math.sqrt(work / (WAKING_COST + MEETING_COST * n_leaves)), work / THREAD_WORK)
-        return max(1, min(self.most_threads, int(worth)))
+        return worthwhile(work, self.most_threads, MEETING_COST * n_leaves)
 
     def shares(self, n_threads: int) -> Shares:
         """Cut the features into parts that take about as long as each other."""
@@ -132,7 +127,7 @@ class StoredTree:
         levels = None
         if categories is not None:
             whole, mask = categories
-            levels = whole.own, mask, whole.first_set, *whole.of_all
+            levels = whole.own, mask, whole.first_set, whole.of_all
         with beside(meanwhile), team(n_threads) as crew:
             shares = self.shares(crew.size)
             nodes, free = np.zeros((crew.size, 2 * n_leaves - 1), NODE), np.empty((crew.size, n_leaves), np.int64)

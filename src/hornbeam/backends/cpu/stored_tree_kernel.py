@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit
 
 from hornbeam.backends.cpu.partition import bin_in_set
-from hornbeam.backends.cpu.split import is_better
+from hornbeam.backends.cpu.split_categorical import own_features, scratch_of
 from hornbeam.backends.cpu.stored_histogram import add_rows, unpack_kernel
 from hornbeam.backends.cpu.stored_partition import (
     ask,
@@ -36,7 +36,7 @@ from hornbeam.backends.cpu.stored_partition import (
 from hornbeam.backends.cpu.stored_rows import DEFAULT, OFFSET
 from hornbeam.backends.cpu.stored_split import search_child
 from hornbeam.backends.cpu.team import call_helpers, inner_kernel, meet
-from hornbeam.backends.cpu.tree_kernel import best_open
+from hornbeam.backends.cpu.tree_kernel import best_open, enter_children, take_best
 
 
 @inner_kernel  # type: ignore[untyped-decorator]
@@ -278,22 +278,6 @@ def sum_together(  # type: ignore[no-untyped-def]
 
 
 @inner_kernel  # type: ignore[untyped-decorator]
-def take_best(found, side, split):  # type: ignore[no-untyped-def]
-    """Take the best of the splits that the threads have found, of equal ones that of the first feature.
-
-    found  SPLIT (n_threads, >= 2)  in
-    split  SPLIT ()                 out
-    """
-    best = 0
-    for t in range(1, len(found)):
-        if is_better(found[t, side], found[best, side]):
-            best = t
-    of = found[best, side]
-    split.gain, split.feature, split.bin, split.missing_left = of.gain, of.feature, of.bin, of.missing_left
-    split.left_gradient, split.left_hessian = of.left_gradient, of.left_hessian
-
-
-@inner_kernel  # type: ignore[untyped-decorator]
 def own_categories(t, first, last, n_nodes, categories):  # type: ignore[no-untyped-def]
     """Return what search_child takes as `categories`, of the categorical features first:last, counted from the first.
 
@@ -303,12 +287,8 @@ def own_categories(t, first, last, n_nodes, categories):  # type: ignore[no-unty
     """
     if categories is None:
         return None
-    whole, mask, first_set, counts, keys, estimated, levels, ends = categories
-    own = (
-        whole[0], whole[1][first : last + 1], whole[2][first:last], whole[3] + first, whole[4], whole[5], whole[6],
-        whole[7], whole[8], whole[9], whole[10], whole[11],
-    )  # fmt: skip
-    return own, (counts[t], keys[t], estimated[t], levels[t], ends[t]), mask, first_set + t * n_nodes
+    whole, mask, first_set, scratch = categories
+    return own_features(whole, first, last), scratch_of(scratch, t), mask, first_set + t * n_nodes
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -388,20 +368,10 @@ def stored_tree_kernel(  # type: ignore[no-untyped-def]
                 return
             if moved:
                 source = spare
-            node.left = n_nodes
-            for child in (left, right):
-                child.depth, child.parent, child.left, child.slot = depth + 1, number, -1, -1
-                child.split.gain = -np.inf
-            left.begin, left.end = node.begin, node.begin + n_left
-            right.begin, right.end = left.end, node.end
-            left.gradient, left.hessian = split.left_gradient, split.left_hessian
-            right.gradient, right.hessian = node.gradient - split.left_gradient, node.hessian - split.left_hessian
             may_grow = depth + 1 < max_depth and n_splits < n_leaves - 1
-            left_wanted = may_grow and left.end - left.begin >= 2 * min_data and left.hessian > 1
-            right_wanted = may_grow and right.end - right.begin >= 2 * min_data and right.hessian > 1
-            left_small = left.end - left.begin <= right.end - right.begin
-            small_wanted = left_wanted if left_small else right_wanted
-            large_wanted = right_wanted if left_small else left_wanted
+            left_small, small_wanted, large_wanted = enter_children(
+                own_nodes, number, n_nodes, n_left, min_data, may_grow
+            )
             kept, number = np.int64(node.slot), np.int64(n_nodes)
             n_nodes += 2
             if not (small_wanted or large_wanted):
@@ -435,7 +405,7 @@ def stored_tree_kernel(  # type: ignore[no-untyped-def]
         for k in range(2):
             child, slot = (small, spare_slot) if k == 0 else (large, kept)
             if small_wanted if k == 0 else large_wanted:
-                take_best(found, np.int64((k == 0) != left_small), child.split)
+                take_best(found[:, np.int64((k == 0) != left_small)], child.split)
             if child.split.gain == -np.inf and slot >= 0:
                 own_free[n_free] = slot
                 n_free += 1

@@ -29,6 +29,7 @@ to run at all, the others would wait for ever: so there is one team at a time in
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import platform
 import sys
@@ -340,6 +341,18 @@ def largest_team(n_threads: int) -> int:
     """Return how many of so many threads may be a team. It reads files: ask once a training."""
     n_cpus = available_cpus()
     return min(n_threads, TEAM_CPUS or n_cpus - (n_cpus >= MANY_CPUS), MOST_THREADS)
+
+
+WAKING_COST, THREAD_WORK = 20_000, 400_000
+"""Nanoseconds to wake one more thread, and that a thread should have to do: on a busy machine, waiting costs more."""
+
+
+def worthwhile(work: float, most: int, cost: float = 0.0) -> int:
+    """Return how many threads should share some work, of at most so many.
+
+    work, cost  nanoseconds of one thread, and that each thread costs besides its waking
+    """
+    return max(1, min(most, int(math.sqrt(work / (WAKING_COST + cost))), int(work / THREAD_WORK)))
 
 
 _mail = np.zeros((HELPERS + MOST_THREADS) * LINE, np.int64)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.partition import bin_goes_left, bin_in_set
-from hornbeam.backends.cpu.split_categorical import Round, around_node, improve_node
+from hornbeam.backends.cpu.split_categorical import Round, around_node, improve_node, own_features, scratch_of
 from hornbeam.backends.cpu.team import inner_kernel
 
 
@@ -38,13 +38,8 @@ def tree_categories(whole: Round, cuts: NDArray[np.int64], n_nodes: int, most_bi
 def own_categories(t, categories):  # type: ignore[no-untyped-def]
     """Return what the kernels here take as `categories`: those of one thread, and the number of other features."""
     own, scratch, cuts, first_set, n_nodes, levels, goes_left = categories
-    first, last, n_numeric = cuts[t], cuts[t + 1], np.int64(own[3])
-    part = (own[0], own[1][first : last + 1], own[2][first:last], n_numeric + first, *own[4:])
-    counts, keys, estimated, kept, ends = scratch
-    return (
-        part, (counts[t], keys[t], estimated[t], kept[t], ends[t]), first_set + t * n_nodes, levels, goes_left[t],
-        n_numeric,
-    )  # fmt: skip
+    part, memory = own_features(own, cuts[t], cuts[t + 1]), scratch_of(scratch, t)
+    return part, memory, first_set + t * n_nodes, levels, goes_left[t], np.int64(own[3])
 
 
 @inner_kernel  # type: ignore[untyped-decorator]

@@ -206,17 +206,42 @@ def best_open(nodes, n_nodes, depthwise):  # type: ignore[no-untyped-def]
 
 
 @inner_kernel  # type: ignore[untyped-decorator]
+def enter_children(nodes, number, n_nodes, n_left, min_data, may_grow):  # type: ignore[no-untyped-def]
+    """Enter the children of a node, of whose rows n_left go left, as nodes n_nodes and n_nodes + 1, without a split.
+
+    may_grow  False: neither is to be searched, whatever its rows
+
+    Returns whether the left one is the smaller, and whether the smaller and the larger one are to be searched.
+    """
+    node, left, right = nodes[number], nodes[n_nodes], nodes[n_nodes + 1]
+    split = node.split
+    node.left = n_nodes
+    for child in (left, right):
+        child.depth, child.parent, child.left, child.slot = node.depth + 1, number, -1, -1
+        child.split.gain = -np.inf
+    left.begin, left.end = node.begin, node.begin + n_left
+    right.begin, right.end = left.end, node.end
+    left.gradient, left.hessian = split.left_gradient, split.left_hessian
+    right.gradient, right.hessian = node.gradient - split.left_gradient, node.hessian - split.left_hessian
+    left_wanted = may_grow and left.end - left.begin >= 2 * min_data and left.hessian > 1
+    right_wanted = may_grow and right.end - right.begin >= 2 * min_data and right.hessian > 1
+    if left.end - left.begin <= right.end - right.begin:
+        return True, left_wanted, right_wanted
+    return False, right_wanted, left_wanted
+
+
+@inner_kernel  # type: ignore[untyped-decorator]
 def take_best(found, split):  # type: ignore[no-untyped-def]
     """Take the best of the splits that the threads have found, of equal ones that of the first feature.
 
-    found  NODE (n_threads,)  in
-    split  SPLIT ()           out
+    found  SPLIT (n_threads,)  in
+    split  SPLIT ()            out
     """
     best = 0
     for t in range(1, len(found)):
-        if is_better(found[t].split, found[best].split):
+        if is_better(found[t], found[best]):
             best = t
-    of = found[best].split
+    of = found[best]
     split.gain, split.feature, split.bin, split.missing_left = of.gain, of.feature, of.bin, of.missing_left
     split.left_gradient, split.left_hessian = of.left_gradient, of.left_hessian
 
@@ -333,21 +358,12 @@ def tree_kernel(  # type: ignore[no-untyped-def]
                 rows_left = reached - node.begin
             elif not meet(crew):
                 return
-            node.left, first_child = n_nodes, np.int64(n_nodes)
-            n_nodes += 2
-            for child in (left, right):
-                child.depth, child.parent, child.left, child.slot = depth + 1, number, -1, -1
-                child.split.gain = -np.inf
-            left.begin, left.end = node.begin, node.begin + rows_left
-            right.begin, right.end = left.end, node.end
-            left.gradient, left.hessian = split.left_gradient, split.left_hessian
-            right.gradient, right.hessian = node.gradient - split.left_gradient, node.hessian - split.left_hessian
             may_grow = depth + 1 < max_depth and n_splits < n_leaves - 1
-            left_wanted = may_grow and left.end - left.begin >= 2 * min_data and left.hessian > 1
-            right_wanted = may_grow and right.end - right.begin >= 2 * min_data and right.hessian > 1
-            left_small = left.end - left.begin <= right.end - right.begin
-            small_wanted = left_wanted if left_small else right_wanted
-            large_wanted = right_wanted if left_small else left_wanted
+            left_small, small_wanted, large_wanted = enter_children(
+                nodes, number, n_nodes, rows_left, min_data, may_grow
+            )
+            first_child = np.int64(n_nodes)
+            n_nodes += 2
             kept = np.int64(node.slot)
             if not (small_wanted or large_wanted):
                 free[n_free] = kept
@@ -380,7 +396,7 @@ def tree_kernel(  # type: ignore[no-untyped-def]
         for k in range(2):
             child, slot = (small, spare) if k == 0 else (large, kept)
             if small_wanted if k == 0 else large_wanted:
-                take_best(found[:, k], child.split)
+                take_best(found[:, k].split, child.split)
             if child.split.gain == -np.inf and slot >= 0:
                 free[n_free] = slot
                 n_free += 1

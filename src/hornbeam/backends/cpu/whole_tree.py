@@ -24,7 +24,7 @@ from hornbeam.backends.cpu.quantize import Rounded
 from hornbeam.backends.cpu.rows import RowStore
 from hornbeam.backends.cpu.split import NO_COUNTS, SplitFinder
 from hornbeam.backends.cpu.split_categorical import Round
-from hornbeam.backends.cpu.team import call_helpers, largest_team, run_parts, team
+from hornbeam.backends.cpu.team import WAKING_COST, call_helpers, largest_team, run_parts, team, worthwhile
 from hornbeam.backends.cpu.threads import beside
 from hornbeam.backends.cpu.tree_categories import tree_categories
 from hornbeam.backends.cpu.tree_kernel import tree_kernel
@@ -43,12 +43,6 @@ ROUNDS_COST = 500_000
 
 ROUNDS_WORK = 1.4
 """How much more there is to do in rounds, in sums of 64 bits, on the average of 20 to 100 features."""
-
-WAKING_COST = 20_000
-"""Nanoseconds to wake one more thread (threads.py)."""
-
-THREAD_WORK = 400_000
-"""A thread of a team should have this many nanoseconds of a tree to do: on a busy machine, waiting costs more."""
 
 LOOK_COST = 2.0
 """How much longer it takes to look at a row than to put a bin of another thread together; see sum_shared."""
@@ -170,9 +164,7 @@ class WholeTree:
 
     def team(self, limits: GrowthLimits, n_rows: int) -> int:
         """Return how many threads should grow a tree together."""
-        work = self._work(limits, n_rows)
-        worth = min(int(math.sqrt(work / WAKING_COST)), int(work / THREAD_WORK))
-        return max(1, min(self.most_threads, len(self.n_value_bins), worth))
+        return worthwhile(self._work(limits, n_rows), min(self.most_threads, len(self.n_value_bins)))
 
     def _part(self, n_threads: int, limits: GrowthLimits, n_rows: int) -> Parts:
         """Cut the features into parts that take about as long as each other."""
