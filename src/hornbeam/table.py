@@ -430,11 +430,12 @@ def _frame_columns(
     names = [str(column_name) for column_name in frame.columns]
     level_kinds = (narwhals.String, narwhals.Categorical, narwhals.Enum)
     with_levels = [position for position, column in enumerate(columns) if column.dtype in level_kinds]
+    no_floats = (narwhals.Decimal, narwhals.Int128, narwhals.UInt128)  # numbers that NumPy has not
     wrong = [
         f"{names[position]!r} ({column.dtype})"
         for position, column in enumerate(columns)
         if position not in with_levels
-        and (not (column.dtype.is_numeric() or column.dtype == narwhals.Boolean) or column.dtype == narwhals.Decimal)
+        and (not (column.dtype.is_numeric() or column.dtype == narwhals.Boolean) or column.dtype in no_floats)
     ]
     if wrong:
         raise not_numbers(wrong, name)
@@ -464,8 +465,9 @@ def not_numbers(columns: list[str], name: str) -> DataError:
     """Make the error for columns that are neither numbers nor categorical features."""
     shown = ", ".join(columns[:5]) + (f" and {len(columns) - 5} more" if len(columns) > 5 else "")
     return DataError(
-        f"{name} has columns that are not numbers: {shown}; numeric and boolean columns, and strings and categories as "
-        "categorical features, are supported: name these in categorical_features, drop them, or code them as numbers"
+        f"{name} has columns that are not numbers: {shown}; floats, integers of up to 64 bits and booleans, and "
+        "strings and categories as categorical features, are supported: name these in categorical_features, drop them, "
+        "or cast or code them as such numbers"
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from datetime import timedelta
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -164,11 +166,21 @@ def test_some_rows_of_a_table_have_its_levels_and_its_names_or_none():
 
 def test_columns_that_are_not_numbers_are_named():
     pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    odd = [
+        polars.Series([1], dtype=polars.Int128),
+        polars.Series([None], dtype=polars.Int128),
+        polars.Series([Decimal("1.5")]),
+        polars.Series([timedelta(1)]),
+        polars.Series([[1.0]]),
+        polars.Series([{"a": 1.0}]),
+    ]
     for frame in (
         pandas.DataFrame({"good": [1.0], "city": pandas.to_datetime(["2020-01-01"])}),
         pandas.DataFrame({"good": [1.0], "city": np.array([(1, 2)], "i,i").astype(object)}),
         pandas.DataFrame({"good": [1.0], "city": [1j]}),
         polars.DataFrame({"good": [1.0], "city": [b"x"]}),
+        *(polars.DataFrame({"good": [1.0], "city": city}) for city in odd),
+        *(polars.DataFrame({"good": [1.0], "city": city}).to_arrow() for city in odd[2:]),
     ):
         with pytest.raises(DataError, match="'city'"):
             Dataset(frame)
