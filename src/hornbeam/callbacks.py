@@ -196,6 +196,7 @@ def prepare(
     validation_sets, has_metrics  see EarlyStopping.check
     """
     every = list(callbacks or [])
+    _check_callable(every)
     if params.early_stopping_round > 0:
         every.append(
             EarlyStopping(
@@ -211,6 +212,17 @@ def prepare(
                     "best iteration could not be brought back; leave it out, or set num_iterations"
                 )
     return sorted(every, key=lambda callback: getattr(callback, "order", 0))
+
+
+def _check_callable(callbacks: Sequence[Any]) -> None:
+    """Refuse what is no function: callbacks of XGBoost are objects with methods of their own."""
+    for place, callback in enumerate(callbacks):
+        if not callable(callback):
+            kind = type(callback)
+            raise ParameterError(
+                f"callbacks[{place}] is a {kind.__module__}.{kind.__qualname__}, no function of a CallbackEnv; use "
+                "hornbeam.early_stopping, log_evaluation, record_evaluation or reset_parameter, or write a function"
+            )
 
 
 def finish(callbacks: Sequence[Callback]) -> None:

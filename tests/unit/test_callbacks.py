@@ -227,6 +227,18 @@ def test_log_has_a_line_every_period(caplog):
     assert lines == [f"[{n}]\tv's binary_logloss: {values[n - 1]:g}" for n in (3, 6)]
 
 
+@pytest.mark.parametrize("run", [hb.train, hb.cv])
+def test_callbacks_that_are_no_functions_are_refused_before_training(run):
+    class OfXGBoost:
+        def after_iteration(self, model, epoch, evals_log):
+            raise AssertionError
+
+    called = []
+    with pytest.raises(hb.ParameterError, match=r"callbacks\[1\].*OfXGBoost.*hornbeam\.early_stopping"):
+        run(FAST, hb.Dataset(X, label=Y), 3, callbacks=[called.append, OfXGBoost()])
+    assert not called
+
+
 def test_callbacks_run_in_their_order_before_and_after_every_iteration():
     seen = []
 
