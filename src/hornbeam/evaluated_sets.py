@@ -75,5 +75,9 @@ def check_valid(name: str, dataset: Dataset, train_set: Dataset, params: Params,
         dataset.set_reference(train_set)
     dataset.construct(params)
     if dataset.binned.mapper is not train_set.binned.mapper:
-        raise DataError(f"valid_sets[{name!r}] is binned by itself; make it with Dataset(..., reference=train_set)")
+        whose = "is binned by itself" if dataset.reference is None else "has the bins of another training set"
+        raise DataError(
+            f"valid_sets[{name!r}] {whose}, and a Dataset is binned once; make one for this training set: "
+            "Dataset(..., reference=train_set)"
+        )
     check_domain(objective, dataset.given("label"))

@@ -104,6 +104,10 @@ def test_validation_set_that_does_not_match():
         hb.train(QUIET, good, 2, {"v": hb.Dataset(X[:, :2], label=Y)})
     with refused(hb.DataError, "valid_sets", "'v'", "binned by itself", "reference"):
         hb.train(QUIET, good, 2, {"v": hb.Dataset(X, label=Y).construct()})
+    used = hb.Dataset(X, label=Y)
+    hb.train(QUIET, hb.Dataset(X, label=Y), 2, {"v": used})
+    with refused(hb.DataError, "valid_sets", "'v'", "bins of another training set", "make one", "reference=train_set"):
+        hb.train(QUIET, good, 2, {"v": used})
     with refused(hb.DataError, "needs labels", "pass label="):
         hb.train(QUIET, good, 2, {"v": hb.Dataset(X)})
     with refused(hb.ParameterError, "valid_names", "2 names", "1"):
