@@ -38,6 +38,7 @@ from hornbeam.estimator_arguments import (
 )
 from hornbeam.fitted_attributes import FittedAttributes
 from hornbeam.folds import take_rows
+from hornbeam.init_model import check_classes
 from hornbeam.metrics import NO_METRIC
 from hornbeam.object_table import holds_objects
 from hornbeam.objectives import get_objective
@@ -310,7 +311,7 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
         callbacks
             See hornbeam.callbacks.
         init_model
-            Fitted estimator, Booster or model file to train on.
+            Fitted estimator, Booster or model file to train on. A classifier must have learned the classes of y.
         checkpoint, checkpoint_freq
             As in `hornbeam.train`: a file from which a training that was cut short goes on.
         """
@@ -353,7 +354,9 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
         table = self._check_table(X, reset=True)
         target = self._check_target(y)
         check_consistent_length(table, target)
+        known = getattr(init_model, "classes_", None)  # init_model may be this estimator, which learns anew now
         label = self._learn_target(target)
+        check_classes(known, getattr(self, "classes_", None))
         weight = sample_weight
         on_host = device_of(weight, "sample_weight") is None
         if weight is not None and on_host and not queries:  # a query may have one weight, which Dataset checks

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from numpy.typing import NDArray
+
 from hornbeam.booster import Booster
 from hornbeam.dataset import Dataset
 from hornbeam.errors import DataError, ParameterError
@@ -33,6 +37,23 @@ def check_start(start: Booster, train_set: Dataset, params: Params, objective: O
             f"init_model was trained with objective {start.objective.to_dict()}, now it is "
             f"{objective.to_dict()}; pass the same objective and num_class"
         )
+
+
+def check_classes(known: NDArray[Any] | None, found: NDArray[Any] | None) -> None:
+    """Check that a classifier to train on has learned the classes of the target: its trees know their numbers alone.
+
+    known  the classes of init_model, sorted; None: it has no names for them
+    found  those of the target
+    """
+    if known is not None and found is not None and known.tolist() != found.tolist():
+        raise DataError(
+            f"init_model was trained on {_describe(known)}, y has {_describe(found)}; pass a target of the same classes"
+        )
+
+
+def _describe(classes: NDArray[Any]) -> str:
+    shown = classes[:5].tolist()
+    return f"classes {shown}" if len(classes) <= len(shown) else f"{len(classes)} classes {shown}..."
 
 
 def check_reading(start: Booster, train_set: Dataset, params: Params) -> None:

@@ -379,6 +379,20 @@ def test_training_on_continues_the_model():
         assert fingerprint(rest) == fingerprint(whole) and rest.n_iter_ == 8
 
 
+def test_training_on_needs_the_same_classes():
+    options = {**QUIET, "n_estimators": 2}
+    start = HornbeamClassifier(**options).fit(X, np.array(["a", "b"])[CODES2])
+    for names in (["b", "c"], ["a", "c"], ["b", "b"], [0, 1]):
+        for model in (clone(start), start):
+            with pytest.raises(hb.DataError, match=r"trained on classes \['a', 'b'\], y has classes.*same classes"):
+                model.fit(X, np.array(names)[CODES2], init_model=start)
+            start.fit(X, np.array(["a", "b"])[CODES2])
+    assert start.fit(X, np.array(["a", "b"])[CODES2], xgb_model=start).n_iter_ == 4
+    many = HornbeamClassifier(**options).fit(X, np.arange(len(X)) % 7)
+    with pytest.raises(hb.DataError, match=r"7 classes \[0, 1, 2, 3, 4\]\.\.\., y has classes \[0, 1, 2\]"):
+        clone(many).fit(X, CODES3, init_model=many)
+
+
 # --- scikit-learn around it -----------------------------------------------------------------------------------------
 
 
