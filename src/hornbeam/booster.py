@@ -284,7 +284,9 @@ class Booster(PeerAttributes):
             Use the trees of that many iterations; None: up to the best iteration if there is one, else all.
         """
         if importance_type not in ("split", "gain"):
-            raise ParameterError(f"importance_type={importance_type!r}: must be 'split' or 'gain'")
+            raise ParameterError(
+                f"importance_type={importance_type!r}: must be 'split' (XGBoost: weight) or 'gain' (total_gain)"
+            )
         n_iterations = iteration if iteration is not None and iteration > 0 else self.best_iteration
         trees = self.trees[: n_iterations * self.n_outputs] if n_iterations > 0 else self.trees
         splits = np.zeros(self.n_features, np.int64)

@@ -43,7 +43,7 @@ from hornbeam.metrics import NO_METRIC
 from hornbeam.object_table import holds_objects
 from hornbeam.objectives import get_objective
 from hornbeam.params import BY_NAME, Params, canonical_names, refuse_two_strategies
-from hornbeam.peer_arguments import ESTIMATOR_ATTRIBUTES, FIT, PeerAttributes, takes_peer_arguments
+from hornbeam.peer_arguments import ESTIMATOR_ATTRIBUTES, FIT, PREDICT, PeerAttributes, takes_peer_arguments
 from hornbeam.peer_parameters import idle_names
 from hornbeam.training import train
 
@@ -82,7 +82,7 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
     n_jobs
         Threads; None or -1: all that the process may use; -2: all but one, and so on.
     importance_type
-        "split" or "gain": what `feature_importances_` returns.
+        "split" or "gain": what `feature_importances_` returns; None: "split".
     **kwargs
         Any other Hornbeam parameter, by name or alias. It replaces the constructor parameter that it is another name
         of, unless that one has been changed too. Unknown names raise ParameterError in `fit`.
@@ -125,11 +125,11 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
         early_stopping_rounds: int | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
-        importance_type: str = "split",
+        importance_type: str | None = "split",
         device: str = "auto",
         precision: str = "auto",
         histogram_pool_size: float = -1.0,
-        verbosity: int = 1,
+        verbosity: int | None = 1,
         **kwargs: Any,
     ) -> None:
         self.boosting_type = boosting_type
@@ -421,6 +421,7 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
             weight = self._row_weights(host_array(label, "y"), weight, class_weight)
         return Dataset(table, label, weight=weight, init_score=init_score, reference=train_set, **queries)
 
+    @takes_peer_arguments(PREDICT)
     def predict(self, X: Any, **choices: Any) -> NDArray[Any]:
         """Predict the target of every row.
 

@@ -13,7 +13,7 @@ class FittedAttributes:
     """Attributes that end in an underscore; `fit` sets `booster_`, the others are read from it."""
 
     booster_: Booster
-    importance_type: str
+    importance_type: str | None
 
     @property
     def _fitted(self) -> Booster:
@@ -63,7 +63,7 @@ class FittedAttributes:
     @property
     def feature_importances_(self) -> NDArray[np.int64] | NDArray[np.float64]:
         """Number of splits or sum of gains (`importance_type`) of every feature; not normalised."""
-        return self._fitted.feature_importance(self.importance_type)
+        return self._fitted.feature_importance(self.importance_type or "split")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "booster_")

@@ -27,9 +27,9 @@ if not logger.handlers:
     logger.setLevel(logging.INFO)
 
 
-def warn(message: str, verbosity: int = 1) -> None:
-    """Log a warning, unless verbosity is below 0."""
-    if verbosity >= 0:
+def warn(message: str, verbosity: int | None = None) -> None:
+    """Log a warning, unless verbosity is below 0; None: that of the training under way."""
+    if (current_verbosity() if verbosity is None else verbosity) >= 0:
         logger.warning(message)
 
 

@@ -122,7 +122,10 @@ def _check_metric(parameter: Parameter, value: Any) -> str | tuple[str, ...] | N
     if isinstance(given, (set, frozenset)):
         given = sorted(given, key=str)  # the order of a set differs from one run to the next
     if not isinstance(given, (list, tuple)) or not all(isinstance(name, str) for name in given):
-        raise parameter.error(value, "a metric's name, a list of names or None; pass a function to train() as feval")
+        raise parameter.error(
+            value,
+            "a metric's name, a list of names or None; pass a function to train as feval=, to fit as eval_metric=",
+        )
     names = tuple(dict.fromkeys(str(name).strip() for name in given))
     if not names or "" in names:
         raise parameter.error(value, "one name or more; None means the objective's own metric, 'none' no metric")

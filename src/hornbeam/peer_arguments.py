@@ -44,6 +44,7 @@ DATASET: Table = {
     "position": PeerParameter((), "positions are not modelled; leave it out"),
 }
 TRAIN: Table = {
+    "dtrain": "train_set",
     "evals": "valid_sets",
     "xgb_model": "init_model",
     "custom_metric": "feval",
@@ -110,7 +111,10 @@ BOOSTER_ATTRIBUTES = {
     "dump_model": "json.loads(booster.model_to_string()), or booster.trees",
     "get_dump": "booster.trees",
     **dict.fromkeys(("trees_to_dataframe", "create_tree_digraph"), "booster.trees"),
-    **dict.fromkeys(("get_score", "get_fscore"), "feature_importance('gain') beside feature_names"),
+    **dict.fromkeys(
+        ("get_score", "get_fscore"),
+        "feature_importance() beside feature_names: 'split' is XGBoost's weight, 'gain' its total_gain",
+    ),
     "num_boosted_rounds": "n_iterations",
     "num_model_per_iteration": "n_outputs",
     "num_features": "n_features",

@@ -161,6 +161,8 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
     ),
     **dict.fromkeys(("feature_selector", "top_k"), PeerParameter((), "there is no linear booster; use trees")),
     "feature_weights": PeerParameter((), "feature_contri weighs the gains of features"),
+    "feature_types": PeerParameter((), "name categorical columns in categorical_feature"),
+    "callbacks": PeerParameter((), "pass callbacks= to fit, or to train"),
 }
 """By the names that users type; a name that Hornbeam has, or has as an alias, is not among them."""
 

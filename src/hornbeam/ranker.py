@@ -20,7 +20,7 @@ from hornbeam.estimator import HornbeamModel
 from hornbeam.estimator_arguments import UserFunction, adapt_objective, eval_pairs, named_categories, one_each
 from hornbeam.metrics.queries import WHOLE_LIST, NormalizedGain
 from hornbeam.objectives import RANKING
-from hornbeam.peer_arguments import FIT, takes_peer_arguments
+from hornbeam.peer_arguments import FIT, PREDICT, takes_peer_arguments
 
 __all__ = ["HornbeamRanker"]
 
@@ -100,6 +100,7 @@ class HornbeamRanker(HornbeamModel):
             feature_name=feature_name, **changes,
         )  # fmt: skip
 
+    @takes_peer_arguments(PREDICT)
     def predict(self, X: Any, **choices: Any) -> NDArray[Any]:
         """Return the raw score of every row: the higher, the better within its query.
 

@@ -18,6 +18,7 @@ from hornbeam.errors import DataError, ParameterError
 from hornbeam.estimator import FloatArray, HornbeamModel
 from hornbeam.log import warn
 from hornbeam.params import BY_NAME, canonical_names
+from hornbeam.peer_arguments import PREDICT, takes_peer_arguments
 from hornbeam.quantize import exact_sum
 
 __all__ = ["HornbeamClassifier", "HornbeamModel", "HornbeamRegressor"]
@@ -40,6 +41,7 @@ class HornbeamClassifier(ClassifierMixin, HornbeamModel):
     classes_: NDArray[Any]
     n_classes_: int
 
+    @takes_peer_arguments(PREDICT)
     def predict(self, X: Any, **choices: Any) -> NDArray[Any]:
         """Predict the class of every row; keywords (`raw_score`, `pred_leaf`, ...) are those of `Booster.predict`.
 
@@ -59,6 +61,7 @@ class HornbeamClassifier(ClassifierMixin, HornbeamModel):
         given = _in_host_memory(y, self.predict(X))
         return float(accuracy_score(*given, sample_weight=_in_host_memory(sample_weight)[0]))
 
+    @takes_peer_arguments(PREDICT)
     def predict_proba(self, X: Any, **choices: Any) -> NDArray[Any]:
         """Predict the probability of every class: float64 (n_rows, n_classes), in the order of `classes_`.
 

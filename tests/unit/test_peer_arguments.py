@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import hornbeam as hb
+from hornbeam.peer_arguments import PREDICT
 
 RANDOM = np.random.default_rng(4)
 X = RANDOM.normal(size=(200, 4))
@@ -102,6 +103,8 @@ def test_validation_sets_come_as_pairs_and_names_by_position(booster):
     assert list(hb.train(params, data, 3, [other], ["mine"]).eval_history) == ["mine"]
     more = hb.train(PLAIN, data, 3, xgb_model=booster)
     assert more.fingerprint() == hb.train(PLAIN, data, 3, init_model=booster).fingerprint()
+    assert hb.train(params=PLAIN, dtrain=data, num_boost_round=3).fingerprint() == booster.fingerprint()
+    assert hb.cv(PLAIN, dtrain=data, num_boost_round=2) == hb.cv(PLAIN, data, 2)
     with pytest.raises(hb.ParameterError, match="give names once"):
         hb.train(params, data, 3, [(other, "eval")], ["mine"])
 
@@ -139,6 +142,30 @@ def test_predictions_and_refits_by_the_peers_names(booster):
     assert booster.refit(X, Y, 0.5).fingerprint() == booster.refit(X, Y, decay_rate=0.5).fingerprint()
     with pytest.raises(hb.DataError, match=r"predict\(dataset\.data\)"):
         booster.predict(hb.Dataset(X))
+
+
+ALIASES = [(name, ours) for name, ours in PREDICT.items() if isinstance(ours, str)]
+
+
+@pytest.mark.parametrize(("name", "ours"), ALIASES)
+@pytest.mark.parametrize("objective", ["binary", "multiclass", "multiclassova"])
+def test_estimators_predict_alike_by_either_name(objective, name, ours):
+    labels = Y if objective == "binary" else RANDOM.integers(0, 3, 200)
+    small = {"n_estimators": 2, "num_leaves": 5, "verbosity": -1}
+    classifier = hb.HornbeamClassifier(objective=objective, **small).fit(X, labels)
+    for predict in (
+        classifier.predict,
+        classifier.predict_proba,
+        hb.HornbeamRegressor(objective="poisson", **small).fit(X, Y).predict,
+        hb.HornbeamRanker(**small).fit(X, Y, group=[50, 150]).predict,
+    ):
+        np.testing.assert_array_equal(predict(X, **{name: True}), predict(X, **{ours: True}))
+        np.testing.assert_array_equal(predict(X, **{name: False}), predict(X))
+        with pytest.raises(hb.ParameterError, match="two names of one argument"):
+            predict(X, **{name: True, ours: True})
+    np.testing.assert_array_equal(
+        classifier.predict(X, output_margin=True), classifier.booster_.predict(X, raw_score=True)
+    )
 
 
 def test_validation_sets_come_as_tables_and_targets():
@@ -260,7 +287,12 @@ def test_other_functions_say_what_to_type(booster):
         (lambda: hb.Booster(params=PLAIN, train_set=data), "hornbeam.train"),
         (lambda: hb.Booster(PLAIN), "hornbeam.train"),
         (lambda: hb.Dataset(X, missing=-1.0), "NaN"),
+        (lambda: hb.HornbeamClassifier().predict_proba(X, pred_contribs=True), "not offered"),
         (lambda: hb.HornbeamClassifier().fit(X, Y, verbose=10), "log_evaluation"),
+        (lambda: hb.HornbeamClassifier(callbacks=[print]).fit(X, Y), "pass callbacks= to fit"),
+        (lambda: hb.HornbeamClassifier(feature_types=["c"] * 4).fit(X, Y), "categorical_feature"),
+        (lambda: hb.HornbeamClassifier(eval_metric=logistic).fit(X, Y), "to fit as eval_metric="),
+        (lambda: hb.HornbeamClassifier(importance_type="weight").fit(X, Y).feature_importances_, "'split' (XGBoost"),
         (lambda: hb.HornbeamClassifier().fit(X, Y, early_stopping_rounds=3), "constructor"),
     ):
         with pytest.raises(hb.ParameterError) as raised:
@@ -271,7 +303,7 @@ def test_other_functions_say_what_to_type(booster):
 def test_attributes_that_are_not_there_name_those_that_are(booster):
     for thing, name, word in (
         (booster, "update", "init_model"),
-        (booster, "get_score", "feature_importance"),
+        (booster, "get_score", "'split' is XGBoost's weight"),
         (booster, "dump_model", "model_to_string"),
         (booster, "load_model", "hornbeam.load"),
         (hb.Dataset(X), "save_binary", "pickle"),

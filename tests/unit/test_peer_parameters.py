@@ -38,6 +38,25 @@ def test_what_changes_nothing_is_taken(params):
     assert train(params).fingerprint() == train({}).fingerprint()
 
 
+@pytest.mark.parametrize("kind", ["Classifier", "Regressor", "Ranker"])
+@pytest.mark.parametrize(("library", "prefix"), [("xgboost", "XGB"), ("lightgbm", "LGBM")])
+def test_what_an_estimator_of_a_peer_has_when_nothing_is_set_changes_nothing(library, prefix, kind):
+    theirs = getattr(pytest.importorskip(library), prefix + kind)().get_params()
+    queries = {"group": [100, 200]} if kind == "Ranker" else {}
+    make = getattr(hb, "Hornbeam" + kind)
+    taken, plain = (make(**{**given, "n_estimators": 3}).fit(X, Y, **queries) for given in (theirs, {}))
+    assert taken.booster_.fingerprint() == plain.booster_.fingerprint()
+    np.testing.assert_array_equal(taken.feature_importances_, plain.feature_importances_)
+
+
+def test_verbosity_of_none_is_that_of_the_library(caplog):
+    def squares(y_true, y_pred):
+        return y_pred - y_true, np.ones_like(y_pred)
+
+    hb.HornbeamClassifier(objective=squares, n_estimators=2, verbosity=None).fit(X, Y).predict_proba(X)
+    assert any("returning raw scores" in text for text in caplog.messages)
+
+
 def test_what_is_taken_without_effect_is_named(caplog):
     with caplog.at_level(logging.INFO, logger="hornbeam"):
         train({"tree_method": "hist", "force_row_wise": True, "verbosity": 1})
