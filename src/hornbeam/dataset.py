@@ -159,21 +159,22 @@ class Dataset(DatasetFields):
         self._lock = threading.Lock()
 
     def _set_fields(self, **given: Any) -> Dataset:
-        """Check and set label, weight, init_score, and group or qid; None: as it is."""
+        """Check and set those of label, group or qid, weight and init_score that are given; None takes one away."""
         if self.is_binned and self.encoded_features:
             raise DataError(
                 f"{', '.join(given)}: the Dataset is binned with mean labels of categorical features; make a new one"
             )
-        label, weight, init_score = given.get("label"), given.get("weight"), given.get("init_score")
-        if label is not None:
-            self._columns["label"] = check_label(label, self.n_rows)
-        sizes = query_sizes(given.get("group"), given.get("qid"), self.n_rows)
-        if sizes is not None:
-            self.group, self.query_boundaries = sizes, boundaries_of(sizes)
-        if weight is not None:
-            self._columns["weight"] = check_weight(weight, self.n_rows, self.group)
-        if init_score is not None:
-            self._columns["init_score"] = check_init_score(init_score, self.n_rows)
+        if "group" in given:  # before weights, of which there may be one a query
+            self.group = query_sizes(given["group"], given.get("qid"), self.n_rows)
+            self.query_boundaries = None if self.group is None else boundaries_of(self.group)
+        checks: dict[str, Callable[[Any], Column]] = {
+            "label": lambda label: check_label(label, self.n_rows),
+            "weight": lambda weight: check_weight(weight, self.n_rows, self.group),
+            "init_score": lambda init_score: check_init_score(init_score, self.n_rows),
+        }
+        for name, check in checks.items():
+            if name in given:
+                self._columns[name] = None if given[name] is None else check(given[name])
         return self
 
     def _take_params(

@@ -46,6 +46,10 @@ class FieldGetters(Generic[Floats, Integers]):
         def group(self) -> Integers | None:
             """The sizes of the queries."""
 
+        @property
+        def query_boundaries(self) -> Integers | None:
+            """The rows where queries begin, and the number of rows."""
+
     def get_label(self) -> Floats | None:
         """Return the labels, float64 (n_rows,), or None."""
         return self.label
@@ -66,11 +70,15 @@ class FieldGetters(Generic[Floats, Integers]):
         return scores[0] if len(scores) == 1 else scores.T  # type: ignore[no-any-return]
 
     def get_field(self, field_name: str) -> Floats | Integers | None:
-        """Return "label", "weight", "group" or "init_score"."""
+        """Return "label", "weight", "group" or "init_score".
+
+        Of the queries it returns where they begin, `query_boundaries`, as LightGBM's does: functions walk through them.
+        Their sizes, which `set_field` takes, are `get_group()`.
+        """
         getters: dict[str, Callable[[], Floats | Integers | None]] = {
             "label": self.get_label,
             "weight": self.get_weight,
-            "group": self.get_group,
+            "group": lambda: self.query_boundaries,
             "init_score": self.get_init_score,
         }
         if field_name not in getters:
@@ -109,23 +117,23 @@ class DatasetFields(FieldGetters[NDArray[np.float64], NDArray[np.int64]], PeerAt
         return list(self.feature_names)
 
     def set_label(self: Fields, label: Any) -> Fields:
-        """Take other labels, as in the constructor; returns self."""
+        """Take other labels, as in the constructor, or None for none; returns self."""
         return self._set_fields(label=label)
 
     def set_weight(self: Fields, weight: Any) -> Fields:
-        """Take other weights, as in the constructor; returns self."""
+        """Take other weights, as in the constructor, or None for none; returns self."""
         return self._set_fields(weight=weight)
 
     def set_group(self: Fields, group: Any) -> Fields:
-        """Take other queries, as in the constructor; returns self."""
+        """Take other queries, as in the constructor, or None for none; returns self."""
         return self._set_fields(group=group)
 
     def set_init_score(self: Fields, init_score: Any) -> Fields:
-        """Take other initial scores, as in the constructor; returns self."""
+        """Take other initial scores, as in the constructor, or None for none; returns self."""
         return self._set_fields(init_score=init_score)
 
     def set_field(self: Fields, field_name: str, data: Any) -> Fields:
-        """Take other values of "label", "weight", "group" or "init_score"; returns self."""
+        """Take other values of "label", "weight", "group" (sizes) or "init_score", or None for none; returns self."""
         if field_name not in ("label", "weight", "group", "init_score"):
             raise DataError(f"field {field_name!r}: {self._holder} has label, weight, group, init_score")
         return self._set_fields(**{field_name: data})

@@ -128,8 +128,9 @@ def test_a_marked_function_sees_the_dataset_as_numpy_arrays(device):
         assert data.xp is np and data.dataset is dataset
         for name in ("label", "weight", "init_score", "group", "query_boundaries", "feature_names", "n_rows"):
             assert getattr(data, name) is getattr(dataset, name)
-        for name in ("label", "weight", "group"):
+        for name in ("label", "weight"):
             assert getattr(data, f"get_{name}")() is data.get_field(name) is getattr(dataset, name)
+        assert data.get_group() is dataset.group and data.get_field("group") is dataset.query_boundaries
         assert (data.get_init_score() == Y * 0.5).all() and (data.get_field("init_score") == Y * 0.5).all()
         assert data.array([1.0, 2.0]).tolist() == [1.0, 2.0]
         with pytest.raises(hb.DataError, match="field 'nonsense'"):

@@ -59,7 +59,7 @@ def test_fields_can_be_asked_for_and_set():
         np.testing.assert_array_equal(data.get_field(field), made.get_field(field))
     again = hb.Dataset(X)
     for field in ("label", "group", "weight", "init_score"):
-        again.set_field(field, data.get_field(field))
+        again.set_field(field, data.get_group() if field == "group" else data.get_field(field))
     prints = {hb.train(PLAIN, one, 2).fingerprint() for one in (data, made, again)}
     assert len(prints) == 1
     assert (data.num_data(), data.num_feature(), data.get_data() is X) == (200, 4, True)
@@ -72,6 +72,36 @@ def test_fields_can_be_asked_for_and_set():
     ):
         with pytest.raises(hb.DataError, match=r"label|weight|field"):
             call()
+
+
+def test_queries_are_set_by_size_and_got_by_their_boundaries():
+    lightgbm = pytest.importorskip("lightgbm")
+    for library in (lightgbm, hb):
+        data = library.Dataset(X, label=Y).construct()
+        assert data.get_field("group") is None
+        data.set_field("group", [50, 150])
+        assert data.get_field("group").tolist() == [0, 50, 200]
+        assert data.get_group().tolist() == [50, 150]
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+@pytest.mark.parametrize("constructed", [True, False])
+@pytest.mark.parametrize("field", ["weight", "group", "init_score"])
+def test_fields_that_are_set_to_none_are_taken_away(field, constructed, by_name):
+    values = {"weight": Y + 1.0, "group": [50, 150], "init_score": X[:, 0]}
+    data = hb.Dataset(X, label=Y, **{field: values[field]})
+    if constructed:
+        data.construct()
+    set_field = getattr(data, f"set_{field}")
+    assert (data.set_field(field, None) if by_name else set_field(None)) is data
+    assert data.get_field(field) is None and getattr(data, f"get_{field}")() is None and data.query_boundaries is None
+    np.testing.assert_array_equal(data.label, Y)
+    assert hb.train(PLAIN, data, 2).fingerprint() == hb.train(PLAIN, hb.Dataset(X, label=Y), 2).fingerprint()
+
+
+def test_labels_that_are_set_to_none_are_missed_in_training():
+    with pytest.raises(hb.DataError, match="label"):
+        hb.train(PLAIN, hb.Dataset(X, label=Y).set_label(None), 2)
 
 
 def test_labels_of_a_target_encoded_dataset_stay():
