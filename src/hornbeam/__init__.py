@@ -22,7 +22,8 @@ from hornbeam.callbacks import (
     record_evaluation,
     reset_parameter,
 )
-from hornbeam.cross_validation import CVBooster, cv
+from hornbeam.cross_validation import cv
+from hornbeam.cv_booster import CVBooster
 from hornbeam.dataset import Dataset
 from hornbeam.device_functions import on_device
 from hornbeam.errors import DataError, DeviceError, HornbeamError, ModelFormatError, ParameterError

@@ -20,7 +20,15 @@ from hornbeam.log import inform
 from hornbeam.model_io import ModelData, fingerprint, model_from_bytes, model_to_bytes, read_model, write_atomically
 from hornbeam.objectives import Objective, objective_from_dict
 from hornbeam.params import BY_NAME, whole_number
-from hornbeam.peer_arguments import BOOSTER, BOOSTER_ATTRIBUTES, PREDICT, REFIT, PeerAttributes, takes_peer_arguments
+from hornbeam.peer_arguments import (
+    BOOSTER,
+    BOOSTER_ATTRIBUTES,
+    PREDICT,
+    REFIT,
+    SAVE,
+    PeerAttributes,
+    takes_peer_arguments,
+)
 from hornbeam.predictor import Forest, average_scores, checked_init, predict_leaf, predict_raw
 from hornbeam.table import TableReader, same_columns
 from hornbeam.tree import Tree
@@ -384,14 +392,31 @@ class Booster(PeerAttributes):
         """Write the model to a file, atomically: a crash leaves the old file as it was."""
         write_atomically(path, self.to_bytes())
 
-    def save_model(self, filename: str | os.PathLike[str], num_iteration: int | None = None) -> Booster:
-        """Write the model to a file of Hornbeam's format, or its first iterations alone; returns self."""
-        (self if num_iteration is None or num_iteration <= 0 else self[:num_iteration]).save(filename)
+    def _part(self, num_iteration: int | None, start_iteration: int) -> Booster:
+        """Return the model of some iterations, which are named as for `predict`; of all: this one."""
+        start = whole_number(start_iteration, "start_iteration", 0)
+        if num_iteration is None:
+            return self if start == 0 else self[start : self.best_iteration or None]
+        count = whole_number(num_iteration, "num_iteration", -sys.maxsize)
+        if count <= 0:
+            return self if start == 0 else self[start:]
+        return self[start : start + count]
+
+    @takes_peer_arguments(SAVE)
+    def save_model(
+        self, filename: str | os.PathLike[str], num_iteration: int | None = None, start_iteration: int = 0
+    ) -> Booster:
+        """Write the model to a file of Hornbeam's format, or some iterations of it alone; returns self.
+
+        Iterations are named as for `predict`. Some of them are a model without a best iteration: booster[2:5].
+        """
+        self._part(num_iteration, start_iteration).save(filename)
         return self
 
-    def model_to_string(self, num_iteration: int | None = None) -> str:
-        """Return the text of the model file, or of one with the first iterations alone."""
-        return (self if num_iteration is None or num_iteration <= 0 else self[:num_iteration]).to_bytes().decode()
+    @takes_peer_arguments(SAVE)
+    def model_to_string(self, num_iteration: int | None = None, start_iteration: int = 0) -> str:
+        """Return the text of the file that `save_model` writes."""
+        return self._part(num_iteration, start_iteration).to_bytes().decode()
 
     def fingerprint(self) -> str:
         """Return 64 hexadecimal digits that name the model: the SHA-256 of its file."""

@@ -47,16 +47,27 @@ class Evaluation(NamedTuple):
     higher_is_better: bool
 
 
+class MeanEvaluation(NamedTuple):
+    """The same in `cv`: the mean over the folds, with the standard deviation as a fifth field (as in LightGBM)."""
+
+    dataset: str
+    metric: str
+    value: float
+    higher_is_better: bool
+    stdv: float
+
+
 @dataclass(slots=True)
 class CallbackEnv:
     """What a callback sees and may change.
 
-    model                    the Booster so far
+    model                    the Booster so far, CVBooster in `cv`
     iteration                number of the iteration, from 0; goes on from those of an init_model
     begin_iteration, end_iteration
                              first number of this call of train (of the first one, when it goes on from a checkpoint),
                              and one past the last
-    evaluation_result_list   evaluations after this iteration; empty before it, and where metric_freq skips it
+    evaluation_result_list   evaluations after this iteration, MeanEvaluation in `cv`; empty before it, and where
+                             metric_freq skips it
     learning_rate            of this iteration; may be set before it
     training_names           names under which the training set itself is evaluated
     params                   every parameter of the training, by canonical name
@@ -265,6 +276,11 @@ def early_stopping(
     return EarlyStopping(stopping_rounds, first_metric_only, verbose, min_delta)
 
 
+def _deviation(result: Evaluation | MeanEvaluation) -> float | None:
+    """Return the standard deviation over the folds in `cv`, None in `train`."""
+    return result.stdv if isinstance(result, MeanEvaluation) else None
+
+
 def log_evaluation(period: int = 1, show_stdv: bool = True) -> Callback:
     """Log the evaluations every `period` iterations; 0 or less: never.
 
@@ -273,12 +289,11 @@ def log_evaluation(period: int = 1, show_stdv: bool = True) -> Callback:
 
     def callback(env: CallbackEnv) -> None:
         if period > 0 and env.evaluation_result_list and (env.iteration + 1) % period == 0:
-            spread = getattr(env.model, "spread", {}) if show_stdv else {}
-            texts = [
-                f"{result.dataset}'s {result.metric}: {result.value:g}"
-                + (f" + {spread[result[:2]]:g}" if result[:2] in spread else "")
-                for result in env.evaluation_result_list
-            ]
+            texts = []
+            for result in env.evaluation_result_list:
+                stdv = _deviation(result) if show_stdv else None
+                text = f"{result.dataset}'s {result.metric}: {result.value:g}"
+                texts.append(text if stdv is None else f"{text} + {stdv:g}")
             logger.info(f"[{env.iteration + 1}]\t" + "\t".join(texts))
 
     callback.order = 10  # type: ignore[attr-defined]
@@ -286,7 +301,10 @@ def log_evaluation(period: int = 1, show_stdv: bool = True) -> Callback:
 
 
 def record_evaluation(eval_result: dict[str, dict[str, list[float]]]) -> Callback:
-    """Write the evaluations into a dict: eval_result[set][metric] is a list, one value an evaluated iteration."""
+    """Write the evaluations into a dict: eval_result[set][metric] is a list, one value an evaluated iteration.
+
+    In `cv` there are two lists of each metric, as in LightGBM: eval_result["valid"]["l2-mean"] and ["l2-stdv"].
+    """
     if not isinstance(eval_result, dict):
         raise ParameterError(f"eval_result must be a dict, not {type(eval_result).__name__}")
 
@@ -294,7 +312,14 @@ def record_evaluation(eval_result: dict[str, dict[str, list[float]]]) -> Callbac
         if env.iteration == env.begin_iteration:
             eval_result.clear()
         for result in env.evaluation_result_list:
-            eval_result.setdefault(result.dataset, {}).setdefault(result.metric, []).append(result.value)
+            of_set, stdv = eval_result.setdefault(result.dataset, {}), _deviation(result)
+            values = (
+                {result.metric: result.value}
+                if stdv is None
+                else {f"{result.metric}-mean": result.value, f"{result.metric}-stdv": stdv}
+            )
+            for name, value in values.items():
+                of_set.setdefault(name, []).append(value)
 
     callback.order = 20  # type: ignore[attr-defined]
     callback.replayed = True  # type: ignore[attr-defined]

@@ -8,13 +8,22 @@ from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hornbeam.booster import Booster, load
 from hornbeam.boosting import check_boosting
-from hornbeam.callbacks import Callback, CallbackEnv, EarlyStopException, Evaluation, close, finish, prepare
+from hornbeam.callbacks import (
+    Callback,
+    CallbackEnv,
+    EarlyStopException,
+    Evaluation,
+    MeanEvaluation,
+    close,
+    finish,
+    prepare,
+)
 from hornbeam.checkpoints import Checkpoints, Stopped, enter_history
 from hornbeam.convergence import has_converged
+from hornbeam.cv_booster import CVBooster
 from hornbeam.dataset import Dataset
 from hornbeam.folds import make_folds, take_rows
 from hornbeam.function_calls import MetricFunction
@@ -25,29 +34,6 @@ from hornbeam.peer_arguments import CV, takes_peer_arguments
 from hornbeam.training import TrainingRun, number_of_rounds
 
 VALID = "valid"
-
-
-class CVBooster:
-    """The Boosters of the folds.
-
-    Attributes
-    ----------
-    boosters
-        list of Booster.
-    best_iteration
-        Number of iterations that early stopping found best on average over the folds; 0 if it did not run.
-    spread
-        Standard deviations over the folds after the last iteration, by (set, metric).
-    """
-
-    def __init__(self, boosters: list[Booster]) -> None:
-        self.boosters = boosters
-        self.best_iteration = 0
-        self.spread: dict[tuple[str, str], float] = {}
-
-    def predict(self, data: Any, **arguments: Any) -> list[NDArray[Any]]:
-        """Predict with every fold's Booster; arguments as `Booster.predict`."""
-        return [booster.predict(data, **arguments) for booster in self.boosters]
 
 
 @takes_peer_arguments(CV)
@@ -80,8 +66,9 @@ def cv(
         Pairs of (training rows, validation rows), or a scikit-learn splitter, which is given the query of every row as
         groups; None: `nfold` folds made here, of whole queries where the Dataset has them.
     nfold, stratified, shuffle, seed
-        How to make the folds. Stratified keeps the share of each class, where labels are classes. The seed defaults to
-        the parameter `seed`.
+        How to make the folds. Stratified keeps the share of each class, where labels are classes: those of the
+        objectives for classes, and with an objective function whole numbers of which each occurs at least `nfold` times
+        on average. The seed defaults to the parameter `seed`.
     metrics
         Replaces the parameter `metric`.
     checkpoint, checkpoint_freq
@@ -231,7 +218,7 @@ def _boost_together(
                 break
             if have_ended or iteration == begin + n_rounds - 1 or (iteration + 1) % params.metric_freq == 0:
                 found = [fold.evaluate(iteration, functions) for fold in folds]
-                env.evaluation_result_list = _means(found, result, history)
+                env.evaluation_result_list = _means(found, history)  # type: ignore[assignment]  # with a fifth field
                 evaluated.append(iteration)
             for calling in called:
                 if not getattr(calling, "before_iteration", False):
@@ -270,14 +257,13 @@ def _stop_again(folds: list[Fold], iteration: int) -> None:
         raise EarlyStopException(saved[0].best_iteration, saved[0].best_score)
 
 
-def _means(found: list[list[Evaluation]], result: CVBooster, history: dict[str, Any]) -> list[Evaluation]:
+def _means(found: list[list[Evaluation]], history: dict[str, Any]) -> list[MeanEvaluation]:
     """Return the mean of each evaluation over the folds, and enter means and deviations into the history."""
     means = []
     for same in zip(*found, strict=True):
         values = [one.value for one in same]
-        mean, key = float(np.mean(values)), f"{same[0].dataset} {same[0].metric}"
-        history.setdefault(f"{key}-mean", []).append(mean)
-        history.setdefault(f"{key}-stdv", []).append(float(np.std(values)))
-        result.spread[same[0][:2]] = history[f"{key}-stdv"][-1]
-        means.append(Evaluation(same[0].dataset, same[0].metric, mean, same[0].higher_is_better))
+        name, metric, _, higher_is_better = same[0]
+        means.append(MeanEvaluation(name, metric, float(np.mean(values)), higher_is_better, float(np.std(values))))
+        history.setdefault(f"{name} {metric}-mean", []).append(means[-1].value)
+        history.setdefault(f"{name} {metric}-stdv", []).append(means[-1].stdv)
     return means

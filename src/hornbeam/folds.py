@@ -45,7 +45,7 @@ def make_folds(
     nfold = whole_number(nfold, "nfold", 2, train_set.n_rows)
     order = _order(train_set.n_rows, shuffle, params.seed if seed is None else seed)
     label = train_set.label
-    if stratified and label is not None and _has_classes(params, label):
+    if stratified and label is not None and _has_classes(params, label, nfold):
         order = order[np.argsort(label[order], kind="stable")]
         parts = [np.sort(order[first::nfold]) for first in range(nfold)]
     else:
@@ -54,11 +54,16 @@ def make_folds(
     return [(np.setdiff1d(every, part, assume_unique=True), part) for part in parts]
 
 
-def _has_classes(params: Params, label: NDArray[np.float64]) -> bool:
+def _has_classes(params: Params, label: NDArray[np.float64], nfold: int) -> bool:
     """Say whether labels are classes, whose shares stratified folds keep.
+
+    What an objective function makes of labels is not known: whole numbers are classes, if there are enough rows of each
+    on average for every fold to have one.
 
     label  float64 (n_rows,)  in
     """
+    if callable(params.objective):
+        return bool((label == np.rint(label)).all()) and len(np.unique(label)) * nfold <= len(label)
     if params.objective == "cross_entropy":
         return bool(((label == 0.0) | (label == 1.0)).all())
     return params.objective in WITH_CLASSES

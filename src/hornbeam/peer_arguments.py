@@ -95,6 +95,7 @@ BOOSTER: Table = {
         PeerParameter((), "call hornbeam.train, which returns a Booster; to train on pass it as init_model="),
     ),
 }
+SAVE: Table = {"importance_type": _ANY}
 REFIT: Table = {
     "dataset_params": _ANY,
     "validate_features": _ANY,
@@ -128,6 +129,10 @@ BOOSTER_ATTRIBUTES = {
     "set_param": "hornbeam.train with init_model=booster; num_threads is an attribute",
     "free_dataset": "nothing: a Booster keeps no data",
     "eval_set": "hornbeam.train with valid_sets=, then eval_history",
+}
+CV_BOOSTER_ATTRIBUTES = {
+    **BOOSTER_ATTRIBUTES,
+    **dict.fromkeys(("load_model", "model_from_string"), "CVBooster(model_file=path) or CVBooster(model_str=text)"),
 }
 DATASET_ATTRIBUTES = {
     "save_binary": "pickle, which keeps the bins too",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.model_selection import KFold
@@ -95,6 +98,75 @@ def test_stratified_folds_keep_the_share_of_each_class():
     label = (np.arange(300) < 30).astype(float)
     assert {part.sum() for part in valid_labels(BINARY, label, nfold=5)} == {6.0}
     assert {len(part) for part in valid_labels(BINARY, label, nfold=5)} == {60}
+
+
+def squared(scores, dataset):
+    return scores - dataset.get_label(), np.ones_like(scores)
+
+
+def test_whole_numbers_are_classes_to_an_objective_function():
+    label = np.repeat([0.0, 1.0, 2.0], [240, 57, 3])  # of a class of fewer rows than folds, too
+    for part in valid_labels({"objective": squared, "verbosity": -1}, label, nfold=5):
+        of_two, of_three = (int((part == own).sum()) for own in (1.0, 2.0))
+        assert (len(part), (part == 0.0).sum()) == (60, 48) and of_two in (11, 12) and of_three in (0, 1)
+
+
+@pytest.mark.parametrize("label", [np.arange(300.0), np.repeat([0.0, 0.5], 150)], ids=["too many", "not whole"])
+def test_other_labels_are_no_classes_to_an_objective_function(label):
+    params = {"objective": squared, "verbosity": -1}
+    found, plain = (valid_labels(params, label, stratified=stratified) for stratified in (True, False))
+    assert [part.tolist() for part in found] == [part.tolist() for part in plain]
+
+
+def test_callbacks_see_means_and_deviations_as_in_lightgbm():
+    lightgbm = pytest.importorskip("lightgbm")
+    records, fields = [], []
+    for library in (lightgbm, hb):
+        seen: list = []
+        record: dict = {}
+
+        def see(env, seen=seen):
+            for name, metric, mean, higher_is_better, stdv in env.evaluation_result_list:
+                seen.append((name, metric, mean, higher_is_better, stdv))
+
+        params = {**BINARY, "metric": ["auc", "binary_logloss"]}
+        train_set = library.Dataset(X, label=Y)
+        found = library.cv(params, train_set, 3, callbacks=[see, library.record_evaluation(record)])
+        for metric in ("auc", "binary_logloss"):
+            for place, what in ((2, "mean"), (4, "stdv")):
+                values = [entry[place] for entry in seen if entry[1] == metric]
+                assert values == found[f"valid {metric}-{what}"] == record["valid"][f"{metric}-{what}"]
+        records.append({name: {key: len(values) for key, values in own.items()} for name, own in record.items()})
+        fields.append([(*entry[:2], entry[3]) for entry in seen])
+    assert records[0] == records[1] and sorted(fields[0]) == sorted(fields[1])
+
+
+def test_models_of_the_folds_are_asked_together(tmp_path):
+    params = {**BINARY, "early_stopping_round": 3, "learning_rate": 0.9}
+    models = hb.cv(params, data(), 60, nfold=3, return_cvbooster=True)["cvbooster"]
+    gains = [booster.feature_importance("gain").tolist() for booster in models.boosters]
+    assert [own.tolist() for own in models.feature_importance(importance_type="gain")] == gains
+    assert models.num_trees() == [booster.num_trees() for booster in models.boosters]
+    models.save_model(tmp_path / "folds.json")
+    for again in (
+        hb.CVBooster(model_file=tmp_path / "folds.json"),
+        hb.CVBooster(model_str=models.model_to_string()),
+        hb.CVBooster(model_str=models.model_to_string(2, importance_type="gain")),
+        pickle.loads(pickle.dumps(models)),
+        copy.deepcopy(models),
+        copy.copy(models),
+    ):
+        whole = again.num_trees() == models.num_trees()
+        expected = models.fingerprint() if whole else [booster[:2].fingerprint() for booster in models.boosters]
+        assert again.fingerprint() == expected and again.best_iteration == models.best_iteration > 0
+    with pytest.raises(AttributeError, match=r"'CVBooster' object has no attribute 'nothing'$"):
+        models.nothing()
+    with pytest.raises(AttributeError, match="'update'; use train in one call"):
+        models.update()
+    with pytest.raises(hb.ModelFormatError, match="models of cv"):
+        hb.CVBooster(model_str="{}")
+    with pytest.raises(hb.ParameterError, match="one of boosters, model_file and model_str"):
+        hb.CVBooster()
 
 
 def test_early_stopping_cuts_the_results_at_the_best_mean():

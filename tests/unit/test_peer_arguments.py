@@ -159,9 +159,26 @@ def test_a_model_is_saved_and_loaded_by_lightgbms_names(tmp_path, booster):
     booster.save_model(tmp_path / "two", num_iteration=2)
     assert hb.load(tmp_path / "two").fingerprint() == booster[:2].fingerprint()
     assert hb.Booster(model_str=booster.model_to_string(2)).current_iteration() == 2
+    booster.save_model(tmp_path / "last", num_iteration=2, start_iteration=1, importance_type="gain")
+    assert hb.load(tmp_path / "last").fingerprint() == booster[1:3].fingerprint()
+    for choice in ({"start_iteration": 1}, {"start_iteration": 1, "num_iteration": -1}, {"start_iteration": 2}):
+        part = hb.Booster(model_str=booster.model_to_string(**choice))
+        np.testing.assert_array_equal(part.predict(X), booster.predict(X, **choice))
+    with pytest.raises(hb.ParameterError, match="start_iteration=-1"):
+        booster.save_model(tmp_path / "none", start_iteration=-1)
     for arguments in ({}, {"model_file": "a", "model_str": "b"}):
         with pytest.raises(hb.ParameterError, match="one of model, model_file and model_str"):
             hb.Booster(**arguments)
+
+
+def test_iterations_that_are_saved_end_at_the_best_one_as_predictions_do():
+    params = {**PLAIN, "learning_rate": 0.9, "early_stopping_round": 2}
+    model = hb.train(params, hb.Dataset(X[:100], label=Y[:100]), 50, [hb.Dataset(X[100:], label=Y[100:])])
+    assert 1 < model.best_iteration < model.n_iterations
+    part = hb.Booster(model_str=model.model_to_string(start_iteration=1))
+    np.testing.assert_array_equal(part.predict(X), model.predict(X, start_iteration=1))
+    assert part.n_iterations == model.best_iteration - 1
+    assert hb.Booster(model_str=model.model_to_string()).fingerprint() == model.fingerprint()
 
 
 def test_predictions_and_refits_by_the_peers_names(booster):
