@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from hornbeam.errors import ParameterError
 
 
-def _numbers_of(text: str) -> list[str]:
+def numbers_of(text: str) -> list[str]:
     """Split "(1,0,-1)", "[1, 0]" or "1,0" into the texts of its numbers."""
     inner = text.strip()
     if inner[:1] + inner[-1:] in ("()", "[]"):
@@ -35,7 +35,7 @@ def _per_feature(
     if isinstance(value, str):
         text = value.strip()
         try:
-            value = json.loads(text) if text.startswith("{") else [from_text(part) for part in _numbers_of(text)]
+            value = json.loads(text) if text.startswith("{") else [from_text(part) for part in numbers_of(text)]
         except ValueError:
             raise ValueError(allowed) from None
     if isinstance(value, Mapping):

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
+from narwhals import from_native
 from narwhals.dependencies import is_into_dataframe
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -92,7 +93,7 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
     booster_
         The trained hornbeam.Booster.
     n_features_in_, feature_names_in_
-        Number of features, and their names if X was a frame with strings as names.
+        Number of features, and their names if X was a frame with strings as names (among others: as texts).
     classes_, n_classes_
         Classifier only: sorted labels, and their number.
     """
@@ -204,6 +205,15 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
         objective = values.get("objective", "regression")
         return {**values, "objective": adapt_objective(objective) if callable(objective) else objective}
 
+    def _with_metrics(self, params: Params, names: list[str]) -> Params:
+        """Put the metrics that are given to `fit` before those of the parameters, or of the objective."""
+        if not names:
+            return params
+        if names[0] not in NO_METRIC:
+            own = get_objective(params).default_metric if params.metric is None else params.metric
+            names = names + [name for name in ([own] if isinstance(own, str) else own) if name not in NO_METRIC]
+        return params.replace(metric=names)
+
     def _check_table(self, X: Any, reset: bool) -> Any:
         """Check features as scikit-learn does, and note or compare their number and names; frames stay frames."""
         new = validate_data is not None
@@ -211,6 +221,8 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
         on_device = device_of(X, "X") is not None
         if on_device:
             TableReader(X, "X")  # has two dimensions of real numbers
+        elif is_into_dataframe(X):
+            X = _with_uniform_names(X)
         if on_device or is_into_dataframe(X):
             checks = {"skip_check_array": True} if new else {"cast_to_ndarray": False}
         else:
@@ -307,7 +319,9 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
         eval_metric
             Metrics besides the objective's own (or those of the parameter `metric`): names, and functions
             (y_true, y_pred) -> (name, value, higher_is_better), which may take the weights as a third argument and
-            the sizes of queries as a fourth. The classifier's labels come as 0, 1, ...
+            the sizes of queries as a fourth. The classifier's labels come as 0, 1, ...; for it "logloss" and "error" in
+            all their names (`binary_logloss`, `multi_error`, ...) are those of as many classes as there are, in the
+            parameter `metric` too.
         callbacks
             See hornbeam.callbacks.
         init_model
@@ -363,12 +377,8 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
             rows = label if device_of(label, "y") is None else np.empty((len(label), 0))
             weight = _check_sample_weight(sample_weight, rows, dtype=np.float64)
         params = self._train_params().replace(**changes)
-        metrics, functions = split_metrics(eval_metric)
-        if metrics and metrics[0] not in NO_METRIC:
-            own = get_objective(params).default_metric if params.metric is None else params.metric
-            metrics += [name for name in ([own] if isinstance(own, str) else own) if name not in NO_METRIC]
-        if metrics:
-            params = params.replace(metric=metrics)
+        names, functions = split_metrics(eval_metric)
+        params = self._with_metrics(params, names)
         if params.early_stopping_round > 0 and not pairs:
             raise ParameterError(
                 f"early_stopping_rounds={params.early_stopping_round} without a validation set; pass eval_set=[(X, y)]"
@@ -441,6 +451,19 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
     def _more_tags(self) -> dict[str, Any]:
         """Return the tags in the form that scikit-learn before 1.6 asks for."""
         return {"allow_nan": True, "requires_y": True}
+
+
+def _with_uniform_names(frame: Any) -> Any:
+    """Return a frame that has names of several kinds, strings among them, with all of them as texts, as Dataset does.
+
+    scikit-learn refuses such names. The columns are not copied.
+    """
+    names = from_native(frame, eager_only=True).columns
+    if all(isinstance(name, str) for name in names) or not any(isinstance(name, str) for name in names):
+        return frame
+    renamed = frame.copy(deep=False)  # of pandas, or like it: others have strings alone
+    renamed.columns = [str(name) for name in names]
+    return renamed
 
 
 def _has_rows_of_no_weight(dataset: Dataset) -> bool:

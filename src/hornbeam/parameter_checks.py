@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from hornbeam.constraints import parse_contributions, parse_interactions, parse_monotone
+from hornbeam.constraints import numbers_of, parse_contributions, parse_interactions, parse_monotone
 from hornbeam.errors import ParameterError
 
 DEVICE = re.compile(r"auto|gpu|cpu|reference|(cuda|opencl)(:\d+)?")
@@ -134,9 +134,11 @@ def _check_metric(parameter: Parameter, value: Any) -> str | tuple[str, ...] | N
 
 def _check_ranks(parameter: Parameter, value: Any) -> tuple[int, ...]:
     given = value if isinstance(value, (list, tuple, np.ndarray)) else [value]
+    if isinstance(value, str):
+        given = [int(text) if text.isdecimal() else text for text in numbers_of(value)]
     wrong = [one for one in given if isinstance(one, bool) or not isinstance(one, (int, np.integer)) or one < 1]
     if wrong or len(given) == 0:
-        raise parameter.error(value, "an integer of at least 1, or a list of such")
+        raise parameter.error(value, "an integer of at least 1, or a list of such, or a string such as '1,3'")
     return tuple(sorted({int(one) for one in given}))
 
 

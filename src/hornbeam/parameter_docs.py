@@ -14,7 +14,7 @@ _TYPE_TEXT = {
     "signs": "list, str, dict or None",
     "factors": "list, str, dict or None",
     "groups": "list of lists, str or None",
-    "ranks": "int or list of int",
+    "ranks": "int, list of int or str",
     "gains": "list of float or None",
 }
 

@@ -622,8 +622,8 @@ class ParameterTable:
         "ranks",
         (1, 2, 3, 4, 5),
         "Evaluation",
-        "Ranks at which `ndcg` and `map` are measured: `ndcg` stands for `ndcg@1`, `ndcg@2`, ... A metric that names "
-        "its rank itself (`ndcg@10`) does not look here.",
+        "Ranks at which `ndcg` and `map` are measured: `ndcg` stands for `ndcg@1`, `ndcg@2`, ... A list, or a string "
+        '(`"1,3"`). A metric that names its rank itself (`ndcg@10`) does not look here.',
         aliases=("ndcg_eval_at", "ndcg_at", "map_eval_at", "map_at"),
         in_model=False,
     )

@@ -51,7 +51,7 @@ class HornbeamRanker(HornbeamModel):
         eval_init_score: Sequence[Any] | None = None,
         eval_group: Sequence[Any] | None = None,
         eval_metric: str | UserFunction | Sequence[str | UserFunction] | None = None,
-        eval_at: int | Sequence[int] | None = None,
+        eval_at: int | Sequence[int] | str | None = None,
         feature_name: Sequence[str] | str = "auto",
         categorical_feature: Sequence[Any] | str = "auto",
         callbacks: Sequence[Callback] | None = None,

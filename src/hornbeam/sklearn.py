@@ -17,7 +17,8 @@ from hornbeam.device_targets import classes_of, divided_by_sum, find_classes, pl
 from hornbeam.errors import DataError, ParameterError
 from hornbeam.estimator import FloatArray, HornbeamModel
 from hornbeam.log import warn
-from hornbeam.params import BY_NAME, canonical_names
+from hornbeam.metrics import fit_to_outputs
+from hornbeam.params import BY_NAME, Params, canonical_names
 from hornbeam.peer_arguments import PREDICT, takes_peer_arguments
 from hornbeam.quantize import exact_sum
 
@@ -101,6 +102,13 @@ class HornbeamClassifier(ClassifierMixin, HornbeamModel):
                 f"num_class={values['num_class']}: y has {n_classes} classes, which makes it {num_class}; leave it out"
             )
         return {**super()._with_objective({**values, "objective": objective}), "num_class": num_class}
+
+    def _with_metrics(self, params: Params, names: list[str]) -> Params:
+        params = super()._with_metrics(params, names)
+        if params.metric is None:
+            return params
+        given = [params.metric] if isinstance(params.metric, str) else params.metric
+        return params.replace(metric=[fit_to_outputs(name, params.num_class) for name in given])
 
     def _learn_target(self, y: Any) -> Any:
         if device_of(y, "y") is not None:

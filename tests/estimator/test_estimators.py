@@ -93,6 +93,20 @@ def test_frame_with_numbers_as_names_is_an_array():
     assert (model.predict(pd.DataFrame(X)) == HornbeamRegressor(**QUIET).fit(X, NUMBER).predict(X)).all()
 
 
+@pytest.mark.parametrize("kind", [HornbeamRegressor, HornbeamClassifier])
+def test_names_of_several_kinds_are_texts(kind):
+    names = [0, "a", 2.5, ("b", 1), "c"]
+    frame = pd.DataFrame(X, columns=pd.Index(names, dtype=object))
+    model = kind(**QUIET).fit(frame, CODES2, eval_set=[(frame[:50], CODES2[:50])])
+    texts = [str(name) for name in names]
+    assert model.feature_names_in_.tolist() == model.feature_name_ == texts == hb.Dataset(frame).feature_names
+    assert frame.columns.tolist() == names
+    assert fingerprint(model) == fingerprint(kind(**QUIET).fit(frame.set_axis(texts, axis=1), CODES2))
+    assert (model.predict(frame) == model.predict(frame.set_axis(texts, axis=1))).all()
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[names[::-1]])
+
+
 def test_fit_does_not_copy_floats(monkeypatch):
     seen = []
     real = hb.Dataset.__init__
@@ -331,6 +345,31 @@ def test_eval_set_is_evaluated_by_name_with_weights_and_functions():
     expected = np.average(np.abs(NUMBER[:50] - model.predict(X[:50])), weights=WEIGHT[:50])
     assert model.evals_result_["some"]["l1"][-1] == pytest.approx(expected, rel=1e-12)
     assert model.best_iteration_ == 0
+
+
+@pytest.mark.parametrize("where", ["fit", "parameter"])
+@pytest.mark.parametrize(
+    ("names", "of_two", "of_three"),
+    [
+        ("logloss", ["binary_logloss"], ["multi_logloss"]),
+        ("binary_logloss", ["binary_logloss"], ["multi_logloss"]),
+        ("multi_logloss", ["binary_logloss"], ["multi_logloss"]),
+        ("error,mlogloss", ["binary_error", "binary_logloss"], ["multi_error", "multi_logloss"]),
+        (["multi_error", "logloss"], ["binary_error", "binary_logloss"], ["multi_error", "multi_logloss"]),
+    ],
+    ids=str,
+)
+def test_metrics_of_classes_are_those_of_as_many_classes_as_there_are(names, of_two, of_three, where):
+    for y, expected in ((CODES2, of_two), (CODES3, of_three)):
+        model = HornbeamClassifier(**QUIET, **({"metric": names} if where == "parameter" else {}))
+        model.fit(X, y, eval_set=[(X[:50], y[:50])], **({"eval_metric": names} if where == "fit" else {}))
+        assert list(model.evals_result_["valid_0"]) == expected
+
+
+def test_metrics_of_two_classes_follow_the_objective():
+    model = HornbeamClassifier(**QUIET, objective="multiclass")
+    model.fit(X, CODES2, eval_set=[(X[:50], CODES2[:50])], eval_metric=["error", "logloss"])
+    assert list(model.evals_result_["valid_0"]) == ["multi_error", "multi_logloss"]
 
 
 def test_training_set_in_eval_set_is_called_training():

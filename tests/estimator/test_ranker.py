@@ -62,6 +62,8 @@ def test_evaluation_sets():
     assert model.best_iteration_ > 0
     ids = np.repeat(np.arange(len(VALID_SIZES)), VALID_SIZES)
     again = HornbeamRanker(**QUIET, eval_at=10).fit(X, Y, qid=QID, eval_set=[(X_VALID, Y_VALID)], eval_qid=[ids])
+    by_text = again.fit(X, Y, qid=QID, eval_set=[(X_VALID, Y_VALID)], eval_qid=[ids], eval_at="3,10")
+    assert list(by_text.evals_result_["valid_0"]) == ["ndcg@3", "ndcg@10"]
     assert again.evals_result_["valid_0"]["ndcg@10"] == model.evals_result_["valid"]["ndcg@10"]
 
 

@@ -92,7 +92,12 @@ def test_wrong_label_gain_is_refused(value):
         hb.Params.from_dict({"label_gain": value})
 
 
-@pytest.mark.parametrize("value", [0, [], [1, 0], 1.5, ["3"], [True]])
+@pytest.mark.parametrize("value", [[3, 1], (1, 3), "1,3", "[1, 3]", " 3, 1 "], ids=str)
+def test_eval_at_comes_as_a_list_or_a_string(value):
+    assert hb.Params.from_dict({"eval_at": value}).eval_at == (1, 3)
+
+
+@pytest.mark.parametrize("value", [0, [], [1, 0], 1.5, ["3"], [True], "", "1,x", "0,1", "1.5"])
 def test_wrong_eval_at_is_refused(value):
     with pytest.raises(hb.ParameterError, match="eval_at"):
         hb.Params.from_dict({"eval_at": value})

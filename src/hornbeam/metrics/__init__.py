@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from hornbeam.objectives import Objective
     from hornbeam.params import Params
 
-__all__ = ["ALIASES", "METRICS", "Metric", "get_metric", "get_metrics"]
+__all__ = ["ALIASES", "METRICS", "Metric", "fit_to_outputs", "get_metric", "get_metrics"]
 
 METRICS: dict[str, type[Metric]] = {
     kind.name: kind
@@ -125,6 +125,9 @@ ALIASES: dict[str, str] = {
 }
 """Other names of the metrics, by whose users type them."""
 
+FOR_CLASSES = {"binary_logloss": "multi_logloss", "binary_error": "multi_error"}
+"""Metrics of two classes, and the same of any number of them."""
+
 NO_METRIC = ("none", "None", "null", "na", "custom")
 """Names that mean: no metric (as LightGBM)."""
 
@@ -166,6 +169,15 @@ def get_metric(name: str, params: Params | None = None) -> Metric:
     eval_at = (1, 2, 3, 4, 5) if params is None else params.eval_at
     at = (int(rank),) if at_sign else kind.default_at or eval_at
     return kind(at, None if params is None else params.label_gain)
+
+
+def fit_to_outputs(name: str, n_outputs: int) -> str:
+    """Return the name of a metric of classes as it is called for one output or for several; others as they are."""
+    canonical = ALIASES.get(name, name)
+    for of_two, of_several in FOR_CLASSES.items():
+        if canonical in (of_two, of_several):
+            return of_several if n_outputs > 1 else of_two
+    return name
 
 
 def get_metrics(params: Params, objective: Objective) -> list[Metric]:
