@@ -207,11 +207,12 @@ class Dataset(DatasetFields):
                 f"feature {position} is {named[position]!r} and {reference.feature_names[position]!r} in the reference "
                 "Dataset; pass the same columns in the same order"
             )
-        if self._own_params:
-            name, value = next(iter(self._own_params.items()))
-            raise DataError(
-                f"{name}={value!r} together with reference: the reference's bins are taken; set {name} there"
-            )
+        there = vars(reference._bin_params) if reference.is_binned else reference._own_params
+        for name, value in self._own_params.items():
+            if name not in there or there[name] != value:
+                raise DataError(
+                    f"{name}={value!r} together with reference: the reference's bins are taken; set {name} there"
+                )
 
     def set_reference(self, reference: Dataset) -> None:
         """Take the bins of another Dataset; only before `construct`."""

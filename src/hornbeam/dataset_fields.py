@@ -5,14 +5,14 @@ Objective and metric functions written for these libraries ask the Dataset for i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.errors import DataError
-from hornbeam.peer_arguments import DATASET_ATTRIBUTES, PeerAttributes
+from hornbeam.peer_arguments import CREATE_VALID, DATASET_ATTRIBUTES, PeerAttributes, takes_peer_arguments
 
 if TYPE_CHECKING:
     from hornbeam.dataset import Dataset
@@ -142,6 +142,7 @@ class DatasetFields(FieldGetters[NDArray[np.float64], NDArray[np.int64]], PeerAt
         """Check and set some fields; `Dataset` knows how."""
         raise NotImplementedError
 
+    @takes_peer_arguments(CREATE_VALID)
     def create_valid(
         self,
         data: Any,
@@ -149,17 +150,26 @@ class DatasetFields(FieldGetters[NDArray[np.float64], NDArray[np.int64]], PeerAt
         weight: Any = None,
         group: Any = None,
         init_score: Any = None,
+        params: Mapping[str, Any] | None = None,
     ) -> Dataset:
-        """Make a validation set with the bins of this Dataset: Dataset(data, label, reference=self, ...)."""
+        """Make a validation set with the bins of this Dataset: Dataset(data, label, reference=self, ...).
+
+        Data parameters in `params` must be those of this Dataset.
+        """
         from hornbeam.dataset import Dataset
 
         assert isinstance(self, Dataset)
-        return Dataset(data, label, self, weight=weight, group=group, init_score=init_score)
+        return Dataset(data, label, self, weight=weight, group=group, init_score=init_score, params=params)
 
-    def subset(self, used_indices: Sequence[int] | NDArray[np.integer[Any]]) -> Dataset:
-        """Make a Dataset of some rows, by their numbers; it finds bins of its own."""
+    def subset(
+        self, used_indices: Sequence[int] | NDArray[np.integer[Any]], params: Mapping[str, Any] | None = None
+    ) -> Dataset:
+        """Make a Dataset of some rows, by their numbers; it finds bins of its own.
+
+        Data parameters in `params` must not contradict those that were given to this Dataset.
+        """
         from hornbeam.dataset import Dataset
         from hornbeam.folds import row_numbers, take_rows
 
         assert isinstance(self, Dataset)
-        return take_rows(self, row_numbers(used_indices, self.n_rows, "used_indices"))
+        return take_rows(self, row_numbers(used_indices, self.n_rows, "used_indices"), params=params)

@@ -5,7 +5,7 @@ Rows are shuffled by hash (sampling.py), so the folds depend on the number of ro
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -102,8 +102,13 @@ def row_numbers(rows: Any, n_rows: int, name: str = "folds") -> NDArray[np.intp]
     return array.astype(np.intp)
 
 
-def take_rows(dataset: Dataset, rows: NDArray[np.intp], reference: Dataset | None = None) -> Dataset:
-    """Make a Dataset of some rows; its queries are the whole ones among them."""
+def take_rows(
+    dataset: Dataset,
+    rows: NDArray[np.intp],
+    reference: Dataset | None = None,
+    params: Mapping[str, Any] | None = None,
+) -> Dataset:
+    """Make a Dataset of some rows, with data parameters of its own; its queries are the whole ones among them."""
     group = None
     if dataset.query_boundaries is not None:
         group = _whole_queries(dataset.query_boundaries, rows)
@@ -118,6 +123,7 @@ def take_rows(dataset: Dataset, rows: NDArray[np.intp], reference: Dataset | Non
         feature_names=dataset.feature_names if named else "auto",
         categorical_features="auto" if dataset._categorical is None else list(dataset._categorical),
         reference=reference,
+        params=params,
         **own,
     )
 

@@ -43,6 +43,7 @@ DATASET: Table = {
     "feature_weights": PeerParameter((), "set feature_contri in the parameters"),
     "position": PeerParameter((), "positions are not modelled; leave it out"),
 }
+CREATE_VALID: Table = {"position": DATASET["position"]}
 TRAIN: Table = {
     "dtrain": "train_set",
     "evals": "valid_sets",

@@ -121,6 +121,25 @@ def test_validation_sets_and_parts_of_a_dataset():
         data.subset([200])
 
 
+@pytest.mark.parametrize("binned", [True, False])
+def test_parameters_of_validation_sets_and_parts_agree_with_those_of_the_dataset(binned):
+    params = {"max_bin": 7, "num_leaves": 3, "verbosity": -1}
+    data = hb.Dataset(X, label=Y, params=params)
+    if binned:
+        data.construct()
+    for same in (None, {}, params, {"num_leaves": 9, "verbosity": -1}):
+        assert data.create_valid(X[:50], Y[:50], params=same).bin_params.max_bin == 7
+        assert data.subset([5, 3, 9], params=same).bin_params.max_bin == 7
+    assert data.subset([5, 3, 9], params={"min_data_in_bin": 1}).bin_params.min_data_in_bin == 1
+    with pytest.raises(hb.DataError, match="max_bin=9 together with reference"):
+        data.create_valid(X[:50], Y[:50], params={"max_bin": 9})
+    with pytest.raises(hb.DataError, match="max_bin=7, but params has max_bin=9"):
+        data.subset([5, 3, 9], params={"max_bin": 9})
+    assert data.create_valid(X[:50], Y[:50], position=None).n_rows == 50
+    with pytest.raises(hb.ParameterError, match="positions are not modelled"):
+        data.create_valid(X[:50], Y[:50], position=np.arange(50))
+
+
 def test_validation_sets_come_as_pairs_and_names_by_position(booster):
     data, other = hb.Dataset(X, label=Y), hb.Dataset(X[:50], label=Y[:50])
     params = {**PLAIN, "metric": "auc"}
