@@ -228,6 +228,31 @@ class BinnedData:
         """
         return float(self.mapper.upper_bounds[int(self.used[feature_pos])][bin])
 
+    def thresholds(self, feature: NDArray[np.int32], bins: NDArray[np.int32]) -> NDArray[np.float64]:
+        """Return the threshold of each of some splits, float64 (n,); 0 for categorical features."""
+        pairs = zip(feature.tolist(), bins.tolist(), strict=True)
+        return np.array([self.threshold(f, b) if f < self.n_numeric else 0.0 for f, b in pairs], np.float64)
+
+    def missing_goes_left(
+        self,
+        feature: NDArray[np.int32],
+        bins: NDArray[np.int32],
+        missing_left: NDArray[np.bool_],
+        left_rows: NDArray[np.int64],
+        right_rows: NDArray[np.int64],
+    ) -> NDArray[np.bool_]:
+        """Return where some splits send missing values, bool (n,).
+
+        feature, bins          int32 (n,)  in   position among the used features, value bin
+        missing_left           bool (n,)   in   what the search has found
+        left_rows, right_rows  int64 (n,)  in   rows of the children
+
+        A feature without missing values in training sends them where most rows go.
+        """
+        if not self.mapper.use_missing:  # they are zeros
+            return np.asarray(self.thresholds(feature, bins) >= 0.0)
+        return np.where(self.has_missing[feature], missing_left, left_rows >= right_rows)
+
 
 def bin_by(
     bounds: list[NDArray[np.float64]],

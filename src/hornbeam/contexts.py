@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.protocol import ContextRules, ContextsAhead
-from hornbeam.binning import hash_rows
+from hornbeam.binning import BinnedData, hash_rows
 from hornbeam.categorical import l2_of_children
 from hornbeam.constraints import resolve_groups, resolve_per_feature
 from hornbeam.dtypes import CONTEXT
@@ -169,14 +169,14 @@ class TreeContexts:
         rules: SplitRules,
         quantization: Quantization,
         nodes: NodeTable,
-        n_value_bins: NDArray[np.int32],
+        binned: BinnedData,
         iteration: int,
         output: int,
     ) -> None:
         self.plan, self.rules = plan, rules
         self._units = quantization.gradient_unit, quantization.hessian_unit
         self._nodes = nodes
-        self._n_value_bins = n_value_bins
+        self._binned = binned
         self._keys = plan.keys(iteration, output)
         own = plan.tree_features(iteration, output)
         self._own = np.arange(plan.n_used) if own is None else own.astype(np.intp)
@@ -189,7 +189,7 @@ class TreeContexts:
         self.output = [float(root[0])]  # the root has no parent
         self.path = [0]
         self.alive = [(1 << len(plan.groups)) - 1]
-        self.boxes = LeafBoxes(plan.features.sign, n_value_bins, plan.n_numeric) if plan.in_turn else None
+        self.boxes = LeafBoxes(plan.features.sign, binned.n_value_bins) if plan.in_turn else None
         """Of the leaves, where their outputs bound each other (`intermediate`)."""
 
     def add_children(self, parents: Sequence[int]) -> None:
@@ -250,7 +250,7 @@ class TreeContexts:
     def _more_l2(self, parents: Sequence[int]) -> NDArray[np.float64]:
         """Return what is added to lambda_l2 in the output of a child of each of these nodes, float64 (n,)."""
         features = np.array([self._nodes.split[parent][2] for parent in parents], np.int32)
-        return l2_of_children(features, self._n_value_bins, self.plan.n_numeric, self.rules)
+        return l2_of_children(features, self._binned.n_value_bins, self.plan.n_numeric, self.rules)
 
     def _child_bounds(
         self, parent: int, feature: int, left: float, right: float
@@ -264,12 +264,19 @@ class TreeContexts:
         below, above = (lower, min(upper, middle)), (max(lower, middle), upper)
         return (below, above) if sign > 0 else (above, below)
 
-    def divide_box(self, node: int) -> list[int]:
-        """Divide the box of a leaf that was split, bound its children, and return the leaves whose bounds moved."""
+    def divide_box(self, node: int, left_set: int | None) -> list[int]:
+        """Divide the box of a leaf that was split, bound its children, and return the leaves whose bounds moved.
+
+        left_set  see LeafBoxes.split
+
+        Missing values go where the finished tree sends them, also those of features that have none in training.
+        """
         assert self.boxes is not None
-        left = self._nodes.left[node]
-        _, _, feature, bin_, missing_left = self._nodes.split[node][:5]
-        touched = self.boxes.split(node, left, feature, bin_, missing_left)
+        nodes, left = self._nodes, self._nodes.left[node]
+        _, _, feature, bin_, missing_left = nodes.split[node][:5]
+        given = [feature], [bin_], [missing_left], *([nodes.end[i] - nodes.begin[i]] for i in (left, left + 1))
+        goes_left = self._binned.missing_goes_left(*(np.array(value) for value in given))
+        touched = self.boxes.split(node, left, feature, bin_, bool(goes_left[0]), left_set)
         moved = []
         for leaf in (left, left + 1, *touched):
             bounds = self.boxes.bounds(leaf, self.output)

@@ -204,9 +204,7 @@ class TreeGrower:
             if np.all(ahead.nodes["left"][order] >= 0):
                 return self._finish(ahead.nodes, order, leaf_of, ahead.contexts, quantization, learning_rate, renew)
         if plan is not None:
-            self._contexts = TreeContexts(
-                plan, self.rules, quantization, start, self.binned.n_value_bins, iteration, output
-            )
+            self._contexts = TreeContexts(plan, self.rules, quantization, start, self.binned, iteration, output)
         if ahead is not None:
             start = NodeTable.from_table(ahead.nodes)
             pool.restore(ahead.nodes)

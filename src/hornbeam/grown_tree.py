@@ -105,19 +105,10 @@ class GrownTree:
         left, right = child_of[first], child_of[first + 1]
         n_rows = nodes["end"] - nodes["begin"]
         left_rows, right_rows = n_rows[first], n_rows[first + 1]
-        missing_left = np.where(
-            self._binned.has_missing[feature], splits["missing_left"], left_rows >= right_rows
-        )  # a feature without missing values in training sends them where most rows go
-        if not self._binned.mapper.use_missing:
-            missing_left = np.asarray(self._thresholds(feature, bins) >= 0.0)
+        missing_left = self._binned.missing_goes_left(feature, bins, splits["missing_left"], left_rows, right_rows)
         categorical = feature >= self._binned.n_numeric
         missing_left[categorical], bins[categorical] = False, 0
         return BinnedTree(feature, bins, missing_left, left, right, self.leaf_value, self._left_sets)
-
-    def _thresholds(self, feature: NDArray[np.int32], bins: NDArray[np.int32]) -> NDArray[np.float64]:
-        n_numeric, threshold = self._binned.n_numeric, self._binned.threshold
-        pairs = zip(feature.tolist(), bins.tolist(), strict=True)
-        return np.array([threshold(f, b) if f < n_numeric else 0.0 for f, b in pairs], np.float64)
 
     def _left_codes(self) -> tuple[NDArray[np.int32] | None, ...] | None:
         """Return the sets of the splits in codes of the model; None if no split is categorical."""
@@ -146,7 +137,7 @@ class GrownTree:
             output = self._contexts["output"][self._order]
         return Tree(
             feature=self._binned.used[binned.feature].astype(np.int32),
-            threshold=self._thresholds(binned.feature, binned.bin),
+            threshold=self._binned.thresholds(binned.feature, binned.bin),
             missing_left=binned.missing_left,
             left=binned.left,
             right=binned.right,

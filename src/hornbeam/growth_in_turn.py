@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from hornbeam.frontier import NEVER
 from hornbeam.histogram_pool import HistogramPool
+from hornbeam.leaf_bounds import as_bits
 
 if TYPE_CHECKING:
     from hornbeam.contexts import TreeContexts
@@ -40,16 +41,24 @@ def grow_in_turn(
         n_left = grower.engine.partition(nodes.segments([node]), nodes.splits([node]))
         nodes.add_children([node], n_left.tolist())
         contexts.add_children([node])
-        moved = [leaf for leaf in contexts.divide_box(node) if grower.splittable(nodes, leaf)]
+        moved = contexts.divide_box(node, left_set(grower, nodes, node))
         pending = [node]
         while pending:
             pending = grower.evaluate_children(nodes, pending, pool)
-        evaluate_again(grower, nodes, moved, pool)
+        evaluate_again(grower, nodes, [leaf for leaf in moved if grower.splittable(nodes, leaf)], pool)
     leaf_of = np.zeros(len(nodes.begin), np.int32)
     for number, node in enumerate(order):
         left = nodes.left[node]
         leaf_of[left], leaf_of[left + 1] = leaf_of[node], number + 1
     return np.array(order, np.int32), leaf_of
+
+
+def left_set(grower: TreeGrower, nodes: NodeTable, node: int) -> int | None:
+    """Return the bins that go left at a split of a categorical feature, as bits; None: it is one of numbers."""
+    feature, number = nodes.split[node][2:4]
+    if feature < grower.binned.n_numeric:
+        return None
+    return as_bits(grower.engine.left_sets(np.array([number], np.int32))[0])
 
 
 def evaluate_again(grower: TreeGrower, nodes: NodeTable, leaves: list[int], pool: HistogramPool) -> None:

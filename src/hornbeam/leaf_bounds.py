@@ -1,8 +1,9 @@
 """Bounds of leaves that come from other leaves: `monotone_constraints_method="intermediate"`.
 
-A leaf is a box: an interval of bins of every feature, and whether missing values of the feature are in it. Two leaves
-are *ordered* by a constrained feature when their boxes overlap in every other feature and one lies below the other in
-this one: then some row can go from the one to the other by moving this feature alone.
+A leaf is a box: an interval of bins of every feature, and whether missing values of the feature are in it; of a
+categorical feature a set of levels. Two leaves are *ordered* by a constrained feature when their boxes overlap in every
+other feature and one lies below the other in this one: then some row can go from the one to the other by moving this
+feature alone.
 
     feature 1   |  a  |   b    |        feature 0 is constrained to rise:
                 |-----+--------|        a <= b,  c <= d,  a <= d (they overlap in feature 1),  not c <= b
@@ -24,6 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+def as_bits(words: NDArray[np.uint32]) -> int:
+    """Return a set of levels (tree.code_bits) as one number."""
+    return int.from_bytes(words.astype("<u4").tobytes(), "little")
+
+
 class LeafBoxes:
     """The leaves of a growing tree, their boxes and their outputs.
 
@@ -31,32 +37,42 @@ class LeafBoxes:
 
     sign         int8 (n_used,)  monotone constraint of each used feature
     n_value_bins int (n_used,)
-    n_numeric    number of features before the first categorical one; None: all. A split of a categorical feature
-                 narrows no box: more leaves are then ordered than need be, never fewer
     """
 
-    def __init__(self, sign: NDArray[np.int8], n_value_bins: NDArray[np.int32], n_numeric: int | None = None) -> None:
+    def __init__(self, sign: NDArray[np.int8], n_value_bins: NDArray[np.int32]) -> None:
         self._sign, self._n_value_bins = sign, n_value_bins
-        self._n_numeric = len(sign) if n_numeric is None else n_numeric
         self._column: dict[int, int] = {}
         self._signs: list[int] = []
         self.leaves = [0]
         self._low = np.zeros((1, 0), np.int64)  # of each leaf, in the order of `leaves`
         self._high = np.zeros((1, 0), np.int64)
         self._missing = np.zeros((1, 0), bool)
+        self._levels: dict[int, list[int]] = {}  # of each leaf, by categorical feature: bits of its levels
+        self._no_level = np.zeros((1, 1), bool)  # pairs of leaves that share no level of some categorical feature
 
-    def split(self, node: int, left: int, feature: int, bin_: int, missing_left: bool) -> list[int]:
-        """Replace a leaf by its children `left` and `left + 1`; returns the other leaves that were ordered with it."""
+    def split(
+        self, node: int, left: int, feature: int, bin_: int, missing_left: bool, left_set: int | None = None
+    ) -> list[int]:
+        """Replace a leaf by its children `left` and `left + 1`; returns the other leaves that were ordered with it.
+
+        left_set  of a categorical feature: the bits of the levels that go left. All others go right
+        """
         place = self.leaves.index(node)
-        column = self._column_of(feature)
         touched = [self.leaves[other] for other in np.flatnonzero(np.logical_or(*self._ordered(place)))]
+        from_ = [*(other for other in range(len(self.leaves)) if other != place), place, place]
         for name in ("_low", "_high", "_missing"):
-            held = getattr(self, name)
-            setattr(self, name, np.concatenate([np.delete(held, place, axis=0), held[[place, place]]]))
-        del self.leaves[place]
-        self.leaves += [left, left + 1]
-        if feature >= self._n_numeric:
+            setattr(self, name, getattr(self, name)[from_])
+        self._no_level = self._no_level[np.ix_(from_, from_)]
+        self._levels = {f: [levels[other] for other in from_] for f, levels in self._levels.items()}
+        self.leaves = [*(other for other in self.leaves if other != node), left, left + 1]
+        if left_set is not None:
+            levels = self._levels.setdefault(feature, [-1] * len(self.leaves))  # every bit of -1 is set
+            levels[-2:] = levels[-2] & left_set, levels[-1] & ~left_set
+            for child in (-2, -1):
+                self._no_level[child] |= [levels[child] & other == 0 for other in levels]
+                self._no_level[:, child] = self._no_level[child]
             return touched
+        column = self._column_of(feature)
         self._high[-2, column] = min(self._high[-2, column], bin_)
         self._low[-1, column] = max(self._low[-1, column], bin_ + 1)
         self._missing[-2, column] &= missing_left
@@ -79,9 +95,10 @@ class LeafBoxes:
         """Return which leaves must not exceed the one at a place, and which it must not exceed, bool (n_leaves,)."""
         low, high, missing = self._low, self._high, self._missing
         before, after = high < low[place], low > high[place]  # (n_leaves, n_columns)
-        apart = (before | after) & ~(missing & missing[place])
-        valued = low <= high
-        alone = (np.count_nonzero(apart, axis=1) == 1)[:, None] & apart & valued & valued[place]
+        valued = (low <= high) & (low[place] <= high[place])  # else one of them has missing values alone
+        apart = (before | after | ~valued) & ~(missing & missing[place])
+        once = (np.count_nonzero(apart, axis=1) == 1) & ~self._no_level[place]
+        alone = once[:, None] & apart & valued
         rising, falling = alone & (np.array(self._signs) > 0), alone & (np.array(self._signs) < 0)
         below = (rising & before | falling & after).any(axis=1)
         above = (rising & after | falling & before).any(axis=1)

@@ -19,10 +19,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.leaf_bounds import LeafBoxes
+from hornbeam.leaf_bounds import LeafBoxes, as_bits
 from hornbeam.quantize import round_gradients
 from hornbeam.splitting import SplitRules, leaf_output, node_output
-from hornbeam.tree import Tree
+from hornbeam.tree import Tree, code_bits
 
 FloatArray = NDArray[np.float64]
 
@@ -61,7 +61,7 @@ class TreeShape:
             total[self.of_split[split]] = total[2 * split + 1] + total[2 * split + 2]
         return total
 
-    def boxes(self) -> tuple[LeafBoxes, list[tuple[int, int, int, int, bool]]]:
+    def boxes(self) -> tuple[LeafBoxes, list[tuple[int, int, int, int, bool, int | None]]]:
         """Return the box of the root, and for each split what LeafBoxes.split takes.
 
         Bins are ranks among the tree's own thresholds; features of numbers come first.
@@ -75,12 +75,14 @@ class TreeShape:
         sign = np.zeros(len(place), np.int8)
         for feature, own in zip(tree.feature.tolist(), self.sign, strict=True):
             sign[place[feature]] = own
-        made = LeafBoxes(sign, np.array([*sizes, *[1] * len(categorical)], np.int32), len(numeric))
+        made = LeafBoxes(sign, np.array(sizes, np.int32))
         splits = []
         for split, feature in enumerate(tree.feature.tolist()):
             rank = int(np.searchsorted(bounds.get(feature, np.empty(0)), tree.threshold[split]))
             node = int(self.of_split[split])
-            splits.append((node, 2 * split + 1, place[feature], rank, bool(tree.missing_left[split])))
+            codes = tree.left_codes[split] if tree.left_codes is not None else None
+            left_set = None if codes is None else as_bits(code_bits(codes, int(codes.max(initial=0)) // 32 + 1))
+            splits.append((node, 2 * split + 1, place[feature], rank, bool(tree.missing_left[split]), left_set))
         return made, splits
 
     def order(self) -> NDArray[np.bool_]:

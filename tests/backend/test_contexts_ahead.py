@@ -110,7 +110,7 @@ def test_contexts_of_the_device_are_those_of_the_host(gpu, monkeypatch, name, ba
     ahead = engine.grow_ahead(NodeTable(root).root_table(), rules, limits, contexts=plan.ahead(2, 1))
     engine.close()
     nodes = NodeTable.from_table(ahead.nodes)
-    expected = TreeContexts(plan, rules, how, nodes, binned.n_value_bins, 2, 1)
+    expected = TreeContexts(plan, rules, how, nodes, binned, 2, 1)
     parents = sorted((node for node in range(len(nodes.left)) if nodes.left[node] >= 0), key=nodes.left.__getitem__)
     for parent in parents:
         expected.add_children([parent])

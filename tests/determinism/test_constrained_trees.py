@@ -172,6 +172,27 @@ def test_predictions_are_monotone(name, objective, missing):
     assert used & {0, 1, 7}  # constrained features are not simply left out
 
 
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("method", ["basic", "intermediate"])
+def test_predictions_are_monotone_in_every_category_and_where_other_features_are_missing(method, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(500, 4))
+    X[:, 2], X[:, 3] = rng.integers(0, 6, 500), rng.integers(0, 9, 500)
+    y = X[:, 0] - X[:, 1] + np.array([0.0, 3.0, -2.0, 1.0, 5.0, -4.0])[X[:, 2].astype(int)] * (1.0 + (X[:, 3] > 4))
+    y += 0.5 * rng.normal(size=500)
+    params = {**QUIET, "monotone_constraints": [1, -1, 0, 0], "mc_method": method, "min_data_in_leaf": 5}
+    params |= {"min_data_per_group": 5, "cat_smooth": 1.0, "device": "cpu"}
+    booster = hb.train(params, hb.Dataset(X, label=y, categorical_features=[2]), 5)
+    grid = np.unique(np.concatenate([np.nextafter(X[:, :2], -np.inf), X[:, :2]]))[::4]
+    others = np.array([(a, b, c) for a in (-1.0, 0.0, 1.0, np.nan) for b in (*range(7), np.nan) for c in (3, np.nan)])
+    for feature, sign in ((0, 1), (1, -1)):
+        rows = np.repeat(np.insert(others, feature, 0.0, axis=1), len(grid), axis=0)
+        rows[:, feature] = np.tile(grid, len(others))
+        steps = np.diff(booster.predict(rows).reshape(-1, len(grid)), axis=1)
+        assert (sign * steps >= 0.0).all()
+        assert (steps != 0.0).any()
+
+
 def test_without_constraints_predictions_are_not_monotone():
     booster = hb.train({**QUIET}, dataset(), 15)
     with pytest.raises(AssertionError, match="feature"):

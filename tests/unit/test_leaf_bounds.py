@@ -13,10 +13,11 @@ from hornbeam.leaf_bounds import LeafBoxes
 MISSING = -1
 
 
-def random_tree(rng, n_bins, n_leaves):
+def random_tree(rng, n_bins, n_leaves, categorical=()):
     """Split random leaves; returns the boxes, and for every point (one code or MISSING a feature) its leaf."""
     n_features = len(n_bins)
     sign = rng.integers(-1, 2, n_features).astype(np.int8)
+    sign[list(categorical)] = 0
     boxes = LeafBoxes(sign, np.array(n_bins, np.int32))
     points = list(itertools.product(*([*range(n), MISSING] for n in n_bins)))
     leaf_of = dict.fromkeys(points, 0)
@@ -27,11 +28,16 @@ def random_tree(rng, n_bins, n_leaves):
         feature = int(rng.integers(n_features))
         bin_, missing_left = int(rng.integers(n_bins[feature])), bool(rng.random() < 0.5)
         own = [point for point in points if leaf_of[point] == leaf]
-        left = [p for p in own if (missing_left if p[feature] == MISSING else p[feature] <= bin_)]
+        levels = set(np.flatnonzero(rng.random(n_bins[feature]) < 0.5).tolist()) if feature in categorical else None
+        if levels is not None:
+            left = [p for p in own if p[feature] in levels]
+        else:
+            left = [p for p in own if (missing_left if p[feature] == MISSING else p[feature] <= bin_)]
         if not left or len(left) == len(own):
             continue
         before = {other: ordered_with(boxes, points, leaf_of, sign, other) for other in boxes.leaves if other != leaf}
-        touched = boxes.split(leaf, next_node, feature, bin_, missing_left)
+        left_set = None if levels is None else sum(1 << level for level in levels)
+        touched = boxes.split(leaf, next_node, feature, bin_, missing_left, left_set)
         expected = {other for other, pairs in before.items() if leaf in pairs[0] | pairs[1]}
         assert set(touched) == expected
         for point in own:
@@ -59,10 +65,12 @@ def ordered_with(boxes, points, leaf_of, sign, leaf):
     return below, above
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_bounds_equal_those_of_every_point_in_the_space(seed):
+@pytest.mark.parametrize("categorical", [(), (1,), (1, 2)], ids=["numbers", "a category", "two categories"])
+@pytest.mark.parametrize("seed", range(30))
+def test_bounds_equal_those_of_every_point_in_the_space(seed, categorical):
     rng = np.random.default_rng(seed)
-    boxes, points, leaf_of, sign, outputs = random_tree(rng, [4, 3, 3][: 2 + seed % 2], 7)
+    n_bins = [4, 3, 3] if categorical else [4, 3, 3][: 2 + seed % 2]
+    boxes, points, leaf_of, sign, outputs = random_tree(rng, n_bins, 7, categorical)
     for leaf in boxes.leaves:
         below, above = ordered_with(boxes, points, leaf_of, sign, leaf)
         lower = max((outputs[other] for other in below), default=-math.inf)

@@ -216,6 +216,12 @@ CASES: dict[str, GoldenCase] = {
     "regression, monotone, intermediate": GoldenCase(
         {"monotone_constraints": [0, 1, 0, -1, 1, 0], "monotone_constraints_method": "intermediate"}, missing=True
     ),
+    "regression, monotone, intermediate, categories": GoldenCase(
+        {"monotone_constraints": [1, 0, -1, -1, 0, 0], "monotone_constraints_method": "intermediate"}
+        | {"min_data_per_group": 5, "cat_smooth": 1.0},
+        levels={1: 6, 4: 30},
+        missing=True,
+    ),
     "regression, interactions": GoldenCase({"interaction_constraints": [[0, 2], [1, 3, 4], [0, 5]]}),
     "binary, contributions, smooth": GoldenCase(
         {"objective": "binary", "feature_contri": [1.0, 0.5, 0.7, 1.0, 0.0, 1.2], "path_smooth": 20.0}, weighted=True
