@@ -34,6 +34,7 @@ from hornbeam.predictor import Forest, average_scores, fitting
 from hornbeam.quantize import NARROW_GRADIENT_BITS, WIDE_BITS, exponent_above
 from hornbeam.row_sampling import check_row_sampling
 from hornbeam.sampling import Purpose, random_key, uniform
+from hornbeam.start_scores import first_scores
 from hornbeam.tree import Tree
 
 if TYPE_CHECKING:
@@ -71,8 +72,10 @@ class Boosting:
 
         Where they are the same for all rows, they are one number in memory, and not to be written to.
         """
-        shape = self.run.objective.n_outputs, dataset.n_rows
-        scores = np.broadcast_to(self.run.booster.init_scores[:, None], shape)
+        return self._scores_from(self.run.booster.init_scores, dataset)
+
+    def _scores_from(self, constants: NDArray[np.float64], dataset: Dataset) -> NDArray[np.float64]:
+        scores = np.broadcast_to(constants[:, None], (len(constants), dataset.n_rows))
         if dataset.init_score is None:
             return scores
         self._check_outputs(dataset.init_score)
@@ -177,9 +180,14 @@ class Dart(Boosting):
         run.booster.replace_trees(trees)  # those of DART on the same data are rounded already
 
     def _find_unit(self) -> float:
-        """Return the power of two whose multiples leaf values are: from the gradients at the start."""
+        """Return the power of two whose multiples leaf values are: from the gradients at the start.
+
+        That is the start of these data, also where a model is trained on whose start is rounded already: going on
+        must find the same unit.
+        """
         run = self.run
-        start = super().start_scores(run.train_set)
+        constants = first_scores(run.objective, run.train_set, run.engine.device_name)
+        start = self._scores_from(constants, run.train_set)
         run.engine.set_scores(start)
         run.compute_gradients(0)
         largest = 0.0
@@ -191,9 +199,7 @@ class Dart(Boosting):
             step = how.gradient_unit * 2.0 ** (WIDE_BITS if how.wide else NARROW_GRADIENT_BITS)
             if root.hessian > 0:
                 largest = max(largest, step * root.n_rows / (root.hessian * how.hessian_unit))
-        # The start itself will be rounded, by which `largest` may change a little. A number near a power of two is
-        # common, one next to such a number divided by 1 + 2**-20 is not.
-        return 2.0 ** (exponent_above(largest * (1.0 + 2.0**-20)) - GRID_BITS) if largest > 0.0 else 2.0**-GRID_BITS
+        return 2.0 ** (exponent_above(largest) - GRID_BITS) if largest > 0.0 else 2.0**-GRID_BITS
 
     def _rounded(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(np.rint(values / self._unit) * self._unit)

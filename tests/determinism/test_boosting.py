@@ -105,6 +105,18 @@ def test_four_and_four_rounds_equal_eight_with_init_score(device):
     assert hb.train(params, make(), 4, init_model=half).fingerprint() == hb.train(params, make(), 8).fingerprint()
 
 
+@pytest.mark.parametrize("objective", ["poisson", "gamma", "tweedie", "regression"])
+@pytest.mark.parametrize("labels", [[1, 2, 3, 4, 6, 8], [1, 1, 2, 4], [1, 3, 8], [0.1, 0.4, 0.4, 0.6, 1], [0.1]])
+def test_dart_goes_on_where_the_largest_gradient_is_next_to_a_power_of_two(objective, labels):
+    y = np.resize(np.array(labels, np.float64), 300 - 300 % len(labels))
+    X = np.random.default_rng(0).normal(size=(len(y), 3))
+    X[:, 0] += y
+    params = {**QUIET, "boosting": "dart", "drop_rate": 0.5, "objective": objective, "device": "cpu"}
+    half = hb.train(params, hb.Dataset(X, label=y), 4)
+    on = hb.train(params, hb.Dataset(X, label=y), 4, init_model=half)
+    assert on.fingerprint() == hb.train(params, hb.Dataset(X, label=y), 8).fingerprint()
+
+
 @pytest.mark.parametrize("device_", usable_devices())
 @pytest.mark.parametrize("objective", [{}, MULTICLASS], ids=["regression", "multiclass"])
 def test_forest_predicts_the_mean_of_any_slice(device_, objective):
