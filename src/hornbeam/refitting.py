@@ -25,6 +25,7 @@ from hornbeam.predictor import predict_leaf
 from hornbeam.quantize import exact_exponent
 from hornbeam.refit_outputs import TreeShape, keep_order, outputs_in_context
 from hornbeam.splitting import SplitRules, leaf_output
+from hornbeam.start_scores import first_scores
 from hornbeam.tree import Tree
 
 FloatArray = NDArray[np.float64]
@@ -77,8 +78,11 @@ def refit(
     reader = booster._checked_reader(data)
     dataset = Dataset(reader, label=label, weight=weight, group=group, qid=qid, init_score=init_score)
     new = NewData(get_objective(params), dataset)
+    begin = booster.init_scores
+    if init_score is None:
+        begin = decay * begin + (1.0 - decay) * first_scores(new.objective, dataset, "cpu")
     scores = np.empty((booster.n_outputs, reader.n_rows))
-    scores[:] = booster.init_scores[:, None]
+    scores[:] = begin[:, None]
     start = new.dataset.init_score
     if start is not None:
         if booster.averages_trees or start.shape != scores.shape:
@@ -89,7 +93,7 @@ def refit(
             )
         scores += start
     made = booster[:]
-    made.best_iteration = booster.best_iteration
+    made.init_scores, made.best_iteration = begin, booster.best_iteration
     from hornbeam.backends.cpu.threads import resolve_threads
 
     n_threads = resolve_threads(booster.num_threads)
@@ -119,7 +123,9 @@ def refit(
             )
             mixed = decay * tree.leaf_value + (1.0 - decay) * (fresh * tree.shrinkage)
             reached = np.bincount(leaf, minlength=tree.n_leaves) > 0
-            values = np.where(reached, mixed, tree.leaf_value)
+            on_start = iteration == 0 or booster.averages_trees  # with the start, a leaf without rows stays as it was
+            moved = begin[output] - booster.init_scores[output] if on_start else 0.0
+            values = np.where(reached, mixed, tree.leaf_value - moved)
             if shape is not None and any(shape.sign):
                 values = keep_order(values, reached, shape.order())
             values = values + 0.0

@@ -145,10 +145,16 @@ def test_refit_keeps_leaves_that_no_row_reaches():
     rows = X[:1]
     leaves = booster.predict(rows, pred_leaf=True)[0]
     found = booster.refit(rows, [1000.0], decay_rate=0.5)
-    for tree, old, leaf in zip(found.trees, booster.trees, leaves, strict=True):
+    moved = found.init_scores - booster.init_scores
+    assert moved > 400.0
+    for number, (tree, old, leaf) in enumerate(zip(found.trees, booster.trees, leaves, strict=True)):
         others = np.arange(tree.n_leaves) != leaf
-        assert np.array_equal(tree.leaf_value[others], old.leaf_value[others])
-        assert tree.leaf_value[leaf] > old.leaf_value[leaf]
+        kept = old.leaf_value[others] - (moved if number == 0 else 0.0)  # with the start they are as before
+        assert np.array_equal(tree.leaf_value[others], kept)
+    elsewhere = ~(booster.predict(X, pred_leaf=True) == leaves).any(axis=1)
+    assert elsewhere.any()
+    assert np.allclose(found.predict(X[elsewhere]), booster.predict(X[elsewhere]))
+    assert 400.0 < found.predict(rows)[0] < 1000.0
 
 
 def test_refit_of_a_forest_and_with_an_objective_function():
@@ -164,16 +170,21 @@ def test_refit_of_a_forest_and_with_an_objective_function():
         booster.refit(X, SCORE)
 
 
-def test_refit_is_near_lightgbm():
+@pytest.mark.parametrize("from_average", [False, True])
+def test_refit_is_near_lightgbm(from_average):
     lgb = pytest.importorskip("lightgbm")
-    params = {"num_leaves": 6, "min_data_in_leaf": 5, "boost_from_average": False, "verbosity": -1, "num_threads": 1}
+    start = {"boost_from_average": from_average}
+    params = {"num_leaves": 6, "min_data_in_leaf": 5, "verbosity": -1, "num_threads": 1, **start}
     theirs = lgb.train(params, lgb.Dataset(X, label=SCORE), 8)
-    ours = trained({"boost_from_average": False}, 8)
-    new = SCORE * 2.0 + 1.0
+    ours = trained(start, 8)
+    new = SCORE * 2.0 + (10.0 if from_average else 1.0)
     for decay in (0.0, 0.5, 0.9):
         found = ours.refit(X, new, decay_rate=decay).predict(X)
         expected = theirs.refit(X, new, decay_rate=decay).predict(X)
-        assert np.mean(np.abs(found - expected)) < 0.05 * np.std(expected)
+        if from_average:  # its first tree, which holds the start, is fitted without shrinkage
+            assert np.abs(np.mean(found) - np.mean(expected)) < 0.05 * np.std(expected)
+        else:
+            assert np.mean(np.abs(found - expected)) < 0.05 * np.std(expected)
 
 
 def test_bad_arguments_of_refit_are_refused():
