@@ -62,7 +62,8 @@ class Booster(PeerAttributes):
     best_iteration
         Number of iterations that early stopping found best; 0 if it did not run. `predict` uses that many.
     best_score
-        best_score[dataset][metric] at the best iteration; empty if early stopping did not run.
+        best_score[dataset][metric] at the best iteration, without early stopping at the last one; empty if nothing
+        was evaluated. Not saved.
     eval_history
         eval_history[dataset][metric]: list, one value an evaluated iteration. Not saved.
     interrupted
@@ -347,9 +348,10 @@ class Booster(PeerAttributes):
         new value = decay_rate * old value + (1 - decay_rate) * value from the new data
 
         Tree after tree, at the scores of the refitted trees before it; a leaf that no new row reaches keeps its value
-        (as far as monotone constraints allow, which hold in the new model too), and so do init_scores. The result does
-        not depend on the order of the rows. With decay_rate=0 and the training data again, a model comes back as it was
-        (unless trees were grown on some of the rows, or dropped).
+        (as far as monotone constraints allow, which hold in the new model too). init_scores, where trees start from,
+        move alike, unless `init_score` is given. The result does not depend on the order of the rows. With decay_rate=0
+        and the training data again, a model comes back as it was (unless trees were grown on some of the rows, or
+        dropped).
 
         Parameters
         ----------

@@ -12,10 +12,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from hornbeam.errors import ParameterError
-from hornbeam.log import logger
+from hornbeam.log import logger, warn
 from hornbeam.params import BY_NAME, Params, whole_number
 
 if TYPE_CHECKING:
@@ -94,16 +94,12 @@ Callback = Callable[[CallbackEnv], None]
 
 
 class EarlyStopException(Exception):  # noqa: N818  (LightGBM's name)
-    """Raised by a callback to end training; best_iteration counts from 0, like CallbackEnv.iteration.
+    """Raised by a callback to end training; best_iteration counts from 0, like CallbackEnv.iteration."""
 
-    quiet  the best iteration is not logged
-    """
-
-    def __init__(self, best_iteration: int, best_score: list[Evaluation], quiet: bool = False) -> None:
+    def __init__(self, best_iteration: int, best_score: list[Evaluation]) -> None:
         super().__init__()
         self.best_iteration = best_iteration
         self.best_score = best_score
-        self.quiet = quiet
 
 
 class EarlyStopping:
@@ -168,8 +164,12 @@ class EarlyStopping:
         It is that of the first metric on the first set (as in LightGBM): nothing else has stopped training.
         """
         if self._best:
-            _, iteration, results = next(iter(self._best.values()))
-            raise EarlyStopException(iteration, results, not self.verbose)
+            self._stop(*next(iter(self._best.values()))[1:])
+
+    def _stop(self, best_iteration: int, results: list[Evaluation]) -> NoReturn:
+        if self.verbose:  # said by who asked for it, so that it is heard whatever `verbosity` says
+            logger.info(f"best iteration: {best_iteration + 1}")
+        raise EarlyStopException(best_iteration, results)
 
     def _update(self, env: CallbackEnv, results: list[Evaluation]) -> None:
         first, is_last = results[0].metric, env.iteration == env.end_iteration - 1
@@ -188,7 +188,7 @@ class EarlyStopping:
             if key not in self._best or _is_better(result, self._best[key][0], delta):
                 self._best[key] = (result.value, env.iteration, results)
             elif not is_last and env.iteration - self._best[key][1] >= self.stopping_rounds:
-                raise EarlyStopException(self._best[key][1], self._best[key][2], not self.verbose)
+                self._stop(*self._best[key][1:])
 
 
 def _is_better(result: Evaluation, best: float, delta: float) -> bool:
@@ -200,20 +200,33 @@ def _is_better(result: Evaluation, best: float, delta: float) -> bool:
 
 
 def prepare(
-    callbacks: Sequence[Callback] | None, params: Params, validation_sets: Sequence[str], has_metrics: bool
+    callbacks: Sequence[Callback] | None,
+    params: Params,
+    validation_sets: Sequence[str],
+    has_metrics: bool,
+    only_training: bool = False,
 ) -> list[Callback]:
     """Return the callbacks of a training in their order, early stopping by the parameters included, and check them.
 
     validation_sets, has_metrics  see EarlyStopping.check
+    only_training                 the training set is evaluated, and no other: early stopping is left out, as by
+                                  LightGBM (the last fit of a GridSearchCV may have nothing else)
     """
     every = list(callbacks or [])
     _check_callable(every)
     if params.early_stopping_round > 0:
         every.append(
             EarlyStopping(
-                params.early_stopping_round, params.first_metric_only, min_delta=params.early_stopping_min_delta
+                params.early_stopping_round, params.first_metric_only, params.verbosity >= 1,
+                params.early_stopping_min_delta,
             )
+        )  # fmt: skip
+    if only_training and any(isinstance(callback, EarlyStopping) for callback in every):
+        warn(
+            "early stopping is off: the training set alone is evaluated, and on it there is no best iteration",
+            params.verbosity,
         )
+        every = [callback for callback in every if not isinstance(callback, EarlyStopping)]
     for callback in every:
         if isinstance(callback, EarlyStopping):
             callback.check(validation_sets, has_metrics)
@@ -265,7 +278,7 @@ def early_stopping(
     first_metric_only
         Look at the first metric alone.
     verbose
-        Log the best iteration.
+        Log the best iteration, whatever the parameter `verbosity` says.
     min_delta
         Improvement that counts: one number, or one a metric.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hornbeam.booster import Booster, load
+from hornbeam.booster import Booster
 from hornbeam.boosting import check_boosting
 from hornbeam.callbacks import (
     Callback,
@@ -28,6 +28,7 @@ from hornbeam.dataset import Dataset
 from hornbeam.folds import make_folds, take_rows
 from hornbeam.function_calls import MetricFunction
 from hornbeam.idle_parameters import warn_of_idle
+from hornbeam.init_model import model_to_train_on
 from hornbeam.log import inform, speaking
 from hornbeam.params import Params
 from hornbeam.peer_arguments import CV, takes_peer_arguments
@@ -91,7 +92,7 @@ def cv(
         params = params.replace(metric=metrics)
     n_rounds = number_of_rounds(params, num_boost_round, 1)
     check_boosting(params)
-    start = load(init_model) if isinstance(init_model, (str, os.PathLike)) else init_model
+    start = model_to_train_on(init_model)
     functions = [feval] if callable(feval) else list(feval or [])
     trained: list[Fold] = []
     told = ExitStack()

@@ -27,7 +27,7 @@ class FittedAttributes:
 
     @property
     def best_score_(self) -> dict[str, dict[str, float]]:
-        """best_score_[set][metric] at the best iteration; empty if early stopping did not run."""
+        """best_score_[set][metric] at the best iteration, without early stopping at the last one."""
         return self._fitted.best_score
 
     @property

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.booster import Booster
+from hornbeam.booster import Booster, load
+from hornbeam.constraints import resolve_per_feature
 from hornbeam.dataset import Dataset
 from hornbeam.errors import DataError, ParameterError
 from hornbeam.objectives import Objective
 from hornbeam.params import BY_NAME, Params
+
+
+def model_to_train_on(init_model: Booster | str | os.PathLike[str] | None) -> Booster | None:
+    """Return what is trained on: the iterations that `predict` uses, without those after the best one."""
+    start = load(init_model) if isinstance(init_model, (str, os.PathLike)) else init_model
+    if isinstance(start, Booster) and 0 < start.best_iteration < start.n_iterations:
+        return start[: start.best_iteration]
+    return start
 
 
 def check_start(start: Booster, train_set: Dataset, params: Params, objective: Objective) -> None:
@@ -36,6 +47,22 @@ def check_start(start: Booster, train_set: Dataset, params: Params, objective: O
         raise ParameterError(
             f"init_model was trained with objective {start.objective.to_dict()}, now it is "
             f"{objective.to_dict()}; pass the same objective and num_class"
+        )
+    check_constraints(start, params)
+
+
+def check_constraints(start: Booster, params: Params) -> None:
+    """Check that the trees of a model to train on keep the monotone constraints: they stay as they are."""
+    before, now = (
+        resolve_per_feature(given, 0.0, start.feature_names, "monotone_constraints")
+        for given in (start.params.get("monotone_constraints"), params.monotone_constraints)
+    )
+    used = {int(feature) for tree in start.trees for feature in tree.feature}
+    wrong = [start.feature_names[f] for f in np.flatnonzero((now != 0.0) & (now != before)).tolist() if f in used]
+    if wrong:
+        raise ParameterError(
+            f"monotone_constraints: init_model has splits of {wrong[0]!r} that were found without this constraint, and "
+            "they stay; train a new model, or leave the constraint out"
         )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from hornbeam.backends.demand import Demand
 from hornbeam.backends.protocol import Engine
 from hornbeam.backends.registry import make_engine
-from hornbeam.booster import Booster, load
+from hornbeam.booster import Booster
 from hornbeam.boosting import check_boosting, make_boosting
 from hornbeam.callbacks import Callback, CallbackEnv, EarlyStopException, Evaluation, close, finish, prepare
 from hornbeam.checkpoints import Checkpoints, Stopped, describe_evaluation, describe_run, enter_history
@@ -32,7 +32,7 @@ from hornbeam.grower import Renewal, TreeGrower
 from hornbeam.grown_tree import GrownTree
 from hornbeam.histogram_pool import DEFAULT_BYTES, STORED_BYTES, count_slots
 from hornbeam.idle_parameters import warn_of_idle
-from hornbeam.init_model import check_reading, check_start
+from hornbeam.init_model import check_reading, check_start, model_to_train_on
 from hornbeam.levels import extended_levels, level_codes
 from hornbeam.log import inform, speaking, warn
 from hornbeam.metrics import Metric, get_metrics
@@ -82,7 +82,8 @@ def train(
         Further metrics: function(predictions, dataset) -> (name, value, higher_is_better), or a list of such.
         Predictions are raw scores with a custom objective. NumPy arrays, or arrays of the device: see `on_device`.
     init_model
-        Booster or model file to train on: the result has its trees and the new ones, as if trained in one go.
+        Booster or model file to train on: the result has its trees and the new ones, as if trained in one go. After
+        early stopping that is the trees up to the best iteration, those that it predicts with.
     callbacks
         See hornbeam.callbacks.
     checkpoint
@@ -104,7 +105,7 @@ def train(
             f"train_set must be a hornbeam.Dataset, not {type(train_set).__name__}; wrap it: Dataset(X, label=y)"
         )
     n_rounds = number_of_rounds(params, num_boost_round, 0)
-    start = load(init_model) if isinstance(init_model, (str, os.PathLike)) else init_model
+    start = model_to_train_on(init_model)
     check_boosting(params)
     checkpoints = None if checkpoint is None else Checkpoints(checkpoint, checkpoint_freq)
     named = named_sets(valid_sets, valid_names, train_set)
@@ -307,7 +308,8 @@ class TrainingRun:
         """Run the iterations."""
         functions = [feval] if callable(feval) else list(feval or [])
         others = [entry.name for entry in self.evaluated if not entry.is_training]
-        all_callbacks = prepare(callbacks, self.params, others, bool(self.metrics or functions))
+        only_training = bool(self.evaluated) and not others
+        all_callbacks = prepare(callbacks, self.params, others, bool(self.metrics or functions), only_training)
         before = [callback for callback in all_callbacks if getattr(callback, "before_iteration", False)]
         after = [callback for callback in all_callbacks if not getattr(callback, "before_iteration", False)]
         begin = first = self.booster.n_iterations
@@ -339,6 +341,11 @@ class TrainingRun:
                         f"training ends after {iteration} iterations: no split gains anything any more",
                         self.params.verbosity,
                     )
+                    if not self.booster.eval_history:
+                        env.evaluation_result_list = self.evaluate(functions)
+                        for calling in after if env.evaluation_result_list else []:
+                            calling(env)
+                        calling = None
                     finish(after)
                     break
                 self.finish_trees()  # those of the iteration before, where no device gave time for them
@@ -366,8 +373,6 @@ class TrainingRun:
                 checkpoints.done(self.booster, self.booster.n_iterations, self.params.boosting == "dart")
                 checkpoints.write(self.booster)
             self._enter_best(stop)
-            if not stop.quiet:
-                inform(f"best iteration: {stop.best_iteration + 1}", self.params.verbosity)
         except KeyboardInterrupt:
             self.finish_trees()
             if self.booster.n_iterations == begin:
@@ -387,10 +392,15 @@ class TrainingRun:
             self.grower.while_waiting = None
             self.finish_trees()
             close(all_callbacks)
+        if not self.booster.best_score:
+            self.booster.best_score = {
+                name: {metric: values[-1] for metric, values in metrics.items()}
+                for name, metrics in self.booster.eval_history.items()
+            }
 
     def _enter_best(self, stop: EarlyStopException) -> None:
         """Enter what early stopping found best into the Booster."""
-        self.booster.best_iteration = stop.best_iteration + 1
+        self.booster.best_iteration = min(stop.best_iteration + 1, self.booster.n_iterations)
         for result in stop.best_score:
             self.booster.best_score.setdefault(result.dataset, {})[result.metric] = result.value
 

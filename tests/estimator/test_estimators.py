@@ -398,6 +398,14 @@ def test_early_stopping_by_parameter_equals_callback(labels):
     assert fingerprint(model) == fingerprint(other)
 
 
+def test_search_whose_last_fit_evaluates_the_training_data_alone_is_not_lost():
+    grid = {"num_leaves": [4, 8]}
+    search = GridSearchCV(HornbeamClassifier(n_estimators=5, verbosity=-1), grid, cv=2)
+    search.fit(X, CODES2, eval_set=[(X, CODES2)], callbacks=[hb.early_stopping(2, verbose=False)])
+    assert search.best_params_["num_leaves"] in grid["num_leaves"]
+    assert search.best_estimator_.best_iteration_ == 0
+
+
 def test_early_stopping_needs_an_eval_set():
     with pytest.raises(hb.ParameterError, match="eval_set"):
         HornbeamRegressor(**QUIET, early_stopping_rounds=5).fit(X, NUMBER)

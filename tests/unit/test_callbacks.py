@@ -107,9 +107,29 @@ def test_training_set_is_not_watched_whatever_its_name():
         data = hb.Dataset(X, label=np.roll(Y, 1))
         model = hb.train(FAST, data, 60, {name: data, "v": hb.Dataset(XV, label=YV)}, callbacks=[hb.early_stopping(3)])
         assert model.best_iteration == int(np.argmin(model.eval_history["v"]["binary_logloss"])) + 1
+
+
+@pytest.mark.parametrize("by", ["parameter", "callback"])
+def test_early_stopping_on_the_training_set_alone_is_off_and_says_so(by, caplog):
     data = hb.Dataset(X, label=Y)
-    with pytest.raises(hb.ParameterError, match="validation set"):
-        hb.train(FAST, data, 5, {"mine": data}, callbacks=[hb.early_stopping(3)])
+    params = {**FAST, "verbosity": 0, "early_stopping_round": 3 if by == "parameter" else 0}
+    found = hb.train(params, data, 5, {"mine": data}, callbacks=[hb.early_stopping(3)] if by == "callback" else None)
+    assert [record.message for record in caplog.records] == [
+        "early stopping is off: the training set alone is evaluated, and on it there is no best iteration"
+    ]
+    assert (found.best_iteration, found.n_iterations) == (0, 5)
+    assert found.best_score == {"mine": {"binary_logloss": found.eval_history["mine"]["binary_logloss"][-1]}}
+
+
+@pytest.mark.parametrize(("verbosity", "by", "heard"), [(-1, "callback", 1), (1, "parameter", 1), (-1, "parameter", 0)])
+def test_who_asks_for_the_best_iteration_hears_it(verbosity, by, heard, caplog):
+    asked = {"callbacks": [hb.early_stopping(3)]} if by == "callback" else {}
+    model = train({**FAST, "verbosity": verbosity, "early_stopping_round": 3 * (by == "parameter")}, **asked)
+    texts = [record.message for record in caplog.records]
+    assert texts.count(f"best iteration: {model.best_iteration}") == heard
+    caplog.clear()
+    train(callbacks=[hb.early_stopping(3, verbose=False)])
+    assert not caplog.records
 
 
 def test_early_stopping_without_anything_to_watch_is_refused():

@@ -88,6 +88,32 @@ def test_training_that_ends_after_one_iteration_keeps_evaluations_and_early_stop
     assert model.best_iteration == 1
 
 
+@pytest.mark.parametrize("metric_freq", [1, 10])
+def test_model_without_a_split_is_evaluated_once(metric_freq):
+    table, label = step_data()
+    recorded: dict = {}
+    model = hb.train(
+        {"min_data_in_leaf": 80, "verbosity": -1, "metric_freq": metric_freq},
+        hb.Dataset(table, label=label),
+        50,
+        {"valid": hb.Dataset(table, label=label)},
+        callbacks=[hb.record_evaluation(recorded), hb.early_stopping(5)],
+    )
+    assert (model.n_iterations, model.best_iteration) == (0, 0)
+    assert recorded == model.eval_history == {"valid": {"l2": [pytest.approx(np.var(label))]}}
+    assert model.best_score == {"valid": {"l2": recorded["valid"]["l2"][0]}}
+
+
+def test_best_score_without_early_stopping_is_that_of_the_last_iteration():
+    data = train_set()
+    model = hb.train({**BINARY, "metric": ["auc", "l2"]}, data, 4, {"v": valid_set(), "training": data})
+    assert model.best_score == {
+        name: {metric: values[-1] for metric, values in metrics.items()} for name, metrics in model.eval_history.items()
+    }
+    assert set(model.best_score) == {"v", "training"}
+    assert hb.train(BINARY, train_set(), 2).best_score == {}
+
+
 def test_training_that_ends_by_itself_calls_every_callback_once_an_iteration():
     table, label = step_data()
     label = label + np.arange(100) % 2  # cannot be fitted, so it takes some rounds to converge
@@ -228,6 +254,34 @@ def test_init_model_may_come_with_another_learning_rate_and_more_data():
     more = hb.train({**BINARY, "learning_rate": 0.5}, valid_set(), 2, init_model=start)
     assert [tree.shrinkage for tree in more.trees] == [0.1, 0.1, 0.1, 0.5, 0.5]
     assert more.init_scores.tolist() == start.init_scores.tolist()
+
+
+@pytest.mark.parametrize("by", ["booster", "file"])
+def test_model_that_was_stopped_early_is_trained_on_from_its_best_iteration(by, tmp_path):
+    params = {**BINARY, "learning_rate": 1.0}
+    start = hb.train({**params, "early_stopping_round": 3}, train_set(), 50, {"v": valid_set()})
+    assert 0 < start.best_iteration < start.n_iterations
+    start.save(tmp_path / "model")
+    given = start if by == "booster" else tmp_path / "model"
+    more = hb.train(params, train_set(), 2, init_model=given)
+    assert more.fingerprint() == hb.train(params, train_set(), start.best_iteration + 2).fingerprint()
+    folds = hb.cv(params, train_set(), 2, nfold=2, init_model=given, return_cvbooster=True)["cvbooster"].boosters
+    assert [fold.n_iterations for fold in folds] == [start.best_iteration + 2] * 2
+
+
+def test_init_model_that_may_break_a_monotone_constraint_is_refused():
+    start = hb.train(BINARY, train_set(), 3)
+    used = int(start.trees[0].feature[0])
+    signs = np.eye(X.shape[1], dtype=int)[used]
+    with pytest.raises(hb.ParameterError, match=f"init_model has splits of 'Column_{used}'"):
+        hb.train({**BINARY, "monotone_constraints": signs.tolist()}, train_set(), 2, init_model=start)
+    kept = {**BINARY, "monotone_constraints": {f"Column_{used}": 1}}
+    same = {**BINARY, "monotone_constraints": signs.tolist()}
+    half = hb.train(kept, train_set(), 2)
+    assert hb.train(same, train_set(), 2, init_model=half).n_iterations == 4
+    with pytest.raises(hb.ParameterError, match="monotone_constraints"):
+        hb.train({**BINARY, "monotone_constraints": (-signs).tolist()}, train_set(), 2, init_model=half)
+    assert hb.train(BINARY, train_set(), 2, init_model=half).n_iterations == 4
 
 
 def test_early_stopping_counts_the_iterations_of_the_start():
