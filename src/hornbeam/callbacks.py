@@ -212,6 +212,8 @@ def prepare(
     only_training                 the training set is evaluated, and no other: early stopping is left out, as by
                                   LightGBM (the last fit of a GridSearchCV may have nothing else)
     """
+    if callable(callbacks):
+        raise ParameterError("callbacks is one function; pass a list, also of one")
     every = list(callbacks or [])
     _check_callable(every)
     if params.early_stopping_round > 0:

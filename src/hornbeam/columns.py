@@ -323,7 +323,7 @@ def _numbers(values: Any, name: str) -> FloatArray:
         array = np.asarray(values)
         if array.dtype.kind == "O" and hasattr(values, "dtype"):  # nullable columns of frames
             array = np.asarray(values, np.float64)
-    except (ValueError, TypeError) as error:
+    except Exception as error:  # of any kind: frames have their own
         raise DataError(f"{name} cannot be read as numbers ({error}); pass an array of numbers without gaps") from None
     _check_kind(array.dtype, name)
     return np.array(array, np.float64, order="C")  # a copy: later changes by the caller do no harm

@@ -189,9 +189,14 @@ class Dataset(DatasetFields):
         named: Sequence[Any] | str = given.pop("categorical_feature", "auto")
         if given:
             inform(f"Dataset leaves to train: {', '.join(given)}", given.get("verbosity", 1))
-        return (
-            named if isinstance(categorical_features, str) and categorical_features == "auto" else categorical_features
-        )
+        if isinstance(categorical_features, str) and categorical_features == "auto":
+            return named
+        if not isinstance(named, str) and list(named) != list(categorical_features):
+            raise DataError(
+                f"categorical_features={list(categorical_features)}, but params has "
+                f"categorical_feature={list(named)}; give one of them"
+            )
+        return categorical_features
 
     def _check_reference(self, reference: Dataset, named: list[str] | None) -> None:
         if not isinstance(reference, Dataset):

@@ -71,7 +71,7 @@ CV: Table = {
 PREDICT: Table = {
     "output_margin": "raw_score",
     "ntree_limit": _ROUNDS,
-    "iteration_range": PeerParameter((), "pass start_iteration=begin, num_iteration=end - begin"),
+    "iteration_range": PeerParameter(((0, 0),), "pass start_iteration=begin, num_iteration=end - begin"),
     **dict.fromkeys(("pred_contrib", "pred_contribs", "approx_contribs", "pred_interactions"), _SHAP),
     **dict.fromkeys(("validate_features", "data_has_header"), _ANY),
     **dict.fromkeys(

@@ -350,3 +350,8 @@ def test_early_stopping_without_a_validation_set_is_refused_before_the_first_ite
             callbacks=[hb.early_stopping(3), lambda env: seen.append(env.iteration)],
         )
     assert seen == []
+
+
+def test_one_callback_without_a_list_is_refused():
+    with pytest.raises(hb.ParameterError, match="pass a list, also of one"):
+        train(callbacks=hb.early_stopping(3))

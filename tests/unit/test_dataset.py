@@ -394,3 +394,18 @@ def test_peak_memory_is_far_below_a_float64_copy(order, dtype):
     )
     # The table itself was there before; the bar is 2.2 tables + bins in all, that is 1.2 on top.
     assert float(run.stdout) < 1.2
+
+
+def test_labels_that_numpy_has_no_type_for_are_refused():
+    polars = pytest.importorskip("polars")
+    labels = polars.Series([1, 2, 3], dtype=polars.Int128)
+    with pytest.raises(DataError, match="label"):
+        Dataset(np.zeros((3, 1)), label=labels)
+
+
+def test_categorical_features_by_argument_and_parameter_must_agree():
+    table = np.arange(12.0).reshape(6, 2)
+    with pytest.raises(DataError, match=r"categorical_features=\[0\], but params has categorical_feature=\[1\]"):
+        Dataset(table, label=np.arange(6), categorical_features=[0], params={"categorical_feature": [1]})
+    same = Dataset(table, label=np.arange(6), categorical_features=[0], params={"categorical_feature": [0]})
+    assert same.construct().categorical_features == [0]

@@ -337,6 +337,8 @@ def test_arguments_that_ask_for_nothing_are_taken():
     }
     assert hb.train(PLAIN, data, 2, **idle).n_iterations == 2
     assert hb.cv(PLAIN, data, 2, nfold=2, verbose_eval=None, as_pandas=False)
+    booster = hb.train(PLAIN, data, 2)
+    assert (booster.predict(X, iteration_range=(0, 0)) == booster.predict(X)).all()
     with pytest.raises(TypeError, match="no_such"):
         hb.train(PLAIN, data, 2, no_such=1)
 
