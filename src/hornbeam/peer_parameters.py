@@ -28,14 +28,14 @@ class PeerParameter:
     instead: str = ""
 
     def is_idle(self, value: Any) -> bool:
-        """Say whether a value changes nothing; numbers, texts and booleans of one meaning are told to be the same."""
+        """Say whether a value changes nothing; numbers, texts and booleans of one meaning are the same."""
         if self.idle is None or value is None:
             return True
         if isinstance(value, str) and value.lower() in ("true", "false"):
             value = value.lower() == "true"
         if isinstance(value, (float, np.floating)) and math.isnan(value):
             return any(isinstance(one, float) and math.isnan(one) for one in self.idle)
-        return isinstance(value, (str, int, float, np.generic)) and value in self.idle
+        return isinstance(value, (str, int, float, np.generic, tuple)) and value in self.idle
 
 
 _ANY = PeerParameter(None)
