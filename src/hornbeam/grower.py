@@ -30,7 +30,7 @@ from hornbeam.grown_tree import GrownTree, l2_of_nodes
 from hornbeam.growth_in_turn import grow_in_turn
 from hornbeam.histogram_pool import HistogramPool
 from hornbeam.quantize import Quantization
-from hornbeam.splitting import SplitRules, can_split, leaf_output
+from hornbeam.splitting import SplitRules, can_split, finished_weight, leaf_output
 
 Renewal = Callable[[int], NDArray[np.float64]]
 """Number of leaves -> value of each, float64 (n_leaves,), from the rows that were just told their leaves."""
@@ -394,13 +394,13 @@ class TreeGrower:
         """Compute the leaves' values on the host."""
         n_leaves = len(order) + 1
         leaf_gradient, leaf_weight = self.engine.leaf_sums(n_leaves)
+        weight = finished_weight(leaf_weight, self.rules)
         if renew is not None:
             most = self.rules.max_delta_step if self.rules.max_delta_step > 0.0 else np.inf
             leaf_value = np.minimum(np.maximum(renew(n_leaves), -most), most) * learning_rate
         elif contexts is None:
-            leaf_value = (
-                leaf_output(leaf_gradient, leaf_weight, self.rules, 0.0 if more_l2 is None else more_l2) * learning_rate
-            )
+            added = 0.0 if more_l2 is None else more_l2
+            leaf_value = leaf_output(leaf_gradient, weight, self.rules, added) * learning_rate
         else:
             is_split = np.zeros(len(nodes) + 1, bool)
             is_split[order] = is_split[-1] = True  # the parent of the root is -1
@@ -408,7 +408,7 @@ class TreeGrower:
             leaf_nodes = in_tree[~is_split[in_tree]]
             leaf_nodes = leaf_nodes[np.argsort(leaf_of[leaf_nodes])]
             leaf_value = learning_rate * leaf_outputs(
-                nodes, contexts, leaf_nodes, leaf_gradient, leaf_weight, self.binned, self.rules
+                nodes, contexts, leaf_nodes, leaf_gradient, weight, self.binned, self.rules
             )
         return lambda: (leaf_value, leaf_weight)
 

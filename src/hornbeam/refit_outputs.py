@@ -102,6 +102,7 @@ def outputs_in_context(
     tree: Tree,
     shape: TreeShape,
     leaf: NDArray[np.int64],
+    counts: NDArray[np.bool_],
     gradient: FloatArray,
     hessian: FloatArray,
     leaf_sums: tuple[FloatArray, FloatArray],
@@ -113,6 +114,7 @@ def outputs_in_context(
     """Return what training would give the leaves of a tree, before shrinkage, float64 (n_leaves,).
 
     leaf               int64 (n_rows,)               in   leaf of each row
+    counts             bool (n_rows,)                in   whether it has a weight
     gradient, hessian  float64 (n_rows,)             in
     leaf_sums          two of float64 (n_leaves,)    in   their sums, of full precision
     more_l2            float64 (n_splits,)           in   added to lambda_l2 in the outputs of a split's children
@@ -124,25 +126,25 @@ def outputs_in_context(
     if n_leaves == 1:
         return leaf_output(*leaf_sums, rules)
     g, h, how = round_gradients(gradient, hessian, high_precision)
-    sums = np.zeros((n_leaves, 3), np.int64)
-    np.add.at(sums, leaf, np.stack([g, h, np.ones_like(g)], axis=1))
+    sums = np.zeros((n_leaves, 4), np.int64)
+    np.add.at(sums, leaf, np.stack([g, h, np.ones_like(g), counts], axis=1))
     total = shape.add_up(sums)
     node_g = total[:, 0].astype(np.float64) * how.gradient_unit
     node_h = total[:, 1].astype(np.float64) * how.hessian_unit
-    rows = total[:, 2]
+    rows, reached = total[:, 2], total[:, 3] > 0
     lower, upper = np.full(shape.n_nodes, -math.inf), np.full(shape.n_nodes, math.inf)
     output = np.zeros(shape.n_nodes)
     output[0] = leaf_output(node_g[:1], node_h[:1], rules)[0]
     boxes, box_splits = shape.boxes() if in_turn else (None, [])
-    silent = set(np.flatnonzero(rows == 0).tolist())
+    silent = set(np.flatnonzero(~reached).tolist())
     for split in range(tree.n_splits):
         node, sign = int(shape.of_split[split]), shape.sign[split]
         both = slice(2 * split + 1, 2 * split + 3)
         own = node_output(
             node_g[both], node_h[both], rows[both], output[node], lower[node], upper[node], rules, more_l2[split]
         )
-        own[rows[both] == 0] = output[node]
-        bounds_them = sign != 0 and bool((rows[both] > 0).all())
+        own[~reached[both]] = output[node]
+        bounds_them = sign != 0 and bool(reached[both].all())
         middle = (own[0] + own[1]) / 2.0
         if boxes is not None and bounds_them and (own[1] - own[0]) * sign < 0.0:
             own[:] = middle

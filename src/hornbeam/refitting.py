@@ -24,7 +24,7 @@ from hornbeam.percentiles import leaf_percentiles
 from hornbeam.predictor import predict_leaf
 from hornbeam.quantize import exact_exponent
 from hornbeam.refit_outputs import TreeShape, keep_order, outputs_in_context
-from hornbeam.splitting import SplitRules, leaf_output
+from hornbeam.splitting import SplitRules, finished_weight, leaf_output
 from hornbeam.start_scores import first_scores
 from hornbeam.tree import Tree
 
@@ -39,6 +39,8 @@ class NewData:
         self.dataset = dataset
         self.objective = objective.bind(dataset)
         self.label, self.weight = dataset.label, dataset.weight
+        self.counts = np.ones(dataset.n_rows, np.bool_) if self.weight is None else self.weight > 0.0
+        """Which rows are there: those of weight 0 are as if they were left out."""
         self.renewal_weight: FloatArray | None = None
         if self.label is not None:
             self.label, self.weight = self.objective.prepare(self.label, self.weight)
@@ -122,7 +124,7 @@ def refit(
                 shape,
             )
             mixed = decay * tree.leaf_value + (1.0 - decay) * (fresh * tree.shrinkage)
-            reached = np.bincount(leaf, minlength=tree.n_leaves) > 0
+            reached = np.bincount(leaf[new.counts], minlength=tree.n_leaves) > 0
             on_start = iteration == 0 or booster.averages_trees  # with the start, a leaf without rows stays as it was
             moved = begin[output] - booster.init_scores[output] if on_start else 0.0
             values = np.where(reached, mixed, tree.leaf_value - moved)
@@ -186,11 +188,14 @@ def _leaf_values(
         rows = new.label - scores, new.renewal_weight, leaf, n_leaves
         found = leaf_minima(*rows) if new.objective.renews_to_logcosh else leaf_percentiles(*rows, percentile)
         return np.minimum(np.maximum(found, -most), most)
-    sums = exact_leaf_sums(gradient, leaf, n_leaves), exact_leaf_sums(hessian, leaf, n_leaves)
+    weight = finished_weight(exact_leaf_sums(hessian, leaf, n_leaves), rules)
+    sums = exact_leaf_sums(gradient, leaf, n_leaves), weight
     if shape is not None:
         in_turn = params.monotone_constraints_method == "intermediate" and any(shape.sign)
         high = params.precision == "high"
-        return outputs_in_context(tree, shape, leaf, gradient, hessian, sums, rules, more_l2, in_turn, high)
+        return outputs_in_context(
+            tree, shape, leaf, new.counts, gradient, hessian, sums, rules, more_l2, in_turn, high
+        )  # fmt: skip
     above = np.zeros(n_leaves)
     for children in (tree.left, tree.right):
         ends = np.flatnonzero(children < 0)

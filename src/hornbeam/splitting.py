@@ -206,6 +206,17 @@ def leaf_output(
     return output + 0.0  # no negative zero
 
 
+def finished_weight(hessian: NDArray[np.float64], rules: SplitRules) -> NDArray[np.float64]:
+    """Return the hessian sums that the values of a finished tree's leaves come from.
+
+    hessian  float64 (n,)  in  sums of full precision
+
+    The search sees rounded hessians, none of which is 0, so that many rows next to no hessian may look heavy enough for
+    a leaf. It steps as far then as the lightest leaf that may be, not as far as a division by next to nothing would.
+    """
+    return np.maximum(hessian, rules.min_sum_hessian_in_leaf)
+
+
 def leaf_score(gradient: NDArray[np.float64], hessian: NDArray[np.float64], rules: SplitRules) -> NDArray[np.float64]:
     """Return the part of the loss that leaves with these sums remove (twice the reduction).
 

@@ -146,6 +146,26 @@ def assert_monotone(booster, signs, X, n_points=40):
         assert (sign * steps >= 0.0).all(), f"feature {feature}"
 
 
+def next_to_no_hessian(predictions, data):
+    """Return gradients of which those of every tenth row have next to no hessian."""
+    light = np.arange(len(predictions)) % 10 == 0
+    return predictions - data.label, np.where(light, 1e-12, 0.25)
+
+
+@pytest.mark.parametrize("name", ["plain", "monotone", "smooth", "everything"])
+def test_no_leaf_steps_further_than_the_lightest_that_may_be(name):
+    X, y = table(2000)
+    X[::10, 0] = 9.0  # light rows are easily told from the others
+    params = {**QUIET, "objective": next_to_no_hessian, "min_sum_hessian_in_leaf": 1e-3, "learning_rate": 1.0}
+    params |= CASES.get(name, {})
+    made = lambda: hb.Dataset(X, label=y)  # noqa: E731
+    assert_same_model(params, made, usable_devices(), 2)
+    tree = hb.train(params, made(), 1).trees[0]
+    if name == "plain":
+        assert tree.leaf_weight.min() < 1e-9  # rounded, as the search sees them, hessians of such rows are not 0
+    assert np.abs(tree.leaf_value).max() <= np.abs(y).sum() / 1e-3
+
+
 MONOTONE = {
     "plain": {},
     "penalty": {"monotone_penalty": 2.0},

@@ -130,6 +130,23 @@ def test_leaves_without_rows_stay_where_the_order_lets_them():
     assert found.predict(X[::20]).tolist() == [4.5, 4.5, 4.5, 4.5]
 
 
+@pytest.mark.parametrize("kind", ["plain", "basic", "intermediate", "l1"])
+@pytest.mark.parametrize("seed", range(5))
+def test_rows_without_weight_are_as_if_left_out(kind, seed):
+    rng = np.random.default_rng(seed)
+    X, new = rng.normal(size=(2, 300, 2))
+    params = {**QUIET, "num_leaves": 6}
+    if kind in ("basic", "intermediate"):
+        params |= {"monotone_constraints": [1, 0], "monotone_constraints_method": kind}
+    elif kind == "l1":
+        params["objective"] = "l1"
+    booster = hb.train(params, hb.Dataset(X, label=X[:, 0] + rng.normal(size=300)), 3)
+    label, there = rng.normal(size=300) - new[:, 0], new[:, 0] > 0.3
+    found = booster.refit(new, label, decay_rate=0.2, weight=there.astype(float))
+    expected = booster.refit(new[there], label[there], decay_rate=0.2)
+    assert np.allclose(found.predict(new), expected.predict(new), rtol=1e-9, atol=1e-12)
+
+
 def test_strong_smoothing_leaves_the_output_of_the_root():
     booster = hb.train({**QUIET, "path_smooth": 1e9}, hb.Dataset(table()[0], label=table()[1]), 1)
     X, y = table(300, seed=4)

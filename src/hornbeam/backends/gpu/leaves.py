@@ -133,8 +133,9 @@ class DeviceLeaves:
         self._n_leaves = n_leaves
         self._workspace.launch_over(
             n_leaves, self._runtime.kernel("leaf_values_kernel", self._variant), self._workspace.buffer("leaf sums"),
-            np.float64(2.0 ** -exponents[0]), np.float64(2.0 ** -exponents[1]), np.float64(rules.lambda_l1),
-            np.float64(rules.lambda_l2), np.float64(rules.max_delta_step), np.float64(learning_rate), u32(n_leaves),
+            np.float64(2.0 ** -exponents[0]), np.float64(2.0 ** -exponents[1]),
+            np.float64(rules.min_sum_hessian_in_leaf), np.float64(rules.lambda_l1), np.float64(rules.lambda_l2),
+            np.float64(rules.max_delta_step), np.float64(learning_rate), u32(n_leaves),
         )  # fmt: skip
 
     def _launch_values_in_context(
@@ -152,9 +153,10 @@ class DeviceLeaves:
         self._n_leaves = n_leaves
         own.launch_over(
             n_leaves, kernel, state, own.buffer("leaf count"), nodes, own.buffer("contexts"), own.buffer("leaf sums"),
-            np.float64(2.0 ** -exponents[0]), np.float64(2.0 ** -exponents[1]), np.float64(rules.lambda_l1),
-            np.float64(rules.lambda_l2), np.float64(rules.max_delta_step), np.float64(rules.path_smooth),
-            u32(rules.monotone), np.float64(learning_rate), u32(n_leaves),
+            np.float64(2.0 ** -exponents[0]), np.float64(2.0 ** -exponents[1]),
+            np.float64(rules.min_sum_hessian_in_leaf), np.float64(rules.lambda_l1), np.float64(rules.lambda_l2),
+            np.float64(rules.max_delta_step), np.float64(rules.path_smooth), u32(rules.monotone),
+            np.float64(learning_rate), u32(n_leaves),
         )  # fmt: skip
 
     def _fetch_later(self, n_leaves: int, hessian_unit: float) -> LeavesLater:

@@ -198,15 +198,16 @@ KERNEL(THREADS) void contexts_kernel(GLOBAL const u32 *RESTRICT state, GLOBAL co
 KERNEL(THREADS) void values_in_context_kernel(GLOBAL const u32 *RESTRICT state, GLOBAL const u32 *RESTRICT count,
                                               GLOBAL const u32 *RESTRICT leaf_nodes,
                                               GLOBAL const context_t *RESTRICT contexts, GLOBAL i64 *sums,
-                                              f64 gradient_unit, f64 hessian_unit, f64 lambda_l1, f64 lambda_l2,
-                                              f64 max_delta_step, f64 path_smooth, u32 monotone, f64 learning_rate,
-                                              u32 n_leaves) {
+                                              f64 gradient_unit, f64 hessian_unit, f64 least_hessian, f64 lambda_l1,
+                                              f64 lambda_l2, f64 max_delta_step, f64 path_smooth, u32 monotone,
+                                              f64 learning_rate, u32 n_leaves) {
     GLOBAL const node_t *nodes = (GLOBAL const node_t *)(state + 16);
     GLOBAL f64 *values = (GLOBAL f64 *)(sums + 2 * n_leaves);
     if (count[0] == 0) return;
     for (u32 leaf = GROUP_ID * THREADS + LOCAL_ID; leaf <= N_ORDERED; leaf += GROUP_COUNT * THREADS) {
         const u32 node = leaf_nodes[leaf];
-        const f64 gradient = (f64)sums[leaf * 2] * gradient_unit, hessian = (f64)sums[leaf * 2 + 1] * hessian_unit;
+        const f64 gradient = (f64)sums[leaf * 2] * gradient_unit;
+        const f64 hessian = finished_weight((f64)sums[leaf * 2 + 1] * hessian_unit, least_hessian);
         f64 output = leaf_output(gradient, hessian, lambda_l1, lambda_l2, max_delta_step);
         if (node > 0) {
             rules_t how = plain_rules(lambda_l1, lambda_l2, max_delta_step, 0.0, 0.0, 0);

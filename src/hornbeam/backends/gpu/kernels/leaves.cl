@@ -77,13 +77,16 @@ KERNEL(THREADS) void leaf_sums_kernel(ROW_GRADIENTS, GLOBAL const u16 *RESTRICT 
 // The leaves' values: splitting.leaf_output of their sums, times the learning rate.
 //
 //     units    f64                 powers of two: what a step of the sums stands for
+//     least_hessian                min_sum_hessian_in_leaf
 //     sums     i64 (n_leaves, 2)   in
 //              f64 (n_leaves,)     out   behind them
-KERNEL(THREADS) void leaf_values_kernel(GLOBAL i64 *sums, f64 gradient_unit, f64 hessian_unit, f64 lambda_l1,
-                                        f64 lambda_l2, f64 max_delta_step, f64 learning_rate, u32 n_leaves) {
+KERNEL(THREADS) void leaf_values_kernel(GLOBAL i64 *sums, f64 gradient_unit, f64 hessian_unit, f64 least_hessian,
+                                        f64 lambda_l1, f64 lambda_l2, f64 max_delta_step, f64 learning_rate,
+                                        u32 n_leaves) {
     GLOBAL f64 *values = (GLOBAL f64 *)(sums + 2 * n_leaves);
     for (u32 leaf = GROUP_ID * THREADS + LOCAL_ID; leaf < n_leaves; leaf += GROUP_COUNT * THREADS) {
-        const f64 gradient = (f64)sums[leaf * 2] * gradient_unit, hessian = (f64)sums[leaf * 2 + 1] * hessian_unit;
+        const f64 gradient = (f64)sums[leaf * 2] * gradient_unit;
+        const f64 hessian = finished_weight((f64)sums[leaf * 2 + 1] * hessian_unit, least_hessian);
         values[leaf] = leaf_output(gradient, hessian, lambda_l1, lambda_l2, max_delta_step) * learning_rate;
     }
 }

@@ -15,6 +15,11 @@ DEVICE f64 newton_step(f64 gradient, f64 hessian, f64 lambda_l1, f64 lambda_l2, 
     return output;
 }
 
+// Twin of splitting.finished_weight.
+DEVICE f64 finished_weight(f64 hessian, f64 least_hessian) {
+    return hessian > least_hessian ? hessian : least_hessian;
+}
+
 DEVICE f64 leaf_output(f64 gradient, f64 hessian, f64 lambda_l1, f64 lambda_l2, f64 max_delta_step) {
     return newton_step(gradient, hessian, lambda_l1, lambda_l2, max_delta_step) + 0.0;  // no negative zero
 }
