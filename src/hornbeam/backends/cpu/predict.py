@@ -15,7 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.packed_forest import CATEGORY_SHIFT, CHILD_SHIFT, COLUMN_SHIFT, MAX_COLUMNS, PackedForest
-from hornbeam.backends.cpu.predict_categories import code_categories
+from hornbeam.backends.cpu.predict_categories import PackedSets, code_categories
 from hornbeam.backends.cpu.threads import run_threads
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ def add_trees(
             start,
             scores,
             forest.sets,
+            *_arrays_of(forest.sets),
         )
 
     _run_blocks(work, forest, reader, n_threads)
@@ -100,9 +101,15 @@ def find_leaves(
             start,
             leaves,
             forest.sets,
+            *_arrays_of(forest.sets),
         )
 
     _run_blocks(work, forest, reader, n_threads)
+
+
+def _arrays_of(sets: PackedSets | None) -> tuple[Any, Any, Any]:
+    """Return what a step looks at: taken from the tuple by a kernel, an array is counted as in use again and again."""
+    return (None, None, None) if sets is None else sets[:3]
 
 
 def _run_blocks(work: Any, forest: PackedForest, reader: Reader, n_threads: int) -> None:
@@ -182,23 +189,24 @@ def _child(word):  # type: ignore[no-untyped-def]
     return (word >> _CHILD_SHIFT) & _CHILD_MASK
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _step(nodes, word, codes, row_start, sets):  # type: ignore[no-untyped-def]
-    """Return the node that a row goes to from a node; `sets` None is known to the compiler."""
-    if sets is None:
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)  # a call counts every array as in use
+def _step(nodes, word, codes, row_start, bits, set_start, set_words):  # type: ignore[no-untyped-def]
+    """Return the node that a row goes to from a node; `bits` None is known to the compiler."""
+    if bits is None:
         code = np.uint64(codes[row_start + (word >> _COLUMN_SHIFT)])
         return nodes[_child(word) + np.uint64(code > (word & _RANK_MASK))]
     column, rank = (word >> _COLUMN_SHIFT) & _COLUMN_MASK, word & _RANK_MASK
     code = np.uint64(codes[row_start + column])
-    goes_right = np.uint64(code > rank)
-    if (word >> _CATEGORY_SHIFT) != np.uint64(0):
-        bits = sets[0][sets[1][column] + rank * sets[2][column] + (code >> _SIX)]
-        goes_right = ((bits >> (code & _BIT_MASK)) & _ONE) ^ _ONE
+    own = bits[set_start[column] + rank * set_words[column] + (code >> _SIX)]  # of numbers: any word, without a branch
+    is_set, in_set = (word >> _CATEGORY_SHIFT) & _ONE, (own >> (code & _BIT_MASK)) & _ONE
+    goes_right = (is_set & (in_set ^ _ONE)) | ((is_set ^ _ONE) & np.uint64(code > rank))
     return nodes[_child(word) + goes_right]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _walk_lanes(nodes, codes, stride, rows, words, n_steps, pending, n_pending, sets):  # type: ignore[no-untyped-def]
+def _walk_lanes(  # type: ignore[no-untyped-def]
+    nodes, codes, stride, rows, words, n_steps, pending, n_pending, bits, set_start, set_words
+):
     """Take LANES rows some steps down. Written out, so that eight chains of loads overlap.
 
     rows         eight row numbers                        in
@@ -212,14 +220,14 @@ def _walk_lanes(nodes, codes, stride, rows, words, n_steps, pending, n_pending, 
     w0, w1, w2, w3 = words[r0], words[r1], words[r2], words[r3]
     w4, w5, w6, w7 = words[r4], words[r5], words[r6], words[r7]
     for _ in range(n_steps):
-        w0 = _step(nodes, w0, codes, s0, sets)
-        w1 = _step(nodes, w1, codes, s1, sets)
-        w2 = _step(nodes, w2, codes, s2, sets)
-        w3 = _step(nodes, w3, codes, s3, sets)
-        w4 = _step(nodes, w4, codes, s4, sets)
-        w5 = _step(nodes, w5, codes, s5, sets)
-        w6 = _step(nodes, w6, codes, s6, sets)
-        w7 = _step(nodes, w7, codes, s7, sets)
+        w0 = _step(nodes, w0, codes, s0, bits, set_start, set_words)
+        w1 = _step(nodes, w1, codes, s1, bits, set_start, set_words)
+        w2 = _step(nodes, w2, codes, s2, bits, set_start, set_words)
+        w3 = _step(nodes, w3, codes, s3, bits, set_start, set_words)
+        w4 = _step(nodes, w4, codes, s4, bits, set_start, set_words)
+        w5 = _step(nodes, w5, codes, s5, bits, set_start, set_words)
+        w6 = _step(nodes, w6, codes, s6, bits, set_start, set_words)
+        w7 = _step(nodes, w7, codes, s7, bits, set_start, set_words)
     words[r0], words[r1], words[r2], words[r3] = w0, w1, w2, w3
     words[r4], words[r5], words[r6], words[r7] = w4, w5, w6, w7
     for row, word in ((r0, w0), (r1, w1), (r2, w2), (r3, w3), (r4, w4), (r5, w5), (r6, w6), (r7, w7)):
@@ -229,7 +237,9 @@ def _walk_lanes(nodes, codes, stride, rows, words, n_steps, pending, n_pending, 
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _walk_tile(nodes, codes, stride, n_rows, words, pending, sets):  # type: ignore[no-untyped-def]
+def _walk_tile(  # type: ignore[no-untyped-def]
+    nodes, codes, stride, n_rows, words, pending, bits, set_start, set_words
+):
     """Find the leaves of a tile of rows in one tree.
 
     All rows take as many steps as a balanced tree has levels; then those that are still at a split take a few steps
@@ -240,6 +250,7 @@ def _walk_tile(nodes, codes, stride, n_rows, words, pending, sets):  # type: ign
     codes        uint16 (n_tile_rows * stride,)           in
     words        uint64 (n_tile_rows,)                    out  leaves of the rows; n_tile_rows a multiple of LANES
     pending      uint64 (n_tile_rows + 1,)                scratch
+    bits, set_start, set_words                            in   see PackedSets, or None
     """
     levels = 0
     while (1 << levels) < len(nodes) // 2 + 1:
@@ -258,7 +269,9 @@ def _walk_tile(nodes, codes, stride, n_rows, words, pending, sets):  # type: ign
             row + np.uint64(6),
             row + np.uint64(7),
         )
-        n_pending = _walk_lanes(nodes, codes, stride, rows, words, levels, pending, n_pending, sets)
+        n_pending = _walk_lanes(
+            nodes, codes, stride, rows, words, levels, pending, n_pending, bits, set_start, set_words
+        )
     while n_pending > np.uint64(0):
         # The last row fills up the last group; taking it along several times does no harm.
         n_padded = (n_pending + np.uint64(LANES - 1)) // np.uint64(LANES) * np.uint64(LANES)
@@ -276,7 +289,9 @@ def _walk_tile(nodes, codes, stride, n_rows, words, pending, sets):  # type: ign
                 pending[i + np.uint64(6)],
                 pending[i + np.uint64(7)],
             )
-            n_pending = _walk_lanes(nodes, codes, stride, rows, words, MORE_STEPS, pending, n_pending, sets)
+            n_pending = _walk_lanes(
+                nodes, codes, stride, rows, words, MORE_STEPS, pending, n_pending, bits, set_start, set_words
+            )
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -312,6 +327,9 @@ def add_trees_kernel(  # type: ignore[no-untyped-def]
     score_row,
     scores,
     sets,
+    bits,
+    set_start,
+    set_words,
 ):
     """Add the values of trees first..last - 1 to the scores of a block of rows.
 
@@ -320,6 +338,7 @@ def add_trees_kernel(  # type: ignore[no-untyped-def]
     codes        uint16 (n_code_rows, n_columns)          scratch; whole groups of LANES rows, >= n_block_rows
     scores       float64 (n_outputs, n_rows)              in, out
     sets         PackedSets or None                       in
+    bits, set_start, set_words                            in   its first arrays, or None
     """
     stride = np.uint64(codes.shape[1])
     flat_codes = codes.reshape(codes.size)
@@ -338,7 +357,10 @@ def add_trees_kernel(  # type: ignore[no-untyped-def]
                 tree_nodes = nodes[tree_start[tree] : tree_start[tree + 1]]
                 value = node_value[tree_start[tree] : tree_start[tree + 1]]
                 out = scores[tree % n_outputs, score_row + begin : score_row + begin + n_rows]
-                _walk_tile(tree_nodes, flat_codes[begin * codes.shape[1] :], stride, n_rows, words, pending, sets)
+                _walk_tile(
+                    tree_nodes, flat_codes[begin * codes.shape[1] :], stride, n_rows, words, pending, bits, set_start,
+                    set_words,
+                )  # fmt: skip
                 for row in range(np.uint64(n_rows)):
                     out[row] += value[_child(words[row])]
         group_first = group_last
@@ -360,6 +382,9 @@ def find_leaves_kernel(  # type: ignore[no-untyped-def]
     leaf_row,
     leaves,
     sets,
+    bits,
+    set_start,
+    set_words,
 ):
     """Find the leaves of a block of rows in trees first..last - 1.
 
@@ -368,6 +393,7 @@ def find_leaves_kernel(  # type: ignore[no-untyped-def]
     codes        uint16 (n_code_rows, n_columns)          scratch; whole groups of LANES rows, >= n_block_rows
     leaves       int32 (n_rows, last - first)             out
     sets         PackedSets or None                       in
+    bits, set_start, set_words                            in   its first arrays, or None
     """
     stride = np.uint64(codes.shape[1])
     flat_codes = codes.reshape(codes.size)
@@ -382,6 +408,9 @@ def find_leaves_kernel(  # type: ignore[no-untyped-def]
         for tree in range(first, last):
             tree_nodes = nodes[tree_start[tree] : tree_start[tree + 1]]
             leaf = node_leaf[tree_start[tree] : tree_start[tree + 1]]
-            _walk_tile(tree_nodes, flat_codes[begin * codes.shape[1] :], stride, n_rows, words, pending, sets)
+            _walk_tile(
+                tree_nodes, flat_codes[begin * codes.shape[1] :], stride, n_rows, words, pending, bits, set_start,
+                set_words,
+            )  # fmt: skip
             for row in range(n_rows):
                 leaves[leaf_row + begin + row, tree - first] = leaf[_child(words[row])]

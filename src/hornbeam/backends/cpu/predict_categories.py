@@ -28,6 +28,9 @@ MOST_SETS = 65_535
 MOST_CODES = 65_535
 """Levels of a feature that splits send left: ranks of 16 bits, and one more for all others."""
 
+FEWEST_WORDS = 1024
+"""Words of all sets: so many that any code of 16 bits finds one, also at a split of numbers, which takes no set."""
+
 
 class PackedSets(NamedTuple):
     """Sets of codes as the kernels want them; columns of numbers have no words and an empty table.
@@ -114,7 +117,7 @@ def pack_sets(
         number,
         np.array(column_feature, np.int64),
         PackedSets(
-            np.concatenate([np.empty(0, np.uint64), *bits]),
+            np.concatenate([*bits, np.zeros(max(0, FEWEST_WORDS - n_words), np.uint64)]),
             np.array(set_start, np.uint64),
             np.array(set_words, np.uint64),
             table_start,
