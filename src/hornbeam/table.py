@@ -416,6 +416,22 @@ def _as_frame(data: Any) -> nw.DataFrame[Any] | None:
     return frame if isinstance(frame, narwhals.DataFrame) else None
 
 
+FEW_ROWS = 1024
+"""Rows of a frame up to which columns take longer to be looked at, one by one, than all of them to be copied."""
+
+
+def plain_numbers(data: Any) -> tuple[NDArray[Any], list[str]] | None:
+    """Return a pandas frame of few rows and of NumPy's numbers as an array, and its names; None for anything else."""
+    pandas = sys.modules.get("pandas")
+    if pandas is None or type(data) is not pandas.DataFrame or len(data) > FEW_ROWS or not data.columns.is_unique:
+        return None
+    dtypes = set(data.dtypes)
+    if not all(isinstance(dtype, np.dtype) and dtype.kind in _REAL_KINDS for dtype in dtypes):
+        return None
+    whole = np.float32 if dtypes == {np.dtype(np.float32)} else np.float64
+    return data.to_numpy(whole), [str(name) for name in data.columns]
+
+
 def _frame_columns(
     frame: nw.DataFrame[Any], name: str
 ) -> tuple[list[str], list[nw.Series[Any]], list[int], set[np.dtype[Any]]]:

@@ -99,3 +99,11 @@ def test_duplicated_rows_equal_doubled_weights(name):
     twice = hb.train(params, hb.Dataset(np.repeat(X, 2, axis=0), label=np.repeat(y, 2)), 4)
     heavy = hb.train(params, hb.Dataset(X, label=y, weight=np.full(250, 2.0)), 4)
     assert np.allclose(twice.predict(X), heavy.predict(X), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_rows", [5, 40])
+def test_model_of_few_rows_where_many_features_are_as_good_as_the_best(n_rows):
+    rng = np.random.default_rng(n_rows)
+    X, y = rng.integers(0, 6, (n_rows, 120)).astype(float), rng.normal(size=n_rows)
+    params = {"verbosity": -1, "min_data_in_leaf": 1, "min_data_in_bin": 1, "num_leaves": 8}
+    assert_same_model(params, lambda: hb.Dataset(X, label=y), usable_devices(), 3, thread_counts=(1, 2))

@@ -12,6 +12,7 @@ import pytest
 
 import hornbeam as hb
 from hornbeam.numerics import sigmoid
+from hornbeam.table import FEW_ROWS
 from hornbeam.testing.data import make_higgs_like, make_multiclass
 
 X, Y = make_higgs_like(400, 6)
@@ -184,3 +185,19 @@ def test_contradictory_arguments_are_refused(binary, arguments, message):
 def test_unknown_importance_is_refused(binary):
     with pytest.raises(hb.ParameterError, match="importance_type='weight'"):
         binary.feature_importance("weight")
+
+
+def test_frames_of_few_rows_and_of_many_predict_the_same():
+    table = pd.DataFrame(X).add_prefix("c").assign(whole=np.arange(len(X)), flag=np.arange(len(X)) % 3 == 0)
+    table["small"] = table["c0"].astype(np.float32)
+    booster = hb.train({"verbosity": -1, "num_leaves": 7}, hb.Dataset(table, label=np.arange(len(X)) % 5), 5)
+    whole = pd.concat([table] * (FEW_ROWS // len(table) + 1), ignore_index=True)
+    assert len(whole) > FEW_ROWS >= len(table)
+    assert booster.predict(table).tolist() == booster.predict(whole)[: len(table)].tolist()
+    assert booster.predict(table[:1]).tolist() == booster.predict(table)[:1].tolist()
+    nullable = table.astype({"whole": "Int64"})
+    assert booster.predict(nullable).tolist() == booster.predict(table).tolist()
+    with pytest.raises(hb.DataError, match="feature 0 of data is 'small'"):
+        booster.predict(table[["small", *table.columns[:-1]]])
+    with pytest.raises(hb.DataError, match="not numbers"):
+        booster.predict(table.assign(c0="x"))
