@@ -30,7 +30,7 @@ from hornbeam.peer_arguments import (
     takes_peer_arguments,
 )
 from hornbeam.predictor import Forest, average_scores, checked_init, predict_leaf, predict_raw
-from hornbeam.table import TableReader, plain_numbers, same_columns
+from hornbeam.table import TableReader, same_columns
 from hornbeam.tree import Tree
 
 
@@ -264,10 +264,7 @@ class Booster(PeerAttributes):
         """Wrap the data; its columns must be those of the training data."""
         if isinstance(data, DatasetFields):
             raise DataError("data is a Dataset, whose bins are no values; pass its table: predict(dataset.data)")
-        plain = plain_numbers(data) if self.levels is None else None
-        reader = TableReader(data if plain is None else plain[0])
-        if plain is not None:
-            reader.names = plain[1]
+        reader = TableReader.of_numbers(data) if self.levels is None else TableReader(data)
         reader.zero_as_missing = bool(self.params.get("zero_as_missing")) and bool(self.params.get("use_missing", True))
         if reader.n_features != self.n_features:
             raise DataError(

@@ -120,6 +120,16 @@ class TableReader:
         self.has_types = bool(self._columns)
         self.block_dtype: np.dtype[Any] = np.dtype(np.float32 if dtypes == {np.dtype(np.float32)} else np.float64)
 
+    @classmethod
+    def of_numbers(cls, data: Any) -> TableReader:
+        """Return a reader of a table for a model of numbers alone, which small frames are read for at once."""
+        plain = _plain_numbers(data)
+        if plain is None:
+            return cls(data)
+        reader = cls(plain[0])
+        reader.names = plain[1]
+        return reader
+
     def column_name(self, position: int) -> str:
         """Return how messages call a column."""
         return str(position) if self.names is None else self.names[position]
@@ -420,7 +430,7 @@ FEW_ROWS = 1024
 """Rows of a frame up to which columns take longer to be looked at, one by one, than all of them to be copied."""
 
 
-def plain_numbers(data: Any) -> tuple[NDArray[Any], list[str]] | None:
+def _plain_numbers(data: Any) -> tuple[NDArray[Any], list[str]] | None:
     """Return a pandas frame of few rows and of NumPy's numbers as an array, and its names; None for anything else."""
     pandas = sys.modules.get("pandas")
     if pandas is None or type(data) is not pandas.DataFrame or len(data) > FEW_ROWS or not data.columns.is_unique:
