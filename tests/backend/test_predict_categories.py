@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -74,3 +78,25 @@ def test_more_levels_than_ranks_are_refused(monkeypatch):
     tree = with_categorical_splits(rng, random_tree(rng, 20, 1), {0: 40})
     with pytest.raises(DataError, match="reference"):
         predict_raw(Forest([tree]), np.zeros((3, 1)))
+
+
+ONLY_CATEGORIES = """
+import numpy as np
+from hornbeam.predictor import Forest, predict_leaf, predict_raw
+from hornbeam.testing.trees import random_tree, with_categorical_splits
+
+rng = np.random.default_rng(0)
+levels = {0: 500, 1: 3}
+forest = Forest([with_categorical_splits(rng, random_tree(rng, 9, 2), levels) for _ in range(3)])
+assert all(codes is not None for tree in forest.trees for codes in tree.left_codes)
+rows = np.column_stack([rng.integers(0, n_levels + 2, 50) for n_levels in levels.values()]).astype(float)
+assert (predict_raw(forest, rows) == predict_raw(forest, rows, device="reference")).all()
+assert (predict_leaf(forest, rows) == predict_leaf(forest, rows, device="reference")).all()
+"""
+
+
+def test_leaves_stay_within_the_sets_where_every_column_is_categorical(tmp_path):
+    """Leaves have no column: the one that stands in their word is the first, which has sets here."""
+    checked = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    ran = subprocess.run([sys.executable, "-c", ONLY_CATEGORIES], env=checked, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr

@@ -197,8 +197,11 @@ def _step(nodes, word, codes, row_start, bits, set_start, set_words):  # type: i
         return nodes[_child(word) + np.uint64(code > (word & _RANK_MASK))]
     column, rank = (word >> _COLUMN_SHIFT) & _COLUMN_MASK, word & _RANK_MASK
     code = np.uint64(codes[row_start + column])
-    own = bits[set_start[column] + rank * set_words[column] + (code >> _SIX)]  # of numbers: any word, without a branch
-    is_set, in_set = (word >> _CATEGORY_SHIFT) & _ONE, (own >> (code & _BIT_MASK)) & _ONE
+    is_set = (word >> _CATEGORY_SHIFT) & _ONE
+    # Without a branch: splits of numbers and leaves, whose rank names no set, look at a word of the column's first set.
+    number = rank & (np.uint64(0) - is_set)
+    own = bits[set_start[column] + number * set_words[column] + (code >> _SIX)]
+    in_set = (own >> (code & _BIT_MASK)) & _ONE
     goes_right = (is_set & (in_set ^ _ONE)) | ((is_set ^ _ONE) & np.uint64(code > rank))
     return nodes[_child(word) + goes_right]
 
