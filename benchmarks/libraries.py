@@ -25,7 +25,7 @@ from hornbeam.objectives import get_objective
 from hornbeam.params import BY_NAME
 from hornbeam.testing.peers import peer_params
 
-DEFAULT_HESSIAN = BY_NAME["min_sum_hessian_in_leaf"].default
+DEFAULT_HESSIAN = BY_NAME["min_sum_hessian_in_leaf"].plain
 
 
 @dataclass

@@ -62,6 +62,7 @@ def parameters(problem: Problem, options: argparse.Namespace, max_bin: int) -> d
         "num_leaves": options.leaves,
         "learning_rate": options.learning_rate,
         "lambda_l2": 1.0,
+        "max_delta_step": 0.0,
         "max_bin": max_bin,
         "num_threads": options.threads,
         "verbosity": -1,

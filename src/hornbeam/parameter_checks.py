@@ -28,7 +28,8 @@ class Parameter:
 
     `choices` maps every accepted spelling to its canonical value. `none_below` turns every value below it into the
     default, for parameters where any such value means "off", so that one meaning has one canonical value. `instead`
-    says what to do instead of values that a peer offers.
+    says what to do instead of values that a peer offers. `plain` is the number that None stands for where the objective
+    leaves the parameter alone (Objective.open_values).
     """
 
     name: str
@@ -45,9 +46,12 @@ class Parameter:
     none_below: float | None = None
     in_model: bool = True
     instead: Mapping[Any, str] = dataclasses.field(default_factory=dict)
+    plain: float | None = None
 
     def check(self, value: Any) -> Any:
         """Return the canonical form of a value, or raise `ParameterError`."""
+        if value is None and self.plain is not None:
+            return None
         if isinstance(value, (str, int)) and not isinstance(value, bool) and value in self.instead:
             raise ParameterError(f"{self.name}={value!r} is not available here; {self.instead[value]}")
         return _CHECKS[self.type](self, value)
@@ -69,7 +73,7 @@ class Parameter:
 
 def _check_number(parameter: Parameter, value: Any, kind: str) -> Any:
     if parameter.none_below is not None and value < parameter.none_below:
-        return parameter.default
+        return parameter.default if parameter.plain is None else parameter.plain
     too_low = value <= parameter.low if parameter.low_open else value < parameter.low
     too_high = value >= parameter.high if parameter.high_open else value > parameter.high
     if too_low or too_high:

@@ -356,11 +356,13 @@ class ParameterTable:
         aliases=("min_data", "min_data_per_leaf", "min_child_samples", "min_samples_leaf"),
         low=0,
     )
-    min_sum_hessian_in_leaf: float = _parameter(
+    min_sum_hessian_in_leaf: float | None = _parameter(
         "float",
-        1e-3,
+        None,
         "Tree",
-        "Smallest sum of hessians of a leaf.",
+        "Smallest sum of hessians of a leaf. None: 0.001, but 1 where classes or events are rare (less than 5% of the "
+        "rows; `binary`, `cross_entropy`, `multiclass`, `multiclassova`, `poisson`).",
+        plain=1e-3,
         aliases=("min_sum_hessian", "min_sum_hessian_per_leaf", "min_hessian", "min_child_weight"),
         low=0.0,
     )
@@ -372,11 +374,12 @@ class ParameterTable:
         aliases=("reg_alpha", "l1_regularization"),
         low=0.0,
     )
-    lambda_l2: float = _parameter(
+    lambda_l2: float | None = _parameter(
         "float",
-        0.0,
+        None,
         "Tree",
-        "L2 penalty on leaf values.",
+        "L2 penalty on leaf values. None: 0, but 2 where classes or events are rare (see `min_sum_hessian_in_leaf`).",
+        plain=0.0,
         aliases=("reg_lambda", "lambda", "l2_regularization"),
         low=0.0,
     )
@@ -388,11 +391,13 @@ class ParameterTable:
         aliases=("min_split_gain", "min_split_loss", "gamma"),
         low=0.0,
     )
-    max_delta_step: float = _parameter(
+    max_delta_step: float | None = _parameter(
         "float",
-        0.0,
+        None,
         "Tree",
-        "Largest magnitude of a leaf value, before the learning rate; 0 or less: no limit.",
+        "Largest magnitude of a leaf value, before the learning rate; 0 or less: no limit. None: no limit, but 2 for "
+        "`gamma`, whose Newton steps go astray where labels are much smaller than their mean.",
+        plain=0.0,
         aliases=("max_tree_output", "max_leaf_output"),
         none_below=0.0,
     )

@@ -155,7 +155,21 @@ class Params(ParameterTable):
         }
         if callable(values["objective"]):
             values["objective"] = "custom"
-        return {name: value for name, value in values.items() if value != BY_NAME[name].default}
+        return {
+            name: value
+            for name, value in values.items()
+            if value != BY_NAME[name].default and (BY_NAME[name].plain is None or value != BY_NAME[name].plain)
+        }
+
+    def number(self, name: str) -> float:
+        """Return the value of a parameter that may be left open, or the number that None stands for."""
+        value = getattr(self, name)
+        return float(BY_NAME[name].plain if value is None else value)  # type: ignore[arg-type]
+
+    def settle(self, chosen: Mapping[str, float]) -> Params:
+        """Return a copy in which parameters that are left open (None) have the values chosen for them."""
+        chosen = {name: value for name, value in chosen.items() if getattr(self, name) is None}
+        return self.replace(**chosen) if chosen else self
 
 
 def canonical_names(params: Mapping[Any, Any]) -> dict[str, Any]:

@@ -184,7 +184,7 @@ def _leaf_values(
     """
     percentile, n_leaves, rules = new.objective.renewal_percentile, tree.n_leaves, SplitRules.from_params(params)
     if percentile is not None and new.label is not None:
-        most = params.max_delta_step if params.max_delta_step > 0.0 else np.inf
+        most = params.number("max_delta_step") or np.inf
         rows = new.label - scores, new.renewal_weight, leaf, n_leaves
         found = leaf_minima(*rows) if new.objective.renews_to_logcosh else leaf_percentiles(*rows, percentile)
         return np.minimum(np.maximum(found, -most), most)

@@ -80,11 +80,11 @@ class SplitRules:
         """Take the rules from the training parameters; a leaf has at least one row."""
         return cls(
             lambda_l1=params.lambda_l1,
-            lambda_l2=params.lambda_l2,
-            max_delta_step=params.max_delta_step,
+            lambda_l2=params.number("lambda_l2"),
+            max_delta_step=params.number("max_delta_step"),
             min_gain_to_split=params.min_gain_to_split,
             min_data_in_leaf=max(1, params.min_data_in_leaf),
-            min_sum_hessian_in_leaf=params.min_sum_hessian_in_leaf,
+            min_sum_hessian_in_leaf=params.number("min_sum_hessian_in_leaf"),
             path_smooth=params.path_smooth,
             monotone=params.monotone_constraints is not None,
             extra_trees=params.extra_trees,

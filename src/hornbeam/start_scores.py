@@ -10,10 +10,19 @@ from numpy.typing import NDArray
 from hornbeam.columns import DeviceColumn, StartScores, sums_on_device
 from hornbeam.dataset import Dataset
 from hornbeam.objectives import Objective
+from hornbeam.objectives.label_sums import HostSums, LabelSums
 from hornbeam.predictor import fitting
 
 if TYPE_CHECKING:
     from hornbeam.training import TrainingRun
+
+
+def label_sums(train_set: Dataset) -> LabelSums | None:
+    """Return the sums of the labels, where these are; None: there are no labels."""
+    if train_set.given("label") is None:
+        return None
+    on_device = sums_on_device(train_set.given("label"), train_set.given("weight"))
+    return on_device or HostSums(train_set.label, train_set.weight)  # type: ignore[arg-type]
 
 
 def first_scores(objective: Objective, train_set: Dataset, device: str) -> NDArray[np.float64]:

@@ -42,7 +42,7 @@ from hornbeam.params import Params, whole_number
 from hornbeam.peer_arguments import TRAIN, takes_peer_arguments
 from hornbeam.row_sampling import RowSampler, samples_rows
 from hornbeam.splitting import SplitRules
-from hornbeam.start_scores import first_scores, start_scores
+from hornbeam.start_scores import first_scores, label_sums, start_scores
 from hornbeam.target_encoding import describe_encoding
 
 
@@ -166,6 +166,7 @@ class TrainingRun:
         self.objective: Objective = get_objective(params)
         check_domain(self.objective, train_set.given("label"))
         self.objective = self.objective.bind(train_set)
+        params = self.params = self._settled(params)
         self.metrics: list[Metric] = get_metrics(params, self.objective)
         if start is not None:
             check_start(start, train_set, params, self.objective)
@@ -198,6 +199,16 @@ class TrainingRun:
         except BaseException:
             self.engine.close()
             raise
+
+    def _settled(self, params: Params) -> Params:
+        """Return the parameters with values for those that the user leaves open and the objective chooses by data."""
+        sums = label_sums(self.train_set)
+        chosen = {} if sums is None else self.objective.open_values(sums)
+        settled = params.settle(chosen)
+        if settled is not params:
+            values = ", ".join(f"{name}={value:g}" for name, value in chosen.items() if getattr(params, name) is None)
+            inform(f"objective {self.objective.name!r} on these labels: {values}", params.verbosity)
+        return settled
 
     def _begin(self, start: Booster | None) -> None:
         """Make what grows: the Booster, the grower, the scores."""

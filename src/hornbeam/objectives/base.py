@@ -119,6 +119,14 @@ class Objective(ABC):
         """Return `init_scores` from sums over the labels; None: they take the labels themselves."""
         return None
 
+    def open_values(self, sums: LabelSums) -> dict[str, float]:
+        """Return values for parameters that the user leaves open, by name: where the plain ones let steps go astray.
+
+        A Newton step is G / H. It means little where H is next to nothing: few rows of a rare class, whose G is large
+        all the same. docs/quality.md has what the values do.
+        """
+        return {}
+
     @abstractmethod
     def gradients(
         self, scores: FloatArray, label: FloatArray, weight: FloatArray | None

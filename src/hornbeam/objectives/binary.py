@@ -14,8 +14,20 @@ from hornbeam.objectives.label_sums import LabelSums
 if TYPE_CHECKING:
     from hornbeam.params import Params
 
+RARE_SHARE = 0.05
+"""A class, or an event, of which fewer rows than this share are an example is rare: 20 rows, which are enough for a
+leaf, hold less than one example."""
+
 SMALLEST_SHARE = 1e-15
 """The share of a class is kept this far from 0 and 1, so that a single class has a finite initial score (LightGBM)."""
+
+
+def values_for_rare(share: float) -> dict[str, float]:
+    """Return Objective.open_values for the share of rows that are examples of the rarest class, or event.
+
+    Chosen on the problems of benchmarks/imbalanced.py among sums of hessians of 0.3 to 5 and penalties of 0 to 5.
+    """
+    return {"min_sum_hessian_in_leaf": 1.0, "lambda_l2": 2.0} if share < RARE_SHARE else {}
 
 
 class BinaryObjective(Objective):
@@ -82,6 +94,11 @@ class BinaryObjective(Objective):
         """Return the score of a share of label 1, float64 (1,)."""
         share = min(max(share, SMALLEST_SHARE), 1.0 - SMALLEST_SHARE)
         return numerics.log(np.array([share / (1.0 - share)])) / self.sigmoid
+
+    def open_values(self, sums: LabelSums) -> dict[str, float]:
+        """Damp the steps where one of the classes is rare."""
+        share = sums.mean()
+        return values_for_rare(min(share, 1.0 - share))
 
     def gradients(
         self, scores: FloatArray, label: FloatArray, weight: FloatArray | None

@@ -12,6 +12,8 @@ import numpy as np
 from hornbeam import numerics
 from hornbeam.errors import DataError
 from hornbeam.objectives.base import FloatArray, require_domain
+from hornbeam.objectives.binary import values_for_rare
+from hornbeam.objectives.label_sums import LabelSums
 from hornbeam.objectives.pointwise import PointwiseObjective
 
 if TYPE_CHECKING:
@@ -62,6 +64,10 @@ class PoissonObjective(PointwiseObjective):
             )
         return float(numerics.log(np.array([mean]))[0])
 
+    def open_values(self, sums: LabelSums) -> dict[str, float]:
+        """Damp the steps where events are rare."""
+        return values_for_rare(sums.mean())
+
     def derivatives(self, score: FloatArray, label: FloatArray) -> tuple[FloatArray, FloatArray]:
         """e = exp(score); g = e - label; h = e * a, an upper bound that keeps steps small (as LightGBM)."""
         e = numerics.exp(bounded(score))
@@ -97,6 +103,10 @@ class GammaObjective(PoissonObjective):
         """Labels must be positive."""
         require_domain(label, self.name, "<= 0", "leave such rows out, or use objective='tweedie', which takes zeros")
 
+    def open_values(self, sums: LabelSums) -> dict[str, float]:
+        """Limit the steps: that of a leaf whose labels are a share s of the predictions is (s - 1) / s, not log(s)."""
+        return {"max_delta_step": 2.0}
+
     def derivatives(self, score: FloatArray, label: FloatArray) -> tuple[FloatArray, FloatArray]:
         """h = label * exp(-score); g = 1 - h."""
         hessian = label * numerics.exp(-bounded(score))
@@ -126,6 +136,10 @@ class TweedieObjective(PoissonObjective):
     def constants(self) -> tuple[float, float]:
         """a = 1 - rho, b = 2 - rho."""
         return 1.0 - self.variance_power, 2.0 - self.variance_power
+
+    def open_values(self, sums: LabelSums) -> dict[str, float]:
+        """Leave all parameters alone: hessians have the unit of the labels."""
+        return {}
 
     def derivatives(self, score: FloatArray, label: FloatArray) -> tuple[FloatArray, FloatArray]:
         """t = label * exp(a * score); e = exp(b * score); g = e - t; h = b * e - a * t."""

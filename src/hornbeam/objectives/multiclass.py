@@ -9,7 +9,7 @@ import numpy as np
 from hornbeam import numerics
 from hornbeam.errors import DataError
 from hornbeam.objectives.base import FloatArray, Objective, first_wrong_label, require_labels
-from hornbeam.objectives.binary import SMALLEST_SHARE
+from hornbeam.objectives.binary import SMALLEST_SHARE, values_for_rare
 from hornbeam.objectives.label_sums import LabelSums
 
 if TYPE_CHECKING:
@@ -54,6 +54,11 @@ class MulticlassObjective(Objective):
             return np.zeros(self.n_outputs)
         shares = np.array([sums.share_of_class(k) for k in range(self.n_outputs)])
         return numerics.log(np.maximum(shares, SMALLEST_SHARE))
+
+    def open_values(self, sums: LabelSums) -> dict[str, float]:
+        """Damp the steps where one of the classes is rare."""
+        shares = (sums.share_of_class(k) for k in range(self.n_outputs))
+        return values_for_rare(min((share for share in shares if share > 0.0), default=1.0))
 
     def gradients(
         self, scores: FloatArray, label: FloatArray, weight: FloatArray | None

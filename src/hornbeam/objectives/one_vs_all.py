@@ -76,6 +76,10 @@ class OneVsAllObjective(Objective):
         one = BinaryObjective(self.sigmoid)
         return np.array([one.score_of_mean(sums.mean_of_class(k))[0] for k in range(self.n_outputs)])
 
+    def open_values(self, sums: LabelSums) -> dict[str, float]:
+        """Damp the steps where one of the classes is rare."""
+        return MulticlassObjective.open_values(self, sums)  # type: ignore[arg-type]  # uses n_outputs alone
+
     def gradients(
         self, scores: FloatArray, label: FloatArray, weight: FloatArray | None
     ) -> tuple[FloatArray, FloatArray]:

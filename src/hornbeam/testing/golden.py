@@ -93,6 +93,7 @@ class GoldenCase:
     missing: bool = False
     weighted: bool = False
     heavy_tail: bool = False
+    rare: float = 0.0  # share of rows that are of the last class, or that have a count
     levels: dict[int, int] = field(default_factory=dict)
     zeros: float = 0.0
     exclusive: tuple[int, ...] = ()
@@ -119,6 +120,10 @@ class GoldenCase:
             label = np.clip(np.floor(score / 3.0) + 1.0, 0.0, 4.0)
         else:
             label = labels_for(self.params.get("objective", "regression"), score, self.params.get("num_class", 1))
+        if self.rare > 0.0:
+            cut = np.sort(score)[int(self.n_rows * (1.0 - self.rare))]
+            others = np.minimum(label, self.params["num_class"] - 2.0) if "num_class" in self.params else 0.0
+            label = np.where(score >= cut, max(1.0, self.params.get("num_class", 1) - 1.0), others)
         if self.heavy_tail:
             label = np.where(uniform(self.n_rows, 3000) < 0.002, score * 1e6, score)
         weight = 0.5 + uniform(self.n_rows, 4000) if self.weighted else None
@@ -162,6 +167,12 @@ CASES: dict[str, GoldenCase] = {
     "binary, 15 bins, max_delta_step": GoldenCase({"objective": "binary", "max_bin": 15, "max_delta_step": 0.4}),
     "multiclass": GoldenCase({"objective": "multiclass", "num_class": 4}, missing=True, n_rounds=3),
     "binary, sparse": GoldenCase({"objective": "binary", "num_leaves": 15}, zeros=0.9, missing=True, n_features=9),
+    "binary, rare class": GoldenCase({"objective": "binary"}, rare=0.02, missing=True),
+    "multiclass, rare class": GoldenCase({"objective": "multiclass", "num_class": 3}, rare=0.02, n_rounds=3),
+    "poisson, rare events": GoldenCase({"objective": "poisson"}, rare=0.03, n_rounds=3, weighted=True),
+    "binary, rare class, steps as in LightGBM": GoldenCase(
+        {"objective": "binary", "lambda_l2": 0.0, "min_sum_hessian_in_leaf": 0.001}, rare=0.02
+    ),
     "regression, sparse, zero as missing": GoldenCase({"zero_as_missing": True}, zeros=0.9, n_features=9),
     "regression, sparse, categories": GoldenCase(
         {"max_cat_to_onehot": 6, "min_data_per_group": 20, "target_encoding_levels": 30},

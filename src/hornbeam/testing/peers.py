@@ -175,7 +175,9 @@ def peer_params(params: Mapping[str, Any], peer: Peer, same_numbers: bool = Fals
     Parameters
     ----------
     params
-        Our parameters, by name or alias; those not given take our defaults.
+        Our parameters, by name or alias; those not given take our defaults. What is left open (None) counts as its
+        plain number, whatever our objective would choose: where that is another one (`gamma`; rare classes), say
+        which number both shall take.
     peer
         `"lightgbm"`: the result is `params` of `lightgbm.train` (and of its Dataset).
         `"xgboost"`: `params` of `xgboost.train`; its `max_bin` is also that of a QuantileDMatrix.
@@ -234,7 +236,7 @@ def _no_equivalent(ours: Params, name: str, peer: str, remedy: str = "") -> Para
 
 def _must_be_default(ours: Params, peer: str, *names: str) -> None:
     for name in names:
-        if getattr(ours, name) != BY_NAME[name].default:
+        if getattr(ours, name) not in (BY_NAME[name].default, BY_NAME[name].plain):
             raise _no_equivalent(ours, name, peer)
 
 
@@ -275,7 +277,11 @@ def _lightgbm(ours: Params) -> dict[str, Any]:
         "focal_alpha",
         *_TARGET_ENCODING,
     )
-    theirs = {p.name: getattr(ours, p.name) for p in PARAMETERS if p.name not in left_out}
+    theirs = {
+        p.name: getattr(ours, p.name) if p.plain is None else ours.number(p.name)
+        for p in PARAMETERS
+        if p.name not in left_out
+    }
     theirs["eval_at"] = list(ours.eval_at)
     theirs["label_gain"] = list(ours.label_gain or ())
     if ours.label_gain is None:
@@ -309,7 +315,7 @@ def _xgboost(ours: Params) -> dict[str, Any]:
     if kind not in ("auto", "cpu", "cuda"):
         raise _no_equivalent(ours, "device", "xgboost", "use 'cpu' or 'cuda'")
     # XGBoost knows no row count, but without weights a hessian that is 1 counts rows
-    min_child_weight = ours.min_sum_hessian_in_leaf
+    min_child_weight = ours.number("min_sum_hessian_in_leaf")
     if ours.objective in ("regression", "regression_l1", "quantile"):
         min_child_weight = max(min_child_weight, float(ours.min_data_in_leaf))
     elif ours.min_data_in_leaf > 1:
@@ -324,9 +330,9 @@ def _xgboost(ours: Params) -> dict[str, Any]:
         "max_bin": ours.max_bin,
         "min_child_weight": min_child_weight,
         "reg_alpha": ours.lambda_l1,
-        "reg_lambda": ours.lambda_l2,
+        "reg_lambda": ours.number("lambda_l2"),
         "gamma": ours.min_gain_to_split,
-        "max_delta_step": ours.max_delta_step,
+        "max_delta_step": ours.number("max_delta_step"),
         "seed": ours.seed,
         "device": "cpu" if kind == "auto" else ours.device,
         "nthread": ours.num_threads,
@@ -338,7 +344,7 @@ def _xgboost(ours: Params) -> dict[str, Any]:
         theirs["quantile_alpha"] = ours.alpha
     elif ours.objective == "tweedie":
         theirs["tweedie_variance_power"] = ours.tweedie_variance_power
-    elif ours.objective == "poisson" and ours.max_delta_step == 0.0:
+    elif ours.objective == "poisson" and ours.number("max_delta_step") == 0.0:
         theirs["max_delta_step"] = ours.poisson_max_delta_step  # XGBoost's poisson has one for both
     elif ours.objective == "binary":
         theirs["scale_pos_weight"] = ours.scale_pos_weight
@@ -385,7 +391,7 @@ def _catboost(ours: Params) -> dict[str, Any]:
     # CatBoost splits no leaf of fewer rows than this, but its leaves may have fewer: only 1 means the same everywhere
     min_data_in_leaf = max(ours.min_data_in_leaf, 1)
     if ours.objective == "regression":  # hessians are 1, so that their sum counts rows
-        min_data_in_leaf = max(min_data_in_leaf, math.ceil(ours.min_sum_hessian_in_leaf))
+        min_data_in_leaf = max(min_data_in_leaf, math.ceil(ours.number("min_sum_hessian_in_leaf")))
     else:
         _must_be_default(ours, "catboost", "min_sum_hessian_in_leaf")
     if ours.max_depth > _CATBOOST_DEPTH:
@@ -411,7 +417,7 @@ def _catboost(ours: Params) -> dict[str, Any]:
         "depth": _CATBOOST_DEPTH if ours.max_depth < 0 else ours.max_depth,
         "border_count": ours.max_bin - 1,
         "min_data_in_leaf": min_data_in_leaf,
-        "l2_leaf_reg": ours.lambda_l2,
+        "l2_leaf_reg": ours.number("lambda_l2"),
         # one Newton step a tree, and no chance: what a tree is everywhere else
         "leaf_estimation_iterations": 1,
         "leaf_estimation_method": _CATBOOST_LEAVES.get(str(ours.objective), "Newton"),
@@ -480,7 +486,7 @@ def _sklearn(ours: Params) -> dict[str, Any]:
         "max_leaf_nodes": ours.num_leaves,
         "max_depth": None if ours.max_depth < 0 else ours.max_depth,
         "min_samples_leaf": max(ours.min_data_in_leaf, 1),
-        "l2_regularization": ours.lambda_l2,
+        "l2_regularization": ours.number("lambda_l2"),
         "max_bins": ours.max_bin,
         "early_stopping": False,
         "random_state": ours.seed,
