@@ -44,8 +44,8 @@ def main() -> None:
 
     import lightgbm
 
-    from hornbeam.dataset import Dataset
-    from hornbeam.params import Params
+    from hornbeam.dataset.dataset import Dataset
+    from hornbeam.params.params import Params
 
     params = Params.from_dict({"num_threads": options.threads})
     peer = {"num_threads": options.threads, "verbosity": -1}

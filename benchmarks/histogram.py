@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.engine import CpuEngine
-from hornbeam.backends.protocol import Segments
-from hornbeam.binning import BinMapper, BinnedData, allocate_bins
-from hornbeam.dtypes import SPLIT
+from hornbeam.core.dtypes import SPLIT
+from hornbeam.data.binning import BinMapper, BinnedData, allocate_bins
 from hornbeam.testing.data import BinnedSample, make_binned
+from hornbeam.trees.engine import Segments
 
 NODES = (1, 4, 16, 64, 256, 1024)
 

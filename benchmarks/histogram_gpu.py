@@ -34,10 +34,10 @@ from numpy.typing import NDArray
 from paper_histogram import GROUPS_A_UNIT, PaperHistogram, paper_variant
 
 from hornbeam.backends.gpu.engine import GpuEngine
-from hornbeam.backends.gpu.runtime import Buffer, Runtime
-from hornbeam.backends.protocol import Segments
+from hornbeam.backends.gpu.runtime.runtime import Buffer, Runtime
 from hornbeam.backends.registry import choose_device, open_runtime
-from hornbeam.binning import BinMapper, BinnedData, allocate_bins
+from hornbeam.data.binning import BinMapper, BinnedData, allocate_bins
+from hornbeam.trees.engine import Segments
 
 KINDS = ("random", "zipf", "one", "few")
 FEW = 3

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import hornbeam as hb
-from hornbeam.errors import ParameterError
+from hornbeam.core.errors import ParameterError
 from hornbeam.objectives import get_objective
-from hornbeam.params import BY_NAME
+from hornbeam.params.params import BY_NAME
 from hornbeam.testing.peers import peer_params
 
 DEFAULT_HESSIAN = BY_NAME["min_sum_hessian_in_leaf"].plain

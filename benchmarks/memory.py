@@ -43,8 +43,8 @@ def measure(n_rows: int, n_features: int, case: str, n_threads: int) -> dict[str
 
     import psutil
 
-    from hornbeam.dataset import Dataset
-    from hornbeam.params import Params
+    from hornbeam.dataset.dataset import Dataset
+    from hornbeam.params.params import Params
 
     params = Params.from_dict({"num_threads": n_threads})
     Dataset(make_table(1000, n_features, case)).construct(params)

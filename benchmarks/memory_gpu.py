@@ -26,10 +26,10 @@ from train_gpu import EXPO_LEVELS, SHAPES, make, to_host
 
 import hornbeam as hb
 from hornbeam.backends.demand import Demand
-from hornbeam.backends.gpu.layout import Layout
-from hornbeam.backends.gpu.memory import WIDE_RECORDS, estimate, slot_bytes
-from hornbeam.errors import DeviceError
-from hornbeam.histogram_pool import count_slots
+from hornbeam.backends.gpu.data.layout import Layout
+from hornbeam.backends.gpu.data.memory import WIDE_RECORDS, estimate, slot_bytes
+from hornbeam.core.errors import DeviceError
+from hornbeam.trees.histogram_pool import count_slots
 
 PAPER = {"higgs": 611, "mslr": 413, "yahoo": 291, "epsilon": 901, "expo": 405, "bosch": 1067}
 """MB at 63 bins: Table 3."""
@@ -58,7 +58,7 @@ def counted(shape: str, n_rows: int, bins: int) -> tuple[dict[str, int], int, in
 
 def measured(data: hb.Dataset, params: dict[str, Any]) -> str:
     """Train two trees and return the peak of the buffers, and what CUDA's pool took for them, in MB."""
-    from hornbeam.backends.gpu.workspace import Workspace
+    from hornbeam.backends.gpu.runtime.workspace import Workspace
 
     seen: list[str] = []
     close = Workspace.close

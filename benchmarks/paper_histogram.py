@@ -1,7 +1,7 @@
 """The paper's histogram kernel as a baseline: lays data out for paper_histogram.cl, launches it, reads the sums.
 
 Nothing of Hornbeam's training uses it; histogram_gpu.py times it beside our kernel, and
-tests/backend/test_paper_kernel.py compares its sums with NumPy's.
+tests/backends/gpu/test_paper_kernel.py compares its sums with NumPy's.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.gpu.runtime import Buffer, Runtime, Variant, u32
+from hornbeam.backends.gpu.runtime.runtime import Buffer, Runtime, Variant, u32
 
 SOURCE = str(Path(__file__).with_suffix(".cl").resolve())
 """An absolute path: runtime.source_text then reads it instead of a file of the package."""

@@ -17,9 +17,9 @@ import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.threads import resolve_threads
-from hornbeam.predictor import Forest, predict_leaf, predict_raw
-from hornbeam.tree import Tree
+from hornbeam.backends.cpu.host.threads import resolve_threads
+from hornbeam.trees.forest import Forest, predict_leaf, predict_raw
+from hornbeam.trees.tree import Tree
 
 
 def tree_from_lightgbm(structure: dict[str, Any], shrinkage: float) -> Tree:

@@ -18,11 +18,11 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 
+from hornbeam.data.queries import boundaries_of
 from hornbeam.metrics import get_metric
 from hornbeam.metrics.base import MeanLoss
-from hornbeam.metrics.queries import NormalizedGain
+from hornbeam.metrics.ranked_lists import NormalizedGain
 from hornbeam.objectives import CustomObjective
-from hornbeam.queries import boundaries_of
 
 NDCG = ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10")
 HIGHER_IS_BETTER = {"auc", *NDCG}

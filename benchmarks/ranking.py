@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from libraries import Data, Library, LightGBM, XGBoost
 
-from hornbeam.metrics.queries import NormalizedGain
-from hornbeam.queries import boundaries_of
+from hornbeam.data.queries import boundaries_of
+from hornbeam.metrics.ranked_lists import NormalizedGain
 from hornbeam.testing.data import make_ranking
 
 LIBRARIES: dict[str, type[Library]] = {"hornbeam": Library, "lightgbm": LightGBM, "xgboost": XGBoost}

@@ -15,10 +15,10 @@ import time
 import numpy as np
 from histogram import NODES, make_engine, split_evenly
 
-from hornbeam.params import Params
-from hornbeam.quantize import round_gradients
-from hornbeam.splitting import SplitRules
+from hornbeam.core.fixed_point import round_gradients
+from hornbeam.params.params import Params
 from hornbeam.testing.data import make_binned
+from hornbeam.trees.splitting import SplitRules
 
 
 def main() -> None:

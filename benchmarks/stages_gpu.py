@@ -56,7 +56,7 @@ LAST_BYTES = 57
 @contextmanager
 def timed_kernels(runtime: Any) -> Iterator[Callable[[], dict[str, list[float]]]]:
     """Time every launch; what is yielded returns the milliseconds of each kernel's launches."""
-    from hornbeam.backends.gpu.workspace import Workspace
+    from hornbeam.backends.gpu.runtime.workspace import Workspace
 
     kind = type(runtime)
     launch, repeatable = kind.launch, Workspace.repeatable

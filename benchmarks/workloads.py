@@ -28,9 +28,9 @@ from libraries import PEERS, Data, Library, in_turns, show
 from numpy.typing import NDArray
 from sklearn.metrics import log_loss, roc_auc_score
 
-from hornbeam.errors import ParameterError
-from hornbeam.metrics.queries import NormalizedGain
-from hornbeam.queries import boundaries_of
+from hornbeam.core.errors import ParameterError
+from hornbeam.data.queries import boundaries_of
+from hornbeam.metrics.ranked_lists import NormalizedGain
 from hornbeam.testing.data import make_categorical, make_multiclass, make_ranking
 
 N_CLASSES = 7

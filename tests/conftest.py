@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from hornbeam.backends.gpu import layout
+from hornbeam.backends.gpu.data import layout
 from hornbeam.testing.checks import usable_devices
 
 # The first call of a kernel compiles it, so no example may be judged by its time. Under CI the examples are the same in
@@ -33,14 +33,8 @@ def device(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def fine_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut all work on stored bins as finely as possible."""
-    from hornbeam.backends.cpu import (
-        quantize,
-        sparse_binning,
-        stored_histogram,
-        stored_partition,
-        stored_rows,
-        stored_split,
-    )
+    from hornbeam.backends.cpu.binning import sparse as sparse_binning
+    from hornbeam.backends.cpu.growth import quantize, stored_histogram, stored_partition, stored_rows, stored_split
 
     monkeypatch.setattr(stored_histogram, "SHARED_ROWS", 50)
     monkeypatch.setattr(stored_histogram, "BINS_PER_THREAD", 1)
@@ -54,8 +48,8 @@ def fine_work(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def stored_teams(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], list[int]]:
     """Return a function that lets teams of a size grow all trees on stored bins; it returns a list of their sizes."""
-    from hornbeam.backends.cpu import stored_tree
-    from hornbeam.backends.cpu import team as cpu_team
+    from hornbeam.backends.cpu.growth import stored_tree
+    from hornbeam.backends.cpu.host import team as cpu_team
 
     for name in ("THREAD_WORK", "WAKING_COST"):
         monkeypatch.setattr(cpu_team, name, 1)
@@ -84,5 +78,5 @@ def stored_teams(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], list[int]]:
 def no_stand_in_stays() -> Iterator[None]:
     """Forget a cuda.py that was imported with something in CuPy's place: else later tests would find a CUDA device."""
     yield
-    if "cupy" not in sys.modules and sys.modules.pop("hornbeam.backends.gpu.cuda", None) is not None:
+    if "cupy" not in sys.modules and sys.modules.pop("hornbeam.backends.gpu.runtime.cuda", None) is not None:
         vars(sys.modules["hornbeam.backends.gpu"]).pop("cuda", None)

@@ -13,8 +13,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hornbeam.backends.registry import DeviceInfo, devices
-from hornbeam.booster import Booster, load
-from hornbeam.callbacks import (
+from hornbeam.core.errors import DataError, DeviceError, HornbeamError, ModelFormatError, ParameterError
+from hornbeam.dataset.dataset import Dataset
+from hornbeam.model.booster import Booster, load
+from hornbeam.model.cv_booster import CVBooster
+from hornbeam.model.merging import merge
+from hornbeam.objectives.device_functions import on_device
+from hornbeam.params.params import Params
+from hornbeam.params.peer_arguments import MODULE_ATTRIBUTES
+from hornbeam.training.callbacks import (
     EarlyStopException,
     early_stopping,
     log_evaluation,
@@ -22,20 +29,12 @@ from hornbeam.callbacks import (
     record_evaluation,
     reset_parameter,
 )
-from hornbeam.cross_validation import cv
-from hornbeam.cv_booster import CVBooster
-from hornbeam.dataset import Dataset
-from hornbeam.device_functions import on_device
-from hornbeam.errors import DataError, DeviceError, HornbeamError, ModelFormatError, ParameterError
-from hornbeam.model_parts import merge
-from hornbeam.params import Params
-from hornbeam.peer_arguments import MODULE_ATTRIBUTES
-from hornbeam.training import train
-from hornbeam.tree import Tree
+from hornbeam.training.cross_validation import cv
+from hornbeam.training.training import train
+from hornbeam.trees.tree import Tree
 
 if TYPE_CHECKING:
-    from hornbeam.ranker import HornbeamRanker
-    from hornbeam.sklearn import HornbeamClassifier, HornbeamRegressor
+    from hornbeam.sklearn import HornbeamClassifier, HornbeamRanker, HornbeamRegressor
 
 __version__ = "0.1.0"
 
@@ -74,10 +73,7 @@ def __getattr__(name: str) -> Any:
     """Import the estimators when they are first asked for: scikit-learn is optional and slow to import."""
     if name in ("HornbeamClassifier", "HornbeamRanker", "HornbeamRegressor"):
         try:
-            if name == "HornbeamRanker":
-                from hornbeam import ranker as estimators
-            else:
-                from hornbeam import sklearn as estimators  # type: ignore[no-redef]
+            from hornbeam import sklearn as estimators
         except ImportError as error:
             raise ImportError(f"{name} needs scikit-learn: pip install 'hornbeam[sklearn]' ({error})") from error
         return getattr(estimators, name)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import hornbeam as hb
-from hornbeam.backends.cpu import columns, histogram, partition, pieces, rows, split, split_general
-from hornbeam.contexts import choose_share, monotone_factor, share_of
+from hornbeam.backends.cpu.growth import columns, histogram, partition, pieces, rows, split, split_general
 from hornbeam.testing.checks import assert_same_model, usable_devices
+from hornbeam.trees.contexts import choose_share, monotone_factor, share_of
 
 QUIET = {"verbosity": -1}
 N_FEATURES = 8

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hornbeam as hb
-from hornbeam.backends.cpu import histogram, leaves, partition, pieces, quantize, rows, split
+from hornbeam.backends.cpu.growth import histogram, leaves, partition, pieces, quantize, rows, split
 from hornbeam.testing.checks import assert_same_model, usable_devices
 from hornbeam.testing.data import make_higgs_like, make_multiclass, make_regression_heavy_tailed, make_with_missing
 from hornbeam.testing.golden import CASES, expected_fingerprints, pseudo_huber

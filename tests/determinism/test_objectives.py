@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hornbeam as hb
-from hornbeam.backends.cpu import renewal
+from hornbeam.backends.cpu.growth import renewal
 from hornbeam.objectives import OBJECTIVES
 from hornbeam.testing.checks import assert_same_model, usable_devices
 from hornbeam.testing.data import make_with_missing

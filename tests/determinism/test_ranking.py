@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hornbeam as hb
-from hornbeam.backends.cpu import ranking
+from hornbeam.backends.cpu.losses import ranking
 from hornbeam.testing.checks import assert_same_model, usable_devices
 from hornbeam.testing.data import make_ranking
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hornbeam as hb
-from hornbeam.backends.cpu import bag as cpu_bag
+from hornbeam.backends.cpu.growth import bag as cpu_bag
 from hornbeam.testing.checks import assert_same_model, usable_devices
 from hornbeam.testing.golden import GoldenCase, pseudo_huber
 

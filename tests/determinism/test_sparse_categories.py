@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 
 import hornbeam as hb
-from hornbeam import bundling
-from hornbeam.backends.cpu import stored_expand, stored_histogram, stored_tree
-from hornbeam.bagging import Draw
-from hornbeam.splitting import CategoricalRules
+from hornbeam.backends.cpu.growth import stored_expand, stored_histogram, stored_tree
+from hornbeam.data import stored_bins as bundling
 from hornbeam.testing.checks import PLAIN_RULES, assert_same_operations, engine_on, usable_devices
 from hornbeam.testing.contexts import random_contexts
+from hornbeam.trees.bagging import Draw
+from hornbeam.trees.splitting import CategoricalRules
 
 sparse = pytest.importorskip("scipy.sparse")
 
@@ -409,8 +409,8 @@ def test_operations_with_a_context(path_smooth, extra_trees, where, stored):
 
 
 def test_categorical_features_share_no_column_on_a_gpu_and_others_do(stored):
-    pytest.importorskip("hornbeam.backends.gpu.opencl")
-    from hornbeam.backends.gpu.bundles import ALONE, bundles_of
+    pytest.importorskip("hornbeam.backends.gpu.runtime.opencl")
+    from hornbeam.backends.gpu.data.bundles import ALONE, bundles_of
 
     X, _ = mixed_table(one_hot=60)
     binned = hb.Dataset(sparse.csr_matrix(X), categorical_features=CATEGORICAL).construct().binned

@@ -10,12 +10,12 @@ import os
 import numpy as np
 import pytest
 
-from hornbeam.backends.protocol import Segments
 from hornbeam.backends.reference.engine import route
-from hornbeam.binning import BinMapper, BinnedData, allocate_bins
-from hornbeam.frontier import GrowthLimits
-from hornbeam.grower import TreeGrower
+from hornbeam.data.binning import BinMapper, BinnedData, allocate_bins
 from hornbeam.testing.checks import PLAIN_RULES, engine_on, histogram_of
+from hornbeam.trees.engine import Segments
+from hornbeam.trees.frontier import GrowthLimits
+from hornbeam.trees.grower import TreeGrower
 
 pytestmark = [
     pytest.mark.large,

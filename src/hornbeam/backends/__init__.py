@@ -1,0 +1,1 @@
+"""Devices: which there are, the engines that train on them, and prediction."""

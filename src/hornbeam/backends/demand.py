@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.binning import BinnedData
-from hornbeam.columns import Column, DeviceColumn
-from hornbeam.contexts import ContextPlan
+from hornbeam.data.binning import BinnedData
+from hornbeam.data.columns import Column, DeviceColumn
 from hornbeam.objectives.base import Objective
 from hornbeam.objectives.ranking import XendcgObjective
-from hornbeam.params import Params
-from hornbeam.row_sampling import samples_rows
+from hornbeam.params.params import Params
+from hornbeam.training.row_sampling import samples_rows
+from hornbeam.trees.contexts import ContextPlan
 
 
 def label_bytes(objective: Objective) -> int:

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hornbeam.backends.costs import TrainingWork, Work
-from hornbeam.backends.gpu.forks import check_drivers, why_no_driver
-from hornbeam.errors import DeviceError
-from hornbeam.log import inform
+from hornbeam.backends.gpu.runtime.forks import check_drivers, why_no_driver
+from hornbeam.core.errors import DeviceError
+from hornbeam.core.log import inform
 
 if TYPE_CHECKING:
     from hornbeam.backends.demand import Demand
-    from hornbeam.backends.gpu.runtime import Runtime
-    from hornbeam.backends.protocol import Engine
-    from hornbeam.binning import BinnedData
-    from hornbeam.params import Params
-    from hornbeam.table import TableReader
+    from hornbeam.backends.gpu.runtime.runtime import Runtime
+    from hornbeam.data.binning import BinnedData
+    from hornbeam.data.table import TableReader
+    from hornbeam.params.params import Params
+    from hornbeam.trees.engine import Engine
 
 CELLS_TO_BIN_ON_A_GPU = 1 << 20
 """Values from which on a table in host memory is binned by the GPU that trains: fewer take the CPU milliseconds."""
@@ -44,7 +44,7 @@ class DeviceInfo:
 
 def devices() -> list[DeviceInfo]:
     """List what this machine offers, and why something is not offered."""
-    from hornbeam.backends.cpu.threads import available_cpus
+    from hornbeam.backends.cpu.host.threads import available_cpus
 
     return [
         DeviceInfo("cpu", True, f"{available_cpus()} thread(s), Numba kernels"),
@@ -57,7 +57,7 @@ def devices() -> list[DeviceInfo]:
 def _cuda_devices() -> list[DeviceInfo]:
     """List CUDA devices, or one entry that says why there are none."""
     try:
-        from hornbeam.backends.gpu import cuda
+        from hornbeam.backends.gpu.runtime import cuda
     except ImportError as error:
         advice = "pip install hornbeam[cuda], or hornbeam[cuda12] where the driver has CUDA 12"
         return [DeviceInfo("cuda", False, f"CuPy cannot be imported ({error}); {advice}")]
@@ -79,7 +79,7 @@ def _cuda_devices() -> list[DeviceInfo]:
 def _opencl_devices() -> list[DeviceInfo]:
     """List OpenCL devices, GPUs first, or one entry that says why there are none."""
     try:
-        from hornbeam.backends.gpu import opencl
+        from hornbeam.backends.gpu.runtime import opencl
     except ImportError as error:
         return [DeviceInfo("opencl", False, f"PyOpenCL cannot be imported ({error}); pip install hornbeam[opencl]")]
     reason = why_no_driver()
@@ -160,10 +160,10 @@ def open_runtime(device: str) -> Runtime:
     check_drivers()
     kind, _, number = device.partition(":")
     if kind == "cuda":
-        from hornbeam.backends.gpu import cuda
+        from hornbeam.backends.gpu.runtime import cuda
 
         return cuda.open_device(int(number))
-    from hornbeam.backends.gpu import opencl
+    from hornbeam.backends.gpu.runtime import opencl
 
     return opencl.open_device(int(number))
 

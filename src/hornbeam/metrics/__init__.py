@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
-from hornbeam.errors import ParameterError
+from hornbeam.core.errors import ParameterError
 from hornbeam.metrics.amounts import GammaDeviance, GammaLoss, PoissonLoss, TweedieDeviance, TweedieLoss
 from hornbeam.metrics.auc_mu import AucMu
 from hornbeam.metrics.base import Metric
+from hornbeam.metrics.class_order import AreaUnderCurve, AveragePrecision
 from hornbeam.metrics.classes import (
     BinaryError,
     BinaryLogLoss,
@@ -18,8 +19,7 @@ from hornbeam.metrics.classes import (
     MultiError,
     MultiLogLoss,
 )
-from hornbeam.metrics.queries import MeanAveragePrecision, NormalizedGain, QueryMetric, ReciprocalRank
-from hornbeam.metrics.ranking import AreaUnderCurve, AveragePrecision
+from hornbeam.metrics.ranked_lists import MeanAveragePrecision, NormalizedGain, QueryMetric, ReciprocalRank
 from hornbeam.metrics.regression import (
     ExpectileLoss,
     FairLoss,
@@ -35,7 +35,7 @@ from hornbeam.metrics.regression import (
 
 if TYPE_CHECKING:
     from hornbeam.objectives import Objective
-    from hornbeam.params import Params
+    from hornbeam.params.params import Params
 
 __all__ = ["ALIASES", "METRICS", "Metric", "fit_to_outputs", "get_metric", "get_metrics"]
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from hornbeam import numerics
+from hornbeam.core import numerics
 from hornbeam.metrics.base import MeanLoss
 from hornbeam.objectives.base import FloatArray
 
 if TYPE_CHECKING:
-    from hornbeam.params import Params
+    from hornbeam.params.params import Params
 
 SMALLEST_MEAN = 1e-10
 

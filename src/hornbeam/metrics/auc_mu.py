@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from hornbeam.metrics.base import Metric, check_classes
-from hornbeam.metrics.ranking import AreaUnderCurve
+from hornbeam.metrics.class_order import AreaUnderCurve
 from hornbeam.objectives.base import FloatArray, Objective
 
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.columns import DeviceColumn, host_of
-from hornbeam.errors import DataError
+from hornbeam.core.errors import DataError
+from hornbeam.core.fixed_point import exact_sum
+from hornbeam.data.columns import DeviceColumn, host_of
 from hornbeam.objectives.base import FloatArray, Objective, first_wrong_label
-from hornbeam.quantize import exact_sum
 
 if TYPE_CHECKING:
-    from hornbeam.dataset import Dataset
-    from hornbeam.params import Params
+    from hornbeam.dataset.dataset import Dataset
+    from hornbeam.params.params import Params
 
 OUTSIDE: dict[str, tuple[str, Callable[[FloatArray], NDArray[np.bool_]]]] = {
     "positive": ("<= 0", lambda label: label <= 0.0),
@@ -100,7 +100,7 @@ class Metric(ABC):
 class MeanLoss(Metric):
     """The (weighted) mean of a loss of each row.
 
-    `losses` and `definition` are the NumPy definition; a call uses the twins of `hornbeam.backends.cpu.losses`.
+    `losses` and `definition` are the NumPy definition; a call uses the twins of backends/cpu/losses/evaluation.py.
     """
 
     uses_raw_scores: ClassVar[bool] = False
@@ -145,8 +145,8 @@ class MeanLoss(Metric):
         n_threads: int = 1,
     ) -> float:
         """Evaluate the metric with compiled kernels; arguments as in `Metric.__call__`."""
-        from hornbeam.backends.cpu.gradients import transform_scores
-        from hornbeam.backends.cpu.losses import mean_loss
+        from hornbeam.backends.cpu.losses.evaluation import mean_loss
+        from hornbeam.backends.cpu.losses.gradients import transform_scores
 
         if self.for_classes:
             check_classes(label, len(raw_scores))

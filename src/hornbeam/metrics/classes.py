@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from hornbeam import numerics
+from hornbeam.core import numerics
 from hornbeam.metrics.base import MeanLoss, is_positive
 from hornbeam.objectives.base import FloatArray
 
 if TYPE_CHECKING:
-    from hornbeam.params import Params
+    from hornbeam.params.params import Params
 
 SMALLEST_PROBABILITY = 1e-15
 """The probability of the true class is raised to this, so that a loss is finite (as LightGBM)."""

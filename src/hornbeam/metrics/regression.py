@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from hornbeam import numerics
+from hornbeam.core import numerics
 from hornbeam.metrics.base import MeanLoss, Metric
 from hornbeam.objectives.base import FloatArray, Objective
 from hornbeam.objectives.label_sums import weighted_mean
 
 if TYPE_CHECKING:
-    from hornbeam.params import Params
+    from hornbeam.params.params import Params
 
 
 class MeanAbsoluteError(MeanLoss):

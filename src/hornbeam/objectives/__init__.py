@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from hornbeam.errors import ModelFormatError
+from hornbeam.core.errors import ModelFormatError
 from hornbeam.objectives.base import Objective
 from hornbeam.objectives.binary import BinaryObjective, CrossEntropyObjective
 from hornbeam.objectives.custom import CustomObjective
@@ -33,7 +33,7 @@ from hornbeam.objectives.robust import (
 )
 
 if TYPE_CHECKING:
-    from hornbeam.params import Params
+    from hornbeam.params.params import Params
 
 __all__ = [
     "OBJECTIVES",

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.errors import DataError
+from hornbeam.core.errors import DataError
 from hornbeam.objectives.label_sums import HostSums, LabelSums
 
 if TYPE_CHECKING:
-    from hornbeam.columns import Facts
-    from hornbeam.dataset import Dataset
-    from hornbeam.params import Params
+    from hornbeam.data.columns import Facts
+    from hornbeam.dataset.dataset import Dataset
+    from hornbeam.params.params import Params
 
 FloatArray = NDArray[np.float64]
 

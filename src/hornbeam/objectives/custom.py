@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.device_arrays import host_array
-from hornbeam.device_functions import HOST_ARRAYS, Arrays, DeviceData, is_on_device
-from hornbeam.errors import DataError, ParameterError
+from hornbeam.core.errors import DataError, ParameterError
+from hornbeam.data.device_arrays import host_array
 from hornbeam.objectives.base import FloatArray, Objective
+from hornbeam.objectives.device_functions import HOST_ARRAYS, Arrays, DeviceData, is_on_device
 from hornbeam.objectives.label_sums import LabelSums
 
 if TYPE_CHECKING:
-    from hornbeam.dataset import Dataset
-    from hornbeam.params import Params
+    from hornbeam.dataset.dataset import Dataset
+    from hornbeam.params.params import Params
 
 ObjectiveFunction = Callable[[FloatArray, "Dataset"], tuple[Any, Any]]
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from hornbeam import numerics
+from hornbeam.core import numerics
 from hornbeam.objectives.base import FloatArray
 from hornbeam.objectives.binary import BinaryObjective
 from hornbeam.objectives.pointwise import PointwiseObjective
 
 if TYPE_CHECKING:
-    from hornbeam.params import Params
+    from hornbeam.params.params import Params
 
 
 class FocalObjective(PointwiseObjective):

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.quantize import exact_sum
+from hornbeam.core.fixed_point import exact_sum
 
 FloatArray = NDArray[np.float64]
 

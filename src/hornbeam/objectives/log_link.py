@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from hornbeam import numerics
-from hornbeam.errors import DataError
+from hornbeam.core import numerics
+from hornbeam.core.errors import DataError
 from hornbeam.objectives.base import FloatArray, require_domain
 from hornbeam.objectives.binary import values_for_rare
 from hornbeam.objectives.label_sums import LabelSums
 from hornbeam.objectives.pointwise import PointwiseObjective
 
 if TYPE_CHECKING:
-    from hornbeam.params import Params
+    from hornbeam.params.params import Params
 
 
 LARGEST_SCORE = 300.0

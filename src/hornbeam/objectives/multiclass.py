@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from hornbeam import numerics
-from hornbeam.errors import DataError
+from hornbeam.core import numerics
+from hornbeam.core.errors import DataError
 from hornbeam.objectives.base import FloatArray, Objective, first_wrong_label, require_labels
 from hornbeam.objectives.binary import SMALLEST_SHARE, values_for_rare
 from hornbeam.objectives.label_sums import LabelSums
 
 if TYPE_CHECKING:
-    from hornbeam.params import Params
+    from hornbeam.params.params import Params
 
 
 class MulticlassObjective(Objective):

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from hornbeam import numerics
+from hornbeam.core import numerics
 from hornbeam.objectives.base import FloatArray, Objective
 from hornbeam.objectives.binary import BinaryObjective, class_factors
 from hornbeam.objectives.label_sums import LabelSums
 from hornbeam.objectives.multiclass import MulticlassObjective
 
 if TYPE_CHECKING:
-    from hornbeam.params import Params
+    from hornbeam.params.params import Params
 
 
 class OneVsAllObjective(Objective):

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam import numerics
-from hornbeam.errors import DataError, ParameterError
+from hornbeam.core import numerics
+from hornbeam.core.errors import DataError, ParameterError
+from hornbeam.core.fixed_point import EXACT_BITS
+from hornbeam.core.random_choices import Purpose, random_key, uniform
+from hornbeam.data.queries import DEFAULT_LABEL_GAIN, check_relevance, discounts, ideal_dcg
 from hornbeam.objectives.base import FloatArray, Objective, require_labels
 from hornbeam.objectives.label_sums import LabelSums
-from hornbeam.quantize import EXACT_BITS
-from hornbeam.queries import DEFAULT_LABEL_GAIN, check_relevance, discounts, ideal_dcg
-from hornbeam.sampling import Purpose, random_key, uniform
 
 if TYPE_CHECKING:
-    from hornbeam.columns import Facts
-    from hornbeam.dataset import Dataset
-    from hornbeam.params import Params
+    from hornbeam.data.columns import Facts
+    from hornbeam.dataset.dataset import Dataset
+    from hornbeam.params.params import Params
 
 SCORE_DISTANCE = 0.01
 """Added to the distance of two scores that a pair's weight is divided by (LightGBM)."""

@@ -10,7 +10,7 @@ from hornbeam.objectives.base import FloatArray, Objective, require_labels
 from hornbeam.objectives.label_sums import LabelSums, weighted_mean
 
 if TYPE_CHECKING:
-    from hornbeam.params import Params
+    from hornbeam.params.params import Params
 
 
 class RegressionObjective(Objective):

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from hornbeam import numerics
+from hornbeam.core import numerics
+from hornbeam.core.fixed_point import exact_sum
 from hornbeam.objectives.base import FloatArray, require_labels
 from hornbeam.objectives.label_sums import weighted_mean
+from hornbeam.objectives.percentiles import weighted_percentile
 from hornbeam.objectives.pointwise import PointwiseObjective
-from hornbeam.percentiles import weighted_percentile
-from hornbeam.quantize import exact_sum
 
 if TYPE_CHECKING:
-    from hornbeam.dataset import Dataset
-    from hornbeam.params import Params
+    from hornbeam.dataset.dataset import Dataset
+    from hornbeam.params.params import Params
 
 MOST_EXPECTILE_STEPS = 100
 """Steps towards an expectile; each changes the rows below it, and a handful suffices."""

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from hornbeam.dataset import Dataset
-from hornbeam.device_functions import is_on_device
-from hornbeam.errors import HornbeamError
-from hornbeam.params import GROUPS, PARAMETERS, Params
+from hornbeam.core.errors import HornbeamError
+from hornbeam.dataset.dataset import Dataset
+from hornbeam.objectives.device_functions import is_on_device
+from hornbeam.params.params import GROUPS, PARAMETERS, Params
 from hornbeam.testing.golden import CASES, GoldenCase, golden_score, golden_table
-from hornbeam.training import train
+from hornbeam.training.training import train
 
 DEVICES = ("reference", "cpu", "opencl", "cuda")
 

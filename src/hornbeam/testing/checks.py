@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.protocol import BinnedTree, Engine, Segments
 from hornbeam.backends.registry import devices, make_engine
-from hornbeam.bagging import Draw, Goss
-from hornbeam.binning import BinMapper, BinnedData, allocate_bins
-from hornbeam.booster import Booster
-from hornbeam.dataset import Dataset
-from hornbeam.params import Params
-from hornbeam.quantize import Quantization
-from hornbeam.splitting import NodeContext, SplitRules
+from hornbeam.core.fixed_point import Quantization
+from hornbeam.data.binning import BinMapper, BinnedData, allocate_bins
+from hornbeam.dataset.dataset import Dataset
+from hornbeam.model.booster import Booster
+from hornbeam.params.params import Params
 from hornbeam.testing.data import BinnedSample
-from hornbeam.training import train
+from hornbeam.training.training import train
+from hornbeam.trees.bagging import Draw, Goss
+from hornbeam.trees.engine import BinnedTree, Engine, Segments
+from hornbeam.trees.splitting import NodeContext, SplitRules
 
 REFERENCE = "reference"
 

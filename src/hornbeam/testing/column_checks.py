@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from hornbeam.columns import DeviceColumn
-from hornbeam.dataset import Dataset
-from hornbeam.device_arrays import host_array
+from hornbeam.data.columns import DeviceColumn
+from hornbeam.data.device_arrays import host_array
+from hornbeam.dataset.dataset import Dataset
 from hornbeam.testing.checks import assert_same_bits
 from hornbeam.testing.data import make_higgs_like
-from hornbeam.training import train
+from hornbeam.training.training import train
 
 CASES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("float32", "binary", {"metric": "auc,binary_logloss"}),

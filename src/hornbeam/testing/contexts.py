@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.protocol import Segments
-from hornbeam.quantize import Quantization
-from hornbeam.splitting import FeatureRules, NodeContext, SplitRules, node_output, node_score, pack_mask
+from hornbeam.core.fixed_point import Quantization
+from hornbeam.trees.engine import Segments
+from hornbeam.trees.splitting import FeatureRules, NodeContext, SplitRules, node_output, node_score, pack_mask
 
 MakeContext = Callable[[Segments, NDArray[np.int64], NDArray[np.int64], Quantization], NodeContext]
 """Function of nodes, their fixed-point sums and how these were rounded."""

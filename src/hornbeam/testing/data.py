@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.dtypes import BIN_LARGE, BIN_SMALL
-from hornbeam.numerics import sigmoid
+from hornbeam.core.dtypes import BIN_LARGE, BIN_SMALL
+from hornbeam.core.numerics import sigmoid
 
 N_INFORMATIVE = 6
 """The makers' signals look at the first 6 features in a non-linear way; they need at least that many."""

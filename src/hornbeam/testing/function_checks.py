@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from hornbeam.backends import registry
-from hornbeam.callbacks import early_stopping
-from hornbeam.cross_validation import cv
-from hornbeam.dataset import Dataset
-from hornbeam.device_functions import on_device
-from hornbeam.errors import DataError
+from hornbeam.core.errors import DataError
+from hornbeam.dataset.dataset import Dataset
+from hornbeam.objectives.device_functions import on_device
 from hornbeam.testing.data import make_with_missing
 from hornbeam.testing.labels import labels_for, params_for
-from hornbeam.training import train
+from hornbeam.training.callbacks import early_stopping
+from hornbeam.training.cross_validation import cv
+from hornbeam.training.training import train
 
 Check = Callable[[], str]
 

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.protocol import Engine, ForestMean
-from hornbeam.dataset import Dataset
+from hornbeam.dataset.dataset import Dataset
 from hornbeam.metrics import METRICS, Metric, get_metric
-from hornbeam.metrics.queries import QueryMetric
+from hornbeam.metrics.ranked_lists import QueryMetric
 from hornbeam.objectives import OBJECTIVES, Objective, get_objective
-from hornbeam.params import Params
-from hornbeam.predictor import average_scores
+from hornbeam.params.params import Params
 from hornbeam.testing.checks import assert_same_bits, binned_data, engine_on
 from hornbeam.testing.data import make_binned
 from hornbeam.testing.labels import labels_for, params_for
+from hornbeam.trees.engine import Engine, ForestMean
+from hornbeam.trees.forest import average_scores
 
 FloatArray = NDArray[np.float64]
 

@@ -19,10 +19,10 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from hornbeam.errors import ParameterError
+from hornbeam.core.errors import ParameterError
 from hornbeam.metrics import ALIASES, NO_METRIC
 from hornbeam.objectives import ALL_OBJECTIVES, OBJECTIVES, RANKING
-from hornbeam.params import BY_NAME, PARAMETERS, Params
+from hornbeam.params.params import BY_NAME, PARAMETERS, Params
 
 Peer = Literal["lightgbm", "xgboost", "catboost", "sklearn"]
 
@@ -150,7 +150,7 @@ def has_objective(peer: Peer, objective: str) -> bool:
 
 
 def derivative_factors(params: Mapping[str, Any], peer: Peer) -> tuple[float, float]:
-    """Return how many times ours the gradients and the hessians of a peer are (tests/unit/test_peers.py measures it).
+    """Return how many times ours the gradients and the hessians of a peer are (test_peers.py measures it).
 
     CatBoost's multiclass and focal have hessians that are no multiple of ours; they count as ours.
     """

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.dataset import Dataset
-from hornbeam.objective_names import RENEWED
+from hornbeam.dataset.dataset import Dataset
 from hornbeam.objectives import ALL_OBJECTIVES, RANKING
+from hornbeam.params.objective_names import RENEWED
 from hornbeam.testing.golden import GoldenCase
 from hornbeam.testing.labels import params_for
 

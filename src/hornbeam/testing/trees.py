@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hornbeam.tree import Tree
+from hornbeam.trees.tree import Tree
 
 
 def random_tree(rng: np.random.Generator, n_leaves: int, n_features: int, thresholds: Any = None) -> Tree:

@@ -31,13 +31,12 @@ from typing import Any
 import numpy as np
 
 from hornbeam.backends.registry import choose_device, open_runtime
-from hornbeam.dataset import Dataset
-from hornbeam.errors import HornbeamError
+from hornbeam.core.errors import HornbeamError
+from hornbeam.data.table import TableReader
+from hornbeam.dataset.dataset import Dataset
 from hornbeam.metrics import METRICS
 from hornbeam.objectives import OBJECTIVES, RANKING
-from hornbeam.params import BY_NAME
-from hornbeam.predictor import Forest, predict_leaf, predict_raw
-from hornbeam.table import TableReader
+from hornbeam.params.params import BY_NAME
 from hornbeam.testing.checks import PLAIN_RULES, assert_same_bits, assert_same_operations, binned_data, engine_on
 from hornbeam.testing.column_checks import column_checks
 from hornbeam.testing.data import (
@@ -53,7 +52,8 @@ from hornbeam.testing.golden import CASES, GoldenCase, expected_fingerprints
 from hornbeam.testing.labels import labels_for, params_for
 from hornbeam.testing.metric_checks import assert_same_metrics
 from hornbeam.testing.trees import random_tree
-from hornbeam.training import train
+from hornbeam.training.training import train
+from hornbeam.trees.forest import Forest, predict_leaf, predict_raw
 
 FEWEST_ROWS = 400
 """Of `--rows`: some checks take a small part of them."""

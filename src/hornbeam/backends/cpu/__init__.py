@@ -10,7 +10,7 @@ from typing import Any
 
 from numba.core import event
 
-from hornbeam.log import current_verbosity, inform
+from hornbeam.core.log import current_verbosity, inform
 
 
 class _CompilationNotice(event.Listener):  # type: ignore[misc]

@@ -9,30 +9,30 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu import bag as bags
-from hornbeam.backends.cpu import leaves, stored_rows
-from hornbeam.backends.cpu.columns import Columns, SomeColumns
-from hornbeam.backends.cpu.gradients import compute_gradients
-from hornbeam.backends.cpu.partition import partition
-from hornbeam.backends.cpu.quantize import quantize
-from hornbeam.backends.cpu.renewal import renew_leaves
-from hornbeam.backends.cpu.split_categorical import CategoricalFinder, Round
-from hornbeam.backends.cpu.split_general import find_general
-from hornbeam.backends.cpu.team import largest_team
-from hornbeam.backends.cpu.threads import resolve_threads
-from hornbeam.backends.protocol import BinnedTree, ContextsAhead, ForestMean, GrownAhead, Root, Segments
-from hornbeam.backends.steps import expand_in_steps
-from hornbeam.bagging import ROOT_DEPTH, Bag, Draw, Goss
-from hornbeam.binning import BinnedData
-from hornbeam.frontier import GrowthLimits
-from hornbeam.histogram_pool import host_slot_bytes
+from hornbeam.backends.cpu.growth import bag as bags
+from hornbeam.backends.cpu.growth import leaves, stored_rows
+from hornbeam.backends.cpu.growth.columns import Columns, SomeColumns
+from hornbeam.backends.cpu.growth.partition import partition
+from hornbeam.backends.cpu.growth.quantize import quantize
+from hornbeam.backends.cpu.growth.renewal import renew_leaves
+from hornbeam.backends.cpu.growth.split_categorical import CategoricalFinder, Round
+from hornbeam.backends.cpu.growth.split_general import find_general
+from hornbeam.backends.cpu.host.team import largest_team
+from hornbeam.backends.cpu.host.threads import resolve_threads
+from hornbeam.backends.cpu.losses.gradients import compute_gradients
+from hornbeam.core.fixed_point import Quantization
+from hornbeam.data.binning import BinnedData
 from hornbeam.objectives.base import Objective
-from hornbeam.percentiles import rows_in_bag
-from hornbeam.quantize import Quantization
-from hornbeam.splitting import NodeContext, SplitRules
+from hornbeam.objectives.percentiles import rows_in_bag
+from hornbeam.trees.bagging import ROOT_DEPTH, Bag, Draw, Goss
+from hornbeam.trees.engine import BinnedTree, ContextsAhead, ForestMean, GrownAhead, Root, Segments
+from hornbeam.trees.frontier import GrowthLimits
+from hornbeam.trees.histogram_pool import host_slot_bytes
+from hornbeam.trees.splitting import NodeContext, SplitRules
+from hornbeam.trees.steps import expand_in_steps
 
 if TYPE_CHECKING:
-    from hornbeam.dataset import Dataset
+    from hornbeam.dataset.dataset import Dataset
     from hornbeam.metrics import Metric
 
 

@@ -9,23 +9,23 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu import stored_rows
 from hornbeam.backends.cpu.engine import CpuEngine
-from hornbeam.backends.cpu.histogram import HistogramBuilder
-from hornbeam.backends.cpu.split import SplitFinder
-from hornbeam.backends.cpu.split_general import NOT_COUNTED, find_general
-from hornbeam.backends.cpu.stored_expand import Categories, StoredExpander
-from hornbeam.backends.cpu.stored_histogram import StoredHistograms
-from hornbeam.backends.cpu.stored_partition import StoredPartition, StoredRows
-from hornbeam.backends.cpu.stored_split import StoredSplits
-from hornbeam.backends.cpu.stored_tree import StoredTree
-from hornbeam.backends.cpu.threads import run_ranges
-from hornbeam.backends.protocol import BinnedTree, ContextsAhead, GrownAhead, Root, Segments
-from hornbeam.backends.steps import expand_in_steps
-from hornbeam.bagging import ROOT_DEPTH
-from hornbeam.dtypes import SPLIT
-from hornbeam.frontier import GrowthLimits
-from hornbeam.splitting import NodeContext, SplitRules, pack_mask
+from hornbeam.backends.cpu.growth import stored_rows
+from hornbeam.backends.cpu.growth.histogram import HistogramBuilder
+from hornbeam.backends.cpu.growth.split import SplitFinder
+from hornbeam.backends.cpu.growth.split_general import NOT_COUNTED, find_general
+from hornbeam.backends.cpu.growth.stored_expand import Categories, StoredExpander
+from hornbeam.backends.cpu.growth.stored_histogram import StoredHistograms
+from hornbeam.backends.cpu.growth.stored_partition import StoredPartition, StoredRows
+from hornbeam.backends.cpu.growth.stored_split import StoredSplits
+from hornbeam.backends.cpu.growth.stored_tree import StoredTree
+from hornbeam.backends.cpu.host.threads import run_ranges
+from hornbeam.core.dtypes import SPLIT
+from hornbeam.trees.bagging import ROOT_DEPTH
+from hornbeam.trees.engine import BinnedTree, ContextsAhead, GrownAhead, Root, Segments
+from hornbeam.trees.frontier import GrowthLimits
+from hornbeam.trees.splitting import NodeContext, SplitRules, pack_mask
+from hornbeam.trees.steps import expand_in_steps
 
 COUNT_BYTES = 1 << 28
 """Memory for the row counts of nodes with a context."""

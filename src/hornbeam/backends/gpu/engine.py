@@ -41,16 +41,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.demand import PLAIN_DEMAND, Demand
-from hornbeam.backends.gpu.array_exchange import CupyExchange
-from hornbeam.backends.gpu.bag import DeviceBag
-from hornbeam.backends.gpu.bin_upload import PlacedBins, bins_on_device
-from hornbeam.backends.gpu.bundles import bundles_of
-from hornbeam.backends.gpu.gradients import DeviceGradients
-from hornbeam.backends.gpu.growth import DeviceGrowth, rows_placed
-from hornbeam.backends.gpu.histograms import DeviceHistograms
-from hornbeam.backends.gpu.layout import Layout
-from hornbeam.backends.gpu.leaves import DeviceLeaves
-from hornbeam.backends.gpu.memory import (
+from hornbeam.backends.gpu.data.bin_upload import PlacedBins, bins_on_device
+from hornbeam.backends.gpu.data.bundles import bundles_of
+from hornbeam.backends.gpu.data.layout import Layout
+from hornbeam.backends.gpu.data.memory import (
     SMALL_BUFFERS,
     fit_memory,
     growth_bytes,
@@ -59,27 +53,33 @@ from hornbeam.backends.gpu.memory import (
     most_slots,
     slot_bytes,
 )
-from hornbeam.backends.gpu.metrics import DeviceMetrics
-from hornbeam.backends.gpu.quantize import Rounded, round_gradients
-from hornbeam.backends.gpu.routing import ValidationSet, upload_scores, upload_tree
-from hornbeam.backends.gpu.row_gradients import RowGradients
-from hornbeam.backends.gpu.runtime import Buffer, Runtime
-from hornbeam.backends.gpu.split_search import SplitSearch
-from hornbeam.backends.gpu.tree_kernels import GrowingTree, TreeKernels
-from hornbeam.backends.gpu.workspace import Workspace
-from hornbeam.backends.protocol import BinnedTree, ContextsAhead, ForestMean, GrownAhead, LeavesLater, Root, Segments
-from hornbeam.bagging import ROOT_DEPTH, Draw, Goss
-from hornbeam.binning import BinnedData
-from hornbeam.columns import Column, StartScores
-from hornbeam.dtypes import EXPANSION
-from hornbeam.errors import DeviceMemoryError
-from hornbeam.frontier import GrowthLimits
+from hornbeam.backends.gpu.growth.bag import DeviceBag
+from hornbeam.backends.gpu.growth.growth import DeviceGrowth, rows_placed
+from hornbeam.backends.gpu.growth.histograms import DeviceHistograms
+from hornbeam.backends.gpu.growth.leaves import DeviceLeaves
+from hornbeam.backends.gpu.growth.routing import ValidationSet, upload_scores, upload_tree
+from hornbeam.backends.gpu.growth.split_search import SplitSearch
+from hornbeam.backends.gpu.growth.tree_kernels import GrowingTree, TreeKernels
+from hornbeam.backends.gpu.losses.array_exchange import CupyExchange
+from hornbeam.backends.gpu.losses.gradients import DeviceGradients
+from hornbeam.backends.gpu.losses.quantize import Rounded, round_gradients
+from hornbeam.backends.gpu.losses.row_gradients import RowGradients
+from hornbeam.backends.gpu.metrics.metrics import DeviceMetrics
+from hornbeam.backends.gpu.runtime.runtime import Buffer, Runtime
+from hornbeam.backends.gpu.runtime.workspace import Workspace
+from hornbeam.core.dtypes import EXPANSION
+from hornbeam.core.errors import DeviceMemoryError
+from hornbeam.core.fixed_point import Quantization
+from hornbeam.data.binning import BinnedData
+from hornbeam.data.columns import Column, StartScores
 from hornbeam.objectives.base import Objective
-from hornbeam.quantize import Quantization
-from hornbeam.splitting import NodeContext, SplitRules
+from hornbeam.trees.bagging import ROOT_DEPTH, Draw, Goss
+from hornbeam.trees.engine import BinnedTree, ContextsAhead, ForestMean, GrownAhead, LeavesLater, Root, Segments
+from hornbeam.trees.frontier import GrowthLimits
+from hornbeam.trees.splitting import NodeContext, SplitRules
 
 if TYPE_CHECKING:
-    from hornbeam.dataset import Dataset
+    from hornbeam.dataset.dataset import Dataset
     from hornbeam.metrics import Metric
 
 

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.gpu.device_table import DeviceTable, launch_over
-from hornbeam.backends.gpu.runtime import Buffer, Runtime, u32, u64
+from hornbeam.backends.gpu.runtime.device_table import DeviceTable, launch_over
+from hornbeam.backends.gpu.runtime.runtime import Buffer, Runtime, u32, u64
 from hornbeam.backends.registry import choose_device, open_runtime
-from hornbeam.cuda_errors import cupy_errors
-from hornbeam.errors import DeviceError
+from hornbeam.core.errors import DeviceError
+from hornbeam.data.cuda_errors import cupy_errors
+from hornbeam.data.table import TableReader
 from hornbeam.objectives.base import Objective
-from hornbeam.table import TableReader
-from hornbeam.tree import Tree, code_bits
+from hornbeam.trees.tree import Tree, code_bits
 
 if TYPE_CHECKING:
-    from hornbeam.predictor import Forest, Reader
+    from hornbeam.trees.forest import Forest, Reader
 
 BLOCK_BYTES = 64 << 20
 """Host data, and leaf numbers, that are on the device at a time."""
@@ -224,7 +224,7 @@ def predict_raw_in_place(
     """
     import cupy
 
-    from hornbeam.predictor import average_scores
+    from hornbeam.trees.forest import average_scores
 
     array = reader.device_array
     with cupy_errors(f"cuda:{array.device.id}", "predicting"), array.device:

@@ -1,0 +1,1 @@
+"""The definition of every operation, in NumPy alone."""

@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.protocol import BinnedTree, ContextsAhead, ForestMean, Root, Segments
-from hornbeam.backends.steps import expand_in_steps
-from hornbeam.bagging import ROOT_DEPTH, Bag, Draw, Goss, draw_bag, goss_bag
-from hornbeam.binning import BinnedData
-from hornbeam.categorical import best_level_set, set_record
-from hornbeam.dtypes import SPLIT
-from hornbeam.frontier import GrowthLimits
-from hornbeam.histogram_pool import host_slot_bytes
-from hornbeam.logcosh_leaves import leaf_minima
+from hornbeam.core.dtypes import SPLIT
+from hornbeam.core.fixed_point import Quantization, exact_exponent, round_gradients
+from hornbeam.data.binning import BinnedData
 from hornbeam.objectives.base import Objective
-from hornbeam.percentiles import leaf_percentiles, rows_in_bag
-from hornbeam.quantize import Quantization, exact_exponent, round_gradients
-from hornbeam.splitting import NodeContext, SplitRules, best_split
-from hornbeam.tree import bits_to_codes, code_bits
+from hornbeam.objectives.logcosh_leaves import leaf_minima
+from hornbeam.objectives.percentiles import leaf_percentiles, rows_in_bag
+from hornbeam.trees.bagging import ROOT_DEPTH, Bag, Draw, Goss, draw_bag, goss_bag
+from hornbeam.trees.categorical_splits import best_level_set, set_record
+from hornbeam.trees.engine import BinnedTree, ContextsAhead, ForestMean, Root, Segments
+from hornbeam.trees.frontier import GrowthLimits
+from hornbeam.trees.histogram_pool import host_slot_bytes
+from hornbeam.trees.splitting import NodeContext, SplitRules, best_split
+from hornbeam.trees.steps import expand_in_steps
+from hornbeam.trees.tree import bits_to_codes, code_bits
 
 if TYPE_CHECKING:
-    from hornbeam.dataset import Dataset
+    from hornbeam.dataset.dataset import Dataset
     from hornbeam.metrics import Metric
 
 

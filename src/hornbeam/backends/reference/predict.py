@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.tree import Tree
+from hornbeam.trees.tree import Tree
 
 if TYPE_CHECKING:
-    from hornbeam.predictor import Forest, Reader
+    from hornbeam.trees.forest import Forest, Reader
 
 BLOCK_ROWS = 4096
 """Rows that are held as float64 at a time."""

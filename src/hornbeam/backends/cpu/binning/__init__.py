@@ -1,0 +1,1 @@
+"""Binning of dense and sparse tables on the CPU."""

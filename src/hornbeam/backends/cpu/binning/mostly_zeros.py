@@ -1,0 +1,54 @@
+"""Dense tables of mostly zeros, as one-hot coding makes them, are read as sparse ones: then bundling.py applies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.backends.cpu.host.threads import run_ranges
+from hornbeam.data import stored_bins as bundling
+from hornbeam.data.binning import BinMapper, BinParams, sample_rows
+from hornbeam.data.sources.sparse import SparseTable
+from hornbeam.data.table import TableReader
+
+LARGEST_SHARE = 0.1
+"""A table with a larger share of values that are not zero stays as it is: an entry takes 8 bytes, a bin takes one."""
+
+SAMPLED_ROWS = 1000
+
+BLOCK_CELLS = 1 << 19
+"""Values looked at a call."""
+
+
+def read_mostly_zeros(reader: TableReader, mapper: BinMapper, params: BinParams, n_threads: int) -> SparseTable | None:
+    """Return a dense table of numbers in sparse form if that is smaller, else None."""
+    used = mapper.used
+    if (
+        reader.n_rows * len(used) <= bundling.PLAIN_CELLS
+        or not (params.enable_bundle and params.is_enable_sparse)
+        or params.zeros_are_missing
+        or reader.levels is not None
+        or reader.device is not None
+    ):
+        return None
+    sample = reader.sample(sample_rows(reader.n_rows, SAMPLED_ROWS), 0, reader.n_features)
+    if np.count_nonzero(sample[:, used]) > LARGEST_SHARE * len(sample) * len(used):
+        return None
+    parts: dict[int, tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any]]] = {}
+    step = max(1, BLOCK_CELLS // reader.n_features)
+
+    def gather(start: int, stop: int) -> None:
+        for first in range(start, stop, step):
+            block = reader.block(first, min(first + step, stop))
+            rows, columns = np.nonzero(block)  # NaN too
+            counts = np.bincount(rows, minlength=len(block))
+            parts[first] = counts, columns.astype(np.int32), block[rows, columns]
+
+    run_ranges(gather, reader.n_rows, n_threads, smallest=step)
+    counts, columns, values = (
+        np.concatenate(part) for part in zip(*(parts[first] for first in sorted(parts)), strict=True)
+    )
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return SparseTable.from_parts(indptr, columns, values, reader.n_features)

@@ -1,0 +1,1 @@
+"""Trees on the CPU: rows, histograms, splits, partition, leaves."""

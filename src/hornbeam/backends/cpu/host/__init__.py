@@ -1,0 +1,1 @@
+"""Threads and teams of threads."""

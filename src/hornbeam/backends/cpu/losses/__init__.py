@@ -1,0 +1,1 @@
+"""Gradients and metrics on the CPU."""

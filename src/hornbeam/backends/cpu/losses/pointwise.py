@@ -1,0 +1,196 @@
+"""Gradients of the losses of one score and one label: twins of `PointwiseObjective.derivatives`, bit for bit.
+
+A kernel has one signature: the constants a and b of the objective, and float64 (n,) arrays: scores and label in,
+gradient and hessian out, overwritten. Only the kernels that are used are compiled. Weights are multiplied in
+afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from hornbeam.backends.cpu.losses.numerics import exp_, log_, sigmoid_, tanh_ratio_
+from hornbeam.objectives.log_link import LARGEST_SCORE
+from hornbeam.objectives.robust import SMALLEST_CURVATURE
+
+FloatArray = NDArray[np.float64]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def weigh_kernel(values: FloatArray, weight: FloatArray) -> None:
+    """Multiply values by weights, in place.
+
+    values  float64 (n,)  in and out
+    weight  float64 (n,)  in
+    """
+    for row in range(len(values)):
+        values[row] = values[row] * weight[row]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def absolute_error_kernel(
+    a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
+) -> None:
+    """g = sign(d); h = 1."""
+    for row in range(len(scores)):
+        d = scores[row] - label[row]
+        gradient[row] = 1.0 if d > 0.0 else (-1.0 if d < 0.0 else 0.0)
+        hessian[row] = 1.0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def percentage_error_kernel(
+    a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
+) -> None:
+    """h = a / max(1, |label|); g = sign(d) * h."""
+    for row in range(len(scores)):
+        d = scores[row] - label[row]
+        size = abs(label[row])
+        h = a / (size if size > 1.0 else 1.0)
+        gradient[row] = h if d > 0.0 else (-h if d < 0.0 else 0.0)
+        hessian[row] = h
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def quantile_kernel(
+    a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
+) -> None:
+    """g = b where d >= 0, else a; h = 1."""
+    for row in range(len(scores)):
+        gradient[row] = b if scores[row] - label[row] >= 0.0 else a
+        hessian[row] = 1.0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def huber_kernel(
+    a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
+) -> None:
+    """g = d, clipped to +-a; h = 1."""
+    for row in range(len(scores)):
+        d = scores[row] - label[row]
+        gradient[row] = a if d > a else (-a if d < -a else d)
+        hessian[row] = 1.0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def fair_kernel(
+    a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
+) -> None:
+    """r = a / (|d| + a); g = r * d; h = r * r."""
+    for row in range(len(scores)):
+        d = scores[row] - label[row]
+        r = a / (abs(d) + a)
+        gradient[row] = r * d
+        hessian[row] = r * r
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def logcosh_kernel(
+    a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
+) -> None:
+    """r = tanh(d) / d; g = d * r; h = max(r, 1/64), or max(1 - g * g, 0.5 * r) where a > 0."""
+    for row in range(len(scores)):
+        d = scores[row] - label[row]
+        r = tanh_ratio_(d)
+        g = d * r
+        gradient[row] = g
+        hessian[row] = max(1.0 - g * g, 0.5 * r) if a > 0.0 else max(r, SMALLEST_CURVATURE)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def expectile_kernel(
+    a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
+) -> None:
+    """h = b where d >= 0, else a; g = h * d."""
+    for row in range(len(scores)):
+        d = scores[row] - label[row]
+        h = b if d >= 0.0 else a
+        gradient[row] = h * d
+        hessian[row] = h
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def bounded_(score: float) -> float:
+    """Return the score clipped to +-300: the twin of hornbeam.objectives.log_link.bounded."""
+    score = -LARGEST_SCORE if score < -LARGEST_SCORE else score
+    return LARGEST_SCORE if score > LARGEST_SCORE else score
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def poisson_kernel(
+    a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
+) -> None:
+    """e = exp(score); g = e - label; h = e * a."""
+    for row in range(len(scores)):
+        e = exp_(bounded_(scores[row]))
+        gradient[row] = e - label[row]
+        hessian[row] = e * a
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def gamma_kernel(
+    a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
+) -> None:
+    """h = label * exp(-score); g = 1 - h."""
+    for row in range(len(scores)):
+        h = label[row] * exp_(-bounded_(scores[row]))
+        gradient[row] = 1.0 - h
+        hessian[row] = h
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def tweedie_kernel(
+    a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
+) -> None:
+    """t = label * exp(a * score); e = exp(b * score); g = e - t; h = b * e - a * t."""
+    for row in range(len(scores)):
+        score = bounded_(scores[row])
+        t = label[row] * exp_(a * score)
+        e = exp_(b * score)
+        gradient[row] = e - t
+        hessian[row] = b * e - a * t
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def focal_kernel(
+    a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
+) -> None:
+    """See hornbeam.objectives.focal."""
+    for row in range(len(scores)):
+        positive = label[row] > 0.0
+        z = scores[row] if positive else -scores[row]
+        p = sigmoid_(z)
+        m = sigmoid_(-z)
+        log_p = log_(p)
+        factor = (b if positive else 1.0 - b) * exp_(a * log_(m))
+        g = factor * (a * (p * log_p) - m)
+        bend = (a * log_p) * (m - a * p)
+        gradient[row] = g if positive else -g
+        hessian[row] = (factor * p) * ((2.0 * a + 1.0) * m + (bend if bend > 0.0 else 0.0))
+
+
+POINTWISE_KERNELS: dict[str, Callable[..., None]] = {
+    "regression_l1": absolute_error_kernel,
+    "mape": percentage_error_kernel,
+    "quantile": quantile_kernel,
+    "huber": huber_kernel,
+    "fair": fair_kernel,
+    "logcosh": logcosh_kernel,
+    "expectile": expectile_kernel,
+    "poisson": poisson_kernel,
+    "gamma": gamma_kernel,
+    "tweedie": tweedie_kernel,
+    "focal": focal_kernel,
+}
+"""The kernel of each pointwise objective."""
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def exp_link_kernel(raw: FloatArray, out: FloatArray) -> None:
+    """out = exp(raw); both float64 (n,)."""
+    for row in range(len(raw)):
+        out[row] = exp_(raw[row])

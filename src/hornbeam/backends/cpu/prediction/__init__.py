@@ -1,0 +1,1 @@
+"""Prediction on the CPU."""

@@ -1,0 +1,1 @@
+"""Bins and columns in the memory of a device."""

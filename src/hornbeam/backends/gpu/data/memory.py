@@ -1,0 +1,171 @@
+"""How much device memory a training takes: counted before anything is allocated, and what would help.
+
+Some of it only makes training faster, and is left out where it does not fit, without any effect on the model:
+
+    columns      the second layout of the bins, by feature: without it partition reads from the tiles
+    histograms   beyond those of the two children of a node: see histogram_pool.py
+    a word       of the four that a row of few bundles takes, where three hold them: see layout.py
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hornbeam.backends.demand import Demand
+from hornbeam.backends.gpu.data.bundles import bundles_of
+from hornbeam.backends.gpu.data.layout import SEARCHED_LANES, Layout, megabytes
+from hornbeam.backends.gpu.growth.categorical import LARGEST_LOCAL_SORT, SCRATCH_BYTES
+from hornbeam.backends.gpu.growth.contexts import context_bytes
+from hornbeam.backends.gpu.growth.renewal import COUNTS_BYTES, LEAVES_AT_ONCE
+from hornbeam.backends.gpu.growth.tree_kernels import CAPACITY
+from hornbeam.backends.gpu.runtime.runtime import DeviceFacts
+from hornbeam.core.dtypes import NODE, SPLIT
+from hornbeam.core.errors import DeviceMemoryError
+from hornbeam.data.binning import BinnedData
+from hornbeam.trees.histogram_pool import SMALLEST_POOL
+
+SMALL_BUFFERS = 5 << 18
+"""Room for everything that does not depend on the data."""
+
+
+WIDE_RECORDS = "gradients of 31 bits, should a tree need them"
+"""What is kept free: any objective's gradients may come to be such that 16 bits are too few, see quantize.py."""
+
+
+def slot_bytes(layout: Layout, stats: int) -> int:
+    """Return the bytes of one histogram of 2 or 3 sums."""
+    return 8 * max(1, layout.slot_size(stats))
+
+
+def growth_bytes(layout: Layout, demand: Demand) -> int:
+    """Return the bytes of everything that a growing tree takes besides rows and histograms."""
+    counts = COUNTS_BYTES * min(demand.n_leaves, LEAVES_AT_ONCE) if demand.renewed else 0
+    return table_bytes(layout, demand.n_leaves) + _context_bytes(layout, demand) + _level_bytes(demand) + counts
+
+
+def table_bytes(layout: Layout, n_leaves: int) -> int:
+    """Return the bytes of the tables of a growing tree: its nodes, and the best split of each piece of a round."""
+    n_pieces = layout.n_tiles * (layout.lanes // SEARCHED_LANES)
+    return SPLIT.itemsize * 2 * n_leaves * n_pieces + 2 * NODE.itemsize * CAPACITY + SMALL_BUFFERS
+
+
+def estimate(layout: Layout, demand: Demand, stats: int = 3) -> dict[str, int]:
+    """Return the bytes of everything that a training must hold, by what it is; see the modules for the buffers."""
+    n_rows, high = layout.n_rows, demand.high_precision
+    wanted = {
+        "bins": layout.tile_bytes,
+        "row lists and fixed-point gradients": n_rows * (2 * 4 + 2 * (8 if high else 4) + 2),
+        WIDE_RECORDS: 0 if high else n_rows * 2 * 4,
+        "scores, gradients and hessians": n_rows * demand.n_outputs * 8 * (3 if demand.stores_gradients else 1),
+        "labels, weights and queries": demand.given_bytes,
+        "validation sets": sum(_valid_bytes(binned, demand.n_outputs) for binned in demand.valid_sets),
+        "samples of the rows": n_rows * (4 + 2 * 8 + 2 + (8 if demand.goss else 0)) if demand.sampled else 0,
+        "residuals of the leaves": _renewal_bytes(demand, n_rows),
+        "sets of levels": _level_bytes(demand),
+        "tables of a tree": table_bytes(layout, demand.n_leaves),
+        "contexts of nodes": _context_bytes(layout, demand),
+        "tables of bundles": layout.member_bytes,
+        "the fewest histograms": SMALLEST_POOL * slot_bytes(layout, stats),
+    }
+    return {what: n_bytes for what, n_bytes in wanted.items() if n_bytes > 0}
+
+
+def _valid_bytes(binned: BinnedData, n_outputs: int) -> int:
+    """Return the bytes of a validation set, see routing.py: bins, members of bundles, and scores."""
+    layout = Layout.of(binned, bundles_of(binned))
+    return layout.tile_bytes + layout.member_bytes + 8 * n_outputs * binned.n_rows
+
+
+def _renewal_bytes(demand: Demand, n_rows: int) -> int:
+    """Return the bytes of the renewal of leaves, see renewal.py: keys, weights, and counts by digit."""
+    if not demand.renewed:
+        return 0
+    weighted = demand.renewal_weighted or demand.goss
+    each = 8 + (8 if weighted else 0) + (8 if weighted and demand.sampled else 0)
+    return n_rows * each + COUNTS_BYTES * min(demand.n_leaves, LEAVES_AT_ONCE)
+
+
+def _context_bytes(layout: Layout, demand: Demand) -> int:
+    """Return the bytes of the contexts of a tree; small buffers may have twice what is asked for."""
+    return 2 * context_bytes(layout.n_used, demand.n_groups, demand.n_leaves) if demand.in_context else 0
+
+
+def _level_bytes(demand: Demand) -> int:
+    """Return the bytes of the search for sets of levels, see categorical.py: splits and sets of a round, sorting."""
+    n_items = 2 * demand.n_leaves * demand.n_categorical
+    sorting = SCRATCH_BYTES if 32 * demand.set_words > LARGEST_LOCAL_SORT else 0
+    return n_items * (SPLIT.itemsize + 4 * demand.set_words) + (sorting if n_items else 0)
+
+
+def later_buffers(n_rows: int, demand: Demand) -> dict[str, int]:
+    """Return the bytes of the buffers by row that a training may make, or make larger, only after its first tree began.
+
+    Gradients turn to 31 bits (quantize.py), GOSS begins after some trees (bag.py, gradients.py), leaves are renewed
+    (renewal.py), and DART brings its validation sets late, when histograms have taken their share. All of it is in
+    `estimate`.
+    """
+    weighted = demand.renewed and (demand.renewal_weighted or demand.goss)
+    by_row = {
+        "records even": 8,
+        "records odd": 8,
+        "gradient": 8 * demand.n_outputs if demand.stores_gradients else 0,
+        "hessian": 8 * demand.n_outputs if demand.stores_gradients else 0,
+        "bag": 4 if demand.sampled else 0,
+        "importance": 8 if demand.goss else 0,
+        "bag gradient": 8 if demand.sampled else 0,
+        "bag hessian": 8 if demand.sampled else 0,
+        "bag leaf": 2 if demand.sampled else 0,
+        "residuals": 8 if demand.renewed else 0,
+        "residual weights": 8 if weighted else 0,
+        "tree weights": 8 if weighted and demand.sampled else 0,
+    }
+    later = {name: n_rows * n_bytes for name, n_bytes in by_row.items()}
+    later["renewal weight"] = demand.renewal_weight_bytes if demand.renewed else 0
+    for number, binned in enumerate(demand.valid_sets):
+        later[f"scores of validation set {number}"] = 8 * demand.n_outputs * binned.n_rows
+        later[f"bins of validation set {number}"] = Layout.of(binned, bundles_of(binned)).tile_bytes
+    return {name: n_bytes for name, n_bytes in later.items() if n_bytes > 0}
+
+
+def remedies(layout: Layout) -> str:
+    """Say what makes a training smaller."""
+    fewer = {
+        16: "fewer bins (max_bin=255 takes one byte a value instead of two, max_bin=15 half a byte)",
+        8: "fewer bins (max_bin=15 packs two bins a byte)",
+        4: "fewer features",
+    }
+    what = "fewer features" if layout.is_bundled else fewer[layout.bin_bits]
+    return f"fewer rows, {what}, a smaller histogram_pool_size or device='cpu' help"
+
+
+def check_memory(layout: Layout, demand: Demand, stats: int, facts: DeviceFacts, available: int) -> None:
+    """Raise before anything is allocated if a training cannot fit.
+
+    available  bytes that there are, after what others hold and what the user allows
+    """
+    wanted = estimate(layout, demand, stats)
+    if sum(wanted.values()) > available:
+        listed = ", ".join(f"{megabytes(n_bytes)} for {what}" for what, n_bytes in wanted.items())
+        raise DeviceMemoryError(
+            f"{layout.n_rows:,} rows x {layout.n_used:,} features need {megabytes(sum(wanted.values()))} of device "
+            f"memory ({listed}), and {facts.name} has {megabytes(available)} for them: {remedies(layout)}"
+        )
+
+
+def fit_memory(layout: Layout, demand: Demand, stats: int, facts: DeviceFacts, available: int) -> Layout:
+    """Return a layout, or that in smaller tiles where nothing else fits; see check_memory."""
+    small = layout.in_small_tiles()
+    if small is not None and sum(estimate(layout, demand, stats).values()) > available:
+        layout = small
+    check_memory(layout, demand, stats, facts, available)
+    return layout
+
+
+def most_slots(layout: Layout, stats: int, spare: int, facts: DeviceFacts) -> int:
+    """Return how many histograms fit into the spare bytes, and into one piece of memory."""
+    return max(SMALLEST_POOL, int(min(spare, facts.max_buffer_bytes) // slot_bytes(layout, stats)))
+
+
+def limit_bytes(facts: DeviceFacts, limit_mb: float) -> int:
+    """Return the bytes that a training may hold: device_memory_limit, or all that the device has."""
+    return facts.memory_bytes if limit_mb <= 0 else int(min(np.float64(facts.memory_bytes), limit_mb * 2**20))

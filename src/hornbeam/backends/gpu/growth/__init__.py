@@ -1,0 +1,1 @@
+"""Trees on a GPU: histograms, splits, partition, leaves."""

@@ -1,0 +1,212 @@
+"""Leaves on a GPU: each row's leaf number, sums and percentiles of the leaves, and their values in the scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.backends.gpu.growth.bag import DeviceBag
+from hornbeam.backends.gpu.growth.renewal import DeviceRenewal
+from hornbeam.backends.gpu.growth.tree_kernels import CAPACITY
+from hornbeam.backends.gpu.losses.row_gradients import RowGradients
+from hornbeam.backends.gpu.runtime.runtime import Buffer, u32, u64
+from hornbeam.backends.gpu.runtime.tables import node_table
+from hornbeam.backends.gpu.runtime.workspace import Workspace
+from hornbeam.core.fixed_point import exact_exponent
+from hornbeam.data.columns import Column
+from hornbeam.trees.engine import LeavesLater, Segments
+from hornbeam.trees.splitting import SplitRules
+
+LEAF_CLASSES = (64, 256, 1024)
+"""Most leaves whose sums are added in local memory, 24 bytes each; with more leaves, in global memory."""
+
+NUMBERING_THREADS = 512
+"""Threads of leaf_numbers.cl, one group."""
+
+
+class DeviceLeaves:
+    """The leaves of the tree at hand; `leaf` is u16 (n_rows,)."""
+
+    def __init__(self, workspace: Workspace, bag: DeviceBag) -> None:
+        self._workspace, self._runtime, self._bag = workspace, workspace.runtime, bag
+        self._variant = workspace.variant("leaves.cl")
+        self._n_leaves = 0
+        self._renewal = DeviceRenewal(workspace, bag)
+        self._nodes: tuple[Segments, NDArray[np.int32]]  # what `assign` was given
+        self._assign = self._runtime.kernel("assign_kernel", self._variant)
+        leaf = workspace.room("leaf", 2 * workspace.n_rows + 2)
+        self._runtime.zero(
+            leaf, (2 * workspace.n_rows + 3) // 4 * 4
+        )  # `finish_ahead` may sum a tree that is not finished
+        workspace.room("leaf sums", 24 * 256)
+        workspace.room("leaf table", 20 * (CAPACITY + 1))
+        workspace.room("leaf count", 4)
+
+    def assign(self, rows: tuple[Buffer, Buffer], nodes: Segments, leaves: NDArray[np.int32]) -> None:
+        """Write each row's leaf number; rows of even and of odd depth."""
+        self._nodes = nodes, leaves
+        own = self._workspace
+        table = node_table(nodes, self._tile_rows, leaves)
+        groups = min(own.groups, max(1, int(table[0, -1])))
+        on_device, count = own.upload("table", table), own.upload_count(len(leaves))
+        self._runtime.launch(self._assign, groups, *rows, on_device, count, own.buffer("leaf"))
+
+    @property
+    def _tile_rows(self) -> int:
+        """Rows of a tile of assign_kernel."""
+        return 8 * self._assign.threads
+
+    def finish_ahead(
+        self,
+        state: Buffer,
+        order: Buffer,
+        rows: tuple[Buffer, Buffer],
+        tree_rows: RowGradients,
+        largest: tuple[float, float],
+        most_leaves: int,
+        rules: SplitRules,
+        learning_rate: float,
+    ) -> Callable[[int], LeavesLater]:
+        """Assign leaves and compute their values for a tree that the host does not know: see kernels/leaf_numbers.cl.
+
+        state, order  as in kernels/select.cl
+        rows          of even and of odd depth
+
+        Returns what to call with the number of leaves once the tree is known to be finished. If it is not, all this was
+        for nothing: rows keep the leaf numbers that they had.
+        """
+        own, runtime = self._workspace, self._runtime
+        in_context = rules.outputs_in_context
+        variant = own.variant("leaf_numbers.cl", NUMBERING_THREADS, capacity=CAPACITY, context=in_context)
+        variant = replace(variant, each=CAPACITY // variant.threads)
+        nodes = own.room("leaf nodes", 4 * most_leaves) if in_context else None
+        table, count = own.buffer("leaf table"), own.buffer("leaf count")
+        sums = own.room("leaf sums", 24 * max(most_leaves, 256))
+        runtime.launch(
+            runtime.kernel("leaf_numbers_kernel", variant), 1, state, order, u32(self._tile_rows), u32(most_leaves),
+            table, count, sums, *(() if nodes is None else (nodes,)),
+        )  # fmt: skip
+        runtime.launch(self._assign, own.groups_over(own.n_rows, self._assign), *rows, table, count, own.buffer("leaf"))
+        exponents = self._launch_sums(tree_rows, largest, most_leaves)
+        if nodes is None:
+            self._launch_values(exponents, most_leaves, rules, learning_rate)
+        else:
+            self._launch_values_in_context(state, nodes, exponents, most_leaves, rules, learning_rate)
+        hessian_unit = 2.0 ** -exponents[1]
+        return lambda n_leaves: self._fetch_later(n_leaves, hessian_unit)
+
+    def sums(
+        self, rows: RowGradients, largest: tuple[float, float], n_leaves: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Sum gradients and hessians per leaf in wide fixed point."""
+        self._clear_sums(n_leaves)
+        exponents = self._launch_sums(rows, largest, n_leaves)
+        found = np.empty((n_leaves, 2), np.int64)
+        self._runtime.download(self._workspace.buffer("leaf sums"), found)
+        total = found.astype(np.float64)
+        return total[:, 0] * 2.0 ** -exponents[0], total[:, 1] * 2.0 ** -exponents[1]
+
+    def _launch_sums(self, rows: RowGradients, largest: tuple[float, float], n_leaves: int) -> tuple[int, int]:
+        """Sum into `leaf sums`, zeros now; returns the exponents of the scales."""
+        own, runtime = self._workspace, self._runtime
+        leaf = self._bag.take_leaves() if self._bag else own.buffer("leaf")
+        exponents = exact_exponent(largest[0], rows.n_rows), exact_exponent(largest[1], rows.n_rows)
+        fits = [most for most in LEAF_CLASSES if n_leaves <= most]
+        kernel = runtime.kernel(
+            "leaf_sums_kernel", own.variant("leaves.cl", leaves=fits[0] if fits else 0, **rows.options)
+        )
+        rows_a_group = min(65_536, max(4096, -(-rows.n_rows // own.groups)))
+        runtime.launch(
+            kernel, -(-rows.n_rows // rows_a_group), *rows.arguments, leaf,
+            np.float64(2.0 ** exponents[0]), np.float64(2.0 ** exponents[1]), u32(rows.n_rows), u32(rows_a_group),
+            u32(n_leaves), own.buffer("leaf sums"),
+        )  # fmt: skip
+        return exponents
+
+    def _launch_values(
+        self, exponents: tuple[int, int], n_leaves: int, rules: SplitRules, learning_rate: float
+    ) -> None:
+        """Compute values behind the sums, whose scales have these exponents."""
+        self._n_leaves = n_leaves
+        self._workspace.launch_over(
+            n_leaves, self._runtime.kernel("leaf_values_kernel", self._variant), self._workspace.buffer("leaf sums"),
+            np.float64(2.0 ** -exponents[0]), np.float64(2.0 ** -exponents[1]),
+            np.float64(rules.min_sum_hessian_in_leaf), np.float64(rules.lambda_l1), np.float64(rules.lambda_l2),
+            np.float64(rules.max_delta_step), np.float64(learning_rate), u32(n_leaves),
+        )  # fmt: skip
+
+    def _launch_values_in_context(
+        self,
+        state: Buffer,
+        nodes: Buffer,
+        exponents: tuple[int, int],
+        n_leaves: int,
+        rules: SplitRules,
+        learning_rate: float,
+    ) -> None:
+        """Compute the same where they depend on the nodes above the leaves."""
+        own = self._workspace
+        kernel = self._runtime.kernel("values_in_context_kernel", own.variant("contexts.cl"))
+        self._n_leaves = n_leaves
+        own.launch_over(
+            n_leaves, kernel, state, own.buffer("leaf count"), nodes, own.buffer("contexts"), own.buffer("leaf sums"),
+            np.float64(2.0 ** -exponents[0]), np.float64(2.0 ** -exponents[1]),
+            np.float64(rules.min_sum_hessian_in_leaf), np.float64(rules.lambda_l1), np.float64(rules.lambda_l2),
+            np.float64(rules.max_delta_step), np.float64(rules.path_smooth), u32(rules.monotone),
+            np.float64(learning_rate), u32(n_leaves),
+        )  # fmt: skip
+
+    def _fetch_later(self, n_leaves: int, hessian_unit: float) -> LeavesLater:
+        """Start to fetch the values, and the hessian sums, of the first leaves."""
+        room = self._n_leaves
+        found = np.empty(3 * room, np.int64)
+        wait = self._runtime.download_later(self._workspace.buffer("leaf sums"), found)
+
+        def fetch() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+            wait()
+            values = found[2 * room : 2 * room + n_leaves].view(np.float64)
+            return values, found[1 : 2 * n_leaves : 2].astype(np.float64) * hessian_unit
+
+        return fetch
+
+    def values_later(
+        self, rows: RowGradients, largest: tuple[float, float], n_leaves: int, rules: SplitRules, learning_rate: float
+    ) -> LeavesLater:
+        """Compute values from the sums, behind them in `leaf sums`; see protocol.Engine.leaf_values_later."""
+        self._clear_sums(n_leaves)
+        exponents = self._launch_sums(rows, largest, n_leaves)
+        self._launch_values(exponents, n_leaves, rules, learning_rate)
+        return self._fetch_later(n_leaves, 2.0 ** -exponents[1])
+
+    def _clear_sums(self, n_leaves: int) -> None:
+        sums = self._workspace.room("leaf sums", 24 * max(n_leaves, 256))
+        self._runtime.zero(sums, 16 * n_leaves)
+
+    def renew(
+        self,
+        output: int,
+        percentile: float,
+        label: Column,
+        weight: Column | None,
+        n_leaves: int,
+        logcosh: bool,
+    ) -> NDArray[np.float64]:
+        """Find the percentile, or the minimum, of each leaf's residuals."""
+        return self._renewal.renew(*self._nodes, output, percentile, label, weight, n_leaves, logcosh)
+
+    def add_values(self, output: int, leaf_value: NDArray[np.float64] | None) -> None:
+        """Add each row's leaf value to its score; None: what values_later has computed."""
+        own = self._workspace
+        if leaf_value is not None:
+            self._launch_add(output, own.upload("values", np.ascontiguousarray(leaf_value, np.float64)), 0)
+            return
+        values, first = own.buffer("leaf sums"), 2 * self._n_leaves
+        own.repeatable(f"values of output {output}", first, lambda: self._launch_add(output, values, first))()
+
+    def _launch_add(self, output: int, values: Buffer, first: int) -> None:
+        own, kernel = self._workspace, self._runtime.kernel("add_values_kernel", self._variant)
+        offset = u64(output * own.n_rows)
+        own.launch_rows(kernel, own.buffer("scores"), offset, own.buffer("leaf"), values, u32(first), u32(own.n_rows))

@@ -1,0 +1,179 @@
+"""The kernels of a growing tree, for one kind of data on one device: which variants, and how they are launched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hornbeam.backends.gpu.data.layout import SEARCHED_LANES, Layout
+from hornbeam.backends.gpu.runtime.runtime import DeviceFacts, Kernel, Runtime, Variant
+from hornbeam.backends.gpu.runtime.tables import groups_a_pass
+from hornbeam.core.fixed_point import Quantization
+
+THREADS = 256
+"""Threads of a group where nothing speaks for more."""
+
+CHOOSE_THREADS = 64
+"""Threads of choose.cl, and of split_categorical.cl's choose_set_kernel."""
+
+WARP = 32
+"""Threads that step together, and banks of local memory, see kernels/histogram.cl."""
+
+SUMMING_THREADS = 768
+"""Threads of histogram.cl on GPUs: two groups of them fill a compute unit with 40 registers a thread."""
+
+SEARCHING_THREADS = 128
+"""Threads of split.cl."""
+
+PARTITION_THREADS, PARTITION_EACH = 128, 8
+"""Threads of partition.cl and rows of each in a tile: 1,024 rows, sorted in 8 KB of local memory."""
+
+CAPACITY = 2048
+"""Most nodes of a tree that the device keeps, see kernels/select.cl."""
+
+MOST_ORDERED = CAPACITY // 4
+"""Most nodes whose order select.cl keeps, and most leaves of a tree that it grows: a round may double the frontier."""
+
+PLANNING_THREADS = 512
+"""Threads of plan.cl: a node each."""
+
+
+def plain_variant(facts: DeviceFacts, source: str, threads: int = THREADS, **options: Any) -> Variant:
+    """Return a variant with as many threads as wished, or as the device allows."""
+    return Variant(source, min(threads, 1 << (facts.max_threads.bit_length() - 1)), **options)
+
+
+def histogram_variant(facts: DeviceFacts, layout: Layout, wide: bool, stats: int) -> tuple[Variant, int]:
+    """Choose how many words of a tile a group takes at once, and the copies of its counters.
+
+    Returns the variant and its local bytes.
+    """
+    copies = 1
+    for words in [most for most in (8, 4, 3, 2, 1) if layout.tile_words % most == 0]:
+        lanes = words * 32 // layout.bin_bits
+        n_bytes = stats * layout.n_bins * lanes * (8 if wide else 4)
+        if n_bytes <= facts.local_bytes:
+            while copies * lanes < WARP and 2 * (2 * copies * n_bytes) <= facts.local_bytes and WARP % lanes == 0:
+                copies *= 2  # and still two groups find room
+            n_bytes *= copies
+            break
+    else:
+        words, n_bytes = 0, 0
+    threads = SUMMING_THREADS if facts.is_gpu and facts.max_threads >= SUMMING_THREADS else THREADS
+    variant = plain_variant(
+        facts,
+        "histogram.cl",
+        threads,
+        **layout.options,
+        wide=wide,
+        stats=stats,
+        n_bins=layout.n_bins,
+        words=words,
+        copies=copies,
+        resident=max(1, min(2048 // threads, facts.local_bytes // max(1, n_bytes))),
+    )
+    return variant, n_bytes
+
+
+def search_variant(facts: DeviceFacts, layout: Layout, stats: int, context: bool = False) -> Variant:
+    """Return the variant of split.cl, for nodes that may not use all features or for others."""
+    sizes = {**layout.options, "stats": stats, "n_bins": layout.n_bins}
+    return plain_variant(facts, "split.cl", SEARCHING_THREADS, context=context, **sizes)
+
+
+def general_variant(facts: DeviceFacts, layout: Layout, stats: int) -> Variant:
+    """Return the variant of split_general.cl; compiled only where a node has a context."""
+    return plain_variant(facts, "split_general.cl", **layout.options, stats=stats, n_bins=layout.n_bins)
+
+
+def bundles_variant(facts: DeviceFacts, layout: Layout, stats: int, context: bool = False) -> Variant:
+    """Return the variant of split_bundles.cl, for nodes with a context or without."""
+    sizes = {**layout.options, "stats": stats, "n_bins": layout.n_bins}
+    return plain_variant(facts, "split_bundles.cl", SEARCHING_THREADS, bundled=True, context=context, **sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class TreeKernels:
+    """The kernels of one kind of tree (narrow or wide records, two or three sums), and how they are launched."""
+
+    zero: Kernel
+    histogram: Kernel
+    subtract: Kernel
+    split: Kernel
+    choose: Kernel
+    partition: Kernel
+    partition_tile: int
+    plan: Kernel
+    select: Kernel
+    n_passes: int  # of the histogram kernel over the rows
+    groups_a_pass: int
+    n_pieces: int  # of a node that split.cl searches by themselves
+
+    @classmethod
+    def compile(
+        cls,
+        runtime: Runtime,
+        layout: Layout,
+        wide: bool,
+        stats: int,
+        categorical: bool = False,
+        columns: bool = False,
+    ) -> TreeKernels:
+        """Compile what a tree needs, or find it compiled."""
+        kernel, facts = runtime.kernel, runtime.facts
+        summing, local_bytes = histogram_variant(facts, layout, wide, stats)
+        searching = search_variant(facts, layout, stats)
+        moving = plain_variant(
+            facts,
+            "partition.cl",
+            PARTITION_THREADS,
+            **layout.options,
+            columns=columns,
+            bundled=layout.is_bundled,
+            wide=wide,
+            each=PARTITION_EACH,
+            categorical=categorical,
+        )
+        choosing = plain_variant(facts, "choose.cl", CHOOSE_THREADS, bundled=layout.is_bundled)
+        split = kernel("split_kernel", searching)
+        if layout.is_bundled:
+            split = kernel("split_bundles_kernel", bundles_variant(facts, layout, stats))
+        planning = plain_variant(facts, "plan.cl", PLANNING_THREADS, words=summing.words)
+        selecting = plain_variant(facts, "select.cl", MOST_ORDERED, capacity=CAPACITY)
+        selecting = replace(selecting, each=MOST_ORDERED // selecting.threads)
+        n_passes = max(1, layout.n_tiles * (layout.tile_words // summing.words if summing.words else 1))
+        return cls(
+            zero=kernel("zero_kernel", summing),
+            histogram=kernel("histogram_kernel", summing, local_bytes),
+            subtract=kernel("subtract_kernel", searching),
+            split=split,
+            choose=kernel("choose_kernel", choosing),
+            partition=kernel("partition_kernel", moving),
+            partition_tile=moving.threads * moving.each,
+            plan=kernel("plan_kernel", planning),
+            select=kernel("select_kernel", selecting),
+            n_passes=n_passes,
+            groups_a_pass=groups_a_pass(facts.compute_units * summing.resident, n_passes),
+            n_pieces=layout.n_tiles * (layout.lanes // SEARCHED_LANES),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GrowingTree:
+    """What the tree at hand is made with.
+
+    stats           sums of a histogram, 2 or 3: gradients, hessians, rows
+    hessians_count  every hessian is 1, so that their sums count rows
+    n_slots         of the histogram pool
+    """
+
+    kernels: TreeKernels
+    quantization: Quantization
+    stats: int
+    hessians_count: bool
+    n_slots: int
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether histograms tell the rows of a bin."""
+        return self.stats == 3 or self.hessians_count

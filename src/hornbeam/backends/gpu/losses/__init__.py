@@ -1,0 +1,1 @@
+"""Gradients on a GPU, and their rounding."""

@@ -1,0 +1,97 @@
+"""Rounding gradients on a GPU: the records of a tree's rows, and what the host must know of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from hornbeam.backends.gpu.losses.row_gradients import RowGradients
+from hornbeam.backends.gpu.runtime.runtime import u32
+from hornbeam.backends.gpu.runtime.workspace import Workspace
+from hornbeam.core.fixed_point import (
+    COARSE_SPREAD,
+    NARROW_GRADIENT_BITS,
+    NARROW_HESSIAN_BITS,
+    WIDE_BITS,
+    Quantization,
+    is_coarse,
+    scale_exponent,
+)
+
+REPORT = np.dtype([("largest", np.float64, 3), ("sums", np.int64, 5), ("extremes", np.int32, 4)])
+"""What kernels report, report_t of kernels/quantize.cl."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rounded:
+    """What came of rounding the gradients of a tree.
+
+    quantization  how
+    largest       of the gradients and of the hessians, float64
+    gradient      sum of the rounded ones
+    hessian       the same
+    """
+
+    quantization: Quantization
+    largest: tuple[float, float]
+    gradient: int
+    hessian: int
+
+    @property
+    def hessians_count(self) -> bool:
+        """Whether every hessian is 1, so that their sums count rows."""
+        return self.quantization.hessian_min == self.quantization.hessian_max == 1
+
+
+def round_gradients(
+    workspace: Workspace, rows: RowGradients, high_precision: bool, meanwhile: Callable[[bool], None]
+) -> Rounded:
+    """Round into `records even`: in 16 bits, unless these are too coarse or more is asked for.
+
+    meanwhile  what to launch before the host waits for the result, given whether its records are wide
+    """
+    seen = _round(workspace, rows, high_precision, meanwhile)
+    wide = high_precision
+    if not wide:
+        h_sum, abs_sum, nonzero_g, nonzero_h = seen["sums"][1:].tolist()
+        low, high = seen["extremes"][:2].tolist()
+        coarse = is_coarse(abs_sum, nonzero_g) or 0 < high - low < COARSE_SPREAD
+        wide = coarse or (not _is_constant(seen) and is_coarse(h_sum, nonzero_h))
+        if wide:
+            seen = _round(workspace, rows, wide, meanwhile)
+    largest = seen["largest"][:2].tolist()
+    bits = (WIDE_BITS, WIDE_BITS) if wide else (NARROW_GRADIENT_BITS, NARROW_HESSIAN_BITS)
+    g_exponent, h_exponent = (scale_exponent(*pair) for pair in zip(largest, bits, strict=True))
+    hessian_unit = largest[1] if _is_constant(seen) else 2.0**-h_exponent
+    quantization = Quantization(2.0**-g_exponent, hessian_unit, wide, *seen["extremes"][2:].tolist())
+    return Rounded(quantization, (largest[0], largest[1]), *seen["sums"][:2].tolist())
+
+
+def _is_constant(seen: np.void) -> bool:
+    return bool(seen["largest"][1] > 0.0 and seen["largest"][1] == seen["largest"][2])
+
+
+def _round(own: Workspace, rows: RowGradients, wide: bool, meanwhile: Callable[[bool], None]) -> np.void:
+    """Measure and round on the device; returns REPORT ()."""
+    runtime = own.runtime
+    size = (8 if wide else 4) * own.n_rows
+    even = own.room("records even", size)
+    own.room("records odd", size)
+    extremes, report = own.room("extremes", 24 * own.groups), own.room("report", REPORT.itemsize)
+
+    def launches() -> None:
+        variant = own.variant("quantize.cl", wide=wide, **rows.options)
+        measure, round_ = (runtime.kernel(name, variant) for name in ("measure_kernel", "round_kernel"))
+        groups, source = own.groups_over(rows.n_rows, measure), (*rows.arguments, u32(rows.n_rows))
+        runtime.launch(measure, groups, *source, extremes, report)
+        runtime.launch(round_, groups, *source, extremes, u32(groups), even, report)
+
+    own.repeatable(f"rounding, output from {rows.arguments[-1]}", (wide, rows.key), launches)()
+    found = np.empty(1, REPORT)
+    wait = runtime.download_later(report, found)
+    meanwhile(wide)
+    wait()
+    seen: np.void = found[0]
+    return seen

@@ -1,0 +1,1 @@
+"""CUDA and OpenCL behind one face: devices, kernels, memory, sorting."""

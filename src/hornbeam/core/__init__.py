@@ -1,0 +1,1 @@
+"""What everything stands on: errors, the log, record types, exact arithmetic, random choices."""

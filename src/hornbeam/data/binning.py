@@ -1,0 +1,449 @@
+"""Bins: how the values of a feature become small integers.
+
+A feature has value bins 0, 1, ..., n - 1 in ascending order of value, and the code n is reserved for missing values
+(NaN), whether or not training saw any:
+
+    value     x <= b[0]    b[0] < x <= b[1]    ...    b[n-2] < x    NaN
+    code      0            1                          n - 1         n
+
+`upper_bounds` are b[0], ..., b[n-1] = +inf. They lie halfway between values of the training data, so a threshold
+separates what training separated, and a split "code <= k" is the comparison "x <= upper_bounds[k]".
+
+A categorical feature is read as codes (levels.py), and every code is a bin of its own; a level without a code is
+missing. `used` lists its features after those of numbers. One of very many levels is read as numbers instead, and is a
+feature of numbers here (target_encoding.py).
+
+Everything here is NumPy and defines what the backends compute (`backends/cpu/binning.py` is the fast twin).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.core.dtypes import BIN_LARGE, BIN_SMALL
+from hornbeam.data.stored_bins import StoredBins
+
+if TYPE_CHECKING:
+    from hornbeam.backends.gpu.data.binning import DeviceBins
+
+ALIGNMENT = 64
+"""Bytes; the first row of bins starts on a cache line."""
+
+ROW_ALIGNMENT = 8
+"""Bytes; every row of bins starts on a 64-bit word."""
+
+HASH_KEY = np.uint64(0x5851F42D4C957F2D)  # any constant; it is part of the contract, since bins depend on it
+_HASH_CHUNK = 1 << 16
+
+RowsBelow = Callable[[int, np.uint64], tuple[NDArray[np.int64], NDArray[np.uint64]]]
+
+
+@dataclass(frozen=True)
+class BinParams:
+    """The data parameters: all that the bins depend on besides the data."""
+
+    max_bin: int = 255
+    min_data_in_bin: int = 3
+    bin_construct_sample_cnt: int = 200_000
+    use_missing: bool = True
+    zero_as_missing: bool = False
+    is_enable_sparse: bool = True
+    sparse_threshold: float = 0.8
+    enable_bundle: bool = True
+    target_encoding_levels: int = 1000
+    target_encoding_smooth: float = 10.0
+
+    @property
+    def zeros_are_missing(self) -> bool:
+        """Whether zeros are read as NaN."""
+        return self.use_missing and self.zero_as_missing
+
+
+@dataclass(frozen=True, eq=False)
+class BinMapper:
+    """How each feature of a table is binned.
+
+    Attributes
+    ----------
+    upper_bounds
+        For each feature, float64 (n_value_bins,), ascending, the last is +inf. Empty where training saw no value.
+    has_missing
+        bool (n_features,): whether training saw NaN in the feature (in any row, not only in the sample).
+    use_missing
+        False: NaN counts as 0.0, and no feature of numbers has missing values.
+    n_levels
+        For each categorical feature the number of its levels, by its number.
+    """
+
+    upper_bounds: tuple[NDArray[np.float64], ...]
+    has_missing: NDArray[np.bool_]
+    use_missing: bool
+    n_levels: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, the unused ones included."""
+        return len(self.upper_bounds)
+
+    @cached_property
+    def n_value_bins(self) -> NDArray[np.int32]:
+        """Bins for values of each feature, int32 (n_features,)."""
+        return np.array([len(bounds) for bounds in self.upper_bounds], np.int32)
+
+    @cached_property
+    def used(self) -> NDArray[np.int32]:
+        """Features that can be split (two bins or more, the missing bin included), int32 (n_used,).
+
+        Those of numbers come first, then the categorical ones, both ascending.
+        """
+        used = np.flatnonzero(self.n_value_bins + self.has_missing >= 2).astype(np.int32)
+        categorical = np.array([feature in self.n_levels for feature in used.tolist()], np.bool_)
+        return np.concatenate([used[~categorical], used[categorical]])
+
+    @cached_property
+    def n_numeric(self) -> int:
+        """Number of used features that are not categorical."""
+        return sum(feature not in self.n_levels for feature in self.used.tolist())
+
+    @property
+    def bin_dtype(self) -> type[np.uint8] | type[np.uint16]:
+        """The type that holds every code of the used features."""
+        return BIN_SMALL if int(self.n_value_bins[self.used].max(initial=0)) + 1 <= 256 else BIN_LARGE
+
+    def missing_code(self, feature: int) -> int:
+        """Return the code of NaN: one past the value bins, or with `use_missing=False` the bin of 0.0.
+
+        A categorical feature always has the former.
+        """
+        bounds = self.upper_bounds[feature]
+        return (
+            len(bounds)
+            if self.use_missing or feature in self.n_levels
+            else int(np.searchsorted(bounds, 0.0, side="left"))
+        )
+
+    def codes(self, feature: int, values: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the bins of values: the definition.
+
+        feature          original feature number
+        values   (n,)    in   any real dtype
+        """
+        values = np.asarray(values, np.float64)
+        codes = np.searchsorted(self.upper_bounds[feature], values, side="left")
+        return np.where(np.isnan(values), self.missing_code(feature), codes).astype(np.int64)
+
+
+class BinnedData:
+    """The bins of a table, row-major, used features only.
+
+        row 0   | f0 f1 f2 ... | 0 0 |     stride = n_used rounded up to 8 bytes; the padding is zero
+        row 1   | f0 f1 f2 ... | 0 0 |
+
+    Attributes
+    ----------
+    mapper
+        The bins of every feature.
+    bins
+        uint8 or uint16 (n_rows, stride), C order, starts on a cache line. Copied from the device when first asked for,
+        if that is where they are, and spelled out if they are stored otherwise.
+    on_device
+        The bins in the memory of a device, or None.
+    stored
+        The bins in columns, bundles and entries (bundling.py), or None.
+    used
+        int32 (n_used,): original number of each used feature; the first `n_numeric` of them are not categorical.
+    n_value_bins
+        int32 (n_used,): the missing bin, always reserved, comes after these.
+    has_missing
+        bool (n_used,): whether training saw NaN.
+    offsets
+        int64 (n_used + 1,): first histogram entry of each used feature, which takes n_value_bins + 1 entries.
+    """
+
+    def __init__(self, mapper: BinMapper, bins: NDArray[Any] | DeviceBins | StoredBins) -> None:
+        self.mapper = mapper
+        self._bins: NDArray[Any] | None = bins if isinstance(bins, np.ndarray) else None
+        self.stored: StoredBins | None = bins if isinstance(bins, StoredBins) else None
+        self.on_device: DeviceBins | None = None if isinstance(bins, (np.ndarray, StoredBins)) else bins
+        self.n_rows = len(bins) if isinstance(bins, np.ndarray) else bins.n_rows
+        self.used = mapper.used
+        self.n_value_bins: NDArray[np.int32] = mapper.n_value_bins[self.used]
+        self.has_missing: NDArray[np.bool_] = mapper.has_missing[self.used]
+        self.offsets = np.zeros(len(self.used) + 1, np.int64)
+        np.cumsum(self.n_value_bins.astype(np.int64) + 1, out=self.offsets[1:])
+
+    @property
+    def bins(self) -> NDArray[Any]:
+        """The bins in host memory, see above."""
+        if self._bins is None and self.stored is not None:
+            self._bins = self.block(0, self.n_rows)
+        if self._bins is None:
+            assert self.on_device is not None
+            self._bins = self.on_device.host()
+        return self._bins
+
+    def block(self, first: int, last: int) -> NDArray[Any]:
+        """Return the bins of the rows first to last, laid out as `bins` is; it may be a view."""
+        if self.stored is None or self._bins is not None:
+            return self.bins[first:last]
+        out = allocate_bins(last - first, self.n_used, self.mapper.bin_dtype)
+        self.stored.fill(first, last, out)
+        return out
+
+    @property
+    def stride(self) -> int:
+        """Bins of a row in `bins`, the padding included."""
+        return int(self.block(0, 1).shape[1])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_bins": self.bins if self.stored is None else None, "on_device": None}
+
+    @property
+    def n_used(self) -> int:
+        """Number of used features."""
+        return len(self.used)
+
+    @property
+    def n_numeric(self) -> int:
+        """Number of used features that are not categorical; those that are come after them."""
+        return self.mapper.n_numeric
+
+    @property
+    def set_words(self) -> int:
+        """32-bit words of a set of bins of a categorical feature; 0: there is none."""
+        return -(-int(self.n_value_bins[self.n_numeric :].max(initial=0)) // 32)
+
+    def threshold(self, feature_pos: int, bin: int) -> float:
+        """Return the largest value of a bin: `x <= threshold` is `code <= bin`.
+
+        feature_pos   position among the used features
+        bin           value bin
+        """
+        return float(self.mapper.upper_bounds[int(self.used[feature_pos])][bin])
+
+    def thresholds(self, feature: NDArray[np.int32], bins: NDArray[np.int32]) -> NDArray[np.float64]:
+        """Return the threshold of each of some splits, float64 (n,); 0 for categorical features."""
+        pairs = zip(feature.tolist(), bins.tolist(), strict=True)
+        return np.array([self.threshold(f, b) if f < self.n_numeric else 0.0 for f, b in pairs], np.float64)
+
+    def missing_goes_left(
+        self,
+        feature: NDArray[np.int32],
+        bins: NDArray[np.int32],
+        missing_left: NDArray[np.bool_],
+        left_rows: NDArray[np.int64],
+        right_rows: NDArray[np.int64],
+    ) -> NDArray[np.bool_]:
+        """Return where some splits send missing values, bool (n,).
+
+        feature, bins          int32 (n,)  in   position among the used features, value bin
+        missing_left           bool (n,)   in   what the search has found
+        left_rows, right_rows  int64 (n,)  in   rows of the children
+
+        A feature without missing values in training sends them where most rows go.
+        """
+        if not self.mapper.use_missing:  # they are zeros
+            return np.asarray(self.thresholds(feature, bins) >= 0.0)
+        return np.where(self.has_missing[feature], missing_left, left_rows >= right_rows)
+
+
+def bin_by(
+    bounds: list[NDArray[np.float64]],
+    params: BinParams,
+    find_missing: Callable[[NDArray[np.int64]], tuple[NDArray[np.bool_], NDArray[np.bool_]]],
+    encode: Callable[[BinMapper], tuple[NDArray[Any] | DeviceBins | StoredBins, NDArray[np.bool_]]],
+    n_levels: Mapping[int, int] | None = None,
+) -> BinnedData:
+    """Bin a table whose bounds are found.
+
+    bounds         upper bounds of each feature, see BinMapper
+    find_missing   function(features) -> whether each of them has missing values, whether it has others; bool (n,)
+    encode         function(mapper) -> bins, and whether each used feature has missing values; bool (n_used,)
+    n_levels       see BinMapper
+    """
+    n_levels = dict(n_levels or {})
+    has_missing = np.zeros(len(bounds), np.bool_)
+    may_miss = np.array([params.use_missing or feature in n_levels for feature in range(len(bounds))], np.bool_)
+    # Features with one value bin are used only if they have missing values too, so these are looked for first; the
+    # others are used anyway, and their missing values are found while coding.
+    doubtful = np.array([feature for feature, b in enumerate(bounds) if len(b) <= 1 and may_miss[feature]], np.int64)
+    if len(doubtful) > 0:
+        missing, present = find_missing(doubtful)
+        has_missing[doubtful] = missing
+        for feature in doubtful[present]:
+            bounds[feature] = np.array([np.inf])
+    mapper = BinMapper(tuple(bounds), has_missing, params.use_missing, n_levels)
+    bins, missing = encode(mapper)
+    if may_miss.any():
+        has_missing = has_missing.copy()
+        has_missing[mapper.used] |= missing & may_miss[mapper.used]
+        mapper = BinMapper(mapper.upper_bounds, has_missing, params.use_missing, n_levels)
+    return BinnedData(mapper, bins)
+
+
+def allocate_bins(n_rows: int, n_used: int, dtype: type[np.uint8] | type[np.uint16]) -> NDArray[Any]:
+    """Return zeroed bins (n_rows, stride), aligned as `BinnedData` says; a row takes 8 bytes at least."""
+    size = np.dtype(dtype).itemsize
+    stride = max(1, -(-n_used * size // ROW_ALIGNMENT)) * ROW_ALIGNMENT // size
+    n_bytes = n_rows * stride * size
+    buffer = np.zeros(n_bytes + ALIGNMENT, np.uint8)
+    start = -buffer.ctypes.data % ALIGNMENT
+    return buffer[start : start + n_bytes].view(dtype).reshape(n_rows, stride)
+
+
+def sample_rows(n_rows: int, count: int, below: RowsBelow | None = None) -> NDArray[np.int64]:
+    """Return the `count` rows with the smallest hashes, ascending; all rows when there are no more than that.
+
+    `below` is a fast twin of `rows_below`, or None.
+
+    The hash is a bijection of the row number (splitmix64), so no two rows tie, and whether a row is chosen depends on
+    nothing but n_rows and count.
+    """
+    if count >= n_rows:
+        return np.arange(n_rows, dtype=np.int64)
+    # Hashes are evenly spread, so a limit a little above the expected quantile keeps a little more than `count` rows;
+    # only those are sorted. Should it keep too few, the limit grows: the result never depends on it.
+    margin = 8.0 * math.sqrt(count) + 64.0
+    while True:
+        limit = min(2.0**64 * (count + margin) / n_rows, 2.0**64 - 2.0**11)
+        rows, hashes = (below or rows_below)(n_rows, np.uint64(limit))
+        if len(rows) >= count:
+            chosen = np.argpartition(hashes, count - 1)[:count]
+            return np.sort(rows[chosen])
+        margin = 2.0 * margin + n_rows * 2.0**-10
+
+
+def rows_below(n_rows: int, limit: np.uint64) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Return the rows whose hash is at most `limit`, and the hashes."""
+    rows, hashes = [], []
+    for start in range(0, n_rows, _HASH_CHUNK):
+        chunk = np.arange(start, min(start + _HASH_CHUNK, n_rows), dtype=np.uint64)
+        hashed = hash_rows(chunk)
+        kept = np.flatnonzero(hashed <= limit)
+        rows.append(kept + start)
+        hashes.append(hashed[kept])
+    return np.concatenate(rows).astype(np.int64), np.concatenate(hashes)
+
+
+def hash_rows(rows: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return a 64-bit hash of row numbers (splitmix64 of row + key); different rows have different hashes.
+
+    rows  uint64 (n,)  in
+    """
+    z: NDArray[np.uint64] = (rows + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + HASH_KEY
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z ^= z >> np.uint64(31)
+    return z
+
+
+def find_upper_bounds(
+    values: NDArray[Any], max_bin: int, min_data_in_bin: int, n_zeros: int = 0
+) -> NDArray[np.float64]:
+    """Find the bins of one feature from sampled values; empty where there is no value but NaN.
+
+    values   float32 or float64 (n,)  in   sorted here; NaN is left out
+    n_zeros  zeros besides, which a sparse matrix does not hold
+
+    When every distinct value can have a bin of its own, it has one, but bins of fewer than min_data_in_bin rows are
+    merged with the next. Otherwise values as frequent as a whole average bin get one of their own, and the others
+    share the remaining bins evenly.
+    """
+    ordered = np.sort(values)  # NaN last
+    ordered = ordered[: len(ordered) - int(np.count_nonzero(np.isnan(ordered)))]
+    if len(ordered) + n_zeros == 0:
+        return np.empty(0, np.float64)
+    # last position of each value
+    last = np.append(np.flatnonzero(ordered[1:] != ordered[:-1]), np.arange(len(ordered))[-1:])
+    distinct = ordered[last].astype(np.float64)
+    cumulative = (last + 1).astype(np.int64)
+    if n_zeros > 0:
+        place = int(np.searchsorted(distinct, 0.0))
+        if place == len(distinct) or distinct[place] != 0.0:
+            distinct = np.insert(distinct, place, 0.0)
+            cumulative = np.insert(cumulative, place, cumulative[place - 1] if place > 0 else 0)
+        cumulative[place:] += n_zeros
+    if len(distinct) <= max_bin:
+        ends = _ends_of_distinct(cumulative, min_data_in_bin)
+    else:
+        ends = _ends_of_shared(cumulative, max_bin, min_data_in_bin)
+    return _bounds_between(distinct, ends)
+
+
+def _ends_of_distinct(cumulative: NDArray[np.int64], min_data_in_bin: int) -> NDArray[np.int64]:
+    """Give each distinct value a bin, merging rare values with the next ones.
+
+    cumulative  int64 (n_distinct,)  in   rows up to and including each distinct value
+
+    Returns the last distinct value of each bin but the last bin.
+    """
+    n_distinct = len(cumulative)
+    if int(np.diff(cumulative, prepend=0).min()) >= min_data_in_bin:
+        return np.arange(n_distinct - 1, dtype=np.int64)
+    ends: list[int] = []
+    below = 0
+    while True:
+        end = int(cumulative.searchsorted(below + min_data_in_bin))
+        if end >= n_distinct - 1:
+            return np.array(ends, np.int64)
+        ends.append(end)
+        below = int(cumulative[end])
+
+
+def _ends_of_shared(cumulative: NDArray[np.int64], max_bin: int, min_data_in_bin: int) -> NDArray[np.int64]:
+    """Share max_bin bins among more distinct values than that; arguments and result as in `_ends_of_distinct`."""
+    n_distinct, total = len(cumulative), int(cumulative[-1])
+    max_bin = max(1, min(max_bin, total // min_data_in_bin))
+    counts = np.diff(cumulative, prepend=0)
+    heavy = np.flatnonzero(counts * max_bin >= total)  # as frequent as an average bin
+    heavy_left = [*heavy.tolist(), n_distinct][::-1]  # a stack, the next heavy value on top
+    light_bins = max_bin - len(heavy)
+    light_rows = total - int(counts[heavy].sum())
+
+    ends: list[int] = []
+    start = below = 0
+    while len(ends) < max_bin - 1:
+        next_heavy = heavy_left[-1]
+        if start == next_heavy:
+            end = start
+        else:
+            # Light values fill the bin to the mean of what is left. A heavy value met before that has the bin to
+            # itself if the bin is at least half full without it.
+            mean = light_rows / light_bins if light_bins > 0 else float(total)
+            end = int(cumulative.searchsorted(below + max(1, math.ceil(mean))))
+            if end >= next_heavy:
+                light = int(cumulative[next_heavy - 1]) - below
+                end = next_heavy - 1 if light_bins > 0 and 2 * light >= mean else next_heavy
+        if end >= n_distinct - 1:
+            break
+        ends.append(end)
+        reached = int(cumulative[end])
+        rows = reached - below
+        if end == next_heavy:
+            heavy_left.pop()
+            rows -= int(counts[end])
+        else:
+            light_bins -= 1
+        light_rows -= rows
+        start, below = end + 1, reached
+    return np.array(ends, np.int64)
+
+
+def _bounds_between(distinct: NDArray[np.float64], ends: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the upper bounds of bins that end with these distinct values; the last bin ends with +inf.
+
+    The bound m between neighbours a < b has a <= m < b, so that both fall on their side of it. The midpoint has, but
+    not when b is infinite or when rounding reaches b.
+    """
+    low, high = distinct[ends], distinct[ends + 1]
+    with np.errstate(all="ignore"):  # -inf/2 + inf/2
+        middle = low / 2 + high / 2
+    middle = np.where((low <= middle) & (middle < high), middle, low)
+    return np.append(middle, np.inf) + 0.0  # -0.0 becomes 0.0: equal bounds have equal bits

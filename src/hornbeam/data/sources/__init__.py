@@ -1,0 +1,1 @@
+"""Kinds of tables, each with the reader that knows it."""

@@ -1,0 +1,497 @@
+"""Data in: `Dataset` checks what it is given and bins it once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.backends.registry import device_to_bin_on
+from hornbeam.core.errors import DataError, DeviceError
+from hornbeam.core.log import inform
+from hornbeam.data.binning import BinMapper, BinnedData, BinParams
+from hornbeam.data.columns import (
+    Column,
+    DeviceColumn,
+    FloatArray,
+    check_init_score,
+    check_label,
+    check_weight,
+    column_on,
+    host_of,
+    query_sizes,
+)
+from hornbeam.data.device_arrays import check_device
+from hornbeam.data.fields import DatasetFields
+from hornbeam.data.levels import Levels, choose_levels, count_levels
+from hornbeam.data.queries import boundaries_of
+from hornbeam.data.table import TableReader, same_columns
+from hornbeam.data.target_encoding import EncodedLevels, deal_folds, encode_training
+from hornbeam.params.params import BY_NAME, Params, canonical_names
+from hornbeam.params.peer_arguments import DATASET, takes_peer_arguments
+
+__all__ = ["Dataset", "TableReader"]
+
+_BIN_PARAMS = tuple(BinParams.__dataclass_fields__)
+
+
+class Dataset(DatasetFields):
+    """A table of features with labels and weights, binned once for any number of trainings.
+
+    Parameters
+    ----------
+    data
+        Features (n_rows, n_features): NumPy array of floats, integers or booleans in any order; list of lists; pandas,
+        polars or pyarrow table of numeric, boolean, string and category columns; array on a CUDA device (CuPy, PyTorch,
+        anything with DLPack or `__cuda_array_interface__`), which is binned there; sparse matrix or array of SciPy
+        (CSR, or what becomes CSR), or pandas table of sparse columns, whose zeros are never filled in. NaN and nulls
+        are missing values. Neither copied nor changed.
+    label
+        (n_rows,) numbers of at most 1e38, or None. Labels, weights and initial scores in host memory are copied. Those
+        on a CUDA device are read there by trainings on that device, and are not to be changed as long as the Dataset is
+        used.
+    weight
+        (n_rows,) numbers >= 0, the largest from 1e-38 to 1e38, or None. With queries also (n_queries,): one weight for
+        all rows of a query.
+    group
+        For ranking. Sizes of the queries, in row order; they add up to n_rows.
+    qid
+        Query id of every row, instead of `group`: integers or strings in any order, but the rows of a query lie
+        together.
+    init_score
+        Raw scores to start from: (n_rows,), (n_rows, n_outputs) as `predict` returns them, (n_outputs, n_rows), or the
+        latter flat. At most 1e38.
+    feature_names
+        One name a feature; "auto": the column names of a frame, else Column_0, Column_1, ...
+    categorical_features
+        Names or positions of the columns whose values are levels without an order: strings, categories, booleans or
+        integers (negative ones are missing; what a sparse table does not hold is level 0). "auto": the columns of
+        strings and categories of a frame, unless the parameter `categorical_feature` names others. Columns of strings
+        of an array of objects have to be named.
+    max_bin, min_data_in_bin, bin_construct_sample_cnt, use_missing, zero_as_missing, is_enable_sparse,
+    sparse_threshold, enable_bundle, target_encoding_levels, target_encoding_smooth
+        Data parameters, see docs/parameters.md; None: those of the training, else the defaults.
+    reference
+        Training Dataset whose bins a validation set takes.
+    params
+        Data parameters by name or alias, as for LightGBM's Dataset. What is of no concern to data is left to `train`.
+
+    Names that LightGBM and XGBoost have for these arguments are understood too, see peer_arguments.py.
+
+    Attributes
+    ----------
+    data
+        What was given, not copied.
+    n_rows, n_features
+        Shape.
+    feature_names
+        list of str.
+    label, weight
+        float64 (n_rows,) or None, in host memory: what was given on a device is copied when this is first asked for.
+    init_score
+        float64 (n_outputs, n_rows) or None, likewise.
+    group
+        int64 (n_queries,), sizes of the queries, or None.
+    query_boundaries
+        int64 (n_queries + 1,): query q owns the rows query_boundaries[q] : query_boundaries[q + 1]; or None.
+    """
+
+    @takes_peer_arguments(DATASET)
+    def __init__(
+        self,
+        data: Any,
+        label: Any = None,
+        reference: Dataset | None = None,
+        *,
+        weight: Any = None,
+        group: Any = None,
+        qid: Any = None,
+        init_score: Any = None,
+        feature_names: Sequence[str] | str = "auto",
+        categorical_features: Sequence[Any] | str = "auto",
+        max_bin: int | None = None,
+        min_data_in_bin: int | None = None,
+        bin_construct_sample_cnt: int | None = None,
+        use_missing: bool | None = None,
+        zero_as_missing: bool | None = None,
+        is_enable_sparse: bool | None = None,
+        sparse_threshold: float | None = None,
+        enable_bundle: bool | None = None,
+        target_encoding_levels: int | None = None,
+        target_encoding_smooth: float | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.data = data
+        self._reader = data if isinstance(data, TableReader) else TableReader(data)
+        self.n_rows = self._reader.n_rows
+        self.n_features = self._reader.n_features
+        self._columns: dict[str, Column | None] = dict.fromkeys(("label", "weight", "init_score"))
+        self.group: NDArray[np.int64] | None = None
+        self.query_boundaries: NDArray[np.int64] | None = None
+        self._binned: BinnedData | None = None
+        self._bin_params: BinParams | None = None
+        self._set_fields(label=label, group=group, qid=qid, weight=weight, init_score=init_score)
+        own = (
+            max_bin, min_data_in_bin, bin_construct_sample_cnt, use_missing, zero_as_missing, is_enable_sparse,
+            sparse_threshold, enable_bundle, target_encoding_levels, target_encoding_smooth,
+        )  # fmt: skip
+        self._own_params: dict[str, Any] = {
+            name: BY_NAME[name].check(value) for name, value in zip(_BIN_PARAMS, own, strict=True) if value is not None
+        }
+        categorical_features = self._take_params(params, categorical_features)
+        self.reference = reference
+        named = self._reader.names if isinstance(feature_names, str) else list(feature_names)
+        if isinstance(feature_names, str) and feature_names != "auto":
+            raise DataError(f'feature_names={feature_names!r}: pass a list of {self.n_features} names, or "auto"')
+        if named is not None:
+            _check_names(named, self.n_features)
+        self.has_names = named is not None
+        if reference is not None:
+            self._check_reference(reference, named)
+            named = reference.feature_names
+        self.feature_names: list[str] = named if named is not None else [f"Column_{i}" for i in range(self.n_features)]
+        self._categorical = self._positions(categorical_features, "categorical_features")
+        if self._categorical is not None:
+            self._check_categorical(self._categorical)
+        self._lock = threading.Lock()
+
+    def _set_fields(self, **given: Any) -> Dataset:
+        """Check and set those of label, group or qid, weight and init_score that are given; None takes one away."""
+        if self.is_binned and self.encoded_features:
+            raise DataError(
+                f"{', '.join(given)}: the Dataset is binned with mean labels of categorical features; make a new one"
+            )
+        if "group" in given:  # before weights, of which there may be one a query
+            self.group = query_sizes(given["group"], given.get("qid"), self.n_rows)
+            self.query_boundaries = None if self.group is None else boundaries_of(self.group)
+        checks: dict[str, Callable[[Any], Column]] = {
+            "label": lambda label: check_label(label, self.n_rows),
+            "weight": lambda weight: check_weight(weight, self.n_rows, self.group),
+            "init_score": lambda init_score: check_init_score(init_score, self.n_rows),
+        }
+        for name, check in checks.items():
+            if name in given:
+                self._columns[name] = None if given[name] is None else check(given[name])
+        return self
+
+    def _take_params(
+        self, params: Mapping[str, Any] | None, categorical_features: Sequence[Any] | str
+    ) -> Sequence[Any] | str:
+        """Enter the data parameters among some parameters; returns the categorical features, if they are there."""
+        given = canonical_names(params or {})
+        for name in [name for name in given if name in _BIN_PARAMS]:
+            value = given.pop(name)
+            if self._own_params.setdefault(name, value) != value:
+                raise DataError(f"{name}={self._own_params[name]!r}, but params has {name}={value!r}; give one of them")
+        named: Sequence[Any] | str = given.pop("categorical_feature", "auto")
+        if given:
+            inform(f"Dataset leaves to train: {', '.join(given)}", given.get("verbosity", 1))
+        if isinstance(categorical_features, str) and categorical_features == "auto":
+            return named
+        if not isinstance(named, str) and list(named) != list(categorical_features):
+            raise DataError(
+                f"categorical_features={list(categorical_features)}, but params has "
+                f"categorical_feature={list(named)}; give one of them"
+            )
+        return categorical_features
+
+    def _check_reference(self, reference: Dataset, named: list[str] | None) -> None:
+        if not isinstance(reference, Dataset):
+            raise DataError(f"reference must be a Dataset, not {type(reference).__name__}; pass the training Dataset")
+        if reference.n_features != self.n_features:
+            raise DataError(
+                f"data has {self.n_features} features and the reference Dataset {reference.n_features}; pass the same "
+                "columns in the same order"
+            )
+        if named is not None and reference.has_names and not same_columns(named, reference.feature_names):
+            position = next(i for i, name in enumerate(named) if name != reference.feature_names[i])
+            raise DataError(
+                f"feature {position} is {named[position]!r} and {reference.feature_names[position]!r} in the reference "
+                "Dataset; pass the same columns in the same order"
+            )
+        there = vars(reference._bin_params) if reference.is_binned else reference._own_params
+        for name, value in self._own_params.items():
+            if name not in there or there[name] != value:
+                raise DataError(
+                    f"{name}={value!r} together with reference: the reference's bins are taken; set {name} there"
+                )
+
+    def set_reference(self, reference: Dataset) -> None:
+        """Take the bins of another Dataset; only before `construct`."""
+        if self.is_binned:
+            raise DataError("reference: the Dataset is binned already; pass reference= when making it")
+        self._check_reference(reference, self.feature_names if self.has_names else None)
+        self.reference = reference
+
+    def _positions(self, given: Sequence[Any] | str, what: str) -> tuple[int, ...] | None:
+        """Return the positions of categorical features given by name or position, ascending; None for "auto"."""
+        if isinstance(given, str):
+            if given == "auto":
+                return None
+            raise DataError(f'{what}={given!r}: pass a list of names or positions of columns, or "auto"')
+        found = set()
+        for entry in given:
+            if isinstance(entry, str):
+                if entry not in self.feature_names:
+                    raise DataError(f"{what} has {entry!r}, which is no feature; features are {self.feature_names[:5]}")
+                found.add(self.feature_names.index(entry))
+            elif isinstance(entry, (int, np.integer)) and not isinstance(entry, bool):
+                if not 0 <= entry < self.n_features:
+                    raise DataError(f"{what} has {entry}; columns are numbered 0 to {self.n_features - 1}")
+                found.add(int(entry))
+            else:
+                raise DataError(f"{what} has {entry!r}; pass names or positions of columns")
+        return tuple(sorted(found))
+
+    def _check_categorical(self, positions: tuple[int, ...]) -> None:
+        """Check that columns of strings and categories are all among the categorical features."""
+        missed = [position for position in self._reader.level_columns if position not in positions]
+        if missed:
+            named = ", ".join(repr(self._reader.column_name(position)) for position in missed[:5])
+            raise DataError(
+                f"data has columns that are not numbers and not among the categorical features: {named}; name these "
+                "in categorical_features, drop them, or code them as numbers"
+            )
+
+    def _find_categorical(self, params: Params | None) -> tuple[int, ...]:
+        """Return the positions of the categorical features, from the Dataset or from the training parameters."""
+        asked = None if params is None else self._positions(params.categorical_feature, "categorical_feature")
+        if asked is not None:
+            if self._categorical is not None and asked != self._categorical:
+                raise DataError(
+                    f"categorical_feature={list(asked)} in the training parameters, but the Dataset has "
+                    f"categorical_features={list(self._categorical)}; make them equal, or leave one out"
+                )
+            self._check_categorical(asked)
+            return asked
+        if self._categorical is None and not self._reader.has_types:
+            self._check_categorical(())
+        return tuple(self._reader.level_columns) if self._categorical is None else self._categorical
+
+    @property
+    def label(self) -> FloatArray | None:
+        """The labels in host memory."""
+        return host_of(self._columns["label"])
+
+    @property
+    def weight(self) -> FloatArray | None:
+        """The weights in host memory."""
+        return host_of(self._columns["weight"])
+
+    @property
+    def init_score(self) -> FloatArray | None:
+        """The initial scores in host memory."""
+        return host_of(self._columns["init_score"])
+
+    def given(self, name: str) -> Column | None:
+        """Return labels ("label"), weights ("weight") or initial scores ("init_score") wherever they are, or None."""
+        return self._columns[name]
+
+    def column(self, name: str, device: str) -> Any:
+        """Return the same where a device finds them; the one way for engines to read them.
+
+        A `DeviceColumn` where they were given on that very device ("cuda:0", ...), else an array in host memory.
+        """
+        return column_on(self._columns[name], device)
+
+    @property
+    def reader(self) -> TableReader:
+        """The table, to be read block by block."""
+        return self._reader
+
+    @property
+    def levels(self) -> list[Levels | None] | None:
+        """Levels of each categorical feature, None for the others (the Dataset is binned first if need be).
+
+        None alone: no feature is categorical.
+        """
+        self.construct()
+        return self._reader.levels
+
+    @property
+    def categorical_features(self) -> list[int]:
+        """Positions of the categorical features (the Dataset is binned first if need be)."""
+        return [position for position, own in enumerate(self.levels or []) if own is not None]
+
+    @property
+    def is_binned(self) -> bool:
+        """Whether `construct` has been called."""
+        return self._binned is not None
+
+    @property
+    def bin_params(self) -> BinParams:
+        """The data parameters the Dataset was binned with (it is binned first if need be)."""
+        self.construct()
+        assert self._bin_params is not None
+        return self._bin_params
+
+    @property
+    def binned(self) -> BinnedData:
+        """The bins (made first if need be)."""
+        self.construct()
+        assert self._binned is not None
+        return self._binned
+
+    @property
+    def mapper(self) -> BinMapper:
+        """How values are binned."""
+        return self.binned.mapper
+
+    @property
+    def encoded_features(self) -> list[int]:
+        """Positions of the categorical features that are replaced by mean labels, see target_encoding.py."""
+        return [position for position, own in enumerate(self.levels or []) if isinstance(own, EncodedLevels)]
+
+    def construct(self, params: Params | None = None, init_levels: Sequence[Levels | None] | None = None) -> Dataset:
+        """Bin the data, unless that has been done; return self.
+
+        Parameters
+        ----------
+        params
+            Training parameters. Data parameters (`max_bin`, ...) that are given there must agree with those of the
+            Dataset, or of its binning if it is binned already.
+        init_levels
+            `Booster.levels` of a model to train on, whose target encodings are kept.
+
+        Raises
+        ------
+        DataError
+            If they do not agree.
+        DeviceError
+            If the data, labels, weights or initial scores are on another device than the training shall be.
+        """
+        if params is not None:
+            if self._reader.device is not None:
+                check_device(self._reader.device, params.device)
+            for name, column in self._columns.items():
+                if isinstance(column, DeviceColumn):
+                    check_device(column.device, params.device, name)
+        with self._lock:
+            if self.reference is not None:
+                self.reference.construct(params)
+            elif self._binned is None:
+                self._check_agreement(self._own_params, params, "the Dataset has")
+            else:
+                self._check_agreement(vars(self._bin_params), params, "the Dataset is already binned with")
+                self._check_binned_categorical(params)
+            if self._binned is None:
+                self._bin(params, init_levels)
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())
+
+    @staticmethod
+    def _check_agreement(own: dict[str, Any], params: Params | None, has: str) -> None:
+        for name, value in own.items():
+            asked = value if params is None else getattr(params, name)
+            is_given = params is not None and (name in params.given or asked != BY_NAME[name].default)
+            if is_given and asked != value:
+                raise DataError(
+                    f"{name}={asked!r} in the training parameters, but {has} {name}={value!r}; make them equal, or "
+                    "make a new Dataset"
+                )
+
+    def _check_binned_categorical(self, params: Params | None) -> None:
+        """Check that the parameters name the categorical features that the Dataset is binned with."""
+        asked = None if params is None else self._positions(params.categorical_feature, "categorical_feature")
+        binned = tuple(position for position, own in enumerate(self._reader.levels or []) if own is not None)
+        if asked is not None and asked != binned:
+            raise DataError(
+                f"categorical_feature={list(asked)} in the training parameters, but the Dataset is already binned with "
+                f"categorical features {list(binned)}; make them equal, or make a new Dataset"
+            )
+
+    def _bin(self, params: Params | None, init_levels: Sequence[Levels | None] | None) -> None:
+        from hornbeam.backends.cpu.binning.dense import bin_table, encode_table
+        from hornbeam.backends.cpu.host.threads import resolve_threads
+
+        n_threads = resolve_threads(0 if params is None else params.num_threads)
+        if self.reference is not None:
+            mapper = self.reference.mapper
+            if self._categorical is not None and list(self._categorical) != self.reference.categorical_features:
+                raise DataError(
+                    f"categorical_features={list(self._categorical)}, but the reference Dataset has "
+                    f"{self.reference.categorical_features}; make them equal, or leave them out here"
+                )
+            self._reader = self._reader.with_levels(self.reference.levels)
+            self._bin_params = self.reference.bin_params
+            self._reader.zero_as_missing = self._bin_params.zeros_are_missing
+            bins = self._on_device(params, lambda gpu, device: gpu.encode_on_device(device, self._reader, mapper)[0])
+            if bins is None:
+                bins = encode_table(self._reader, mapper, self._bin_params, n_threads)[0]
+            self._binned = BinnedData(mapper, bins)
+            return
+        given = {} if params is None else {name: getattr(params, name) for name in _BIN_PARAMS}
+        own = self._bin_params = BinParams(**{**given, **self._own_params})
+        self._reader.zero_as_missing = own.zeros_are_missing
+        self._reader = self._with_own_levels(params, own, init_levels)
+        binned = self._on_device(params, lambda gpu, device: gpu.bin_on_device(device, self._reader, own, n_threads))
+        if binned is None:
+            may_store = params is None or params.device != "reference"
+            binned = bin_table(self._reader, own, n_threads, may_store)
+        self._binned = binned
+
+    def _with_own_levels(
+        self, params: Params | None, own: BinParams, init_levels: Sequence[Levels | None] | None
+    ) -> TableReader:
+        """Return a reader that reads categorical features as codes, or as the mean labels of their levels.
+
+        A model to train on decides which: its encodings are kept, and are those of the training rows only if these have
+        the very labels that they were made from.
+        """
+        levels: list[Levels | None] = [None] * self.n_features
+        fitted: dict[int, NDArray[np.float64]] = {}
+        has_means = self.given("label") is not None and (params is None or params.num_class == 1)
+        fold: NDArray[np.int8] | None = None
+        categorical = self._find_categorical(params)
+        self._reader.prepare_coding(categorical)
+        for position in categorical:
+            column = self._reader.coded(position)
+            before = None if init_levels is None else init_levels[position]
+            is_encoded = has_means and 0 <= own.target_encoding_levels < count_levels(column)
+            if before is not None:
+                is_encoded = isinstance(before, EncodedLevels)
+            if not is_encoded:
+                levels[position] = choose_levels(column, own.max_bin, own.min_data_in_bin)
+                continue
+            if self.label is not None:
+                fold = deal_folds(self.n_rows, self.query_boundaries) if fold is None else fold
+                made, values = encode_training(column, self.label, self.weight, fold, own.target_encoding_smooth)
+                if before is None or before.agrees(made):
+                    levels[position], fitted[position] = made, values
+                    continue
+            levels[position] = before
+        return self._reader.with_levels(levels, fitted)
+
+    def _on_device(self, params: Params | None, work: Callable[[Any, str], Any]) -> Any:
+        """Return work(backends.gpu.binning, device) if the data shall be binned on a device, else None."""
+        reference = None if self.reference is None else self.reference.binned
+        device = device_to_bin_on(self._reader, params, reference)
+        if device is None:
+            return None
+        from hornbeam.backends.gpu.data import binning as gpu
+
+        try:
+            return work(gpu, device)
+        except DeviceError:
+            if self._reader.device is None or params is None or params.device == "auto":
+                return None  # if that is the end of the device, the engine says so, and what would help
+            raise
+
+
+def _check_names(names: list[Any], n_features: int) -> None:
+    if len(names) != n_features:
+        raise DataError(f"feature_names has {len(names)} names and data {n_features} features; pass one name a feature")
+    for position, name in enumerate(names):
+        if not isinstance(name, str) or not name:
+            raise DataError(f"feature_names[{position}] is {name!r}; names must be strings and not empty")
+    if len(set(names)) < n_features:
+        twice = next(name for position, name in enumerate(names) if name in names[:position])
+        raise DataError(f"feature name {twice!r} occurs more than once; rename the columns so that names are unique")

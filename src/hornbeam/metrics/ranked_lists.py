@@ -1,0 +1,186 @@
+"""Metrics of ranked lists: ndcg, map, mrr, each at some ranks; the mean over the queries.
+
+The documents of a query are ranked by falling raw score, equal scores in row order (as LightGBM). A query without a
+relevant document counts as 1, for no order of it could be better. Queries are weighted by the mean weight of their
+rows. A document is relevant to `map` and `mrr` where its label is above 0.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from hornbeam.core.errors import DataError
+from hornbeam.core.fixed_point import exact_sum
+from hornbeam.data.queries import DEFAULT_LABEL_GAIN, IntArray, check_relevance, discounts, query_weights
+from hornbeam.metrics.base import Metric
+from hornbeam.objectives.base import FloatArray, Objective
+
+if TYPE_CHECKING:
+    from hornbeam.dataset.dataset import Dataset
+
+WHOLE_LIST = 0
+"""Stands for no last rank, where a metric looks at the whole list."""
+
+
+class QueryMetric(Metric):
+    """A metric of ranked lists, at several ranks at once.
+
+    Parameters
+    ----------
+    at
+        Ranks at which lists are cut; 0: not at all.
+    label_gain
+        Gain by label; None: 2**label - 1.
+    """
+
+    higher_is_better: ClassVar[bool] = True
+    default_at: ClassVar[tuple[int, ...] | None] = None
+    """Ranks where none are named; None: the parameter `eval_at`."""
+
+    def __init__(self, at: tuple[int, ...] = (1, 2, 3, 4, 5), label_gain: tuple[float, ...] | None = None) -> None:
+        self.at = tuple(sorted(set(at), key=lambda rank: rank or math.inf))
+        self.gains = np.array(label_gain or DEFAULT_LABEL_GAIN, np.float64)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the values: ndcg@1, ndcg@2, ..."""
+        return [f"{self.name}@{at}" if at != WHOLE_LIST else self.name for at in self.at]
+
+    def check(self, dataset: Dataset, where: str) -> None:
+        """Raise DataError unless the data set has queries, and labels that have gains."""
+        super().check(dataset, where)
+        if dataset.query_boundaries is None:
+            raise DataError(
+                f"metric {self.name!r} needs to know which rows of {where} belong to one query; pass group= (sizes) or "
+                "qid= (one id a row) to Dataset"
+            )
+        assert dataset.label is not None
+        check_relevance(dataset.label, len(self.gains), f"metric {self.name!r}")
+
+    def evaluate(
+        self, dataset: Dataset, raw_scores: FloatArray, objective: Objective, n_threads: int = 1
+    ) -> list[tuple[str, float]]:
+        """Return name and value at every rank."""
+        assert dataset.query_boundaries is not None and dataset.label is not None
+        values = self.at_ranks(dataset.label, raw_scores[0], dataset.weight, dataset.query_boundaries, n_threads)
+        return list(zip(self.names, values, strict=True))
+
+    def __call__(
+        self,
+        label: FloatArray,
+        raw_scores: FloatArray,
+        weight: FloatArray | None,
+        objective: Objective,
+        n_threads: int = 1,
+    ) -> float:
+        """Not available: lists need their queries, so call `evaluate` or `at_ranks`."""
+        raise TypeError(f"metric {self.name!r} needs query boundaries: call evaluate(dataset, ...)")
+
+    def at_ranks(
+        self,
+        label: FloatArray,
+        scores: FloatArray,
+        weight: FloatArray | None,
+        boundaries: IntArray,
+        n_threads: int = 1,
+    ) -> list[float]:
+        """Return the metric at every rank of `at`.
+
+        label       float64 (n_rows,)        in   whole numbers that have a gain
+        scores      float64 (n_rows,)        in
+        weight      float64 (n_rows,)        in   or None
+        boundaries  int64 (n_queries + 1,)   in
+        """
+        from hornbeam.backends.cpu.losses.ranked_lists import query_values
+
+        if np.isnan(scores).any():
+            return [float("nan")] * len(self.at)
+        values = query_values(self.name, scores, label, boundaries, self.at, self.gains, n_threads)
+        return self._means(values, boundaries, weight)
+
+    def definition(
+        self, label: FloatArray, scores: FloatArray, weight: FloatArray | None, boundaries: IntArray
+    ) -> list[float]:
+        """Return the same as `at_ranks`, with NumPy alone."""
+        bounds = boundaries.tolist()
+        values = np.empty((len(self.at), len(bounds) - 1))
+        table = discounts(int(np.diff(boundaries).max()))
+        for query, (start, stop) in enumerate(pairwise(bounds)):
+            order = np.argsort(-scores[start:stop], kind="stable")
+            ranked = label[start:stop][order]
+            for i, at in enumerate(self.at):
+                values[i, query] = self.of_query(ranked, at or len(ranked), table)
+        return self._means(values, boundaries, weight)
+
+    @staticmethod
+    def _means(values: FloatArray, boundaries: IntArray, weight: FloatArray | None) -> list[float]:
+        """Return the weighted mean over the queries, in exact sums.
+
+        values  float64 (n_ranks, n_queries)  in
+        """
+        weights = query_weights(boundaries, weight)
+        if weights is None:
+            return [exact_sum(row) / len(row) for row in values]
+        return [exact_sum(row * weights) / exact_sum(weights) for row in values]
+
+    @abstractmethod
+    def of_query(self, label: FloatArray, at: int, table: FloatArray) -> float:
+        """Return the metric of one query at one rank.
+
+        label  float64 (n,)  in   in the order of the ranks
+        table  float64 (>= n,)  in   discount by rank
+        """
+
+
+class NormalizedGain(QueryMetric):
+    """NDCG: sum of gain * discount over the first ranks, divided by the same of the best order."""
+
+    name: ClassVar[str] = "ndcg"
+
+    def of_query(self, label: FloatArray, at: int, table: FloatArray) -> float:
+        """Add up in rank order; the best order is that of falling labels."""
+
+        def gain_of(ranked: FloatArray) -> float:
+            total = 0.0
+            for rank in range(min(at, len(ranked))):
+                total = total + float(self.gains[int(ranked[rank])]) * float(table[rank])
+            return total
+
+        best = gain_of(np.sort(label)[::-1])
+        return gain_of(label) / best if best > 0.0 else 1.0
+
+
+class MeanAveragePrecision(QueryMetric):
+    """MAP: mean of the precision at each relevant document of the first ranks, over as many as could be there."""
+
+    name: ClassVar[str] = "map"
+
+    def of_query(self, label: FloatArray, at: int, table: FloatArray) -> float:
+        """Add up the precisions in rank order."""
+        at = min(at, len(label))
+        n_relevant = int((label > 0.0).sum())
+        n_found, total = 0, 0.0
+        for rank in range(at):
+            if label[rank] > 0.0:
+                n_found += 1
+                total = total + n_found / (rank + 1.0)
+        return total / min(n_relevant, at) if n_relevant > 0 else 1.0
+
+
+class ReciprocalRank(QueryMetric):
+    """MRR: 1 / place of the first relevant document, counted from 1; 0 where it lies behind the last rank."""
+
+    name: ClassVar[str] = "mrr"
+    default_at: ClassVar[tuple[int, ...] | None] = (WHOLE_LIST,)
+
+    def of_query(self, label: FloatArray, at: int, table: FloatArray) -> float:
+        """Find the first relevant document."""
+        found = np.flatnonzero(label > 0.0)
+        if len(found) == 0:
+            return 1.0
+        return 1.0 / (float(found[0]) + 1.0) if found[0] < at else 0.0

@@ -1,0 +1,1 @@
+"""`Booster`: a trained model, its file, and what is made of models."""

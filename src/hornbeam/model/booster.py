@@ -1,0 +1,445 @@
+"""`Booster`: a trained model. It predicts, saves itself, and can be trained on."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.backends.costs import PredictionWork
+from hornbeam.backends.registry import choose_device
+from hornbeam.core.errors import DataError, DeviceError, ParameterError
+from hornbeam.core.log import inform
+from hornbeam.data.device_arrays import check_device, in_library_of
+from hornbeam.data.fields import DatasetFields
+from hornbeam.data.table import TableReader, same_columns
+from hornbeam.model.file import ModelData, fingerprint, model_from_bytes, model_to_bytes, read_model, write_atomically
+from hornbeam.objectives import Objective, objective_from_dict
+from hornbeam.params.params import BY_NAME, whole_number
+from hornbeam.params.peer_arguments import (
+    BOOSTER,
+    BOOSTER_ATTRIBUTES,
+    PREDICT,
+    REFIT,
+    SAVE,
+    PeerAttributes,
+    takes_peer_arguments,
+)
+from hornbeam.trees.forest import Forest, average_scores, checked_init, predict_leaf, predict_raw
+from hornbeam.trees.tree import Tree
+
+
+class Booster(PeerAttributes):
+    """A trained model, as `hornbeam.train` returns it and `hornbeam.load` reads it.
+
+    Parameters
+    ----------
+    model
+        What a model file holds; or
+    model_file, model_str
+        a model file, or its text.
+
+    Attributes
+    ----------
+    feature_names
+        Names of the columns, in order.
+    levels
+        Levels of each categorical feature, in the order of the codes in `Tree.left_codes`; None for the other features.
+        None alone: no feature is categorical. `EncodedLevels` (target_encoding.py) where numbers replace them.
+    n_outputs
+        Raw scores a row.
+    init_scores
+        float64 (n_outputs,): score before the first tree.
+    trees
+        list of Tree, in boosting order; tree i adds to output i % n_outputs.
+    params
+        Training parameters that can change the model and differ from their default.
+    best_iteration
+        Number of iterations that early stopping found best; 0 if it did not run. `predict` uses that many.
+    best_score
+        best_score[dataset][metric] at the best iteration, without early stopping at the last one; empty if nothing
+        was evaluated. Not saved.
+    eval_history
+        eval_history[dataset][metric]: list, one value an evaluated iteration. Not saved.
+    interrupted
+        Whether training was ended by Ctrl-C, with the trees built so far.
+    """
+
+    _instead = BOOSTER_ATTRIBUTES
+
+    @takes_peer_arguments(BOOSTER)
+    def __init__(
+        self,
+        model: ModelData | None = None,
+        *,
+        model_file: str | os.PathLike[str] | None = None,
+        model_str: str | None = None,
+    ) -> None:
+        if sum(given is not None for given in (model, model_file, model_str)) != 1:
+            raise ParameterError(
+                "a Booster is made from one of model, model_file and model_str; hornbeam.train makes new ones"
+            )
+        if model_str is not None:
+            model = model_from_bytes(model_str.encode())
+        elif model_file is not None:
+            model = read_model(model_file)
+        if not isinstance(model, ModelData):
+            raise ParameterError(
+                f"Booster({type(model).__name__}): pass model_file= or model_str=; hornbeam.train makes new Boosters"
+            )
+        self.feature_names = list(model.feature_names)
+        self.levels = model.levels
+        self.n_outputs = model.n_outputs
+        self.init_scores: NDArray[np.float64] = np.array(model.init_scores, np.float64)
+        self.trees: list[Tree] = list(model.trees)
+        self.params = dict(model.params)
+        self.best_iteration = model.best_iteration
+        self.best_score: dict[str, dict[str, float]] = {}
+        self.eval_history: dict[str, dict[str, list[float]]] = {}
+        self.interrupted = False
+        self.num_threads = 0
+        self._objective: Objective = objective_from_dict(model.objective)
+        self._forest: Forest | None = None
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns that the model was trained on."""
+        return len(self.feature_names)
+
+    @property
+    def objective(self) -> Objective:
+        """The objective: what turns raw scores into predictions."""
+        return self._objective
+
+    @property
+    def n_iterations(self) -> int:
+        """Number of iterations."""
+        return len(self.trees) // self.n_outputs
+
+    @property
+    def averages_trees(self) -> bool:
+        """Whether predictions are means over the trees, not sums: a random forest."""
+        return self.params.get("boosting") == "rf"
+
+    def replace_trees(self, trees: Mapping[int, Tree]) -> None:
+        """Put other trees in the place of some, by number."""
+        for number, tree in trees.items():
+            self.trees[number] = tree
+        self._forest = None
+
+    def current_iteration(self) -> int:
+        """Return the number of iterations, as LightGBM's Booster does."""
+        return self.n_iterations
+
+    def num_trees(self) -> int:
+        """Return the number of trees."""
+        return len(self.trees)
+
+    def num_feature(self) -> int:
+        """Return the number of features."""
+        return self.n_features
+
+    def feature_name(self) -> list[str]:
+        """Return the names of the features."""
+        return list(self.feature_names)
+
+    @property
+    def forest(self) -> Forest:
+        """The trees in the form that prediction uses; made when first asked for."""
+        if self._forest is None or len(self._forest.trees) != len(self.trees):
+            self._forest = Forest(self.trees, self.n_outputs)
+        return self._forest
+
+    @takes_peer_arguments(PREDICT)
+    def predict(
+        self,
+        data: Any,
+        *,
+        raw_score: bool = False,
+        pred_leaf: bool = False,
+        start_iteration: int = 0,
+        num_iteration: int | None = None,
+        num_threads: int | None = None,
+        device: str | None = None,
+    ) -> Any:
+        """Predict for every row of data.
+
+        Parameters
+        ----------
+        data
+            Table with the columns that the model was trained on, in the same order; sparse ones are not made dense.
+            Categorical features are matched by value, whatever holds them; unseen levels count as missing.
+        raw_score
+            Return raw scores instead of predictions (probabilities, means).
+        pred_leaf
+            Return the leaf number of every row in every tree instead.
+        start_iteration, num_iteration
+            Which iterations to use; None: up to the best iteration if early stopping found one, else all; 0 or less:
+            all.
+        num_threads
+            None or 0: all that the process may use.
+        device
+            As in the parameter `device`: "cpu", "cuda:0", "gpu", ...; "auto": the one expected to be done first; None:
+            where the data is, so "cpu" for data in host memory. It cannot be seen in the result.
+
+        Returns
+        -------
+        float64 (n_rows,), or (n_rows, n_outputs) with several outputs; int32 (n_rows, n_trees) with `pred_leaf`.
+        NumPy arrays; for data on a CUDA device, arrays on that device: PyTorch's for PyTorch's, else CuPy's.
+        """
+        from hornbeam.backends.cpu.host.threads import resolve_threads
+
+        if raw_score and pred_leaf:
+            raise ParameterError("raw_score and pred_leaf are both set; ask for one of them")
+        start_iteration = whole_number(start_iteration, "start_iteration", 0)
+        if num_iteration is not None:
+            num_iteration = whole_number(num_iteration, "num_iteration", -sys.maxsize)
+        if device is not None:
+            device = BY_NAME["device"].check(device)
+        reader = self._checked_reader(data)
+        n_threads = resolve_threads(self.num_threads if num_threads is None else num_threads)
+        if num_iteration is None and self.best_iteration > 0:
+            num_iteration = max(self.best_iteration - start_iteration, 0) or None
+            if start_iteration >= self.best_iteration:
+                start_iteration = self.n_iterations  # nothing is left up to the best iteration
+        if reader.device is not None:
+            check_device(reader.device, device or reader.device)
+            if device not in ("cpu", "reference"):
+                found = self._predict_in_place(reader, raw_score, pred_leaf, start_iteration, num_iteration)
+                return in_library_of(data, found)
+        result = self._predict(reader, raw_score, pred_leaf, start_iteration, num_iteration, n_threads, device or "cpu")
+        return result if reader.device is None else in_library_of(data, reader.to_device(result))
+
+    def _predict(
+        self,
+        reader: TableReader,
+        raw_score: bool,
+        pred_leaf: bool,
+        start_iteration: int,
+        num_iteration: int | None,
+        n_threads: int,
+        device: str,
+    ) -> NDArray[Any]:
+        """Predict for a table that is read block by block; the result is in host memory."""
+        if device == "auto":
+            first, last = self.forest.tree_range(start_iteration, num_iteration)
+            device = choose_device("auto", PredictionWork(reader.n_rows, reader.n_features, last - first, n_threads))
+            if device != "cpu":
+                given = raw_score, pred_leaf, start_iteration, num_iteration, n_threads
+                try:
+                    return self._predict(reader, *given, device)
+                except DeviceError as error:
+                    inform(f"predicting on the CPU: {error}")
+                    device = "cpu"
+        if pred_leaf:
+            return predict_leaf(self.forest, reader, start_iteration, num_iteration, n_threads, device)
+        init = None if self.averages_trees else self.init_scores
+        scores = predict_raw(self.forest, reader, init, start_iteration, num_iteration, n_threads, device)
+        if self.averages_trees:
+            first, last = self.forest.tree_range(start_iteration, num_iteration)
+            average_scores(scores, self.init_scores, (last - first) // self.n_outputs)
+        result = scores if raw_score else self._objective.transform(scores)
+        return result[0] if self.n_outputs == 1 else np.ascontiguousarray(result.T)
+
+    def _predict_in_place(
+        self, reader: TableReader, raw_score: bool, pred_leaf: bool, start_iteration: int, num_iteration: int | None
+    ) -> Any:
+        """Predict for data on a CUDA device; the result is a CuPy array there."""
+        from hornbeam.backends.gpu import predict as gpu
+
+        first, last = self.forest.tree_range(start_iteration, num_iteration)
+        if pred_leaf:
+            return gpu.predict_leaf_in_place(self.forest, reader, first, last)
+        init = checked_init(self.forest, self.init_scores)
+        objective = None if raw_score else self._objective
+        scores = gpu.predict_raw_in_place(self.forest, reader, init, first, last, objective, self.averages_trees)
+        return gpu.rows_first(scores)
+
+    def _checked_reader(self, data: Any) -> TableReader:
+        """Wrap the data; its columns must be those of the training data."""
+        if isinstance(data, DatasetFields):
+            raise DataError("data is a Dataset, whose bins are no values; pass its table: predict(dataset.data)")
+        reader = TableReader.of_numbers(data) if self.levels is None else TableReader(data)
+        reader.zero_as_missing = bool(self.params.get("zero_as_missing")) and bool(self.params.get("use_missing", True))
+        if reader.n_features != self.n_features:
+            raise DataError(
+                f"data has {reader.n_features} features, but the model was trained on {self.n_features}; pass the same "
+                "columns in the same order"
+            )
+        named = reader.names
+        if named is not None and not same_columns(named, self.feature_names):
+            position = next(i for i, name in enumerate(named) if name != self.feature_names[i])
+            raise DataError(
+                f"feature {position} of data is {named[position]!r}, but the model was trained on "
+                f"{self.feature_names[position]!r} there; pass the same columns in the same order"
+            )
+        return reader.with_levels(self.levels)
+
+    def feature_importance(
+        self, importance_type: str = "split", iteration: int | None = None
+    ) -> NDArray[np.int64] | NDArray[np.float64]:
+        """Return how much each feature was used.
+
+        Parameters
+        ----------
+        importance_type
+            "split": number of splits, int64 (n_features,). "gain": sum of their gains, float64 (n_features,).
+        iteration
+            Use the trees of that many iterations; None: up to the best iteration if there is one, else all.
+        """
+        if importance_type not in ("split", "gain"):
+            raise ParameterError(
+                f"importance_type={importance_type!r}: must be 'split' (XGBoost: weight) or 'gain' (total_gain)"
+            )
+        n_iterations = iteration if iteration is not None and iteration > 0 else self.best_iteration
+        trees = self.trees[: n_iterations * self.n_outputs] if n_iterations > 0 else self.trees
+        splits = np.zeros(self.n_features, np.int64)
+        gains = np.zeros(self.n_features)
+        for tree in trees:
+            np.add.at(splits, tree.feature, 1)
+            np.add.at(gains, tree.feature, tree.gain)
+        return splits if importance_type == "split" else gains
+
+    def __getitem__(self, which: int | slice) -> Booster:
+        """Return some iterations as a model of their own: booster[:10], booster[5:], booster[::2], booster[-1].
+
+        It has the same init_scores and parameters, and no best iteration: booster[:k] predicts what
+        predict(num_iteration=k) does.
+        """
+        if isinstance(which, slice):
+            chosen = range(self.n_iterations)[which]
+        else:
+            try:
+                place = range(self.n_iterations)[which]
+            except TypeError:
+                raise ParameterError(f"booster[{which!r}]: pass a number or a range of iterations") from None
+            except IndexError:
+                raise IndexError(f"booster[{which}]: the model has {self.n_iterations} iterations") from None
+            chosen = range(place, place + 1)
+        trees = [tree for i in chosen for tree in self.trees[i * self.n_outputs : (i + 1) * self.n_outputs]]
+        made = Booster(replace(self.to_model(), trees=trees, best_iteration=0))
+        made.num_threads = self.num_threads
+        return made
+
+    def __iter__(self) -> Iterator[Booster]:
+        """Yield every iteration as a model of its own."""
+        return (self[i] for i in range(self.n_iterations))
+
+    @takes_peer_arguments(REFIT)
+    def refit(
+        self,
+        data: Any,
+        label: Any,
+        decay_rate: float = 0.9,
+        *,
+        weight: Any = None,
+        group: Any = None,
+        qid: Any = None,
+        init_score: Any = None,
+        objective: Callable[..., Any] | None = None,
+    ) -> Booster:
+        """Return a model with the same splits whose leaf values are moved towards what new data would give.
+
+        new value = decay_rate * old value + (1 - decay_rate) * value from the new data
+
+        Tree after tree, at the scores of the refitted trees before it; a leaf that no new row reaches keeps its value
+        (as far as monotone constraints allow, which hold in the new model too). init_scores, where trees start from,
+        move alike, unless `init_score` is given. The result does not depend on the order of the rows. With decay_rate=0
+        and the training data again, a model comes back as it was (unless trees were grown on some of the rows, or
+        dropped).
+
+        Parameters
+        ----------
+        data
+            Table with the columns that the model was trained on, as for `predict`.
+        label, weight, group, qid, init_score
+            As for Dataset.
+        decay_rate
+            From 0 (the new data alone) to 1 (nothing changes).
+        objective
+            The function, where the model was trained with an objective function.
+        """
+        from hornbeam.model.refitting import refit
+
+        return refit(self, data, label, weight, group, qid, init_score, decay_rate, objective)
+
+    def to_model(self) -> ModelData:
+        """Return what its file holds; lists and trees are those of the Booster, not copies."""
+        return ModelData(
+            feature_names=self.feature_names,
+            n_outputs=self.n_outputs,
+            objective=self._objective.to_dict(),
+            params=self.params,
+            init_scores=self.init_scores.tolist(),
+            best_iteration=self.best_iteration,
+            trees=self.trees,
+            levels=self.levels,
+        )
+
+    def to_bytes(self) -> bytes:
+        """Return the canonical model file as bytes."""
+        return model_to_bytes(self.to_model())
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Booster:
+        """Read a model from the bytes of its file."""
+        return cls(model_from_bytes(content))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file, atomically: a crash leaves the old file as it was."""
+        write_atomically(path, self.to_bytes())
+
+    def _part(self, num_iteration: int | None, start_iteration: int) -> Booster:
+        """Return the model of some iterations, which are named as for `predict`; of all: this one."""
+        start = whole_number(start_iteration, "start_iteration", 0)
+        if num_iteration is None:
+            return self if start == 0 else self[start : self.best_iteration or None]
+        count = whole_number(num_iteration, "num_iteration", -sys.maxsize)
+        if count <= 0:
+            return self if start == 0 else self[start:]
+        return self[start : start + count]
+
+    @takes_peer_arguments(SAVE)
+    def save_model(
+        self, filename: str | os.PathLike[str], num_iteration: int | None = None, start_iteration: int = 0
+    ) -> Booster:
+        """Write the model to a file of Hornbeam's format, or some iterations of it alone; returns self.
+
+        Iterations are named as for `predict`. Some of them are a model without a best iteration: booster[2:5].
+        """
+        self._part(num_iteration, start_iteration).save(filename)
+        return self
+
+    @takes_peer_arguments(SAVE)
+    def model_to_string(self, num_iteration: int | None = None, start_iteration: int = 0) -> str:
+        """Return the text of the file that `save_model` writes."""
+        return self._part(num_iteration, start_iteration).to_bytes().decode()
+
+    def fingerprint(self) -> str:
+        """Return 64 hexadecimal digits that name the model: the SHA-256 of its file."""
+        return fingerprint(self.to_bytes())
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {key: value for key, value in self.__dict__.items() if key not in ("_forest", "_objective")}
+        return {**state, "objective": self._objective.to_dict()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._objective = objective_from_dict(state.pop("objective"))
+        self._forest = None
+        self.__dict__.update(state)
+
+    def __repr__(self) -> str:
+        return (
+            f"<hornbeam.Booster: {self._objective.name}, {self.n_iterations} iterations, "
+            f"{len(self.trees)} trees, {self.n_features} features>"
+        )
+
+
+def load(path: str | os.PathLike[str]) -> Booster:
+    """Read a model from a file; raises ModelFormatError if it is damaged."""
+    return Booster(read_model(path))

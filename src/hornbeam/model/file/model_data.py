@@ -1,0 +1,62 @@
+"""What a model file holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hornbeam.data.levels import Levels
+from hornbeam.trees.tree import Tree
+
+FORMAT_NAME = "hornbeam-model"
+"""Value of the key "format": what tells a model file from any other JSON file."""
+
+FORMAT_VERSION = 1
+"""Raised when a file of the new kind could be misread by an older Hornbeam."""
+
+
+@dataclass(eq=False)
+class ModelData:
+    """A model, free of devices and of training data.
+
+    Attributes
+    ----------
+    feature_names
+        Names of the columns, in the order of `Tree.feature`.
+    n_outputs
+        Raw scores a row; tree i adds to output i % n_outputs.
+    objective
+        `Objective.to_dict()`.
+    params
+        `Params.model_dict()`.
+    init_scores
+        Score of every output before the first tree.
+    best_iteration
+        Iterations that early stopping found best; 0 if it did not run.
+    trees
+        In boosting order.
+    levels
+        Levels of each categorical feature, None for the others; None: no feature is categorical.
+    version
+        Format version.
+    """
+
+    feature_names: list[str]
+    n_outputs: int
+    objective: dict[str, Any]
+    params: dict[str, Any]
+    init_scores: list[float]
+    best_iteration: int = 0
+    trees: list[Tree] = field(default_factory=list)
+    levels: list[Levels | None] | None = None
+    version: int = FORMAT_VERSION
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return len(self.feature_names)
+
+    @property
+    def n_iterations(self) -> int:
+        """Number of boosting iterations."""
+        return len(self.trees) // self.n_outputs

@@ -1,0 +1,171 @@
+"""Model -> bytes -> file.
+
+A model file is one JSON object in canonical form: keys sorted, no spaces, ASCII only, floats in the shortest form that
+reads back to the same bits, one newline at the end. One model has one sequence of bytes.
+
+    {"best_iteration":0,"feature_names":["age","income"],"format":"hornbeam-model","init_scores":[0.5],"n_outputs":1,
+     "objective":{"name":"regression"},"params":{"num_leaves":3},"trees":[
+        {"feature":[1,0],"gain":[9.5,2.0],"leaf_count":[4,5,6],"leaf_value":[-1.5,0.5,-0.0],"leaf_weight":[4.0,5.0,6.0],
+         "left":[1,-1],"missing_left":[true,false],"right":[-2,-3],"shrinkage":0.1,"split_count":[15,10],
+         "split_value":[0.0,0.25],"split_weight":[15.0,10.0],"threshold":[1.5,"inf"]}],"version":1}
+
+Trees are the arrays of trees/tree.py. An infinite threshold is the string "inf" or "-inf", since JSON has no
+infinities; every other number is finite.
+
+A model with categorical features has "levels", one entry a feature: null, or its levels in the order of their codes
+(all strings, all integers or all booleans). A tree that splits such a feature has "left_codes", one entry a split:
+null, or the codes that go left, ascending. Models and trees without have no such keys.
+
+    "levels":[null,["red","blue","green"]]        "left_codes":[null,[0,2]]
+
+Where a categorical feature is read as numbers (target_encoding.py), "encodings" has one entry a feature: null, or the
+number of each level in the order of "levels", of what is missing, and of all other levels. Splits of such a feature
+have a threshold.
+
+    "levels":[null,["N1","N2"]]        "encodings":[null,{"missing":0.3,"numbers":[0.25,0.5],"other":0.25}]
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import secrets
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hornbeam.core.errors import ParameterError
+from hornbeam.data.levels import Levels
+from hornbeam.data.target_encoding import EncodedLevels
+from hornbeam.model.file.model_data import FORMAT_NAME, ModelData
+from hornbeam.trees.tree import Tree
+
+TREE_ARRAYS = {
+    "feature": "int32",
+    "threshold": "float64",
+    "missing_left": "bool",
+    "left": "int32",
+    "right": "int32",
+    "gain": "float64",
+    "split_value": "float64",
+    "split_weight": "float64",
+    "split_count": "int64",
+    "leaf_value": "float64",
+    "leaf_weight": "float64",
+    "leaf_count": "int64",
+}
+"""Arrays of a tree in the file, which are those of `Tree`, and their dtypes."""
+
+INFINITE = {math.inf: "inf", -math.inf: "-inf"}
+"""How infinite thresholds are written."""
+
+
+def model_to_bytes(model: ModelData) -> bytes:
+    """Return the canonical bytes of a model."""
+    document: dict[str, Any] = {
+        "best_iteration": int(model.best_iteration),
+        "feature_names": list(model.feature_names),
+        "format": FORMAT_NAME,
+        "init_scores": [float(score) for score in model.init_scores],
+        "n_outputs": int(model.n_outputs),
+        "objective": model.objective,
+        "params": model.params,
+        "trees": [_tree_to_dict(tree) for tree in model.trees],
+        "version": int(model.version),
+    }
+    if model.levels is not None:
+        document["levels"] = [None if own is None else list(own.values) for own in model.levels]
+        if any(isinstance(own, EncodedLevels) for own in model.levels):
+            document["encodings"] = [_encoding_to_dict(own) for own in model.levels]
+    try:
+        text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    except ValueError:
+        _refuse_infinite(model)
+        raise
+    return text.encode("ascii") + b"\n"
+
+
+def _refuse_infinite(model: ModelData) -> None:
+    """Raise ParameterError for the first iteration with a number that no file can hold."""
+    for number, tree in enumerate(model.trees):
+        if not all(np.isfinite(values).all() for values in (tree.leaf_value, tree.split_value, tree.gain)):
+            iteration = number // model.n_outputs
+            raise ParameterError(
+                f"iteration {iteration} of the model has values that are infinite: training has diverged. Train with a "
+                f"lower learning_rate; booster[:{iteration}] is the model before"
+            )
+
+
+def _encoding_to_dict(levels: Levels | None) -> dict[str, Any] | None:
+    if not isinstance(levels, EncodedLevels):
+        return None
+    return {"missing": levels.missing, "numbers": levels.numbers.tolist(), "other": levels.other}
+
+
+def _tree_to_dict(tree: Tree) -> dict[str, Any]:
+    document: dict[str, Any] = {name: getattr(tree, name).tolist() for name in TREE_ARRAYS}
+    document["threshold"] = [INFINITE.get(value, value) for value in document["threshold"]]
+    document["shrinkage"] = float(tree.shrinkage)
+    if tree.left_codes is not None:
+        document["left_codes"] = [None if codes is None else codes.tolist() for codes in tree.left_codes]
+    return document
+
+
+def fingerprint(data: bytes) -> str:
+    """Return the SHA-256 of a model's bytes as 64 hexadecimal digits: what `sha256sum` says of its file."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file so that at every moment either the old or the whole new content is there.
+
+    The bytes go to a temporary file in the same folder, reach the disk, and then take the name in one step. Raises the
+    OSError of the operating system, with a message that names the path and what to do.
+    """
+    try:
+        target = Path(path).resolve()  # a symbolic link stays a link: its target is replaced
+        mode = target.stat().st_mode if target.exists() else None
+        if mode is not None and not stat.S_ISREG(mode):
+            target.write_bytes(data)  # a pipe or a terminal; a folder raises here
+        else:
+            _replace(target, data, mode)
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"cannot write the model ({error.strerror}); give a file in a folder that exists and may be written to",
+            os.fspath(path),
+        ) from error
+
+
+def _replace(target: Path, data: bytes, mode: int | None) -> None:
+    # Not the tempfile module: its files are private, and a model should get the permissions of any new file. The name
+    # is cut so that the longest name that a file system allows still has a temporary file.
+    temporary = target.with_name(f".{target.name[:40]}.{secrets.token_hex(8)}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if mode is not None:
+            temporary.chmod(stat.S_IMODE(mode))
+        temporary.replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):  # the first error is the one to report
+            temporary.unlink()
+        raise
+    _sync_folder(target.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name survive a power cut, where the system can do that: Windows cannot open folders."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,215 @@
+"""`Booster.refit`: the splits of a model, with leaf values from new data.
+
+Sums over the rows of a leaf are those of training: of integers, which have no order. The value that the new data give
+is the one that training would have given this leaf; refit_outputs.py has what path smoothing and monotone constraints
+mean for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.core.errors import DataError, ParameterError
+from hornbeam.core.fixed_point import exact_exponent
+from hornbeam.dataset.dataset import Dataset
+from hornbeam.model.booster import Booster
+from hornbeam.model.refit_outputs import TreeShape, keep_order, outputs_in_context
+from hornbeam.objectives import CustomObjective, Objective, get_objective
+from hornbeam.objectives.logcosh_leaves import leaf_minima
+from hornbeam.objectives.percentiles import leaf_percentiles
+from hornbeam.params.constraints import resolve_per_feature
+from hornbeam.params.params import Params
+from hornbeam.training.start_scores import first_scores
+from hornbeam.trees.forest import predict_leaf
+from hornbeam.trees.splitting import SplitRules, finished_weight, leaf_output
+from hornbeam.trees.tree import Tree
+
+FloatArray = NDArray[np.float64]
+
+
+class NewData:
+    """Labels and weights of the new rows, and their gradients at any scores."""
+
+    def __init__(self, objective: Objective, dataset: Dataset) -> None:
+        objective.check_labels(dataset.label)
+        self.dataset = dataset
+        self.objective = objective.bind(dataset)
+        self.label, self.weight = dataset.label, dataset.weight
+        self.counts = np.ones(dataset.n_rows, np.bool_) if self.weight is None else self.weight > 0.0
+        """Which rows are there: those of weight 0 are as if they were left out."""
+        self.renewal_weight: FloatArray | None = None
+        if self.label is not None:
+            self.label, self.weight = self.objective.prepare(self.label, self.weight)
+            if self.objective.renewal_percentile is not None:
+                self.renewal_weight = self.objective.renewal_weights(self.label, self.weight)
+
+    def gradients(self, scores: FloatArray, iteration: int, n_threads: int) -> tuple[FloatArray, FloatArray]:
+        """Return gradients and hessians, each float64 (n_outputs, n_rows); scores are in C order."""
+        self.objective.begin_iteration(iteration)
+        if isinstance(self.objective, CustomObjective):
+            return self.objective.evaluate(scores, self.dataset)
+        assert self.label is not None
+        from hornbeam.backends.cpu.losses.gradients import compute_gradients
+
+        gradient, hessian = np.empty_like(scores), np.empty_like(scores)
+        compute_gradients(self.objective, scores, self.label, self.weight, gradient, hessian, n_threads)
+        return gradient, hessian
+
+
+def refit(
+    booster: Booster,
+    data: Any,
+    label: Any,
+    weight: Any,
+    group: Any,
+    qid: Any,
+    init_score: Any,
+    decay_rate: object,
+    objective: Callable[..., Any] | None,
+) -> Booster:
+    """Return a new model; see `Booster.refit`."""
+    is_number = isinstance(decay_rate, (int, float, np.integer, np.floating)) and not isinstance(decay_rate, bool)
+    decay = float(decay_rate) if is_number else np.nan  # type: ignore[arg-type]
+    if not 0.0 <= decay <= 1.0:
+        raise ParameterError(f"decay_rate={decay_rate!r}: must be a number from 0 to 1")
+    params = _params_of(booster, objective)
+    reader = booster._checked_reader(data)
+    dataset = Dataset(reader, label=label, weight=weight, group=group, qid=qid, init_score=init_score)
+    new = NewData(get_objective(params), dataset)
+    begin = booster.init_scores
+    if init_score is None:
+        begin = decay * begin + (1.0 - decay) * first_scores(new.objective, dataset, "cpu")
+    scores = np.empty((booster.n_outputs, reader.n_rows))
+    scores[:] = begin[:, None]
+    start = new.dataset.init_score
+    if start is not None:
+        if booster.averages_trees or start.shape != scores.shape:
+            raise DataError(
+                f"init_score has {len(start)} outputs, but the model has {booster.n_outputs}"
+                if not booster.averages_trees
+                else "boosting='rf' averages trees and has no place for init_score; leave it out"
+            )
+        scores += start
+    made = booster[:]
+    made.init_scores, made.best_iteration = begin, booster.best_iteration
+    from hornbeam.backends.cpu.host.threads import resolve_threads
+
+    n_threads = resolve_threads(booster.num_threads)
+    sign = resolve_per_feature(params.monotone_constraints, 0.0, booster.feature_names, "monotone_constraints").astype(
+        np.int8
+    )
+    for iteration in range(booster.n_iterations):
+        if iteration == 0 or not booster.averages_trees:  # the trees of a forest are fitted at the start, all of them
+            gradient, hessian = new.gradients(scores, iteration, n_threads)
+        leaves = predict_leaf(booster.forest, reader, iteration, 1, n_threads)
+        for output in range(booster.n_outputs):
+            number = iteration * booster.n_outputs + output
+            tree, leaf = booster.trees[number], leaves[:, output].astype(np.int64)
+            shape = (
+                TreeShape(tree, sign) if params.monotone_constraints is not None or params.path_smooth > 0.0 else None
+            )
+            fresh = _leaf_values(
+                new,
+                gradient[output],
+                hessian[output],
+                scores[output],
+                leaf,
+                tree,
+                params,
+                _more_l2(booster, tree, params),
+                shape,
+            )
+            mixed = decay * tree.leaf_value + (1.0 - decay) * (fresh * tree.shrinkage)
+            reached = np.bincount(leaf[new.counts], minlength=tree.n_leaves) > 0
+            on_start = iteration == 0 or booster.averages_trees  # with the start, a leaf without rows stays as it was
+            moved = begin[output] - booster.init_scores[output] if on_start else 0.0
+            values = np.where(reached, mixed, tree.leaf_value - moved)
+            if shape is not None and any(shape.sign):
+                values = keep_order(values, reached, shape.order())
+            values = values + 0.0
+            made.trees[number] = tree.with_leaf_values(values)
+            if not booster.averages_trees:
+                scores[output] += values[leaf]
+    return made
+
+
+def _params_of(booster: Booster, objective: Callable[..., Any] | None) -> Params:
+    """Return the parameters that the model was trained with."""
+    given = dict(booster.params)
+    if given.get("objective") == "custom":
+        if objective is None:
+            raise ParameterError(
+                "the model was trained with an objective function, which a model does not hold; pass it: "
+                "refit(..., objective=function)"
+            )
+        given["objective"] = objective
+    elif objective is not None:
+        raise ParameterError(
+            f"objective: the model was trained with {booster.objective.name!r}, which refit uses; leave it out"
+        )
+    return Params.from_dict(given)
+
+
+def _more_l2(booster: Booster, tree: Tree, params: Params) -> FloatArray:
+    """Return what is added to lambda_l2 in the outputs of the children of every split, float64 (n_splits,)."""
+    more, levels = np.zeros(tree.n_splits), booster.levels or []
+    for split, codes in enumerate(tree.left_codes or ()):
+        own = levels[int(tree.feature[split])] if codes is not None else None
+        if own is not None and len(own) > params.max_cat_to_onehot:
+            more[split] = params.cat_l2
+    return more
+
+
+def _leaf_values(
+    new: NewData,
+    gradient: FloatArray,
+    hessian: FloatArray,
+    scores: FloatArray,
+    leaf: NDArray[np.int64],
+    tree: Tree,
+    params: Params,
+    more_l2: FloatArray,
+    shape: TreeShape | None,
+) -> FloatArray:
+    """Return what training would give the leaves of one tree, before shrinkage, float64 (n_leaves,).
+
+    gradient, hessian, scores  float64 (n_rows,)    in
+    leaf                       int64 (n_rows,)      in
+    more_l2                    float64 (n_splits,)  in
+    shape                      of the tree, where outputs depend on other nodes; or None
+    """
+    percentile, n_leaves, rules = new.objective.renewal_percentile, tree.n_leaves, SplitRules.from_params(params)
+    if percentile is not None and new.label is not None:
+        most = params.number("max_delta_step") or np.inf
+        rows = new.label - scores, new.renewal_weight, leaf, n_leaves
+        found = leaf_minima(*rows) if new.objective.renews_to_logcosh else leaf_percentiles(*rows, percentile)
+        return np.minimum(np.maximum(found, -most), most)
+    weight = finished_weight(exact_leaf_sums(hessian, leaf, n_leaves), rules)
+    sums = exact_leaf_sums(gradient, leaf, n_leaves), weight
+    if shape is not None:
+        in_turn = params.monotone_constraints_method == "intermediate" and any(shape.sign)
+        high = params.precision == "high"
+        return outputs_in_context(
+            tree, shape, leaf, new.counts, gradient, hessian, sums, rules, more_l2, in_turn, high
+        )  # fmt: skip
+    above = np.zeros(n_leaves)
+    for children in (tree.left, tree.right):
+        ends = np.flatnonzero(children < 0)
+        above[~children[ends]] = more_l2[ends]
+    return leaf_output(*sums, rules, above)
+
+
+def exact_leaf_sums(values: FloatArray, leaf: NDArray[np.int64], n_leaves: int) -> FloatArray:
+    """Return the sum of each leaf's values, float64 (n_leaves,): that of `Engine.leaf_sums`.
+
+    values  float64 (n_rows,)  in
+    leaf    int64 (n_rows,)    in
+    """
+    exponent = exact_exponent(float(np.max(np.abs(values))), len(values))
+    total = np.zeros(n_leaves, np.int64)
+    np.add.at(total, leaf, np.rint(values * 2.0**exponent).astype(np.int64))
+    return total.astype(np.float64) * 2.0**-exponent

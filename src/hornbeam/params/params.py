@@ -1,0 +1,207 @@
+"""Training parameters: one frozen, validated object, made from names and aliases.
+
+The table of names, aliases, defaults, ranges and documentation is parameter_table.py. Nothing is dropped in silence: an
+unknown name, a value out of range and two names of one parameter that disagree are errors.
+
+`python -m hornbeam.params` prints docs/parameters.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from hornbeam.core.errors import ParameterError
+from hornbeam.params.checks import did_you_mean, whole_number
+from hornbeam.params.objective_names import RENEWED, USED_BY
+from hornbeam.params.peer_parameters import idle_names, without_peer_parameters
+from hornbeam.params.table import BY_NAME, GROUPS, PARAMETERS, ParameterTable
+
+__all__ = [
+    "BY_NAME",
+    "GROUPS",
+    "PARAMETERS",
+    "RENEWED",
+    "USED_BY",
+    "Params",
+    "canonical_names",
+    "refuse_two_strategies",
+    "whole_number",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params(ParameterTable):
+    """The validated parameters of a training; attributes bear the canonical names.
+
+    Make it with `Params.from_dict`, which knows the aliases. Fields are checked and brought to canonical form however
+    the object is made.
+    """
+
+    given: ClassVar[frozenset[str]] = frozenset()
+    """Names that `from_dict` was given, whatever their value."""
+    idle: ClassVar[tuple[str, ...]] = ()
+    """Names of the peers' parameters that `from_dict` was given and that change nothing here."""
+
+    def __post_init__(self) -> None:
+        """Check every field and bring it to its canonical form."""
+        for parameter in PARAMETERS:
+            object.__setattr__(self, parameter.name, parameter.check(getattr(self, parameter.name)))
+        if self.boosting == "goss":
+            object.__setattr__(self, "boosting", "gbdt")
+            object.__setattr__(self, "data_sample_strategy", "goss")
+        if self.objective in ("multiclass", "multiclassova"):
+            if self.num_class < 2:
+                raise ParameterError(
+                    f"num_class={self.num_class}: objective={self.objective!r} needs the number of classes, "
+                    "2 or more; set num_class"
+                )
+        elif isinstance(self.objective, str) and self.objective != "custom" and self.num_class != 1:
+            raise ParameterError(
+                f"num_class={self.num_class}: objective={self.objective!r} has one output; leave num_class at 1, "
+                "or use objective='multiclass'"
+            )
+        if self.path_smooth > 0.0 and self.min_data_in_leaf < 2:
+            raise ParameterError(
+                f"path_smooth={self.path_smooth} needs min_data_in_leaf of 2 or more, and it is "
+                f"{self.min_data_in_leaf}; raise it, or set path_smooth=0"
+            )
+        if self.is_unbalance and self.scale_pos_weight != 1.0:
+            raise ParameterError(
+                f"is_unbalance=True and scale_pos_weight={self.scale_pos_weight!r} both weigh the positive class; "
+                "give one of them"
+            )
+        if self.objective in ("quantile", "expectile") and self.alpha >= 1.0:
+            raise ParameterError(f"alpha={self.alpha!r}: must be below 1 for objective={self.objective!r}")
+        if self.objective in RENEWED and self.monotone_constraints is not None:
+            raise ParameterError(
+                f"monotone_constraints with objective={self.objective!r}: leaf values are percentiles, without "
+                "bounds; leave the constraints out, or use objective='huber'"
+            )
+        if self.alpha != BY_NAME["alpha"].default:
+            self.refuse_idle_alpha()
+
+    def refuse_idle_alpha(self) -> None:
+        """Raise where nothing looks at alpha, which then was meant as XGBoost's."""
+        if not self.is_used("alpha"):
+            raise ParameterError(
+                f"alpha={self.alpha!r}: objective={self.objective!r} does not use it (only "
+                f"{', '.join(sorted(USED_BY['alpha']))} do); for the L1 penalty on leaf values set lambda_l1, alias "
+                "reg_alpha"
+            )
+
+    def is_used(self, name: str) -> bool:
+        """Say whether the objective or a metric looks at a parameter of the table USED_BY."""
+        metrics = (self.metric,) if isinstance(self.metric, str) else self.metric or ()
+        users = (self.objective, *(metric.partition("@")[0] for metric in metrics))
+        return any(user in USED_BY[name] for user in users)
+
+    def unused(self) -> list[str]:
+        """Return the parameters that are not at their default, but that neither objective nor metric looks at."""
+        return [name for name in USED_BY if getattr(self, name) != BY_NAME[name].default and not self.is_used(name)]
+
+    @classmethod
+    def from_dict(cls, params: Mapping[str, Any] | None = None, **overrides: Any) -> Params:
+        """Make parameters from names and aliases.
+
+        Parameters
+        ----------
+        params
+            Parameter values by name or alias; missing ones, and those that are None, take their default. Those of the
+            peers that change nothing here are taken too, see peer_parameters.py.
+        **overrides
+            Values that win over those in `params`, whatever alias either uses. None means: not given.
+
+        Raises
+        ------
+        ParameterError
+            For an unknown name, a value that is not allowed, or two names of one parameter with different values.
+        """
+        if params is not None and not isinstance(params, Mapping):
+            raise ParameterError(f"params must be a dict of parameter names and values, not {type(params).__name__}")
+        given = canonical_names(params or {})
+        given.update(canonical_names({name: value for name, value in overrides.items() if value is not None}))
+        refuse_two_strategies(given)
+        made = cls(**given)
+        object.__setattr__(made, "given", frozenset(given))
+        object.__setattr__(made, "idle", idle_names({**(params or {}), **overrides}))
+        if "alpha" in given and "lambda_l1" not in given:  # whoever gives both, means both
+            made.refuse_idle_alpha()
+        return made
+
+    def replace(self, **changes: Any) -> Params:
+        """Return a copy with some values (by name or alias) changed, checked again."""
+        changed = canonical_names(changes)
+        made = dataclasses.replace(self, **changed)
+        object.__setattr__(made, "given", self.given | frozenset(changed))
+        object.__setattr__(made, "idle", self.idle)
+        return made
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every parameter by canonical name."""
+        return {parameter.name: getattr(self, parameter.name) for parameter in PARAMETERS}
+
+    def model_dict(self) -> dict[str, Any]:
+        """Return what is saved with a model: values that may change the model and differ from the default, sorted.
+
+        An objective function is saved as `"custom"`. What only other objectives look at cannot change the model.
+        """
+        values = {
+            p.name: getattr(self, p.name)
+            for p in sorted(PARAMETERS, key=lambda p: p.name)
+            if p.in_model and (p.name not in USED_BY or self.objective in USED_BY[p.name])
+        }
+        if callable(values["objective"]):
+            values["objective"] = "custom"
+        return {
+            name: value
+            for name, value in values.items()
+            if value != BY_NAME[name].default and (BY_NAME[name].plain is None or value != BY_NAME[name].plain)
+        }
+
+    def number(self, name: str) -> float:
+        """Return the value of a parameter that may be left open, or the number that None stands for."""
+        value = getattr(self, name)
+        return float(BY_NAME[name].plain if value is None else value)  # type: ignore[arg-type]
+
+    def settle(self, chosen: Mapping[str, float]) -> Params:
+        """Return a copy in which parameters that are left open (None) have the values chosen for them."""
+        chosen = {name: value for name, value in chosen.items() if getattr(self, name) is None}
+        return self.replace(**chosen) if chosen else self
+
+
+def canonical_names(params: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return checked values by canonical name; raise for unknown names and for aliases that disagree.
+
+    What is None is not given.
+    """
+    values: dict[str, Any] = {}
+    spelled: dict[str, str] = {}
+    for name, value in without_peer_parameters(params).items():
+        row = BY_NAME.get(name) if isinstance(name, str) else None
+        if row is None:
+            hint = did_you_mean(name, BY_NAME) or "; docs/parameters.md lists all names"
+            raise ParameterError(f"unknown parameter {name!r}{hint}")
+        if value is None:
+            if row.default is None:  # where None is a value like others
+                values.setdefault(row.name, None)
+            continue
+        value = row.check(value)
+        if values.get(row.name) is not None and values[row.name] != value:
+            raise ParameterError(
+                f"{spelled[row.name]}={values[row.name]!r} and {name}={value!r} are two names of one parameter "
+                f"({row.name}) with different values; give one of them"
+            )
+        values[row.name], spelled[row.name] = value, name
+    return values
+
+
+def refuse_two_strategies(given: Mapping[str, Any]) -> None:
+    """Raise where `boosting` and `data_sample_strategy`, both given, say different things; names are canonical."""
+    if given.get("boosting") == "goss" and given.get("data_sample_strategy") == "bagging":
+        raise ParameterError(
+            "boosting='goss' and data_sample_strategy='bagging' are two ways to choose rows; boosting='goss' is short "
+            "for boosting='gbdt' with data_sample_strategy='goss': give one of them"
+        )

@@ -1,0 +1,223 @@
+"""Arguments and attributes by the names that users of LightGBM and XGBoost know.
+
+    takes_peer_arguments   makes a function take other names of its arguments, and say what to do instead of others
+    PeerAttributes         makes a class say what to use instead of an attribute that it has not
+
+The tables of both are here, one a function or class. As with the parameters of peer_parameters.py, what changes nothing
+here is taken, and what would is an error that says what to type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from hornbeam.core.errors import ParameterError
+from hornbeam.params.peer_parameters import PeerParameter
+
+Table = Mapping[str, str | PeerParameter]
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_ANY = PeerParameter(None)
+_STOPPING = PeerParameter(
+    (),
+    "pass callbacks=[hornbeam.early_stopping(rounds)], which watches every metric on every validation set, or set "
+    "early_stopping_round in the parameters",
+)
+_LOGGING = PeerParameter((False, 0), "pass callbacks=[hornbeam.log_evaluation(period)]")
+_OBJECTIVE = PeerParameter((), "set the function in the parameters: {'objective': function}")
+_ON_DATASET = PeerParameter(("auto",), "pass it to Dataset")
+_ROUNDS = PeerParameter((0,), "pass num_iteration=, and start_iteration= for others than the first ones")
+_SHAP = PeerParameter((False,), "contributions of features are not offered")
+_MAXIMIZE = PeerParameter((), "a metric function returns (name, value, higher_is_better)")
+
+DATASET: Table = {
+    "feature_name": "feature_names",
+    "categorical_feature": "categorical_features",
+    "base_margin": "init_score",
+    **dict.fromkeys(("free_raw_data", "silent", "nthread", "enable_categorical"), _ANY),
+    "missing": PeerParameter((float("nan"),), "NaN is missing; replace other markers by NaN in the data"),
+    "feature_types": PeerParameter((), "name categorical columns in categorical_features="),
+    "feature_weights": PeerParameter((), "set feature_contri in the parameters"),
+    "position": PeerParameter((), "positions are not modelled; leave it out"),
+}
+CREATE_VALID: Table = {"position": DATASET["position"]}
+TRAIN: Table = {
+    "dtrain": "train_set",
+    "evals": "valid_sets",
+    "xgb_model": "init_model",
+    "custom_metric": "feval",
+    "early_stopping_rounds": _STOPPING,
+    "verbose_eval": _LOGGING,
+    "evals_result": PeerParameter(
+        (), "pass callbacks=[hornbeam.record_evaluation(dict)], or look at booster.eval_history"
+    ),
+    "obj": _OBJECTIVE,
+    "fobj": _OBJECTIVE,
+    "maximize": _MAXIMIZE,
+    "learning_rates": PeerParameter((), "pass callbacks=[hornbeam.reset_parameter(learning_rate=rates)]"),
+    "categorical_feature": _ON_DATASET,
+    "feature_name": _ON_DATASET,
+    "keep_training_booster": PeerParameter((False,), "a Booster keeps no data; to train on pass init_model=booster"),
+}
+CV: Table = {
+    **{name: row for name, row in TRAIN.items() if name not in ("evals", "keep_training_booster")},
+    "as_pandas": PeerParameter((False,), "make a table of the result: pandas.DataFrame(result)"),
+    "show_stdv": PeerParameter((), "pass callbacks=[hornbeam.log_evaluation(period, show_stdv=...)]"),
+    "fpreproc": PeerParameter((), "prepare each fold yourself and call train, or put a Pipeline into cross_validate"),
+}
+PREDICT: Table = {
+    "output_margin": "raw_score",
+    "ntree_limit": _ROUNDS,
+    "iteration_range": PeerParameter(((0, 0),), "pass start_iteration=begin, num_iteration=end - begin"),
+    **dict.fromkeys(("pred_contrib", "pred_contribs", "approx_contribs", "pred_interactions"), _SHAP),
+    **dict.fromkeys(("validate_features", "data_has_header"), _ANY),
+    **dict.fromkeys(
+        ("pred_early_stop", "training", "strict_shape", "base_margin"),
+        PeerParameter((False,), "predict has no such mode; add initial scores to predict(raw_score=True) yourself"),
+    ),
+}
+FIT: Table = {
+    "base_margin": "init_score",
+    "base_margin_eval_set": "eval_init_score",
+    "sample_weight_eval_set": "eval_sample_weight",
+    "xgb_model": "init_model",
+    "verbose": _LOGGING,
+    "early_stopping_rounds": PeerParameter(
+        (), "set it in the constructor, or pass callbacks=[hornbeam.early_stopping(rounds)]"
+    ),
+    "feature_weights": PeerParameter((), "set feature_contri in the constructor"),
+}
+BOOSTER: Table = {
+    **dict.fromkeys(
+        ("params", "train_set", "cache"),
+        PeerParameter((), "call hornbeam.train, which returns a Booster; to train on pass it as init_model="),
+    ),
+}
+SAVE: Table = {"importance_type": _ANY}
+REFIT: Table = {
+    "dataset_params": _ANY,
+    "validate_features": _ANY,
+    "reference": PeerParameter((), "the bins of a model are in its trees; leave it out"),
+}
+
+BOOSTER_ATTRIBUTES = {
+    **dict.fromkeys(
+        ("update", "rollback_one_iter", "boost", "add_valid", "eval", "eval_train", "eval_valid", "reset_parameter"),
+        "train in one call of hornbeam.train, with valid_sets= and callbacks=; train on with init_model=booster",
+    ),
+    "load_model": "hornbeam.load(path)",
+    "model_from_string": "Booster(model_str=text)",
+    "dump_model": "json.loads(booster.model_to_string()), or booster.trees",
+    "get_dump": "booster.trees",
+    **dict.fromkeys(("trees_to_dataframe", "create_tree_digraph"), "booster.trees"),
+    **dict.fromkeys(
+        ("get_score", "get_fscore"),
+        "feature_importance() beside feature_names: 'split' is XGBoost's weight, 'gain' its total_gain",
+    ),
+    "num_boosted_rounds": "n_iterations",
+    "num_model_per_iteration": "n_outputs",
+    "num_features": "n_features",
+    "num_class": "n_outputs",
+    "best_ntree_limit": "best_iteration",
+    "inplace_predict": "predict",
+    "get_leaf_output": "trees[tree].leaf_value[leaf]",
+    **dict.fromkeys(("lower_bound", "upper_bound"), "the smallest and largest of booster.trees[i].leaf_value"),
+    "get_split_value_histogram": "booster.trees[i].threshold where booster.trees[i].feature is the one",
+    "set_train_data_name": "hornbeam.train with valid_sets={name: train_set}",
+    "set_param": "hornbeam.train with init_model=booster; num_threads is an attribute",
+    "free_dataset": "nothing: a Booster keeps no data",
+    "eval_set": "hornbeam.train with valid_sets=, then eval_history",
+}
+CV_BOOSTER_ATTRIBUTES = {
+    **BOOSTER_ATTRIBUTES,
+    **dict.fromkeys(("load_model", "model_from_string"), "CVBooster(model_file=path) or CVBooster(model_str=text)"),
+}
+DATASET_ATTRIBUTES = {
+    "save_binary": "pickle, which keeps the bins too",
+    "set_info": "set_label, set_weight, set_group and set_init_score",
+    **dict.fromkeys(("get_float_info", "get_uint_info"), "get_label, get_weight, get_group and get_init_score"),
+    "set_base_margin": "set_init_score",
+    "get_base_margin": "get_init_score",
+    "add_features_from": "a table with all columns",
+    **dict.fromkeys(("set_categorical_feature", "set_feature_name"), "Dataset(categorical_features=, feature_names=)"),
+    "get_params": "params= of hornbeam.train; bin_params has those of the bins",
+    "feature_num_bin": "len(mapper.upper_bounds[feature]), once it is binned",
+    "num_row": "n_rows",
+    "num_col": "n_features",
+    "slice": "subset",
+}
+ESTIMATOR_ATTRIBUTES = {
+    "get_booster": "booster_",
+    "best_iteration": "best_iteration_, which counts iterations: one more than XGBoost's number of the best",
+    "best_score": "best_score_",
+    "evals_result": "evals_result_",
+    "get_num_boosting_rounds": "n_iter_",
+    "get_xgb_params": "get_params",
+    "save_model": "booster_.save, or pickle for the whole estimator",
+    "load_model": "pickle for estimators, hornbeam.load for models",
+    "apply": "predict(X, pred_leaf=True)",
+}
+MODULE_ATTRIBUTES = {
+    **{
+        f"{peer}{kind}": f"Hornbeam{kind}" for peer in ("LGBM", "XGB") for kind in ("Classifier", "Regressor", "Ranker")
+    },
+    **dict.fromkeys(("DMatrix", "QuantileDMatrix", "DeviceQuantileDMatrix", "Sequence"), "Dataset"),
+    **dict.fromkeys(("XGBRFClassifier", "XGBRFRegressor"), "an estimator with boosting_type='rf'"),
+    "callback": "the callbacks of this module: early_stopping, log_evaluation, record_evaluation, reset_parameter",
+    **dict.fromkeys(
+        (
+            "plot_importance",
+            "plot_metric",
+            "plot_tree",
+            "plot_split_value_histogram",
+            "create_tree_digraph",
+            "to_graphviz",
+        ),
+        "matplotlib with booster.feature_importance(), booster.eval_history or booster.trees: nothing is drawn here",
+    ),
+    "LightGBMError": "HornbeamError",
+    "register_logger": "logging.getLogger('hornbeam')",
+}
+
+
+def takes_peer_arguments(table: Table) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Make a function take keywords by the names in a table: a name of ours, or what to do instead."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def call(*arguments: P.args, **keywords: P.kwargs) -> R:
+            found = [name for name in keywords if name in table]
+            for name in found:
+                value, row = keywords.pop(name), table[name]
+                if isinstance(row, str):
+                    if row in keywords:
+                        raise ParameterError(f"{name}= and {row}= are two names of one argument; give one of them")
+                    keywords[row] = value
+                elif value is not None and not row.is_idle(value):
+                    raise ParameterError(f"{name}= is not taken by {_plain_name(function)}; {row.instead}")
+            return function(*arguments, **keywords)
+
+        return call
+
+    return decorate
+
+
+def _plain_name(function: Callable[..., Any]) -> str:
+    return function.__qualname__.removesuffix(".__init__")
+
+
+class PeerAttributes:
+    """A class whose objects say what to use instead of attributes that objects of the peers have."""
+
+    _instead: Mapping[str, str] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        """Raise AttributeError, as for every name that is not there."""
+        if hasattr(type(self), name):  # a property that raised one itself: let it say why
+            return object.__getattribute__(self, name)
+        hint = type(self)._instead.get(name)
+        text = f"{type(self).__name__!r} object has no attribute {name!r}"
+        raise AttributeError(f"{text}; use {hint}" if hint else text)

@@ -1,0 +1,184 @@
+"""Parameters of LightGBM and XGBoost that Hornbeam does not have: which values change nothing, and what to do instead.
+
+A user's dict of parameters comes over as it is. Where a value asks for what Hornbeam does anyway, or for nothing, it is
+taken, and training names it in a line of information; any other value is an error that says what to type.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hornbeam.core.errors import ParameterError
+
+
+@dataclass(frozen=True, slots=True)
+class PeerParameter:
+    """One parameter that Hornbeam does not have.
+
+    idle     values that change nothing here; None: whatever the value
+    instead  what to do where another value is given
+    """
+
+    idle: tuple[Any, ...] | None
+    instead: str = ""
+
+    def is_idle(self, value: Any) -> bool:
+        """Say whether a value changes nothing; numbers, texts and booleans of one meaning are the same."""
+        if self.idle is None or value is None:
+            return True
+        if isinstance(value, str) and value.lower() in ("true", "false"):
+            value = value.lower() == "true"
+        if isinstance(value, (float, np.floating)) and math.isnan(value):
+            return any(isinstance(one, float) and math.isnan(one) for one in self.idle)
+        return isinstance(value, (str, int, float, np.generic, tuple)) and value in self.idle
+
+
+_ANY = PeerParameter(None)
+_NO_FILES = "Hornbeam reads no text files: read them with pandas, polars or pyarrow, and pass the table to Dataset"
+_ONE_MACHINE = "Hornbeam trains on one machine; leave it out"
+_NO_COSTS = "feature_contri weighs the gains of features, min_gain_to_split those of all splits"
+
+PEER_PARAMETERS: dict[str, PeerParameter] = {
+    # LightGBM: how, not what, it computes
+    **dict.fromkeys(("force_col_wise", "force_row_wise", "deterministic", "two_round", "feature_pre_filter"), _ANY),
+    **dict.fromkeys(("is_pre_partition", "pre_partition", "gpu_use_dp", "data_random_seed", "data_seed"), _ANY),
+    **dict.fromkeys(("use_quantized_grad", "num_grad_quant_bins", "quant_train_renew_leaf"), _ANY),
+    **dict.fromkeys(("stochastic_rounding", "saved_feature_importance_type"), _ANY),
+    **dict.fromkeys(
+        ("tree_learner", "tree", "tree_type", "tree_learner_type"), PeerParameter(("serial",), _ONE_MACHINE)
+    ),
+    **dict.fromkeys(("num_machines", "num_machine", "num_gpu"), PeerParameter((1,), _ONE_MACHINE)),
+    **dict.fromkeys(
+        ("machines", "workers", "nodes", "machine_list_filename", "machine_list_file", "machine_list", "mlist"),
+        PeerParameter(("",), _ONE_MACHINE),
+    ),
+    **dict.fromkeys(("local_listen_port", "local_port", "port", "time_out", "topk"), _ANY),
+    **dict.fromkeys(("two_round_loading", "use_two_round_loading", "precise_float_parser"), _ANY),
+    **dict.fromkeys(("pred_early_stop_freq", "pred_early_stop_margin"), _ANY),
+    "gpu_device_id_list": PeerParameter(("",), "name the device: device='cuda:1'; hornbeam.devices() lists them"),
+    **dict.fromkeys(
+        ("gpu_platform_id", "gpu_device_id"),
+        PeerParameter((-1, 0), "name the device: device='opencl:1'; hornbeam.devices() lists them"),
+    ),
+    # LightGBM: what is not here
+    **dict.fromkeys(
+        ("linear_tree", "linear_trees"), PeerParameter((False,), "leaves are constants here; leave it out")
+    ),
+    "linear_lambda": PeerParameter((0.0,), "leaves are constants here; leave it out"),
+    "multi_error_top_k": PeerParameter((1,), "multi_error looks at the first class; pass a function as feval"),
+    **dict.fromkeys(
+        (
+            "forcedsplits_filename",
+            "forced_splits",
+            "forced_splits_file",
+            "forced_splits_filename",
+            "fs",
+            "forcedbins_filename",
+        ),
+        PeerParameter(("",), "splits and bins cannot be given; interaction_constraints and max_bin steer them"),
+    ),
+    "max_bin_by_feature": PeerParameter((), "max_bin holds for all features; round a column to have fewer bins of it"),
+    "cegb_tradeoff": PeerParameter((0.0, 1.0), _NO_COSTS),
+    **dict.fromkeys(
+        ("cegb_penalty_split", "cegb_penalty_feature_lazy", "cegb_penalty_feature_coupled"),
+        PeerParameter((0.0,), _NO_COSTS),
+    ),
+    "refit_decay_rate": PeerParameter((0.9,), "pass it to the refit itself: booster.refit(X, y, decay_rate=...)"),
+    **dict.fromkeys(
+        ("snapshot_freq", "save_period"),
+        PeerParameter((-1, 0), "pass checkpoint='run.ckpt' and checkpoint_freq to train"),
+    ),
+    **dict.fromkeys(
+        ("is_provide_training_metric", "training_metric", "is_training_metric", "train_metric"),
+        PeerParameter((False,), "put the training set among valid_sets"),
+    ),
+    "auc_mu_weights": PeerParameter((), "auc_mu weighs all pairs of classes alike; leave it out"),
+    "lambdarank_position_bias_regularization": PeerParameter((0.0,), "positions are not modelled; leave it out"),
+    **dict.fromkeys(
+        ("pred_early_stop", "predict_disable_shape_check"), PeerParameter((False,), "predict has no such mode")
+    ),
+    "start_iteration_predict": PeerParameter((0,), "pass start_iteration= to predict"),
+    "num_iteration_predict": PeerParameter((-1,), "pass num_iteration= to predict"),
+    **dict.fromkeys(
+        ("predict_raw_score", "is_predict_raw_score", "predict_rawscore", "raw_score"),
+        PeerParameter((False,), "pass raw_score=True to predict"),
+    ),
+    **dict.fromkeys(
+        ("predict_leaf_index", "is_predict_leaf_index", "leaf_index"),
+        PeerParameter((False,), "pass pred_leaf=True to predict"),
+    ),
+    **dict.fromkeys(
+        ("predict_contrib", "is_predict_contrib", "contrib"),
+        PeerParameter((False,), "contributions of features are not offered"),
+    ),
+    **dict.fromkeys(
+        ("save_binary", "is_save_binary", "is_save_binary_file"), PeerParameter((False,), "pickle keeps a Dataset")
+    ),
+    **dict.fromkeys(("data", "train", "valid", "test", "config", "input_model"), PeerParameter((), _NO_FILES)),
+    **dict.fromkeys(("header", "has_header"), PeerParameter((False,), _NO_FILES)),
+    **dict.fromkeys(
+        ("label_column", "label", "weight_column", "group_column", "ignore_column"), PeerParameter(("",), _NO_FILES)
+    ),
+    "output_model": PeerParameter((), "save the model by booster.save(path)"),
+    "task": PeerParameter(("train", "training"), "call train, Booster.predict or Booster.refit"),
+    # XGBoost: how, not what, it computes
+    **dict.fromkeys(("silent", "use_label_encoder", "validate_parameters", "predictor", "refresh_leaf"), _ANY),
+    **dict.fromkeys(("single_precision_histogram", "max_cached_hist_node", "sketch_eps", "enable_categorical"), _ANY),
+    "seed_per_iteration": _ANY,
+    "tree_method": PeerParameter(
+        ("auto", "hist", "approx"), "trees are grown from histograms ('hist'); for a GPU set device='cuda' or 'opencl'"
+    ),
+    # XGBoost: what is not here, or goes by other ways
+    "gpu_id": PeerParameter((-1,), "name the device: device='cuda:0'; hornbeam.devices() lists them"),
+    "base_score": PeerParameter(
+        (), "training starts from the best constant; for another start pass init_score= (raw scores) to Dataset"
+    ),
+    "missing": PeerParameter((math.nan,), "NaN is missing; replace other markers by NaN in the data"),
+    "num_parallel_tree": PeerParameter((1,), "for a random forest set boosting='rf' and num_iterations"),
+    "process_type": PeerParameter(("default",), "to update the leaves of a model call booster.refit(X, y)"),
+    "updater": PeerParameter(
+        ("grow_quantile_histmaker", "grow_histmaker", "grow_gpu_hist"),
+        "leave it out; to update the leaves of a model call booster.refit(X, y)",
+    ),
+    "multi_strategy": PeerParameter(("one_output_per_tree",), "every output has trees of its own"),
+    "num_target": PeerParameter((1,), "there is one label a row; train a model a target"),
+    "sampling_method": PeerParameter(("uniform",), "for sampling by gradient set data_sample_strategy='goss'"),
+    "huber_slope": PeerParameter((), "set alpha, where objective='huber' turns from squares to absolute values"),
+    "disable_default_eval_metric": PeerParameter((False, 0), "set metric='none'"),
+    "one_drop": PeerParameter((False, 0), "dart may drop nothing; set skip_drop=0 and a higher drop_rate"),
+    "sample_type": PeerParameter((), "set uniform_drop=True for 'uniform', False for 'weighted'"),
+    "normalize_type": PeerParameter((), "set xgboost_dart_mode=True for 'tree'; 'forest' is not offered"),
+    "lambdarank_pair_method": PeerParameter(("topk",), "pairs are those of lambdarank_truncation_level"),
+    "lambdarank_unbiased": PeerParameter((False,), "positions are not modelled; leave it out"),
+    "ndcg_exp_gain": PeerParameter((True,), "set label_gain, for linear gains [0, 1, 2, ...]"),
+    **dict.fromkeys(
+        ("aft_loss_distribution", "aft_loss_distribution_scale"), PeerParameter((), "pass an objective function")
+    ),
+    **dict.fromkeys(("feature_selector", "top_k"), PeerParameter((), "there is no linear booster; use trees")),
+    "feature_weights": PeerParameter((), "feature_contri weighs the gains of features"),
+    "feature_types": PeerParameter((), "name categorical columns in categorical_feature"),
+    "callbacks": PeerParameter((), "pass callbacks= to fit, or to train"),
+}
+"""By the names that users type; a name that Hornbeam has, or has as an alias, is not among them."""
+
+
+def without_peer_parameters(params: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return the parameters without those that change nothing here; raise for values that would."""
+    kept = {}
+    for name, value in params.items():
+        row = PEER_PARAMETERS.get(name) if isinstance(name, str) else None
+        if row is None:
+            kept[name] = value
+        elif not row.is_idle(value):
+            raise ParameterError(f"{name}={value!r} is not available here; {row.instead}")
+    return kept
+
+
+def idle_names(params: Mapping[Any, Any]) -> tuple[str, ...]:
+    """Return the names of what is given and changes nothing here, whatever its value."""
+    return tuple(name for name, value in params.items() if name in PEER_PARAMETERS and value is not None)

@@ -1,0 +1,131 @@
+"""What users pass to the estimators, brought to the form that `train` wants.
+
+Above all objectives and metrics: scikit-learn users write functions of (y_true, y_pred), `train` calls functions of
+(scores, dataset).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.core.errors import DataError, ParameterError
+from hornbeam.data.device_arrays import host_array
+from hornbeam.dataset.dataset import Dataset
+from hornbeam.objectives.device_functions import DeviceData, is_on_device, on_device
+from hornbeam.training.function_calls import MetricFunction
+
+FloatArray = NDArray[np.float64]
+UserFunction = Callable[..., Any]
+"""function(y_true, y_pred), function(y_true, y_pred, weight) or function(y_true, y_pred, weight, group).
+
+weight is None where there are no weights, and group, the sizes of the queries, where there are no queries. NumPy
+arrays, or arrays of the device that trains if the function is marked by `hornbeam.on_device`."""
+
+
+def _count_fields(function: UserFunction, what: str) -> int:
+    """Return how many fields of the data the user's function takes after (y_true, y_pred): of weight and group."""
+    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    n_arguments = sum(p.kind in places for p in inspect.signature(function).parameters.values())
+    if n_arguments not in (2, 3, 4):
+        raise ParameterError(
+            f"{what} takes {n_arguments} arguments; it must take (y_true, y_pred), (y_true, y_pred, weight) or "
+            "(y_true, y_pred, weight, group)"
+        )
+    return n_arguments - 2
+
+
+def adapt_objective(function: UserFunction) -> Callable[[FloatArray, Dataset], tuple[Any, Any]]:
+    """Make the user's function an objective as `train` calls it, marked by `on_device` if the function is."""
+    n_fields = _count_fields(function, "the objective function")
+
+    def objective(scores: Any, data: Any) -> Any:
+        weight = data.weight
+        if n_fields > 0:
+            return function(data.label, scores, *(weight, data.group)[:n_fields])
+        shape = scores.shape  # the function may do with them what it likes
+        result = function(data.label, scores)
+        if weight is None or not isinstance(result, (tuple, list)) or len(result) != 2:
+            return result
+        to_array = data.array if isinstance(data, DeviceData) else host_array
+        both = [to_array(values, f"the {what}") for what, values in zip(("gradient", "hessian"), result, strict=True)]
+        if any(array.shape != shape for array in both):
+            return both  # they are refused as they are
+        return tuple(array * (weight if len(shape) == 1 else weight[:, None]) for array in both)
+
+    return on_device(objective) if is_on_device(function) else objective
+
+
+def adapt_metric(function: UserFunction) -> MetricFunction:
+    """Make the user's function a metric as `train` calls it, marked by `on_device` if the function is."""
+    n_fields = _count_fields(function, "the metric function")
+
+    def metric(predictions: Any, data: Any) -> Any:
+        return function(data.label, predictions, *(data.weight, data.group)[:n_fields])
+
+    return on_device(metric) if is_on_device(function) else metric
+
+
+def split_metrics(eval_metric: Any) -> tuple[list[str], list[MetricFunction]]:
+    """Return names and functions among the metrics asked for in `fit`."""
+    if eval_metric is None:
+        return [], []
+    given = [eval_metric] if isinstance(eval_metric, str) or callable(eval_metric) else list(eval_metric)
+    names = [name.strip() for metric in given if isinstance(metric, str) for name in metric.split(",")]
+    return names, [adapt_metric(metric) for metric in given if not isinstance(metric, str)]
+
+
+def seed_of(random_state: Any) -> Any:
+    """Return a seed; a generator is asked for one, anything else is left to the check of parameters."""
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31 - 1))
+    return random_state
+
+
+def threads_of(n_jobs: Any) -> Any:
+    """Return num_threads for joblib's negative numbers; anything else is left to the check of parameters."""
+    if isinstance(n_jobs, (int, np.integer)) and n_jobs < -1:
+        from hornbeam.backends.cpu.host.threads import available_cpus
+
+        return max(1, available_cpus() + 1 + int(n_jobs))
+    return n_jobs
+
+
+def eval_pairs(eval_set: Any, eval_X: Any = None, eval_y: Any = None) -> list[tuple[Any, Any]]:
+    """Return the validation sets as a list of (X, y), from pairs, or from tables and targets (tuples, or one each)."""
+    if eval_X is not None or eval_y is not None:
+        if eval_set is not None:
+            raise DataError("eval_set beside eval_X and eval_y: both are validation sets; pass one of them")
+        tables = eval_X if isinstance(eval_X, tuple) else (eval_X,)
+        targets = eval_y if isinstance(eval_y, tuple) else (eval_y,)
+        if len(tables) != len(targets) or any(part is None for part in (*tables, *targets)):
+            raise DataError(
+                "eval_X and eval_y must be a table and its target, or a tuple of tables and one of as many targets"
+            )
+        return list(zip(tables, targets, strict=True))
+    alone = isinstance(eval_set, tuple) and not all(isinstance(part, tuple) for part in eval_set)
+    pairs = [eval_set] if alone else list(eval_set or [])
+    if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
+        raise DataError("eval_set must be a list of pairs; pass eval_set=[(X, y)]")
+    return pairs
+
+
+def one_each(values: Sequence[Any] | None, name: str, n_sets: int) -> list[Any]:
+    """Return one value for each validation set; None for all where nothing was given."""
+    given = [None] * n_sets if values is None else list(values)
+    if len(given) != n_sets:
+        raise DataError(f"{name} has {len(given)} entries and eval_set {n_sets}; pass one each, or None in its place")
+    return given
+
+
+def named_categories(categorical_feature: Any) -> dict[str, Any]:
+    """Return the parameter that names categorical features, if they are named."""
+    if isinstance(categorical_feature, str) and categorical_feature == "auto":
+        return {}
+    return {"categorical_feature": categorical_feature}

@@ -1,0 +1,480 @@
+"""What the estimators share: parameters, checks of the data as scikit-learn makes them, training, prediction.
+
+Constructor parameters bear the names that users of LightGBM's estimators know; any other Hornbeam parameter is taken
+as a keyword too. Training is `hornbeam.train` on `hornbeam.Dataset`, so the model is the same, to the fingerprint.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import numpy as np
+from narwhals import from_native
+from narwhals.dependencies import is_into_dataframe
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils.validation import _check_sample_weight, assert_all_finite
+
+from hornbeam.core.errors import ParameterError
+from hornbeam.data.columns import DeviceColumn
+from hornbeam.data.device_arrays import device_of, host_array
+from hornbeam.data.sources.objects import holds_objects
+from hornbeam.dataset.dataset import Dataset, TableReader
+from hornbeam.metrics import NO_METRIC
+from hornbeam.model.booster import Booster
+from hornbeam.objectives import get_objective
+from hornbeam.params.params import BY_NAME, Params, canonical_names, refuse_two_strategies
+from hornbeam.params.peer_arguments import ESTIMATOR_ATTRIBUTES, FIT, PREDICT, PeerAttributes, takes_peer_arguments
+from hornbeam.params.peer_parameters import idle_names
+from hornbeam.sklearn.arguments import (
+    UserFunction,
+    adapt_objective,
+    eval_pairs,
+    named_categories,
+    one_each,
+    seed_of,
+    split_metrics,
+    threads_of,
+)
+from hornbeam.sklearn.device_targets import read_target
+from hornbeam.sklearn.fitted_attributes import FittedAttributes
+from hornbeam.training.callbacks import Callback
+from hornbeam.training.folds import take_rows
+from hornbeam.training.init_model import check_classes
+from hornbeam.training.training import train
+
+try:
+    from sklearn.utils.validation import validate_data
+except ImportError:  # scikit-learn before 1.6: a method of BaseEstimator
+    validate_data = None
+
+CLASSES_OF_XGBOOST = {"multi:softmax": "multiclass"}
+"""Objectives of XGBoost whose predictions are classes, as those of a classifier are."""
+
+FloatArray = NDArray[np.float64]
+SelfModel = TypeVar("SelfModel", bound="HornbeamModel")
+
+
+class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
+    """What the estimators share; use `HornbeamClassifier` or `HornbeamRegressor`.
+
+    Parameters
+    ----------
+    boosting_type, num_leaves, max_depth, learning_rate, n_estimators, subsample_for_bin, min_split_gain,
+    min_child_weight, min_child_samples, subsample, subsample_freq, reg_alpha, reg_lambda, colsample_bytree, max_bin,
+    grow_policy, max_delta_step, early_stopping_rounds, device, precision, histogram_pool_size, verbosity
+        See docs/parameters.md, where these are names or aliases.
+    objective
+        Name, or function(y_true, y_pred) -> (gradient, hessian) of raw scores, which may take the weights as a third
+        argument and the sizes of queries as a fourth; weights are applied to what a function of two arguments returns.
+        Marked by `hornbeam.on_device` it works on arrays of the device that trains. None: "regression" for the
+        regressor, "binary" or "multiclass" for the classifier, by the number of classes. The classifier also takes
+        "multiclassova", and for two classes "focal" and "cross_entropy".
+    class_weight
+        Classifier only. Weights by class label, or "balanced": inversely proportional to the weight of a class in the
+        training data. They multiply `sample_weight`.
+    random_state
+        Seed; None: 0. A RandomState or Generator is asked for a seed at every fit.
+    n_jobs
+        Threads; None or -1: all that the process may use; -2: all but one, and so on.
+    importance_type
+        "split" or "gain": what `feature_importances_` returns; None: "split".
+    **kwargs
+        Any other Hornbeam parameter, by name or alias. It replaces the constructor parameter that it is another name
+        of, unless that one has been changed too. Unknown names raise ParameterError in `fit`.
+
+    Attributes
+    ----------
+    booster_
+        The trained hornbeam.Booster.
+    n_features_in_, feature_names_in_
+        Number of features, and their names if X was a frame with strings as names (among others: as texts).
+    classes_, n_classes_
+        Classifier only: sorted labels, and their number.
+    """
+
+    _other_params: Mapping[str, Any] = MappingProxyType({})
+    _instead = ESTIMATOR_ATTRIBUTES
+
+    def __init__(
+        self,
+        *,
+        boosting_type: str = "gbdt",
+        num_leaves: int = 31,
+        max_depth: int = -1,
+        learning_rate: float = 0.1,
+        n_estimators: int = 100,
+        subsample_for_bin: int = 200_000,
+        objective: str | UserFunction | None = None,
+        class_weight: dict[Any, float] | str | None = None,
+        min_split_gain: float = 0.0,
+        min_child_weight: float | None = None,
+        min_child_samples: int = 20,
+        subsample: float = 1.0,
+        subsample_freq: int = 0,
+        reg_alpha: float = 0.0,
+        reg_lambda: float | None = None,
+        colsample_bytree: float = 1.0,
+        max_bin: int = 255,
+        grow_policy: str = "leafwise",
+        max_delta_step: float | None = None,
+        early_stopping_rounds: int | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        importance_type: str | None = "split",
+        device: str = "auto",
+        precision: str = "auto",
+        histogram_pool_size: float = -1.0,
+        verbosity: int | None = 1,
+        **kwargs: Any,
+    ) -> None:
+        self.boosting_type = boosting_type
+        self.num_leaves = num_leaves
+        self.max_depth = max_depth
+        self.learning_rate = learning_rate
+        self.n_estimators = n_estimators
+        self.subsample_for_bin = subsample_for_bin
+        self.objective = objective
+        self.class_weight = class_weight
+        self.min_split_gain = min_split_gain
+        self.min_child_weight = min_child_weight
+        self.min_child_samples = min_child_samples
+        self.subsample = subsample
+        self.subsample_freq = subsample_freq
+        self.reg_alpha = reg_alpha
+        self.reg_lambda = reg_lambda
+        self.colsample_bytree = colsample_bytree
+        self.max_bin = max_bin
+        self.grow_policy = grow_policy
+        self.max_delta_step = max_delta_step
+        self.early_stopping_rounds = early_stopping_rounds
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.importance_type = importance_type
+        self.device = device
+        self.precision = precision
+        self.histogram_pool_size = histogram_pool_size
+        self.verbosity = verbosity
+        if kwargs:
+            self._other_params = dict(kwargs)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return all parameters, those given as further keywords too."""
+        return {**super().get_params(deep=deep), **self._other_params}
+
+    def set_params(self: SelfModel, **params: Any) -> SelfModel:
+        """Set parameters by name or alias; names are checked in `fit`."""
+        own = set(self._get_param_names())
+        others = {name: value for name, value in params.items() if name not in own}
+        super().set_params(**{name: value for name, value in params.items() if name in own})
+        if others:
+            self._other_params = {**self._other_params, **others}
+        return self
+
+    def _train_params(self) -> Params:
+        """Return the checked parameters of a training."""
+        defaults = {name: p.default for name, p in inspect.signature(HornbeamModel.__init__).parameters.items()}
+        renamed = {BY_NAME[name].name for name in self._other_params if name in BY_NAME}
+        values = dict(self._other_params)
+        for name in self._get_param_names():
+            value = getattr(self, name)
+            if name not in BY_NAME or value is None or (BY_NAME[name].name in renamed and value == defaults[name]):
+                continue
+            if name == "random_state":
+                value = seed_of(value)
+            elif name == "n_jobs":
+                value = threads_of(value)
+            values[name] = value
+        if values.get("objective") in CLASSES_OF_XGBOOST and isinstance(self, ClassifierMixin):
+            values["objective"] = CLASSES_OF_XGBOOST[values["objective"]]
+        given = canonical_names(values)
+        refuse_two_strategies(given)
+        params = Params(**self._with_objective(given))
+        object.__setattr__(params, "idle", idle_names(self._other_params))
+        if "alpha" in renamed:
+            params.refuse_idle_alpha()
+        return params
+
+    def _with_objective(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Complete canonical parameters by objective and num_class, as the target learned in `fit` asks for."""
+        objective = values.get("objective", "regression")
+        return {**values, "objective": adapt_objective(objective) if callable(objective) else objective}
+
+    def _with_metrics(self, params: Params, names: list[str]) -> Params:
+        """Put the metrics that are given to `fit` before those of the parameters, or of the objective."""
+        if not names:
+            return params
+        if names[0] not in NO_METRIC:
+            own = get_objective(params).default_metric if params.metric is None else params.metric
+            names = names + [name for name in ([own] if isinstance(own, str) else own) if name not in NO_METRIC]
+        return params.replace(metric=names)
+
+    def _check_table(self, X: Any, reset: bool) -> Any:
+        """Check features as scikit-learn does, and note or compare their number and names; frames stay frames."""
+        new = validate_data is not None
+        checks: dict[str, Any]
+        on_device = device_of(X, "X") is not None
+        if on_device:
+            TableReader(X, "X")  # has two dimensions of real numbers
+        elif is_into_dataframe(X):
+            X = _with_uniform_names(X)
+        if on_device or is_into_dataframe(X):
+            checks = {"skip_check_array": True} if new else {"cast_to_ndarray": False}
+        else:
+            checks = {
+                "dtype": None if holds_objects(X) and self._names_categories() else "numeric",
+                "accept_sparse": True,
+                "accept_large_sparse": True,
+                "ensure_all_finite" if new else "force_all_finite": False,
+            }
+        if new:
+            return validate_data(self, X, reset=reset, **checks)
+        return self._validate_data(X, reset=reset, **checks)
+
+    def _names_categories(self) -> bool:
+        """Say whether categorical features are named, which may be columns of strings."""
+        return getattr(self, "_has_categories", False) or any(
+            BY_NAME[name].name == "categorical_feature" for name in self._other_params if name in BY_NAME
+        )
+
+    def _check_target(self, y: Any) -> Any:
+        """Check that there is one target a row; one on a CUDA device stays there, as CuPy's."""
+        if y is None:
+            name = type(self).__name__
+            raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
+        if device_of(y, "y") is not None:
+            return read_target(y)
+        y = column_or_1d(y, warn=True)
+        assert_all_finite(y, input_name="y")
+        return np.asarray(y)
+
+    def _learn_target(self, y: Any) -> Any:
+        """Return the labels for training, where the target is; a classifier learns its classes."""
+        return self._code_target(y)
+
+    def _code_target(self, y: Any) -> Any:
+        """Return the labels of a validation set."""
+        return y if device_of(y, "y") is not None else np.asarray(y, np.float64)
+
+    def _row_weights(
+        self, label: FloatArray, weight: FloatArray | None, class_weight: dict[Any, float] | str | None
+    ) -> FloatArray | None:
+        """Return weights with class weights multiplied in."""
+        if class_weight is not None:
+            raise ParameterError(f"class_weight={class_weight!r}: {type(self).__name__} has no classes; leave it None")
+        return weight
+
+    @takes_peer_arguments(FIT)
+    def fit(
+        self: SelfModel,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        init_score: Any = None,
+        eval_set: Sequence[tuple[Any, Any]] | tuple[Any, Any] | None = None,
+        eval_names: Sequence[str] | None = None,
+        eval_sample_weight: Sequence[Any] | None = None,
+        eval_class_weight: Sequence[dict[Any, float] | str | None] | None = None,
+        eval_init_score: Sequence[Any] | None = None,
+        eval_metric: str | UserFunction | Sequence[str | UserFunction] | None = None,
+        feature_name: Sequence[str] | str = "auto",
+        categorical_feature: Sequence[Any] | str = "auto",
+        callbacks: Sequence[Callback] | None = None,
+        init_model: HornbeamModel | Booster | str | os.PathLike[str] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_freq: int = 10,
+        *,
+        eval_X: Any = None,
+        eval_y: Any = None,
+    ) -> SelfModel:
+        """Train the model.
+
+        Parameters
+        ----------
+        X
+            Features (n_rows, n_features): array of real numbers, not copied; pandas, polars or pyarrow table; or sparse
+            matrix or array of SciPy. NaN is a missing value.
+        y
+            Target (n_rows,): numbers, or class labels of any kind for the classifier.
+        sample_weight
+            (n_rows,) weights >= 0. A row of weight 0 counts as absent, whole weights nearly as repeated rows (a row is
+            still one row to `min_child_samples` and to the bins).
+        init_score
+            Raw scores to start from: (n_rows,), or (n_rows, n_classes). `predict` does not add them.
+        eval_set
+            Pairs (X, y) to evaluate after every iteration.
+        eval_X, eval_y
+            The same as LightGBM 4.7 has it: a table and its target, or a tuple of each; instead of `eval_set`.
+        eval_names, eval_sample_weight, eval_init_score
+            One entry for each pair of `eval_set`.
+        eval_class_weight
+            Classifier only: weights by class label or "balanced", or None, for each pair of `eval_set`.
+        feature_name, categorical_feature
+            As `feature_names` and `categorical_features` of hornbeam.Dataset.
+        eval_metric
+            Metrics besides the objective's own (or those of the parameter `metric`): names, and functions
+            (y_true, y_pred) -> (name, value, higher_is_better), which may take the weights as a third argument and
+            the sizes of queries as a fourth. The classifier's labels come as 0, 1, ...; for it "logloss" and "error" in
+            all their names (`binary_logloss`, `multi_error`, ...) are those of as many classes as there are, in the
+            parameter `metric` too.
+        callbacks
+            See hornbeam.training.callbacks.
+        init_model
+            Fitted estimator, Booster or model file to train on. A classifier must have learned the classes of y.
+        checkpoint, checkpoint_freq
+            As in `hornbeam.train`: a file from which a training that was cut short goes on.
+        """
+        pairs = eval_pairs(eval_set, eval_X, eval_y)
+        return self._fit(
+            X, y, sample_weight, init_score, pairs, eval_names, eval_sample_weight, eval_init_score, eval_metric,
+            callbacks, init_model, (checkpoint, checkpoint_freq), eval_class_weight=eval_class_weight,
+            feature_name=feature_name, **named_categories(categorical_feature),
+        )  # fmt: skip
+
+    def _fit(
+        self: SelfModel,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        init_score: Any,
+        pairs: Sequence[tuple[Any, Any]],
+        eval_names: Any,
+        eval_sample_weight: Any,
+        eval_init_score: Any,
+        eval_metric: Any,
+        callbacks: Any,
+        init_model: Any,
+        checkpoint: tuple[str | os.PathLike[str] | None, int],
+        queries: Mapping[str, Any] = MappingProxyType({}),
+        eval_queries: Sequence[Mapping[str, Any]] | None = None,
+        eval_class_weight: Sequence[dict[Any, float] | str | None] | None = None,
+        feature_name: Sequence[str] | str = "auto",
+        **changes: Any,
+    ) -> SelfModel:
+        """Train the model; arguments as in `fit`.
+
+        pairs         the validation sets
+        checkpoint    file and frequency
+        queries       `group` or `qid` of the training set, for ranking
+        eval_queries  the same of each validation set
+        changes       parameters that are given to `fit`
+        """
+        self._has_categories = "categorical_feature" in changes
+        table = self._check_table(X, reset=True)
+        target = self._check_target(y)
+        check_consistent_length(table, target)
+        known = getattr(init_model, "classes_", None)  # init_model may be this estimator, which learns anew now
+        label = self._learn_target(target)
+        check_classes(known, getattr(self, "classes_", None))
+        weight = sample_weight
+        on_host = device_of(weight, "sample_weight") is None
+        if weight is not None and on_host and not queries:  # a query may have one weight, which Dataset checks
+            rows = label if device_of(label, "y") is None else np.empty((len(label), 0))
+            weight = _check_sample_weight(sample_weight, rows, dtype=np.float64)
+        params = self._train_params().replace(**changes)
+        names, functions = split_metrics(eval_metric)
+        params = self._with_metrics(params, names)
+        if params.early_stopping_round > 0 and not pairs:
+            raise ParameterError(
+                f"early_stopping_rounds={params.early_stopping_round} without a validation set; pass eval_set=[(X, y)]"
+            )
+        if self.class_weight is not None:  # made on the host
+            given = None if weight is None else host_array(weight, "sample_weight").astype(np.float64)
+            weight = self._row_weights(host_array(label, "y"), given, self.class_weight)
+        train_set = Dataset(table, label, weight=weight, init_score=init_score, feature_names=feature_name, **queries)
+        if not queries and _has_rows_of_no_weight(train_set):
+            train_set = _without_rows_of_no_weight(train_set)
+        weights = one_each(eval_sample_weight, "eval_sample_weight", len(pairs))
+        class_weights = one_each(eval_class_weight, "eval_class_weight", len(pairs))
+        scores = one_each(eval_init_score, "eval_init_score", len(pairs))
+        pair_queries = [{}] * len(pairs) if eval_queries is None else eval_queries
+        valid_sets = [
+            train_set
+            if pair[0] is X and pair[1] is y and pair_weight is None and class_weight is None and pair_score is None
+            else self._valid_set(pair, pair_weight, class_weight, pair_score, train_set, own)
+            for pair, pair_weight, class_weight, pair_score, own in zip(
+                pairs, weights, class_weights, scores, pair_queries, strict=True
+            )
+        ]
+        self.booster_ = train(
+            params,
+            train_set,
+            valid_sets=valid_sets,
+            valid_names=eval_names,
+            feval=functions,
+            init_model=init_model.booster_ if isinstance(init_model, HornbeamModel) else init_model,
+            callbacks=callbacks,
+            checkpoint=checkpoint[0],
+            checkpoint_freq=checkpoint[1],
+        )
+        return self
+
+    def _valid_set(
+        self,
+        pair: tuple[Any, Any],
+        weight: Any,
+        class_weight: dict[Any, float] | str | None,
+        init_score: Any,
+        train_set: Dataset,
+        queries: Mapping[str, Any],
+    ) -> Dataset:
+        table = self._check_table(pair[0], reset=False)
+        label = self._code_target(self._check_target(pair[1]))
+        check_consistent_length(table, label)
+        if class_weight is not None:
+            weight = None if weight is None else host_array(weight, "eval_sample_weight").astype(np.float64)
+            weight = self._row_weights(host_array(label, "y"), weight, class_weight)
+        return Dataset(table, label, weight=weight, init_score=init_score, reference=train_set, **queries)
+
+    @takes_peer_arguments(PREDICT)
+    def predict(self, X: Any, **choices: Any) -> NDArray[Any]:
+        """Predict the target of every row.
+
+        Keywords `raw_score`, `pred_leaf`, `start_iteration` and `num_iteration` are those of `Booster.predict`.
+        """
+        booster = self._fitted
+        result: NDArray[Any] = booster.predict(self._check_table(X, reset=False), **choices)
+        return result
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        return tags
+
+    def _more_tags(self) -> dict[str, Any]:
+        """Return the tags in the form that scikit-learn before 1.6 asks for."""
+        return {"allow_nan": True, "requires_y": True}
+
+
+def _with_uniform_names(frame: Any) -> Any:
+    """Return a frame that has names of several kinds, strings among them, with all of them as texts, as Dataset does.
+
+    scikit-learn refuses such names. The columns are not copied.
+    """
+    names = from_native(frame, eager_only=True).columns
+    if all(isinstance(name, str) for name in names) or not any(isinstance(name, str) for name in names):
+        return frame
+    renamed = frame.copy(deep=False)  # of pandas, or like it: others have strings alone
+    renamed.columns = [str(name) for name in names]
+    return renamed
+
+
+def _has_rows_of_no_weight(dataset: Dataset) -> bool:
+    """Say whether a row counts as absent."""
+    weight = dataset.given("weight")
+    if isinstance(weight, DeviceColumn):
+        return weight.facts.n_nonzero < len(weight)
+    return weight is not None and not weight.all()
+
+
+def _without_rows_of_no_weight(dataset: Dataset) -> Dataset:
+    """Leave out rows of weight 0, which would still count for bins and for the rows of a leaf."""
+    assert dataset.weight is not None
+    return take_rows(dataset, np.flatnonzero(dataset.weight))

@@ -1,0 +1,159 @@
+"""Estimators for scikit-learn: `HornbeamClassifier` and `HornbeamRegressor`; ranker.py has `HornbeamRanker`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.preprocessing import LabelEncoder
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+
+from hornbeam.core.errors import DataError, ParameterError
+from hornbeam.core.fixed_point import exact_sum
+from hornbeam.core.log import warn
+from hornbeam.data.device_arrays import as_cupy, device_of, host_array, in_library_of
+from hornbeam.metrics import fit_to_outputs
+from hornbeam.params.params import BY_NAME, Params, canonical_names
+from hornbeam.params.peer_arguments import PREDICT, takes_peer_arguments
+from hornbeam.sklearn.base import FloatArray, HornbeamModel
+from hornbeam.sklearn.device_targets import classes_of, divided_by_sum, find_classes, places_among, probabilities
+
+__all__ = ["HornbeamClassifier", "HornbeamModel", "HornbeamRegressor"]
+
+
+class HornbeamRegressor(RegressorMixin, HornbeamModel):
+    """Gradient boosted trees for regression; parameters and attributes are those of `HornbeamModel`."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the coefficient of determination R2 of the predictions; arrays may be on a CUDA device."""
+        return float(r2_score(*_in_host_memory(y, self.predict(X)), sample_weight=_in_host_memory(sample_weight)[0]))
+
+
+class HornbeamClassifier(ClassifierMixin, HornbeamModel):
+    """Gradient boosted trees for classification; parameters and attributes are those of `HornbeamModel`.
+
+    Labels may be numbers, strings or booleans. Trained on a single class, the model predicts that class.
+    """
+
+    classes_: NDArray[Any]
+    n_classes_: int
+
+    @takes_peer_arguments(PREDICT)
+    def predict(self, X: Any, **choices: Any) -> NDArray[Any]:
+        """Predict the class of every row; keywords (`raw_score`, `pred_leaf`, ...) are those of `Booster.predict`.
+
+        With an objective function, whose scores have no known link to the classes, raw scores are returned.
+        """
+        result = self.predict_proba(X, **choices)
+        if choices.get("raw_score") or choices.get("pred_leaf") or self.booster_.objective.name == "custom":
+            return result
+        if device_of(result, "result") is not None:
+            on_device = classes_of(as_cupy(result, "result"), self.classes_)
+            return on_device if isinstance(on_device, np.ndarray) else in_library_of(X, on_device)
+        labels: NDArray[Any] = self.classes_[np.argmax(result, axis=1)]
+        return labels
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of rows whose class is predicted; arrays may be on a CUDA device."""
+        given = _in_host_memory(y, self.predict(X))
+        return float(accuracy_score(*given, sample_weight=_in_host_memory(sample_weight)[0]))
+
+    @takes_peer_arguments(PREDICT)
+    def predict_proba(self, X: Any, **choices: Any) -> NDArray[Any]:
+        """Predict the probability of every class: float64 (n_rows, n_classes), in the order of `classes_`.
+
+        With "multiclassova", where each class has a probability of its own, they are divided by their sum (as
+        scikit-learn's OneVsRestClassifier); `booster_.predict` returns them as they are.
+        """
+        result = super().predict(X, **choices)
+        if choices.get("raw_score") or choices.get("pred_leaf"):
+            return result
+        if self.booster_.objective.name == "custom":
+            warn("an objective function has no classes and probabilities: returning raw scores", self.verbosity)
+            return result
+        divide = self.booster_.objective.name == "multiclassova"
+        if device_of(result, "result") is not None:
+            made = probabilities(as_cupy(result, "result"), self.n_classes_, divide)
+            return in_library_of(X, made)  # type: ignore[no-any-return]
+        if self.n_classes_ == 1:
+            return np.ones((len(result), 1))
+        if divide:
+            return np.asarray(divided_by_sum(result))
+        return result if result.ndim == 2 else np.column_stack((1.0 - result, result))
+
+    def _with_objective(self, values: dict[str, Any]) -> dict[str, Any]:
+        n_classes = self.n_classes_
+        objective = values.get("objective", "binary" if n_classes <= 2 else "multiclass")
+        of_classes = ("multiclass", "multiclassova")
+        several = objective in of_classes or (callable(objective) and n_classes > 2)
+        num_class = max(n_classes, 2) if several else 1
+        allowed = ("binary", "cross_entropy", "focal", *of_classes) if n_classes <= 2 else of_classes
+        if not callable(objective) and objective not in allowed:
+            raise ParameterError(
+                f"objective={objective!r}: must be {' or '.join(allowed)} for {n_classes} classes, or a function; "
+                "None chooses by the number of classes"
+            )
+        if values.get("num_class", num_class) != num_class:
+            raise ParameterError(
+                f"num_class={values['num_class']}: y has {n_classes} classes, which makes it {num_class}; leave it out"
+            )
+        return {**super()._with_objective({**values, "objective": objective}), "num_class": num_class}
+
+    def _with_metrics(self, params: Params, names: list[str]) -> Params:
+        params = super()._with_metrics(params, names)
+        if params.metric is None:
+            return params
+        given = [params.metric] if isinstance(params.metric, str) else params.metric
+        return params.replace(metric=[fit_to_outputs(name, params.num_class) for name in given])
+
+    def _learn_target(self, y: Any) -> Any:
+        if device_of(y, "y") is not None:
+            self.classes_, places = find_classes(y)
+            self.n_classes_ = len(self.classes_)
+            return places
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        self.n_classes_ = len(self.classes_)
+        return codes.astype(np.float64)
+
+    def _code_target(self, y: Any) -> Any:
+        if device_of(y, "y") is not None:
+            return places_among(y, self.classes_)
+        encoder = LabelEncoder()
+        encoder.classes_ = self.classes_
+        try:
+            return np.asarray(encoder.transform(y), np.float64)
+        except (ValueError, TypeError) as error:
+            raise DataError(f"eval_set has classes that y has not ({error}); leave these rows out") from None
+
+    def _row_weights(
+        self, label: FloatArray, weight: FloatArray | None, class_weight: dict[Any, float] | str | None
+    ) -> FloatArray | None:
+        if class_weight is None:
+            return weight
+        others = canonical_names({name: value for name, value in self._other_params.items() if name in BY_NAME})
+        for name in ("scale_pos_weight", "is_unbalance"):
+            if others.get(name, BY_NAME[name].default) != BY_NAME[name].default:
+                raise ParameterError(
+                    f"class_weight={self.class_weight!r} and {name}={others[name]!r} both weigh the classes; give one "
+                    "of them"
+                )
+        codes = label.astype(np.int64)
+        if isinstance(class_weight, str) and class_weight == "balanced":
+            of_rows = np.ones(len(codes)) if weight is None else weight
+            totals = np.array([exact_sum(of_rows[codes == k]) for k in range(self.n_classes_)])
+            n_present = len(np.unique(codes))
+            by_class = exact_sum(of_rows) / (n_present * np.where(totals > 0.0, totals, np.inf))
+        else:
+            by_class = compute_class_weight(class_weight, classes=self.classes_, y=self.classes_[codes])
+        rows: FloatArray = np.asarray(by_class, np.float64)[codes]
+        return rows if weight is None else rows * weight
+
+
+def _in_host_memory(*given: Any) -> list[Any]:
+    """Return the same, with copies of what is on a CUDA device."""
+    return [host_array(one) if device_of(one) is not None else one for one in given]

@@ -1,0 +1,69 @@
+"""What a fitted estimator tells of its model, by the names that scikit-learn's and LightGBM's users know."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from hornbeam.model.booster import Booster
+
+
+class FittedAttributes:
+    """Attributes that end in an underscore; `fit` sets `booster_`, the others are read from it."""
+
+    booster_: Booster
+    importance_type: str | None
+
+    @property
+    def _fitted(self) -> Booster:
+        check_is_fitted(self, "booster_")
+        return self.booster_
+
+    @property
+    def best_iteration_(self) -> int:
+        """Number of iterations that early stopping found best; 0 if it did not run."""
+        return self._fitted.best_iteration
+
+    @property
+    def best_score_(self) -> dict[str, dict[str, float]]:
+        """best_score_[set][metric] at the best iteration, without early stopping at the last one."""
+        return self._fitted.best_score
+
+    @property
+    def evals_result_(self) -> dict[str, dict[str, list[float]]]:
+        """evals_result_[set][metric]: one value an iteration."""
+        return self._fitted.eval_history
+
+    @property
+    def n_iter_(self) -> int:
+        """Number of iterations trained."""
+        return self._fitted.n_iterations
+
+    @property
+    def n_estimators_(self) -> int:
+        """Number of iterations that `predict` uses: the best one of early stopping, or all."""
+        return self._fitted.best_iteration or self._fitted.n_iterations
+
+    @property
+    def feature_name_(self) -> list[str]:
+        """Names of the features, made up where the data had none."""
+        return self._fitted.feature_name()
+
+    @property
+    def n_features_(self) -> int:
+        """Number of features."""
+        return self._fitted.n_features
+
+    @property
+    def objective_(self) -> str:
+        """Name of the objective; "custom" for a function."""
+        return self._fitted.objective.name
+
+    @property
+    def feature_importances_(self) -> NDArray[np.int64] | NDArray[np.float64]:
+        """Number of splits or sum of gains (`importance_type`) of every feature; not normalised."""
+        return self._fitted.feature_importance(self.importance_type or "split")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "booster_")

@@ -1,0 +1,1 @@
+"""`train` and `cv`: the boosting loop and what belongs to it."""

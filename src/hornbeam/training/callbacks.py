@@ -1,0 +1,426 @@
+"""Callbacks: what happens before and after each iteration of a training.
+
+A callback is called with a `CallbackEnv` after every iteration, or before it if it has an attribute
+`before_iteration` that is true; those with a lower attribute `order` come first. Functions written for LightGBM work.
+
+One that looks back at earlier evaluations should have an attribute `replayed` that is true: when a training goes on
+from a checkpoint, it is called again for every iteration that is done already, with its evaluations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from hornbeam.core.errors import ParameterError
+from hornbeam.core.log import logger, warn
+from hornbeam.params.params import BY_NAME, Params, whole_number
+
+if TYPE_CHECKING:
+    from hornbeam.model.booster import Booster
+
+
+RESETTABLE = (
+    "learning_rate",
+    "bagging_fraction",
+    "pos_bagging_fraction",
+    "neg_bagging_fraction",
+    "feature_fraction",
+    "lambda_l1",
+    "lambda_l2",
+    "min_gain_to_split",
+    "min_sum_hessian_in_leaf",
+    "max_delta_step",
+    "max_depth",
+)
+"""Parameters that may change from iteration to iteration; the others shape what is made once for a training."""
+
+
+class Evaluation(NamedTuple):
+    """One metric on one data set after one iteration."""
+
+    dataset: str
+    metric: str
+    value: float
+    higher_is_better: bool
+
+
+class MeanEvaluation(NamedTuple):
+    """The same in `cv`: the mean over the folds, with the standard deviation as a fifth field (as in LightGBM)."""
+
+    dataset: str
+    metric: str
+    value: float
+    higher_is_better: bool
+    stdv: float
+
+
+@dataclass(slots=True)
+class CallbackEnv:
+    """What a callback sees and may change.
+
+    model                    the Booster so far, CVBooster in `cv`
+    iteration                number of the iteration, from 0; goes on from those of an init_model
+    begin_iteration, end_iteration
+                             first number of this call of train (of the first one, when it goes on from a checkpoint),
+                             and one past the last
+    evaluation_result_list   evaluations after this iteration, MeanEvaluation in `cv`; empty before it, and where
+                             metric_freq skips it
+    learning_rate            of this iteration; may be set before it
+    training_names           names under which the training set itself is evaluated
+    params                   every parameter of the training, by canonical name
+    changes                  values of other parameters for this iteration (those in RESETTABLE); may be set before it
+    """
+
+    model: Booster
+    iteration: int
+    begin_iteration: int
+    end_iteration: int
+    learning_rate: float
+    evaluation_result_list: list[Evaluation] = field(default_factory=list)
+    training_names: frozenset[str] = frozenset()
+    params: dict[str, Any] = field(default_factory=dict)
+    changes: dict[str, Any] = field(default_factory=dict)
+
+    def begin(self, iteration: int, learning_rate: float) -> None:
+        """Forget what belongs to the iteration before."""
+        self.iteration, self.learning_rate = iteration, learning_rate
+        self.evaluation_result_list, self.changes = [], {}
+
+
+Callback = Callable[[CallbackEnv], None]
+
+
+class EarlyStopException(Exception):  # noqa: N818  (LightGBM's name)
+    """Raised by a callback to end training; best_iteration counts from 0, like CallbackEnv.iteration."""
+
+    def __init__(self, best_iteration: int, best_score: list[Evaluation]) -> None:
+        super().__init__()
+        self.best_iteration = best_iteration
+        self.best_score = best_score
+
+
+class EarlyStopping:
+    """Ends training when no metric on any validation set has got better for some rounds."""
+
+    order = 30
+    replayed = True
+
+    def __init__(
+        self,
+        stopping_rounds: int,
+        first_metric_only: bool = False,
+        verbose: bool = True,
+        min_delta: float | Sequence[float] = 0.0,
+    ) -> None:
+        deltas = min_delta if isinstance(min_delta, Sequence) else [min_delta]
+        if any(not delta >= 0.0 for delta in deltas):
+            raise ParameterError(f"min_delta={min_delta!r}: must be >= 0")
+        self.stopping_rounds = whole_number(stopping_rounds, "stopping_rounds", low=1)
+        self.first_metric_only = first_metric_only
+        self.verbose = verbose
+        self.min_delta = min_delta
+        self._best: dict[tuple[str, str], tuple[float, int, list[Evaluation]]] = {}
+        self._evaluated = False
+
+    def __call__(self, env: CallbackEnv) -> None:
+        """Look at the evaluations and raise EarlyStopException when it is time."""
+        if env.iteration == env.begin_iteration:
+            self._best, self._evaluated = {}, False
+        results = [result for result in env.evaluation_result_list if result.dataset not in env.training_names]
+        if env.evaluation_result_list and not results:
+            raise ParameterError(
+                "early stopping needs a validation set: pass one in valid_sets besides the training set"
+            )
+        if results:
+            self._evaluated = True
+            self._update(env, results)
+        if env.iteration == env.end_iteration - 1:
+            self.finish()
+            if not self._evaluated:  # no error: the model would be lost
+                logger.warning("early stopping saw no evaluation in any round: the metric functions returned none")
+
+    def check(self, validation_sets: Sequence[str], has_metrics: bool) -> None:
+        """Refuse before training what could never stop; `train` calls this.
+
+        validation_sets  names of the validation sets, without the training set
+        has_metrics      whether there is any metric or metric function
+        """
+        if not validation_sets:
+            raise ParameterError(
+                "early stopping needs a validation set: pass one in valid_sets besides the training set"
+            )
+        if not has_metrics:
+            raise ParameterError(
+                "early stopping needs a metric, and there is none: name one in the parameter metric (an objective "
+                "function has none of its own), or pass feval="
+            )
+
+    def finish(self) -> None:
+        """Name the best iteration when training ends by itself or by Ctrl-C; `train` calls this at the end.
+
+        It is that of the first metric on the first set (as in LightGBM): nothing else has stopped training.
+        """
+        if self._best:
+            self._stop(*next(iter(self._best.values()))[1:])
+
+    def _stop(self, best_iteration: int, results: list[Evaluation]) -> NoReturn:
+        if self.verbose:  # said by who asked for it, so that it is heard whatever `verbosity` says
+            logger.info(f"best iteration: {best_iteration + 1}")
+        raise EarlyStopException(best_iteration, results)
+
+    def _update(self, env: CallbackEnv, results: list[Evaluation]) -> None:
+        first, is_last = results[0].metric, env.iteration == env.end_iteration - 1
+        metrics = list(dict.fromkeys(result.metric for result in results))
+        if isinstance(self.min_delta, Sequence) and len(self.min_delta) != len(metrics):
+            raise ParameterError(
+                f"min_delta has {len(self.min_delta)} values for {len(metrics)} metrics; give one each"
+            )
+        for result in results:
+            if self.first_metric_only and result.metric != first:
+                continue
+            delta = (
+                self.min_delta[metrics.index(result.metric)] if isinstance(self.min_delta, Sequence) else self.min_delta
+            )
+            key = (result.dataset, result.metric)
+            if key not in self._best or _is_better(result, self._best[key][0], delta):
+                self._best[key] = (result.value, env.iteration, results)
+            elif not is_last and env.iteration - self._best[key][1] >= self.stopping_rounds:
+                self._stop(*self._best[key][1:])
+
+
+def _is_better(result: Evaluation, best: float, delta: float) -> bool:
+    """Say whether a value is better than the best so far by more than delta; any number is better than NaN."""
+    if math.isnan(best):
+        return not math.isnan(result.value)
+    sign = 1.0 if result.higher_is_better else -1.0
+    return sign * result.value > sign * best + delta
+
+
+def prepare(
+    callbacks: Sequence[Callback] | None,
+    params: Params,
+    validation_sets: Sequence[str],
+    has_metrics: bool,
+    only_training: bool = False,
+) -> list[Callback]:
+    """Return the callbacks of a training in their order, early stopping by the parameters included, and check them.
+
+    validation_sets, has_metrics  see EarlyStopping.check
+    only_training                 the training set is evaluated, and no other: early stopping is left out, as by
+                                  LightGBM (the last fit of a GridSearchCV may have nothing else)
+    """
+    if callable(callbacks):
+        raise ParameterError("callbacks is one function; pass a list, also of one")
+    every = list(callbacks or [])
+    _check_callable(every)
+    if params.early_stopping_round > 0:
+        every.append(
+            EarlyStopping(
+                params.early_stopping_round, params.first_metric_only, params.verbosity >= 1,
+                params.early_stopping_min_delta,
+            )
+        )  # fmt: skip
+    if only_training and any(isinstance(callback, EarlyStopping) for callback in every):
+        warn(
+            "early stopping is off: the training set alone is evaluated, and on it there is no best iteration",
+            params.verbosity,
+        )
+        every = [callback for callback in every if not isinstance(callback, EarlyStopping)]
+    for callback in every:
+        if isinstance(callback, EarlyStopping):
+            callback.check(validation_sets, has_metrics)
+            if params.boosting == "dart":
+                raise ParameterError(
+                    "early stopping is not available with boosting='dart': later rounds change earlier trees, so the "
+                    "best iteration could not be brought back; leave it out, or set num_iterations"
+                )
+    return sorted(every, key=lambda callback: getattr(callback, "order", 0))
+
+
+def _check_callable(callbacks: Sequence[Any]) -> None:
+    """Refuse what is no function: callbacks of XGBoost are objects with methods of their own."""
+    for place, callback in enumerate(callbacks):
+        if not callable(callback):
+            kind = type(callback)
+            raise ParameterError(
+                f"callbacks[{place}] is a {kind.__module__}.{kind.__qualname__}, no function of a CallbackEnv; use "
+                "hornbeam.early_stopping, log_evaluation, record_evaluation or reset_parameter, or write a function"
+            )
+
+
+def finish(callbacks: Sequence[Callback]) -> None:
+    """Tell the callbacks that have a method `finish` that no iteration follows; EarlyStopException names the best."""
+    for callback in callbacks:
+        if hasattr(callback, "finish"):
+            callback.finish()
+
+
+def close(callbacks: Sequence[Callback]) -> None:
+    """Tell the callbacks that have a method `close` that training is over."""
+    for callback in callbacks:
+        if hasattr(callback, "close"):
+            callback.close()
+
+
+def early_stopping(
+    stopping_rounds: int,
+    first_metric_only: bool = False,
+    verbose: bool = True,
+    min_delta: float | Sequence[float] = 0.0,
+) -> EarlyStopping:
+    """End training when a metric on a validation set has not got better for `stopping_rounds` rounds.
+
+    Parameters
+    ----------
+    stopping_rounds
+        Rounds without improvement.
+    first_metric_only
+        Look at the first metric alone.
+    verbose
+        Log the best iteration, whatever the parameter `verbosity` says.
+    min_delta
+        Improvement that counts: one number, or one a metric.
+
+    Every (validation set, metric) pair is watched, and the first to run out of rounds ends training (as in LightGBM).
+    If none does before the last round, the best iteration is that of the first metric on the first set.
+    The training set, if it is among the validation sets, is not watched.
+    """
+    return EarlyStopping(stopping_rounds, first_metric_only, verbose, min_delta)
+
+
+def _deviation(result: Evaluation | MeanEvaluation) -> float | None:
+    """Return the standard deviation over the folds in `cv`, None in `train`."""
+    return result.stdv if isinstance(result, MeanEvaluation) else None
+
+
+def log_evaluation(period: int = 1, show_stdv: bool = True) -> Callback:
+    """Log the evaluations every `period` iterations; 0 or less: never.
+
+    In `cv` these are means over the folds, with their standard deviations if `show_stdv` is true.
+    """
+
+    def callback(env: CallbackEnv) -> None:
+        if period > 0 and env.evaluation_result_list and (env.iteration + 1) % period == 0:
+            texts = []
+            for result in env.evaluation_result_list:
+                stdv = _deviation(result) if show_stdv else None
+                text = f"{result.dataset}'s {result.metric}: {result.value:g}"
+                texts.append(text if stdv is None else f"{text} + {stdv:g}")
+            logger.info(f"[{env.iteration + 1}]\t" + "\t".join(texts))
+
+    callback.order = 10  # type: ignore[attr-defined]
+    return callback
+
+
+def record_evaluation(eval_result: dict[str, dict[str, list[float]]]) -> Callback:
+    """Write the evaluations into a dict: eval_result[set][metric] is a list, one value an evaluated iteration.
+
+    In `cv` there are two lists of each metric, as in LightGBM: eval_result["valid"]["l2-mean"] and ["l2-stdv"].
+    """
+    if not isinstance(eval_result, dict):
+        raise ParameterError(f"eval_result must be a dict, not {type(eval_result).__name__}")
+
+    def callback(env: CallbackEnv) -> None:
+        if env.iteration == env.begin_iteration:
+            eval_result.clear()
+        for result in env.evaluation_result_list:
+            of_set, stdv = eval_result.setdefault(result.dataset, {}), _deviation(result)
+            values = (
+                {result.metric: result.value}
+                if stdv is None
+                else {f"{result.metric}-mean": result.value, f"{result.metric}-stdv": stdv}
+            )
+            for name, value in values.items():
+                of_set.setdefault(name, []).append(value)
+
+    callback.order = 20  # type: ignore[attr-defined]
+    callback.replayed = True  # type: ignore[attr-defined]
+    return callback
+
+
+def reset_parameter(**schedules: Sequence[float] | Callable[[int], float]) -> Callback:
+    """Change parameters from iteration to iteration: the learning rate, or others of `RESETTABLE`.
+
+    Parameters
+    ----------
+    **schedules
+        By name or alias of a parameter: a list with one value an iteration, or a function of the iteration's number
+        (from 0).
+    """
+    named = {BY_NAME[name].name if name in BY_NAME else name: schedule for name, schedule in schedules.items()}
+    wrong = [name for name in named if name not in RESETTABLE]
+    if wrong or not named:
+        raise ParameterError(
+            f"reset_parameter can change {', '.join(RESETTABLE)}, got {', '.join(wrong) or 'nothing'}; for other "
+            "changes train on with init_model="
+        )
+
+    def callback(env: CallbackEnv) -> None:
+        place, n_rounds = env.iteration - env.begin_iteration, env.end_iteration - env.begin_iteration
+        for name, schedule in named.items():
+            if not callable(schedule) and len(schedule) != n_rounds:
+                raise ParameterError(f"{name} has {len(schedule)} values for {n_rounds} rounds; give one a round")
+            try:
+                value = BY_NAME[name].check(schedule(place) if callable(schedule) else schedule[place])
+            except ParameterError as error:
+                raise ParameterError(f"reset_parameter, iteration {env.iteration}: {error}") from None
+            if name == "learning_rate":
+                env.learning_rate = value
+            else:
+                env.changes[name] = value
+
+    callback.before_iteration = True  # type: ignore[attr-defined]
+    callback.order = 10  # type: ignore[attr-defined]
+    return callback
+
+
+class Progress:
+    """A progress bar with the latest metrics, in terminals and notebooks; silent where output goes to a file."""
+
+    order = 40
+
+    def __init__(self) -> None:
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __call__(self, env: CallbackEnv) -> None:
+        """Advance the bar by one iteration."""
+        if self._bar is None:
+            self._start(env)
+        if self._bar is None:
+            return
+        texts = [f"{result.dataset} {result.metric} {result.value:.5g}" for result in env.evaluation_result_list]
+        fields = {"metrics": "  ".join(texts)} if texts else {}
+        self._bar.update(self._task, completed=env.iteration - env.begin_iteration + 1, **fields)
+
+    def _start(self, env: CallbackEnv) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        console = Console(stderr=True)
+        if not (console.is_terminal or console.is_jupyter):
+            return
+        self._bar = Progress(
+            TextColumn("boosting"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[metrics]}", markup=False),
+            console=console,
+        )
+        self._bar.start()
+        self._task = self._bar.add_task("boosting", total=env.end_iteration - env.begin_iteration, metrics="")
+
+    def close(self) -> None:
+        """Leave the bar as it stands; `train` calls this however training ends."""
+        if self._bar is not None:
+            self._bar.stop()
+        self._bar = None
+
+
+def progress() -> Progress:
+    """Show a progress bar while training, in terminals and notebooks."""
+    return Progress()

@@ -1,0 +1,199 @@
+"""Parameters that have no effect in the chosen mode: one table, and one warning for each of them.
+
+Looked at once in `train` and `cv`, when data, metrics and device are known. A parameter at its default is never named.
+What contradicts itself is no matter of this file: it raises (params.py, boosting.py, row_sampling.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from hornbeam.core.log import inform, warn
+from hornbeam.metrics.ranked_lists import QueryMetric
+from hornbeam.objectives import RANKING, CustomObjective
+from hornbeam.params.params import BY_NAME, USED_BY, Params
+from hornbeam.training.convergence import FEATURE_FRACTIONS
+from hornbeam.training.row_sampling import BAGGING_FRACTIONS, samples_rows
+
+if TYPE_CHECKING:
+    from hornbeam.training.training import TrainingRun
+
+
+class Situation:
+    """What the rules of the table look at.
+
+    evaluates  whether there is a data set to evaluate, and a metric or a metric function to do it with
+    """
+
+    run: TrainingRun
+    evaluates: bool
+
+    def __init__(self, run: TrainingRun, evaluates: bool) -> None:
+        self.run: TrainingRun = run
+        self.params: Params = run.params
+        self.evaluates: bool = evaluates
+
+    @property
+    def is_on_gpu(self) -> bool:
+        """Whether a GPU trains; nothing of its backend is imported for the question."""
+        return type(self.run.engine).__module__.startswith("hornbeam.backends.gpu")
+
+    @property
+    def fractions(self) -> list[str]:
+        """Names of the fractions of rows that are below 1."""
+        return [name for name in BAGGING_FRACTIONS if getattr(self.params, name) < 1.0]
+
+    @property
+    def bags(self) -> bool:
+        """Whether rows are drawn by bagging."""
+        return self.params.data_sample_strategy == "bagging" and samples_rows(self.params)
+
+    @property
+    def has_level_sets(self) -> bool:
+        """Whether a categorical feature is split by sets of its levels."""
+        data = self.run.train_set
+        return len(data.categorical_features) > len(data.encoded_features)
+
+    @property
+    def query_metrics(self) -> list[QueryMetric]:
+        """Metrics of ranked lists that are evaluated."""
+        return [metric for metric in self.run.metrics if isinstance(metric, QueryMetric)] if self.evaluates else []
+
+
+Rule = Callable[[Situation], "str | None"]
+"""Says why a parameter has no effect, in words that follow "has no effect"; None: it has one."""
+
+
+def _where(is_idle: Callable[[Situation], Any], why: str) -> Rule:
+    return lambda situation: why if is_idle(situation) else None
+
+
+def _unused_by_objective(name: str) -> Rule:
+    def why(situation: Situation) -> str | None:
+        if situation.params.is_used(name):
+            return None
+        return f"here: objective {situation.run.objective.name!r} does not use it"
+
+    return why
+
+
+def _dart(name: str) -> Rule:
+    def why(situation: Situation) -> str | None:
+        params = situation.params
+        if params.boosting != "dart":
+            return "without boosting='dart'"
+        if params.skip_drop >= 1.0 and name != "skip_drop":
+            return "with skip_drop=1: no tree is ever dropped"
+        if params.drop_rate <= 0.0 and name != "drop_rate":
+            return "with drop_rate=0: no tree is ever dropped"
+        return None
+
+    return why
+
+
+def _bagging_fraction(situation: Situation) -> str | None:
+    if situation.params.bagging_freq == 0:
+        return "while bagging_freq (subsample_freq) is 0; set it to 1 to draw rows"
+    by_label = [name for name in situation.fractions if name != "bagging_fraction"]
+    return f"beside {' and '.join(by_label)}" if by_label else None
+
+
+def _target_encoding_levels(situation: Situation) -> str | None:
+    if not situation.run.train_set.categorical_features:
+        return "without categorical features"
+    if situation.params.num_class > 1 and situation.params.target_encoding_levels >= 0:
+        return "with num_class > 1: classes have no mean"
+    return None
+
+
+def _boost_from_average(situation: Situation) -> str | None:
+    if situation.params.objective in RANKING or isinstance(situation.run.objective, CustomObjective):
+        return f"with objective {situation.run.objective.name!r}, which starts from 0"
+    return "beside init_score, from which training starts" if situation.run.train_set.init_score is not None else None
+
+
+def _label_gain(situation: Situation) -> str | None:
+    if situation.params.objective not in ("pairwise", "rank_xendcg") or situation.query_metrics:
+        return _unused_by_objective("label_gain")(situation)
+    return (
+        f"here: objective {situation.run.objective.name!r} does not use it, and no metric of ranked lists is evaluated"
+    )
+
+
+def _eval_at(situation: Situation) -> str | None:
+    at = set(situation.params.eval_at)
+    if any(metric.default_at is None and at <= set(metric.at) for metric in situation.query_metrics):
+        return None
+    return "where no metric of ranked lists is evaluated at the ranks that it names"
+
+
+_NO_CATEGORIES = _where(
+    lambda s: not s.has_level_sets,
+    "without a categorical feature that is split by sets of levels (those of more levels than target_encoding_levels "
+    "are not)",
+)
+_NO_SIGNS = _where(lambda s: not s.run.plan.features.sign.any(), "without monotone_constraints")
+_NO_GOSS = _where(lambda s: s.params.data_sample_strategy != "goss", "without data_sample_strategy='goss'")
+_NO_EARLY_STOPPING = _where(
+    lambda s: s.params.early_stopping_round <= 0,
+    "without early_stopping_round (the callback early_stopping has arguments of its own)",
+)
+
+IDLE: dict[str, Rule] = {
+    **{name: _unused_by_objective(name) for name in USED_BY},
+    "label_gain": _label_gain,
+    "boost_from_average": _boost_from_average,
+    "learning_rate": _where(lambda s: s.params.boosting == "rf", "with boosting='rf': trees are averaged"),
+    **{
+        name: _dart(name)
+        for name in ("drop_rate", "max_drop", "skip_drop", "uniform_drop", "xgboost_dart_mode", "drop_seed")
+    },
+    "bagging_fraction": _bagging_fraction,
+    "pos_bagging_fraction": _where(lambda s: s.params.bagging_freq == 0, "while bagging_freq (subsample_freq) is 0"),
+    "neg_bagging_fraction": _where(lambda s: s.params.bagging_freq == 0, "while bagging_freq (subsample_freq) is 0"),
+    "bagging_freq": _where(lambda s: not s.fractions, "while bagging_fraction (subsample) is 1"),
+    "bagging_by_query": _where(lambda s: not s.bags, "without bagging"),
+    "bagging_seed": _where(lambda s: not samples_rows(s.params), "without bagging or GOSS"),
+    "top_rate": _NO_GOSS,
+    "other_rate": _NO_GOSS,
+    "feature_fraction_seed": _where(
+        lambda s: min(getattr(s.params, name) for name in FEATURE_FRACTIONS) >= 1.0,
+        "without a feature_fraction below 1",
+    ),
+    "extra_seed": _where(lambda s: not s.params.extra_trees, "without extra_trees"),
+    "monotone_constraints_method": _NO_SIGNS,
+    "monotone_penalty": _NO_SIGNS,
+    "max_cat_to_onehot": _NO_CATEGORIES,
+    "max_cat_threshold": _NO_CATEGORIES,
+    "cat_smooth": _NO_CATEGORIES,
+    "cat_l2": _NO_CATEGORIES,
+    "min_data_per_group": _NO_CATEGORIES,
+    "target_encoding_levels": _target_encoding_levels,
+    "target_encoding_smooth": _where(
+        lambda s: not s.run.train_set.encoded_features, "where no categorical feature is target-encoded"
+    ),
+    "zero_as_missing": _where(lambda s: not s.params.use_missing, "with use_missing=False"),
+    "first_metric_only": _NO_EARLY_STOPPING,
+    "early_stopping_min_delta": _NO_EARLY_STOPPING,
+    "eval_at": _eval_at,
+    "metric_freq": _where(lambda s: not s.evaluates, "where nothing is evaluated"),
+    "device_memory_limit": _where(lambda s: not s.is_on_gpu, "on a CPU: it is a limit of GPU memory"),
+}
+"""Every parameter that some mode does not look at."""
+
+
+def warn_of_idle(run: TrainingRun, has_functions: bool) -> None:
+    """Warn of every parameter that is not at its default and has no effect, and name those of the peers.
+
+    run            its validation sets are entered
+    has_functions  whether there are metric functions
+    """
+    situation = Situation(run, bool(run.evaluated) and (has_functions or bool(run.metrics)))
+    for name, rule in IDLE.items():
+        if getattr(run.params, name) != BY_NAME[name].default:
+            why = rule(situation)
+            if why is not None:
+                warn(f"{name} has no effect {why}", run.params.verbosity)
+    if run.params.idle:
+        inform(f"without effect here: {', '.join(run.params.idle)} (see docs/migration.md)", run.params.verbosity)

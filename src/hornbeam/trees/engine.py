@@ -1,0 +1,366 @@
+"""What a backend has to provide: about a dozen operations on data that stays on its device.
+
+A backend makes an `Engine` for one training set. The engine owns the bins, the scores and the gradients; the growth
+loop (grower.py) only sees node tables, split records and integer sums. `reference` is the living definition of every
+operation; all others are compared with it with `==`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.core.fixed_point import Quantization
+from hornbeam.data.binning import BinnedData
+from hornbeam.objectives.base import Objective
+from hornbeam.trees.bagging import Draw, Goss
+from hornbeam.trees.frontier import GrowthLimits
+from hornbeam.trees.splitting import FeatureRules, NodeContext, SplitRules
+
+if TYPE_CHECKING:
+    from hornbeam.data.columns import DeviceColumn
+    from hornbeam.dataset.dataset import Dataset
+    from hornbeam.metrics import Metric
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """The rows of some nodes: node i owns the places begin[i]:end[i] of the engine's row list at its depth.
+
+    begin, end  int64 (n_nodes,)
+    depth       int32 (n_nodes,)
+    """
+
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    depth: NDArray[np.int32]
+
+    def take(self, index: NDArray[np.intp]) -> Segments:
+        """Return some of the nodes."""
+        return Segments(self.begin[index], self.end[index], self.depth[index])
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """Number of rows and fixed-point sums of all rows of a tree.
+
+    depth    where the engine has its root's rows
+    n_slots  histograms that there is room for, where these are fewer than were asked for; None: as many
+    """
+
+    n_rows: int
+    gradient: int
+    hessian: int
+    depth: int = 0
+    n_slots: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BinnedTree:
+    """A tree whose thresholds are bins of the training data; children as in tree.py.
+
+    feature       int32 (n_splits,)  position among the used features
+    bin           int32 (n_splits,)
+    missing_left  bool  (n_splits,)
+    left, right   int32 (n_splits,)
+    leaf_value    float64 (n_leaves,)
+    left_sets     uint32 (n_splits, n_words): bits of the bins that go left (tree.code_bits), for splits of categorical
+                  features (positions from BinnedData.n_numeric on), whose missing bin goes right; None: there is none
+    """
+
+    feature: NDArray[np.int32]
+    bin: NDArray[np.int32]
+    missing_left: NDArray[np.bool_]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    leaf_value: NDArray[np.float64]
+    left_sets: NDArray[np.uint32] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ForestMean:
+    """What makes scores of a random forest's sums of trees: predictor.average_scores.
+
+    init_scores  float64 (n_outputs,)
+    """
+
+    init_scores: NDArray[np.float64]
+    n_iterations: int
+
+
+LeavesLater = Callable[[], tuple[NDArray[np.float64], NDArray[np.float64]]]
+"""Waits for what a device computes of the leaves: values and hessian sums, each float64 (n_leaves,)."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ContextRules:
+    """What the contexts of nodes are made by, in all trees of a training run: see contexts.TreeContexts.
+
+    features          signs and contributions
+    groups            uint32 (n_groups, n_words): features of each interaction group, bits as in NodeContext.mask
+    by_level, by_node  share of the features that a depth may use, and a node among these
+    has_keys          nodes make random choices, by the hash of their paths
+    monotone_penalty  see contexts.monotone_factor
+    """
+
+    features: FeatureRules
+    groups: NDArray[np.uint32]
+    by_level: float
+    by_node: float
+    has_keys: bool
+    monotone_penalty: float
+
+
+@dataclass(frozen=True, slots=True)
+class ContextsAhead:
+    """What the contexts of one tree's nodes are made by.
+
+    keys  of the random choices: features by node, thresholds, features by level (ContextPlan.keys)
+    """
+
+    rules: ContextRules
+    keys: tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class GrownAhead:
+    """What an engine has grown on its own.
+
+    nodes     dtypes.NODE (n_nodes,): all that were evaluated, parents before their children
+    leaves    of a tree that is finished, where the engine has gone on: its rows know their leaves, as if assign_leaves
+              had been called with those of cpu/replay.py, and the values are what leaf_values_later would give; in
+              contexts, what contexts.leaf_outputs would
+    contexts  dtypes.CONTEXT (n_nodes,); None: nodes have none
+    """
+
+    nodes: NDArray[np.void]
+    leaves: LeavesLater | None = None
+    n_splits: int = 0
+    contexts: NDArray[np.void] | None = None
+
+
+class ArrayExchange(Protocol):
+    """Scores and gradients as arrays of the device (CuPy's), for functions of the user's own: device_functions.py.
+
+    Arrays have the shapes that functions take: (n_rows,), or (n_rows, n_outputs) with several outputs.
+    """
+
+    @property
+    def xp(self) -> ModuleType:
+        """The module of the arrays."""
+
+    @property
+    def device(self) -> str:
+        """Where they are, "cuda:0"."""
+
+    def scope(self) -> AbstractContextManager[None]:
+        """Return what functions are called in: their work is in order with the engine's."""
+
+    def scores(self) -> Any:
+        """Return a copy of the training scores, float64; within `scope`."""
+
+    def predictions(self, objective: Objective, dataset: Dataset, valid: int, forest: ForestMean | None) -> Any:
+        """Return `objective.transform` of the scores of a validation set, or of the training set: `valid` is -1.
+
+        Not within `scope`; other arguments as for Engine.evaluate.
+        """
+
+    def array(self, values: Any, name: str) -> Any:
+        """Return anything like an array as an array of the device; within `scope`.
+
+        Raises TypeError or ValueError where that cannot be, DeviceError for an array of another device.
+        """
+
+    def column(self, name: str, valid: int, values: NDArray[Any] | DeviceColumn) -> Any:
+        """Return labels, weights and the like of a data set on the device, brought there once; within `scope`."""
+
+    def set_gradients(self, gradient: Any, hessian: Any) -> None:
+        """Take gradients and hessians, float64, finite, on the device; within `scope`."""
+
+
+class Engine(Protocol):
+    """Training state on one device: one training set, its scores, and the tree that is growing."""
+
+    n_rows: int
+    rounds_are_costly: bool
+    """Whether a round more costs more than some per cent of wasted rows: see frontier.next_batch."""
+    nodes_are_costly: bool
+    """Whether a node more costs more than a round."""
+    slot_bytes: int
+    """Bytes of one histogram."""
+    device_name: str
+    """Where it is, "cpu" or "cuda:0": labels, weights and initial scores may be `DeviceColumn`s of this device."""
+
+    @property
+    def arrays(self) -> ArrayExchange | None:
+        """Scores as arrays of the device; None: they are in host memory, or on a device that has no such arrays."""
+
+    def set_scores(self, scores: NDArray[np.float64], valid: int = -1) -> None:
+        """Set the raw scores, float64 (n_outputs, n_rows), of the training set or of a validation set."""
+
+    def scores(self) -> NDArray[np.float64]:
+        """Return the raw scores, float64 (n_outputs, n_rows); not to be written to."""
+
+    def compute_gradients(
+        self, objective: Objective, label: NDArray[np.float64], weight: NDArray[np.float64] | None
+    ) -> None:
+        """Compute gradients and hessians of all outputs from the scores."""
+
+    def set_gradients(self, gradient: NDArray[np.float64], hessian: NDArray[np.float64]) -> None:
+        """Take gradients and hessians that were computed elsewhere, float64 (n_outputs, n_rows)."""
+
+    def choose_rows(self, draw: Draw | Goss | None) -> int:
+        """Choose the rows of the trees to come (bagging.py), None: all, and return their number.
+
+        Whatever follows up to `leaf_sums` sees these rows alone. GOSS looks at the gradients.
+        """
+
+    def choose_features(self, features: NDArray[np.int32] | None) -> None:
+        """Choose the features that the trees to come may use, None: all; to be called before `quantize`.
+
+        features  int32 (n,)  in  positions among the used features, ascending
+
+        Splits name features by their position among all used ones, as ever.
+        """
+
+    def quantize(self, output: int, high_precision: bool) -> Quantization:
+        """Round the gradients of one output to fixed point, see quantize.py."""
+
+    def begin_tree(self, n_slots: int) -> Root:
+        """Start a tree on all chosen rows, with room for n_slots histograms, or for fewer: see Root."""
+
+    def build_histograms(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
+        """Sum gradients and hessians per (node, feature, bin) into the nodes' slots."""
+
+    def subtract(self, parent_slots: NDArray[np.int32], child_slots: NDArray[np.int32]) -> None:
+        """Replace each parent's histogram by parent - child: that of the other child."""
+
+    def find_splits(
+        self,
+        nodes: Segments,
+        slots: NDArray[np.int32],
+        gradient: NDArray[np.int64],
+        hessian: NDArray[np.int64],
+        rules: SplitRules,
+        context: NodeContext | None = None,
+    ) -> NDArray[np.void]:
+        """Find the best split of each node from its histogram; gradient and hessian are the nodes' sums.
+
+        context  what the search must know of each node besides, see splitting.py; None: nothing
+
+        Returns dtypes.SPLIT (n_nodes,); gain is -inf where no split is allowed. A split of a categorical feature has in
+        the place of its bin the number of its set: node i of the k-th call for a tree has the number of nodes of the
+        calls before, plus i. The engine keeps the sets until the next tree begins.
+        """
+
+    def left_sets(self, numbers: NDArray[np.int32]) -> NDArray[np.uint32]:
+        """Return the bins that go left at categorical splits of the growing tree.
+
+        numbers  int32 (n,)  in  as in the splits' records
+        returns  uint32 (n, BinnedData.set_words), bits as in tree.code_bits
+        """
+
+    def partition(self, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:
+        """Move the rows of each node to its children's places: left from begin on, right up to end.
+
+        Returns the number of rows that went left, int64 (n_nodes,).
+        """
+
+    def expand(
+        self, batch: NDArray[np.void], rules: SplitRules, max_depth: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.void]]:
+        """Do a whole round: partition the nodes, get their children's histograms, and find the children's splits.
+
+        batch  dtypes.EXPANSION (n_nodes,)  in
+
+        The same as the operations above in sequence (steps.expand_in_steps), for engines that can do better in one go.
+        The child with fewer rows, or the left one of equals, gets the spare slot, the other one its parent's.
+
+        Returns the number of rows that went left, int64 (n_nodes,), and the best splits of both children, dtypes.SPLIT
+        (n_nodes, 2); the gain is -inf where a child cannot be split (splitting.can_split).
+        """
+
+    def grow_ahead(
+        self,
+        root: NDArray[np.void],
+        rules: SplitRules,
+        limits: GrowthLimits,
+        learning_rate: float | None = None,
+        meanwhile: Callable[[], None] | None = None,
+        contexts: ContextsAhead | None = None,
+    ) -> GrownAhead | None:
+        """Expand nodes for as many rounds as the engine likes, without the host choosing them.
+
+        root           dtypes.NODE (1,)  in  without a split yet, and without a histogram; that goes to slot 0
+        learning_rate  for the values of the leaves, if the engine goes on to these; None: it must not, they are not
+                       those of leaf_values_later
+        meanwhile      work for the host, to be done while the device is busy
+        contexts       what the contexts of the nodes are made by; None: they have none
+
+        Returns None where nothing was done. Whatever was expanded, the grower goes on until the tree is complete, and
+        cuts back what is too much.
+        """
+
+    def assign_leaves(self, nodes: Segments, leaves: NDArray[np.int32]) -> None:
+        """Note for every row of every node its leaf number; together the nodes own all chosen rows."""
+
+    def find_other_leaves(self, tree: BinnedTree) -> None:
+        """Note the leaf numbers of the rows that were not chosen: they go down the finished tree."""
+
+    def leaf_sums(self, n_leaves: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Sum gradients and hessians per leaf, with the full precision that 62 bits leave (quantize.exact_exponent)."""
+
+    def renew_leaves(
+        self,
+        output: int,
+        percentile: float,
+        label: NDArray[np.float64],
+        weight: NDArray[np.float64] | None,
+        n_leaves: int,
+        logcosh: bool = False,
+    ) -> NDArray[np.float64]:
+        """Return a percentile of label - score over each leaf's rows, float64 (n_leaves,), see percentiles.py.
+
+        label, weight  float64 (n_rows,)  in  from Objective.prepare and Objective.renewal_weights
+        logcosh        go on from the percentile, the median, to the minimum of log(cosh): see logcosh_leaves.py
+        """
+
+    def leaf_values_later(self, n_leaves: int, rules: SplitRules, learning_rate: float) -> LeavesLater | None:
+        """Compute splitting.leaf_output of the leaf sums, times the learning rate, where the rows are.
+
+        Returns what fetches values and hessian sums when they are needed on the host, or None: the engine does no such
+        thing, and the host computes the values from leaf_sums.
+        """
+
+    def add_leaf_values(self, output: int, leaf_value: NDArray[np.float64] | None) -> None:
+        """Add to each row's score the value of its leaf; None: the one that leaf_values_later has computed."""
+
+    def add_valid(self, binned: BinnedData, scores: NDArray[np.float64]) -> int:
+        """Keep a validation set binned like the training set, with its scores; return its number."""
+
+    def add_tree(self, valid: int, output: int, tree: BinnedTree) -> None:
+        """Add a tree's values to the scores of a validation set, or of the training set: `valid` is -1."""
+
+    def valid_scores(self, valid: int) -> NDArray[np.float64]:
+        """Return the scores of a validation set, float64 (n_outputs, n_rows)."""
+
+    def evaluate(
+        self, metric: Metric, objective: Objective, dataset: Dataset, valid: int, forest: ForestMean | None = None
+    ) -> list[tuple[str, float]] | None:
+        """Evaluate a metric on the engine's scores of a validation set, or of the training set: `valid` is -1.
+
+        dataset  what the scores are of
+        forest   how scores are made of the engine's sums of trees; None: they are the scores
+
+        Returns the bits that `Metric.evaluate` has for these scores, or None: the engine has no kernel for the metric,
+        or the scores are in the host's memory anyway.
+        """
+
+    def close(self) -> None:
+        """Free what the engine holds on its device."""

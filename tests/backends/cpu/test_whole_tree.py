@@ -1,0 +1,291 @@
+"""The CPU's whole-tree kernel: its split search is exact up to the largest sums, and it takes only trees that fit.
+
+That its trees are the right ones is tested with those of all devices, in unit/test_grower.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hornbeam.backends.cpu.engine import CpuEngine
+from hornbeam.backends.cpu.growth import rows, whole_tree
+from hornbeam.backends.cpu.growth.prefix_split import LARGEST_WIDE_SUM, accumulate, choose_split, score_features
+from hornbeam.backends.cpu.growth.split import NO_COUNTS, SplitFinder
+from hornbeam.backends.cpu.growth.tree_kernel import run_up
+from hornbeam.backends.cpu.growth.whole_tree import WholeTree
+from hornbeam.backends.cpu.host import team as cpu_team
+from hornbeam.core.dtypes import SPLIT
+from hornbeam.core.fixed_point import NARROW_GRADIENT_LIMIT, NARROW_HESSIAN_LIMIT, Quantization
+from hornbeam.testing.checks import PLAIN_RULES, binned_data
+from hornbeam.testing.data import BinnedSample, make_binned
+from hornbeam.trees.frontier import GrowthLimits
+from hornbeam.trees.grower import NodeTable, TreeGrower
+from hornbeam.trees.splitting import CategoricalRules, best_split
+
+BIG = 1 << 30
+ROWS = 65_536  # the largest narrow gradients and hessians of as many rows just fit
+
+
+def assert_same_split(bins, n_values, has_missing, g, h, rules, widths=(4, 8)) -> np.void:
+    """Compare the kernels' best split of all rows with that of the definition, with sums of 4 and of 8 bytes."""
+    splits = [assert_same_split_of(width, bins, n_values, has_missing, g, h, rules) for width in widths]
+    return splits[0]
+
+
+def assert_same_split_of(width, bins, n_values, has_missing, g, h, rules, units=(2.0**-15, 2.0**-16)) -> np.void:
+    """Compare the kernels' best split of all rows with that of the definition.
+
+    The kernels get the running sums twice: as they are, and by subtracting those of half the rows from those of all.
+    """
+    bins, has_missing = np.asarray(bins, np.uint8), np.asarray(has_missing)
+    columns = np.ascontiguousarray(bins.T)
+    offsets = np.concatenate([[0], np.cumsum(np.asarray(n_values) + 1)])
+    how = Quantization(*units, False, int(h.min()), int(h.max()))
+    numbers = SplitFinder.numbers(how, rules)
+
+    def sums(rows):
+        histogram, counts = np.zeros((offsets[-1], 2), np.int64), np.zeros(offsets[-1], np.int64)
+        gradient, hessian = np.zeros(offsets[-1], f"i{width}"), np.zeros(offsets[-1], f"u{width}")
+        for f in range(bins.shape[1]):
+            np.add.at(histogram, offsets[f] + bins[rows, f], np.stack([g[rows], h[rows]], axis=1))
+            np.add.at(counts, offsets[f] + bins[rows, f], 1)
+            own = slice(offsets[f], offsets[f + 1])
+            if width == 4:
+                accumulate((histogram[own, 0] << 32) + histogram[own, 1], gradient[own], hessian[own])
+            else:
+                gradient[own], hessian[own] = histogram[own].T
+                run_up(gradient[own], hessian[own])
+        return histogram, counts, gradient, hessian
+
+    def search(records, gradient, hessian, less_g, less_h):
+        rows = records.astype(int)
+        scores, upper = np.empty((2, offsets[-1]), np.float32), np.empty(bins.shape[1], np.float32)
+        total = int(g[rows].sum()), int(h[rows].sum())
+        score_features(
+            gradient, hessian, less_g, less_h, *total, offsets, has_missing, *numbers, scores, scores.view(np.int32),
+            upper.view(np.int32),
+        )  # fmt: skip
+        found = np.zeros(1, SPLIT)
+        choose_split(
+            columns, records, gradient, hessian, *total, 0, len(rows), offsets, has_missing, *numbers, scores, upper,
+            np.empty(max(n_values) + 1, np.int64), NO_COUNTS, found[0],
+        )  # fmt: skip
+        return found[0]
+
+    everything = np.arange(len(bins), dtype=np.uint64)
+    histogram, counts, gradient, hessian = sums(slice(None))
+    expected = best_split(histogram, counts, offsets, has_missing, how, rules)
+    found = search(everything, gradient, hessian, gradient[:0], hessian[:0])
+    assert found.tolist() == expected.tolist()
+
+    half = len(bins) // 2
+    if half:
+        _, _, less_g, less_h = sums(slice(half, None))
+        histogram, counts, _, _ = sums(slice(None, half))
+        by_subtraction = search(everything[:half], gradient, hessian, less_g, less_h)
+        assert by_subtraction.tolist() == best_split(histogram, counts, offsets, has_missing, how, rules).tolist()
+    return expected
+
+
+@given(data=st.data())
+def test_split_equals_the_definition(data):
+    n_rows, n_features = data.draw(st.tuples(st.integers(1, 24), st.integers(1, 4)))
+    n_values = data.draw(st.lists(st.integers(1, 9), min_size=n_features, max_size=n_features))
+    codes = [data.draw(st.lists(st.integers(0, n), min_size=n_rows, max_size=n_rows)) for n in n_values]
+    bins = np.array(codes).T
+    gradients = st.integers(-3, 3) | st.integers(-NARROW_GRADIENT_LIMIT, NARROW_GRADIENT_LIMIT)
+    g = np.array(data.draw(st.lists(gradients, min_size=n_rows, max_size=n_rows)), np.int64)
+    hessians = st.integers(0, 3) | st.integers(0, NARROW_HESSIAN_LIMIT)
+    h = np.array(data.draw(st.lists(hessians, min_size=n_rows, max_size=n_rows)), np.int64)
+    rules = replace(
+        PLAIN_RULES,
+        min_data_in_leaf=data.draw(st.integers(1, 6)),
+        lambda_l1=data.draw(st.sampled_from([0.0, 0.0, 0.1])),
+        lambda_l2=data.draw(st.sampled_from([0.0, 1e-3, 1.0, 1e30])),
+        max_delta_step=data.draw(st.sampled_from([0.0, 0.0, 0.3])),
+        min_gain_to_split=data.draw(st.sampled_from([0.0, 0.5])),
+        min_sum_hessian_in_leaf=data.draw(st.sampled_from([0.0, 1e-3, 0.5])),
+    )
+    assert_same_split(bins, n_values, (bins == n_values).any(axis=0), g, h, rules)
+
+
+def test_rules_refuse_the_candidates_of_highest_score():
+    """Candidates near the highest score are looked at first; where none of them is allowed, the others are."""
+    bins = np.repeat(np.arange(20), 5)[:, None]
+    g = np.where(np.arange(100) < 3, -NARROW_GRADIENT_LIMIT, np.arange(100) % 7)
+    bins[:3] = 0
+    bins[3:10, 0] = 1
+    h = np.full(100, 100)
+    h[50] = 101  # hessians that differ leave row counts open
+    splits = [
+        assert_same_split(bins, [20], [False], g, h, replace(PLAIN_RULES, min_data_in_leaf=rows)) for rows in (1, 4, 30)
+    ]
+    assert [split["bin"] for split in splits[:2]] == [0, 1]
+    assert splits[2]["bin"] > 1
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_split_of_the_largest_sums_equals_the_definition(sign):
+    """65,536 rows of the largest gradient and hessian are the most that 32 bits hold."""
+    rng = np.random.default_rng(0)
+    bins = rng.integers(0, 8, (ROWS, 2))
+    g = np.full(ROWS, sign * NARROW_GRADIENT_LIMIT)
+    h = np.full(ROWS, NARROW_HESSIAN_LIMIT)
+    assert_same_split(bins, [7, 8], [True, False], g, h, PLAIN_RULES)
+    g[bins[:, 0] == 3] *= -1
+    h[bins[:, 1] < 4] = 5
+    split = assert_same_split(bins, [7, 8], [True, False], g, h, PLAIN_RULES)
+    assert split["gain"] > 0
+    split = assert_same_split(bins, [7, 8], [True, False], 64 * g, 32 * h, PLAIN_RULES, widths=[8])
+    assert abs(64 * g).sum() + 64 * ROWS >= LARGEST_WIDE_SUM  # next to the largest
+    assert split["gain"] > 0
+
+
+def engine_for(gradient, hessian, num_threads=1) -> CpuEngine:
+    n_rows = len(gradient)
+    bins = (np.arange(n_rows)[:, None] % 3).astype(np.uint8)
+    sample = BinnedSample(bins, np.array([3], np.int32), np.array([False]), gradient, hessian)
+    engine = CpuEngine(binned_data(sample), num_threads)
+    engine.set_scores(np.zeros((1, n_rows)))
+    engine.set_gradients(gradient[None], hessian[None])
+    engine.quantize(0, False)
+    return engine
+
+
+def grow(engine: CpuEngine, n_slots: int, n_leaves: int):
+    """Return the nodes that the engine makes by itself, or None."""
+    root = NodeTable(engine.begin_tree(n_slots)).table()
+    ahead = engine.grow_ahead(root, PLAIN_RULES, GrowthLimits(n_leaves, BIG, False))
+    return None if ahead is None else ahead.nodes
+
+
+@pytest.mark.parametrize("n_rows", [ROWS, ROWS + 100])
+def test_large_sums_are_of_eight_bytes_and_larger_ones_left_to_the_rounds(n_rows, monkeypatch):
+    odd = np.arange(n_rows) % 2 == 1
+    large_gradient, small_gradient = np.where(odd, 0.9999, -0.9999), np.linspace(-0.9999, 0.9999, n_rows)
+    large_hessian, small_hessian = np.where(odd, 0.9999, 0.9998), np.ones(n_rows)  # ones are counted: 1 each
+    for gradient, hessian, fits in (
+        (large_gradient, small_hessian, n_rows == ROWS),
+        (small_gradient, large_hessian, n_rows == ROWS),
+        (small_gradient, small_hessian, True),
+    ):
+        engine = engine_for(gradient, hessian)
+        assert grow(engine, 8, 4) is not None
+        assert engine._columns.room._slots[0].itemsize == (4 if fits else 8)
+        assert (grow(engine, 2, 4) is not None) == fits  # there are half as many of them in the pool
+        with monkeypatch.context() as patch:
+            patch.setattr(whole_tree, "LARGEST_WIDE_SUM", 1000)
+            assert grow(engine, 8, 4) is None
+
+
+def test_tree_is_left_to_the_rounds_where_the_pool_is_too_small():
+    engine = engine_for(np.linspace(-1.0, 1.0, 90), np.ones(90))
+    for n_slots, taken in ((2, False), (3, True), (62, True)):
+        assert (grow(engine, n_slots, 6) is not None) == taken
+
+
+def whole_and_in_rounds(
+    monkeypatch, sample, rules, n_categorical=0, n_leaves=25, n_threads=1, wide=False
+) -> list[dict]:
+    """Return the tree that a team has grown whole and that of the rounds, with the scores after it."""
+    binned = binned_data(sample, n_categorical)
+    trees = []
+    monkeypatch.setattr(cpu_team, "THREAD_WORK", 1)
+    monkeypatch.setattr(cpu_team, "WAKING_COST", 1)
+    monkeypatch.setattr(cpu_team, "TEAM_CPUS", n_threads)
+    if wide:
+        monkeypatch.setattr(whole_tree, "LARGEST_GRADIENT_SUM", -1)
+    sizes = []
+    team = whole_tree.team
+    monkeypatch.setattr(whole_tree, "team", lambda size: sizes.append(size) or team(size))
+    for whole in (True, False):
+        if not whole:
+            monkeypatch.setattr(WholeTree, "can_grow", lambda *_: False)
+        engine = CpuEngine(binned, n_threads)
+        engine.set_scores(np.zeros((1, len(sample.bins))))
+        engine.set_gradients(sample.gradient[None], sample.hessian[None])
+        grower = TreeGrower(engine, binned, rules, GrowthLimits(n_leaves, BIG, False), 2 * n_leaves)
+        grown = grower.grow(engine.quantize(0, False), 0.1)
+        engine.add_leaf_values(0, grown.leaf_value)
+        trees.append(
+            {name: array.tolist() for name, array in vars(grown.tree).items() if isinstance(array, np.ndarray)}
+        )
+        trees[-1]["scores"] = engine.scores().tolist()
+        codes = grown.tree.left_codes
+        trees[-1]["codes"] = None if codes is None else [None if own is None else own.tolist() for own in codes]
+    assert sizes == [min(n_threads, sample.bins.shape[1])]
+    return trees
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize(("n_features", "n_bins"), [(3, 300), (70, 200)], ids=["two-byte bins", "blocks of features"])
+def test_tree_is_that_of_the_rounds(monkeypatch, ordered, n_features, n_bins, n_threads):
+    monkeypatch.setattr(rows, "ORDERED_SMALLEST", 0 if ordered else 1 << 40)
+    sample = make_binned(3000, n_features, n_bins, 0.1, seed=n_bins)
+    for each in (sample.bins.T, sample.n_value_bins, sample.has_missing):
+        each[-1] = each[0]  # equal gains, of two threads
+    rules = replace(PLAIN_RULES, min_data_in_leaf=20)
+    whole, in_rounds = whole_and_in_rounds(monkeypatch, sample, rules, n_threads=n_threads)
+    assert len(whole["leaf_value"]) == 25
+    assert whole == in_rounds
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_tree_of_large_sums_is_that_of_the_rounds(monkeypatch, n_threads):
+    sample = make_binned(70_000, 5, 60, 0.1, seed=4)  # more rows than packed counters hold
+    rules = replace(PLAIN_RULES, min_data_in_leaf=20)
+    whole, in_rounds = whole_and_in_rounds(monkeypatch, sample, rules, 2, n_threads=n_threads, wide=True)
+    assert len(whole["leaf_value"]) == 25
+    assert whole == in_rounds
+
+
+@pytest.mark.parametrize("look_cost", [0.0, 1.0, 1e9], ids=["never", "large nodes", "always"])
+@pytest.mark.parametrize(("n_rows", "wide"), [(3000, False), (3000, True), (140_000, True)])
+def test_threads_may_share_rows(monkeypatch, look_cost, n_rows, wide):
+    """In groups of four threads and of one, which takes several passes for more rows than packed counters hold."""
+    monkeypatch.setattr(whole_tree, "LOOK_COST", look_cost)
+    sample = make_binned(n_rows, 7, 30, 0.1, seed=4)
+    rules = replace(PLAIN_RULES, min_data_in_leaf=20)
+    whole, in_rounds = whole_and_in_rounds(monkeypatch, sample, rules, 2, n_threads=5, wide=wide)
+    assert len(whole["leaf_value"]) == 25
+    assert whole == in_rounds
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize(("n_features", "n_bins"), [(3, 300), (9, 20)], ids=["two-byte bins", "one-byte bins"])
+@pytest.mark.parametrize("some_numbers", [False, True])
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_tree_with_categories_is_that_of_the_rounds(monkeypatch, ordered, n_features, n_bins, some_numbers, n_threads):
+    monkeypatch.setattr(rows, "ORDERED_SMALLEST", 0 if ordered else 1 << 40)
+    sample = make_binned(3000, n_features, n_bins, 0.1, seed=n_bins)
+    effect = np.random.default_rng(1).normal(size=n_bins + 1)
+    sample = sample._replace(gradient=sample.gradient + effect[sample.bins[:, -1]])
+    n_categorical = 2 if some_numbers else n_features
+    for categorical in (CategoricalRules(4, 32, 1.0, 1.0, 5), CategoricalRules(500, 32, 10.0, 10.0, 100)):
+        with monkeypatch.context() as patch:
+            rules = replace(PLAIN_RULES, min_data_in_leaf=20, categorical=categorical)
+            whole, in_rounds = whole_and_in_rounds(patch, sample, rules, n_categorical, n_threads=n_threads)
+        assert len(whole["leaf_value"]) > 5
+        assert sum(codes is not None for codes in whole["codes"]) > 2
+        assert whole == in_rounds
+
+
+def test_no_more_is_expanded_than_is_split():
+    sample = make_binned(500, 4, 15, 0.2, seed=1)
+    binned = binned_data(sample)
+    engine = CpuEngine(binned, 1)
+    engine.set_scores(np.zeros((1, 500)))
+    engine.set_gradients(sample.gradient[None], sample.hessian[None])
+    for n_leaves in (2, 3, 12):
+        limits = GrowthLimits(n_leaves, BIG, False)
+        grown = TreeGrower(engine, binned, PLAIN_RULES, limits, 24).grow(engine.quantize(0, False), 0.1)
+        table = grow(engine, 24, n_leaves)
+        assert table is not None
+        assert len(table) == 2 * n_leaves - 1
+        assert grown.n_splits == n_leaves - 1
