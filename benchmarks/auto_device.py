@@ -22,7 +22,8 @@ import numpy as np
 
 import hornbeam as hb
 from hornbeam.backends.costs import TrainingWork
-from hornbeam.backends.registry import choose_device, open_runtime
+from hornbeam.backends.devices import choose_device
+from hornbeam.backends.gpu.runtime.devices import open_runtime
 from hornbeam.testing.data import make_higgs_like
 
 N_TREES = 100

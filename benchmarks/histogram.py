@@ -19,7 +19,7 @@ from hornbeam.backends.cpu.engine import CpuEngine
 from hornbeam.core.dtypes import SPLIT
 from hornbeam.data.binning import BinMapper, BinnedData, allocate_bins
 from hornbeam.testing.data import BinnedSample, make_binned
-from hornbeam.trees.engine import Segments
+from hornbeam.trees.records import Segments
 
 NODES = (1, 4, 16, 64, 256, 1024)
 

@@ -33,11 +33,12 @@ import numpy as np
 from numpy.typing import NDArray
 from paper_histogram import GROUPS_A_UNIT, PaperHistogram, paper_variant
 
+from hornbeam.backends.devices import choose_device
 from hornbeam.backends.gpu.engine import GpuEngine
+from hornbeam.backends.gpu.runtime.devices import open_runtime
 from hornbeam.backends.gpu.runtime.runtime import Buffer, Runtime
-from hornbeam.backends.registry import choose_device, open_runtime
 from hornbeam.data.binning import BinMapper, BinnedData, allocate_bins
-from hornbeam.trees.engine import Segments
+from hornbeam.trees.records import Segments
 
 KINDS = ("random", "zipf", "one", "few")
 FEW = 3

@@ -27,7 +27,7 @@ from train_gpu import EXPO_LEVELS, SHAPES, make, to_host
 import hornbeam as hb
 from hornbeam.backends.demand import Demand
 from hornbeam.backends.gpu.data.layout import Layout
-from hornbeam.backends.gpu.data.memory import WIDE_RECORDS, estimate, slot_bytes
+from hornbeam.backends.gpu.growth.memory import WIDE_RECORDS, estimate, slot_bytes
 from hornbeam.core.errors import DeviceError
 from hornbeam.trees.histogram_pool import count_slots
 
@@ -58,7 +58,7 @@ def counted(shape: str, n_rows: int, bins: int) -> tuple[dict[str, int], int, in
 
 def measured(data: hb.Dataset, params: dict[str, Any]) -> str:
     """Train two trees and return the peak of the buffers, and what CUDA's pool took for them, in MB."""
-    from hornbeam.backends.gpu.runtime.workspace import Workspace
+    from hornbeam.backends.gpu.workspace.workspace import Workspace
 
     seen: list[str] = []
     close = Workspace.close

@@ -17,14 +17,14 @@ from collections.abc import Callable
 import numpy as np
 
 from hornbeam.backends.cpu.growth.renewal import renew_leaves
-from hornbeam.backends.cpu.host.threads import resolve_threads
+from hornbeam.core.cpus import resolve_threads
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.metrics import get_metric
 from hornbeam.objectives import get_objective
 from hornbeam.params.params import Params
 from hornbeam.testing.checks import binned_data, engine_on
 from hornbeam.testing.data import make_binned
-from hornbeam.trees.engine import Segments
+from hornbeam.trees.records import Segments
 
 CASES = (
     ("l2", "regression"),

@@ -17,8 +17,9 @@ import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.host.threads import resolve_threads
-from hornbeam.trees.forest import Forest, predict_leaf, predict_raw
+from hornbeam.backends.prediction import predict_leaf, predict_raw
+from hornbeam.core.cpus import resolve_threads
+from hornbeam.trees.forest import Forest
 from hornbeam.trees.tree import Tree
 
 

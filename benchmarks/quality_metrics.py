@@ -69,7 +69,7 @@ def own_metric(name: str, y: NDArray[np.float64], predicted: NDArray[np.float64]
     metric = get_metric(name)
     assert isinstance(metric, MeanLoss) and not metric.uses_raw_scores
     no_link = CustomObjective(None, 1)
-    return metric.definition(y, np.ascontiguousarray(predicted[np.newaxis]), None, no_link)
+    return metric(y, np.ascontiguousarray(predicted[np.newaxis]), None, no_link)
 
 
 def measure(metric: str, y: NDArray[np.float64], predicted: NDArray[np.float64], query: Any = None) -> float:

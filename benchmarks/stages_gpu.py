@@ -25,7 +25,8 @@ import numpy as np
 from train_gpu import SHAPES, make, to_host
 
 import hornbeam as hb
-from hornbeam.backends.registry import choose_device, open_runtime
+from hornbeam.backends.devices import choose_device
+from hornbeam.backends.gpu.runtime.devices import open_runtime
 
 STAGES = {
     "histogram_kernel": "histograms",
@@ -56,7 +57,7 @@ LAST_BYTES = 57
 @contextmanager
 def timed_kernels(runtime: Any) -> Iterator[Callable[[], dict[str, list[float]]]]:
     """Time every launch; what is yielded returns the milliseconds of each kernel's launches."""
-    from hornbeam.backends.gpu.runtime.workspace import Workspace
+    from hornbeam.backends.gpu.workspace.workspace import Workspace
 
     kind = type(runtime)
     launch, repeatable = kind.launch, Workspace.repeatable

@@ -14,7 +14,7 @@ import numpy as np
 
 import hornbeam as hb
 from hornbeam.backends.costs import TrainingWork
-from hornbeam.backends.registry import choose_device
+from hornbeam.backends.devices import choose_device
 from hornbeam.testing.data import make_higgs_like
 
 

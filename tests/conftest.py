@@ -79,4 +79,4 @@ def no_stand_in_stays() -> Iterator[None]:
     """Forget a cuda.py that was imported with something in CuPy's place: else later tests would find a CUDA device."""
     yield
     if "cupy" not in sys.modules and sys.modules.pop("hornbeam.backends.gpu.runtime.cuda", None) is not None:
-        vars(sys.modules["hornbeam.backends.gpu"]).pop("cuda", None)
+        vars(sys.modules["hornbeam.backends.gpu.runtime"]).pop("cuda", None)

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hornbeam.backends.registry import DeviceInfo, devices
+from hornbeam.backends.devices import devices
+from hornbeam.core.device_info import DeviceInfo
 from hornbeam.core.errors import DataError, DeviceError, HornbeamError, ModelFormatError, ParameterError
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.model.booster import Booster, load
@@ -30,7 +31,7 @@ from hornbeam.training.callbacks import (
     reset_parameter,
 )
 from hornbeam.training.cross_validation import cv
-from hornbeam.training.training import train
+from hornbeam.training.train import train
 from hornbeam.trees.tree import Tree
 
 if TYPE_CHECKING:

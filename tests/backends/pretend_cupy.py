@@ -14,10 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pyopencl as cl
 
-from hornbeam.backends import registry
-from hornbeam.backends.gpu import predict as gpu_predict
-from hornbeam.backends.gpu.data import binning as gpu_binning
-from hornbeam.backends.gpu.data import columns as gpu_columns
+from hornbeam.backends import devices
+from hornbeam.backends.gpu.runtime import devices as gpus
 from hornbeam.backends.gpu.runtime import opencl
 
 
@@ -214,9 +212,8 @@ def install(monkeypatch: Any) -> types.ModuleType:
     module.cuda = types.SimpleNamespace(get_current_stream=lambda: stream)
     monkeypatch.setitem(sys.modules, "cupy", module)
     runtime = Runtime(opencl.open_device(0), module)
-    for part in (gpu_binning, gpu_predict, gpu_columns):
-        monkeypatch.setattr(part, "open_runtime", lambda device: runtime)
-    monkeypatch.setattr(gpu_predict, "choose_device", lambda device: device)
+    open_ = gpus.open_runtime
+    monkeypatch.setattr(gpus, "open_runtime", lambda name: runtime if name.startswith("cuda") else open_(name))
     module.runtime = runtime
     return module
 
@@ -224,8 +221,7 @@ def install(monkeypatch: Any) -> types.ModuleType:
 def install_device(monkeypatch: Any) -> types.ModuleType:
     """The same, and let trainings on device="cuda" run there."""
     module = install(monkeypatch)
-    choose, open_ = registry.choose_device, registry.open_runtime
+    choose = devices.choose_device
     cuda = ("cuda", "cuda:0")
-    monkeypatch.setattr(registry, "choose_device", lambda name, n=0: "cuda:0" if name in cuda else choose(name, n))
-    monkeypatch.setattr(registry, "open_runtime", lambda name: module.runtime if name == "cuda:0" else open_(name))
+    monkeypatch.setattr(devices, "choose_device", lambda name, n=0: "cuda:0" if name in cuda else choose(name, n))
     return module

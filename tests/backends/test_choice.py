@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 import hornbeam as hb
-from hornbeam.backends import costs, gpu, registry
+from hornbeam.backends import costs, gpu
 from hornbeam.backends.costs import PredictionWork, TrainingWork
-from hornbeam.backends.registry import DeviceInfo, choose_device
+from hornbeam.backends.devices import choose_device
+from hornbeam.backends.gpu.runtime import devices as gpus
+from hornbeam.core.device_info import DeviceInfo
 from hornbeam.core.errors import DeviceError
 
 SMALL = TrainingWork(20_000, 20, 100, 31, n_threads=2)
@@ -26,8 +28,8 @@ RADEON = [DeviceInfo("opencl:0", False, "no fp64", 64), DeviceInfo("opencl:1", T
 
 
 def offer(monkeypatch, cuda, opencl) -> None:
-    monkeypatch.setattr(registry, "_cuda_devices", lambda: cuda)
-    monkeypatch.setattr(registry, "_opencl_devices", lambda: opencl)
+    monkeypatch.setattr(gpus, "cuda_devices", lambda: cuda)
+    monkeypatch.setattr(gpus, "opencl_devices", lambda: opencl)
 
 
 @pytest.mark.parametrize(
@@ -50,8 +52,8 @@ def test_auto_takes_what_is_done_first(monkeypatch, work, cuda, opencl, expected
 
 
 def test_drivers_are_not_asked_for_a_small_fit(monkeypatch):
-    monkeypatch.setattr(registry, "_cuda_devices", lambda: pytest.fail("a driver was asked"))
-    monkeypatch.setattr(registry, "_opencl_devices", lambda: pytest.fail("a driver was asked"))
+    monkeypatch.setattr(gpus, "cuda_devices", lambda: pytest.fail("a driver was asked"))
+    monkeypatch.setattr(gpus, "opencl_devices", lambda: pytest.fail("a driver was asked"))
     rng = np.random.default_rng(0)
     X, y = rng.random((300, 4)), rng.random(300)
     model = hb.train({"verbosity": -1, "num_leaves": 4}, hb.Dataset(X, label=y), 2)
@@ -85,7 +87,7 @@ def test_a_gpu_that_cannot_be_opened_leaves_training_and_prediction_to_the_cpu(m
     def fail(device):
         raise DeviceError(f"{device} is broken")
 
-    monkeypatch.setattr(registry, "open_runtime", fail)
+    monkeypatch.setattr(gpus, "open_runtime", fail)
     rng = np.random.default_rng(0)
     X, y = rng.random((300, 4)), rng.random(300)
     params = {"num_leaves": 4, "verbosity": 1}
@@ -130,5 +132,5 @@ def test_a_driver_that_is_too_old_for_cupy_is_told_what_fits(monkeypatch):
         raise RuntimeError("cudaErrorInsufficientDriver: CUDA driver version is insufficient for CUDA runtime version")
 
     monkeypatch.setattr(gpu, "cuda", SimpleNamespace(count_devices=too_old), raising=False)
-    (found,) = registry._cuda_devices()
+    (found,) = gpus.cuda_devices()
     assert not found.usable and "insufficient" in found.description and "hornbeam[cuda12]" in found.description

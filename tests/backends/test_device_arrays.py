@@ -11,19 +11,19 @@ import pytest
 
 pytest.importorskip("pyopencl")
 
-from hornbeam.backends import registry
+from hornbeam.backends import engines
 from hornbeam.backends.gpu.engine import GpuEngine
 from hornbeam.backends.gpu.predict import rows_first
 from hornbeam.core.errors import DataError, DeviceError
-from hornbeam.data import table as table_module
 from hornbeam.data.device_arrays import check_device, device_of
-from hornbeam.data.table import TableReader
+from hornbeam.data.sources import device as table_module
+from hornbeam.data.sources.opening import open_table
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.model.booster import Booster
 from hornbeam.objectives import CustomObjective
 from hornbeam.sklearn.arguments import adapt_objective
 from hornbeam.testing.checks import assert_same_bits, usable_devices
-from hornbeam.training.training import train
+from hornbeam.training.train import train
 
 _place = importlib.util.spec_from_file_location("pretend_cupy", Path(__file__).with_name("pretend_cupy.py"))
 pretend_cupy = importlib.util.module_from_spec(_place)
@@ -63,7 +63,7 @@ def test_device_arrays_are_told_by_dlpack(cupy):
 def test_device_arrays_need_cupy(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(DeviceError, match=r"data is in the memory of a CUDA device.*pip install"):
-        TableReader(Array(np.zeros((3, 2))))
+        open_table(Array(np.zeros((3, 2))))
     with pytest.raises(DeviceError, match="label is in the memory"):
         Dataset(np.zeros((3, 2)), label=Array(np.zeros(3)))
 
@@ -72,7 +72,7 @@ def test_device_arrays_need_cupy(monkeypatch):
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_reader_copies_blocks_to_the_host(cupy, dtype, order):
     X = np.asarray(make_data(dtype)[0], order=order)
-    found, expected = TableReader(Array(X)), TableReader(X)
+    found, expected = open_table(Array(X)), open_table(X)
     assert found.device == "cuda:0" and expected.device is None
     assert (found.n_rows, found.n_features, found.block_dtype) == (700, 6, expected.block_dtype)
     assert_same_bits(found.read(5, 50), expected.read(5, 50), "read")
@@ -85,11 +85,11 @@ def test_reader_copies_blocks_to_the_host(cupy, dtype, order):
 
 def test_wrong_device_arrays_are_named(cupy):
     with pytest.raises(DataError, match="2 dimensions"):
-        TableReader(Array(np.zeros(3)))
+        open_table(Array(np.zeros(3)))
     with pytest.raises(DataError, match="is empty"):
-        TableReader(Array(np.zeros((0, 3))))
+        open_table(Array(np.zeros((0, 3))))
     with pytest.raises(DataError, match="complex"):
-        TableReader(Array(np.zeros((2, 3), complex)))
+        open_table(Array(np.zeros((2, 3), complex)))
     with pytest.raises(DataError, match=r"label\[1\] is nan"):
         Dataset(Array(np.zeros((2, 3))), label=Array(np.array([0.0, np.nan])))
 
@@ -111,14 +111,14 @@ def test_model_is_that_of_host_data(cupy, dtype, device, monkeypatch):
     monkeypatch.setattr(table_module, "DEVICE_BLOCK_CELLS", 600)
     if device == "cuda":
         engine = lambda binned, params, _: GpuEngine(cupy.runtime, binned, params.min_data_in_leaf)  # noqa: E731
-        monkeypatch.setattr("hornbeam.training.training.make_engine", engine)
+        monkeypatch.setattr("hornbeam.training.state.make_engine", engine)
     X, y = make_data(dtype)
     found, expected = [], []
     for wrap, into, where in ((Array, found, device), (np.asarray, expected, "cpu")):
         dataset = Dataset(wrap(X), label=wrap(y))
         valid = Dataset(wrap(X[:100]), label=wrap(y[:100]), reference=dataset)
         if where == "cpu":
-            monkeypatch.setattr("hornbeam.training.training.make_engine", registry.make_engine)
+            monkeypatch.setattr("hornbeam.training.state.make_engine", engines.make_engine)
         booster = train({**PARAMS, "device": where}, dataset, 4, {"valid": valid})
         into += [booster.fingerprint(), booster.eval_history]
         if where != "cpu":

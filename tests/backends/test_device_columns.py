@@ -10,9 +10,10 @@ import pytest
 
 pytest.importorskip("pyopencl")
 
+from hornbeam.backends.columns import find_facts
 from hornbeam.backends.demand import Demand
 from hornbeam.backends.gpu.data.columns import DeviceSums
-from hornbeam.backends.gpu.runtime.workspace import Workspace
+from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.core.errors import DataError
 from hornbeam.data.columns import DeviceColumn
 from hornbeam.dataset.dataset import Dataset
@@ -21,7 +22,7 @@ from hornbeam.objectives.device_functions import on_device
 from hornbeam.objectives.label_sums import HostSums
 from hornbeam.params.params import Params
 from hornbeam.testing.checks import assert_same_bits, usable_devices
-from hornbeam.training.training import train
+from hornbeam.training.train import train
 
 _place = importlib.util.spec_from_file_location("pretend_cupy", Path(__file__).with_name("pretend_cupy.py"))
 pretend_cupy = importlib.util.module_from_spec(_place)
@@ -86,7 +87,7 @@ def test_facts_and_sums_are_those_of_the_host(cupy, dtype):
 
 def test_facts_tell_what_is_not_finite(cupy):
     for value in (np.nan, np.inf, -np.inf):
-        facts = DeviceColumn(Array(np.array([0.5, value, -2.0, 0.0]))).facts
+        facts = DeviceColumn(Array(np.array([0.5, value, -2.0, 0.0])), find_facts).facts
         assert not facts.all_finite and (facts.smallest, facts.largest, facts.n_nonzero) == (-2.0, 0.5, 2)
 
 

@@ -13,7 +13,8 @@ pytest.importorskip("pyopencl")
 import pyopencl as cl
 
 import hornbeam as hb
-from hornbeam.backends import costs, registry
+from hornbeam.backends import costs
+from hornbeam.backends.gpu.runtime import devices as gpus
 from hornbeam.backends.gpu.runtime import opencl
 from hornbeam.core.errors import DeviceError, DeviceMemoryError
 from hornbeam.data.cuda_errors import cupy_errors, device_error
@@ -77,7 +78,7 @@ def test_a_lost_device_is_told_from_one_that_can_be_used_again(cuda):
 def test_memory_that_runs_out_is_an_error_with_the_size(stand_in):
     driver = stand_in()
     with pytest.raises(DeviceMemoryError, match=r"giving 2,048\.0 MB .*max_bin"):
-        registry.open_runtime("cuda:0").allocate(2 << 30)
+        gpus.open_runtime("cuda:0").allocate(2 << 30)
     assert driver.used_bytes == 0
 
 
@@ -115,7 +116,7 @@ def test_memory_for_predictions_is_asked_for_with_our_error(cuda):
 @pytest.mark.parametrize("operation", ["stream", "malloc", "get_function"])
 def test_auto_trains_on_the_cpu_when_the_gpu_fails(cuda, monkeypatch, caplog, operation):
     monkeypatch.setattr(costs, "CPU_UPDATES", 1.0)  # a very slow CPU
-    monkeypatch.setattr(registry, "_opencl_devices", list)  # no other GPU
+    monkeypatch.setattr(gpus, "opencl_devices", list)  # no other GPU
     expected = train_on("cpu")
     cuda.fail(operation, cuda.runtime_error(46, "cudaErrorDevicesUnavailable: all devices are busy"))
     with caplog.at_level(logging.INFO, "hornbeam"):

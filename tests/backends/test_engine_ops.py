@@ -25,7 +25,7 @@ from hornbeam.testing.checks import (
 )
 from hornbeam.testing.data import BinnedSample, make_binned
 from hornbeam.testing.labels import labels_for, params_for
-from hornbeam.trees.engine import Segments
+from hornbeam.trees.records import Segments
 
 RULES = replace(PLAIN_RULES, min_data_in_leaf=20, min_sum_hessian_in_leaf=1e-3)
 

@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 
 from hornbeam.backends.cpu.prediction import packed_forest
 from hornbeam.backends.cpu.prediction import walk as cpu
+from hornbeam.backends.cpu.prediction.walk import packed
+from hornbeam.backends.prediction import predict_leaf, predict_raw
 from hornbeam.core.errors import DataError, DeviceError
-from hornbeam.data.table import TableReader
+from hornbeam.data.sources.opening import open_table
 from hornbeam.testing.trees import random_tree
-from hornbeam.trees.forest import ArrayReader, Forest, predict_leaf, predict_raw
+from hornbeam.trees.forest import ArrayReader, Forest
 
 SPECIAL = np.array([-np.inf, -1.0, -0.0, 0.0, 0.25, 5e-324, 1.0, 1.7e308, np.inf, np.nan])
 
@@ -90,7 +92,7 @@ def test_frames_are_read_through_the_table_reader() -> None:
     rows = make_rows(rng, 300, 3)
     forest = Forest([random_tree(rng, 20, 3) for _ in range(3)])
     frame = pandas.DataFrame(rows, columns=["a", "b", "c"])
-    assert (predict_raw(forest, TableReader(frame), n_threads=2) == predict_raw(forest, rows)).all()
+    assert (predict_raw(forest, open_table(frame), n_threads=2) == predict_raw(forest, rows)).all()
 
 
 def test_lone_leaves_and_an_empty_forest() -> None:
@@ -131,7 +133,7 @@ def test_a_feature_with_more_thresholds_than_codes(ranks: int, monkeypatch: pyte
     monkeypatch.setattr(packed_forest, "_columns", lambda *splits: columns(*splits, ranks))
     rng = np.random.default_rng(ranks)
     forest = Forest([random_tree(rng, 30, 3) for _ in range(6)])
-    assert forest.packed.n_columns > 6
+    assert packed(forest).n_columns > 6
     assert_same(forest, make_rows(rng, 300, 3))
 
 

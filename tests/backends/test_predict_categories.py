@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hornbeam.backends.cpu.prediction import categories as predict_categories
+from hornbeam.backends.prediction import predict_leaf, predict_raw
 from hornbeam.core.errors import DataError
 from hornbeam.testing.trees import random_tree, with_categorical_splits
-from hornbeam.trees.forest import Forest, predict_leaf, predict_raw
+from hornbeam.trees.forest import Forest
 
 N_LEVELS = {0: 3, 2: 64, 3: 70_000}
 
@@ -82,7 +83,8 @@ def test_more_levels_than_ranks_are_refused(monkeypatch):
 
 ONLY_CATEGORIES = """
 import numpy as np
-from hornbeam.trees.forest import Forest, predict_leaf, predict_raw
+from hornbeam.backends.prediction import predict_leaf, predict_raw
+from hornbeam.trees.forest import Forest
 from hornbeam.testing.trees import random_tree, with_categorical_splits
 
 rng = np.random.default_rng(0)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numba import njit
 
 from hornbeam.backends.cpu.losses import random_choices as cpu
-from hornbeam.backends.registry import open_runtime
+from hornbeam.backends.gpu.runtime.devices import open_runtime
 from hornbeam.core.random_choices import Purpose, chance_limit, derived_key, random_bits, random_key, uniform
 from hornbeam.testing.checks import usable_devices
 
@@ -39,7 +39,7 @@ def test_keys_derived_from_a_key_are_its_random_bits():
 
 @pytest.mark.parametrize("name", [name for name in usable_devices() if ":" in name])
 def test_kernel_twin_gives_the_same_numbers(name):
-    from hornbeam.backends.gpu.growth.tree_kernels import plain_variant
+    from hornbeam.backends.gpu.workspace.tree_kernels import plain_variant
 
     runtime = open_runtime(name)
     n, first, key = 3000, 2**32 - 1000, random_key(0, Purpose.GOSS, 11)

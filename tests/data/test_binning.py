@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from hornbeam.backends.cpu.binning import dense as cpu_binning
-from hornbeam.backends.cpu.binning.dense import bin_table, encode
+from hornbeam.backends.cpu.binning import table as cpu_table
+from hornbeam.backends.cpu.binning.dense import encode
+from hornbeam.backends.cpu.binning.table import bin_table
 from hornbeam.data.binning import (
     BinMapper,
     BinnedData,
@@ -19,14 +21,14 @@ from hornbeam.data.binning import (
     hash_rows,
     sample_rows,
 )
-from hornbeam.data.table import TableReader
+from hornbeam.data.sources.opening import open_table
 
 INF = np.inf
 NAN = np.nan
 
 
 def binned(table, n_threads=1, **params) -> BinnedData:
-    return bin_table(TableReader(table), BinParams(**params), n_threads)
+    return bin_table(open_table(table), BinParams(**params), n_threads)
 
 
 def expected_bins(mapper: BinMapper, table: np.ndarray) -> np.ndarray:
@@ -257,7 +259,7 @@ def test_float32_values_meet_bounds_that_are_not_float32():
     mapper = BinMapper((bounds,), np.zeros(1, np.bool_), True)
     after_one = np.nextafter(np.float32(1), np.float32(2))
     values = np.array([-INF, -3e38, 1, after_one, 2, 3e38, INF, NAN], np.float32)[:, None]
-    bins, missing = encode(TableReader(values), mapper, 1)
+    bins, missing = encode(open_table(values), mapper, 1)
     assert bins[:, 0].tolist() == mapper.codes(0, values[:, 0]).tolist()
     assert missing.tolist() == [True]
 
@@ -273,7 +275,7 @@ def test_bins_do_not_depend_on_blocks_or_column_groups(monkeypatch):
     table = mixed_table()
     first = binned(table)
     monkeypatch.setattr(cpu_binning, "BLOCK_CELLS", 1)
-    monkeypatch.setattr(cpu_binning, "SAMPLE_CELLS", 1)
+    monkeypatch.setattr(cpu_table, "SAMPLE_CELLS", 1)
     assert same_bins(first, binned(table, n_threads=2))
 
 

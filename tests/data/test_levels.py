@@ -14,7 +14,7 @@ from hornbeam import Dataset
 from hornbeam.core.dtypes import MAX_LEVELS
 from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.data.levels import CodedColumn, Levels, choose_levels, code_numbers, extended_levels
-from hornbeam.data.table import TableReader
+from hornbeam.data.sources.opening import open_table
 from hornbeam.params.params import Params
 
 WORDS = ["red", "blue", "green", "", "größe", "z"]
@@ -64,7 +64,7 @@ def test_every_container_gives_the_same_levels_and_bins(name):
 def test_levels_are_matched_by_value_in_every_container(name):
     levels = Levels(("blue", "", "red"))
     values = words(seed=1)
-    reader = TableReader(containers(values)[name]).with_levels([levels])
+    reader = open_table(containers(values)[name]).with_levels([levels])
     expected = [levels.code_of.get(value, np.nan) for value in values]
     assert np.array_equal(reader.read(0, len(values))[:, 0], expected, equal_nan=True)
     assert np.array_equal(reader.sample(np.array([5, 2]), 0, 1)[:, 0], [expected[5], expected[2]], equal_nan=True)
@@ -153,7 +153,7 @@ def test_numbers_that_are_no_integers_are_refused(value):
     with pytest.raises(DataError, match="no integer"):
         Dataset(np.array([[0.0], [value]]), categorical_features=[0]).construct()
     with pytest.raises(DataError, match="no integer"):
-        TableReader(np.array([[value]])).with_levels([Levels((0, 1))])
+        open_table(np.array([[value]])).with_levels([Levels((0, 1))])
 
 
 def test_levels_of_other_kinds_are_refused():
@@ -165,11 +165,11 @@ def test_levels_of_other_kinds_are_refused():
     with pytest.raises(DataError, match="no integer"):
         Dataset(pd.DataFrame({"c": pd.Categorical([0.5, 1.0] * 5)})).construct()
     with pytest.raises(DataError, match=r"holds integers.*are strings"):
-        TableReader(np.array([[1]])).with_levels([Levels(("a",))])
+        open_table(np.array([[1]])).with_levels([Levels(("a",))])
     with pytest.raises(DataError, match=r"holds strings.*are integers"):
-        TableReader(pd.DataFrame({"c": ["a"]})).with_levels([Levels((1,))])
+        open_table(pd.DataFrame({"c": ["a"]})).with_levels([Levels((1,))])
     with pytest.raises(DataError, match="not numbers"):
-        TableReader(pd.DataFrame({"c": ["a"]})).with_levels(None)
+        open_table(pd.DataFrame({"c": ["a"]})).with_levels(None)
 
 
 def column_of(counts: list[int]) -> CodedColumn:

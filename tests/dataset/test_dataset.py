@@ -12,7 +12,8 @@ import pytest
 
 from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.data.levels import Levels
-from hornbeam.dataset.dataset import Dataset, TableReader
+from hornbeam.data.sources.opening import open_table
+from hornbeam.dataset.dataset import Dataset
 from hornbeam.params.params import Params
 
 NAN = np.nan
@@ -120,7 +121,7 @@ def test_nulls_are_missing_values_in_every_frame():
         pandas.DataFrame({name: pandas.array(values, nullable[name]) for name, values in columns.items()}),
         pandas.DataFrame({name: pandas.array(values, arrow[name]) for name, values in columns.items()}),
     ):
-        assert np.array_equal(TableReader(frame).read(0, 3), expected, equal_nan=True)
+        assert np.array_equal(open_table(frame).read(0, 3), expected, equal_nan=True)
 
 
 def test_columns_that_hold_nothing_are_missing_values_whatever_their_type():
@@ -136,10 +137,10 @@ def test_columns_that_hold_nothing_are_missing_values_whatever_their_type():
         polars.DataFrame(records, schema_overrides={"gap": polars.String}),
         pyarrow.Table.from_pylist(records),
     ):
-        reader = TableReader(frame).with_levels(None)
+        reader = open_table(frame).with_levels(None)
         assert np.array_equal(reader.read(0, 2), [[0.5, NAN], [1.5, NAN]], equal_nan=True)
         assert np.array_equal(reader.sample(None, 0, 2), [[0.5, NAN], [1.5, NAN]], equal_nan=True)
-        coded = TableReader(frame).with_levels([None, Levels(("a",))])
+        coded = open_table(frame).with_levels([None, Levels(("a",))])
         assert np.array_equal(coded.read(1, 2), [[1.5, NAN]], equal_nan=True)
 
 
@@ -221,7 +222,7 @@ def test_lazy_frames_are_refused_with_a_remedy():
 def test_reader_fills_a_given_block():
     table = small_integers()
     out = np.empty((10, 5))
-    assert TableReader(table).read(20, 30, out) is out
+    assert open_table(table).read(20, 30, out) is out
     assert (out == table[20:30]).all()
 
 

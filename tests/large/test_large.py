@@ -13,9 +13,9 @@ import pytest
 from hornbeam.backends.reference.engine import route
 from hornbeam.data.binning import BinMapper, BinnedData, allocate_bins
 from hornbeam.testing.checks import PLAIN_RULES, engine_on, histogram_of
-from hornbeam.trees.engine import Segments
 from hornbeam.trees.frontier import GrowthLimits
 from hornbeam.trees.grower import TreeGrower
+from hornbeam.trees.records import Segments
 
 pytestmark = [
     pytest.mark.large,

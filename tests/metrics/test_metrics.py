@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import special
 from sklearn import metrics as sk
 
+from hornbeam.backends.cpu.losses.arithmetic import CompiledArithmetic
 from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.metrics import ALIASES, METRICS, get_metric, get_metrics
 from hornbeam.metrics.base import MeanLoss
@@ -165,10 +166,13 @@ def test_value_is_the_same_for_any_row_order_and_thread_count(name, weighted):
     weight = weight if weighted else None
     metric, objective = get_metric(name), OBJECTIVE[name]
     value = metric(label, raw, weight, objective)
-    assert all(metric(label, raw, weight, objective, n_threads) == value for n_threads in (2, 3, 8))
+    assert all(metric(label, raw, weight, objective, CompiledArithmetic(n)) == value for n in (1, 2, 3, 8))
     order = np.random.default_rng(1).permutation(len(label))
     shuffled = np.ascontiguousarray(raw[:, order])
-    assert metric(label[order], shuffled, None if weight is None else weight[order], objective, 2) == value
+    assert (
+        metric(label[order], shuffled, None if weight is None else weight[order], objective, CompiledArithmetic(2))
+        == value
+    )
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
@@ -179,7 +183,9 @@ def test_mean_losses_equal_their_numpy_definition(name, weighted):
         raw = raw * 40.0  # some probabilities are clipped
         weight = weight if weighted else None
         metric = get_metric(name)
-        assert metric(label, raw, weight, OBJECTIVE[name], 2) == metric.definition(label, raw, weight, OBJECTIVE[name])
+        assert metric(label, raw, weight, OBJECTIVE[name], CompiledArithmetic(2)) == metric(
+            label, raw, weight, OBJECTIVE[name]
+        )
 
 
 @pytest.mark.parametrize("name", OF_ROWS)
@@ -289,7 +295,7 @@ def test_nan_scores_give_nan(name):
     assert math.isnan(metric(label, raw, weight, OBJECTIVE[name]))
     if isinstance(metric, MeanLoss):
         with np.errstate(invalid="ignore"):  # exp turns a NaN exponent into an integer on its way to NaN
-            assert math.isnan(metric.definition(label, raw, weight, OBJECTIVE[name]))
+            assert math.isnan(metric(label, raw, weight, OBJECTIVE[name], CompiledArithmetic(1)))
 
 
 def test_predictions_not_raw_scores_are_judged():
@@ -328,7 +334,7 @@ def test_tweedie_of_power_one_is_poisson():
     expected = sk.mean_poisson_deviance(label, np.exp(raw[0]), sample_weight=weight)
     assert deviance(label, raw, weight, objective) == pytest.approx(expected, rel=1e-12)
     for metric in (tweedie, deviance):
-        assert metric(label, raw, weight, objective) == metric.definition(label, raw, weight, objective)
+        assert metric(label, raw, weight, objective) == metric(label, raw, weight, objective, CompiledArithmetic(2))
 
 
 def test_auc_mu_leaves_out_absent_classes():

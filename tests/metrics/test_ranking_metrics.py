@@ -9,6 +9,7 @@ import pytest
 
 import hornbeam as hb
 from hornbeam.backends.cpu.losses import ranked_lists as ranking_metrics
+from hornbeam.backends.cpu.losses.arithmetic import CompiledArithmetic
 from hornbeam.data.queries import boundaries_of
 from hornbeam.metrics import get_metric, get_metrics
 from hornbeam.metrics.ranked_lists import WHOLE_LIST, MeanAveragePrecision, NormalizedGain, ReciprocalRank
@@ -35,9 +36,11 @@ def test_kernels_equal_the_definition_for_any_thread_count(kind, weighted, monke
     for seed in range(3):
         label, scores, weight, boundaries = sample(seed)
         metric = kind(RANKS)
-        expected = metric.definition(label, scores, weight if weighted else None, boundaries)
+        expected = metric.at_ranks(label, scores, weight if weighted else None, boundaries)
         for n_threads in (1, 2, 5):
-            found = metric.at_ranks(label, scores, weight if weighted else None, boundaries, n_threads)
+            found = metric.at_ranks(
+                label, scores, weight if weighted else None, boundaries, CompiledArithmetic(n_threads)
+            )
             assert found == expected
 
 

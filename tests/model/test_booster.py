@@ -12,7 +12,7 @@ import pytest
 
 import hornbeam as hb
 from hornbeam.core.numerics import sigmoid
-from hornbeam.data.table import FEW_ROWS
+from hornbeam.data.sources.frame import FEW_ROWS
 from hornbeam.testing.data import make_higgs_like, make_multiclass
 
 X, Y = make_higgs_like(400, 6)

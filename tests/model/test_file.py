@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hornbeam.backends.prediction import predict_raw
 from hornbeam.core.errors import ModelFormatError, ParameterError
 from hornbeam.model.file import (
     ModelData,
@@ -29,7 +30,7 @@ from hornbeam.model.file import (
     write_atomically,
 )
 from hornbeam.testing.trees import random_tree
-from hornbeam.trees.forest import Forest, predict_raw
+from hornbeam.trees.forest import Forest
 
 
 def make_model(n_leaves: tuple[int, ...] = (5, 3, 1, 4)) -> ModelData:

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hornbeam.backends.prediction import predict_raw
 from hornbeam.core.errors import ModelFormatError
 from hornbeam.data.levels import Levels
 from hornbeam.model.booster import Booster
 from hornbeam.model.file import ModelData, model_from_bytes, model_to_bytes
 from hornbeam.testing.trees import random_tree, with_categorical_splits
-from hornbeam.trees.forest import Forest, predict_raw
+from hornbeam.trees.forest import Forest
 
 LEVELS: list[Levels | None] = [
     None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hornbeam.backends.registry import open_runtime
+from hornbeam.backends.gpu.runtime.devices import open_runtime
 from hornbeam.testing import column_checks, verify
 
 CASE = "golden: binary, missing"

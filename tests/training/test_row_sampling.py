@@ -10,7 +10,8 @@ import pytest
 import hornbeam as hb
 from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.params.params import Params
-from hornbeam.training.row_sampling import RowSampler, samples_rows
+from hornbeam.params.random_parts import samples_rows
+from hornbeam.training.row_sampling import RowSampler
 
 
 def data(n_rows=200, **more):

@@ -16,10 +16,10 @@ from hornbeam.data.binning import BinnedData
 from hornbeam.testing.checks import PLAIN_RULES, binned_data, engine_on, usable_devices
 from hornbeam.testing.data import BinnedSample, make_binned
 from hornbeam.trees import frontier
-from hornbeam.trees.engine import BinnedTree
 from hornbeam.trees.frontier import GrowthLimits
 from hornbeam.trees.grower import TreeGrower
 from hornbeam.trees.histogram_pool import SMALLEST_POOL
+from hornbeam.trees.records import BinnedTree
 from hornbeam.trees.splitting import SplitRules, best_split, leaf_output
 
 BIG = 1 << 30

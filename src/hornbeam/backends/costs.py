@@ -69,7 +69,7 @@ class TrainingWork:
     @classmethod
     def of(cls, n_rows: int, n_features: int, params: Params, is_there: bool = False) -> TrainingWork:
         """Say what a training on so many rows and features will be, as far as the parameters tell."""
-        from hornbeam.backends.cpu.host.threads import resolve_threads
+        from hornbeam.core.cpus import resolve_threads
 
         n_trees = params.num_iterations * max(1, params.num_class)
         n_leaves = min(params.num_leaves, max(2, n_rows // max(1, params.min_data_in_leaf)))

@@ -14,7 +14,7 @@ from hornbeam.data.columns import Column, DeviceColumn
 from hornbeam.objectives.base import Objective
 from hornbeam.objectives.ranking import XendcgObjective
 from hornbeam.params.params import Params
-from hornbeam.training.row_sampling import samples_rows
+from hornbeam.params.random_parts import samples_rows
 from hornbeam.trees.contexts import ContextPlan
 
 

@@ -8,7 +8,7 @@ were made before:
     bits = random_bits(key, row)                            64 bits a row; different rows have different bits
     u    = uniform(key, row)                                the upper 53 of them as a number in [0, 1)
 
-Twins: backends/cpu/sampling.py (Numba), backends/gpu/kernels/random.h.
+Twins: backends/cpu/losses/random_choices.py (Numba), backends/gpu/kernels/random.h.
 """
 
 from __future__ import annotations
@@ -18,12 +18,10 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.data.binning import HASH_KEY, hash_rows
+from hornbeam.core.hashing import hash_number, hash_rows
 
 UNIFORM_BITS = 53
 """Random bits of a number in [0, 1): those that float64 holds."""
-
-ALL_BITS = 2**64 - 1
 
 
 class Purpose(IntEnum):
@@ -39,14 +37,6 @@ class Purpose(IntEnum):
     FEATURES_BY_LEVEL = 8
     TARGET_FOLDS = 9
     FOLDS = 10
-
-
-def hash_number(number: int) -> int:
-    """Return binning.hash_rows of one number: quick, where an array would hold one element."""
-    z = ((number + 1) * 0x9E3779B97F4A7C15 + int(HASH_KEY)) & ALL_BITS
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & ALL_BITS
-    z = (z ^ z >> 27) * 0x94D049BB133111EB & ALL_BITS
-    return z ^ z >> 31
 
 
 def random_key(seed: int, purpose: int, iteration: int, own_seed: int = 0) -> int:

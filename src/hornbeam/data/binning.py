@@ -22,16 +22,14 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.dtypes import BIN_LARGE, BIN_SMALL
+from hornbeam.core.hashing import hash_rows
 from hornbeam.data.stored_bins import StoredBins
-
-if TYPE_CHECKING:
-    from hornbeam.backends.gpu.data.binning import DeviceBins
 
 ALIGNMENT = 64
 """Bytes; the first row of bins starts on a cache line."""
@@ -39,10 +37,22 @@ ALIGNMENT = 64
 ROW_ALIGNMENT = 8
 """Bytes; every row of bins starts on a 64-bit word."""
 
-HASH_KEY = np.uint64(0x5851F42D4C957F2D)  # any constant; it is part of the contract, since bins depend on it
 _HASH_CHUNK = 1 << 16
 
 RowsBelow = Callable[[int, np.uint64], tuple[NDArray[np.int64], NDArray[np.uint64]]]
+
+
+class DeviceBins(Protocol):
+    """Bins in the memory of a device, as its engine reads them.
+
+    device  its name, "cuda:0"
+    """
+
+    n_rows: int
+    device: str
+
+    def host(self) -> NDArray[Any]:
+        """Return a copy in host memory, laid out as `BinnedData.bins` is."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +150,10 @@ class BinMapper:
         return np.where(np.isnan(values), self.missing_code(feature), codes).astype(np.int64)
 
 
+Bins = NDArray[Any] | DeviceBins | StoredBins
+"""The bins of a table: dense in host memory, in the memory of a device, or stored otherwise (stored_bins.py)."""
+
+
 class BinnedData:
     """The bins of a table, row-major, used features only.
 
@@ -167,7 +181,7 @@ class BinnedData:
         int64 (n_used + 1,): first histogram entry of each used feature, which takes n_value_bins + 1 entries.
     """
 
-    def __init__(self, mapper: BinMapper, bins: NDArray[Any] | DeviceBins | StoredBins) -> None:
+    def __init__(self, mapper: BinMapper, bins: Bins) -> None:
         self.mapper = mapper
         self._bins: NDArray[Any] | None = bins if isinstance(bins, np.ndarray) else None
         self.stored: StoredBins | None = bins if isinstance(bins, StoredBins) else None
@@ -258,7 +272,7 @@ def bin_by(
     bounds: list[NDArray[np.float64]],
     params: BinParams,
     find_missing: Callable[[NDArray[np.int64]], tuple[NDArray[np.bool_], NDArray[np.bool_]]],
-    encode: Callable[[BinMapper], tuple[NDArray[Any] | DeviceBins | StoredBins, NDArray[np.bool_]]],
+    encode: Callable[[BinMapper], tuple[Bins, NDArray[np.bool_]]],
     n_levels: Mapping[int, int] | None = None,
 ) -> BinnedData:
     """Bin a table whose bounds are found.
@@ -330,18 +344,6 @@ def rows_below(n_rows: int, limit: np.uint64) -> tuple[NDArray[np.int64], NDArra
         rows.append(kept + start)
         hashes.append(hashed[kept])
     return np.concatenate(rows).astype(np.int64), np.concatenate(hashes)
-
-
-def hash_rows(rows: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return a 64-bit hash of row numbers (splitmix64 of row + key); different rows have different hashes.
-
-    rows  uint64 (n,)  in
-    """
-    z: NDArray[np.uint64] = (rows + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + HASH_KEY
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z ^= z >> np.uint64(31)
-    return z
 
 
 def find_upper_bounds(

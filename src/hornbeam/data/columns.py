@@ -6,9 +6,10 @@ and read where it is, and copied to the host only when somebody needs it there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +17,6 @@ from numpy.typing import NDArray
 from hornbeam.core.errors import DataError, DeviceError
 from hornbeam.data.device_arrays import as_cupy, device_of, finish, to_host
 from hornbeam.data.queries import sizes_of_groups, sizes_of_ids
-
-if TYPE_CHECKING:
-    from hornbeam.backends.gpu.data.columns import DeviceSums
-    from hornbeam.objectives.base import Objective
 
 FloatArray = NDArray[np.float64]
 
@@ -67,6 +64,8 @@ class DeviceColumn:
     ----------
     array
         CuPy array of real numbers, (n_rows,) or (n_outputs, n_rows), any strides. Nobody writes to it meanwhile.
+    find_facts
+        Function that looks at the numbers on the device; None: nobody will ask for `facts`.
     value_bytes
         Of a number where an engine takes a copy: 8, float64; 1, of labels 0 and 1.
 
@@ -82,8 +81,9 @@ class DeviceColumn:
 
     dtype = np.dtype(np.float64)
 
-    def __init__(self, array: Any, value_bytes: int = 8) -> None:
+    def __init__(self, array: Any, find_facts: FindFacts | None = None, value_bytes: int = 8) -> None:
         self.array = array
+        self._find_facts = find_facts
         self.value_bytes = value_bytes
         self.device = f"cuda:{array.device.id}"
         self.shape: tuple[int, ...] = tuple(array.shape)
@@ -112,7 +112,7 @@ class DeviceColumn:
     @cached_property
     def in_bytes(self) -> DeviceColumn:
         """The same column of zeros and ones, of which an engine takes a copy in bytes."""
-        return DeviceColumn(self.array, 1)
+        return DeviceColumn(self.array, self._find_facts, 1)
 
     @cached_property
     def host(self) -> FloatArray:
@@ -122,9 +122,8 @@ class DeviceColumn:
     @cached_property
     def facts(self) -> Facts:
         """What checks need to know, found on the device when first asked for."""
-        from hornbeam.backends.gpu.data.columns import facts_of
-
-        return facts_of(self)
+        assert self._find_facts is not None
+        return self._find_facts(self)
 
     def can_be_read(self) -> bool:
         """Say whether kernels run on its device: CuPy alone does not make them."""
@@ -135,6 +134,8 @@ class DeviceColumn:
 
 
 Column = FloatArray | DeviceColumn
+FindFacts = Callable[[DeviceColumn], Facts]
+"""Looks at the numbers of a column where they are; backends/columns.py has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,26 +167,9 @@ def column_on(column: Column | None, device: str) -> Column | None:
     return column if isinstance(column, DeviceColumn) and column.device == device else host_of(column)
 
 
-def sums_on_device(label: Column | None, weight: Column | None) -> DeviceSums | None:
-    """Return sums of labels and weights that are on one device; None: the host has to add them up."""
-    if not isinstance(label, DeviceColumn) or isinstance(weight, np.ndarray):
-        return None
-    if weight is not None and weight.device != label.device:
-        return None
-    from hornbeam.backends.gpu.data.columns import DeviceSums
-
-    return DeviceSums(label, weight)
-
-
-def check_domain(objective: Objective, label: Column | None) -> None:
-    """Raise DataError unless the labels lie in the domain of an objective; on a device the facts tell, if they can."""
-    if not (isinstance(label, DeviceColumn) and objective.accepts(label.facts)):
-        objective.check_labels(host_of(label))
-
-
-def check_label(label: Any, n_rows: int, name: str = "label") -> Column:
+def check_label(label: Any, n_rows: int, find_facts: FindFacts | None = None, name: str = "label") -> Column:
     """Return labels, one finite number a row; messages call them `name`."""
-    column = _device_column(label, name, n_rows)
+    column = _device_column(label, name, n_rows, find_facts)
     if column is not None:
         facts = column.facts
         if facts.all_finite and max(-facts.smallest, facts.largest) <= LARGEST_LABEL:
@@ -200,13 +184,15 @@ def check_label(label: Any, n_rows: int, name: str = "label") -> Column:
     return array
 
 
-def check_weight(weight: Any, n_rows: int, sizes: NDArray[np.int64] | None) -> Column:
+def check_weight(
+    weight: Any, n_rows: int, sizes: NDArray[np.int64] | None, find_facts: FindFacts | None = None
+) -> Column:
     """Return weights, one a row; with queries they may be given one a query.
 
     sizes  int64 (n_queries,)  in  of the queries, or None
     """
     if sizes is None or getattr(weight, "shape", None) != (len(sizes),):
-        column = _device_column(weight, "weight", n_rows)
+        column = _device_column(weight, "weight", n_rows, find_facts)
         if column is not None:
             facts = column.facts
             if facts.all_finite and facts.smallest >= 0.0 and LEAST_WEIGHT <= facts.largest <= LARGEST_WEIGHT:
@@ -232,14 +218,14 @@ def check_weight(weight: Any, n_rows: int, sizes: NDArray[np.int64] | None) -> C
     return array
 
 
-def check_init_score(init_score: Any, n_rows: int) -> Column:
+def check_init_score(init_score: Any, n_rows: int, find_facts: FindFacts | None = None) -> Column:
     """Return initial scores as (n_outputs, n_rows)."""
     given = _on_device(init_score, "init_score")
     if given is not None:
         with given.device:
             by_output = _scores_by_output(given, n_rows)
         finish(by_output)  # of a flat array with gaps it is a copy
-        column = _with_facts(by_output)
+        column = _with_facts(by_output, find_facts)
         if column is not None:
             facts = column.facts
             if facts.all_finite and max(-facts.smallest, facts.largest) <= LARGEST_LABEL:
@@ -301,16 +287,18 @@ def _on_device(values: Any, name: str) -> Any:
     return array
 
 
-def _device_column(values: Any, name: str, n_rows: int) -> DeviceColumn | None:
+def _device_column(values: Any, name: str, n_rows: int, find_facts: FindFacts | None) -> DeviceColumn | None:
     """Return one number a row that lies on a CUDA device; None: it does not, or kernels cannot run there."""
     array = _on_device(values, name)
-    return None if array is None else _with_facts(_by_row(array, name, n_rows))
+    return None if array is None else _with_facts(_by_row(array, name, n_rows), find_facts)
 
 
-def _with_facts(array: Any) -> DeviceColumn | None:
+def _with_facts(array: Any, find_facts: FindFacts | None) -> DeviceColumn | None:
     """Return a column that has been looked at; None where kernels cannot run."""
-    column = DeviceColumn(array)
-    return column if column.can_be_read() else None  # the CPU may train on a copy; the device will say what is wrong
+    column = DeviceColumn(array, find_facts)
+    if find_facts is None or not column.can_be_read():
+        return None  # the CPU may train on a copy; the device will say what is wrong
+    return column
 
 
 def _numbers(values: Any, name: str) -> FloatArray:

@@ -1,23 +1,31 @@
-"""What belongs to the rows of a Dataset, by the methods that LightGBM's and XGBoost's users call.
+"""What belongs to the rows of a data set: labels, weights, queries, initial scores.
 
 Objective and metric functions written for these libraries ask the Dataset for its labels by `get_label()`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.errors import DataError
-from hornbeam.params.peer_arguments import CREATE_VALID, DATASET_ATTRIBUTES, PeerAttributes, takes_peer_arguments
+from hornbeam.data.columns import (
+    Column,
+    FindFacts,
+    check_init_score,
+    check_label,
+    check_weight,
+    column_on,
+    host_of,
+    query_sizes,
+)
+from hornbeam.data.queries import boundaries_of
+from hornbeam.params.peer_arguments import DATASET_ATTRIBUTES, PeerAttributes
 
-if TYPE_CHECKING:
-    from hornbeam.dataset.dataset import Dataset
-
-Fields = TypeVar("Fields", bound="DatasetFields")
+SelfFields = TypeVar("SelfFields", bound="Fields")
 Floats = TypeVar("Floats")
 Integers = TypeVar("Integers")
 
@@ -86,14 +94,61 @@ class FieldGetters(Generic[Floats, Integers]):
         return getters[field_name]()
 
 
-class DatasetFields(FieldGetters[NDArray[np.float64], NDArray[np.int64]], PeerAttributes):
-    """The fields of a Dataset; `Dataset` sets the attributes."""
+class Fields(FieldGetters[NDArray[np.float64], NDArray[np.int64]], PeerAttributes):
+    """The rows of a data set, apart from their features: what objectives, metrics and engines see of a Dataset.
+
+    Attributes
+    ----------
+    n_rows, n_features
+        Shape of the table.
+    feature_names
+        list of str.
+    group
+        int64 (n_queries,), sizes of the queries, or None.
+    query_boundaries
+        int64 (n_queries + 1,): query q owns the rows query_boundaries[q] : query_boundaries[q + 1]; or None.
+    """
 
     _instead = DATASET_ATTRIBUTES
     data: Any
-    n_rows: int
-    n_features: int
     feature_names: list[str]
+
+    def __init__(self, n_rows: int, n_features: int) -> None:
+        self.n_rows = n_rows
+        self.n_features = n_features
+        self.group: NDArray[np.int64] | None = None
+        self.query_boundaries: NDArray[np.int64] | None = None
+        self._columns: dict[str, Column | None] = dict.fromkeys(("label", "weight", "init_score"))
+
+    @property
+    def label(self) -> NDArray[np.float64] | None:
+        """The labels in host memory."""
+        return host_of(self._columns["label"])
+
+    @property
+    def weight(self) -> NDArray[np.float64] | None:
+        """The weights in host memory."""
+        return host_of(self._columns["weight"])
+
+    @property
+    def init_score(self) -> NDArray[np.float64] | None:
+        """The initial scores in host memory."""
+        return host_of(self._columns["init_score"])
+
+    def given(self, name: str) -> Column | None:
+        """Return labels ("label"), weights ("weight") or initial scores ("init_score") wherever they are, or None."""
+        return self._columns[name]
+
+    def column(self, name: str, device: str) -> Any:
+        """Return the same where a device finds them; the one way for engines to read them.
+
+        A `DeviceColumn` where they were given on that very device ("cuda:0", ...), else an array in host memory.
+        """
+        return column_on(self._columns[name], device)
+
+    def _find_facts(self) -> FindFacts | None:
+        """Return what looks at columns on a device; None: they are copied to the host."""
+        return None
 
     def num_data(self) -> int:
         """Return the number of rows."""
@@ -116,60 +171,40 @@ class DatasetFields(FieldGetters[NDArray[np.float64], NDArray[np.int64]], PeerAt
         """The names of the features."""
         return list(self.feature_names)
 
-    def set_label(self: Fields, label: Any) -> Fields:
+    def set_label(self: SelfFields, label: Any) -> SelfFields:
         """Take other labels, as in the constructor, or None for none; returns self."""
         return self._set_fields(label=label)
 
-    def set_weight(self: Fields, weight: Any) -> Fields:
+    def set_weight(self: SelfFields, weight: Any) -> SelfFields:
         """Take other weights, as in the constructor, or None for none; returns self."""
         return self._set_fields(weight=weight)
 
-    def set_group(self: Fields, group: Any) -> Fields:
+    def set_group(self: SelfFields, group: Any) -> SelfFields:
         """Take other queries, as in the constructor, or None for none; returns self."""
         return self._set_fields(group=group)
 
-    def set_init_score(self: Fields, init_score: Any) -> Fields:
+    def set_init_score(self: SelfFields, init_score: Any) -> SelfFields:
         """Take other initial scores, as in the constructor, or None for none; returns self."""
         return self._set_fields(init_score=init_score)
 
-    def set_field(self: Fields, field_name: str, data: Any) -> Fields:
+    def set_field(self: SelfFields, field_name: str, data: Any) -> SelfFields:
         """Take other values of "label", "weight", "group" (sizes) or "init_score", or None for none; returns self."""
         if field_name not in ("label", "weight", "group", "init_score"):
             raise DataError(f"field {field_name!r}: {self._holder} has label, weight, group, init_score")
         return self._set_fields(**{field_name: data})
 
-    def _set_fields(self: Fields, **given: Any) -> Fields:
-        """Check and set some fields; `Dataset` knows how."""
-        raise NotImplementedError
-
-    @takes_peer_arguments(CREATE_VALID)
-    def create_valid(
-        self,
-        data: Any,
-        label: Any = None,
-        weight: Any = None,
-        group: Any = None,
-        init_score: Any = None,
-        params: Mapping[str, Any] | None = None,
-    ) -> Dataset:
-        """Make a validation set with the bins of this Dataset: Dataset(data, label, reference=self, ...).
-
-        Data parameters in `params` must be those of this Dataset.
-        """
-        from hornbeam.dataset.dataset import Dataset
-
-        assert isinstance(self, Dataset)
-        return Dataset(data, label, self, weight=weight, group=group, init_score=init_score, params=params)
-
-    def subset(
-        self, used_indices: Sequence[int] | NDArray[np.integer[Any]], params: Mapping[str, Any] | None = None
-    ) -> Dataset:
-        """Make a Dataset of some rows, by their numbers; it finds bins of its own.
-
-        Data parameters in `params` must not contradict those that were given to this Dataset.
-        """
-        from hornbeam.dataset.dataset import Dataset
-        from hornbeam.training.folds import row_numbers, take_rows
-
-        assert isinstance(self, Dataset)
-        return take_rows(self, row_numbers(used_indices, self.n_rows, "used_indices"), params=params)
+    def _set_fields(self: SelfFields, **given: Any) -> SelfFields:
+        """Check and set those of label, group or qid, weight and init_score that are given; None takes one away."""
+        n_rows, find_facts = self.n_rows, self._find_facts()
+        if "group" in given:  # before weights, of which there may be one a query
+            self.group = query_sizes(given["group"], given.get("qid"), n_rows)
+            self.query_boundaries = None if self.group is None else boundaries_of(self.group)
+        checks: dict[str, Callable[[Any], Column]] = {
+            "label": lambda label: check_label(label, n_rows, find_facts),
+            "weight": lambda weight: check_weight(weight, n_rows, self.group, find_facts),
+            "init_score": lambda init_score: check_init_score(init_score, n_rows, find_facts),
+        }
+        for name, check in checks.items():
+            if name in given:
+                self._columns[name] = None if given[name] is None else check(given[name])
+        return self

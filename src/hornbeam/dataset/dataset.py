@@ -3,42 +3,33 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.registry import device_to_bin_on
-from hornbeam.core.errors import DataError, DeviceError
+from hornbeam.backends.binning import bin_table, encode_table
+from hornbeam.backends.columns import find_facts
+from hornbeam.core.errors import DataError
 from hornbeam.core.log import inform
 from hornbeam.data.binning import BinMapper, BinnedData, BinParams
-from hornbeam.data.columns import (
-    Column,
-    DeviceColumn,
-    FloatArray,
-    check_init_score,
-    check_label,
-    check_weight,
-    column_on,
-    host_of,
-    query_sizes,
-)
+from hornbeam.data.column_names import same_columns
+from hornbeam.data.columns import DeviceColumn, FindFacts
 from hornbeam.data.device_arrays import check_device
-from hornbeam.data.fields import DatasetFields
+from hornbeam.data.fields import Fields
 from hornbeam.data.levels import Levels, choose_levels, count_levels
-from hornbeam.data.queries import boundaries_of
-from hornbeam.data.table import TableReader, same_columns
+from hornbeam.data.sources.opening import open_table
+from hornbeam.data.sources.reader import TableReader
 from hornbeam.data.target_encoding import EncodedLevels, deal_folds, encode_training
+from hornbeam.dataset.rows import row_numbers, whole_queries
 from hornbeam.params.params import BY_NAME, Params, canonical_names
-from hornbeam.params.peer_arguments import DATASET, takes_peer_arguments
-
-__all__ = ["Dataset", "TableReader"]
+from hornbeam.params.peer_arguments import CREATE_VALID, DATASET, takes_peer_arguments
 
 _BIN_PARAMS = tuple(BinParams.__dataclass_fields__)
 
 
-class Dataset(DatasetFields):
+class Dataset(Fields):
     """A table of features with labels and weights, binned once for any number of trainings.
 
     Parameters
@@ -125,12 +116,8 @@ class Dataset(DatasetFields):
         params: Mapping[str, Any] | None = None,
     ) -> None:
         self.data = data
-        self._reader = data if isinstance(data, TableReader) else TableReader(data)
-        self.n_rows = self._reader.n_rows
-        self.n_features = self._reader.n_features
-        self._columns: dict[str, Column | None] = dict.fromkeys(("label", "weight", "init_score"))
-        self.group: NDArray[np.int64] | None = None
-        self.query_boundaries: NDArray[np.int64] | None = None
+        self._reader = open_table(data)
+        super().__init__(self._reader.n_rows, self._reader.n_features)
         self._binned: BinnedData | None = None
         self._bin_params: BinParams | None = None
         self._set_fields(label=label, group=group, qid=qid, weight=weight, init_score=init_score)
@@ -158,24 +145,17 @@ class Dataset(DatasetFields):
             self._check_categorical(self._categorical)
         self._lock = threading.Lock()
 
+    def _find_facts(self) -> FindFacts:
+        """Return what looks at columns on a device."""
+        return find_facts
+
     def _set_fields(self, **given: Any) -> Dataset:
-        """Check and set those of label, group or qid, weight and init_score that are given; None takes one away."""
+        """Check and set fields as `Fields` does; not those that the bins depend on already."""
         if self.is_binned and self.encoded_features:
             raise DataError(
                 f"{', '.join(given)}: the Dataset is binned with mean labels of categorical features; make a new one"
             )
-        if "group" in given:  # before weights, of which there may be one a query
-            self.group = query_sizes(given["group"], given.get("qid"), self.n_rows)
-            self.query_boundaries = None if self.group is None else boundaries_of(self.group)
-        checks: dict[str, Callable[[Any], Column]] = {
-            "label": lambda label: check_label(label, self.n_rows),
-            "weight": lambda weight: check_weight(weight, self.n_rows, self.group),
-            "init_score": lambda init_score: check_init_score(init_score, self.n_rows),
-        }
-        for name, check in checks.items():
-            if name in given:
-                self._columns[name] = None if given[name] is None else check(given[name])
-        return self
+        return super()._set_fields(**given)
 
     def _take_params(
         self, params: Mapping[str, Any] | None, categorical_features: Sequence[Any] | str
@@ -272,32 +252,6 @@ class Dataset(DatasetFields):
         return tuple(self._reader.level_columns) if self._categorical is None else self._categorical
 
     @property
-    def label(self) -> FloatArray | None:
-        """The labels in host memory."""
-        return host_of(self._columns["label"])
-
-    @property
-    def weight(self) -> FloatArray | None:
-        """The weights in host memory."""
-        return host_of(self._columns["weight"])
-
-    @property
-    def init_score(self) -> FloatArray | None:
-        """The initial scores in host memory."""
-        return host_of(self._columns["init_score"])
-
-    def given(self, name: str) -> Column | None:
-        """Return labels ("label"), weights ("weight") or initial scores ("init_score") wherever they are, or None."""
-        return self._columns[name]
-
-    def column(self, name: str, device: str) -> Any:
-        """Return the same where a device finds them; the one way for engines to read them.
-
-        A `DeviceColumn` where they were given on that very device ("cuda:0", ...), else an array in host memory.
-        """
-        return column_on(self._columns[name], device)
-
-    @property
     def reader(self) -> TableReader:
         """The table, to be read block by block."""
         return self._reader
@@ -381,6 +335,50 @@ class Dataset(DatasetFields):
                 self._bin(params, init_levels)
         return self
 
+    @takes_peer_arguments(CREATE_VALID)
+    def create_valid(
+        self,
+        data: Any,
+        label: Any = None,
+        weight: Any = None,
+        group: Any = None,
+        init_score: Any = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> Dataset:
+        """Make a validation set with the bins of this Dataset: Dataset(data, label, reference=self, ...).
+
+        Data parameters in `params` must be those of this Dataset.
+        """
+        return Dataset(data, label, self, weight=weight, group=group, init_score=init_score, params=params)
+
+    def subset(
+        self, used_indices: Sequence[int] | NDArray[np.integer[Any]], params: Mapping[str, Any] | None = None
+    ) -> Dataset:
+        """Make a Dataset of some rows, by their numbers; it finds bins of its own.
+
+        Data parameters in `params` must not contradict those that were given to this Dataset.
+        """
+        return self.take_rows(row_numbers(used_indices, self.n_rows, "used_indices"), params=params)
+
+    def take_rows(
+        self, rows: NDArray[np.intp], reference: Dataset | None = None, params: Mapping[str, Any] | None = None
+    ) -> Dataset:
+        """Make a Dataset of some rows, with data parameters of its own; its queries are the whole ones among them."""
+        boundaries, label, weight, init_score = self.query_boundaries, self.label, self.weight, self.init_score
+        named = self.has_names or self.reference is not None
+        return Dataset(
+            self.reader.take(rows),
+            label=None if label is None else label[rows],
+            weight=None if weight is None else weight[rows],
+            group=None if boundaries is None else whole_queries(boundaries, rows),
+            init_score=None if init_score is None else np.ascontiguousarray(init_score[:, rows].T),
+            feature_names=self.feature_names if named else "auto",
+            categorical_features="auto" if self._categorical is None else list(self._categorical),
+            reference=reference,
+            params=params,
+            **({} if reference is not None else self._own_params),
+        )
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_lock"}
 
@@ -409,10 +407,6 @@ class Dataset(DatasetFields):
             )
 
     def _bin(self, params: Params | None, init_levels: Sequence[Levels | None] | None) -> None:
-        from hornbeam.backends.cpu.binning.dense import bin_table, encode_table
-        from hornbeam.backends.cpu.host.threads import resolve_threads
-
-        n_threads = resolve_threads(0 if params is None else params.num_threads)
         if self.reference is not None:
             mapper = self.reference.mapper
             if self._categorical is not None and list(self._categorical) != self.reference.categorical_features:
@@ -421,22 +415,16 @@ class Dataset(DatasetFields):
                     f"{self.reference.categorical_features}; make them equal, or leave them out here"
                 )
             self._reader = self._reader.with_levels(self.reference.levels)
-            self._bin_params = self.reference.bin_params
-            self._reader.zero_as_missing = self._bin_params.zeros_are_missing
-            bins = self._on_device(params, lambda gpu, device: gpu.encode_on_device(device, self._reader, mapper)[0])
-            if bins is None:
-                bins = encode_table(self._reader, mapper, self._bin_params, n_threads)[0]
+            own = self._bin_params = self.reference.bin_params
+            self._reader.zero_as_missing = own.zeros_are_missing
+            bins = encode_table(self._reader, mapper, own, params, self.reference.binned)
             self._binned = BinnedData(mapper, bins)
             return
         given = {} if params is None else {name: getattr(params, name) for name in _BIN_PARAMS}
         own = self._bin_params = BinParams(**{**given, **self._own_params})
         self._reader.zero_as_missing = own.zeros_are_missing
         self._reader = self._with_own_levels(params, own, init_levels)
-        binned = self._on_device(params, lambda gpu, device: gpu.bin_on_device(device, self._reader, own, n_threads))
-        if binned is None:
-            may_store = params is None or params.device != "reference"
-            binned = bin_table(self._reader, own, n_threads, may_store)
-        self._binned = binned
+        self._binned = bin_table(self._reader, own, params)
 
     def _with_own_levels(
         self, params: Params | None, own: BinParams, init_levels: Sequence[Levels | None] | None
@@ -469,21 +457,6 @@ class Dataset(DatasetFields):
                     continue
             levels[position] = before
         return self._reader.with_levels(levels, fitted)
-
-    def _on_device(self, params: Params | None, work: Callable[[Any, str], Any]) -> Any:
-        """Return work(backends.gpu.binning, device) if the data shall be binned on a device, else None."""
-        reference = None if self.reference is None else self.reference.binned
-        device = device_to_bin_on(self._reader, params, reference)
-        if device is None:
-            return None
-        from hornbeam.backends.gpu.data import binning as gpu
-
-        try:
-            return work(gpu, device)
-        except DeviceError:
-            if self._reader.device is None or params is None or params.device == "auto":
-                return None  # if that is the end of the device, the engine says so, and what would help
-            raise
 
 
 def _check_names(names: list[Any], n_features: int) -> None:

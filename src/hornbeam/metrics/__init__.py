@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING
 
 from hornbeam.core.errors import ParameterError
 from hornbeam.metrics.amounts import GammaDeviance, GammaLoss, PoissonLoss, TweedieDeviance, TweedieLoss
@@ -32,10 +31,8 @@ from hornbeam.metrics.regression import (
     RootMeanSquaredError,
     RSquared,
 )
-
-if TYPE_CHECKING:
-    from hornbeam.objectives import Objective
-    from hornbeam.params.params import Params
+from hornbeam.objectives import Objective
+from hornbeam.params.params import Params
 
 __all__ = ["ALIASES", "METRICS", "Metric", "fit_to_outputs", "get_metric", "get_metrics"]
 

@@ -5,16 +5,14 @@ m is the prediction, raised to 1e-10 where it is smaller (as LightGBM), so that 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from hornbeam.core import numerics
 from hornbeam.metrics.base import MeanLoss
 from hornbeam.objectives.base import FloatArray
-
-if TYPE_CHECKING:
-    from hornbeam.params.params import Params
+from hornbeam.params.params import Params
 
 SMALLEST_MEAN = 1e-10
 

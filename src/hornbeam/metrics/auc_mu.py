@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from hornbeam.metrics.arithmetic import NUMPY, Arithmetic
 from hornbeam.metrics.base import Metric, check_classes
 from hornbeam.metrics.class_order import AreaUnderCurve
 from hornbeam.objectives.base import FloatArray, Objective
@@ -28,7 +29,7 @@ class AucMu(Metric):
         raw_scores: FloatArray,
         weight: FloatArray | None,
         objective: Objective,
-        n_threads: int = 1,
+        arithmetic: Arithmetic = NUMPY,
     ) -> float:
         """Evaluate the metric; arguments as in `Metric.__call__`."""
         check_classes(label, len(raw_scores))
@@ -42,5 +43,5 @@ class AucMu(Metric):
             rows = np.concatenate([rows_of[i], rows_of[j]])
             margin = (raw_scores[i, rows] - raw_scores[j, rows])[None]
             of_first = (label[rows] == i).astype(np.float64)
-            total += area(of_first, margin, None if weight is None else weight[rows], objective, n_threads)
+            total += area(of_first, margin, None if weight is None else weight[rows], objective, arithmetic)
         return total / len(pairs) if pairs else 1.0

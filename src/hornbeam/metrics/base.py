@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.errors import DataError
-from hornbeam.core.fixed_point import exact_sum
 from hornbeam.data.columns import DeviceColumn, host_of
+from hornbeam.data.fields import Fields
+from hornbeam.metrics.arithmetic import NUMPY, Arithmetic
 from hornbeam.objectives.base import FloatArray, Objective, first_wrong_label
-
-if TYPE_CHECKING:
-    from hornbeam.dataset.dataset import Dataset
-    from hornbeam.params.params import Params
+from hornbeam.params.params import Params
 
 OUTSIDE: dict[str, tuple[str, Callable[[FloatArray], NDArray[np.bool_]]]] = {
     "positive": ("<= 0", lambda label: label <= 0.0),
@@ -58,7 +56,7 @@ class Metric(ABC):
         raw_scores: FloatArray,
         weight: FloatArray | None,
         objective: Objective,
-        n_threads: int = 1,
+        arithmetic: Arithmetic = NUMPY,
     ) -> float:
         """Evaluate the metric.
 
@@ -66,20 +64,20 @@ class Metric(ABC):
         raw_scores  float64 (n_outputs, n_rows)  in   C order
         weight      float64 (n_rows,)            in   or None
         objective   its `transform` turns raw scores into predictions
-        n_threads   threads to use; cannot be seen in the result
+        arithmetic  NumPy or kernels; cannot be seen in the result
         """
 
     def evaluate(
-        self, dataset: Dataset, raw_scores: FloatArray, objective: Objective, n_threads: int = 1
+        self, dataset: Fields, raw_scores: FloatArray, objective: Objective, arithmetic: Arithmetic = NUMPY
     ) -> list[tuple[str, float]]:
         """Return names and values on a data set: one pair, except for metrics of several ranks.
 
         raw_scores  float64 (n_outputs, n_rows)  in   C order
         """
         assert dataset.label is not None
-        return [(self.name, self(dataset.label, raw_scores, dataset.weight, objective, n_threads))]
+        return [(self.name, self(dataset.label, raw_scores, dataset.weight, objective, arithmetic))]
 
-    def check(self, dataset: Dataset, where: str) -> None:
+    def check(self, dataset: Fields, where: str) -> None:
         """Raise DataError unless the metric can be evaluated on a data set, which messages call `where`."""
         label = dataset.given("label")
         if label is None:
@@ -98,10 +96,7 @@ class Metric(ABC):
 
 
 class MeanLoss(Metric):
-    """The (weighted) mean of a loss of each row.
-
-    `losses` and `definition` are the NumPy definition; a call uses the twins of backends/cpu/losses/evaluation.py.
-    """
+    """The (weighted) mean of a loss of each row."""
 
     uses_raw_scores: ClassVar[bool] = False
     """Whether the loss looks at raw scores instead of predictions."""
@@ -119,39 +114,19 @@ class MeanLoss(Metric):
         predictions  float64 (n_outputs, n_rows)  in   raw scores if `uses_raw_scores`
         """
 
-    def definition(
-        self, label: FloatArray, raw_scores: FloatArray, weight: FloatArray | None, objective: Objective
-    ) -> float:
-        """Evaluate the metric with NumPy alone: sum(loss * weight) / sum(weight), in exact sums.
-
-        Arguments as in a call. The result is NaN where a loss is NaN or infinite.
-        """
-        if self.for_classes:
-            check_classes(label, len(raw_scores))
-        predictions = raw_scores if self.uses_raw_scores else objective.transform(raw_scores)
-        losses = self.losses(label, predictions)
-        if weight is not None:
-            losses = losses * weight
-        if not np.isfinite(losses).all():
-            return float("nan")
-        return self.finish(exact_sum(losses) / (len(label) if weight is None else exact_sum(weight)))
-
     def __call__(
         self,
         label: FloatArray,
         raw_scores: FloatArray,
         weight: FloatArray | None,
         objective: Objective,
-        n_threads: int = 1,
+        arithmetic: Arithmetic = NUMPY,
     ) -> float:
-        """Evaluate the metric with compiled kernels; arguments as in `Metric.__call__`."""
-        from hornbeam.backends.cpu.losses.evaluation import mean_loss
-        from hornbeam.backends.cpu.losses.gradients import transform_scores
-
+        """Return the mean loss, finished; NaN where a loss is NaN or infinite. Arguments as in `Metric.__call__`."""
         if self.for_classes:
             check_classes(label, len(raw_scores))
-        predictions = raw_scores if self.uses_raw_scores else transform_scores(objective, raw_scores, n_threads)
-        return self.finish(mean_loss(self.name, label, predictions, weight, n_threads, self.constants))
+        predictions = raw_scores if self.uses_raw_scores else arithmetic.transform(objective, raw_scores)
+        return self.finish(arithmetic.mean_loss(self, label, predictions, weight))
 
     def finish(self, mean: float) -> float:
         """Turn the mean loss into the metric; the identity except for rmse."""

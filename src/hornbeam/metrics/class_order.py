@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.fixed_point import exact_exponent, exact_sum
+from hornbeam.metrics.arithmetic import NUMPY, Arithmetic
 from hornbeam.metrics.base import Metric, is_positive
 from hornbeam.objectives.base import FloatArray, Objective
 
@@ -28,20 +29,20 @@ class OrderOfClasses(Metric):
         raw_scores: FloatArray,
         weight: FloatArray | None,
         objective: Objective,
-        n_threads: int = 1,
+        arithmetic: Arithmetic = NUMPY,
     ) -> float:
         """Evaluate the metric; arguments as in `Metric.__call__`."""
         if np.isnan(raw_scores[0]).any():
             return float("nan")
         if weight is None:
-            of_rows = sorted_by_class(label, raw_scores[0], n_threads)
-            return self.of_scores(*of_rows) if min(map(len, of_rows)) > 0 else 1.0
+            of_rows = arithmetic.sort_apart(raw_scores[0], is_positive(label))
+            return self.of_scores(*of_rows, arithmetic) if min(map(len, of_rows)) > 0 else 1.0
         by_score = weight_by_score(label, raw_scores[0], weight)
         return self.of_weights(*by_score) if all(part.any() for part in by_score) else 1.0
 
     @abstractmethod
-    def of_scores(self, positive: FloatArray, negative: FloatArray) -> float:
-        """Return the metric from the sorted scores of positive and negative rows, see sorted_by_class."""
+    def of_scores(self, positive: FloatArray, negative: FloatArray, arithmetic: Arithmetic) -> float:
+        """Return the metric from the sorted scores of positive and negative rows."""
 
     @abstractmethod
     def of_weights(self, positive: NDArray[np.int64], negative: NDArray[np.int64]) -> float:
@@ -53,11 +54,9 @@ class AreaUnderCurve(OrderOfClasses):
 
     name: ClassVar[str] = "auc"
 
-    def of_scores(self, positive: FloatArray, negative: FloatArray) -> float:
+    def of_scores(self, positive: FloatArray, negative: FloatArray, arithmetic: Arithmetic) -> float:
         """Count pairs."""
-        from hornbeam.backends.cpu.losses.evaluation import ranks_among_kernel
-
-        below, not_above = ranks_among_kernel(positive, negative)
+        below, not_above = arithmetic.ranks_among(positive, negative)
         # at most 2 * 2**31 * 2**31 pairs: unsigned 64 bits hold them
         pairs = int((below + not_above).sum(dtype=np.uint64))
         return pairs / (2 * len(positive) * len(negative))
@@ -74,12 +73,10 @@ class AveragePrecision(OrderOfClasses):
 
     name: ClassVar[str] = "average_precision"
 
-    def of_scores(self, positive: FloatArray, negative: FloatArray) -> float:
+    def of_scores(self, positive: FloatArray, negative: FloatArray, arithmetic: Arithmetic) -> float:
         """Count the rows that score at least as high."""
-        from hornbeam.backends.cpu.losses.evaluation import ranks_among_kernel
-
-        true_above = (len(positive) - ranks_among_kernel(positive, positive)[0]).astype(np.float64)
-        false_above = (len(negative) - ranks_among_kernel(positive, negative)[0]).astype(np.float64)
+        true_above = (len(positive) - arithmetic.ranks_among(positive, positive)[0]).astype(np.float64)
+        false_above = (len(negative) - arithmetic.ranks_among(positive, negative)[0]).astype(np.float64)
         return exact_sum(true_above / (true_above + false_above)) / len(positive)
 
     def of_weights(self, positive: NDArray[np.int64], negative: NDArray[np.int64]) -> float:
@@ -90,26 +87,6 @@ class AveragePrecision(OrderOfClasses):
         held = positive > 0
         precision = true_above[held] / (true_above[held] + false_above[held])
         return exact_sum(positive[held].astype(np.float64) * precision) / float(n_positive)
-
-
-def sorted_by_class(label: FloatArray, scores: FloatArray, n_threads: int) -> tuple[FloatArray, FloatArray]:
-    """Return the scores of the positive and of the negative rows, each sorted.
-
-    label, scores  float64 (n_rows,)  in
-
-    Two sorts of values are several times faster than one argsort, and run side by side.
-    """
-    from hornbeam.backends.cpu.host.threads import run_ranges
-
-    positive = is_positive(label)
-    parts = [scores[positive], scores[~positive]]
-
-    def sort(start: int, stop: int) -> None:
-        for part in parts[start:stop]:
-            part.sort()
-
-    run_ranges(sort, 2, n_threads)
-    return parts[0], parts[1]
 
 
 def weight_by_score(

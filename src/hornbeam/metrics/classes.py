@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from hornbeam.core import numerics
 from hornbeam.metrics.base import MeanLoss, is_positive
 from hornbeam.objectives.base import FloatArray
-
-if TYPE_CHECKING:
-    from hornbeam.params.params import Params
+from hornbeam.params.params import Params
 
 SMALLEST_PROBABILITY = 1e-15
 """The probability of the true class is raised to this, so that a loss is finite (as LightGBM)."""

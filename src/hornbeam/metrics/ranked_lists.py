@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from hornbeam.core.errors import DataError
 from hornbeam.core.fixed_point import exact_sum
-from hornbeam.data.queries import DEFAULT_LABEL_GAIN, IntArray, check_relevance, discounts, query_weights
+from hornbeam.data.fields import Fields
+from hornbeam.data.queries import DEFAULT_LABEL_GAIN, IntArray, check_relevance, query_weights
+from hornbeam.metrics.arithmetic import NUMPY, Arithmetic
 from hornbeam.metrics.base import Metric
 from hornbeam.objectives.base import FloatArray, Objective
-
-if TYPE_CHECKING:
-    from hornbeam.dataset.dataset import Dataset
 
 WHOLE_LIST = 0
 """Stands for no last rank, where a metric looks at the whole list."""
@@ -51,7 +49,7 @@ class QueryMetric(Metric):
         """Names of the values: ndcg@1, ndcg@2, ..."""
         return [f"{self.name}@{at}" if at != WHOLE_LIST else self.name for at in self.at]
 
-    def check(self, dataset: Dataset, where: str) -> None:
+    def check(self, dataset: Fields, where: str) -> None:
         """Raise DataError unless the data set has queries, and labels that have gains."""
         super().check(dataset, where)
         if dataset.query_boundaries is None:
@@ -63,11 +61,11 @@ class QueryMetric(Metric):
         check_relevance(dataset.label, len(self.gains), f"metric {self.name!r}")
 
     def evaluate(
-        self, dataset: Dataset, raw_scores: FloatArray, objective: Objective, n_threads: int = 1
+        self, dataset: Fields, raw_scores: FloatArray, objective: Objective, arithmetic: Arithmetic = NUMPY
     ) -> list[tuple[str, float]]:
         """Return name and value at every rank."""
         assert dataset.query_boundaries is not None and dataset.label is not None
-        values = self.at_ranks(dataset.label, raw_scores[0], dataset.weight, dataset.query_boundaries, n_threads)
+        values = self.at_ranks(dataset.label, raw_scores[0], dataset.weight, dataset.query_boundaries, arithmetic)
         return list(zip(self.names, values, strict=True))
 
     def __call__(
@@ -76,7 +74,7 @@ class QueryMetric(Metric):
         raw_scores: FloatArray,
         weight: FloatArray | None,
         objective: Objective,
-        n_threads: int = 1,
+        arithmetic: Arithmetic = NUMPY,
     ) -> float:
         """Not available: lists need their queries, so call `evaluate` or `at_ranks`."""
         raise TypeError(f"metric {self.name!r} needs query boundaries: call evaluate(dataset, ...)")
@@ -87,7 +85,7 @@ class QueryMetric(Metric):
         scores: FloatArray,
         weight: FloatArray | None,
         boundaries: IntArray,
-        n_threads: int = 1,
+        arithmetic: Arithmetic = NUMPY,
     ) -> list[float]:
         """Return the metric at every rank of `at`.
 
@@ -96,25 +94,9 @@ class QueryMetric(Metric):
         weight      float64 (n_rows,)        in   or None
         boundaries  int64 (n_queries + 1,)   in
         """
-        from hornbeam.backends.cpu.losses.ranked_lists import query_values
-
         if np.isnan(scores).any():
             return [float("nan")] * len(self.at)
-        values = query_values(self.name, scores, label, boundaries, self.at, self.gains, n_threads)
-        return self._means(values, boundaries, weight)
-
-    def definition(
-        self, label: FloatArray, scores: FloatArray, weight: FloatArray | None, boundaries: IntArray
-    ) -> list[float]:
-        """Return the same as `at_ranks`, with NumPy alone."""
-        bounds = boundaries.tolist()
-        values = np.empty((len(self.at), len(bounds) - 1))
-        table = discounts(int(np.diff(boundaries).max()))
-        for query, (start, stop) in enumerate(pairwise(bounds)):
-            order = np.argsort(-scores[start:stop], kind="stable")
-            ranked = label[start:stop][order]
-            for i, at in enumerate(self.at):
-                values[i, query] = self.of_query(ranked, at or len(ranked), table)
+        values = arithmetic.list_values(self, label, scores, boundaries)
         return self._means(values, boundaries, weight)
 
     @staticmethod

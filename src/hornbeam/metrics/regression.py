@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from hornbeam.core import numerics
+from hornbeam.metrics.arithmetic import NUMPY, Arithmetic
 from hornbeam.metrics.base import MeanLoss, Metric
 from hornbeam.objectives.base import FloatArray, Objective
 from hornbeam.objectives.label_sums import weighted_mean
-
-if TYPE_CHECKING:
-    from hornbeam.params.params import Params
+from hornbeam.params.params import Params
 
 
 class MeanAbsoluteError(MeanLoss):
@@ -63,10 +62,10 @@ class RSquared(Metric):
         raw_scores: FloatArray,
         weight: FloatArray | None,
         objective: Objective,
-        n_threads: int = 1,
+        arithmetic: Arithmetic = NUMPY,
     ) -> float:
         """Evaluate the metric; arguments as in `Metric.__call__`."""
-        error = self.error(label, raw_scores, weight, objective, n_threads)
+        error = self.error(label, raw_scores, weight, objective, arithmetic)
         return self.compare(error, self.variance(label, weight))
 
     @staticmethod

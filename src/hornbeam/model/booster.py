@@ -12,13 +12,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.costs import PredictionWork
-from hornbeam.backends.registry import choose_device
+from hornbeam.backends.devices import choose_device
+from hornbeam.backends.prediction import (
+    predict_in_place,
+    predict_leaf,
+    predict_leaf_in_place,
+    predict_raw,
+    rows_first,
+)
+from hornbeam.core.cpus import resolve_threads
 from hornbeam.core.errors import DataError, DeviceError, ParameterError
 from hornbeam.core.log import inform
+from hornbeam.data.column_names import same_columns
 from hornbeam.data.device_arrays import check_device, in_library_of
-from hornbeam.data.fields import DatasetFields
-from hornbeam.data.table import TableReader, same_columns
+from hornbeam.data.fields import Fields
+from hornbeam.data.sources.opening import open_numbers, open_table
+from hornbeam.data.sources.reader import TableReader
+from hornbeam.dataset.dataset import Dataset
 from hornbeam.model.file import ModelData, fingerprint, model_from_bytes, model_to_bytes, read_model, write_atomically
+from hornbeam.model.refitting import refit
 from hornbeam.objectives import Objective, objective_from_dict
 from hornbeam.params.params import BY_NAME, whole_number
 from hornbeam.params.peer_arguments import (
@@ -30,7 +42,7 @@ from hornbeam.params.peer_arguments import (
     PeerAttributes,
     takes_peer_arguments,
 )
-from hornbeam.trees.forest import Forest, average_scores, checked_init, predict_leaf, predict_raw
+from hornbeam.trees.forest import Forest, average_scores, checked_init
 from hornbeam.trees.tree import Tree
 
 
@@ -192,8 +204,6 @@ class Booster(PeerAttributes):
         float64 (n_rows,), or (n_rows, n_outputs) with several outputs; int32 (n_rows, n_trees) with `pred_leaf`.
         NumPy arrays; for data on a CUDA device, arrays on that device: PyTorch's for PyTorch's, else CuPy's.
         """
-        from hornbeam.backends.cpu.host.threads import resolve_threads
-
         if raw_score and pred_leaf:
             raise ParameterError("raw_score and pred_leaf are both set; ask for one of them")
         start_iteration = whole_number(start_iteration, "start_iteration", 0)
@@ -250,21 +260,18 @@ class Booster(PeerAttributes):
         self, reader: TableReader, raw_score: bool, pred_leaf: bool, start_iteration: int, num_iteration: int | None
     ) -> Any:
         """Predict for data on a CUDA device; the result is a CuPy array there."""
-        from hornbeam.backends.gpu import predict as gpu
-
-        first, last = self.forest.tree_range(start_iteration, num_iteration)
+        trees = self.forest.tree_range(start_iteration, num_iteration)
         if pred_leaf:
-            return gpu.predict_leaf_in_place(self.forest, reader, first, last)
+            return predict_leaf_in_place(self.forest, reader, trees)
         init = checked_init(self.forest, self.init_scores)
         objective = None if raw_score else self._objective
-        scores = gpu.predict_raw_in_place(self.forest, reader, init, first, last, objective, self.averages_trees)
-        return gpu.rows_first(scores)
+        return rows_first(predict_in_place(self.forest, reader, init, trees, objective, self.averages_trees))
 
     def _checked_reader(self, data: Any) -> TableReader:
         """Wrap the data; its columns must be those of the training data."""
-        if isinstance(data, DatasetFields):
+        if isinstance(data, Fields):
             raise DataError("data is a Dataset, whose bins are no values; pass its table: predict(dataset.data)")
-        reader = TableReader.of_numbers(data) if self.levels is None else TableReader(data)
+        reader = open_numbers(data) if self.levels is None else open_table(data)
         reader.zero_as_missing = bool(self.params.get("zero_as_missing")) and bool(self.params.get("use_missing", True))
         if reader.n_features != self.n_features:
             raise DataError(
@@ -364,9 +371,12 @@ class Booster(PeerAttributes):
         objective
             The function, where the model was trained with an objective function.
         """
-        from hornbeam.model.refitting import refit
-
-        return refit(self, data, label, weight, group, qid, init_score, decay_rate, objective)
+        reader = self._checked_reader(data)
+        dataset = Dataset(reader, label=label, weight=weight, group=group, qid=qid, init_score=init_score)
+        n_threads = resolve_threads(self.num_threads)
+        made = Booster(refit(self.to_model(), self.forest, dataset, decay_rate, objective, n_threads))
+        made.num_threads = self.num_threads
+        return made
 
     def to_model(self) -> ModelData:
         """Return what its file holds; lists and trees are those of the Booster, not copies."""

@@ -8,23 +8,26 @@ mean for it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.backends.columns import first_scores
+from hornbeam.backends.gradients import compute_gradients
+from hornbeam.backends.prediction import predict_leaf
 from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.core.fixed_point import exact_exponent
 from hornbeam.dataset.dataset import Dataset
-from hornbeam.model.booster import Booster
+from hornbeam.model.file.model_data import ModelData
 from hornbeam.model.refit_outputs import TreeShape, keep_order, outputs_in_context
 from hornbeam.objectives import CustomObjective, Objective, get_objective
 from hornbeam.objectives.logcosh_leaves import leaf_minima
 from hornbeam.objectives.percentiles import leaf_percentiles
 from hornbeam.params.constraints import resolve_per_feature
 from hornbeam.params.params import Params
-from hornbeam.training.start_scores import first_scores
-from hornbeam.trees.forest import predict_leaf
+from hornbeam.trees.forest import Forest
 from hornbeam.trees.splitting import SplitRules, finished_weight, leaf_output
 from hornbeam.trees.tree import Tree
 
@@ -53,62 +56,53 @@ class NewData:
         if isinstance(self.objective, CustomObjective):
             return self.objective.evaluate(scores, self.dataset)
         assert self.label is not None
-        from hornbeam.backends.cpu.losses.gradients import compute_gradients
-
-        gradient, hessian = np.empty_like(scores), np.empty_like(scores)
-        compute_gradients(self.objective, scores, self.label, self.weight, gradient, hessian, n_threads)
-        return gradient, hessian
+        return compute_gradients(self.objective, scores, self.label, self.weight, n_threads)
 
 
 def refit(
-    booster: Booster,
-    data: Any,
-    label: Any,
-    weight: Any,
-    group: Any,
-    qid: Any,
-    init_score: Any,
+    model: ModelData,
+    forest: Forest,
+    dataset: Dataset,
     decay_rate: object,
     objective: Callable[..., Any] | None,
-) -> Booster:
-    """Return a new model; see `Booster.refit`."""
+    n_threads: int,
+) -> ModelData:
+    """Return a new model; see `Booster.refit`.
+
+    forest   of the model
+    dataset  new rows; its reader reads the columns as the model does
+    """
     is_number = isinstance(decay_rate, (int, float, np.integer, np.floating)) and not isinstance(decay_rate, bool)
     decay = float(decay_rate) if is_number else np.nan  # type: ignore[arg-type]
     if not 0.0 <= decay <= 1.0:
         raise ParameterError(f"decay_rate={decay_rate!r}: must be a number from 0 to 1")
-    params = _params_of(booster, objective)
-    reader = booster._checked_reader(data)
-    dataset = Dataset(reader, label=label, weight=weight, group=group, qid=qid, init_score=init_score)
+    params = _params_of(model, objective)
     new = NewData(get_objective(params), dataset)
-    begin = booster.init_scores
-    if init_score is None:
+    old_begin, averages = np.array(model.init_scores, np.float64), params.boosting == "rf"
+    begin, start = old_begin, dataset.init_score
+    if start is None:
         begin = decay * begin + (1.0 - decay) * first_scores(new.objective, dataset, "cpu")
-    scores = np.empty((booster.n_outputs, reader.n_rows))
+    scores = np.empty((model.n_outputs, dataset.n_rows))
     scores[:] = begin[:, None]
-    start = new.dataset.init_score
     if start is not None:
-        if booster.averages_trees or start.shape != scores.shape:
+        if averages or start.shape != scores.shape:
             raise DataError(
-                f"init_score has {len(start)} outputs, but the model has {booster.n_outputs}"
-                if not booster.averages_trees
-                else "boosting='rf' averages trees and has no place for init_score; leave it out"
+                "boosting='rf' averages trees and has no place for init_score; leave it out"
+                if averages
+                else f"init_score has {len(start)} outputs, but the model has {model.n_outputs}"
             )
         scores += start
-    made = booster[:]
-    made.init_scores, made.best_iteration = begin, booster.best_iteration
-    from hornbeam.backends.cpu.host.threads import resolve_threads
-
-    n_threads = resolve_threads(booster.num_threads)
-    sign = resolve_per_feature(params.monotone_constraints, 0.0, booster.feature_names, "monotone_constraints").astype(
+    trees = list(model.trees)
+    sign = resolve_per_feature(params.monotone_constraints, 0.0, model.feature_names, "monotone_constraints").astype(
         np.int8
     )
-    for iteration in range(booster.n_iterations):
-        if iteration == 0 or not booster.averages_trees:  # the trees of a forest are fitted at the start, all of them
+    for iteration in range(model.n_iterations):
+        if iteration == 0 or not averages:  # the trees of a forest are fitted at the start, all of them
             gradient, hessian = new.gradients(scores, iteration, n_threads)
-        leaves = predict_leaf(booster.forest, reader, iteration, 1, n_threads)
-        for output in range(booster.n_outputs):
-            number = iteration * booster.n_outputs + output
-            tree, leaf = booster.trees[number], leaves[:, output].astype(np.int64)
+        leaves = predict_leaf(forest, dataset.reader, iteration, 1, n_threads)
+        for output in range(model.n_outputs):
+            number = iteration * model.n_outputs + output
+            tree, leaf = model.trees[number], leaves[:, output].astype(np.int64)
             shape = (
                 TreeShape(tree, sign) if params.monotone_constraints is not None or params.path_smooth > 0.0 else None
             )
@@ -120,26 +114,26 @@ def refit(
                 leaf,
                 tree,
                 params,
-                _more_l2(booster, tree, params),
+                _more_l2(model, tree, params),
                 shape,
             )
             mixed = decay * tree.leaf_value + (1.0 - decay) * (fresh * tree.shrinkage)
             reached = np.bincount(leaf[new.counts], minlength=tree.n_leaves) > 0
-            on_start = iteration == 0 or booster.averages_trees  # with the start, a leaf without rows stays as it was
-            moved = begin[output] - booster.init_scores[output] if on_start else 0.0
+            on_start = iteration == 0 or averages  # with the start, a leaf without rows stays as it was
+            moved = begin[output] - old_begin[output] if on_start else 0.0
             values = np.where(reached, mixed, tree.leaf_value - moved)
             if shape is not None and any(shape.sign):
                 values = keep_order(values, reached, shape.order())
             values = values + 0.0
-            made.trees[number] = tree.with_leaf_values(values)
-            if not booster.averages_trees:
+            trees[number] = tree.with_leaf_values(values)
+            if not averages:
                 scores[output] += values[leaf]
-    return made
+    return replace(model, init_scores=begin.tolist(), trees=trees)
 
 
-def _params_of(booster: Booster, objective: Callable[..., Any] | None) -> Params:
+def _params_of(model: ModelData, objective: Callable[..., Any] | None) -> Params:
     """Return the parameters that the model was trained with."""
-    given = dict(booster.params)
+    given = dict(model.params)
     if given.get("objective") == "custom":
         if objective is None:
             raise ParameterError(
@@ -149,14 +143,14 @@ def _params_of(booster: Booster, objective: Callable[..., Any] | None) -> Params
         given["objective"] = objective
     elif objective is not None:
         raise ParameterError(
-            f"objective: the model was trained with {booster.objective.name!r}, which refit uses; leave it out"
+            f"objective: the model was trained with {model.objective['name']!r}, which refit uses; leave it out"
         )
     return Params.from_dict(given)
 
 
-def _more_l2(booster: Booster, tree: Tree, params: Params) -> FloatArray:
+def _more_l2(model: ModelData, tree: Tree, params: Params) -> FloatArray:
     """Return what is added to lambda_l2 in the outputs of the children of every split, float64 (n_splits,)."""
-    more, levels = np.zeros(tree.n_splits), booster.levels or []
+    more, levels = np.zeros(tree.n_splits), model.levels or []
     for split, codes in enumerate(tree.left_codes or ()):
         own = levels[int(tree.feature[split])] if codes is not None else None
         if own is not None and len(own) > params.max_cat_to_onehot:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hornbeam.core.errors import ModelFormatError
 from hornbeam.objectives.base import Objective
@@ -31,9 +31,7 @@ from hornbeam.objectives.robust import (
     PercentageErrorObjective,
     QuantileObjective,
 )
-
-if TYPE_CHECKING:
-    from hornbeam.params.params import Params
+from hornbeam.params.params import Params
 
 __all__ = [
     "OBJECTIVES",

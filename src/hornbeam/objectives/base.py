@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.errors import DataError
+from hornbeam.data.columns import Column, DeviceColumn, Facts, host_of
+from hornbeam.data.fields import Fields
 from hornbeam.objectives.label_sums import HostSums, LabelSums
-
-if TYPE_CHECKING:
-    from hornbeam.data.columns import Facts
-    from hornbeam.dataset.dataset import Dataset
-    from hornbeam.params.params import Params
+from hornbeam.params.params import Params
 
 FloatArray = NDArray[np.float64]
 
@@ -80,7 +78,7 @@ class Objective(ABC):
         """Say whether labels of which these facts are known lie in the domain; else `check_labels` has to see them."""
         return facts.lie_in(self.labels, self.n_outputs)
 
-    def bind(self, dataset: Dataset) -> Objective:
+    def bind(self, dataset: Fields) -> Objective:
         """Return the objective that is trained on a data set: this one, or a copy that knows more of the data.
 
         Labels have been checked. Raises DataError if the data set lacks what the objective needs.
@@ -162,6 +160,12 @@ class Objective(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in vars(self).items())})"
+
+
+def check_domain(objective: Objective, label: Column | None) -> None:
+    """Raise DataError unless the labels lie in the domain of an objective; on a device the facts tell, if they can."""
+    if not (isinstance(label, DeviceColumn) and objective.accepts(label.facts)):
+        objective.check_labels(host_of(label))
 
 
 def require_labels(label: FloatArray | None, objective: str) -> FloatArray:

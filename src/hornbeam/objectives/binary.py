@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -10,9 +10,7 @@ from hornbeam.core import numerics
 from hornbeam.core.errors import DataError
 from hornbeam.objectives.base import FloatArray, Objective, first_wrong_label, require_domain, require_labels
 from hornbeam.objectives.label_sums import LabelSums
-
-if TYPE_CHECKING:
-    from hornbeam.params.params import Params
+from hornbeam.params.params import Params
 
 RARE_SHARE = 0.05
 """A class, or an event, of which fewer rows than this share are an example is rare: 20 rows, which are enough for a

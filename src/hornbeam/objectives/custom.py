@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.data.device_arrays import host_array
+from hornbeam.data.fields import Fields
 from hornbeam.objectives.base import FloatArray, Objective
 from hornbeam.objectives.device_functions import HOST_ARRAYS, Arrays, DeviceData, is_on_device
 from hornbeam.objectives.label_sums import LabelSums
+from hornbeam.params.params import Params
 
-if TYPE_CHECKING:
-    from hornbeam.dataset.dataset import Dataset
-    from hornbeam.params.params import Params
-
-ObjectiveFunction = Callable[[FloatArray, "Dataset"], tuple[Any, Any]]
+ObjectiveFunction = Callable[[FloatArray, Fields], tuple[Any, Any]]
 
 
 class CustomObjective(Objective):
@@ -55,7 +53,7 @@ class CustomObjective(Objective):
         """Not available: the function takes the whole Dataset, so call `evaluate`."""
         raise TypeError("a custom objective takes the whole Dataset: call evaluate(scores, dataset)")
 
-    def evaluate(self, scores: FloatArray, dataset: Dataset) -> tuple[FloatArray, FloatArray]:
+    def evaluate(self, scores: FloatArray, dataset: Fields) -> tuple[FloatArray, FloatArray]:
         """Call the function on a copy of the scores, in host memory, and check what it returns.
 
         scores  float64 (n_outputs, n_rows)  in
@@ -69,7 +67,7 @@ class CustomObjective(Objective):
         by_row = n_rows, self.n_outputs  # copies: the function may use its arrays again
         return np.array(gradient.reshape(by_row).T, order="C"), np.array(hessian.reshape(by_row).T, order="C")
 
-    def call(self, scores: Any, data: Dataset | DeviceData, arrays: Arrays) -> tuple[Any, Any]:
+    def call(self, scores: Any, data: Fields | DeviceData, arrays: Arrays) -> tuple[Any, Any]:
         """Call the function and check what it returns, where the arrays are.
 
         scores  of `arrays`, float64 (n_rows,) or (n_rows, n_outputs)  in  the function may change them

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,7 @@ from numpy.typing import NDArray
 from hornbeam.core.errors import ParameterError
 from hornbeam.data.columns import DeviceColumn
 from hornbeam.data.device_arrays import host_array
-from hornbeam.data.fields import FieldGetters
-
-if TYPE_CHECKING:
-    from hornbeam.dataset.dataset import Dataset
+from hornbeam.data.fields import FieldGetters, Fields
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -134,7 +131,7 @@ class DeviceData(FieldGetters[Any, Any]):
 
     _holder = "data on the device"
 
-    def __init__(self, dataset: Dataset, arrays: Arrays = HOST_ARRAYS, valid: int = -1) -> None:
+    def __init__(self, dataset: Fields, arrays: Arrays = HOST_ARRAYS, valid: int = -1) -> None:
         self.dataset = dataset
         self.xp: Any = arrays.xp
         self._arrays = arrays

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -10,9 +10,7 @@ from hornbeam.core import numerics
 from hornbeam.objectives.base import FloatArray
 from hornbeam.objectives.binary import BinaryObjective
 from hornbeam.objectives.pointwise import PointwiseObjective
-
-if TYPE_CHECKING:
-    from hornbeam.params.params import Params
+from hornbeam.params.params import Params
 
 
 class FocalObjective(PointwiseObjective):

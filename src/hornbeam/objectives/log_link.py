@@ -5,7 +5,7 @@ In gradients, scores count as at most 300 in magnitude, so that they are finite 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,10 +15,7 @@ from hornbeam.objectives.base import FloatArray, require_domain
 from hornbeam.objectives.binary import values_for_rare
 from hornbeam.objectives.label_sums import LabelSums
 from hornbeam.objectives.pointwise import PointwiseObjective
-
-if TYPE_CHECKING:
-    from hornbeam.params.params import Params
-
+from hornbeam.params.params import Params
 
 LARGEST_SCORE = 300.0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,9 +11,7 @@ from hornbeam.core.errors import DataError
 from hornbeam.objectives.base import FloatArray, Objective, first_wrong_label, require_labels
 from hornbeam.objectives.binary import SMALLEST_SHARE, values_for_rare
 from hornbeam.objectives.label_sums import LabelSums
-
-if TYPE_CHECKING:
-    from hornbeam.params.params import Params
+from hornbeam.params.params import Params
 
 
 class MulticlassObjective(Objective):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,9 +11,7 @@ from hornbeam.objectives.base import FloatArray, Objective
 from hornbeam.objectives.binary import BinaryObjective, class_factors
 from hornbeam.objectives.label_sums import LabelSums
 from hornbeam.objectives.multiclass import MulticlassObjective
-
-if TYPE_CHECKING:
-    from hornbeam.params.params import Params
+from hornbeam.params.params import Params
 
 
 class OneVsAllObjective(Objective):

@@ -15,15 +15,10 @@ position, and in another way with weights; the difference is at most one neighbo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.fixed_point import exact_exponent
-
-if TYPE_CHECKING:
-    from hornbeam.trees.bagging import Bag
 
 FloatArray = NDArray[np.float64]
 
@@ -77,23 +72,6 @@ def weighted_percentile(values: FloatArray, weight: FloatArray | None, alpha: fl
     weight  float64 (n_rows,)  in  or None
     """
     return percentile(values, None if weight is None else fixed_weights(weight), alpha)
-
-
-def rows_in_bag(
-    bag: Bag | None, scores: FloatArray, label: FloatArray, weight: FloatArray | None, leaf: NDArray[Any]
-) -> tuple[FloatArray, FloatArray, FloatArray | None, NDArray[Any]]:
-    """Return the arguments, each with an entry a row, as the rows of a bag have them: a leaf's value is theirs alone.
-
-    Rows that GOSS drew weigh `factor` times as much.
-    """
-    if bag is None:
-        return scores, label, weight, leaf
-    rows = bag.inside
-    if weight is not None:
-        weight = bag.take(weight)
-    elif bag.n_plain < bag.n_in_bag:
-        weight = bag.take(np.ones(len(label)))
-    return scores[rows], label[rows], weight, leaf[rows]
 
 
 def leaf_percentiles(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +19,12 @@ from hornbeam.core import numerics
 from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.core.fixed_point import EXACT_BITS
 from hornbeam.core.random_choices import Purpose, random_key, uniform
+from hornbeam.data.columns import Facts
+from hornbeam.data.fields import Fields
 from hornbeam.data.queries import DEFAULT_LABEL_GAIN, check_relevance, discounts, ideal_dcg
 from hornbeam.objectives.base import FloatArray, Objective, require_labels
 from hornbeam.objectives.label_sums import LabelSums
-
-if TYPE_CHECKING:
-    from hornbeam.data.columns import Facts
-    from hornbeam.dataset.dataset import Dataset
-    from hornbeam.params.params import Params
+from hornbeam.params.params import Params
 
 SCORE_DISTANCE = 0.01
 """Added to the distance of two scores that a pair's weight is divided by (LightGBM)."""
@@ -104,7 +102,7 @@ class RankingObjective(Objective):
         """Labels must be whole numbers that have a gain."""
         check_relevance(require_labels(label, self.name), len(self.gains), f"objective {self.name!r}")
 
-    def bind(self: SelfRanking, dataset: Dataset) -> SelfRanking:
+    def bind(self: SelfRanking, dataset: Fields) -> SelfRanking:
         """Return this objective with the queries of a data set."""
         label = require_labels(dataset.label, self.name)
         boundaries = dataset.query_boundaries

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from hornbeam.objectives.base import FloatArray, Objective, require_labels
 from hornbeam.objectives.label_sums import LabelSums, weighted_mean
-
-if TYPE_CHECKING:
-    from hornbeam.params.params import Params
+from hornbeam.params.params import Params
 
 
 class RegressionObjective(Objective):

@@ -5,20 +5,18 @@ d is score - label throughout.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from hornbeam.core import numerics
 from hornbeam.core.fixed_point import exact_sum
+from hornbeam.data.fields import Fields
 from hornbeam.objectives.base import FloatArray, require_labels
 from hornbeam.objectives.label_sums import weighted_mean
 from hornbeam.objectives.percentiles import weighted_percentile
 from hornbeam.objectives.pointwise import PointwiseObjective
-
-if TYPE_CHECKING:
-    from hornbeam.dataset.dataset import Dataset
-    from hornbeam.params.params import Params
+from hornbeam.params.params import Params
 
 MOST_EXPECTILE_STEPS = 100
 """Steps towards an expectile; each changes the rows below it, and a handful suffices."""
@@ -79,7 +77,7 @@ class PercentageErrorObjective(AbsoluteErrorObjective):
         super().__init__(boost_from_average)
         self.scale = scale
 
-    def bind(self, dataset: Dataset) -> PercentageErrorObjective:
+    def bind(self, dataset: Fields) -> PercentageErrorObjective:
         """Return this objective with the scale of a data set."""
         label, weight = require_labels(dataset.label, self.name), dataset.weight
         own = 1.0 / np.maximum(np.abs(label), 1.0)

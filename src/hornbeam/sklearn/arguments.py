@@ -91,7 +91,7 @@ def seed_of(random_state: Any) -> Any:
 def threads_of(n_jobs: Any) -> Any:
     """Return num_threads for joblib's negative numbers; anything else is left to the check of parameters."""
     if isinstance(n_jobs, (int, np.integer)) and n_jobs < -1:
-        from hornbeam.backends.cpu.host.threads import available_cpus
+        from hornbeam.core.cpus import available_cpus
 
         return max(1, available_cpus() + 1 + int(n_jobs))
     return n_jobs

@@ -24,7 +24,8 @@ from hornbeam.core.errors import ParameterError
 from hornbeam.data.columns import DeviceColumn
 from hornbeam.data.device_arrays import device_of, host_array
 from hornbeam.data.sources.objects import holds_objects
-from hornbeam.dataset.dataset import Dataset, TableReader
+from hornbeam.data.sources.opening import open_table
+from hornbeam.dataset.dataset import Dataset
 from hornbeam.metrics import NO_METRIC
 from hornbeam.model.booster import Booster
 from hornbeam.objectives import get_objective
@@ -44,9 +45,8 @@ from hornbeam.sklearn.arguments import (
 from hornbeam.sklearn.device_targets import read_target
 from hornbeam.sklearn.fitted_attributes import FittedAttributes
 from hornbeam.training.callbacks import Callback
-from hornbeam.training.folds import take_rows
 from hornbeam.training.init_model import check_classes
-from hornbeam.training.training import train
+from hornbeam.training.train import train
 
 try:
     from sklearn.utils.validation import validate_data
@@ -220,7 +220,7 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
         checks: dict[str, Any]
         on_device = device_of(X, "X") is not None
         if on_device:
-            TableReader(X, "X")  # has two dimensions of real numbers
+            open_table(X, "X")  # has two dimensions of real numbers
         elif is_into_dataframe(X):
             X = _with_uniform_names(X)
         if on_device or is_into_dataframe(X):
@@ -477,4 +477,4 @@ def _has_rows_of_no_weight(dataset: Dataset) -> bool:
 def _without_rows_of_no_weight(dataset: Dataset) -> Dataset:
     """Leave out rows of weight 0, which would still count for bins and for the rows of a leaf."""
     assert dataset.weight is not None
-    return take_rows(dataset, np.flatnonzero(dataset.weight))
+    return dataset.take_rows(np.flatnonzero(dataset.weight))

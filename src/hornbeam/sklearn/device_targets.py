@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.backends.columns import find_facts
 from hornbeam.core.errors import DataError
 from hornbeam.data.columns import check_label
 from hornbeam.data.device_arrays import as_cupy, finish, to_host
@@ -25,7 +26,7 @@ def read_target(y: Any) -> Any:
         raise DataError(f"y must have one dimension, not shape {tuple(array.shape)}; pass one number a row")
     if len(array) == 0:
         raise DataError("y is empty; pass one number a row")
-    check_label(array, len(array), "y")
+    check_label(array, len(array), find_facts, "y")
     return array
 
 
@@ -37,7 +38,7 @@ def find_classes(y: Any) -> tuple[NDArray[Any], Any]:
     """
     import cupy
 
-    column = check_label(y, len(y), "y")
+    column = check_label(y, len(y), find_facts, "y")
     facts = getattr(column, "facts", None)
     if facts is not None and facts.all_whole and (facts.smallest, facts.largest) == (0.0, 1.0):
         return np.array([0, 1], y.dtype), y

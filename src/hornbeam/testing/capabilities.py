@@ -21,7 +21,7 @@ from hornbeam.dataset.dataset import Dataset
 from hornbeam.objectives.device_functions import is_on_device
 from hornbeam.params.params import GROUPS, PARAMETERS, Params
 from hornbeam.testing.golden import CASES, GoldenCase, golden_score, golden_table
-from hornbeam.training.training import train
+from hornbeam.training.train import train
 
 DEVICES = ("reference", "cpu", "opencl", "cuda")
 

@@ -13,16 +13,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.registry import devices, make_engine
+from hornbeam.backends.devices import devices
+from hornbeam.backends.engines import make_engine
 from hornbeam.core.fixed_point import Quantization
 from hornbeam.data.binning import BinMapper, BinnedData, allocate_bins
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.model.booster import Booster
 from hornbeam.params.params import Params
 from hornbeam.testing.data import BinnedSample
-from hornbeam.training.training import train
+from hornbeam.training.train import train
 from hornbeam.trees.bagging import Draw, Goss
-from hornbeam.trees.engine import BinnedTree, Engine, Segments
+from hornbeam.trees.engine import Engine
+from hornbeam.trees.records import BinnedTree, Segments
 from hornbeam.trees.splitting import NodeContext, SplitRules
 
 REFERENCE = "reference"

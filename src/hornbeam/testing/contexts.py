@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.fixed_point import Quantization
-from hornbeam.trees.engine import Segments
+from hornbeam.trees.records import Segments
 from hornbeam.trees.splitting import FeatureRules, NodeContext, SplitRules, node_output, node_score, pack_mask
 
 MakeContext = Callable[[Segments, NDArray[np.int64], NDArray[np.int64], Quantization], NodeContext]

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from hornbeam.backends import registry
+from hornbeam.backends import devices
+from hornbeam.backends.gpu.runtime import devices as gpus
 from hornbeam.core.errors import DataError
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.objectives.device_functions import on_device
@@ -23,7 +24,7 @@ from hornbeam.testing.data import make_with_missing
 from hornbeam.testing.labels import labels_for, params_for
 from hornbeam.training.callbacks import early_stopping
 from hornbeam.training.cross_validation import cv
-from hornbeam.training.training import train
+from hornbeam.training.train import train
 
 Check = Callable[[], str]
 
@@ -162,7 +163,7 @@ def compare(
 @contextmanager
 def copies_of(device: str) -> Iterator[list[int]]:
     """Note the bytes of every copy between the host and a device."""
-    runtime: Any = registry.open_runtime(registry.choose_device(device))
+    runtime: Any = gpus.open_runtime(devices.choose_device(device))
     sizes: list[int] = []
 
     def noting(copy: Callable[..., Any]) -> Callable[..., Any]:
@@ -250,7 +251,7 @@ def stream_checks(device: str, n_rows: int) -> Iterator[tuple[str, Check]]:
     X, y, *_ = make_with_missing(n_rows, 20, seed=9)
 
     def memory() -> str:
-        runtime: Any = registry.open_runtime(registry.choose_device(device))
+        runtime: Any = gpus.open_runtime(devices.choose_device(device))
         held = []
         for _ in range(3):
             dataset = Dataset(X, label=y, weight=y + 1.0)

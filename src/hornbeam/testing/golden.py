@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.data.binning import hash_rows
+from hornbeam.core.hashing import hash_rows
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.model.booster import Booster
 from hornbeam.objectives import OBJECTIVES
 from hornbeam.objectives.device_functions import on_device
 from hornbeam.testing.labels import labels_for, params_for
-from hornbeam.training.training import train
+from hornbeam.training.train import train
 
 GOLDEN_FILE = Path(__file__).with_name("golden.json")
 """Where the fingerprints are kept; shipped, so that any machine can be held against them."""

@@ -16,8 +16,9 @@ from hornbeam.params.params import Params
 from hornbeam.testing.checks import assert_same_bits, binned_data, engine_on
 from hornbeam.testing.data import make_binned
 from hornbeam.testing.labels import labels_for, params_for
-from hornbeam.trees.engine import Engine, ForestMean
+from hornbeam.trees.engine import Engine
 from hornbeam.trees.forest import average_scores
+from hornbeam.trees.records import ForestMean
 
 FloatArray = NDArray[np.float64]
 

@@ -30,9 +30,11 @@ from typing import Any
 
 import numpy as np
 
-from hornbeam.backends.registry import choose_device, open_runtime
+from hornbeam.backends.devices import choose_device
+from hornbeam.backends.gpu.runtime.devices import open_runtime
+from hornbeam.backends.prediction import predict_leaf, predict_raw
 from hornbeam.core.errors import HornbeamError
-from hornbeam.data.table import TableReader
+from hornbeam.data.sources.opening import open_table
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.metrics import METRICS
 from hornbeam.objectives import OBJECTIVES, RANKING
@@ -52,8 +54,8 @@ from hornbeam.testing.golden import CASES, GoldenCase, expected_fingerprints
 from hornbeam.testing.labels import labels_for, params_for
 from hornbeam.testing.metric_checks import assert_same_metrics
 from hornbeam.testing.trees import random_tree
-from hornbeam.training.training import train
-from hornbeam.trees.forest import Forest, predict_leaf, predict_raw
+from hornbeam.training.train import train
+from hornbeam.trees.forest import Forest
 
 FEWEST_ROWS = 400
 """Of `--rows`: some checks take a small part of them."""
@@ -222,7 +224,7 @@ def prediction_checks(device: str, n_rows: int) -> Iterator[tuple[str, Check]]:
 
         def check(n_outputs: int = n_outputs, dtype: Any = dtype) -> str:
             trees = [random_tree(rng, n_leaves, X.shape[1]) for n_leaves in (255,) * 20 + (1, 4000) * 5]
-            forest, reader = Forest(trees, n_outputs), TableReader(X.astype(dtype))
+            forest, reader = Forest(trees, n_outputs), open_table(X.astype(dtype))
             init = rng.standard_normal(n_outputs)
             raw = predict_raw(forest, reader, init, device=device)
             leaves = predict_leaf(forest, reader, device=device)

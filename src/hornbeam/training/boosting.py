@@ -18,29 +18,26 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.backends.columns import first_scores
+from hornbeam.backends.prediction import add_trees
 from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.core.fixed_point import NARROW_GRADIENT_BITS, WIDE_BITS, exponent_above
 from hornbeam.core.random_choices import Purpose, random_key, uniform
 from hornbeam.data.columns import Column, DeviceColumn, StartScores
 from hornbeam.dataset.dataset import Dataset
+from hornbeam.metrics.base import Metric
 from hornbeam.params.params import Params
-from hornbeam.training.convergence import draws_for_trees
-from hornbeam.training.row_sampling import check_row_sampling
-from hornbeam.training.start_scores import first_scores
-from hornbeam.trees.engine import BinnedTree, ForestMean
+from hornbeam.params.random_parts import check_row_sampling, draws_for_trees
+from hornbeam.training.evaluated_sets import EvaluatedSet
+from hornbeam.training.state import TrainingState
 from hornbeam.trees.forest import Forest, average_scores, fitting
 from hornbeam.trees.grown_tree import GrownTree
+from hornbeam.trees.records import BinnedTree, ForestMean
 from hornbeam.trees.tree import Tree
-
-if TYPE_CHECKING:
-    from hornbeam.metrics import Metric
-    from hornbeam.training.evaluated_sets import EvaluatedSet
-    from hornbeam.training.training import TrainingRun
 
 GRID_BITS = 40
 """Bits of the largest step of a leaf at the start. Scores may grow to 2**13 times as much before a bit is lost."""
@@ -56,23 +53,23 @@ def check_boosting(params: Params) -> None:
         )
 
 
-def make_boosting(run: TrainingRun) -> Boosting:
+def make_boosting(state: TrainingState) -> Boosting:
     """Return the mode that the parameters ask for."""
-    return {"gbdt": Boosting, "dart": Dart, "rf": RandomForest}[run.params.boosting](run)
+    return {"gbdt": Boosting, "dart": Dart, "rf": RandomForest}[state.params.boosting](state)
 
 
 class Boosting:
     """Gradient boosting; the other modes differ from it in what they override."""
 
-    def __init__(self, run: TrainingRun) -> None:
-        self.run: TrainingRun = weakref.proxy(run)  # else data on a device would wait for garbage collection
+    def __init__(self, state: TrainingState) -> None:
+        self.state: TrainingState = weakref.proxy(state)  # else data on a device would wait for garbage collection
 
     def start_scores(self, dataset: Dataset) -> NDArray[np.float64]:
         """Return the scores before any tree, float64 (n_outputs, n_rows), to which the trees will be added.
 
         Where they are the same for all rows, they are one number in memory, and not to be written to.
         """
-        return self._scores_from(self.run.booster.init_scores, dataset)
+        return self._scores_from(self.state.booster.init_scores, dataset)
 
     def _scores_from(self, constants: NDArray[np.float64], dataset: Dataset) -> NDArray[np.float64]:
         scores = np.broadcast_to(constants[:, None], (len(constants), dataset.n_rows))
@@ -83,42 +80,42 @@ class Boosting:
 
     def start_on_device(self, dataset: Dataset) -> StartScores | None:
         """Return the same where the initial scores are on the device that trains; None: `start_scores` has to."""
-        column = dataset.column("init_score", self.run.engine.device_name)
+        column = dataset.column("init_score", self.state.engine.device_name)
         if not isinstance(column, DeviceColumn):
             return None
         self._check_outputs(column)
-        return StartScores(self.run.booster.init_scores, column)
+        return StartScores(self.state.booster.init_scores, column)
 
     def _check_outputs(self, init_score: Column) -> None:
-        n_outputs = self.run.objective.n_outputs
+        n_outputs = self.state.objective.n_outputs
         if len(init_score) != n_outputs:
             raise DataError(
-                f"init_score has {len(init_score)} outputs, but objective {self.run.objective.name!r} has "
+                f"init_score has {len(init_score)} outputs, but objective {self.state.objective.name!r} has "
                 f"{n_outputs}; pass one score a row and output"
             )
 
     def begin(self, iteration: int, learning_rate: float) -> float:
         """Prepare the gradients of an iteration; returns the factor on its trees."""
-        self.run.compute_gradients(iteration)
+        self.state.compute_gradients(iteration)
         return learning_rate
 
     def add(self, output: int, grown: GrownTree, some_rows: bool) -> None:
         """Add a finished tree to the training scores, whose leaf numbers the engine knows."""
         if some_rows:
-            self.run.engine.find_other_leaves(grown.binned)
-        self.run.engine.add_leaf_values(output, grown.value_for_engine)
+            self.state.engine.find_other_leaves(grown.binned)
+        self.state.engine.add_leaf_values(output, grown.value_for_engine)
 
     def end(self, trees: list[GrownTree]) -> None:
         """Finish an iteration: its trees are in all scores."""
 
     def scores(self, entry: EvaluatedSet) -> NDArray[np.float64]:
         """Return the raw scores of a data set as prediction would give them, float64 (n_outputs, n_rows)."""
-        engine = self.run.engine
+        engine = self.state.engine
         return engine.scores() if entry.valid < 0 else engine.valid_scores(entry.valid)
 
     def evaluate(self, entry: EvaluatedSet, metric: Metric) -> list[tuple[str, float]] | None:
         """Evaluate a metric where the scores are; None: the host has to, with `scores`."""
-        return self.run.engine.evaluate(metric, self.run.objective, entry.dataset, entry.valid, self.forest_mean())
+        return self.state.engine.evaluate(metric, self.state.objective, entry.dataset, entry.valid, self.forest_mean())
 
     def forest_mean(self) -> ForestMean | None:
         """Say how scores are made of the engine's; None: they are the same."""
@@ -128,9 +125,9 @@ class Boosting:
 class RandomForest(Boosting):
     """Trees side by side; the engine's training scores stay at the start, those of other sets are sums of trees."""
 
-    def __init__(self, run: TrainingRun) -> None:
-        super().__init__(run)
-        if run.train_set.given("init_score") is not None:
+    def __init__(self, state: TrainingState) -> None:
+        super().__init__(state)
+        if state.train_set.given("init_score") is not None:
             raise DataError("boosting='rf' averages trees and has no place for init_score; leave it out")
         self._has_gradients = False
 
@@ -138,14 +135,14 @@ class RandomForest(Boosting):
         """Return zeros: scores are sums of trees."""
         if dataset.given("init_score") is not None:
             raise DataError("boosting='rf' averages trees and has no place for init_score; leave it out")
-        return np.zeros((self.run.objective.n_outputs, dataset.n_rows))
+        return np.zeros((self.state.objective.n_outputs, dataset.n_rows))
 
     def begin(self, iteration: int, learning_rate: float) -> float:
         """Compute the gradients once: they are those at the start."""
         if not self._has_gradients:
-            run = self.run
-            run.engine.set_scores(super().start_scores(run.train_set))
-            run.compute_gradients(0)  # as in one go, when it is continued
+            state = self.state
+            state.engine.set_scores(super().start_scores(state.train_set))
+            state.compute_gradients(0)  # as in one go, when it is continued
             self._has_gradients = True
         return 1.0
 
@@ -154,13 +151,13 @@ class RandomForest(Boosting):
 
     def scores(self, entry: EvaluatedSet) -> NDArray[np.float64]:
         """Return the start plus the mean of the trees."""
-        sums = self.run.engine.valid_scores(entry.valid).copy()
-        average_scores(sums, self.run.booster.init_scores, self.run.n_iterations)
+        sums = self.state.engine.valid_scores(entry.valid).copy()
+        average_scores(sums, self.state.booster.init_scores, self.state.n_iterations)
         return sums
 
     def forest_mean(self) -> ForestMean:
         """Return the start plus the mean of the trees."""
-        return ForestMean(self.run.booster.init_scores, self.run.n_iterations)
+        return ForestMean(self.state.booster.init_scores, self.state.n_iterations)
 
 
 class Dart(Boosting):
@@ -169,15 +166,15 @@ class Dart(Boosting):
     Any tree of the model may be dropped, those of an init_model too, so that going on gives the model of one go.
     """
 
-    def __init__(self, run: TrainingRun) -> None:
-        super().__init__(run)
+    def __init__(self, state: TrainingState) -> None:
+        super().__init__(state)
         self._dropped: list[int] = []
-        self._learning_rate = run.params.learning_rate
+        self._learning_rate = state.params.learning_rate
         self._binned: dict[int, BinnedTree] = {}  # trees by number; those of an init_model are not here
         self._unit = self._find_unit()
-        run.booster.init_scores = self._rounded(run.booster.init_scores)
-        trees = {i: tree.with_leaf_values(self._rounded(tree.leaf_value)) for i, tree in enumerate(run.booster.trees)}
-        run.booster.replace_trees(trees)  # those of DART on the same data are rounded already
+        state.booster.init_scores = self._rounded(state.booster.init_scores)
+        trees = {i: tree.with_leaf_values(self._rounded(tree.leaf_value)) for i, tree in enumerate(state.booster.trees)}
+        state.booster.replace_trees(trees)  # those of DART on the same data are rounded already
 
     def _find_unit(self) -> float:
         """Return the power of two whose multiples leaf values are: from the gradients at the start.
@@ -185,17 +182,17 @@ class Dart(Boosting):
         That is the start of these data, also where a model is trained on whose start is rounded already: going on
         must find the same unit.
         """
-        run = self.run
-        constants = first_scores(run.objective, run.train_set, run.engine.device_name)
-        start = self._scores_from(constants, run.train_set)
-        run.engine.set_scores(start)
-        run.compute_gradients(0)
+        state = self.state
+        constants = first_scores(state.objective, state.train_set, state.engine.device_name)
+        start = self._scores_from(constants, state.train_set)
+        state.engine.set_scores(start)
+        state.compute_gradients(0)
         largest = 0.0
-        if run.objective.renewal_percentile is not None and run.train_set.label is not None:
-            largest = float(np.max(np.abs(run.train_set.label - start)))  # a leaf's value may be any residual
-        for output in range(run.objective.n_outputs):
-            how = run.engine.quantize(output, False)
-            root = run.engine.begin_tree(run.grower.n_slots)
+        if state.objective.renewal_percentile is not None and state.train_set.label is not None:
+            largest = float(np.max(np.abs(state.train_set.label - start)))  # a leaf's value may be any residual
+        for output in range(state.objective.n_outputs):
+            how = state.engine.quantize(output, False)
+            root = state.engine.begin_tree(state.grower.n_slots)
             step = how.gradient_unit * 2.0 ** (WIDE_BITS if how.wide else NARROW_GRADIENT_BITS)
             if root.hessian > 0:
                 largest = max(largest, step * root.n_rows / (root.hessian * how.hessian_unit))
@@ -213,13 +210,13 @@ class Dart(Boosting):
 
     def begin(self, iteration: int, learning_rate: float) -> float:
         """Drop trees and compute the gradients without them."""
-        run, params = self.run, self.run.params
-        run.finish_trees()
+        state, params = self.state, self.state.params
+        state.finish_trees()
         self._learning_rate = learning_rate
         self._dropped = self.choose(iteration)
         for number in self._tree_numbers():
-            self._add_to_training(number, -run.booster.trees[number].leaf_value)
-        run.compute_gradients(iteration)
+            self._add_to_training(number, -state.booster.trees[number].leaf_value)
+        state.compute_gradients(iteration)
         n_dropped = len(self._dropped)
         if params.xgboost_dart_mode:
             return learning_rate / (learning_rate + n_dropped) if n_dropped else learning_rate
@@ -227,8 +224,8 @@ class Dart(Boosting):
 
     def choose(self, iteration: int) -> list[int]:
         """Choose the iterations to drop, with LightGBM's chances."""
-        run, params = self.run, self.run.params
-        n_before = run.booster.n_iterations
+        state, params = self.state, self.state.params
+        n_before = state.booster.n_iterations
         chance = uniform(random_key(params.seed, Purpose.DROP, iteration, params.drop_seed), np.arange(n_before + 1))
         if n_before == 0 or chance[0] < params.skip_drop:
             return []
@@ -237,7 +234,7 @@ class Dart(Boosting):
             if params.max_drop > 0:
                 rate = min(rate, params.max_drop / n_before)
         else:
-            weights = [tree.shrinkage for tree in run.booster.trees[:: run.booster.n_outputs]]
+            weights = [tree.shrinkage for tree in state.booster.trees[:: state.booster.n_outputs]]
             total = sum(weights)
             if params.max_drop > 0:
                 rate = min(rate, params.max_drop * (n_before / total) / total)
@@ -246,7 +243,7 @@ class Dart(Boosting):
         return dropped[: params.max_drop] if params.max_drop > 0 else dropped
 
     def _tree_numbers(self) -> list[int]:
-        n_outputs = self.run.booster.n_outputs
+        n_outputs = self.state.booster.n_outputs
         return [i * n_outputs + output for i in self._dropped for output in range(n_outputs)]
 
     def add(self, output: int, grown: GrownTree, some_rows: bool) -> None:
@@ -254,51 +251,48 @@ class Dart(Boosting):
         stands_in = bool(self._dropped) and grown.n_splits == 0
         grown.leaf_value = np.zeros(1) if stands_in else self._rounded(grown.leaf_value)
         super().add(output, grown, some_rows)
-        self._binned[self.run.n_iterations * self.run.booster.n_outputs + output] = grown.binned
+        self._binned[self.state.n_iterations * self.state.booster.n_outputs + output] = grown.binned
 
     def end(self, trees: list[GrownTree]) -> None:
         """Bring the dropped trees back, with less weight if the new trees take any."""
-        run, k = self.run, len(self._dropped)
-        factor = k / (k + (self._learning_rate if run.params.xgboost_dart_mode else 1.0))
+        state, k = self.state, len(self._dropped)
+        factor = k / (k + (self._learning_rate if state.params.xgboost_dart_mode else 1.0))
         if not any(grown.n_splits for grown in trees):
             factor = 1.0  # nothing was learned that could stand in for them
         weakened: dict[int, Tree] = {}
         for number in self._tree_numbers():
-            tree = run.booster.trees[number]
+            tree = state.booster.trees[number]
             values = self._rounded(tree.leaf_value * factor)
             self._add_to_training(number, values)
-            for entry in run.evaluated:
+            for entry in state.evaluated:
                 if entry.valid >= 0:
                     self._add_to_valid(entry, number, values - tree.leaf_value)
             weakened[number] = replace(
                 tree, leaf_value=values, split_value=tree.split_value * factor, shrinkage=tree.shrinkage * factor
             )
-        run.booster.replace_trees(weakened)
+        state.booster.replace_trees(weakened)
 
     def _add_to_training(self, number: int, values: NDArray[np.float64]) -> None:
         """Add a tree of the model to the training scores, with other leaf values."""
-        run, output = self.run, number % self.run.booster.n_outputs
+        state, output = self.state, number % self.state.booster.n_outputs
         if number in self._binned:
-            run.engine.add_tree(-1, output, replace(self._binned[number], leaf_value=values))
+            state.engine.add_tree(-1, output, replace(self._binned[number], leaf_value=values))
             return
-        scores = np.array(run.engine.scores())
-        self._add_tree(run.booster.trees[number], values, run.train_set, scores[output])
-        run.engine.set_scores(scores)
+        scores = np.array(state.engine.scores())
+        self._add_tree(state.booster.trees[number], values, state.train_set, scores[output])
+        state.engine.set_scores(scores)
 
     def _add_to_valid(self, entry: EvaluatedSet, number: int, values: NDArray[np.float64]) -> None:
         """Add a tree of the model to the scores of a validation set, with other leaf values."""
-        run, output = self.run, number % self.run.booster.n_outputs
+        state, output = self.state, number % self.state.booster.n_outputs
         if number in self._binned:
-            run.engine.add_tree(entry.valid, output, replace(self._binned[number], leaf_value=values))
+            state.engine.add_tree(entry.valid, output, replace(self._binned[number], leaf_value=values))
             return
-        scores = np.array(run.engine.valid_scores(entry.valid))
-        self._add_tree(run.booster.trees[number], values, entry.dataset, scores[output])
-        run.engine.set_scores(scores, entry.valid)
+        scores = np.array(state.engine.valid_scores(entry.valid))
+        self._add_tree(state.booster.trees[number], values, entry.dataset, scores[output])
+        state.engine.set_scores(scores, entry.valid)
 
     def _add_tree(self, tree: Tree, values: NDArray[np.float64], dataset: Dataset, scores: NDArray[np.float64]) -> None:
         """Add a tree that is known by thresholds alone, on the host."""
-        from hornbeam.backends.cpu.host.threads import resolve_threads
-        from hornbeam.backends.cpu.prediction.walk import add_trees
-
         forest, reader = fitting(Forest([tree.with_leaf_values(values)]), dataset.reader)
-        add_trees(forest.packed, reader, 0, 1, scores[None], resolve_threads(self.run.params.num_threads))
+        add_trees(forest, reader, 0, 1, scores[None], self.state.n_threads, self.state.engine.host_device)

@@ -9,28 +9,14 @@ iteration may split what this one could not.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from hornbeam.training.row_sampling import samples_rows
-
-if TYPE_CHECKING:
-    from hornbeam.params.params import Params
-    from hornbeam.trees.grown_tree import GrownTree
+from hornbeam.params.params import Params
+from hornbeam.params.random_parts import draws_anew
+from hornbeam.trees.grown_tree import GrownTree
 
 CONVERGED = 1e-12
 """Lone leaves whose values are all smaller than this have learned nothing."""
-
-FEATURE_FRACTIONS = ("feature_fraction", "feature_fraction_bylevel", "feature_fraction_bynode")
-
-
-def draws_for_trees(params: Params) -> bool:
-    """Say whether two trees of the same gradients may differ: rows, features or thresholds are drawn."""
-    return samples_rows(params) or params.extra_trees or min(getattr(params, name) for name in FEATURE_FRACTIONS) < 1.0
-
-
-def draws_anew(params: Params) -> bool:
-    """Say whether anything of an iteration is drawn, so that it may learn something where the last one did not."""
-    return draws_for_trees(params) or params.boosting == "dart" or params.objective == "rank_xendcg"
 
 
 def has_converged(params: Params, changes: Mapping[str, Any], trees: Sequence[GrownTree]) -> bool:

@@ -9,32 +9,26 @@ from typing import Any
 
 import numpy as np
 
-from hornbeam.core.log import inform, speaking
+from hornbeam.core.log import speaking
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.model.booster import Booster
 from hornbeam.model.cv_booster import CVBooster
 from hornbeam.params.params import Params
 from hornbeam.params.peer_arguments import CV, takes_peer_arguments
 from hornbeam.training.boosting import check_boosting
-from hornbeam.training.callbacks import (
-    Callback,
-    CallbackEnv,
-    EarlyStopException,
-    Evaluation,
-    MeanEvaluation,
-    close,
-    finish,
-    prepare,
-)
-from hornbeam.training.checkpoints import Checkpoints, Stopped, enter_history
-from hornbeam.training.convergence import has_converged
-from hornbeam.training.folds import make_folds, take_rows
+from hornbeam.training.callbacks import Callback, EarlyStopException, Evaluation, MeanEvaluation, prepare
+from hornbeam.training.checkpoints import Checkpoints
+from hornbeam.training.folds import make_folds
 from hornbeam.training.function_calls import MetricFunction
 from hornbeam.training.idle_parameters import warn_of_idle
 from hornbeam.training.init_model import model_to_train_on
-from hornbeam.training.training import TrainingRun, number_of_rounds
+from hornbeam.training.loop import CheckpointHook, Hook, Loop, Member
+from hornbeam.training.run import TrainingRun
+from hornbeam.training.state import TrainingState
+from hornbeam.training.train import number_of_rounds
 
 VALID = "valid"
+"""Name of the validation set of each fold."""
 
 
 @takes_peer_arguments(CV)
@@ -94,168 +88,79 @@ def cv(
     check_boosting(params)
     start = model_to_train_on(init_model)
     functions = [feval] if callable(feval) else list(feval or [])
-    trained: list[Fold] = []
+    states: list[TrainingState] = []
+    runs: list[TrainingRun] = []
     told = ExitStack()
     try:
         told.enter_context(speaking(params.verbosity))
         rows_of_folds = make_folds(params, train_set, folds, nfold, stratified, shuffle, seed)
         for number, (train_rows, valid_rows) in enumerate(rows_of_folds):
-            part = take_rows(train_set, train_rows)
+            part = train_set.take_rows(train_rows)
             file = None if checkpoint is None else Checkpoints(f"{os.fspath(checkpoint)}.fold{number}", checkpoint_freq)
             sets = {"train": part} if eval_train_metric else {}
-            sets[VALID] = take_rows(train_set, valid_rows, reference=part)
-            run = TrainingRun(params, part, start, file, valid_sets=sets)
-            trained.append(Fold(run))
-            run.add_valid_sets(sets, None)
-        warn_of_idle(trained[0].run, bool(functions))  # once, not once a fold
-        trained[0].run.inform_of_encoding()
-        result = CVBooster([fold.run.booster for fold in trained])
-        history = _boost_together(params, trained, result, n_rounds, functions, list(callbacks or []))
+            sets[VALID] = train_set.take_rows(valid_rows, reference=part)
+            states.append(TrainingState(params, part, start, file, sets))
+            runs.append(TrainingRun(states[-1], sets))
+        warn_of_idle(states[0], bool(functions))  # once, not once a fold
+        states[0].inform_of_encoding()
+        result = CVBooster([state.booster for state in states])
+        history = _boost_together(params, runs, result, n_rounds, functions, list(callbacks or []))
     finally:
-        for fold in trained:
-            fold.run.engine.close()
+        for state in states:
+            state.engine.close()
         told.close()
     if return_cvbooster:
         history["cvbooster"] = result
     return history
 
 
-class Fold:
-    """The training of one fold: a run, and the iterations of it that a checkpoint holds already."""
-
-    def __init__(self, run: TrainingRun) -> None:
-        self.run = run
-        self.has_converged = False
-        self.n_there = run.booster.n_iterations
-        self._results_there: dict[int, list[Evaluation]] = {}
-
-    def begin(self, n_rounds: int, functions: list[MetricFunction]) -> int:
-        """Check the checkpoint, if there is one; returns the number of the first iteration, before any resuming."""
-        run, checkpoints = self.run, self.run.checkpoints
-        if checkpoints is None:
-            return self.n_there
-        begin = checkpoints.begin(n_rounds, run.describe_evaluation(functions), run.booster)
-        self._results_there = checkpoints.results_by_iteration
-        return begin
-
-    def boost(self, iteration: int, learning_rate: float) -> None:
-        """Run an iteration, unless the checkpoint has it or the fold has ended where `train` would."""
-        if self.has_converged or iteration < self.n_there:
-            return
-        trees = self.run.boost_once(learning_rate)
-        self.has_converged = has_converged(self.run.params, self.run.changes, trees)
-        if not self.has_converged:
-            self.run.booster.trees.extend(grown.tree for grown in trees)
-
-    def evaluate(self, iteration: int, functions: list[MetricFunction]) -> list[Evaluation]:
-        """Evaluate after an iteration, or return what the checkpoint says of it."""
-        if iteration < self.n_there:
-            results = self._results_there.get(iteration, [])
-            enter_history(self.run.booster, results)
-            return results
-        results = self.run.evaluate(functions)
-        if self.run.checkpoints is not None and not self.has_converged:
-            self.run.checkpoints.evaluated(iteration, results)
-        return results
-
-    def checkpoint(self, iteration: int, at_once: bool = False) -> None:
-        """Note that an iteration is done, callbacks included, and write the checkpoint if it is due, or at once."""
-        run, checkpoints = self.run, self.run.checkpoints
-        if checkpoints is None:
-            return
-        is_due = False
-        if iteration >= self.n_there and not self.has_converged:
-            is_due = checkpoints.done(run.booster, run.booster.n_iterations, run.params.boosting == "dart")
-        if is_due or at_once:
-            checkpoints.write(run.booster)
-
-    def stop(self, n_kept: int, stopped: Stopped | None) -> None:
-        """End the training after its first iterations; a checkpoint may hold more of them."""
-        booster, checkpoints = self.run.booster, self.run.checkpoints
-        del booster.trees[n_kept * booster.n_outputs :]
-        if checkpoints is not None:
-            checkpoints.cut(booster.n_iterations)
-            checkpoints.stopped = stopped
-            checkpoints.write(booster)
-
-
 def _boost_together(
     params: Params,
-    folds: list[Fold],
+    runs: list[TrainingRun],
     result: CVBooster,
     n_rounds: int,
     functions: list[MetricFunction],
     callbacks: list[Callback],
 ) -> dict[str, Any]:
     """Run the iterations of all folds in step; callbacks see the means over the folds. Returns what `cv` does."""
-    first = folds[0].run
-    callbacks = prepare(callbacks, params, [VALID], bool(first.metrics or functions))
-    training = frozenset(entry.name for entry in first.evaluated if entry.is_training)
-    begins = [fold.begin(n_rounds, functions) for fold in folds]
-    begin = begins[0]
-    env = CallbackEnv(
-        result,  # type: ignore[arg-type]
-        begin, begin, begin + n_rounds, params.learning_rate, training_names=training, params=params.to_dict(),
-    )  # fmt: skip
-    history: dict[str, Any] = {}
-    evaluated: list[int] = []
-    calling: Callback | None = None
-    try:
-        for iteration in range(begin, begin + n_rounds):
-            env.begin(iteration, params.learning_rate)
-            is_there = all(iteration < fold.n_there for fold in folds)  # done before, by the checkpoints
-            called = [callback for callback in callbacks if not is_there or getattr(callback, "replayed", False)]
-            for calling in called:
-                if getattr(calling, "before_iteration", False):
-                    calling(env)
-            calling = None
-            for fold in folds:
-                fold.run.change(env.changes)
-                fold.boost(iteration, env.learning_rate)
-            have_ended = all(fold.has_converged for fold in folds)
-            if have_ended and evaluated:
-                inform(f"cv ends after {iteration} iterations: no split gains anything in any fold", params.verbosity)
-                finish(callbacks)
-                break
-            if have_ended or iteration == begin + n_rounds - 1 or (iteration + 1) % params.metric_freq == 0:
-                found = [fold.evaluate(iteration, functions) for fold in folds]
-                env.evaluation_result_list = _means(found, history)  # type: ignore[assignment]  # with a fifth field
-                evaluated.append(iteration)
-            for calling in called:
-                if not getattr(calling, "before_iteration", False):
-                    calling(env)
-            calling = None
-            for fold in folds:
-                fold.checkpoint(iteration)
-            _stop_again(folds, iteration)
-        for fold in folds:
-            fold.checkpoint(-1, at_once=True)
-    except EarlyStopException as stop:
-        stopped = None
-        if calling is not None and not getattr(calling, "replayed", False):
-            stopped = Stopped(stop.best_iteration, stop.best_score)
-        for fold in folds:
-            fold.stop(env.iteration + 1, stopped)
+    state = runs[0].state
+    prepared = prepare(callbacks, params, [VALID], bool(state.metrics or functions))
+    history = History(result)
+    members = [Member(run, is_eager=True) for run in runs]
+    hooks: list[Hook] = [CheckpointHook(), history]
+    Loop(members, result, n_rounds, prepared, functions, history.enter, hooks).run()
+    return history.values
+
+
+class History:
+    """Means and deviations over the folds, by set and metric; ends at the best iteration if there is one."""
+
+    def __init__(self, result: CVBooster) -> None:
+        self.values: dict[str, Any] = {}
+        self._result = result
+
+    def enter(self, found: list[list[Evaluation]]) -> list[MeanEvaluation]:
+        """Enter the evaluations of all folds after an iteration; returns their means."""
+        return _means(found, self.values)
+
+    def after_iteration(self, loop: Loop) -> None:
+        """Go on."""
+
+    def stopped(self, loop: Loop, stop: EarlyStopException) -> None:
+        """End the history, and name the best iteration of each fold."""
+        result = self._result
         result.best_iteration = stop.best_iteration + 1
         for booster in result.boosters:
             booster.best_iteration = min(result.best_iteration, booster.n_iterations)
-        n_kept = sum(iteration < result.best_iteration for iteration in evaluated)
-        history = {key: values[:n_kept] for key, values in history.items()}
-    except KeyboardInterrupt:
-        for fold in folds:
-            fold.checkpoint(-1, at_once=True)
-        raise
-    finally:
-        close(callbacks)
-    return history
+        n_kept = sum(iteration < result.best_iteration for iteration in loop.evaluated)
+        self.values = {key: values[:n_kept] for key, values in self.values.items()}
 
+    def interrupted(self, loop: Loop) -> bool:
+        """Give up: means of some folds would be no cross-validation."""
+        return False
 
-def _stop_again(folds: list[Fold], iteration: int) -> None:
-    """Stop after the last iteration of the checkpoints, where a callback that is not replayed had done so."""
-    files = [fold.run.checkpoints for fold in folds]
-    saved = [None if file is None or file.saved is None else file.saved.stopped for file in files]
-    if saved[0] is not None and all(saved) and iteration == max(fold.n_there for fold in folds) - 1:
-        raise EarlyStopException(saved[0].best_iteration, saved[0].best_score)
+    def ended(self, loop: Loop) -> None:
+        """Leave the history as it is."""
 
 
 def _means(found: list[list[Evaluation]], history: dict[str, Any]) -> list[MeanEvaluation]:

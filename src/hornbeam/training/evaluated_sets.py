@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from hornbeam.core.errors import DataError, ParameterError
-from hornbeam.data.columns import check_domain
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.objectives import Objective
+from hornbeam.objectives.base import check_domain
 from hornbeam.params.params import Params
 
 ValidSets = Mapping[str, Dataset] | Sequence[Dataset] | Sequence[tuple[Dataset, str]] | Dataset | None

@@ -1,11 +1,11 @@
-"""Folds for `cv`: which rows train and which validate, and the Datasets that they make.
+"""Folds for `cv`: which rows train and which validate.
 
-Rows are shuffled by hash (sampling.py), so the folds depend on the number of rows, the labels and the seed alone.
+Rows are shuffled by hash (core/hashing.py), so the folds depend on the number of rows, the labels and the seed alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from hornbeam.core.errors import DataError
 from hornbeam.core.random_choices import Purpose, random_bits, random_key
 from hornbeam.data.queries import query_of_row
 from hornbeam.dataset.dataset import Dataset
+from hornbeam.dataset.rows import row_numbers
 from hornbeam.params.params import Params, whole_number
 
 WITH_CLASSES = ("binary", "multiclass", "multiclassova", "focal")
@@ -90,53 +91,3 @@ def _query_folds(
         fold[part] = number
     of_row = fold[query_of_row(boundaries)]
     return [(np.flatnonzero(of_row != number), np.flatnonzero(of_row == number)) for number in range(nfold)]
-
-
-def row_numbers(rows: Any, n_rows: int, name: str = "folds") -> NDArray[np.intp]:
-    """Return row numbers, given as numbers or as a mask."""
-    array = np.asarray(rows)
-    if array.dtype == bool and array.shape == (n_rows,):
-        array = np.flatnonzero(array)
-    if array.ndim != 1 or array.dtype.kind not in "iu" or len(array) == 0 or array.min() < 0 or array.max() >= n_rows:
-        raise DataError(f"{name} must hold row numbers from 0 to {n_rows - 1}, at least one on each side")
-    return array.astype(np.intp)
-
-
-def take_rows(
-    dataset: Dataset,
-    rows: NDArray[np.intp],
-    reference: Dataset | None = None,
-    params: Mapping[str, Any] | None = None,
-) -> Dataset:
-    """Make a Dataset of some rows, with data parameters of its own; its queries are the whole ones among them."""
-    group = None
-    if dataset.query_boundaries is not None:
-        group = _whole_queries(dataset.query_boundaries, rows)
-    own = {} if reference is not None else dataset._own_params
-    named = dataset.has_names or dataset.reference is not None
-    return Dataset(
-        dataset.reader.take(rows),
-        label=None if dataset.label is None else dataset.label[rows],
-        weight=None if dataset.weight is None else dataset.weight[rows],
-        group=group,
-        init_score=None if dataset.init_score is None else np.ascontiguousarray(dataset.init_score[:, rows].T),
-        feature_names=dataset.feature_names if named else "auto",
-        categorical_features="auto" if dataset._categorical is None else list(dataset._categorical),
-        reference=reference,
-        params=params,
-        **own,
-    )
-
-
-def _whole_queries(boundaries: NDArray[np.int64], rows: NDArray[np.intp]) -> NDArray[np.int64]:
-    """Return the sizes of the queries that some rows make up, or raise DataError if they cut a query in two."""
-    query = query_of_row(boundaries)[rows]
-    starts = np.flatnonzero(np.append(True, query[1:] != query[:-1]))
-    sizes = np.diff(np.append(starts, len(rows)))
-    wrong = sizes != np.diff(boundaries)[query[starts]]
-    if wrong.any():
-        raise DataError(
-            f"folds cut query {int(query[starts[int(np.argmax(wrong))]])} in two, or take its rows apart; rows of one "
-            "query go to one side, in their order: use a splitter such as sklearn.model_selection.GroupKFold"
-        )
-    return sizes

@@ -12,7 +12,8 @@ from hornbeam.core.errors import ParameterError
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.objectives import CustomObjective, Objective
 from hornbeam.objectives.device_functions import DeviceData, is_on_device
-from hornbeam.trees.engine import Engine, ForestMean
+from hornbeam.trees.engine import Engine
+from hornbeam.trees.records import ForestMean
 
 MetricFunction = Callable[[NDArray[np.float64], Dataset], Any]
 """function(predictions, dataset) -> (name, value, higher_is_better), or a list of such; see `on_device` too."""

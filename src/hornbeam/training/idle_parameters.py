@@ -7,17 +7,14 @@ What contradicts itself is no matter of this file: it raises (params.py, boostin
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hornbeam.core.log import inform, warn
 from hornbeam.metrics.ranked_lists import QueryMetric
 from hornbeam.objectives import RANKING, CustomObjective
 from hornbeam.params.params import BY_NAME, USED_BY, Params
-from hornbeam.training.convergence import FEATURE_FRACTIONS
-from hornbeam.training.row_sampling import BAGGING_FRACTIONS, samples_rows
-
-if TYPE_CHECKING:
-    from hornbeam.training.training import TrainingRun
+from hornbeam.params.random_parts import BAGGING_FRACTIONS, FEATURE_FRACTIONS, samples_rows
+from hornbeam.training.state import TrainingState
 
 
 class Situation:
@@ -26,18 +23,13 @@ class Situation:
     evaluates  whether there is a data set to evaluate, and a metric or a metric function to do it with
     """
 
-    run: TrainingRun
+    state: TrainingState
     evaluates: bool
 
-    def __init__(self, run: TrainingRun, evaluates: bool) -> None:
-        self.run: TrainingRun = run
-        self.params: Params = run.params
+    def __init__(self, state: TrainingState, evaluates: bool) -> None:
+        self.state: TrainingState = state
+        self.params: Params = state.params
         self.evaluates: bool = evaluates
-
-    @property
-    def is_on_gpu(self) -> bool:
-        """Whether a GPU trains; nothing of its backend is imported for the question."""
-        return type(self.run.engine).__module__.startswith("hornbeam.backends.gpu")
 
     @property
     def fractions(self) -> list[str]:
@@ -52,13 +44,13 @@ class Situation:
     @property
     def has_level_sets(self) -> bool:
         """Whether a categorical feature is split by sets of its levels."""
-        data = self.run.train_set
+        data = self.state.train_set
         return len(data.categorical_features) > len(data.encoded_features)
 
     @property
     def query_metrics(self) -> list[QueryMetric]:
         """Metrics of ranked lists that are evaluated."""
-        return [metric for metric in self.run.metrics if isinstance(metric, QueryMetric)] if self.evaluates else []
+        return [metric for metric in self.state.metrics if isinstance(metric, QueryMetric)] if self.evaluates else []
 
 
 Rule = Callable[[Situation], "str | None"]
@@ -73,7 +65,7 @@ def _unused_by_objective(name: str) -> Rule:
     def why(situation: Situation) -> str | None:
         if situation.params.is_used(name):
             return None
-        return f"here: objective {situation.run.objective.name!r} does not use it"
+        return f"here: objective {situation.state.objective.name!r} does not use it"
 
     return why
 
@@ -100,7 +92,7 @@ def _bagging_fraction(situation: Situation) -> str | None:
 
 
 def _target_encoding_levels(situation: Situation) -> str | None:
-    if not situation.run.train_set.categorical_features:
+    if not situation.state.train_set.categorical_features:
         return "without categorical features"
     if situation.params.num_class > 1 and situation.params.target_encoding_levels >= 0:
         return "with num_class > 1: classes have no mean"
@@ -108,17 +100,16 @@ def _target_encoding_levels(situation: Situation) -> str | None:
 
 
 def _boost_from_average(situation: Situation) -> str | None:
-    if situation.params.objective in RANKING or isinstance(situation.run.objective, CustomObjective):
-        return f"with objective {situation.run.objective.name!r}, which starts from 0"
-    return "beside init_score, from which training starts" if situation.run.train_set.init_score is not None else None
+    if situation.params.objective in RANKING or isinstance(situation.state.objective, CustomObjective):
+        return f"with objective {situation.state.objective.name!r}, which starts from 0"
+    return "beside init_score, from which training starts" if situation.state.train_set.init_score is not None else None
 
 
 def _label_gain(situation: Situation) -> str | None:
     if situation.params.objective not in ("pairwise", "rank_xendcg") or situation.query_metrics:
         return _unused_by_objective("label_gain")(situation)
-    return (
-        f"here: objective {situation.run.objective.name!r} does not use it, and no metric of ranked lists is evaluated"
-    )
+    name = situation.state.objective.name
+    return f"here: objective {name!r} does not use it, and no metric of ranked lists is evaluated"
 
 
 def _eval_at(situation: Situation) -> str | None:
@@ -133,7 +124,7 @@ _NO_CATEGORIES = _where(
     "without a categorical feature that is split by sets of levels (those of more levels than target_encoding_levels "
     "are not)",
 )
-_NO_SIGNS = _where(lambda s: not s.run.plan.features.sign.any(), "without monotone_constraints")
+_NO_SIGNS = _where(lambda s: not s.state.plan.features.sign.any(), "without monotone_constraints")
 _NO_GOSS = _where(lambda s: s.params.data_sample_strategy != "goss", "without data_sample_strategy='goss'")
 _NO_EARLY_STOPPING = _where(
     lambda s: s.params.early_stopping_round <= 0,
@@ -171,29 +162,29 @@ IDLE: dict[str, Rule] = {
     "min_data_per_group": _NO_CATEGORIES,
     "target_encoding_levels": _target_encoding_levels,
     "target_encoding_smooth": _where(
-        lambda s: not s.run.train_set.encoded_features, "where no categorical feature is target-encoded"
+        lambda s: not s.state.train_set.encoded_features, "where no categorical feature is target-encoded"
     ),
     "zero_as_missing": _where(lambda s: not s.params.use_missing, "with use_missing=False"),
     "first_metric_only": _NO_EARLY_STOPPING,
     "early_stopping_min_delta": _NO_EARLY_STOPPING,
     "eval_at": _eval_at,
     "metric_freq": _where(lambda s: not s.evaluates, "where nothing is evaluated"),
-    "device_memory_limit": _where(lambda s: not s.is_on_gpu, "on a CPU: it is a limit of GPU memory"),
+    "device_memory_limit": _where(lambda s: not s.state.engine.has_own_memory, "on a CPU: it is a limit of GPU memory"),
 }
 """Every parameter that some mode does not look at."""
 
 
-def warn_of_idle(run: TrainingRun, has_functions: bool) -> None:
+def warn_of_idle(state: TrainingState, has_functions: bool) -> None:
     """Warn of every parameter that is not at its default and has no effect, and name those of the peers.
 
-    run            its validation sets are entered
+    state          its validation sets are entered
     has_functions  whether there are metric functions
     """
-    situation = Situation(run, bool(run.evaluated) and (has_functions or bool(run.metrics)))
+    situation = Situation(state, bool(state.evaluated) and (has_functions or bool(state.metrics)))
     for name, rule in IDLE.items():
-        if getattr(run.params, name) != BY_NAME[name].default:
+        if getattr(state.params, name) != BY_NAME[name].default:
             why = rule(situation)
             if why is not None:
-                warn(f"{name} has no effect {why}", run.params.verbosity)
-    if run.params.idle:
-        inform(f"without effect here: {', '.join(run.params.idle)} (see docs/migration.md)", run.params.verbosity)
+                warn(f"{name} has no effect {why}", state.params.verbosity)
+    if state.params.idle:
+        inform(f"without effect here: {', '.join(state.params.idle)} (see docs/migration.md)", state.params.verbosity)

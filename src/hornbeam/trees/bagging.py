@@ -13,6 +13,7 @@ A bag in which no row came to lie is replaced by all rows.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,9 @@ from hornbeam.core.random_choices import random_bits
 ROOT_DEPTH = 2
 """Depth at which a bag's root lies in engines whose rows of depth 0 are all rows in their order: it has the parity of
 0, so it uses the same buffers, but its rows are read from the row list."""
+
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,3 +143,20 @@ def last_of_top(importance: NDArray[np.float64], n_top: int) -> tuple[float, int
     least = float(np.partition(importance, len(importance) - n_top)[len(importance) - n_top])
     n_above = int(np.count_nonzero(importance > least))
     return least, int(np.flatnonzero(importance == least)[n_top - n_above - 1])
+
+
+def rows_in_bag(
+    bag: Bag | None, scores: Floats, label: Floats, weight: Floats | None, leaf: NDArray[Any]
+) -> tuple[Floats, Floats, Floats | None, NDArray[Any]]:
+    """Return the arguments, each with an entry a row, as the rows of a bag have them: a leaf's value is theirs alone.
+
+    Rows that GOSS drew weigh `factor` times as much.
+    """
+    if bag is None:
+        return scores, label, weight, leaf
+    rows = bag.inside
+    if weight is not None:
+        weight = bag.take(weight)
+    elif bag.n_plain < bag.n_in_bag:
+        weight = bag.take(np.ones(len(label)))
+    return scores[rows], label[rows], weight, leaf[rows]

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +24,16 @@ from numpy.typing import NDArray
 from hornbeam.core.dtypes import CONTEXT
 from hornbeam.core.errors import ParameterError
 from hornbeam.core.fixed_point import Quantization
+from hornbeam.core.hashing import hash_rows
 from hornbeam.core.numerics import LN2, exp
 from hornbeam.core.random_choices import Purpose, derived_key, random_bits, random_key
-from hornbeam.data.binning import BinnedData, hash_rows
+from hornbeam.data.binning import BinnedData
 from hornbeam.params.constraints import resolve_groups, resolve_per_feature
+from hornbeam.params.params import Params
 from hornbeam.trees.categorical_splits import l2_of_children
-from hornbeam.trees.engine import ContextRules, ContextsAhead
 from hornbeam.trees.leaf_boxes import LeafBoxes
+from hornbeam.trees.node_table import NodeTable
+from hornbeam.trees.records import ContextRules, ContextsAhead
 from hornbeam.trees.splitting import (
     FeatureRules,
     NodeContext,
@@ -41,11 +43,6 @@ from hornbeam.trees.splitting import (
     node_score,
     pack_mask,
 )
-
-if TYPE_CHECKING:
-    from hornbeam.data.binning import BinnedData
-    from hornbeam.params.params import Params
-    from hornbeam.trees.grower import NodeTable
 
 
 def share_of(n: int, fraction: float) -> int:

@@ -1,148 +1,39 @@
-"""What a backend has to provide: about a dozen operations on data that stays on its device.
+"""What a backend has to provide: five subjects, about thirty operations, on data that stays on its device.
 
 A backend makes an `Engine` for one training set. The engine owns the bins, the scores and the gradients; the growth
 loop (grower.py) only sees node tables, split records and integer sums. `reference` is the living definition of every
-operation; all others are compared with it with `==`.
+operation; all others are compared with it with `==` (testing/checks.py).
+
+    Scores       raw scores of the training set and of validation sets
+    Gradients    gradients of the scores; which rows and features the next tree sees; rounding to fixed point
+    Growth       histograms, splits, partition: one operation at a time, or whole rounds and trees
+    Leaves       which leaf a row is in, and the values of leaves
+    Evaluation   metrics and functions of the user's own, where the scores are
+
+An engine that adds up the histograms and counts of other workers wraps one of these: everything that crosses from a
+worker to the others is an integer sum that an operation here returns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.fixed_point import Quantization
 from hornbeam.data.binning import BinnedData
+from hornbeam.data.columns import DeviceColumn
+from hornbeam.data.fields import Fields
+from hornbeam.metrics.base import Metric
 from hornbeam.objectives.base import Objective
 from hornbeam.trees.bagging import Draw, Goss
 from hornbeam.trees.frontier import GrowthLimits
-from hornbeam.trees.splitting import FeatureRules, NodeContext, SplitRules
-
-if TYPE_CHECKING:
-    from hornbeam.data.columns import DeviceColumn
-    from hornbeam.dataset.dataset import Dataset
-    from hornbeam.metrics import Metric
-
-
-@dataclass(frozen=True, slots=True)
-class Segments:
-    """The rows of some nodes: node i owns the places begin[i]:end[i] of the engine's row list at its depth.
-
-    begin, end  int64 (n_nodes,)
-    depth       int32 (n_nodes,)
-    """
-
-    begin: NDArray[np.int64]
-    end: NDArray[np.int64]
-    depth: NDArray[np.int32]
-
-    def take(self, index: NDArray[np.intp]) -> Segments:
-        """Return some of the nodes."""
-        return Segments(self.begin[index], self.end[index], self.depth[index])
-
-
-@dataclass(frozen=True, slots=True)
-class Root:
-    """Number of rows and fixed-point sums of all rows of a tree.
-
-    depth    where the engine has its root's rows
-    n_slots  histograms that there is room for, where these are fewer than were asked for; None: as many
-    """
-
-    n_rows: int
-    gradient: int
-    hessian: int
-    depth: int = 0
-    n_slots: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class BinnedTree:
-    """A tree whose thresholds are bins of the training data; children as in tree.py.
-
-    feature       int32 (n_splits,)  position among the used features
-    bin           int32 (n_splits,)
-    missing_left  bool  (n_splits,)
-    left, right   int32 (n_splits,)
-    leaf_value    float64 (n_leaves,)
-    left_sets     uint32 (n_splits, n_words): bits of the bins that go left (tree.code_bits), for splits of categorical
-                  features (positions from BinnedData.n_numeric on), whose missing bin goes right; None: there is none
-    """
-
-    feature: NDArray[np.int32]
-    bin: NDArray[np.int32]
-    missing_left: NDArray[np.bool_]
-    left: NDArray[np.int32]
-    right: NDArray[np.int32]
-    leaf_value: NDArray[np.float64]
-    left_sets: NDArray[np.uint32] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ForestMean:
-    """What makes scores of a random forest's sums of trees: predictor.average_scores.
-
-    init_scores  float64 (n_outputs,)
-    """
-
-    init_scores: NDArray[np.float64]
-    n_iterations: int
-
-
-LeavesLater = Callable[[], tuple[NDArray[np.float64], NDArray[np.float64]]]
-"""Waits for what a device computes of the leaves: values and hessian sums, each float64 (n_leaves,)."""
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class ContextRules:
-    """What the contexts of nodes are made by, in all trees of a training run: see contexts.TreeContexts.
-
-    features          signs and contributions
-    groups            uint32 (n_groups, n_words): features of each interaction group, bits as in NodeContext.mask
-    by_level, by_node  share of the features that a depth may use, and a node among these
-    has_keys          nodes make random choices, by the hash of their paths
-    monotone_penalty  see contexts.monotone_factor
-    """
-
-    features: FeatureRules
-    groups: NDArray[np.uint32]
-    by_level: float
-    by_node: float
-    has_keys: bool
-    monotone_penalty: float
-
-
-@dataclass(frozen=True, slots=True)
-class ContextsAhead:
-    """What the contexts of one tree's nodes are made by.
-
-    keys  of the random choices: features by node, thresholds, features by level (ContextPlan.keys)
-    """
-
-    rules: ContextRules
-    keys: tuple[int, int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class GrownAhead:
-    """What an engine has grown on its own.
-
-    nodes     dtypes.NODE (n_nodes,): all that were evaluated, parents before their children
-    leaves    of a tree that is finished, where the engine has gone on: its rows know their leaves, as if assign_leaves
-              had been called with those of cpu/replay.py, and the values are what leaf_values_later would give; in
-              contexts, what contexts.leaf_outputs would
-    contexts  dtypes.CONTEXT (n_nodes,); None: nodes have none
-    """
-
-    nodes: NDArray[np.void]
-    leaves: LeavesLater | None = None
-    n_splits: int = 0
-    contexts: NDArray[np.void] | None = None
+from hornbeam.trees.records import BinnedTree, ContextsAhead, ForestMean, GrownAhead, LeavesLater, Root, Segments
+from hornbeam.trees.splitting import NodeContext, SplitRules
 
 
 class ArrayExchange(Protocol):
@@ -165,7 +56,7 @@ class ArrayExchange(Protocol):
     def scores(self) -> Any:
         """Return a copy of the training scores, float64; within `scope`."""
 
-    def predictions(self, objective: Objective, dataset: Dataset, valid: int, forest: ForestMean | None) -> Any:
+    def predictions(self, objective: Objective, dataset: Fields, valid: int, forest: ForestMean | None) -> Any:
         """Return `objective.transform` of the scores of a validation set, or of the training set: `valid` is -1.
 
         Not within `scope`; other arguments as for Engine.evaluate.
@@ -184,28 +75,32 @@ class ArrayExchange(Protocol):
         """Take gradients and hessians, float64, finite, on the device; within `scope`."""
 
 
-class Engine(Protocol):
-    """Training state on one device: one training set, its scores, and the tree that is growing."""
-
-    n_rows: int
-    rounds_are_costly: bool
-    """Whether a round more costs more than some per cent of wasted rows: see frontier.next_batch."""
-    nodes_are_costly: bool
-    """Whether a node more costs more than a round."""
-    slot_bytes: int
-    """Bytes of one histogram."""
-    device_name: str
-    """Where it is, "cpu" or "cuda:0": labels, weights and initial scores may be `DeviceColumn`s of this device."""
-
-    @property
-    def arrays(self) -> ArrayExchange | None:
-        """Scores as arrays of the device; None: they are in host memory, or on a device that has no such arrays."""
+class Scores(Protocol):
+    """Raw scores, float64 (n_outputs, n_rows), of the training set and of validation sets."""
 
     def set_scores(self, scores: NDArray[np.float64], valid: int = -1) -> None:
         """Set the raw scores, float64 (n_outputs, n_rows), of the training set or of a validation set."""
 
     def scores(self) -> NDArray[np.float64]:
         """Return the raw scores, float64 (n_outputs, n_rows); not to be written to."""
+
+    def add_leaf_values(self, output: int, leaf_value: NDArray[np.float64] | None) -> None:
+        """Add to each row's score the value of its leaf; None: the one that leaf_values_later has computed."""
+
+    def add_valid(self, binned: BinnedData, scores: NDArray[np.float64]) -> int:
+        """Keep a validation set binned like the training set, with its scores; return its number."""
+
+    def add_tree(self, valid: int, output: int, tree: BinnedTree) -> None:
+        """Add a tree's values to the scores of a validation set, or of the training set: `valid` is -1."""
+
+    def valid_scores(self, valid: int) -> NDArray[np.float64]:
+        """Return the scores of a validation set, float64 (n_outputs, n_rows)."""
+
+
+class Gradients(Protocol):
+    """Gradients and hessians at the scores, and the part of them that the next tree sees."""
+
+    n_rows: int
 
     def compute_gradients(
         self, objective: Objective, label: NDArray[np.float64], weight: NDArray[np.float64] | None
@@ -231,6 +126,17 @@ class Engine(Protocol):
 
     def quantize(self, output: int, high_precision: bool) -> Quantization:
         """Round the gradients of one output to fixed point, see quantize.py."""
+
+
+class Growth(Protocol):
+    """The tree that is growing: rows, histograms, splits."""
+
+    rounds_are_costly: bool
+    """Whether a round more costs more than some per cent of wasted rows: see frontier.next_batch."""
+    nodes_are_costly: bool
+    """Whether a node more costs more than a round."""
+    slot_bytes: int
+    """Bytes of one histogram."""
 
     def begin_tree(self, n_slots: int) -> Root:
         """Start a tree on all chosen rows, with room for n_slots histograms, or for fewer: see Root."""
@@ -307,6 +213,16 @@ class Engine(Protocol):
         cuts back what is too much.
         """
 
+    def replay(self, nodes: NDArray[np.void], limits: GrowthLimits) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Cut evaluated nodes back to the tree: replay.py has the definition.
+
+        nodes  dtypes.NODE (n_nodes,)  in
+        """
+
+
+class Leaves(Protocol):
+    """The leaf of every row, and the sums that the values of leaves come from."""
+
     def assign_leaves(self, nodes: Segments, leaves: NDArray[np.int32]) -> None:
         """Note for every row of every node its leaf number; together the nodes own all chosen rows."""
 
@@ -338,20 +254,16 @@ class Engine(Protocol):
         thing, and the host computes the values from leaf_sums.
         """
 
-    def add_leaf_values(self, output: int, leaf_value: NDArray[np.float64] | None) -> None:
-        """Add to each row's score the value of its leaf; None: the one that leaf_values_later has computed."""
 
-    def add_valid(self, binned: BinnedData, scores: NDArray[np.float64]) -> int:
-        """Keep a validation set binned like the training set, with its scores; return its number."""
+class Evaluation(Protocol):
+    """Metrics, and functions of the user's own, where the scores are."""
 
-    def add_tree(self, valid: int, output: int, tree: BinnedTree) -> None:
-        """Add a tree's values to the scores of a validation set, or of the training set: `valid` is -1."""
-
-    def valid_scores(self, valid: int) -> NDArray[np.float64]:
-        """Return the scores of a validation set, float64 (n_outputs, n_rows)."""
+    @property
+    def arrays(self) -> ArrayExchange | None:
+        """Scores as arrays of the device; None: they are in host memory, or on a device that has no such arrays."""
 
     def evaluate(
-        self, metric: Metric, objective: Objective, dataset: Dataset, valid: int, forest: ForestMean | None = None
+        self, metric: Metric, objective: Objective, dataset: Fields, valid: int, forest: ForestMean | None = None
     ) -> list[tuple[str, float]] | None:
         """Evaluate a metric on the engine's scores of a validation set, or of the training set: `valid` is -1.
 
@@ -361,6 +273,17 @@ class Engine(Protocol):
         Returns the bits that `Metric.evaluate` has for these scores, or None: the engine has no kernel for the metric,
         or the scores are in the host's memory anyway.
         """
+
+
+class Engine(Scores, Gradients, Growth, Leaves, Evaluation, Protocol):
+    """Training state on one device: one training set, its scores, and the tree that is growing."""
+
+    device_name: str
+    """Where it is, "cpu" or "cuda:0": labels, weights and initial scores may be `DeviceColumn`s of this device."""
+    host_device: str
+    """Where the host does what the engine leaves to it: "cpu", compiled kernels, or "reference", NumPy alone."""
+    has_own_memory: bool
+    """Whether it has memory of its own, as a GPU has, that a limit may be set for."""
 
     def close(self) -> None:
         """Free what the engine holds on its device."""

@@ -1,4 +1,4 @@
-"""Prediction: a forest, and the raw scores and leaves of rows under it.
+"""Trees in boosting order, and how the raw scores of rows come about.
 
 A row's raw score for output k is
 
@@ -13,25 +13,25 @@ Input is read block by block, so predicting never holds a float64 copy of the wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from threading import Lock
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.core.errors import DataError, DeviceError
-from hornbeam.data.table import TableReader, zeros_to_nan
+from hornbeam.core.errors import DataError
+from hornbeam.data.sources.reader import TableReader, zeros_to_nan
+from hornbeam.data.sources.sparse_table import SparseTable
 from hornbeam.trees.tree import Tree
 
-if TYPE_CHECKING:
-    from hornbeam.backends.cpu.prediction.packed_forest import PackedForest
-    from hornbeam.data.sources.sparse import SparseTable
+Packed = TypeVar("Packed")
 
 
 class Reader(Protocol):
-    """A table of numbers that can be read in blocks of rows; `hornbeam.dataset.dataset.TableReader` is one."""
+    """A table of numbers that can be read in blocks of rows; data/table.py has one."""
 
     @property
     def n_rows(self) -> int:
@@ -99,8 +99,8 @@ class Forest:
             )
         self.trees = tuple(trees)
         self.n_outputs = n_outputs
-        self.on_devices: dict[str, Any] = {}
-        """GpuForests by device name, made by backends/gpu/predict.py."""
+        self._packed: dict[str, Any] = {}
+        self._packing = Lock()
 
     @property
     def n_iterations(self) -> int:
@@ -124,12 +124,19 @@ class Forest:
         trees = [replace(tree, feature=np.searchsorted(columns, tree.feature).astype(np.int32)) for tree in self.trees]
         return Forest(trees, self.n_outputs)
 
-    @cached_property
-    def packed(self) -> PackedForest:
-        """The arrays of the CPU kernels."""
-        from hornbeam.backends.cpu.prediction.packed_forest import PackedForest
+    def packed_for(self, device: str, pack: Callable[[], Packed]) -> Packed:
+        """Return the forest as the kernels of a device want it, made at the first prediction and kept."""
+        with self._packing:
+            if device not in self._packed:
+                self._packed[device] = pack()
+            packed: Packed = self._packed[device]
+            return packed
 
-        return PackedForest.from_trees(self.trees, self.n_outputs)
+    def __getstate__(self) -> dict[str, Any]:
+        return {"trees": self.trees, "n_outputs": self.n_outputs}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
 
     def tree_range(self, start_iteration: int = 0, num_iteration: int | None = None) -> tuple[int, int]:
         """Return the first tree and one past the last tree of some boosting iterations.
@@ -141,78 +148,6 @@ class Forest:
         if num_iteration is not None and num_iteration > 0:
             last = min(first + num_iteration, last)
         return first * self.n_outputs, last * self.n_outputs
-
-
-def predict_raw(
-    forest: Forest,
-    data: Reader | NDArray[Any],
-    init_scores: NDArray[np.float64] | Sequence[float] | None = None,
-    start_iteration: int = 0,
-    num_iteration: int | None = None,
-    n_threads: int = 1,
-    device: str = "cpu",
-) -> NDArray[np.float64]:
-    """Compute raw scores.
-
-    data         Reader, or array (n_rows, n_features)    in
-    init_scores  float64 (n_outputs,)                     in   None: zeros
-    returns      float64 (n_outputs, n_rows)
-
-    `device` is "cpu", "reference", or a GPU as in the parameter `device`; the result is the same.
-    """
-    forest, reader = fitting(forest, data)
-    first, last = forest.tree_range(start_iteration, num_iteration)
-    init = checked_init(forest, init_scores)
-    if _is_gpu(device):
-        from hornbeam.backends.gpu import predict as gpu
-
-        return gpu.predict_raw(forest, reader, init, first, last, device)
-    scores = np.empty((forest.n_outputs, reader.n_rows), np.float64)
-    scores[:] = init[:, None]
-    if device == "cpu":
-        from hornbeam.backends.cpu.prediction import walk as cpu
-
-        cpu.add_trees(forest.packed, reader, first, last, scores, n_threads)
-    elif device == "reference":
-        from hornbeam.backends.reference import predict as reference
-
-        reference.add_trees(forest, reader, first, last, scores)
-    else:
-        raise _no_device(device)
-    return scores
-
-
-def predict_leaf(
-    forest: Forest,
-    data: Reader | NDArray[Any],
-    start_iteration: int = 0,
-    num_iteration: int | None = None,
-    n_threads: int = 1,
-    device: str = "cpu",
-) -> NDArray[np.int32]:
-    """Find the leaf of every row in every tree.
-
-    data         Reader, or array (n_rows, n_features)    in
-    returns      int32 (n_rows, n_trees)                       leaf numbers of the trees of the chosen iterations
-    """
-    forest, reader = fitting(forest, data)
-    first, last = forest.tree_range(start_iteration, num_iteration)
-    if _is_gpu(device):
-        from hornbeam.backends.gpu import predict as gpu
-
-        return gpu.predict_leaf(forest, reader, first, last, device)
-    leaves = np.empty((reader.n_rows, last - first), np.int32)
-    if device == "cpu":
-        from hornbeam.backends.cpu.prediction import walk as cpu
-
-        cpu.find_leaves(forest.packed, reader, first, last, leaves, n_threads)
-    elif device == "reference":
-        from hornbeam.backends.reference import predict as reference
-
-        reference.find_leaves(forest, reader, first, last, leaves)
-    else:
-        raise _no_device(device)
-    return leaves
 
 
 def average_scores(sums: Any, init_scores: Any, n_iterations: int) -> None:
@@ -234,17 +169,6 @@ def checked_init(forest: Forest, init_scores: NDArray[np.float64] | Sequence[flo
     if init.shape != (forest.n_outputs,):
         raise ValueError(f"init_scores must have shape ({forest.n_outputs},), got {init.shape}")
     return init
-
-
-def _is_gpu(device: str) -> bool:
-    return device.partition(":")[0] in ("cuda", "opencl", "gpu")
-
-
-def _no_device(device: str) -> DeviceError:
-    return DeviceError(
-        f'prediction runs on "cpu", "reference", "gpu", "cuda" or "opencl", got device={device!r}; hornbeam.devices() '
-        "lists what this machine offers"
-    )
 
 
 def fitting(forest: Forest, data: Reader | NDArray[Any]) -> tuple[Forest, Reader]:

@@ -12,12 +12,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from hornbeam.params.params import Params
+from hornbeam.params.params import Params
 
 SMALLEST_BATCH = 4
 """A round takes the better half of the nodes that the bound allows, but not fewer than this many. 255 leaves on 200,000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,15 +12,23 @@ from numpy.typing import NDArray
 from hornbeam.core.fixed_point import Quantization
 from hornbeam.data.binning import BinnedData
 from hornbeam.trees.categorical_splits import l2_of_children
-from hornbeam.trees.engine import BinnedTree, LeavesLater
+from hornbeam.trees.records import BinnedTree, LeavesLater
 from hornbeam.trees.splitting import SplitRules, leaf_output
 from hornbeam.trees.tree import Tree, bits_to_codes
 
-if TYPE_CHECKING:
-    from hornbeam.trees.grower import TreeGrower
-
 Numbering = Callable[[], tuple[NDArray[np.int32], NDArray[np.int32]]]
-"""Which of the nodes are split, in which order, and the leaf of each: see cpu/replay.py."""
+"""Which of the nodes are split, in which order, and the leaf of each: see replay.py."""
+
+
+class Setting(NamedTuple):
+    """What all trees of a training are grown in.
+
+    level_codes  codes in the model of the levels of a categorical feature, where they differ from the bins; by feature
+    """
+
+    binned: BinnedData
+    rules: SplitRules
+    level_codes: dict[int, NDArray[np.int32]]
 
 
 class GrownTree:
@@ -36,7 +44,7 @@ class GrownTree:
 
     def __init__(
         self,
-        grower: TreeGrower,
+        setting: Setting,
         nodes: NDArray[np.void],
         n_splits: int,
         numbering: Numbering,
@@ -47,13 +55,13 @@ class GrownTree:
         contexts: NDArray[np.void] | None = None,
         left_sets: NDArray[np.uint32] | None = None,
     ) -> None:
-        self._binned, self._rules, self._nodes = grower.binned, grower.rules, nodes
+        self._binned, self._rules, self._nodes = setting.binned, setting.rules, nodes
         self._contexts = contexts
         self.n_splits, self._numbering = n_splits, numbering
         self._leaves, self._on_engine = leaves, values_on_engine
         self._quantization = quantization
         self._learning_rate = learning_rate
-        self._left_sets, self._level_codes = left_sets, grower.level_codes
+        self._left_sets, self._level_codes = left_sets, setting.level_codes
 
     @cached_property
     def _numbers(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

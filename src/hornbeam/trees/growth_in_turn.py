@@ -1,4 +1,4 @@
-"""Growth one split at a time, where a split changes what other leaves may be split into (leaf_bounds.py).
+"""Growth one split at a time, where a split changes what other leaves may be split into (leaf_boxes.py).
 
 Rounds of many nodes (grower.py) need gains that do not depend on the other leaves. Here each split is followed by a new
 search in the leaves whose bounds it moved; the next split is the best of what there is then.
@@ -6,30 +6,25 @@ search in the leaves whose bounds it moved; the next split is the best of what t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.trees.frontier import NEVER
-from hornbeam.trees.histogram_pool import HistogramPool
 from hornbeam.trees.leaf_boxes import as_bits
-
-if TYPE_CHECKING:
-    from hornbeam.trees.contexts import TreeContexts
-    from hornbeam.trees.grower import NodeTable, TreeGrower
+from hornbeam.trees.node_search import NodeSearch
 
 
-def grow_in_turn(
-    grower: TreeGrower, nodes: NodeTable, pool: HistogramPool, contexts: TreeContexts
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def grow_in_turn(search: NodeSearch, n_numeric: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Split the best leaf until the tree is complete; the root has been evaluated.
+
+    n_numeric  of the features, those that are not categorical
 
     Returns the nodes in the order in which they were split, int32 (n_splits,), and the leaf number of every node, int32
     (n_nodes,).
     """
-    limits, boxes = grower.limits, contexts.boxes
-    assert boxes is not None
+    nodes, limits, contexts = search.nodes, search.limits, search.contexts
+    assert contexts is not None and contexts.boxes is not None
+    boxes = contexts.boxes
     order: list[int] = []
     while len(order) < limits.n_leaves - 1:
         open_ = [leaf for leaf in boxes.leaves if nodes.gain[leaf] > NEVER]
@@ -38,14 +33,14 @@ def grow_in_turn(
         # ties go to the node that was made first, which has the lower number
         node = min(open_, key=lambda leaf: (nodes.depth[leaf] if limits.depthwise else 0, -nodes.gain[leaf], leaf))
         order.append(node)
-        n_left = grower.engine.partition(nodes.segments([node]), nodes.splits([node]))
+        n_left = search.engine.partition(nodes.segments([node]), nodes.splits([node]))
         nodes.add_children([node], n_left.tolist())
         contexts.add_children([node])
-        moved = contexts.divide_box(node, left_set(grower, nodes, node))
+        moved = contexts.divide_box(node, left_set(search, n_numeric, node))
         pending = [node]
         while pending:
-            pending = grower.evaluate_children(nodes, pending, pool)
-        evaluate_again(grower, nodes, [leaf for leaf in moved if grower.splittable(nodes, leaf)], pool)
+            pending = search.evaluate_children(pending)
+        evaluate_again(search, [leaf for leaf in moved if search.splittable(leaf)])
     leaf_of = np.zeros(len(nodes.begin), np.int32)
     for number, node in enumerate(order):
         left = nodes.left[node]
@@ -53,22 +48,23 @@ def grow_in_turn(
     return np.array(order, np.int32), leaf_of
 
 
-def left_set(grower: TreeGrower, nodes: NodeTable, node: int) -> int | None:
+def left_set(search: NodeSearch, n_numeric: int, node: int) -> int | None:
     """Return the bins that go left at a split of a categorical feature, as bits; None: it is one of numbers."""
-    feature, number = nodes.split[node][2:4]
-    if feature < grower.binned.n_numeric:
+    feature, number = search.nodes.split[node][2:4]
+    if feature < n_numeric:
         return None
-    return as_bits(grower.engine.left_sets(np.array([number], np.int32))[0])
+    return as_bits(search.engine.left_sets(np.array([number], np.int32))[0])
 
 
-def evaluate_again(grower: TreeGrower, nodes: NodeTable, leaves: list[int], pool: HistogramPool) -> None:
+def evaluate_again(search: NodeSearch, leaves: list[int]) -> None:
     """Find the best splits of some leaves anew; histograms that are gone are summed anew too, one at a time."""
+    nodes, pool = search.nodes, search.pool
     held = [leaf for leaf in leaves if leaf in pool.slot_of]
     if held:
-        grower.find_splits(nodes, held, pool)
+        search.find_splits(held)
     for leaf in leaves:
         if leaf not in held:
             pool.make_room(1, nodes.priority, keep=set())
             pool.take(leaf)
-            grower.engine.build_histograms(nodes.segments([leaf]), pool.slots([leaf]))
-            grower.find_splits(nodes, [leaf], pool)
+            search.engine.build_histograms(nodes.segments([leaf]), pool.slots([leaf]))
+            search.find_splits([leaf])

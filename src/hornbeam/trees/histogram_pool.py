@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from hornbeam.data.binning import BinnedData
+from hornbeam.data.binning import BinnedData
 
 SMALLEST_POOL = 2
 """Slots for the two children of one node."""

@@ -19,7 +19,6 @@ where a candidate's gain is defined, whatever kind of feature it comes from.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +26,7 @@ from numpy.typing import NDArray
 from hornbeam.core.dtypes import SPLIT
 from hornbeam.core.fixed_point import Quantization
 from hornbeam.core.random_choices import random_bits
-
-if TYPE_CHECKING:
-    from hornbeam.params.params import Params
+from hornbeam.params.params import Params
 
 ROUNDING_NOISE = 2.0**-40
 """A gain below this share of the children's score is rounding noise, not a gain."""

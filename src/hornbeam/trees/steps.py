@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.dtypes import SPLIT
-from hornbeam.trees.engine import Engine, Segments
+from hornbeam.trees.engine import Engine
+from hornbeam.trees.records import Segments
 from hornbeam.trees.splitting import SplitRules, can_split
 
 

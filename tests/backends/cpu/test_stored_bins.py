@@ -27,7 +27,7 @@ from hornbeam.testing.checks import (
 )
 from hornbeam.testing.contexts import random_contexts
 from hornbeam.trees.bagging import Draw
-from hornbeam.trees.engine import Segments
+from hornbeam.trees.records import Segments
 from hornbeam.trees.steps import expand_in_steps
 
 sparse = pytest.importorskip("scipy.sparse")

@@ -12,23 +12,25 @@ from scipy import sparse
 
 pytest.importorskip("pyopencl")
 
-from hornbeam.backends import registry
-from hornbeam.backends.cpu.binning.dense import bin_table
-from hornbeam.backends.gpu.data import bin_upload
+from hornbeam.backends import binning as binning_choice
+from hornbeam.backends import devices
+from hornbeam.backends.cpu.binning.table import bin_table
 from hornbeam.backends.gpu.data import binning as gpu
 from hornbeam.backends.gpu.data.layout import Layout
 from hornbeam.backends.gpu.engine import GpuEngine
+from hornbeam.backends.gpu.runtime import devices as gpus
 from hornbeam.backends.gpu.runtime import opencl
 from hornbeam.backends.gpu.runtime.device_table import DeviceTable
 from hornbeam.backends.gpu.runtime.order import order_keys, values_of_keys
+from hornbeam.backends.gpu.workspace import bin_upload
 from hornbeam.core.errors import DeviceError
 from hornbeam.data import stored_bins as bundling
 from hornbeam.data.binning import BinnedData, BinParams, rows_below
-from hornbeam.data.table import TableReader
+from hornbeam.data.sources.opening import open_table
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.params.params import Params
 from hornbeam.testing.checks import PLAIN_RULES, assert_same_bits, assert_same_operations, usable_devices
-from hornbeam.training.training import train
+from hornbeam.training.train import train
 
 DEVICE = "opencl:0"
 SPECIAL = np.array([-np.inf, -0.0, 0.0, 1e-40, 5e-324, 0.1, 3e38, np.inf, np.nan])
@@ -67,7 +69,7 @@ def blocks_of(table: np.ndarray, step: int = 1 << 30) -> gpu.Blocks:
 
 
 def bin_both(table: np.ndarray, step: int = 1 << 30, **params) -> tuple[BinnedData, BinnedData]:
-    reader = TableReader(table)
+    reader = open_table(table)
     found = gpu.bin_blocks(DEVICE, reader, blocks_of(table, step), BinParams(**params), 2)
     return found, bin_table(reader, BinParams(**params), 2)
 
@@ -124,7 +126,7 @@ def test_any_strides():
     table = make_table(300, 10, seed=5)
     runtime = opencl.open_device(0)
     columns = DeviceTable(DeviceTable.upload(runtime, table.T.copy()).buffer, table.dtype, 300, 10, 1, 300)
-    reader = TableReader(table)
+    reader = open_table(table)
     found = gpu.bin_blocks(DEVICE, reader, lambda: iter([(0, columns)]), BinParams(), 1)
     assert_same_binned(found, bin_table(reader, BinParams(), 1))
 
@@ -134,7 +136,7 @@ def test_engine_takes_the_bins_where_they_are(max_bin):
     """Also those of a validation set; nothing goes through the host."""
     table = make_table(2000, 40, seed=6)
     found, expected = bin_both(table, max_bin=max_bin)
-    reader = TableReader(table[:300])
+    reader = open_table(table[:300])
     valid = gpu.encode(DEVICE, reader, blocks_of(table[:300]), found.mapper)[0]
     engine = GpuEngine(opencl.open_device(0), found, min_data_in_leaf=1)
     gradient = np.random.default_rng(0).standard_normal((1, 2000))
@@ -215,7 +217,7 @@ def test_stored_bins_are_spelled_out_on_the_device(monkeypatch, choice):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_data_in_host_memory_are_binned_by_the_gpu_that_trains(monkeypatch, dtype):
-    monkeypatch.setattr(registry, "CELLS_TO_BIN_ON_A_GPU", 0)
+    monkeypatch.setattr(binning_choice, "CELLS_TO_BIN_ON_A_GPU", 0)
     monkeypatch.setattr(gpu, "HOST_BLOCK_BYTES", 40_000)  # several blocks
     table = make_table(3000, 11, dtype)
     y = np.arange(3000) % 7
@@ -227,13 +229,13 @@ def test_data_in_host_memory_are_binned_by_the_gpu_that_trains(monkeypatch, dtyp
         found[device] = booster.fingerprint(), booster.eval_history
         for data in (train_set, valid):
             assert (data.binned.on_device is not None) == (device == DEVICE)
-            expected = bin_table(TableReader(table), BinParams(max_bin=63), 2).bins
+            expected = bin_table(open_table(table), BinParams(max_bin=63), 2).bins
             assert_same_bits(data.binned.bins, expected[: data.n_rows], "bins")
     assert found[DEVICE] == found["cpu"]
 
 
 def test_mostly_zeros_in_host_memory_are_stored_as_ever(monkeypatch):
-    monkeypatch.setattr(registry, "CELLS_TO_BIN_ON_A_GPU", 0)
+    monkeypatch.setattr(binning_choice, "CELLS_TO_BIN_ON_A_GPU", 0)
     monkeypatch.setattr(bundling, "PLAIN_CELLS", 0)
     table = np.zeros((2000, 40))
     table[np.arange(2000), np.arange(2000) % 40] = 1.0
@@ -246,7 +248,7 @@ def test_data_that_the_gpu_cannot_bin_are_binned_by_the_cpu(monkeypatch):
     def no_memory(*given):
         raise DeviceError("no memory")
 
-    monkeypatch.setattr(registry, "CELLS_TO_BIN_ON_A_GPU", 0)
+    monkeypatch.setattr(binning_choice, "CELLS_TO_BIN_ON_A_GPU", 0)
     monkeypatch.setattr(gpu, "encode", no_memory)
     data = Dataset(make_table(500, 4), label=np.arange(500)).construct(Params.from_dict({"device": DEVICE}))
     assert data.binned.on_device is None
@@ -266,7 +268,7 @@ def test_keys_are_in_the_order_of_the_values(dtype):
 
 @pytest.mark.parametrize("boosting", ["gbdt", "dart"])
 def test_bins_leave_the_device_with_their_dataset(monkeypatch, boosting):
-    monkeypatch.setattr(registry, "CELLS_TO_BIN_ON_A_GPU", 0)
+    monkeypatch.setattr(binning_choice, "CELLS_TO_BIN_ON_A_GPU", 0)
     gc.collect()
     gc.disable()
     try:
@@ -283,7 +285,7 @@ def test_bins_leave_the_device_with_their_dataset(monkeypatch, boosting):
 
 def test_memory_that_others_left_is_given_back_before_anything_is_allocated(monkeypatch):
     """A small buffer in the place of a large one would keep all of it."""
-    runtime, calls = registry.open_runtime(registry.choose_device(DEVICE)), []
+    runtime, calls = gpus.open_runtime(devices.choose_device(DEVICE)), []
     kind = type(runtime)
     for name, call in (("trim", kind.trim), ("allocate", kind.allocate)):
 
@@ -292,7 +294,7 @@ def test_memory_that_others_left_is_given_back_before_anything_is_allocated(monk
             return call(self, *given)
 
         monkeypatch.setattr(kind, name, noted)
-    monkeypatch.setattr(registry, "CELLS_TO_BIN_ON_A_GPU", 0)
+    monkeypatch.setattr(binning_choice, "CELLS_TO_BIN_ON_A_GPU", 0)
     data = Dataset(make_table(500, 4), label=np.arange(500)).construct(Params.from_dict({"device": DEVICE}))
     assert data.binned.on_device is not None
     assert calls[:2] == ["trim", "allocate"]

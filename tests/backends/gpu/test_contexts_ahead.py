@@ -12,13 +12,13 @@ import hornbeam as hb
 from hornbeam.backends.gpu.data.bundles import bundles_of
 from hornbeam.backends.gpu.engine import GpuEngine
 from hornbeam.backends.gpu.growth.contexts import DeviceContexts
-from hornbeam.backends.registry import open_runtime
+from hornbeam.backends.gpu.runtime.devices import open_runtime
 from hornbeam.core.random_choices import chance_limit
 from hornbeam.data import stored_bins as bundling
 from hornbeam.trees.bagging import Draw
 from hornbeam.trees.contexts import ContextPlan, TreeContexts
 from hornbeam.trees.frontier import GrowthLimits
-from hornbeam.trees.grower import NodeTable
+from hornbeam.trees.node_table import NodeTable
 from hornbeam.trees.splitting import SplitRules
 
 N_FEATURES = 40

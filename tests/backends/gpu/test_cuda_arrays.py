@@ -12,19 +12,20 @@ pytest.importorskip("cupy")
 import cupy
 
 from hornbeam.backends.gpu.data import binning as gpu
-from hornbeam.backends.gpu.runtime.workspace import Workspace
+from hornbeam.backends.gpu.workspace.workspace import Workspace
+from hornbeam.backends.prediction import predict_leaf, predict_raw
 from hornbeam.core.errors import DataError, DeviceError
 from hornbeam.data.binning import BinParams
 from hornbeam.data.device_arrays import device_of
-from hornbeam.data.table import TableReader
+from hornbeam.data.sources.opening import open_table
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.objectives.device_functions import on_device
 from hornbeam.testing.checks import assert_same_bits, usable_devices
 from hornbeam.testing.column_checks import was_copied
 from hornbeam.testing.function_checks import function_checks, stream_checks
 from hornbeam.testing.trees import random_tree
-from hornbeam.training.training import train
-from hornbeam.trees.forest import Forest, predict_leaf, predict_raw
+from hornbeam.training.train import train
+from hornbeam.trees.forest import Forest
 
 pytestmark = pytest.mark.skipif("cuda:0" not in usable_devices(), reason="no usable CUDA device")
 
@@ -78,7 +79,7 @@ def test_bins_equal_those_of_the_cpu(dtype, max_bin):
     X, _ = make_data(dtype)
     expected = Dataset(X, max_bin=max_bin).binned
     for layout, data in views(X).items():
-        found = gpu.bin_on_device("cuda:0", TableReader(data), BinParams(max_bin=max_bin), 2)
+        found = gpu.bin_on_device("cuda:0", open_table(data), BinParams(max_bin=max_bin), 2)
         for a, b in zip(found.mapper.upper_bounds, expected.mapper.upper_bounds, strict=True):
             assert_same_bits(a, b, f"bounds, {layout}")
         assert (found.mapper.has_missing == expected.mapper.has_missing).all()
@@ -115,7 +116,7 @@ def test_random_forests_of_host_data(n_outputs):
     X, _ = make_data(np.float64)
     rng = np.random.default_rng(1)
     forest = Forest([random_tree(rng, n, 37) for n in (1, 2, 40, 255, 4000) for _ in range(n_outputs)], n_outputs)
-    for data in (X, TableReader(X.astype(np.float32)), TableReader(np.asfortranarray(X))):
+    for data in (X, open_table(X.astype(np.float32)), open_table(np.asfortranarray(X))):
         assert_same_bits(predict_raw(forest, data, device="cuda"), predict_raw(forest, data, n_threads=2), "raw")
         assert_same_bits(predict_leaf(forest, data, device="cuda"), predict_leaf(forest, data, n_threads=2), "leaf")
 

@@ -12,10 +12,10 @@ import pytest
 pytest.importorskip("pyopencl")
 
 import hornbeam as hb
-from hornbeam.backends import registry
-from hornbeam.backends.gpu.data.binning import DeviceBins
+from hornbeam.backends import binning as binning_choice
+from hornbeam.backends.gpu.data.binning import TiledBins
+from hornbeam.backends.gpu.runtime.devices import open_runtime
 from hornbeam.backends.gpu.runtime.runtime import Variant, u32
-from hornbeam.backends.registry import open_runtime
 from hornbeam.core.errors import DeviceMemoryError
 from hornbeam.testing.checks import usable_devices
 from hornbeam.testing.data import make_higgs_like
@@ -54,7 +54,7 @@ def test_model_is_that_of_the_cpu(cuda, params):
 
 
 def test_bins_leave_the_device_with_their_dataset(cuda, monkeypatch):
-    monkeypatch.setattr(registry, "CELLS_TO_BIN_ON_A_GPU", 0)
+    monkeypatch.setattr(binning_choice, "CELLS_TO_BIN_ON_A_GPU", 0)
     train_on("cuda")  # what stays with the runtime is there then
     gc.collect()
     gc.disable()
@@ -147,6 +147,6 @@ def test_bins_that_do_not_fit_are_refused_with_the_figures(stand_in):
     runtime = open_runtime("cuda:0")
     others = runtime.allocate(40 << 20)
     with pytest.raises(DeviceMemoryError, match=r"1,000,000 rows x 20 features take 31 MB.*Stand-in.* has 24 MB free"):
-        DeviceBins(runtime, "cuda:0", 1_000_000, mapper)
+        TiledBins(runtime, "cuda:0", 1_000_000, mapper)
     del others
     assert driver.used_bytes == 0

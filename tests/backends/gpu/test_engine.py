@@ -17,10 +17,10 @@ from hornbeam.backends.gpu.data import layout as layout_module
 from hornbeam.backends.gpu.data.layout import Layout, padded_bins
 from hornbeam.backends.gpu.engine import GpuEngine
 from hornbeam.backends.gpu.growth import growth as growth_module
-from hornbeam.backends.gpu.growth.tree_kernels import histogram_variant
 from hornbeam.backends.gpu.losses.gradients import DeviceGradients
 from hornbeam.backends.gpu.runtime import opencl, tables
 from hornbeam.backends.gpu.runtime.runtime import Variant
+from hornbeam.backends.gpu.workspace.tree_kernels import histogram_variant
 from hornbeam.core.dtypes import EXPANSION
 from hornbeam.core.errors import DeviceError
 from hornbeam.testing.checks import (
@@ -33,7 +33,7 @@ from hornbeam.testing.checks import (
 )
 from hornbeam.testing.data import BinnedSample, make_binned, make_higgs_like
 from hornbeam.testing.golden import CASES
-from hornbeam.trees.engine import Segments
+from hornbeam.trees.records import Segments
 from hornbeam.trees.splitting import leaf_output
 from hornbeam.trees.steps import expand_in_steps
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import hornbeam as hb
-from hornbeam.backends import registry
+from hornbeam.backends import binning as binning_choice
+from hornbeam.backends.gpu.runtime import devices as gpus
 from hornbeam.testing.data import make_higgs_like
 
 pytestmark = [
@@ -38,7 +39,7 @@ def work_in_child(gpu: str, booster: hb.Booster, binned: hb.Dataset) -> list[str
         outcome(lambda: train("gpu").fingerprint()),
         outcome(lambda: booster.predict(X, device=gpu)),
         outcome(lambda: binned.binned.bins),
-        outcome(lambda: registry.open_runtime(gpu)),
+        outcome(lambda: gpus.open_runtime(gpu)),
         outcome(lambda: [info.description for info in hb.devices() if info.name == gpu.split(":")[0]]),
         outcome(lambda: train("auto").fingerprint()),
         outcome(lambda: booster.predict(X, device="auto").sum()),
@@ -46,7 +47,7 @@ def work_in_child(gpu: str, booster: hb.Booster, binned: hb.Dataset) -> list[str
 
 
 def test_a_forked_child_has_no_gpu_and_says_so(gpu, monkeypatch):
-    monkeypatch.setattr(registry, "CELLS_TO_BIN_ON_A_GPU", 1)
+    monkeypatch.setattr(binning_choice, "CELLS_TO_BIN_ON_A_GPU", 1)
     binned = hb.Dataset(X, label=Y)
     booster = train(gpu, binned)
     assert binned.binned.on_device is not None

@@ -8,7 +8,7 @@ import pytest
 import hornbeam as hb
 from hornbeam.backends.gpu.engine import GpuEngine
 from hornbeam.backends.gpu.growth import growth as growth_module
-from hornbeam.backends.registry import open_runtime
+from hornbeam.backends.gpu.runtime.devices import open_runtime
 from hornbeam.testing.checks import PLAIN_RULES
 from hornbeam.trees.frontier import GrowthLimits
 from hornbeam.trees.grower import TreeGrower

@@ -15,15 +15,16 @@ import hornbeam as hb
 from hornbeam.backends.demand import Demand
 from hornbeam.backends.gpu import engine as gpu_engine
 from hornbeam.backends.gpu.data.layout import Layout
-from hornbeam.backends.gpu.data.memory import WIDE_RECORDS, check_memory, estimate, slot_bytes, table_bytes
 from hornbeam.backends.gpu.engine import GpuEngine
+from hornbeam.backends.gpu.growth.memory import WIDE_RECORDS, check_memory, estimate, slot_bytes, table_bytes
 from hornbeam.backends.gpu.runtime import opencl
-from hornbeam.backends.gpu.runtime.workspace import Workspace
+from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.core.errors import DeviceError
 from hornbeam.params.params import Params
 from hornbeam.testing.checks import usable_devices
 from hornbeam.testing.data import make_higgs_like
-from hornbeam.training.training import TrainingRun
+from hornbeam.training.run import TrainingRun
+from hornbeam.training.state import TrainingState
 
 pytestmark = pytest.mark.skipif("opencl:0" not in usable_devices(), reason="no usable OpenCL device")
 
@@ -325,9 +326,12 @@ def test_closed_engine_knows_no_buffer(params):
     X, y = make_higgs_like(500, 6, seed=2)
     train = hb.Dataset(X, label=y, group=np.full(50, 10))
     valid = hb.Dataset(X[:100], label=y[:100], group=np.full(10, 10), reference=train)
-    run = TrainingRun(Params.from_dict({**PARAMS, **params, "device": "opencl"}), train, None)
-    run.add_valid_sets({"valid": valid}, None)
-    run.boost(4, None, None)
-    assert len(buffers_known_to(run.engine)) > 10
-    run.engine.close()
+    sets = {"valid": valid}
+    state = TrainingState(Params.from_dict({**PARAMS, **params, "device": "opencl"}), train, None, valid_sets=sets)
+    run = TrainingRun(state, sets)
+    for _ in range(4):
+        run.boost_once(0.1)
+        run.evaluate([])
+    assert len(buffers_known_to(state.engine)) > 10
+    state.engine.close()
     assert buffers_known_to(run) == []

@@ -7,7 +7,7 @@ import pytest
 
 import hornbeam as hb
 from hornbeam.backends.gpu.metrics.metrics import LINKS, LOSSES
-from hornbeam.backends.registry import open_runtime
+from hornbeam.backends.gpu.runtime.devices import open_runtime
 from hornbeam.metrics import METRICS
 from hornbeam.metrics.base import MeanLoss
 from hornbeam.objectives import OBJECTIVES

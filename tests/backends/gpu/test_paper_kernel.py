@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hornbeam.backends.registry import open_runtime
+from hornbeam.backends.gpu.runtime.devices import open_runtime
 from hornbeam.testing.checks import usable_devices
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"

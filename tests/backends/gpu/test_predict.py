@@ -11,14 +11,15 @@ from hornbeam import Dataset, train
 from hornbeam.backends.gpu import predict as gpu
 from hornbeam.backends.gpu.runtime import opencl
 from hornbeam.backends.gpu.runtime.device_table import DeviceTable
+from hornbeam.backends.prediction import predict_leaf, predict_raw
 from hornbeam.core.errors import DataError, DeviceError, ParameterError
-from hornbeam.data.table import TableReader
+from hornbeam.data.sources.opening import open_table
 from hornbeam.objectives import get_objective
 from hornbeam.params.params import Params
 from hornbeam.testing.checks import assert_same_bits, usable_devices
 from hornbeam.testing.data import make_higgs_like
 from hornbeam.testing.trees import random_tree
-from hornbeam.trees.forest import ArrayReader, Forest, predict_leaf, predict_raw
+from hornbeam.trees.forest import ArrayReader, Forest
 
 GPUS = [name for name in usable_devices() if name.split(":")[0] in ("cuda", "opencl")]
 SPECIAL = np.array([-np.inf, -1.0, -0.0, 0.0, 0.25, 1e-40, 1.0, 3e38, np.inf, np.nan])
@@ -56,7 +57,7 @@ def assert_same_predictions(forest, data, device, **chosen) -> None:
 @pytest.mark.parametrize("n_rows", [1, 257, 5000])
 def test_scores_and_leaves_equal_those_of_the_cpu(device, dtype, n_outputs, n_rows):
     forest = make_forest(n_rows, [1, 2, 31, 255, 3], 7, n_outputs)
-    assert_same_predictions(forest, TableReader(make_rows(1, n_rows, 7, dtype)), device)
+    assert_same_predictions(forest, open_table(make_rows(1, n_rows, 7, dtype)), device)
 
 
 @pytest.mark.parametrize("device", GPUS)
@@ -65,8 +66,8 @@ def test_any_reader_order_and_dtype(device):
     rows = make_rows(2, 300, 4)
     assert_same_predictions(forest, ArrayReader(rows), device)
     assert_same_predictions(forest, rows[::2, ::-1], device)
-    assert_same_predictions(forest, TableReader(np.asfortranarray(rows)), device)
-    assert_same_predictions(forest, TableReader(np.arange(40, dtype=np.int8).reshape(10, 4)), device)
+    assert_same_predictions(forest, open_table(np.asfortranarray(rows)), device)
+    assert_same_predictions(forest, open_table(np.arange(40, dtype=np.int8).reshape(10, 4)), device)
 
 
 @pytest.mark.parametrize("device", GPUS)
@@ -88,8 +89,8 @@ def test_input_goes_to_the_device_in_blocks(device, monkeypatch):
     forest = make_forest(5, [30, 31], 5, 2)
     rows = make_rows(5, 2003, 5)
     monkeypatch.setattr(gpu, "BLOCK_BYTES", 8 * 5 * 100)
-    assert_same_predictions(forest, TableReader(rows), device)
-    assert_same_predictions(forest, TableReader(rows.astype(np.float32)), device)
+    assert_same_predictions(forest, open_table(rows), device)
+    assert_same_predictions(forest, open_table(rows.astype(np.float32)), device)
 
 
 @pytest.mark.parametrize("device", GPUS)

@@ -8,7 +8,7 @@ import pytest
 from hornbeam.backends.gpu.growth import renewal
 from hornbeam.testing.checks import assert_same_bits, binned_data, engine_on, usable_devices
 from hornbeam.testing.data import make_binned
-from hornbeam.trees.engine import Segments
+from hornbeam.trees.records import Segments
 
 GPUS = [device for device in usable_devices() if device not in ("reference", "cpu")]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hornbeam.backends.gpu.runtime.sort import DeviceSort
-from hornbeam.backends.gpu.runtime.workspace import Workspace
-from hornbeam.backends.registry import open_runtime
+from hornbeam.backends.gpu.runtime.devices import open_runtime
+from hornbeam.backends.gpu.workspace.sort import DeviceSort
+from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.testing.checks import usable_devices
 
 GPUS = [device for device in usable_devices() if device not in ("reference", "cpu")]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,25 +14,23 @@ from hornbeam.backends.cpu.growth.columns import Columns, SomeColumns
 from hornbeam.backends.cpu.growth.partition import partition
 from hornbeam.backends.cpu.growth.quantize import quantize
 from hornbeam.backends.cpu.growth.renewal import renew_leaves
+from hornbeam.backends.cpu.growth.replay import replay
 from hornbeam.backends.cpu.growth.split_categorical import CategoricalFinder, Round
 from hornbeam.backends.cpu.growth.split_general import find_general
 from hornbeam.backends.cpu.host.team import largest_team
-from hornbeam.backends.cpu.host.threads import resolve_threads
 from hornbeam.backends.cpu.losses.gradients import compute_gradients
+from hornbeam.core.cpus import resolve_threads
 from hornbeam.core.fixed_point import Quantization
 from hornbeam.data.binning import BinnedData
+from hornbeam.data.fields import Fields
+from hornbeam.metrics.base import Metric
 from hornbeam.objectives.base import Objective
-from hornbeam.objectives.percentiles import rows_in_bag
-from hornbeam.trees.bagging import ROOT_DEPTH, Bag, Draw, Goss
-from hornbeam.trees.engine import BinnedTree, ContextsAhead, ForestMean, GrownAhead, Root, Segments
+from hornbeam.trees.bagging import ROOT_DEPTH, Bag, Draw, Goss, rows_in_bag
 from hornbeam.trees.frontier import GrowthLimits
 from hornbeam.trees.histogram_pool import host_slot_bytes
+from hornbeam.trees.records import BinnedTree, ContextsAhead, ForestMean, GrownAhead, Root, Segments
 from hornbeam.trees.splitting import NodeContext, SplitRules
 from hornbeam.trees.steps import expand_in_steps
-
-if TYPE_CHECKING:
-    from hornbeam.dataset.dataset import Dataset
-    from hornbeam.metrics import Metric
 
 
 class CpuEngine:
@@ -43,6 +40,8 @@ class CpuEngine:
     nodes_are_costly = False
     arrays = None
     device_name = "cpu"
+    host_device = "cpu"
+    has_own_memory = False
 
     def __init__(self, binned: BinnedData, num_threads: int = 0) -> None:
         self.binned = binned
@@ -216,6 +215,10 @@ class CpuEngine:
         columns.outside(nodes["split"])
         return GrownAhead(nodes)
 
+    def replay(self, nodes: NDArray[np.void], limits: GrowthLimits) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Replay the growth by the compiled kernel."""
+        return replay(nodes, limits)
+
     def assign_leaves(self, nodes: Segments, leaves_of_nodes: NDArray[np.int32]) -> None:
         """Scatter leaf numbers; on small data the leaves' sums are made at the same time."""
         self._leaf_sums = None
@@ -282,7 +285,7 @@ class CpuEngine:
         return self._valid[valid][1]
 
     def evaluate(
-        self, metric: Metric, objective: Objective, dataset: Dataset, valid: int, forest: ForestMean | None = None
+        self, metric: Metric, objective: Objective, dataset: Fields, valid: int, forest: ForestMean | None = None
     ) -> None:
         """Leave it to the caller: the scores are in the host's memory."""
 

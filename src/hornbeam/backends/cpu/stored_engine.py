@@ -22,8 +22,8 @@ from hornbeam.backends.cpu.growth.stored_tree import StoredTree
 from hornbeam.backends.cpu.host.threads import run_ranges
 from hornbeam.core.dtypes import SPLIT
 from hornbeam.trees.bagging import ROOT_DEPTH
-from hornbeam.trees.engine import BinnedTree, ContextsAhead, GrownAhead, Root, Segments
 from hornbeam.trees.frontier import GrowthLimits
+from hornbeam.trees.records import BinnedTree, ContextsAhead, GrownAhead, Root, Segments
 from hornbeam.trees.splitting import NodeContext, SplitRules, pack_mask
 from hornbeam.trees.steps import expand_in_steps
 

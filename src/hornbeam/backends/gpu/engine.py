@@ -35,16 +35,20 @@ What an operation costs (n nodes; see kernels/ for the kernels):
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.backends.cpu.growth.replay import replay
 from hornbeam.backends.demand import PLAIN_DEMAND, Demand
-from hornbeam.backends.gpu.data.bin_upload import PlacedBins, bins_on_device
+from hornbeam.backends.gpu.array_exchange import CupyExchange
 from hornbeam.backends.gpu.data.bundles import bundles_of
 from hornbeam.backends.gpu.data.layout import Layout
-from hornbeam.backends.gpu.data.memory import (
+from hornbeam.backends.gpu.growth.bag import DeviceBag
+from hornbeam.backends.gpu.growth.growth import DeviceGrowth, rows_placed
+from hornbeam.backends.gpu.growth.histograms import DeviceHistograms
+from hornbeam.backends.gpu.growth.leaves import DeviceLeaves
+from hornbeam.backends.gpu.growth.memory import (
     SMALL_BUFFERS,
     fit_memory,
     growth_bytes,
@@ -53,34 +57,28 @@ from hornbeam.backends.gpu.data.memory import (
     most_slots,
     slot_bytes,
 )
-from hornbeam.backends.gpu.growth.bag import DeviceBag
-from hornbeam.backends.gpu.growth.growth import DeviceGrowth, rows_placed
-from hornbeam.backends.gpu.growth.histograms import DeviceHistograms
-from hornbeam.backends.gpu.growth.leaves import DeviceLeaves
 from hornbeam.backends.gpu.growth.routing import ValidationSet, upload_scores, upload_tree
 from hornbeam.backends.gpu.growth.split_search import SplitSearch
-from hornbeam.backends.gpu.growth.tree_kernels import GrowingTree, TreeKernels
-from hornbeam.backends.gpu.losses.array_exchange import CupyExchange
 from hornbeam.backends.gpu.losses.gradients import DeviceGradients
 from hornbeam.backends.gpu.losses.quantize import Rounded, round_gradients
 from hornbeam.backends.gpu.losses.row_gradients import RowGradients
 from hornbeam.backends.gpu.metrics.metrics import DeviceMetrics
 from hornbeam.backends.gpu.runtime.runtime import Buffer, Runtime
-from hornbeam.backends.gpu.runtime.workspace import Workspace
+from hornbeam.backends.gpu.workspace.bin_upload import PlacedBins, bins_on_device
+from hornbeam.backends.gpu.workspace.tree_kernels import GrowingTree, TreeKernels
+from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.core.dtypes import EXPANSION
 from hornbeam.core.errors import DeviceMemoryError
 from hornbeam.core.fixed_point import Quantization
 from hornbeam.data.binning import BinnedData
 from hornbeam.data.columns import Column, StartScores
+from hornbeam.data.fields import Fields
+from hornbeam.metrics.base import Metric
 from hornbeam.objectives.base import Objective
 from hornbeam.trees.bagging import ROOT_DEPTH, Draw, Goss
-from hornbeam.trees.engine import BinnedTree, ContextsAhead, ForestMean, GrownAhead, LeavesLater, Root, Segments
 from hornbeam.trees.frontier import GrowthLimits
+from hornbeam.trees.records import BinnedTree, ContextsAhead, ForestMean, GrownAhead, LeavesLater, Root, Segments
 from hornbeam.trees.splitting import NodeContext, SplitRules
-
-if TYPE_CHECKING:
-    from hornbeam.dataset.dataset import Dataset
-    from hornbeam.metrics import Metric
 
 
 class GpuEngine:
@@ -104,6 +102,8 @@ class GpuEngine:
 
     rounds_are_costly = True
     nodes_are_costly = False
+    host_device = "cpu"
+    has_own_memory = True
 
     def __init__(
         self,
@@ -331,6 +331,10 @@ class GpuEngine:
 
     # --- leaves -----------------------------------------------------------------------------------------------------
 
+    def replay(self, nodes: NDArray[np.void], limits: GrowthLimits) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Replay the growth by the compiled kernel."""
+        return replay(nodes, limits)
+
     def assign_leaves(self, nodes: Segments, leaves: NDArray[np.int32]) -> None:
         """Write each row's leaf number."""
         even, odd, *_ = self._histograms.row_buffers()
@@ -386,7 +390,7 @@ class GpuEngine:
         return self._valid[valid].read_scores()
 
     def evaluate(
-        self, metric: Metric, objective: Objective, dataset: Dataset, valid: int, forest: ForestMean | None = None
+        self, metric: Metric, objective: Objective, dataset: Fields, valid: int, forest: ForestMean | None = None
     ) -> list[tuple[str, float]] | None:
         """Evaluate a metric on the device, where there is a kernel for it, and memory: the host has the same bits."""
         if not self._metrics_fit:

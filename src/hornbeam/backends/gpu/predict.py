@@ -6,32 +6,26 @@ strides, and the result stays on the device.
 
 from __future__ import annotations
 
-from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.backends.gpu.runtime import devices
 from hornbeam.backends.gpu.runtime.device_table import DeviceTable, launch_over
 from hornbeam.backends.gpu.runtime.runtime import Buffer, Runtime, u32, u64
-from hornbeam.backends.registry import choose_device, open_runtime
 from hornbeam.core.errors import DeviceError
 from hornbeam.data.cuda_errors import cupy_errors
-from hornbeam.data.table import TableReader
+from hornbeam.data.sources.reader import TableReader
 from hornbeam.objectives.base import Objective
+from hornbeam.trees.forest import Forest, Reader, average_scores
 from hornbeam.trees.tree import Tree, code_bits
-
-if TYPE_CHECKING:
-    from hornbeam.trees.forest import Forest, Reader
 
 BLOCK_BYTES = 64 << 20
 """Host data, and leaf numbers, that are on the device at a time."""
 
 TREE_NODE = np.dtype([("threshold", np.float64), ("column", np.uint32), ("child", np.uint32)])
 """tree_node_t of kernels/predict.cl."""
-
-_uploading = Lock()
-
 
 CATEGORICAL = 1 << 31
 """Bit of `column` that marks a categorical split."""
@@ -122,13 +116,8 @@ class GpuForest:
 
 
 def forest_on(device: str, forest: Forest) -> GpuForest:
-    """Return a forest on a device ("cuda", "opencl:0", ...); it is kept there as long as the Forest lives."""
-    name = choose_device(device)
-    with _uploading:
-        if name not in forest.on_devices:
-            forest.on_devices[name] = GpuForest(open_runtime(name), forest)
-        held: GpuForest = forest.on_devices[name]
-        return held
+    """Return a forest on a device ("cuda:0", ...); it is kept there as long as the Forest lives."""
+    return forest.packed_for(device, lambda: GpuForest(devices.open_runtime(device), forest))
 
 
 def predict_raw(
@@ -223,8 +212,6 @@ def predict_raw_in_place(
     returns   CuPy float64 (n_outputs, n_rows)         on the device of the data
     """
     import cupy
-
-    from hornbeam.trees.forest import average_scores
 
     array = reader.device_array
     with cupy_errors(f"cuda:{array.device.id}", "predicting"), array.device:

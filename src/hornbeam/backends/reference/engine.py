@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,21 +10,20 @@ from numpy.typing import NDArray
 from hornbeam.core.dtypes import SPLIT
 from hornbeam.core.fixed_point import Quantization, exact_exponent, round_gradients
 from hornbeam.data.binning import BinnedData
+from hornbeam.data.fields import Fields
+from hornbeam.metrics.base import Metric
 from hornbeam.objectives.base import Objective
 from hornbeam.objectives.logcosh_leaves import leaf_minima
-from hornbeam.objectives.percentiles import leaf_percentiles, rows_in_bag
-from hornbeam.trees.bagging import ROOT_DEPTH, Bag, Draw, Goss, draw_bag, goss_bag
+from hornbeam.objectives.percentiles import leaf_percentiles
+from hornbeam.trees.bagging import ROOT_DEPTH, Bag, Draw, Goss, draw_bag, goss_bag, rows_in_bag
 from hornbeam.trees.categorical_splits import best_level_set, set_record
-from hornbeam.trees.engine import BinnedTree, ContextsAhead, ForestMean, Root, Segments
 from hornbeam.trees.frontier import GrowthLimits
 from hornbeam.trees.histogram_pool import host_slot_bytes
+from hornbeam.trees.records import BinnedTree, ContextsAhead, ForestMean, Root, Segments
+from hornbeam.trees.replay import replay
 from hornbeam.trees.splitting import NodeContext, SplitRules, best_split
 from hornbeam.trees.steps import expand_in_steps
 from hornbeam.trees.tree import bits_to_codes, code_bits
-
-if TYPE_CHECKING:
-    from hornbeam.dataset.dataset import Dataset
-    from hornbeam.metrics import Metric
 
 
 class ReferenceEngine:
@@ -35,6 +33,8 @@ class ReferenceEngine:
     nodes_are_costly = False
     arrays = None
     device_name = "cpu"
+    host_device = "reference"
+    has_own_memory = False
 
     def __init__(self, binned: BinnedData) -> None:
         self.binned = binned
@@ -198,6 +198,10 @@ class ReferenceEngine:
     ) -> None:
         """Leave the choice to the grower."""
 
+    def replay(self, nodes: NDArray[np.void], limits: GrowthLimits) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Replay the growth by the definition."""
+        return replay(nodes, limits)
+
     def assign_leaves(self, nodes: Segments, leaves: NDArray[np.int32]) -> None:
         """Write each row's leaf number."""
         self._leaf = np.full(self.n_rows, -1, np.int64)
@@ -257,7 +261,7 @@ class ReferenceEngine:
         return self._valid[valid][1]
 
     def evaluate(
-        self, metric: Metric, objective: Objective, dataset: Dataset, valid: int, forest: ForestMean | None = None
+        self, metric: Metric, objective: Objective, dataset: Fields, valid: int, forest: ForestMean | None = None
     ) -> None:
         """Leave it to the caller: the scores are in the host's memory."""
 

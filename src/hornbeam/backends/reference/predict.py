@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.trees.forest import Forest, Reader
 from hornbeam.trees.tree import Tree
-
-if TYPE_CHECKING:
-    from hornbeam.trees.forest import Forest, Reader
 
 BLOCK_ROWS = 4096
 """Rows that are held as float64 at a time."""

@@ -9,9 +9,41 @@ from numpy.typing import NDArray
 
 from hornbeam.core.errors import DataError
 from hornbeam.data.levels import CodedColumn, code_values
+from hornbeam.data.sources.reader import TableReader
 
 OBJECT_KINDS = "OU"
 """NumPy dtype kinds of such arrays: Python objects, and strings alone."""
+
+
+class ObjectReader(TableReader):
+    """Reads a table of objects: its numbers are copied as float64, its columns of strings are read as levels."""
+
+    def __init__(self, objects: NDArray[Any], name: str) -> None:
+        self._objects = objects
+        self._numbers, with_strings = read_objects(objects, name)
+        super().__init__(objects.shape, np.float64, name, levels=with_strings)
+
+    @classmethod
+    def open(cls, data: Any, name: str) -> ObjectReader | None:
+        """Read a NumPy array of objects or strings."""
+        return cls(data, name) if holds_objects(data) else None
+
+    def _fill_values(self, start: int, stop: int, out: NDArray[Any]) -> None:
+        out[...] = self._numbers[start:stop]
+
+    def _sample_values(self, rows: NDArray[np.int64] | None, first: int, last: int) -> NDArray[Any]:
+        part = self._numbers[:, first:last]
+        return part if rows is None else part[rows]
+
+    def _code_column(self, position: int) -> CodedColumn:
+        return code_objects(self._objects[:, position], self.column_name(position))
+
+    def _view(self, start: int, stop: int) -> NDArray[Any]:
+        return self._numbers[start:stop]
+
+    def take(self, rows: NDArray[Any]) -> Any:
+        """Return some rows, as an array of objects."""
+        return self._objects[rows]
 
 
 def holds_objects(data: Any) -> bool:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from hornbeam.backends.cpu.host.threads import run_ranges
 from hornbeam.data import stored_bins as bundling
 from hornbeam.data.binning import BinMapper, BinParams, sample_rows
-from hornbeam.data.sources.sparse import SparseTable
-from hornbeam.data.table import TableReader
+from hornbeam.data.sources.reader import TableReader
+from hornbeam.data.sources.sparse_table import SparseTable
 
 LARGEST_SHARE = 0.1
 """A table with a larger share of values that are not zero stays as it is: an entry takes 8 bytes, a bin takes one."""

@@ -20,9 +20,9 @@ from hornbeam.backends.cpu.binning.dense import rows_below, search_tables
 from hornbeam.backends.cpu.host.threads import run_ranges
 from hornbeam.data import stored_bins as bundling
 from hornbeam.data.binning import BinMapper, BinParams, allocate_bins, sample_rows
-from hornbeam.data.sources.sparse import SparseTable
+from hornbeam.data.sources.reader import ZERO, TableReader
+from hornbeam.data.sources.sparse_table import SparseTable
 from hornbeam.data.stored_bins import StoredBins, plan_storage
-from hornbeam.data.table import ZERO, TableReader
 
 DROPPED = np.uint32(0xFFFFFFFF)
 BLOCK_VALUES = 1 << 20

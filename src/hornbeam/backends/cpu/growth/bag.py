@@ -19,7 +19,7 @@ from hornbeam.backends.cpu.losses.random_choices import random_bits
 from hornbeam.core.dtypes import ROW
 from hornbeam.data.binning import BinnedData
 from hornbeam.trees.bagging import Bag, Draw, Goss, last_of_top
-from hornbeam.trees.engine import BinnedTree
+from hornbeam.trees.records import BinnedTree
 
 ROWS_PER_THREAD = 16_384
 

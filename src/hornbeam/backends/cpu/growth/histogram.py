@@ -15,7 +15,7 @@ from hornbeam.backends.cpu.growth.pieces import cut
 from hornbeam.backends.cpu.growth.rows import RowStore, bins_at, records_at
 from hornbeam.backends.cpu.host.threads import run_ranges, run_threads
 from hornbeam.core.fixed_point import NARROW_GRADIENT_LIMIT, NARROW_HESSIAN_LIMIT
-from hornbeam.trees.engine import Segments
+from hornbeam.trees.records import Segments
 
 PACKED_ROWS = 65_536
 assert PACKED_ROWS * NARROW_HESSIAN_LIMIT < 2**32

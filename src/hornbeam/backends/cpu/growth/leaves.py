@@ -17,7 +17,7 @@ from hornbeam.backends.cpu.host.team import call_helpers, run_parts
 from hornbeam.backends.cpu.host.threads import run_ranges
 from hornbeam.core.fixed_point import exact_exponent
 from hornbeam.data.binning import BinnedData
-from hornbeam.trees.engine import BinnedTree, Segments
+from hornbeam.trees.records import BinnedTree, Segments
 
 ROWS_PER_THREAD = 16_384
 ASSIGNED_ROWS_PER_THREAD = 131_072

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hornbeam.backends.cpu.growth.pieces import cut
 from hornbeam.backends.cpu.growth.rows import RowStore, bins_at, records_at
 from hornbeam.backends.cpu.host.threads import run_threads
-from hornbeam.trees.engine import Segments
+from hornbeam.trees.records import Segments
 
 ROWS_PER_THREAD = 8192
 """A second thread is worth waking for this many rows, about 60 microseconds."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.trees.engine import Segments
+from hornbeam.trees.records import Segments
 
 SMALLEST_PIECE = 16_384
 """Rows; a node is only cut where a piece outweighs what its extra histogram or counting pass costs."""

@@ -22,7 +22,7 @@ from hornbeam.core.fixed_point import (
     is_coarse,
     scale_exponent,
 )
-from hornbeam.trees.engine import Root
+from hornbeam.trees.records import Root
 
 ROWS_PER_THREAD = 8192
 

@@ -23,7 +23,7 @@ from hornbeam.backends.cpu.growth.rows import RowStore, bins_at, records_at
 from hornbeam.backends.cpu.host.threads import run_ranges
 from hornbeam.core.dtypes import SPLIT
 from hornbeam.core.fixed_point import Quantization
-from hornbeam.trees.engine import Segments
+from hornbeam.trees.records import Segments
 from hornbeam.trees.splitting import ROUNDING_NOISE, SplitRules, no_splits
 
 BINS_PER_THREAD = 20_000

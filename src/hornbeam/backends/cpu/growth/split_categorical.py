@@ -20,7 +20,7 @@ from hornbeam.backends.cpu.growth.stored_partition import count_bins
 from hornbeam.backends.cpu.host.team import inner_kernel
 from hornbeam.backends.cpu.host.threads import run_ranges
 from hornbeam.core.fixed_point import Quantization
-from hornbeam.trees.engine import Segments
+from hornbeam.trees.records import Segments
 from hornbeam.trees.splitting import NodeContext, SplitRules, pack_mask
 
 BINS_PER_THREAD = 2_000

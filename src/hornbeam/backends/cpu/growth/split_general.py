@@ -17,7 +17,7 @@ from hornbeam.backends.cpu.host.threads import run_ranges
 from hornbeam.backends.cpu.losses.random_choices import random_bits
 from hornbeam.core.dtypes import SPLIT
 from hornbeam.core.fixed_point import Quantization
-from hornbeam.trees.engine import Segments
+from hornbeam.trees.records import Segments
 from hornbeam.trees.splitting import ROUNDING_NOISE, NodeContext, SplitRules, no_splits
 
 BINS_PER_THREAD = 5_000

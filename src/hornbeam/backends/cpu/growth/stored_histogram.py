@@ -35,7 +35,7 @@ from hornbeam.backends.cpu.growth.stored_rows import (
 )
 from hornbeam.backends.cpu.host.threads import run_ranges, run_threads
 from hornbeam.data.stored_bins import StoredBins
-from hornbeam.trees.engine import Segments
+from hornbeam.trees.records import Segments
 
 COUNTER_BYTES = 1 << 29
 """Memory for the counters of all threads; with many bins fewer threads have some."""

@@ -39,7 +39,7 @@ from hornbeam.backends.cpu.growth.stored_rows import (
 from hornbeam.backends.cpu.host.team import call_helpers, run_parts
 from hornbeam.backends.cpu.host.threads import run_ranges, run_threads
 from hornbeam.data.stored_bins import StoredBins
-from hornbeam.trees.engine import Segments
+from hornbeam.trees.records import Segments
 
 ROWS_PER_THREAD = 32_768
 

@@ -17,7 +17,7 @@ from hornbeam.backends.cpu.growth.partition import bin_goes_left, bin_in_set
 from hornbeam.backends.cpu.growth.rows import records_at
 from hornbeam.backends.cpu.host.threads import run_ranges
 from hornbeam.data.stored_bins import StoredBins
-from hornbeam.trees.engine import BinnedTree
+from hornbeam.trees.records import BinnedTree
 
 ROUTED_ROWS_PER_THREAD = 512
 

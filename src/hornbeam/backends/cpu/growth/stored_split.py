@@ -29,7 +29,7 @@ from hornbeam.backends.cpu.growth.split_categorical import around_node, improve_
 from hornbeam.backends.cpu.growth.stored_partition import StoredPartition, StoredRows, count_bins
 from hornbeam.backends.cpu.host.threads import run_threads
 from hornbeam.core.dtypes import SPLIT
-from hornbeam.trees.engine import Segments
+from hornbeam.trees.records import Segments
 
 FIRST_CHUNK, LARGEST_CHUNK = 64, 1024
 """Candidates of a chunk: few at first, since what they are held against is low then; more each time."""

@@ -46,7 +46,8 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from hornbeam.backends.cpu.host.threads import Workers, attention, available_cpus
+from hornbeam.backends.cpu.host.threads import Workers, attention
+from hornbeam.core.cpus import available_cpus
 
 LINE = 16
 """Words of a line: two lines of most caches, since they are fetched in pairs."""

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.host.threads import run_ranges
 from hornbeam.backends.cpu.losses.gradients import SMALLEST_PART
-from hornbeam.backends.cpu.losses.numerics import bits_from_float, log_
+from hornbeam.backends.cpu.losses.numerics import bits_from_float, log_loss_
 from hornbeam.backends.cpu.losses.pointwise import weigh_kernel
+from hornbeam.backends.cpu.losses.pointwise_evaluation import POINTWISE_LOSSES
 from hornbeam.core.fixed_point import exact_exponent
-from hornbeam.metrics.classes import SMALLEST_PROBABILITY
 
 FloatArray = NDArray[np.float64]
 
@@ -34,7 +34,7 @@ def mean_loss(
     n_threads: int,
     constants: tuple[float, float] | None = None,
 ) -> float:
-    """Return sum(loss * weight) / sum(weight): the twin of `MeanLoss.definition` before `finish`.
+    """Return sum(loss * weight) / sum(weight): the twin of `NumpyArithmetic.mean_loss`.
 
     name         name of the metric whose losses are meant
     label        float64 (n_rows,)            in   contiguous
@@ -42,12 +42,7 @@ def mean_loss(
     weight       float64 (n_rows,)            in   contiguous, or None
     constants    of a pointwise loss; None: the metric has none
     """
-    if constants is None:
-        kernel = LOSS_KERNELS[name]
-    else:
-        from hornbeam.backends.cpu.losses.pointwise_evaluation import POINTWISE_LOSSES
-
-        kernel = POINTWISE_LOSSES[name]
+    kernel = LOSS_KERNELS[name] if constants is None else POINTWISE_LOSSES[name]
     n_rows = len(label)
     losses = np.empty(n_rows)
 
@@ -128,15 +123,6 @@ def squared_error_kernel(label: FloatArray, predictions: FloatArray, out: FloatA
     for row in range(len(label)):
         difference = predictions[row] - label[row]
         out[row] = difference * difference
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def log_loss_(q: float) -> float:
-    """Return -log(q), where q is clipped to 1e-15 <= q <= 1; NaN stays NaN."""
-    clipped = SMALLEST_PROBABILITY if q < SMALLEST_PROBABILITY else q
-    clipped = 1.0 if clipped > 1.0 else clipped
-    loss = -log_(clipped)
-    return loss if q == q else q
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

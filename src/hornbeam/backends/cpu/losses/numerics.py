@@ -27,6 +27,7 @@ from hornbeam.core.numerics import (
     TANH_COEFFICIENTS,
     TANH_SMALL,
 )
+from hornbeam.metrics.classes import SMALLEST_PROBABILITY
 
 # Numba freezes module-level floats into the code, but would load them from a tuple: hence one name a coefficient.
 E13, E12, E11, E10, E9, E8, E7, E6, E5, E4, E3, E2, E1, E0 = EXP_COEFFICIENTS
@@ -143,3 +144,12 @@ def tanh_ratio_(x: float) -> float:
     t = TANH_SMALL if size < TANH_SMALL else size
     ratio: float = (1.0 - 2.0 / (exp_(t + t) + 1.0)) / t
     return p if size < TANH_SMALL else ratio
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def log_loss_(q: float) -> float:
+    """Return -log(q), where q is clipped to 1e-15 <= q <= 1; NaN stays NaN."""
+    clipped = SMALLEST_PROBABILITY if q < SMALLEST_PROBABILITY else q
+    clipped = 1.0 if clipped > 1.0 else clipped
+    loss = -log_(clipped)
+    return loss if q == q else q

@@ -12,8 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.losses.evaluation import log_loss_
-from hornbeam.backends.cpu.losses.numerics import exp_, log_
+from hornbeam.backends.cpu.losses.numerics import exp_, log_, log_loss_
 from hornbeam.metrics.amounts import SMALLEST_MEAN
 
 FloatArray = NDArray[np.float64]

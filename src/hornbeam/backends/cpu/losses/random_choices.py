@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from hornbeam.data.binning import HASH_KEY
+from hornbeam.core.hashing import HASH_KEY
 
 _KEY = np.uint64(HASH_KEY)
 

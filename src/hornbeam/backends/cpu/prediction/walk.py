@@ -8,7 +8,7 @@ categorical splits run kernels that know nothing of them.
 from __future__ import annotations
 
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -23,9 +23,7 @@ from hornbeam.backends.cpu.prediction.packed_forest import (
     MAX_COLUMNS,
     PackedForest,
 )
-
-if TYPE_CHECKING:
-    from hornbeam.trees.forest import Reader
+from hornbeam.trees.forest import Forest, Reader
 
 # Measured with 500 trees of 255 leaves on 100,000 x 28 rows, CPU seconds of one thread of a Neoverse N1: rows that walk
 # until all eight have arrived 1.15; MORE_STEPS 2, 3, 4: 1.14, 1.07, 1.04; tiles of 8, 16, 24, 32 KB with MORE_STEPS 4:
@@ -52,13 +50,19 @@ GROUP_NODES = 16 * 1024
 they take 256 KB, so the nodes come from far memory once a block and not once a tile."""
 
 
+def packed(forest: Forest) -> PackedForest:
+    """Return a forest as the kernels want it."""
+    return forest.packed_for("cpu", lambda: PackedForest.from_trees(forest.trees, forest.n_outputs))
+
+
 def add_trees(
-    forest: PackedForest, reader: Reader, first: int, last: int, scores: NDArray[np.float64], n_threads: int
+    whole: Forest, reader: Reader, first: int, last: int, scores: NDArray[np.float64], n_threads: int
 ) -> None:
     """Add the values of trees first..last - 1 to the scores, for every row in tree order.
 
     scores       float64 (n_outputs, n_rows)              in, out
     """
+    forest = packed(whole)
 
     def work(block: NDArray[np.float64], codes: NDArray[np.uint16], start: int) -> None:
         add_trees_kernel(
@@ -84,12 +88,13 @@ def add_trees(
 
 
 def find_leaves(
-    forest: PackedForest, reader: Reader, first: int, last: int, leaves: NDArray[np.int32], n_threads: int
+    whole: Forest, reader: Reader, first: int, last: int, leaves: NDArray[np.int32], n_threads: int
 ) -> None:
     """Find the leaf of every row in trees first..last - 1.
 
     leaves       int32 (n_rows, last - first)             out
     """
+    forest = packed(whole)
 
     def work(block: NDArray[np.float64], codes: NDArray[np.uint16], start: int) -> None:
         find_leaves_kernel(

@@ -13,16 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.binning.dense import bin_table, find_bounds, search_tables
+from hornbeam.backends.cpu.binning.dense import search_tables
+from hornbeam.backends.cpu.binning.table import bin_table, find_bounds
 from hornbeam.backends.gpu.data.layout import Layout, check_buffer, megabytes
+from hornbeam.backends.gpu.runtime import devices
 from hornbeam.backends.gpu.runtime.device_table import DeviceTable, launch_over
 from hornbeam.backends.gpu.runtime.forks import check_drivers
 from hornbeam.backends.gpu.runtime.order import order_keys
 from hornbeam.backends.gpu.runtime.runtime import Buffer, Runtime, u32, u64
-from hornbeam.backends.registry import open_runtime
 from hornbeam.core.errors import DeviceMemoryError
 from hornbeam.data.binning import BinMapper, BinnedData, BinParams, allocate_bins, bin_by
-from hornbeam.data.table import TableReader
+from hornbeam.data.sources.reader import TableReader
 
 Blocks = Callable[[], Iterator[tuple[int, DeviceTable]]]
 """Function that goes through a table once more: (first row, rows on the device)."""
@@ -36,7 +37,7 @@ CODING = np.dtype(
 """coding_t of kernels/encode.cl."""
 
 
-class DeviceBins:
+class TiledBins:
     """The bins of a table in device memory.
 
     Attributes
@@ -98,14 +99,14 @@ def bin_on_device(device: str, reader: TableReader, params: BinParams, n_threads
     return bin_blocks(device, reader, lambda: _device_blocks(reader), params, n_threads)
 
 
-def encode_on_device(device: str, reader: TableReader, mapper: BinMapper) -> tuple[DeviceBins, NDArray[np.bool_]]:
+def encode_on_device(device: str, reader: TableReader, mapper: BinMapper) -> tuple[TiledBins, NDArray[np.bool_]]:
     """Code a dense table on a device with the bins of `mapper`; returns what `encode` does."""
     blocks = (lambda: _host_blocks(device, reader)) if reader.device is None else (lambda: _device_blocks(reader))
     return encode(device, reader, blocks, mapper)
 
 
 def _host_blocks(device: str, reader: TableReader) -> Iterator[tuple[int, DeviceTable]]:
-    runtime, row_bytes = open_runtime(device), reader.n_features * reader.block_dtype.itemsize
+    runtime, row_bytes = devices.open_runtime(device), reader.n_features * reader.block_dtype.itemsize
     step = min(max(1, HOST_BLOCK_BYTES // row_bytes), reader.n_rows)
     buffer = runtime.allocate(step * row_bytes)
     try:
@@ -136,11 +137,11 @@ def bin_blocks(device: str, reader: TableReader, blocks: Blocks, params: BinPara
     )
 
 
-def encode(device: str, reader: TableReader, blocks: Blocks, mapper: BinMapper) -> tuple[DeviceBins, NDArray[np.bool_]]:
+def encode(device: str, reader: TableReader, blocks: Blocks, mapper: BinMapper) -> tuple[TiledBins, NDArray[np.bool_]]:
     """Code a table; returns its bins, and for each used feature whether NaN was seen, bool (n_used,)."""
-    runtime = open_runtime(device)
+    runtime = devices.open_runtime(device)
     used = mapper.used.astype(np.int64)
-    out = DeviceBins(runtime, device, reader.n_rows, mapper)
+    out = TiledBins(runtime, device, reader.n_rows, mapper)
     if len(used) == 0:
         return out, np.zeros(0, np.bool_)
     tables, starts, steps = search_tables(mapper, used, reader.block_dtype)
@@ -173,7 +174,7 @@ def find_missing(
     device: str, blocks: Blocks, features: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Say for each of some features whether it has missing values, and whether it has others: bool (n,) each."""
-    runtime = open_runtime(device)
+    runtime = devices.open_runtime(device)
     seen = np.empty((2, len(features)), np.uint32)
     room = [runtime.allocate(4 * len(features)) for _ in range(3)]
     try:

@@ -1,4 +1,4 @@
-"""Columns that the user has on the device (hornbeam/columns.py): looked at, copied and added up there.
+"""Columns that the user has on the device (data/columns.py): looked at, copied and added up there.
 
 Only a few bytes of each group of threads come to the host; see kernels/columns.cl.
 """
@@ -10,23 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends import registry
+from hornbeam.backends.gpu.runtime import devices
 from hornbeam.backends.gpu.runtime.device_table import THREADS, launch_over
 from hornbeam.backends.gpu.runtime.order import values_of_keys
 from hornbeam.backends.gpu.runtime.runtime import Buffer, Runtime, Variant, u32, u64
 from hornbeam.core.fixed_point import exact_exponent
-from hornbeam.data.columns import DeviceColumn, Facts
+from hornbeam.data.columns import Column, DeviceColumn, Facts
 
 TYPES = ("f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
 """Types of columns by number, as in kernels/columns.cl; truth values are bytes."""
 
 LABEL, OF_CLASS, ROWS_OF_CLASS, POSITIVE_ROWS, ALL_ROWS = range(5)
 """`which` of add_up_kernel."""
-
-
-def open_runtime(device: str) -> Runtime:
-    """Open the device of a column."""
-    return registry.open_runtime(device)
 
 
 def arguments_of(column: DeviceColumn) -> tuple[Any, ...]:
@@ -114,9 +109,16 @@ class DeviceSums:
         return largest, int(seen[:, 1].sum()), int(seen[:, 2].view(np.int64).sum())
 
 
+def sums_on_device(label: Column | None, weight: Column | None) -> DeviceSums | None:
+    """Return sums of labels and weights that are on one device; None: the host has to add them up."""
+    if not isinstance(label, DeviceColumn) or isinstance(weight, np.ndarray):
+        return None
+    return DeviceSums(label, weight) if weight is None or weight.device == label.device else None
+
+
 def _reports(column: DeviceColumn, name: str, n_fields: int, *arguments: Any) -> NDArray[np.uint64]:
     """Launch a kernel over a column; returns what every group wrote, uint64 (n_groups, n_fields)."""
-    runtime = open_runtime(column.device)
+    runtime = devices.open_runtime(column.device)
     facts = runtime.facts
     threads = min(THREADS, 1 << (facts.max_threads.bit_length() - 1))
     kernel = runtime.kernel(name, Variant("columns.cl", threads))

@@ -16,7 +16,7 @@ A column is a used feature, or a bundle of them (bundles.py), whose codes are it
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,14 @@ from hornbeam.backends.gpu.runtime.runtime import DeviceFacts
 from hornbeam.core.errors import DeviceError
 from hornbeam.data.binning import BinnedData
 
-if TYPE_CHECKING:
-    from hornbeam.backends.gpu.data.bundles import Bundles
+
+class Bundled(Protocol):
+    """Bundles of features, as far as the layout looks at them: the codes of each, int32 (n_bundles,)."""
+
+    @property
+    def sizes(self) -> NDArray[np.int32]:
+        """How many codes each bundle has."""
+
 
 TILE_WORDS = 8
 """32-bit words of a row in a tile: one memory sector."""
@@ -69,7 +75,7 @@ class Layout:
     tile_words: int
 
     @classmethod
-    def of(cls, binned: BinnedData, bundles: Bundles | None = None) -> Layout:
+    def of(cls, binned: BinnedData, bundles: Bundled | None = None) -> Layout:
         """Lay out a training set."""
         if binned.n_rows > MOST_ROWS:
             raise DeviceError(f"{binned.n_rows} rows; a GPU takes at most {MOST_ROWS}: train on device='cpu'")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from hornbeam.backends.gpu.data.bin_upload import PlacedBins
 from hornbeam.backends.gpu.growth.routing import add_values, launch_route
 from hornbeam.backends.gpu.runtime.runtime import Buffer, Kernel, u32, u64
-from hornbeam.backends.gpu.runtime.workspace import Workspace
+from hornbeam.backends.gpu.workspace.bin_upload import PlacedBins
+from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.trees.bagging import Draw, Goss
-from hornbeam.trees.engine import BinnedTree
+from hornbeam.trees.records import BinnedTree
 
 STATE = np.dtype(
     [

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.data.layout import Layout
 from hornbeam.backends.gpu.growth.contexts import PlacedContexts
-from hornbeam.backends.gpu.growth.tree_kernels import CHOOSE_THREADS
 from hornbeam.backends.gpu.runtime.runtime import Buffer, Kernel, u32
-from hornbeam.backends.gpu.runtime.workspace import Workspace
+from hornbeam.backends.gpu.workspace.tree_kernels import CHOOSE_THREADS
+from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.core.dtypes import SPLIT
 from hornbeam.data.binning import BinnedData
 from hornbeam.trees.splitting import SplitRules

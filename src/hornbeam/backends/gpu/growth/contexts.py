@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from hornbeam.backends.gpu.growth.tree_kernels import CAPACITY
 from hornbeam.backends.gpu.runtime.runtime import Buffer, u32
-from hornbeam.backends.gpu.runtime.workspace import Workspace
+from hornbeam.backends.gpu.workspace.tree_kernels import CAPACITY
+from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.core.dtypes import CONTEXT
 from hornbeam.data.binning import BinnedData
 from hornbeam.trees.contexts import monotone_factor
-from hornbeam.trees.engine import ContextRules
+from hornbeam.trees.records import ContextRules
 from hornbeam.trees.splitting import FeatureRules, NodeContext, SplitRules
 
 

@@ -7,15 +7,15 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.gpu.data.bin_upload import PlacedBins
 from hornbeam.backends.gpu.growth.histograms import ONE, DeviceHistograms
 from hornbeam.backends.gpu.growth.split_search import SplitSearch, check_rules, min_rows
-from hornbeam.backends.gpu.growth.tree_kernels import CAPACITY, MOST_ORDERED, GrowingTree, TreeKernels
 from hornbeam.backends.gpu.runtime.runtime import Buffer, u32
-from hornbeam.backends.gpu.runtime.workspace import Workspace
+from hornbeam.backends.gpu.workspace.bin_upload import PlacedBins
+from hornbeam.backends.gpu.workspace.tree_kernels import CAPACITY, MOST_ORDERED, GrowingTree, TreeKernels
+from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.core.dtypes import CONTEXT, EXPANSION, NODE, SPLIT
-from hornbeam.trees.engine import ContextsAhead, GrownAhead, LeavesLater
 from hornbeam.trees.frontier import GrowthLimits
+from hornbeam.trees.records import ContextsAhead, GrownAhead, LeavesLater
 from hornbeam.trees.splitting import SplitRules
 
 MOST_PIECES = 64

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.data.bundles import Bundles
 from hornbeam.backends.gpu.data.layout import Layout
-from hornbeam.backends.gpu.growth.tree_kernels import GrowingTree
 from hornbeam.backends.gpu.runtime.runtime import Buffer, u32
 from hornbeam.backends.gpu.runtime.tables import chunk_rows, node_table
-from hornbeam.backends.gpu.runtime.workspace import Workspace
-from hornbeam.trees.engine import Segments
+from hornbeam.backends.gpu.workspace.tree_kernels import GrowingTree
+from hornbeam.backends.gpu.workspace.workspace import Workspace
+from hornbeam.trees.records import Segments
 
 ONE = np.array([1, 0], np.uint32)
 """One node, whose set has the number 0: what the kernels of a root count by."""

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.growth.bag import DeviceBag
 from hornbeam.backends.gpu.growth.renewal import DeviceRenewal
-from hornbeam.backends.gpu.growth.tree_kernels import CAPACITY
 from hornbeam.backends.gpu.losses.row_gradients import RowGradients
 from hornbeam.backends.gpu.runtime.runtime import Buffer, u32, u64
 from hornbeam.backends.gpu.runtime.tables import node_table
-from hornbeam.backends.gpu.runtime.workspace import Workspace
+from hornbeam.backends.gpu.workspace.tree_kernels import CAPACITY
+from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.core.fixed_point import exact_exponent
 from hornbeam.data.columns import Column
-from hornbeam.trees.engine import LeavesLater, Segments
+from hornbeam.trees.records import LeavesLater, Segments
 from hornbeam.trees.splitting import SplitRules
 
 LEAF_CLASSES = (64, 256, 1024)

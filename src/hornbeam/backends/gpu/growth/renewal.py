@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from hornbeam.backends.gpu.growth.bag import DeviceBag
 from hornbeam.backends.gpu.runtime.runtime import Buffer, Kernel, u32, u64
 from hornbeam.backends.gpu.runtime.tables import node_table
-from hornbeam.backends.gpu.runtime.workspace import Workspace
+from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.data.columns import Column
 from hornbeam.objectives.logcosh_leaves import LAST_STEP, MOST_STEPS
-from hornbeam.trees.engine import Segments
+from hornbeam.trees.records import Segments
 
 LEAF_BYTES = 48
 """renewal.cl's leaf_t."""

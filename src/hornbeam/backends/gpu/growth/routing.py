@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.gpu.data.bin_upload import PlacedBins
 from hornbeam.backends.gpu.data.bundles import bundles_of
 from hornbeam.backends.gpu.data.columns import copy_column
 from hornbeam.backends.gpu.runtime.runtime import Buffer, u32, u64
-from hornbeam.backends.gpu.runtime.workspace import Workspace
+from hornbeam.backends.gpu.workspace.bin_upload import PlacedBins
+from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.data.binning import BinnedData
 from hornbeam.data.columns import StartScores
-from hornbeam.trees.engine import BinnedTree
+from hornbeam.trees.records import BinnedTree
 
 
 def upload_tree(workspace: Workspace, tree: BinnedTree, binned: BinnedData) -> Buffer:

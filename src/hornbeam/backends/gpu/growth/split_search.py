@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.gpu.data.bin_upload import PlacedBins
 from hornbeam.backends.gpu.growth.categorical import DeviceCategories
 from hornbeam.backends.gpu.growth.contexts import DeviceContexts, PlacedContexts
 from hornbeam.backends.gpu.growth.histograms import DeviceHistograms
-from hornbeam.backends.gpu.growth.tree_kernels import GrowingTree, bundles_variant, general_variant, search_variant
 from hornbeam.backends.gpu.runtime.runtime import Buffer, Kernel, u32
-from hornbeam.backends.gpu.runtime.workspace import Workspace
+from hornbeam.backends.gpu.workspace.bin_upload import PlacedBins
+from hornbeam.backends.gpu.workspace.tree_kernels import GrowingTree, bundles_variant, general_variant, search_variant
+from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.core.dtypes import SPLIT
 from hornbeam.core.errors import DeviceError
 from hornbeam.data.binning import BinnedData
-from hornbeam.trees.engine import Segments
+from hornbeam.trees.records import Segments
 from hornbeam.trees.splitting import NodeContext, SplitRules
 
 GROUPS_A_UNIT = 32

@@ -9,7 +9,7 @@ from hornbeam.backends.demand import label_bytes
 from hornbeam.backends.gpu.losses.ranking import DeviceRanking
 from hornbeam.backends.gpu.losses.row_gradients import RowGradients
 from hornbeam.backends.gpu.runtime.runtime import Buffer, u32
-from hornbeam.backends.gpu.runtime.workspace import Workspace
+from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.core.errors import DeviceError
 from hornbeam.data.columns import DeviceColumn
 from hornbeam.objectives import MulticlassObjective, OneVsAllObjective, RankingObjective

@@ -9,7 +9,7 @@ import numpy as np
 
 from hornbeam.backends.gpu.losses.row_gradients import RowGradients
 from hornbeam.backends.gpu.runtime.runtime import u32
-from hornbeam.backends.gpu.runtime.workspace import Workspace
+from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.core.fixed_point import (
     COARSE_SPREAD,
     NARROW_GRADIENT_BITS,

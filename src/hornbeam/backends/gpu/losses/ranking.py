@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from hornbeam.backends.gpu.growth.tree_kernels import plain_variant
 from hornbeam.backends.gpu.runtime.runtime import Buffer, u32, u64
-from hornbeam.backends.gpu.runtime.workspace import Workspace
+from hornbeam.backends.gpu.workspace.tree_kernels import plain_variant
+from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.core.errors import DeviceError
 from hornbeam.objectives.ranking import LambdarankObjective, QueryData, RankingObjective, XendcgObjective
 

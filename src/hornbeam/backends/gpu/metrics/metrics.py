@@ -11,8 +11,6 @@ set. Besides, the largest set that a metric is evaluated on takes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from hornbeam.backends.gpu.metrics.order_metrics import DeviceOrder
@@ -20,19 +18,17 @@ from hornbeam.backends.gpu.metrics.pair_metrics import DevicePairs
 from hornbeam.backends.gpu.metrics.query_metrics import DeviceLists
 from hornbeam.backends.gpu.metrics.scored_sets import REPORT, DeviceSets, ScoredSet, sum_of
 from hornbeam.backends.gpu.runtime.runtime import Buffer, u32, u64
-from hornbeam.backends.gpu.runtime.workspace import Workspace
+from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.core.fixed_point import exact_sum
 from hornbeam.data.columns import DeviceColumn
+from hornbeam.data.fields import Fields
 from hornbeam.metrics.auc_mu import AucMu
 from hornbeam.metrics.base import MeanLoss, Metric, check_classes
 from hornbeam.metrics.class_order import AreaUnderCurve, AveragePrecision
 from hornbeam.metrics.ranked_lists import QueryMetric
 from hornbeam.metrics.regression import RSquared
 from hornbeam.objectives.base import Objective
-from hornbeam.trees.engine import ForestMean
-
-if TYPE_CHECKING:
-    from hornbeam.dataset.dataset import Dataset
+from hornbeam.trees.records import ForestMean
 
 LOSSES = {
     "l1": 1,
@@ -85,7 +81,7 @@ class DeviceMetrics:
         self,
         metric: Metric,
         objective: Objective,
-        dataset: Dataset,
+        dataset: Fields,
         valid: int,
         scores: tuple[Buffer, int],
         forest: ForestMean | None,

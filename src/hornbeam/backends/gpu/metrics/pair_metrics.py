@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hornbeam.backends.gpu.metrics.order_metrics import Classes, DeviceOrder
 from hornbeam.backends.gpu.metrics.scored_sets import REPORT, DeviceSets, ScoredSet
 from hornbeam.backends.gpu.runtime.runtime import Buffer, u32, u64
-from hornbeam.backends.gpu.runtime.sort import EACH
+from hornbeam.backends.gpu.workspace.sort import EACH
 from hornbeam.metrics.base import check_classes
 
 

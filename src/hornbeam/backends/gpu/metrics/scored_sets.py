@@ -5,21 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.backends.gpu.data.columns import DeviceSums, sums_on_device
 from hornbeam.backends.gpu.runtime.runtime import Buffer, u32
-from hornbeam.backends.gpu.runtime.workspace import Workspace
+from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.core.fixed_point import exact_exponent
-from hornbeam.data.columns import DeviceColumn, sums_on_device
+from hornbeam.data.columns import DeviceColumn
+from hornbeam.data.fields import Fields
 from hornbeam.objectives.base import FloatArray
-from hornbeam.trees.engine import ForestMean
-
-if TYPE_CHECKING:
-    from hornbeam.backends.gpu.data.columns import DeviceSums
-    from hornbeam.dataset.dataset import Dataset
+from hornbeam.trees.records import ForestMean
 
 T = TypeVar("T")
 
@@ -39,7 +37,7 @@ class ScoredSet:
     known   what depends on labels, weights and queries alone, by name; found once
     """
 
-    dataset: Dataset
+    dataset: Fields
     valid: int
     scores: Buffer
     n_outputs: int
@@ -99,7 +97,7 @@ class DeviceSets:
         self.workspace = workspace
         self._sets: dict[int, ScoredSet] = {}
 
-    def find(self, dataset: Dataset, valid: int, scores: Buffer, n_outputs: int) -> ScoredSet:
+    def find(self, dataset: Fields, valid: int, scores: Buffer, n_outputs: int) -> ScoredSet:
         """Return a data set, known from before if it is the same."""
         held = self._sets.get(valid)
         if held is None or held.dataset is not dataset:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.trees.engine import Segments
+from hornbeam.trees.records import Segments
 
 LARGEST_CHUNK = 32_768
 SMALLEST_CHUNK = 512

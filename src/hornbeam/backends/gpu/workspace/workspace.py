@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.data.columns import copy_column
 from hornbeam.backends.gpu.data.layout import check_buffer
-from hornbeam.backends.gpu.growth.tree_kernels import THREADS, plain_variant
 from hornbeam.backends.gpu.runtime.runtime import Buffer, Kernel, Runtime, Variant
+from hornbeam.backends.gpu.workspace.tree_kernels import THREADS, plain_variant
 from hornbeam.core.errors import DeviceMemoryError
 from hornbeam.data.columns import DeviceColumn
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from hornbeam.backends.gpu.data.binning import DeviceBins
+from hornbeam.backends.gpu.data.binning import TiledBins
 from hornbeam.backends.gpu.data.bundles import Bundles, Spelling
 from hornbeam.backends.gpu.data.layout import Layout
-from hornbeam.backends.gpu.data.stored_upload import StoredUpload
 from hornbeam.backends.gpu.runtime.runtime import Buffer, Runtime, Variant, u32
-from hornbeam.backends.gpu.runtime.workspace import Workspace
+from hornbeam.backends.gpu.workspace.stored_upload import StoredUpload
+from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.data.binning import BinnedData
 
 BLOCK_BYTES = 64 << 20
@@ -19,10 +19,10 @@ SMALLEST_BLOCK = 64
 """Rows of a block, at least."""
 
 
-def bins_on_device(binned: BinnedData, runtime: Runtime) -> DeviceBins | None:
+def bins_on_device(binned: BinnedData, runtime: Runtime) -> TiledBins | None:
     """Return the bins of a data set that are on this device already."""
     found = binned.on_device
-    return found if found is not None and found.runtime is runtime else None
+    return found if isinstance(found, TiledBins) and found.runtime is runtime else None
 
 
 class PlacedBins:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.data.bundles import Spelling
 from hornbeam.backends.gpu.runtime.runtime import Buffer, u32
-from hornbeam.backends.gpu.runtime.workspace import Workspace
+from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.data.stored_bins import StoredBins
 
 

@@ -17,8 +17,8 @@ from hornbeam.backends.gpu.data.layout import SEARCHED_LANES, Layout, megabytes
 from hornbeam.backends.gpu.growth.categorical import LARGEST_LOCAL_SORT, SCRATCH_BYTES
 from hornbeam.backends.gpu.growth.contexts import context_bytes
 from hornbeam.backends.gpu.growth.renewal import COUNTS_BYTES, LEAVES_AT_ONCE
-from hornbeam.backends.gpu.growth.tree_kernels import CAPACITY
 from hornbeam.backends.gpu.runtime.runtime import DeviceFacts
+from hornbeam.backends.gpu.workspace.tree_kernels import CAPACITY
 from hornbeam.core.dtypes import NODE, SPLIT
 from hornbeam.core.errors import DeviceMemoryError
 from hornbeam.data.binning import BinnedData

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hornbeam.backends.gpu.runtime.runtime import Buffer, u32
-from hornbeam.backends.gpu.runtime.workspace import Workspace
+from hornbeam.backends.gpu.workspace.workspace import Workspace
 
 EACH = 8
 """Keys of a thread: 2,048 a tile, sorted in 34 KB of local memory."""

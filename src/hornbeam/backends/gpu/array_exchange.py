@@ -10,7 +10,7 @@ nobody waits on the host:
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +19,12 @@ from hornbeam.backends.gpu.losses.gradients import DeviceGradients
 from hornbeam.backends.gpu.metrics.scored_sets import DeviceSets
 from hornbeam.backends.gpu.predict import transform
 from hornbeam.backends.gpu.runtime.runtime import ArrayBridge, Buffer
-from hornbeam.backends.gpu.runtime.workspace import Workspace
+from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.data.columns import DeviceColumn
 from hornbeam.data.device_arrays import as_cupy, check_device, device_of
+from hornbeam.data.fields import Fields
 from hornbeam.objectives.base import Objective
-from hornbeam.trees.engine import ForestMean
-
-if TYPE_CHECKING:
-    from hornbeam.dataset.dataset import Dataset
+from hornbeam.trees.records import ForestMean
 
 
 class FindScores(Protocol):
@@ -68,7 +66,7 @@ class CupyExchange:
         raw = self._bridge.array_of(buffer, (n_outputs, self._workspace.n_rows), np.float64)
         return raw[0].copy() if n_outputs == 1 else raw.T.copy()
 
-    def predictions(self, objective: Objective, dataset: Dataset, valid: int, forest: ForestMean | None) -> Any:
+    def predictions(self, objective: Objective, dataset: Fields, valid: int, forest: ForestMean | None) -> Any:
         """Return predictions of a data set, as functions take them; outside of `scope`, for kernels make them."""
         buffer, n_outputs = self._find_scores(valid)
         held = self._sets.find(dataset, valid, buffer, n_outputs)

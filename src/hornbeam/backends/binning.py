@@ -1,0 +1,96 @@
+"""Binning on the device that suits: where the data are, where the training will be, or the CPU. The bins are the same.
+
+`device="reference"` bins with NumPy alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hornbeam.backends import devices
+from hornbeam.backends.costs import TrainingWork
+from hornbeam.core.cpus import resolve_threads
+from hornbeam.core.errors import DeviceError
+from hornbeam.data.binning import BinMapper, BinnedData, BinParams, Bins
+from hornbeam.data.sources.reader import TableReader
+from hornbeam.params.params import Params
+
+CELLS_TO_BIN_ON_A_GPU = 1 << 20
+"""Values from which on a table in host memory is binned by the GPU that trains: fewer take the CPU milliseconds."""
+
+
+def bin_table(table: TableReader, bin_params: BinParams, params: Params | None) -> BinnedData:
+    """Find the bins of a table and code it.
+
+    params  of the training that the bins are for; None: not known yet
+    """
+    if params is not None and params.device == "reference":
+        from hornbeam.backends.reference import binning as reference
+
+        return reference.bin_table(table, bin_params)
+    from hornbeam.backends.cpu.binning.table import bin_table as bin_on_cpu
+
+    n_threads = resolve_threads(0 if params is None else params.num_threads)
+    binned: BinnedData | None = _on_gpu(
+        table, params, None, lambda gpu, device: gpu.bin_on_device(device, table, bin_params, n_threads)
+    )
+    return bin_on_cpu(table, bin_params, n_threads, may_store=True) if binned is None else binned
+
+
+def encode_table(
+    table: TableReader, mapper: BinMapper, bin_params: BinParams, params: Params | None, reference: BinnedData
+) -> Bins:
+    """Code a table with the bins of another one.
+
+    reference  that other one
+    """
+    if params is not None and params.device == "reference":
+        from hornbeam.backends.reference import binning
+
+        return binning.encode_table(table, mapper)
+    from hornbeam.backends.cpu.binning.table import encode_table as encode_on_cpu
+
+    bins: Bins | None = _on_gpu(
+        table, params, reference, lambda gpu, device: gpu.encode_on_device(device, table, mapper)[0]
+    )
+    if bins is None:
+        n_threads = resolve_threads(0 if params is None else params.num_threads)
+        bins = encode_on_cpu(table, mapper, bin_params, n_threads)[0]
+    return bins
+
+
+def _on_gpu(
+    table: TableReader, params: Params | None, reference: BinnedData | None, work: Callable[[Any, str], Any]
+) -> Any:
+    """Return work(backends.gpu.data.binning, device) if the data shall be binned on a device, else None."""
+    device = device_to_bin_on(table, params, reference)
+    if device is None:
+        return None
+    from hornbeam.backends.gpu.data import binning as gpu
+
+    try:
+        return work(gpu, device)
+    except DeviceError:
+        if table.device is None or params is None or params.device == "auto":
+            return None  # if that is the end of the device, the engine says so, and what would help
+        raise
+
+
+def device_to_bin_on(table: TableReader, params: Params | None, reference: BinnedData | None) -> str | None:
+    """Return the device that the data are on, or if they are many and in host memory, the GPU that will train.
+
+    reference  the data whose bins are taken, or None; None is returned where the CPU shall bin
+    """
+    if params is not None and params.device in ("cpu", "reference"):
+        return None
+    if table.device is not None:
+        return table.device
+    if params is None or table.levels is not None or table.sparse is not None:
+        return None
+    if table.n_rows * table.n_features < CELLS_TO_BIN_ON_A_GPU:
+        return None
+    if reference is not None and reference.on_device is None:
+        return None  # its bins are bundled, say
+    device = devices.choose_device(params.device, TrainingWork.of(table.n_rows, table.n_features, params))
+    return None if device == "cpu" else device

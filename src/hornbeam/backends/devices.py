@@ -1,0 +1,70 @@
+"""Which devices there are, and which of them a work is done on.
+
+An explicit device that is not there raises; "auto" may choose, because the choice cannot be seen in the result.
+Drivers are asked when a device is, never at import.
+"""
+
+from __future__ import annotations
+
+from hornbeam.backends.costs import Work
+from hornbeam.core.cpus import available_cpus
+from hornbeam.core.device_info import DeviceInfo
+from hornbeam.core.errors import DeviceError
+
+MOST_UNITS = 1000
+"""No GPU has more compute units than this: where even such a one is not worth its start, none is looked for."""
+
+
+def devices() -> list[DeviceInfo]:
+    """List what this machine offers, and why something is not offered."""
+    return [
+        DeviceInfo("cpu", True, f"{available_cpus()} thread(s), Numba kernels"),
+        DeviceInfo("reference", True, "NumPy, slow: the definition that the others are tested against"),
+        *_gpus(),
+    ]
+
+
+def _gpus() -> list[DeviceInfo]:
+    """List what GPUs there are, or why there are none."""
+    from hornbeam.backends.gpu.runtime.devices import cuda_devices, opencl_devices
+
+    return [*cuda_devices(), *opencl_devices()]
+
+
+def choose_device(device: str, work: Work | None = None) -> str:
+    """Turn the parameter `device` into the name of a usable device.
+
+    work  what is to be done, by which "auto" chooses; None: it takes the CPU
+    """
+    if device == "auto":
+        return "cpu" if work is None else fastest_device(work)
+    if device in ("cpu", "reference"):
+        return device
+    kind, _, number = device.partition(":")
+    offered = devices()
+    if device == "gpu":
+        for kind in ("cuda", "opencl"):
+            for info in offered:
+                if info.usable and info.name.startswith(kind):
+                    return info.name
+        reasons = "; ".join(f"{info.name}: {info.description}" for info in offered if not info.usable)
+        raise DeviceError(f"device='gpu' is not available here ({reasons}); use 'cpu' or 'auto': the model is the same")
+    wanted = f"{kind}:{number or 0}"
+    for info in offered:
+        if info.name == wanted and info.usable:
+            return info.name
+    same_kind = [info for info in offered if info.name.split(":")[0] == kind]
+    reason = next((info.description for info in same_kind if info.name in (wanted, kind)), "there is no such number")
+    usable = ", ".join(repr(info.name) for info in offered if info.usable)
+    raise DeviceError(f"device={device!r} is not available here ({reason}); usable: {usable}, or 'auto'")
+
+
+def fastest_device(work: Work) -> str:
+    """Return the CPU or the GPU that is expected to be done first; drivers are asked only where one could be."""
+    best, seconds = "cpu", work.cpu_seconds()
+    if seconds <= work.gpu_seconds(MOST_UNITS):
+        return best
+    for info in _gpus():
+        if info.usable and info.compute_units > 0 and work.gpu_seconds(info.compute_units) < seconds:
+            best, seconds = info.name, work.gpu_seconds(info.compute_units)
+    return best

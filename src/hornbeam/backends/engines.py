@@ -1,0 +1,45 @@
+"""The engine that trains on a device."""
+
+from __future__ import annotations
+
+from hornbeam.backends import devices
+from hornbeam.backends.costs import TrainingWork
+from hornbeam.backends.demand import PLAIN_DEMAND, Demand
+from hornbeam.core.errors import DeviceError
+from hornbeam.core.log import inform
+from hornbeam.data.binning import BinnedData
+from hornbeam.params.params import Params
+from hornbeam.trees.engine import Engine
+
+
+def make_engine(binned: BinnedData, params: Params, demand: Demand | None = None) -> Engine:
+    """Make an engine for a binned training set on the device that the parameters ask for.
+
+    demand  what the training will keep besides; None: only what every training does
+    """
+    work = TrainingWork.of(binned.n_rows, binned.n_used, params, binned.on_device is not None)
+    device = devices.choose_device(params.device, work)
+    if params.device in ("auto", "gpu") and device != "cpu" and binned.on_device is not None:
+        device = binned.on_device.device
+    if device == "reference":
+        from hornbeam.backends.reference.engine import ReferenceEngine
+
+        return ReferenceEngine(binned)
+    if device != "cpu":
+        from hornbeam.backends.gpu.engine import GpuEngine
+        from hornbeam.backends.gpu.runtime import devices as gpus
+
+        try:
+            runtime, min_data, limit = gpus.open_runtime(device), params.min_data_in_leaf, params.device_memory_limit
+            return GpuEngine(runtime, binned, min_data, demand or PLAIN_DEMAND, limit)
+        except DeviceError as error:
+            if params.device != "auto":
+                raise
+            inform(f"training on the CPU: {error}", params.verbosity)
+    if binned.stored is not None:
+        from hornbeam.backends.cpu.stored_engine import StoredEngine
+
+        return StoredEngine(binned, params.num_threads)
+    from hornbeam.backends.cpu.engine import CpuEngine
+
+    return CpuEngine(binned, params.num_threads)

@@ -1,0 +1,1 @@
+"""The device memory of one training: buffers, bins on their way there, kernels of its kind of data."""

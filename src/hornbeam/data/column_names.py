@@ -1,0 +1,17 @@
+"""Names of columns: which two tables may have the same columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+MADE_UP_NAMES = ("{}", "Column_{}", "column_{}")
+"""Names that columns without names are given by pandas, here, and by polars."""
+
+
+def same_columns(names: Sequence[str], others: Sequence[str]) -> bool:
+    """Say whether two tables may have the same columns: the same names, or names that one of them was not given.
+
+    names, others  of the same length
+    """
+    made_up = [[form.format(place) for place in range(len(names))] for form in MADE_UP_NAMES]
+    return list(names) == list(others) or any(list(own) in made_up for own in (names, others))

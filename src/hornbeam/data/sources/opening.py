@@ -1,0 +1,43 @@
+"""Which reader suits a table: each kind is asked in turn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hornbeam.data.sources.dense import DenseReader
+from hornbeam.data.sources.device import DeviceReader
+from hornbeam.data.sources.frame import FrameReader, few_numbers
+from hornbeam.data.sources.objects import ObjectReader
+from hornbeam.data.sources.reader import TableReader
+from hornbeam.data.sources.sparse import SparseReader
+
+READERS: tuple[type[TableReader], ...] = (DeviceReader, SparseReader, ObjectReader, FrameReader, DenseReader)
+"""In the order in which they are asked; the last one takes what it can, and says what is wrong with the rest."""
+
+
+def open_table(data: Any, name: str = "data") -> TableReader:
+    """Return a reader of a table.
+
+    Parameters
+    ----------
+    data
+        2-D NumPy array of floats, integers or booleans, or of objects: numbers, and strings in columns that are given
+        levels; list of lists of numbers; pandas, polars or pyarrow table with numeric and boolean columns, whose nulls
+        are read as NaN, and columns of strings and categories, which need levels (`with_levels`) to be read; array on a
+        CUDA device; sparse matrix or array of SciPy, or pandas table of sparse columns; or a reader. It is not copied,
+        but for sparse matrices in another form than CSR.
+    name
+        What error messages call the table.
+    """
+    if isinstance(data, TableReader):
+        return data
+    for kind in READERS:
+        reader = kind.open(data, name)
+        if reader is not None:
+            return reader
+    raise AssertionError("the last kind takes everything or raises")
+
+
+def open_numbers(data: Any) -> TableReader:
+    """Return a reader of a table for a model of numbers alone, which small frames are read for at once."""
+    return few_numbers(data) or open_table(data)

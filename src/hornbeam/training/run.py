@@ -1,0 +1,95 @@
+"""What an iteration of a training does.
+
+scores -> gradients -> choose rows (row_sampling.py)                        per iteration
+gradients -> quantize -> grow a tree (trees/grower.py) -> scores            per output
+scores of the validation sets -> metrics                                    per iteration
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache, partial
+from typing import Any
+
+from hornbeam.backends.evaluation import arithmetic_on
+from hornbeam.dataset.dataset import Dataset
+from hornbeam.training.boosting import make_boosting
+from hornbeam.training.callbacks import Evaluation
+from hornbeam.training.checkpoints import describe_evaluation, enter_history
+from hornbeam.training.evaluated_sets import EvaluatedSet
+from hornbeam.training.function_calls import MetricFunction, check_names, evaluate_metric
+from hornbeam.training.start_scores import start_scores
+from hornbeam.training.state import TrainingState
+from hornbeam.trees.grown_tree import GrownTree
+
+
+class TrainingRun:
+    """A training under way: its state, and the boosting mode that moves it.
+
+    valid_sets  data sets to evaluate, by name; the state has checked them
+    """
+
+    def __init__(self, state: TrainingState, valid_sets: Mapping[str, Dataset]) -> None:
+        self.state = state
+        try:
+            self.boosting = make_boosting(state)
+            state.engine.set_scores(start_scores(state, self.boosting, state.train_set))
+            for name, dataset in valid_sets.items():
+                self._add_valid_set(name, dataset)
+        except BaseException:
+            state.engine.close()
+            raise
+
+    def _add_valid_set(self, name: str, dataset: Dataset) -> None:
+        """Enter a data set to evaluate."""
+        state, valid = self.state, -1
+        if state.check_evaluated(name, dataset):
+            valid = state.engine.add_valid(dataset.binned, start_scores(state, self.boosting, dataset))
+        state.evaluated.append(EvaluatedSet(name, dataset, valid, dataset is state.train_set))
+
+    def boost_once(self, learning_rate: float) -> list[GrownTree]:
+        """Grow one tree for each output and update all scores."""
+        state = self.state
+        rate = self.boosting.begin(state.n_iterations, learning_rate)
+        some_rows = state.sampler.choose(state.engine, state.n_iterations, learning_rate)
+        trees = []
+        for output in range(state.objective.n_outputs):
+            if state.plan.by_tree < 1.0:
+                state.engine.choose_features(state.plan.tree_features(state.n_iterations, output))
+            quantization = state.engine.quantize(output, state.params.precision == "high")
+            grown = state.grower.grow(quantization, rate, state.n_iterations, output, state.renewal(output))
+            self.boosting.add(output, grown, some_rows)
+            for entry in state.evaluated:
+                if entry.valid >= 0:
+                    state.engine.add_tree(entry.valid, output, grown.binned)
+            trees.append(grown)
+        self.boosting.end(trees)
+        state.n_iterations += 1
+        return trees
+
+    def evaluate(self, functions: list[MetricFunction]) -> list[Evaluation]:
+        """Evaluate every metric on every set, and enter the values into the history."""
+        state = self.state
+        arithmetic, results = arithmetic_on(state.engine.host_device, state.n_threads), []
+        for entry in state.evaluated:
+            dataset, valid = entry.dataset, entry.valid
+            scores = cache(partial(self.boosting.scores, entry))
+            for metric in state.metrics:
+                values = self.boosting.evaluate(entry, metric)
+                if values is None:
+                    values = metric.evaluate(dataset, scores(), state.objective, arithmetic)
+                results += [Evaluation(entry.name, *pair, metric.higher_is_better) for pair in values]
+            for function in functions:
+                given = state.engine, state.objective, dataset, valid, self.boosting.forest_mean(), scores
+                results += [Evaluation(entry.name, *found) for found in evaluate_metric(function, *given)]
+            if functions:
+                check_names([result.metric for result in results if result.dataset == entry.name])
+        enter_history(state.booster, results)
+        return results
+
+    def describe_evaluation(self, functions: list[MetricFunction]) -> dict[str, Any]:
+        """Return what makes the evaluations comparable from iteration to iteration, for checkpoints."""
+        state = self.state
+        names = [f"{metric.name}{getattr(metric, 'at', '')}" for metric in state.metrics]
+        names += [getattr(function, "__name__", type(function).__name__) for function in functions]
+        return describe_evaluation(state.params, names, {entry.name: entry.dataset for entry in state.evaluated})

@@ -1,0 +1,264 @@
+"""What one training has: parameters, data, objective, engine, grower, and the model that grows.
+
+Made in one go, so that everything wrong with parameters and data is said before the engine takes memory; run.py has
+what an iteration does with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from hornbeam.backends.columns import first_scores, label_sums
+from hornbeam.backends.demand import Demand
+from hornbeam.backends.engines import make_engine
+from hornbeam.core.cpus import resolve_threads
+from hornbeam.core.errors import DataError, ParameterError
+from hornbeam.core.log import inform
+from hornbeam.data.columns import column_on
+from hornbeam.data.levels import extended_levels, level_codes
+from hornbeam.data.target_encoding import describe_encoding
+from hornbeam.dataset.dataset import Dataset
+from hornbeam.metrics import Metric, get_metrics
+from hornbeam.model.booster import Booster
+from hornbeam.model.file import ModelData
+from hornbeam.objectives import CustomObjective, Objective, get_objective
+from hornbeam.objectives.base import check_domain
+from hornbeam.objectives.device_functions import is_on_device
+from hornbeam.params.params import Params
+from hornbeam.params.random_parts import samples_rows
+from hornbeam.training.checkpoints import Checkpoints, describe_run
+from hornbeam.training.evaluated_sets import EvaluatedSet, check_valid
+from hornbeam.training.function_calls import compute_gradients
+from hornbeam.training.init_model import check_reading, check_start
+from hornbeam.training.row_sampling import RowSampler
+from hornbeam.trees.contexts import ContextPlan
+from hornbeam.trees.engine import Engine
+from hornbeam.trees.frontier import GrowthLimits
+from hornbeam.trees.grower import Renewal, TreeGrower
+from hornbeam.trees.grown_tree import GrownTree
+from hornbeam.trees.histogram_pool import DEFAULT_BYTES, STORED_BYTES, count_slots
+from hornbeam.trees.splitting import SplitRules
+
+
+class TrainingState:
+    """One training: the engine, the growing Booster, and what is evaluated.
+
+    Parameters
+    ----------
+    params, train_set, start, checkpoints
+        See `train`.
+    valid_sets
+        Sets that will be evaluated: they are checked, and what they take is counted, before the engine takes any
+        memory.
+
+    Attributes
+    ----------
+    n_iterations
+        Iterations finished so far, whether or not their trees are in the Booster already.
+    evaluated
+        The data sets that are evaluated.
+    changes
+        Parameters that differ from `params` at present, by a schedule.
+    """
+
+    train_set: Dataset
+    plan: ContextPlan
+    _label: Any  # columns.Column or None, like the following two
+    _weight: Any
+    _renewal_weight: Any
+
+    def __init__(
+        self,
+        params: Params,
+        train_set: Dataset,
+        start: Booster | None,
+        checkpoints: Checkpoints | None = None,
+        valid_sets: Mapping[str, Dataset] | None = None,
+    ) -> None:
+        self.params = params
+        self.checkpoints = checkpoints
+        self.train_set: Dataset = train_set
+        self.evaluated: list[EvaluatedSet] = []
+        self.changes: dict[str, Any] = {}
+        self._unfinished: list[GrownTree] = []
+        self._checked: list[Dataset] = []
+        self.objective: Objective = get_objective(params)
+        check_domain(self.objective, train_set.given("label"))
+        self.objective = self.objective.bind(train_set)
+        params = self.params = self._settled(params)
+        self.metrics: list[Metric] = get_metrics(params, self.objective)
+        if start is not None:
+            check_start(start, train_set, params, self.objective)
+        train_set.construct(params, None if start is None else start.levels)
+        self._check_encoding()
+        params = self.params = params.replace(**vars(train_set.bin_params))  # the model keeps what the bins came from
+        if start is not None:
+            check_reading(start, train_set, params)
+        if checkpoints is not None:
+            start = checkpoints.start_from(describe_run(params, self.objective.to_dict(), train_set, start), start)
+        binned = train_set.binned
+        self.plan: ContextPlan = ContextPlan(  # bad constraints raise here
+            params, train_set.feature_names, binned.used, binned.n_numeric, train_set.categorical_features
+        )
+        self.sampler = RowSampler(params, train_set)
+        self._prepare_labels()
+        self.engine: Engine = self._make_engine(valid_sets or {})
+        try:
+            where = self.engine.device_name
+            self._label, self._weight = column_on(self._label, where), column_on(self._weight, where)
+            self._renewal_weight = column_on(self._renewal_weight, where)
+            self.booster = self._new_booster(start)
+            self.n_iterations = self.booster.n_iterations
+            limit = DEFAULT_BYTES if binned.stored is None else STORED_BYTES
+            n_slots = count_slots(params.num_leaves, self.engine.slot_bytes, params.histogram_pool_size, limit)
+            rules, limits = SplitRules.from_params(params), GrowthLimits.of(params)
+            self.grower = TreeGrower(self.engine, binned, rules, limits, n_slots, self.plan)
+            self.grower.level_codes = level_codes(self.booster.levels, train_set.levels)
+        except BaseException:
+            self.engine.close()
+            raise
+
+    def _settled(self, params: Params) -> Params:
+        """Return the parameters with values for those that the user leaves open and the objective chooses by data."""
+        label, weight = self.train_set.given("label"), self.train_set.given("weight")
+        chosen = {} if label is None else self.objective.open_values(label_sums(label, weight))
+        settled = params.settle(chosen)
+        if settled is not params:
+            values = ", ".join(f"{name}={value:g}" for name, value in chosen.items() if getattr(params, name) is None)
+            inform(f"objective {self.objective.name!r} on these labels: {values}", params.verbosity)
+        return settled
+
+    def _make_engine(self, valid_sets: Mapping[str, Dataset]) -> Engine:
+        """Make the engine, when all that it will keep is known."""
+        in_use = not isinstance(self.objective, CustomObjective) or is_on_device(self.objective.function)
+        given = (self._label, self._weight) if in_use else ()
+        scored = [dataset for name, dataset in valid_sets.items() if self.check_evaluated(name, dataset)]
+        demand = Demand.of(
+            self.params, self.train_set.binned, self.objective, self._renewal_weight, *given, *self.sampler.given,
+            valid_sets=[dataset.binned for dataset in scored], plan=self.plan,
+        )  # fmt: skip
+        return make_engine(self.train_set.binned, self.params, demand)
+
+    def _prepare_labels(self) -> None:
+        """Bring labels and weights into the form that gradients and the renewal of leaves take.
+
+        Those on a device stay there, unless they have to be computed anew.
+        """
+        objective, renewed = self.objective, self.objective.renewal_percentile is not None
+        self._label = self.train_set.given("label")
+        self._weight = self.train_set.given("weight")
+        self._renewal_weight = self._weight if renewed else None
+        if self._label is not None and (objective.prepares or (renewed and objective.renewal_weights_by_label)):
+            self._label, self._weight = objective.prepare(self.train_set.label, self.train_set.weight)  # type: ignore[arg-type]
+            if renewed:
+                self._renewal_weight = objective.renewal_weights(self._label, self._weight)
+
+    def renewal(self, output: int) -> Renewal | None:
+        """Return what makes the leaf values of one output, where the objective has them renewed."""
+        percentile, label, logcosh = self.objective.renewal_percentile, self._label, self.objective.renews_to_logcosh
+        if percentile is None or label is None:
+            return None
+        return lambda n_leaves: self.engine.renew_leaves(
+            output, percentile, label, self._renewal_weight, n_leaves, logcosh
+        )
+
+    def _check_encoding(self) -> None:
+        """Check that categorical features are replaced by mean labels only where labels have a mean."""
+        params, encoded = self.params, self.train_set.encoded_features
+        if params.num_class > 1 and encoded:
+            names = ", ".join(repr(self.train_set.feature_names[feature]) for feature in encoded[:5])
+            raise DataError(
+                f"train_set is binned with the mean labels of categorical features ({names}), and classes have no "
+                "mean; leave the binning to train, or make the Dataset with target_encoding_levels=-1"
+            )
+
+    def inform_of_encoding(self) -> None:
+        """Say which categorical features became numbers, for LightGBM would keep them."""
+        data, params = self.train_set, self.params
+        text = describe_encoding(data.levels, data.feature_names, params.target_encoding_levels)
+        if text is not None:
+            inform(text, params.verbosity)
+
+    def _new_booster(self, start: Booster | None) -> Booster:
+        """Make the Booster that will grow: empty, or a copy of the model to train on."""
+        levels = self.train_set.levels
+        if start is not None:
+            levels = extended_levels(start.levels, levels, self.train_set.feature_names)
+            init_scores, trees = start.init_scores.tolist(), list(start.trees)
+        else:
+            init_scores = first_scores(self.objective, self.train_set, self.engine.device_name).tolist()
+            trees = []
+        booster = Booster(
+            ModelData(
+                feature_names=self.train_set.feature_names,
+                n_outputs=self.objective.n_outputs,
+                objective=self.objective.to_dict(),
+                params=self.params.model_dict(),
+                init_scores=init_scores,
+                trees=trees,
+                levels=levels,
+            )
+        )
+        booster.num_threads = self.params.num_threads
+        return booster
+
+    def check_evaluated(self, name: str, dataset: Dataset) -> bool:
+        """Check and bin a data set to evaluate, once; returns whether the engine will keep scores for it."""
+        is_training = dataset is self.train_set
+        if not any(dataset is other for other in self._checked):
+            if not is_training:
+                check_valid(name, dataset, self.train_set, self.params, self.objective)
+            for metric in self.metrics:
+                metric.check(dataset, f"valid_sets[{name!r}]")
+            self._checked.append(dataset)
+        return not is_training or self.params.boosting == "rf"  # a forest's training scores stay at the start
+
+    def compute_gradients(self, iteration: int) -> None:
+        """Compute gradients and hessians at the engine's scores."""
+        self.objective.begin_iteration(iteration)
+        if isinstance(self.objective, CustomObjective):
+            compute_gradients(self.engine, self.objective, self.train_set)
+        else:
+            assert self._label is not None
+            self.engine.compute_gradients(self.objective, self._label, self._weight)
+
+    @cached_property
+    def n_threads(self) -> int:
+        """Threads of what runs on the host, whatever the device."""
+        return resolve_threads(self.params.num_threads)
+
+    def finish_trees(self) -> None:
+        """Enter the trees grown so far into the Booster; their arrays are made now, at the latest."""
+        trees, self._unfinished = self._unfinished, []
+        self.booster.trees.extend(grown.tree for grown in trees)
+
+    def keep(self, trees: list[GrownTree]) -> None:
+        """Keep the trees of an iteration, whose arrays are made later: see `finish_trees`."""
+        self._unfinished += trees
+
+    @property
+    def n_kept(self) -> int:
+        """Iterations whose trees are kept, finished or not."""
+        return (len(self.booster.trees) + len(self._unfinished)) // self.booster.n_outputs
+
+    def change(self, changes: dict[str, Any]) -> None:
+        """Grow the trees to come by other values of some parameters (those in callbacks.RESETTABLE); {}: as before."""
+        if changes == self.changes:
+            return
+        params = self.params.replace(**changes)
+        if samples_rows(params) and not samples_rows(self.params):
+            raise ParameterError(
+                "bagging_fraction can change in a training that has bagging: set bagging_freq to 1 or more, and "
+                "bagging_fraction below 1 in the parameters"
+            )
+        self.changes = dict(changes)
+        self.sampler = RowSampler(params, self.train_set)
+        if not samples_rows(params):
+            self.engine.choose_rows(None)
+        self.plan.by_tree = params.feature_fraction
+        if params.feature_fraction == 1.0:
+            self.engine.choose_features(None)
+        self.grower.rules = SplitRules.from_params(params)
+        self.grower.limits = GrowthLimits.of(params)

@@ -1,0 +1,162 @@
+"""`train`: one training, from parameters and data to a Booster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hornbeam.core.errors import DataError, ParameterError
+from hornbeam.core.log import speaking, warn
+from hornbeam.dataset.dataset import Dataset
+from hornbeam.model.booster import Booster
+from hornbeam.params.params import Params, whole_number
+from hornbeam.params.peer_arguments import TRAIN, takes_peer_arguments
+from hornbeam.training.boosting import check_boosting
+from hornbeam.training.callbacks import Callback, EarlyStopException, finish, prepare
+from hornbeam.training.checkpoints import Checkpoints
+from hornbeam.training.evaluated_sets import ValidSets, named_sets
+from hornbeam.training.function_calls import MetricFunction
+from hornbeam.training.idle_parameters import warn_of_idle
+from hornbeam.training.init_model import model_to_train_on
+from hornbeam.training.loop import CheckpointHook, Hook, Loop, Member
+from hornbeam.training.run import TrainingRun
+from hornbeam.training.state import TrainingState
+
+
+@takes_peer_arguments(TRAIN)
+def train(
+    params: Mapping[str, Any] | Params | None,
+    train_set: Dataset,
+    num_boost_round: int | None = None,
+    valid_sets: ValidSets = None,
+    valid_names: Sequence[str] | str | None = None,
+    feval: MetricFunction | Sequence[MetricFunction] | None = None,
+    init_model: Booster | str | os.PathLike[str] | None = None,
+    *,
+    callbacks: Sequence[Callback] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_freq: int = 10,
+) -> Booster:
+    """Train a model.
+
+    Names that LightGBM and XGBoost have for the arguments are understood too, see peer_arguments.py.
+
+    Parameters
+    ----------
+    params
+        Parameters by name or alias, see docs/parameters.md.
+    train_set
+        Training data.
+    num_boost_round
+        Number of iterations; None: `num_iterations` of the parameters (100).
+    valid_sets
+        Data to evaluate after each iteration: dict of names and Datasets, list of Datasets or of pairs (Dataset, name),
+        or one Dataset. They should be made with `reference=train_set`; one that is not binned yet takes the training
+        set's bins by itself.
+    valid_names
+        Names for a list of Datasets; None: valid_0, valid_1, ...
+    feval
+        Further metrics: function(predictions, dataset) -> (name, value, higher_is_better), or a list of such.
+        Predictions are raw scores with a custom objective. NumPy arrays, or arrays of the device: see `on_device`.
+    init_model
+        Booster or model file to train on: the result has its trees and the new ones, as if trained in one go. After
+        early stopping that is the trees up to the best iteration, those that it predicts with.
+    callbacks
+        See hornbeam.training.callbacks.
+    checkpoint
+        File to keep the state of the training in. If it exists, training goes on from there and ends with the model of
+        one go; `num_boost_round` counts from the first begin. One of another training (other parameters or data) and a
+        damaged one are errors. It stays when training is over.
+    checkpoint_freq
+        Iterations from one writing of the file to the next; it is written at the end too, and after Ctrl-C.
+
+    Returns
+    -------
+    Booster
+        After Ctrl-C too, with the iterations finished so far and `interrupted` set; before the first is finished the
+        KeyboardInterrupt goes on.
+    """
+    params = params if isinstance(params, Params) else Params.from_dict(params)
+    if not isinstance(train_set, Dataset):
+        raise DataError(
+            f"train_set must be a hornbeam.Dataset, not {type(train_set).__name__}; wrap it: Dataset(X, label=y)"
+        )
+    n_rounds = number_of_rounds(params, num_boost_round, 0)
+    start = model_to_train_on(init_model)
+    check_boosting(params)
+    checkpoints = None if checkpoint is None else Checkpoints(checkpoint, checkpoint_freq)
+    named = named_sets(valid_sets, valid_names, train_set)
+    functions = [feval] if callable(feval) else list(feval or [])
+    with speaking(params.verbosity):
+        state = TrainingState(params, train_set, start, checkpoints, named)
+        try:
+            run = TrainingRun(state, named)
+            warn_of_idle(state, bool(functions))
+            state.inform_of_encoding()
+            _boost(run, n_rounds, functions, callbacks)
+        finally:
+            state.engine.close()
+    return state.booster
+
+
+def _boost(
+    run: TrainingRun, n_rounds: int, functions: list[MetricFunction], callbacks: Sequence[Callback] | None
+) -> None:
+    """Run the iterations of one training."""
+    state, booster = run.state, run.state.booster
+    others = [entry.name for entry in state.evaluated if not entry.is_training]
+    only_training = bool(state.evaluated) and not others
+    prepared = prepare(callbacks, state.params, others, bool(state.metrics or functions), only_training)
+    is_eager = any(not getattr(callback, "before_iteration", False) for callback in prepared)
+    hooks: list[Hook] = [CheckpointHook(), ModelHook()]
+    Loop([Member(run, is_eager)], booster, n_rounds, prepared, functions, lambda found: found[0], hooks).run()
+    if not booster.best_score:
+        booster.best_score = {
+            name: {metric: values[-1] for metric, values in metrics.items()}
+            for name, metrics in booster.eval_history.items()
+        }
+
+
+class ModelHook:
+    """Enters into the Booster how its training ended."""
+
+    def after_iteration(self, loop: Loop) -> None:
+        """Leave the model as it is."""
+
+    def stopped(self, loop: Loop, stop: EarlyStopException) -> None:
+        """Enter what early stopping found best."""
+        booster = loop.members[0].state.booster
+        booster.best_iteration = min(stop.best_iteration + 1, booster.n_iterations)
+        for result in stop.best_score:
+            booster.best_score.setdefault(result.dataset, {})[result.metric] = result.value
+
+    def interrupted(self, loop: Loop) -> bool:
+        """Keep the iterations finished so far, if there is one."""
+        state = loop.members[0].state
+        if state.booster.n_iterations == loop.env.begin_iteration:
+            return False
+        state.booster.interrupted = True
+        try:
+            finish(loop.after)
+        except EarlyStopException as stop:
+            self.stopped(loop, stop)
+        text = f"interrupted: returning the {state.booster.n_iterations} iterations finished so far"
+        warn(text, state.params.verbosity)
+        return True
+
+    def ended(self, loop: Loop) -> None:
+        """Leave the model as it is."""
+
+
+def number_of_rounds(params: Params, num_boost_round: int | None, low: int) -> int:
+    """Return the number of iterations, from the argument or the parameters; where both say one, they must agree."""
+    if num_boost_round is None:
+        return whole_number(params.num_iterations, "num_iterations", low)
+    n_rounds = whole_number(num_boost_round, "num_boost_round", low)
+    if "num_iterations" in params.given and params.num_iterations != n_rounds:
+        raise ParameterError(
+            f"num_boost_round={n_rounds}, but the parameters say num_iterations={params.num_iterations}; give one of "
+            "them (LightGBM would take the parameter, XGBoost the argument)"
+        )
+    return n_rounds
