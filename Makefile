@@ -15,7 +15,7 @@ BIN = $(VENV)/bin
 help:
 	@echo "make demo    train, evaluate, save and load a model ($(ROWS) rows)"
 	@echo "make test    run the tests, but not the large ones (make test-large)"
-	@echo "make lint    ruff, mypy, codespell, clang-format (make format mends what it can)"
+	@echo "make lint    ruff, mypy, import-linter, codespell, clang-format (make format mends what it can)"
 	@echo "make bench   time a training beside LightGBM, XGBoost and scikit-learn"
 	@echo "make docs    write docs/parameters.md and docs/capabilities.md anew"
 	@echo "make wheel   build the wheel in dist/"
@@ -45,6 +45,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 	$(BIN)/codespell
 	$(if $(KERNELS),$(BIN)/clang-format --dry-run --Werror $(KERNELS),@echo "no kernel files")
 

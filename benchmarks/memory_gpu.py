@@ -7,8 +7,8 @@
 Binary, one output, 255 leaves, min_data_in_leaf=1, no weights; MB are 2**20 bytes, and all figures are without the
 context of the driver. What a line has:
 
-    needed     what a training must hold, with the fewest histograms (gpu/memory.py); 8 bytes a row more must be free,
-               for trees that turn to 31 bits
+    needed     what a training must hold, with the fewest histograms (gpu/growth/memory.py); 8 bytes a row more must be
+               free, for trees that turn to 31 bits
     columns    the second layout of the bins, which is left out where it does not fit
     pool       all histograms that a tree may use, up to the default limit
     default    measured without limits: the peak of all buffers, and on CUDA the memory that the pool took for them

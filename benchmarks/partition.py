@@ -2,8 +2,8 @@
 
     python benchmarks/partition.py [--rows N] [--features N] [--threads N] [--high]
 
-The nodes are those of benchmarks/histogram.py. Where rows carry their bins with them (backends/cpu/rows.py) the bytes
-of a row count too, so the number of features matters.
+The nodes are those of benchmarks/histogram.py. Where rows carry their bins with them (backends/cpu/growth/rows.py) the
+bytes of a row count too, so the number of features matters.
 """
 
 from __future__ import annotations

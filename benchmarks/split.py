@@ -3,7 +3,7 @@
     python benchmarks/split.py [--rows N] [--features N] [--bins N] [--min-data N] [--missing SHARE] [--threads N]
 
 The nodes are those of benchmarks/histogram.py. Small nodes with a large --min-data show what the exact row counts cost
-where hessian sums do not decide (backends/cpu/split.py).
+where hessian sums do not decide (backends/cpu/growth/split.py).
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ settings.load_profile("hornbeam")
 
 
 # Every width of a tile has kernels of its own, which take most of the tests' time to compile. One narrow width must do,
-# but where the widths are tested (test_gpu_engine.py).
+# but where the widths are tested (backends/gpu/test_engine.py).
 layout.NARROW_WORDS = (4,)
 
 

@@ -37,7 +37,7 @@ from hornbeam.trees.tree import Tree
 if TYPE_CHECKING:
     from hornbeam.sklearn import HornbeamClassifier, HornbeamRanker, HornbeamRegressor
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Booster",

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from hornbeam.backends import gpu
+from hornbeam.backends.gpu import runtime as runtime_package
 from hornbeam.backends.gpu.runtime import opencl
 from hornbeam.backends.gpu.runtime.runtime import Variant
 
@@ -322,5 +322,5 @@ def install(monkeypatch: Any, n_devices: int = 1, memory_bytes: int = 1 << 30) -
     )
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.delitem(sys.modules, "hornbeam.backends.gpu.runtime.cuda", raising=False)
-    monkeypatch.delattr(gpu, "cuda", raising=False)
+    monkeypatch.delattr(runtime_package, "cuda", raising=False)
     return driver

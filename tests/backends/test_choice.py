@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import hornbeam as hb
-from hornbeam.backends import costs, gpu
+from hornbeam.backends import costs
 from hornbeam.backends.costs import PredictionWork, TrainingWork
 from hornbeam.backends.devices import choose_device
+from hornbeam.backends.gpu import runtime as runtime_package
 from hornbeam.backends.gpu.runtime import devices as gpus
 from hornbeam.core.device_info import DeviceInfo
 from hornbeam.core.errors import DeviceError
@@ -101,9 +102,6 @@ def test_a_gpu_that_cannot_be_opened_leaves_training_and_prediction_to_the_cpu(m
     assert [record.message for record in caplog.records if "broken" in record.message] == [
         "training on the CPU: cuda:7 is broken"
     ]
-    from hornbeam.backends.gpu import predict
-
-    monkeypatch.setattr(predict, "open_runtime", fail)
     caplog.clear()
     with caplog.at_level(logging.INFO, "hornbeam"):
         assert (model.predict(X, device="auto") == expected.predict(X)).all()
@@ -131,6 +129,6 @@ def test_a_driver_that_is_too_old_for_cupy_is_told_what_fits(monkeypatch):
     def too_old() -> int:
         raise RuntimeError("cudaErrorInsufficientDriver: CUDA driver version is insufficient for CUDA runtime version")
 
-    monkeypatch.setattr(gpu, "cuda", SimpleNamespace(count_devices=too_old), raising=False)
+    monkeypatch.setattr(runtime_package, "cuda", SimpleNamespace(count_devices=too_old), raising=False)
     (found,) = gpus.cuda_devices()
     assert not found.usable and "insufficient" in found.description and "hornbeam[cuda12]" in found.description

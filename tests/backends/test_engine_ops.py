@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hornbeam.backends.cpu.engine import CpuEngine
 from hornbeam.backends.cpu.growth import histogram, leaves, partition, pieces, quantize, renewal, rows, split
 from hornbeam.core.dtypes import SPLIT
+from hornbeam.core.random_choices import chance_limit
 from hornbeam.objectives import OBJECTIVES, get_objective
 from hornbeam.params.params import Params
 from hornbeam.testing.checks import (
@@ -25,6 +26,8 @@ from hornbeam.testing.checks import (
 )
 from hornbeam.testing.data import BinnedSample, make_binned
 from hornbeam.testing.labels import labels_for, params_for
+from hornbeam.trees.bagging import Draw
+from hornbeam.trees.engine import Engine
 from hornbeam.trees.records import Segments
 
 RULES = replace(PLAIN_RULES, min_data_in_leaf=20, min_sum_hessian_in_leaf=1e-3)
@@ -340,3 +343,28 @@ def test_pieces_cover_every_row_once(sizes, n_threads, smallest):
             place for begin, end in zip(found.begin[own], found.end[own], strict=True) for place in range(begin, end)
         ]
         assert covered == list(range(nodes.begin[node], nodes.end[node]))
+
+
+class Recorder:
+    """An engine that notes which of its operations are called."""
+
+    def __init__(self, engine):
+        self.engine, self.called = engine, set()
+
+    def __getattr__(self, name):
+        self.called.add(name)
+        return getattr(self.engine, name)
+
+
+def test_every_operation_of_the_protocol_is_compared(device):
+    """An operation that joins the protocol has to join assert_same_operations too."""
+    operations = {name for name in dir(Engine) if not name.startswith("_") and callable(getattr(Engine, name))}
+    sample = make_binned(300, 4, 9, seed=1)
+    data = binned_data(sample, n_categorical=1)
+    recorder = Recorder(engine_on(device, data))
+    gradient, hessian = (np.array([values]) for values in (sample.gradient, sample.hessian))
+    assert_same_operations(data, gradient, hessian, recorder, valid=data, draw=Draw(3, chance_limit(0.6)))
+    numeric = binned_data(sample)
+    second = Recorder(engine_on(device, numeric))
+    assert_same_operations(numeric, gradient, hessian, second)
+    assert operations - (recorder.called | second.called) == set()

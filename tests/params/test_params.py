@@ -120,7 +120,7 @@ def test_documentation_is_up_to_date():
 
 
 def test_module_prints_the_documentation():
-    command = [sys.executable, "-W", "ignore", "-m", "hornbeam.params.params"]
+    command = [sys.executable, "-W", "ignore", "-m", "hornbeam.params"]
     environment = {"PYTHONPATH": str(ROOT / "src"), "PATH": "", "PYTHONUTF8": "1"}
     printed = subprocess.run(command, check=True, capture_output=True, text=True, env=environment, encoding="utf-8")
     assert printed.stdout == to_markdown()

@@ -32,7 +32,7 @@ class Demand:
     given_bytes  labels, weights and queries, and sums by row that rank_xendcg makes of queries
     sampled      trees see a sample of the rows
     goss         which depends on the gradients
-    stores_gradients  gradients and hessians are kept: see backends/gpu/row_gradients.py
+    stores_gradients  gradients and hessians are kept: see backends/gpu/losses/row_gradients.py
     high_precision  gradients have 31 bits from the first tree on
     renewed, renewal_weighted  leaves are percentiles of residuals; which have weights
     renewal_weight_bytes  of given_bytes, those of these weights

@@ -5,7 +5,7 @@ bit. Scales are powers of two, so going back to float64 is exact up to 2**53. No
 
     histogram sums    |q| <= 2**30 (wide) over fewer than 2**32 rows           < 2**62
     exact sums        |q| < 2**(62 - bits of n) over n rows                    < 2**62
-    packed counters   see backends/cpu/histogram.py, which states its own bound
+    packed counters   see backends/cpu/growth/, which states its own bound
 
 Gradients and hessians get 16 bits each (`NARROW`). Where a few huge values set the scale and the typical value would
 keep fewer than 6 bits, or where all gradients share an offset much larger than their spread, the whole tree uses 31

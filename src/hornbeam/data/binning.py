@@ -13,7 +13,7 @@ A categorical feature is read as codes (levels.py), and every code is a bin of i
 missing. `used` lists its features after those of numbers. One of very many levels is read as numbers instead, and is a
 feature of numbers here (target_encoding.py).
 
-Everything here is NumPy and defines what the backends compute (`backends/cpu/binning.py` is the fast twin).
+Everything here is NumPy and defines what the backends compute (`backends/cpu/binning/` is the fast twin).
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class BinnedData:
     on_device
         The bins in the memory of a device, or None.
     stored
-        The bins in columns, bundles and entries (bundling.py), or None.
+        The bins in columns, bundles and entries (stored_bins.py), or None.
     used
         int32 (n_used,): original number of each used feature; the first `n_numeric` of them are not categorical.
     n_value_bins

@@ -1,6 +1,6 @@
 """What objectives start from: sums over labels and weights, wherever these are.
 
-All are exact sums (quantize.exact_sum), so that they do not depend on the order of the rows.
+All are exact sums (fixed_point.exact_sum), so that they do not depend on the order of the rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FloatArray = NDArray[np.float64]
 
 
 class LabelSums(Protocol):
-    """Means of the labels of a data set; backends/gpu/columns.py has them of labels on a device."""
+    """Means of the labels of a data set; backends/gpu/data/columns.py has them of labels on a device."""
 
     def mean(self) -> float:
         """Return the (weighted) mean label."""

@@ -14,7 +14,7 @@ from hornbeam.objectives.label_sums import LabelSums, weighted_mean
 class PointwiseObjective(Objective):
     """A loss of one score and one label with two constants: `derivatives` is all that differs.
 
-    Backends keep one kernel a formula: backends/cpu/pointwise.py by name, backends/gpu/kernels/losses.h by `code`.
+    Backends keep one kernel a formula: cpu/losses/pointwise.py by name, gpu/kernels/losses.h by `code`.
 
     Attributes
     ----------

@@ -24,7 +24,7 @@ def to_markdown() -> str:
     lines = [
         "# Parameters",
         "",
-        "<!-- Written by `make docs` from src/hornbeam/parameter_table.py; change it there. -->",
+        "<!-- Written by `make docs` from src/hornbeam/params/rows/; change it there. -->",
         "",
         "Names and defaults are LightGBM's. The aliases are the names that LightGBM, XGBoost and scikit-learn use. An",
         "unknown name, a value out of range and two names of one parameter that disagree raise `ParameterError`.",

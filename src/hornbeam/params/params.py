@@ -1,6 +1,6 @@
 """Training parameters: one frozen, validated object, made from names and aliases.
 
-The table of names, aliases, defaults, ranges and documentation is parameter_table.py. Nothing is dropped in silence: an
+The table of names, aliases, defaults, ranges and documentation is table.py. Nothing is dropped in silence: an
 unknown name, a value out of range and two names of one parameter that disagree are errors.
 
 `python -m hornbeam.params` prints docs/parameters.md.

@@ -21,11 +21,26 @@ from hornbeam.dataset.dataset import Dataset
 from hornbeam.model.booster import Booster
 from hornbeam.params.params import Params
 from hornbeam.testing.data import BinnedSample
+from hornbeam.testing.growth_checks import assert_same_growth
+from hornbeam.testing.same_bits import assert_same_bits
 from hornbeam.training.train import train
 from hornbeam.trees.bagging import Draw, Goss
 from hornbeam.trees.engine import Engine
 from hornbeam.trees.records import BinnedTree, Segments
-from hornbeam.trees.splitting import NodeContext, SplitRules
+from hornbeam.trees.splitting import NodeContext, SplitRules, finished_weight, leaf_output
+
+__all__ = [
+    "PLAIN_RULES",
+    "assert_same_bits",
+    "assert_same_operations",
+    "binned_data",
+    "engine_on",
+    "gradients_of",
+    "histogram_of",
+    "leaf_numbers",
+    "random_binned_tree",
+    "usable_devices",
+]
 
 REFERENCE = "reference"
 
@@ -107,22 +122,6 @@ def leaf_numbers(engine: Engine, nodes: Segments, others: BinnedTree | None = No
         engine.find_other_leaves(others)
     engine.add_leaf_values(0, np.arange(len(nodes.begin), dtype=np.float64))
     return np.asarray(engine.scores()[0]).astype(np.int64)
-
-
-def assert_same_bits(found: NDArray[Any], expected: NDArray[Any], what: str) -> None:
-    """Compare arrays bit for bit, field by field for records."""
-    assert found.shape == expected.shape, f"{what}: shape {found.shape}, expected {expected.shape}"
-    if expected.dtype.names is not None:
-        for name in expected.dtype.names:
-            assert_same_bits(np.ascontiguousarray(found[name]), np.ascontiguousarray(expected[name]), f"{what}.{name}")
-        return
-    if expected.dtype.kind == "f":
-        same = found.astype(np.float64).view(np.int64) == expected.astype(np.float64).view(np.int64)
-    else:
-        same = found == expected
-    if not np.all(same):
-        place = tuple(int(i) for i in np.argwhere(~same)[0])
-        raise AssertionError(f"{what}{list(place)} is {found[place]!r}, expected {expected[place]!r}")
 
 
 @dataclass
@@ -207,6 +206,8 @@ def assert_same_operations(
         _compare_leaves(both, ends, output, n_outputs, others)
     if valid is not None:
         _compare_valid(both, valid)
+    if not rules.outputs_in_context:  # such trees need contexts
+        assert_same_growth(both, binned, rules)
     for one in both:
         one.close()
 
@@ -293,6 +294,12 @@ def _compare_leaves(
     sums, expected_sums = (one.leaf_sums(n_leaves) for one in engines)
     for of, a, b in zip(("gradient", "hessian"), sums, expected_sums, strict=True):
         assert_same_bits(np.asarray(a), np.asarray(b), f"leaf_sums of {of}")
+    later = engines[0].leaf_values_later(n_leaves, PLAIN_RULES, 0.3)
+    if later is not None:  # else the host computes them
+        gradient, hessian = expected_sums
+        expected_values = leaf_output(gradient, finished_weight(hessian, PLAIN_RULES), PLAIN_RULES) * 0.3
+        for of, a, b in zip(("values", "hessians"), later(), (expected_values, hessian), strict=True):
+            assert_same_bits(a, b, f"leaf_values_later: {of}")
     values = np.sin(np.arange(n_leaves) + 1.0) / 3.0
     scores = np.linspace(-1.0, 1.0, n_outputs * engines[0].n_rows).reshape(n_outputs, -1)
     for one in engines:

@@ -183,7 +183,7 @@ CASES: dict[str, GoldenCase] = {
         n_rows=700,
         n_rounds=3,
     ),
-    "regression, exclusive columns": GoldenCase(  # so many cells that they are stored otherwise (bundling.py)
+    "regression, exclusive columns": GoldenCase(  # so many cells that they are stored otherwise (stored_bins.py)
         {"num_leaves": 9, "min_data_in_leaf": 5}, exclusive=(260, 270), n_rows=4200, n_features=5, n_rounds=1
     ),
     "bagging": GoldenCase({"bagging_fraction": 0.6, "bagging_freq": 2, "seed": 7}, missing=True),

@@ -7,7 +7,7 @@ A checkpoint file is one JSON object, written atomically, so that at every momen
     begin             iterations of the init_model, before which nothing of this run happened
     evaluations       [iteration, [[data set, metric, value, higher is better], ...]] of every evaluated iteration
     stopped           how a callback of the user's own ended the training, or null
-    model             the model so far, in its canonical form (model_io/writing.py)
+    model             the model so far, in its canonical form (model/file/writing.py)
     sha256            of the bytes before it, with a brace in its place
 
 Going on is training on from that model, which gives the model of one go: everything that an iteration draws or decides

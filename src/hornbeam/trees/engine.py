@@ -125,7 +125,7 @@ class Gradients(Protocol):
         """
 
     def quantize(self, output: int, high_precision: bool) -> Quantization:
-        """Round the gradients of one output to fixed point, see quantize.py."""
+        """Round the gradients of one output to fixed point, see fixed_point.py."""
 
 
 class Growth(Protocol):
@@ -230,7 +230,7 @@ class Leaves(Protocol):
         """Note the leaf numbers of the rows that were not chosen: they go down the finished tree."""
 
     def leaf_sums(self, n_leaves: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Sum gradients and hessians per leaf, with the full precision that 62 bits leave (quantize.exact_exponent)."""
+        """Sum gradients and hessians per leaf, with the precision that 62 bits leave (fixed_point.exact_exponent)."""
 
     def renew_leaves(
         self,

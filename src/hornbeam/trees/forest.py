@@ -31,7 +31,7 @@ Packed = TypeVar("Packed")
 
 
 class Reader(Protocol):
-    """A table of numbers that can be read in blocks of rows; data/table.py has one."""
+    """A table of numbers that can be read in blocks of rows; data/sources/reader.py has one."""
 
     @property
     def n_rows(self) -> int:

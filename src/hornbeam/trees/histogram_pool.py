@@ -22,7 +22,7 @@ DEFAULT_BYTES = 2 << 30
 """Limit of the pool when `histogram_pool_size` names none. Slots cost memory only once they are used."""
 
 STORED_BYTES = 1 << 30
-"""The same for stored bins (bundling.py): data of so many bins are there to be small."""
+"""The same for stored bins (stored_bins.py): data of so many bins are there to be small."""
 
 
 def host_slot_bytes(binned: BinnedData) -> int:

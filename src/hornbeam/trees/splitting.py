@@ -34,7 +34,7 @@ ROUNDING_NOISE = 2.0**-40
 
 @dataclass(frozen=True, slots=True)
 class CategoricalRules:
-    """The parameters of categorical splits, see categorical.py."""
+    """The parameters of categorical splits, see categorical_splits.py."""
 
     max_cat_to_onehot: int = 4
     max_cat_threshold: int = 32

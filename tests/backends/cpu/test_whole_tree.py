@@ -1,6 +1,6 @@
 """The CPU's whole-tree kernel: its split search is exact up to the largest sums, and it takes only trees that fit.
 
-That its trees are the right ones is tested with those of all devices, in unit/test_grower.py.
+That its trees are the right ones is tested with those of all devices, in trees/test_grower.py.
 """
 
 from __future__ import annotations

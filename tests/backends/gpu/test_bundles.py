@@ -9,11 +9,12 @@ import pytest
 
 import hornbeam as hb
 from hornbeam.backends.demand import Demand
-from hornbeam.backends.gpu.data import bin_upload, bundles
+from hornbeam.backends.gpu.data import bundles
 from hornbeam.backends.gpu.data.bundles import ALONE, bundles_of
 from hornbeam.backends.gpu.data.layout import Layout
 from hornbeam.backends.gpu.engine import GpuEngine
 from hornbeam.backends.gpu.growth.memory import estimate, fit_memory
+from hornbeam.backends.gpu.workspace import bin_upload
 from hornbeam.core.errors import DeviceError
 from hornbeam.data import stored_bins as bundling
 from hornbeam.testing.checks import PLAIN_RULES, assert_same_model, assert_same_operations, usable_devices

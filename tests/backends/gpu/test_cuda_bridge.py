@@ -10,7 +10,7 @@ from contextlib import nullcontext
 
 import pytest
 
-import hornbeam.backends.gpu as package
+import hornbeam.backends.gpu.runtime as package
 from hornbeam.core.errors import DeviceMemoryError
 
 NAME = "hornbeam.backends.gpu.runtime.cuda"

@@ -9,6 +9,7 @@ pytest.importorskip("pyopencl")
 
 from hornbeam import Dataset, train
 from hornbeam.backends.gpu import predict as gpu
+from hornbeam.backends.gpu.predict import forest_on
 from hornbeam.backends.gpu.runtime import opencl
 from hornbeam.backends.gpu.runtime.device_table import DeviceTable
 from hornbeam.backends.prediction import predict_leaf, predict_raw
@@ -110,9 +111,9 @@ def test_a_chain_and_the_largest_tree(device):
 def test_forest_stays_on_the_device(device):
     forest = make_forest(7, [4], 2)
     predict_raw(forest, make_rows(7, 5, 2), device=device)
-    held = forest.on_devices[device]
+    held = forest_on(device, forest)
     predict_leaf(forest, make_rows(7, 5, 2), device=device)
-    assert forest.on_devices == {device: held}
+    assert forest_on(device, forest) is held
 
 
 @pytest.mark.parametrize("device", GPUS)
@@ -143,7 +144,7 @@ def test_tables_on_the_device_may_have_any_strides(strides, dtype):
     expected = predict_leaf(forest, rows)
     leaves = np.empty((120, 2), np.int32)
     room = runtime.allocate(leaves.nbytes)
-    gpu.forest_on("opencl", forest).find_leaves(table, 0, 2, room)
+    gpu.forest_on("opencl:0", forest).find_leaves(table, 0, 2, room)
     runtime.download(room, leaves)
     assert_same_bits(leaves, expected, "leaves")
 

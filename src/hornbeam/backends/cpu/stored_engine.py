@@ -1,4 +1,4 @@
-"""The CPU engine for stored bins: bundles and entries (bundling.py)."""
+"""The CPU engine for stored bins: bundles and entries (stored_bins.py)."""
 
 from __future__ import annotations
 

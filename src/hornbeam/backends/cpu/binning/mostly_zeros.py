@@ -1,4 +1,4 @@
-"""Dense tables of mostly zeros, as one-hot coding makes them, are read as sparse ones: then bundling.py applies."""
+"""Dense tables of mostly zeros, as one-hot coding makes them, are read as sparse ones: then stored_bins.py applies."""
 
 from __future__ import annotations
 

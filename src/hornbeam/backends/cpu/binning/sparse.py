@@ -1,4 +1,4 @@
-"""Binning of sparse tables: entries are coded one by one, then put where bundling.py says.
+"""Binning of sparse tables: entries are coded one by one, then put where stored_bins.py says.
 
     code     every value becomes a place in a histogram, first place of its feature + bin; default bins are dropped
     group    features that are never stored in the same sampled row become bundles

@@ -1,4 +1,4 @@
-"""Numba twin of hornbeam/sampling.py."""
+"""Numba twin of hornbeam/core/random_choices.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _KEY = np.uint64(HASH_KEY)
 
 @njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
 def hash_row(row):  # type: ignore[no-untyped-def]
-    """Twin of binning.hash_rows for one uint64."""
+    """Twin of hashing.hash_rows for one uint64."""
     z = (row + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + _KEY
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -17,7 +17,7 @@ A node is then one 64-bit word, and the two children of split s stand side by si
     position in the tree   0      1         2           3         4           ...   2s + 1    2s + 2
     node                 root   left(0)   right(0)   left(1)   right(1)       ...   left(s)   right(s)
 
-A split of a categorical feature has bit 63 set, and the number of its set for a rank: predict_categories.py.
+A split of a categorical feature has bit 63 set, and the number of its set for a rank: categories.py.
 
 A leaf is a word of rank 65,535 that names itself as its child: a row that has arrived stays where it is.
 """

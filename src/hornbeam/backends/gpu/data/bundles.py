@@ -1,6 +1,6 @@
 """Bundles on a GPU: features that exclude each other share a column of the device's bins.
 
-The host keeps sparse features in columns, bundles and entries (bundling.py). A device has no entries: their features
+The host keeps sparse features in columns, bundles and entries (stored_bins.py). A device has no entries: their features
 are bundled too, however seldom they are other than default. Columns of a device hold one byte a row, or half of one:
 
     code 0             all features of the column have their default bins

@@ -29,7 +29,7 @@ SMALL_BUFFERS = 5 << 18
 
 
 WIDE_RECORDS = "gradients of 31 bits, should a tree need them"
-"""What is kept free: any objective's gradients may come to be such that 16 bits are too few, see quantize.py."""
+"""What is kept free: any objective's gradients may come to be such that 16 bits are too few, see fixed_point.py."""
 
 
 def slot_bytes(layout: Layout, stats: int) -> int:
@@ -100,7 +100,7 @@ def _level_bytes(demand: Demand) -> int:
 def later_buffers(n_rows: int, demand: Demand) -> dict[str, int]:
     """Return the bytes of the buffers by row that a training may make, or make larger, only after its first tree began.
 
-    Gradients turn to 31 bits (quantize.py), GOSS begins after some trees (bag.py, gradients.py), leaves are renewed
+    Gradients turn to 31 bits (fixed_point.py), GOSS begins after some trees (bag.py, gradients.py), leaves are renewed
     (renewal.py), and DART brings its validation sets late, when histograms have taken their share. All of it is in
     `estimate`.
     """

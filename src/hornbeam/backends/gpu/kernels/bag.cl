@@ -1,4 +1,4 @@
-// Bags: which rows a tree sees, twin of hornbeam/bagging.py, and their compact copies.
+// Bags: which rows a tree sees, twin of hornbeam/trees/bagging.py, and their compact copies.
 //
 //     bag   u32 (n_rows,)   [ as they are )[ multiplied by factor )[ outside )
 //                           0         n_plain              n_in_bag        n_rows

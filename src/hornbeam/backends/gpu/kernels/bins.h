@@ -2,7 +2,7 @@
 //
 //     BIN_BITS     of a bin: 4, 8 or 16
 //     TILE_WORDS   32-bit words of a row in a tile: 8, or 4, 3, 2 or 1 where they hold all columns
-//     BUNDLED      whether columns are bundles of features (gpu/bundles.py), and their bins codes
+//     BUNDLED      whether columns are bundles of features (gpu/data/bundles.py), and their bins codes
 //     COLUMNS      whether one feature of many rows is read from `columns`, else from `tiles`
 #define PER_WORD   (32 / BIN_BITS)
 #define BIN_MASK   ((1u << BIN_BITS) - 1u)

@@ -75,7 +75,7 @@ KERNEL(THREADS) void copy_column_kernel(COLUMN(values), u64 n, GLOBAL const f64 
     }
 }
 
-// The parts of an exact sum (quantize.exact_sum) of one number a row, times its weight.
+// The parts of an exact sum (fixed_point.exact_sum) of one number a row, times its weight.
 //
 //     which   0: the label. 1: 1 where the label is `of_class`, else 0. 2: 1, of the rows whose label is `of_class`.
 //             3: 1, of the rows whose label is positive. 4: 1, of all rows

@@ -31,7 +31,7 @@
 
 #define HAS(mask, feature) ((mask)[(feature) / 32] >> (feature) % 32 & 1u)
 
-// CONTEXT of hornbeam/dtypes.py
+// CONTEXT of hornbeam/core/dtypes.py
 typedef struct {
     f64 lower, upper, output;
     u64 path;

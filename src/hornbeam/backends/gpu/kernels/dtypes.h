@@ -1,4 +1,4 @@
-// The record types that host and device share: hornbeam/dtypes.py.
+// The record types that host and device share: hornbeam/core/dtypes.py.
 
 // SPLIT
 typedef struct {

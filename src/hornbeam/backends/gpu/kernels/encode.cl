@@ -5,7 +5,7 @@
 //
 // The bounds of a used feature are a table of 2^steps values, padded with +inf, as keys (order.h). They have the type
 // of the values: a float64 bound that is rounded down to float32 separates the same float32 values
-// (backends/cpu/binning.py).
+// (backends/cpu/binning/).
 typedef struct {
     u64 start;    // of its table in `bounds`
     u32 feature;  // column of the values

@@ -1,4 +1,4 @@
-// Fixed point on the device: scales as in hornbeam/quantize.py, and what groups of threads need to agree on them.
+// Fixed point on the device: scales as in hornbeam/core/fixed_point.py, and what groups of threads need to agree on them.
 
 // Combines one value a thread into array[0]; in any order, so values are integers, or the larger or smaller is kept.
 #ifdef __CUDACC__
@@ -44,7 +44,7 @@ DEVICE f64 scale_for(f64 value, i32 bits) {
     return BITS_TO_F64((i64)(e + 1023) << 52);
 }
 
-// The scale of an exact sum of n values: quantize.exact_exponent.
+// The scale of an exact sum of n values: fixed_point.exact_exponent.
 DEVICE f64 exact_scale(f64 largest, u64 n) {
     i32 bits = 62;
     for (u64 rest = n; rest != 0; rest >>= 1) bits -= 1;
@@ -57,7 +57,7 @@ DEVICE f64 exact_scale(f64 largest, u64 n) {
 // What the host learns of an exact sum; REPORT in metrics.py.
 typedef struct {
     u64 largest;      // bits of the largest |value|
-    i64 sum;          // of the values in fixed point: quantize.exact_exponent(largest, count); zero at first
+    i64 sum;          // of the values in fixed point: fixed_point.exact_exponent(largest, count); zero at first
     u64 count;        // values
     u64 not_numbers;  // scores that are NaN, where it matters
 } sum_report_t;

@@ -23,7 +23,7 @@ DEVICE rules_t plain_rules(f64 lambda_l1, f64 lambda_l2, f64 max_delta_step, f64
     return how;
 }
 
-// What kernels take of the nodes' contexts, in the order of PlacedContexts.arguments in gpu/contexts.py.
+// What kernels take of the nodes' contexts, in the order of PlacedContexts.arguments in gpu/growth/contexts.py.
 //
 //     context       i64 (n_nodes, 6)          in    f64 lower, upper, parent_output, score, monotone_factor; key
 //     mask          u32 (n_nodes, n_words)    in    features that may be used

@@ -27,7 +27,7 @@ KERNEL(THREADS) void assign_kernel(GLOBAL const u32 *RESTRICT rows_even, GLOBAL 
     }
 }
 
-// Exact sums: each value becomes an integer of at most 52 bits (quantize.exact_exponent), and the sum of all stays
+// Exact sums: each value becomes an integer of at most 52 bits (fixed_point.exact_exponent), and the sum of all stays
 // below 2^62. Local memory adds 32 bits fast and 64 bits slowly, so an integer is added in three pieces:
 //
 //     value    | upper 32, signed | middle 16 | lower 16 |

@@ -179,7 +179,7 @@ KERNEL(THREADS) void exact_sum_kernel(GLOBAL const f64 *RESTRICT values, u64 n_v
     if (LOCAL_ID == 0 && GROUP_ID == 0) report->largest = largest;
 }
 
-// The scores of a random forest: predictor.average_scores.
+// The scores of a random forest: forest.average_scores.
 //
 //   sums     f64 (n_outputs, n_rows)   in
 //   init     f64 (n_outputs,)          in

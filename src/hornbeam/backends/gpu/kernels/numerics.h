@@ -1,7 +1,7 @@
-// Functions that give the same bits everywhere: twins of hornbeam/numerics.py, the same float64 operations in the same
+// Functions that give the same bits everywhere: twins of hornbeam/core/numerics.py, the same float64 operations in the same
 // order. Never those of the platform.
 
-// e**x for x clamped to +-708: hornbeam/numerics.py.
+// e**x for x clamped to +-708: hornbeam/core/numerics.py.
 DEVICE f64 exp_(f64 x) {
     x = x < -708.0 ? -708.0 : x;
     x = x > 708.0 ? 708.0 : x;
@@ -24,7 +24,7 @@ DEVICE f64 exp_(f64 x) {
     return p * BITS_TO_F64(((i64)(i32)k + 1023) << 52);
 }
 
-// Natural logarithm of x >= 0: hornbeam/numerics.py.
+// Natural logarithm of x >= 0: hornbeam/core/numerics.py.
 DEVICE f64 log_(f64 x) {
     x = x < 2.2250738585072014e-308 ? 2.2250738585072014e-308 : x;
     const i64 bits = F64_TO_BITS(x);
@@ -54,7 +54,7 @@ DEVICE f64 log2_(f64 x) {
     return log_(x) * 1.4426950408889634;
 }
 
-// tanh(x) / x: hornbeam/numerics.py.
+// tanh(x) / x: hornbeam/core/numerics.py.
 DEVICE f64 tanh_ratio_(f64 x) {
     const f64 size = fabs(x);
     const f64 z = size * size;

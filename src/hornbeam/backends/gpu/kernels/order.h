@@ -1,5 +1,5 @@
 // Floats as integers in the same order: of two numbers, neither NaN, the smaller has the smaller key, and 0.0 and -0.0
-// have one key. Twin: gpu/order.py.
+// have one key. Twin: gpu/runtime/order.py.
 //
 //     bits   of an f32 or f64, as u32 or u64
 //     sign   the sign bit of that type

@@ -1,5 +1,5 @@
 // Metrics of the order in which scores put two classes, auc and average_precision: twins of
-// hornbeam/metrics/ranking.py.
+// hornbeam/metrics/class_order.py.
 //
 // The keys of the scores are sorted (sort.cl); then `sums` has, for every place, what lies before it, and whoever
 // stands first among equal scores looks for their end. Counts and fixed-point weights are integers.

@@ -1,4 +1,4 @@
-// Rounding gradients to fixed point: twin of quantize.round_gradients.
+// Rounding gradients to fixed point: twin of fixed_point.round_gradients.
 //
 // A record is what travels with a row from node to node:
 //

@@ -1,4 +1,4 @@
-// Twin of hornbeam/sampling.py: random bits from a key and a number, without a stream.
+// Twin of hornbeam/core/random_choices.py: random bits from a key and a number, without a stream.
 
 DEVICE u64 hash_row(u64 row) {
     u64 z = (row + 1u) * (u64)0x9E3779B97F4A7C15 + (u64)0x5851F42D4C957F2D;

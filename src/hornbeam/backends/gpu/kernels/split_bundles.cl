@@ -1,4 +1,4 @@
-// The best split of each node where columns are bundles of features (gpu/bundles.py): twin of splitting.best_split, the
+// The best split of each node where columns are bundles of features (gpu/data/bundles.py): twin of splitting.best_split, the
 // same float64 operations in the same order, with a context of the nodes (CONTEXT) or without. split.cl has the reasons
 // for what is the same here, gains.h the gain of a candidate.
 //

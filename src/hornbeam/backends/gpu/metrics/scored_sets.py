@@ -74,7 +74,7 @@ class ScoredSet:
 
 
 def sum_of(report: np.void) -> float:
-    """Return the sum that a device reports: what `quantize.exact_sum` returns; NaN if a value is not finite.
+    """Return the sum that a device reports: what `fixed_point.exact_sum` returns; NaN if a value is not finite.
 
     report  REPORT ()  in
     """

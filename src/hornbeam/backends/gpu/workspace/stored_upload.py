@@ -1,4 +1,4 @@
-"""Stored bins (bundling.py) on their way to a device: what is stored travels, and is spelled out there."""
+"""Stored bins (stored_bins.py) on their way to a device: what is stored travels, and is spelled out there."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""The rows of the parameter table, by subject; table.py puts them together."""

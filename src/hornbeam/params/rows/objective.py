@@ -1,0 +1,144 @@
+"""What to learn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from hornbeam.params.objective_names import NOT_HERE, SPELLINGS
+from hornbeam.params.rows.row import parameter
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectiveRows:
+    """Rows of the group Objective."""
+
+    objective: str | Callable[..., Any] = parameter(
+        "objective",
+        "regression",
+        "Objective",
+        "What to learn. Numbers: `regression` (squared error), `regression_l1` (absolute error), `huber`, `fair`, "
+        "`quantile`, `mape`, `logcosh`, `expectile`. Counts and amounts, predicted as exp(score): `poisson`, `gamma`, "
+        "`tweedie`. Classes: `binary` (log loss, labels 0 and 1), `cross_entropy` (labels from 0 to 1), `focal`, "
+        "`multiclass` (softmax, labels 0 to `num_class` - 1), `multiclassova` (each class against the others). "
+        "Ranking (a Dataset with `group` or `qid`, labels 0, 1, ... by relevance): `lambdarank`, `rank_xendcg`, "
+        "`pairwise`. Or a function `(scores, dataset) -> (gradient, hessian)`, marked by `hornbeam.on_device` if it "
+        "shall work on arrays of a GPU; a saved model that was trained with a function says `custom`.",
+        aliases=("objective_type", "app", "application", "loss"),
+        choices=SPELLINGS,
+        instead=NOT_HERE,
+    )
+    num_class: int = parameter(
+        "int",
+        1,
+        "Objective",
+        "Number of classes of `multiclass` and `multiclassova` (2 or more), or of outputs of an objective function; 1 "
+        "otherwise.",
+        aliases=("num_classes", "n_classes"),
+        low=1,
+    )
+    boost_from_average: bool = parameter(
+        "bool", True, "Objective", "Start from the best constant (mean, log-odds, class priors) instead of zero."
+    )
+    sigmoid: float = parameter(
+        "float",
+        1.0,
+        "Objective",
+        "Slope of the sigmoid of `binary`, `multiclassova`, `lambdarank` and `pairwise`.",
+        low=0.0,
+        low_open=True,
+    )
+    lambdarank_truncation_level: int = parameter(
+        "int",
+        30,
+        "Objective",
+        "`lambdarank` and `pairwise`: pairs have at least one document among this many first ranks.",
+        aliases=("lambdarank_num_pair_per_sample",),
+        low=1,
+        high=2**31 - 1,
+    )
+    lambdarank_norm: bool = parameter(
+        "bool",
+        True,
+        "Objective",
+        "`lambdarank` and `pairwise`: weigh pairs by the distance of their scores, and queries alike.",
+        aliases=("lambdarank_normalization",),
+    )
+    label_gain: tuple[float, ...] | None = parameter(
+        "gains",
+        None,
+        "Objective",
+        "Ranking: gain of a document by its label, a list; None: 2^label - 1 for labels 0 to 30.",
+    )
+    objective_seed: int = parameter(
+        "int",
+        5,
+        "Objective",
+        "Key of the random numbers of `rank_xendcg`, together with `seed`.",
+        low=0,
+        high=2**63 - 1,
+    )
+    alpha: float = parameter(
+        "float",
+        0.9,
+        "Objective",
+        "Where `huber` turns from squares to absolute values; the quantile of `quantile` and the level of `expectile` "
+        "(below 1). An error where neither objective nor metric looks at it: XGBoost's `alpha` is `lambda_l1` here.",
+        aliases=("quantile_alpha", "expectile_alpha"),
+        low=0.0,
+        low_open=True,
+    )
+    fair_c: float = parameter(
+        "float", 1.0, "Objective", "Where `fair` turns from squares to absolute values.", low=0.0, low_open=True
+    )
+    poisson_max_delta_step: float = parameter(
+        "float",
+        0.7,
+        "Objective",
+        "Hessians of `poisson` are multiplied by exp of this, which keeps its steps small.",
+        low=0.0,
+        low_open=True,
+        high=100.0,
+    )
+    tweedie_variance_power: float = parameter(
+        "float",
+        1.5,
+        "Objective",
+        "The variance of `tweedie` is the mean to this power: 1 is Poisson, near 2 is gamma.",
+        low=1.0,
+        high=2.0,
+        high_open=True,
+    )
+    reg_sqrt: bool = parameter(
+        "bool", False, "Objective", "`regression` fits sign(label) * sqrt(|label|) and predicts the square."
+    )
+    scale_pos_weight: float = parameter(
+        "float",
+        1.0,
+        "Objective",
+        "Factor on the weights of positive rows, in `binary` and `multiclassova`.",
+        low=0.0,
+        low_open=True,
+    )
+    is_unbalance: bool = parameter(
+        "bool",
+        False,
+        "Objective",
+        "Weigh the rarer class up to the rows of the other one, in `binary` and `multiclassova`; not together with "
+        "`scale_pos_weight`.",
+        aliases=("unbalance", "unbalanced_sets"),
+    )
+    focal_gamma: float = parameter(
+        "float", 2.0, "Objective", "How little `focal` counts rows that are classified well; 0: as others.", low=0.0
+    )
+    focal_alpha: float = parameter(
+        "float",
+        0.25,
+        "Objective",
+        "Weight of label 1 in `focal`; label 0 has 1 - this.",
+        low=0.0,
+        low_open=True,
+        high=1.0,
+        high_open=True,
+    )
