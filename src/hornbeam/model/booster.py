@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -431,8 +432,8 @@ class Booster(PeerAttributes):
         return self._part(num_iteration, start_iteration).to_bytes().decode()
 
     def fingerprint(self) -> str:
-        """Return 64 hexadecimal digits that name the model: the SHA-256 of its file."""
-        return fingerprint(self.to_bytes())
+        """Return 64 hexadecimal digits that name the model: the SHA-256 of what its file holds, and stands in it."""
+        return fingerprint(self.to_model())
 
     def __getstate__(self) -> dict[str, Any]:
         state = {key: value for key, value in self.__dict__.items() if key not in ("_forest", "_objective")}
@@ -450,6 +451,24 @@ class Booster(PeerAttributes):
         )
 
 
-def load(path: str | os.PathLike[str]) -> Booster:
-    """Read a model from a file; raises ModelFormatError if it is damaged."""
-    return Booster(read_model(path))
+def load(path: str | os.PathLike[str], fingerprint: str | None = None) -> Booster:
+    """Read a model from a file.
+
+    Parameters
+    ----------
+    path
+        File of Hornbeam's format.
+    fingerprint
+        `Booster.fingerprint()` of the model that it must be; None: any.
+
+    Raises
+    ------
+    ModelFormatError
+        If the file is damaged, was edited, or holds another model than expected.
+    """
+    is_text = isinstance(fingerprint, str) and re.fullmatch("[0-9a-f]{64}", fingerprint) is not None
+    if fingerprint is not None and not is_text:
+        raise ParameterError(
+            f"fingerprint={fingerprint!r}: must be 64 hexadecimal digits, as Booster.fingerprint() has"
+        )
+    return Booster(read_model(path, fingerprint))

@@ -32,7 +32,8 @@ from numpy.typing import NDArray
 from hornbeam.core.errors import DataError, ModelFormatError, ParameterError
 from hornbeam.data.binning import sample_rows
 from hornbeam.model.booster import Booster
-from hornbeam.model.file.reading import model_from_document, parse_document
+from hornbeam.model.file.parsing import parse_document
+from hornbeam.model.file.reading import model_from_document
 from hornbeam.model.file.tree_checks import check_int, check_keys, check_list, fail, show
 from hornbeam.model.file.writing import write_atomically
 from hornbeam.params.params import Params, whole_number

@@ -1,10 +1,12 @@
 """Model -> bytes -> file.
 
 A model file is one JSON object in canonical form: keys sorted, no spaces, ASCII only, floats in the shortest form that
-reads back to the same bits, one newline at the end. One model has one sequence of bytes.
+reads back to the same bits, one newline at the end. One model has one sequence of bytes. Its fingerprint is the SHA-256
+of these bytes without the key "fingerprint", which holds it: a file that was damaged says so when it is read. Files of
+version 0.1 have no such key.
 
-    {"best_iteration":0,"feature_names":["age","income"],"format":"hornbeam-model","init_scores":[0.5],"n_outputs":1,
-     "objective":{"name":"regression"},"params":{"num_leaves":3},"trees":[
+    {"best_iteration":0,"feature_names":["age","income"],"fingerprint":"626ceb97...","format":"hornbeam-model",
+     "init_scores":[0.5],"n_outputs":1,"objective":{"name":"regression"},"params":{"num_leaves":3},"trees":[
         {"feature":[1,0],"gain":[9.5,2.0],"leaf_count":[4,5,6],"leaf_value":[-1.5,0.5,-0.0],"leaf_weight":[4.0,5.0,6.0],
          "left":[1,-1],"missing_left":[true,false],"right":[-2,-3],"shrinkage":0.1,"split_count":[15,10],
          "split_value":[0.0,0.25],"split_weight":[15.0,10.0],"threshold":[1.5,"inf"]}],"version":1}
@@ -66,7 +68,23 @@ INFINITE = {math.inf: "inf", -math.inf: "-inf"}
 
 
 def model_to_bytes(model: ModelData) -> bytes:
-    """Return the canonical bytes of a model."""
+    """Return the bytes of a model's file: its content, and the fingerprint of that."""
+    content, after = content_of(model), f'"format":"{FORMAT_NAME}",'.encode("ascii")
+    return content.replace(after, seal_of(sha256(content)) + after, 1)  # keys are sorted
+
+
+def without_seal(data: bytes, seal: str) -> bytes:
+    """Return the content of a file in canonical form, whose fingerprint is `seal`."""
+    return data.replace(seal_of(seal), b"", 1)
+
+
+def seal_of(fingerprint: str) -> bytes:
+    """Return how a fingerprint stands in a file."""
+    return f'"fingerprint":"{fingerprint}",'.encode("ascii")
+
+
+def content_of(model: ModelData) -> bytes:
+    """Return the canonical bytes of a model, without its fingerprint."""
     document: dict[str, Any] = {
         "best_iteration": int(model.best_iteration),
         "feature_names": list(model.feature_names),
@@ -116,9 +134,14 @@ def _tree_to_dict(tree: Tree) -> dict[str, Any]:
     return document
 
 
-def fingerprint(data: bytes) -> str:
-    """Return the SHA-256 of a model's bytes as 64 hexadecimal digits: what `sha256sum` says of its file."""
-    return hashlib.sha256(data).hexdigest()
+def fingerprint(model: ModelData) -> str:
+    """Return the SHA-256 of a model's content as 64 hexadecimal digits."""
+    return sha256(content_of(model))
+
+
+def sha256(content: bytes) -> str:
+    """Return the SHA-256 of some bytes as 64 hexadecimal digits."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
@@ -134,6 +157,8 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
             target.write_bytes(data)  # a pipe or a terminal; a folder raises here
         else:
             _replace(target, data, mode)
+    except (ValueError, RuntimeError) as error:  # a NUL in the path; a loop of symbolic links, in old Pythons
+        raise ParameterError(f"path={os.fspath(path)!r}: no file has such a path ({error})") from None
     except OSError as error:
         raise OSError(
             error.errno,
