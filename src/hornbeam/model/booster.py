@@ -212,6 +212,8 @@ class Booster(PeerAttributes):
             num_iteration = whole_number(num_iteration, "num_iteration", -sys.maxsize)
         if device is not None:
             device = BY_NAME["device"].check(device)
+        if num_threads is not None:
+            num_threads = BY_NAME["num_threads"].check(num_threads)
         reader = self._checked_reader(data)
         n_threads = resolve_threads(self.num_threads if num_threads is None else num_threads)
         if num_iteration is None and self.best_iteration > 0:

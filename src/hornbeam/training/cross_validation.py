@@ -19,7 +19,7 @@ from hornbeam.training.boosting import check_boosting
 from hornbeam.training.callbacks import Callback, EarlyStopException, Evaluation, MeanEvaluation, prepare
 from hornbeam.training.checkpoints import Checkpoints
 from hornbeam.training.folds import make_folds
-from hornbeam.training.function_calls import MetricFunction
+from hornbeam.training.function_calls import MetricFunction, metric_functions
 from hornbeam.training.idle_parameters import warn_of_idle
 from hornbeam.training.init_model import model_to_train_on
 from hornbeam.training.loop import CheckpointHook, Hook, Loop, Member
@@ -87,7 +87,7 @@ def cv(
     n_rounds = number_of_rounds(params, num_boost_round, 1)
     check_boosting(params)
     start = model_to_train_on(init_model)
-    functions = [feval] if callable(feval) else list(feval or [])
+    functions = metric_functions(feval)
     states: list[TrainingState] = []
     runs: list[TrainingRun] = []
     told = ExitStack()

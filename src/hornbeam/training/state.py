@@ -7,7 +7,6 @@ what an iteration does with it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 from hornbeam.backends.columns import first_scores, label_sums
@@ -15,6 +14,7 @@ from hornbeam.backends.demand import Demand
 from hornbeam.backends.engines import make_engine
 from hornbeam.core.cpus import resolve_threads
 from hornbeam.core.errors import DataError, ParameterError
+from hornbeam.core.lazy import lazy
 from hornbeam.core.log import inform
 from hornbeam.data.columns import column_on
 from hornbeam.data.levels import extended_levels, level_codes
@@ -224,7 +224,7 @@ class TrainingState:
             assert self._label is not None
             self.engine.compute_gradients(self.objective, self._label, self._weight)
 
-    @cached_property
+    @lazy
     def n_threads(self) -> int:
         """Threads of what runs on the host, whatever the device."""
         return resolve_threads(self.params.num_threads)

@@ -16,7 +16,7 @@ from hornbeam.training.boosting import check_boosting
 from hornbeam.training.callbacks import Callback, EarlyStopException, finish, prepare
 from hornbeam.training.checkpoints import Checkpoints
 from hornbeam.training.evaluated_sets import ValidSets, named_sets
-from hornbeam.training.function_calls import MetricFunction
+from hornbeam.training.function_calls import MetricFunction, metric_functions
 from hornbeam.training.idle_parameters import warn_of_idle
 from hornbeam.training.init_model import model_to_train_on
 from hornbeam.training.loop import CheckpointHook, Hook, Loop, Member
@@ -87,7 +87,7 @@ def train(
     check_boosting(params)
     checkpoints = None if checkpoint is None else Checkpoints(checkpoint, checkpoint_freq)
     named = named_sets(valid_sets, valid_names, train_set)
-    functions = [feval] if callable(feval) else list(feval or [])
+    functions = metric_functions(feval)
     with speaking(params.verbosity):
         state = TrainingState(params, train_set, start, checkpoints, named)
         try:

@@ -16,7 +16,7 @@ from hornbeam.data.target_encoding import EncodedLevels
 from hornbeam.model.file.model_data import FORMAT_NAME, FORMAT_VERSION, ModelData
 from hornbeam.model.file.parsing import ROOT, parse_model
 from hornbeam.model.file.tree_checks import check_floats, check_int, check_keys, check_list, check_tree, fail, show
-from hornbeam.model.file.writing import content_of, sha256, without_seal
+from hornbeam.model.file.writing import check_path, content_of, sha256, without_seal
 from hornbeam.objectives import get_objective, objective_from_dict
 from hornbeam.params.params import PARAMETERS, Params
 
@@ -42,6 +42,7 @@ def read_model(path: str | os.PathLike[str], fingerprint: str | None = None) -> 
 
     fingerprint  what the model must have; None: any
     """
+    check_path(path)
     try:
         data = Path(path).read_bytes()
     except (ValueError, RuntimeError) as error:  # a NUL in the path; a loop of symbolic links, in old Pythons

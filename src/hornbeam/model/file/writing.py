@@ -144,12 +144,19 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+def check_path(path: object) -> None:
+    """Raise ParameterError unless this could be the path of a file."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise ParameterError(f"path={path!r}: must be the path of a file, not {type(path).__name__}")
+
+
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a file so that at every moment either the old or the whole new content is there.
 
     The bytes go to a temporary file in the same folder, reach the disk, and then take the name in one step. Raises the
     OSError of the operating system, with a message that names the path and what to do.
     """
+    check_path(path)
     try:
         target = Path(path).resolve()  # a symbolic link stays a link: its target is replaced
         mode = target.stat().st_mode if target.exists() else None
