@@ -80,6 +80,8 @@ class Dataset(Fields):
         Shape.
     feature_names
         list of str.
+    column_names
+        Names of a frame's columns, where the features were given others; else None.
     label, weight
         float64 (n_rows,) or None, in host memory: what was given on a device is copied when this is first asked for.
     init_score
@@ -138,6 +140,7 @@ class Dataset(Fields):
         if named is not None:
             _check_names(named, self.n_features)
         self.has_names = named is not None
+        self.column_names = self._reader.names if named is not None and named != self._reader.names else None
         if reference is not None:
             self._check_reference(reference, named)
             named = reference.feature_names
@@ -188,7 +191,8 @@ class Dataset(Fields):
                 f"data has {self.n_features} features and the reference Dataset {reference.n_features}; pass the same "
                 "columns in the same order"
             )
-        if named is not None and reference.has_names and not same_columns(named, reference.feature_names):
+        known = named is not None and named == reference.column_names
+        if named is not None and reference.has_names and not known and not same_columns(named, reference.feature_names):
             position = next(i for i, name in enumerate(named) if name != reference.feature_names[i])
             raise DataError(
                 f"feature {position} is {named[position]!r} and {reference.feature_names[position]!r} in the reference "

@@ -64,6 +64,9 @@ class Booster(PeerAttributes):
     levels
         Levels of each categorical feature, in the order of the codes in `Tree.left_codes`; None for the other features.
         None alone: no feature is categorical. `EncodedLevels` (target_encoding.py) where numbers replace them.
+    column_names
+        Names of the columns of the training table, where the features were given others; None: the same. Data to
+        predict may bear either.
     n_outputs
         Raw scores a row.
     init_scores
@@ -107,6 +110,7 @@ class Booster(PeerAttributes):
             )
         self.feature_names = list(model.feature_names)
         self.levels = model.levels
+        self.column_names = model.column_names
         self.n_outputs = model.n_outputs
         self.init_scores: NDArray[np.float64] = np.array(model.init_scores, np.float64)
         self.trees: list[Tree] = list(model.trees)
@@ -282,7 +286,7 @@ class Booster(PeerAttributes):
                 "columns in the same order"
             )
         named = reader.names
-        if named is not None and not same_columns(named, self.feature_names):
+        if named is not None and named != self.column_names and not same_columns(named, self.feature_names):
             position = next(i for i, name in enumerate(named) if name != self.feature_names[i])
             raise DataError(
                 f"feature {position} of data is {named[position]!r}, but the model was trained on "
@@ -392,6 +396,7 @@ class Booster(PeerAttributes):
             best_iteration=self.best_iteration,
             trees=self.trees,
             levels=self.levels,
+            column_names=self.column_names,
         )
 
     def to_bytes(self) -> bytes:

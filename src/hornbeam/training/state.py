@@ -199,6 +199,7 @@ class TrainingState:
                 init_scores=init_scores,
                 trees=trees,
                 levels=levels,
+                column_names=self.train_set.column_names,
             )
         )
         booster.num_threads = self.params.num_threads

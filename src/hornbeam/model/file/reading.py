@@ -32,7 +32,7 @@ KEYS = (
     "version",
 )
 
-OPTIONAL_KEYS = ("encodings", "fingerprint", "levels")
+OPTIONAL_KEYS = ("column_names", "encodings", "fingerprint", "levels")
 
 ENCODING_KEYS = ("missing", "numbers", "other")
 
@@ -108,6 +108,11 @@ def model_from_document(document: Any, trees: Iterable[Any] = ()) -> ModelData:
     if type(seal) is not str or re.fullmatch("[0-9a-f]{64}", seal) is None:
         fail("fingerprint", f"{show(seal)} is not 64 hexadecimal digits")
     feature_names = _check_names(document["feature_names"])
+    column_names = None
+    if "column_names" in document:
+        column_names = _check_names(document["column_names"], "column_names")
+        if len(column_names) != len(feature_names) or column_names == feature_names:
+            fail("column_names", "must be other names than those of the features, one for each")
     levels = _check_levels(document["levels"], len(feature_names)) if "levels" in document else None
     if "encodings" in document:
         levels = _check_encodings(document["encodings"], levels)
@@ -131,18 +136,19 @@ def model_from_document(document: Any, trees: Iterable[Any] = ()) -> ModelData:
         best_iteration=best_iteration,
         trees=made,
         levels=levels,
+        column_names=column_names,
         version=version,
     )
 
 
-def _check_names(value: object) -> list[str]:
-    names = check_list(value, str, "feature_names")
+def _check_names(value: object, place: str = "feature_names") -> list[str]:
+    names = check_list(value, str, place)
     if not names:
-        fail("feature_names", "is empty, a model has at least one feature")
+        fail(place, "is empty, a model has at least one feature")
     seen: set[str] = set()
     for i, name in enumerate(names):
         if not name or name in seen:
-            fail(f"feature_names[{i}]", f"{show(name)} is {'used twice' if name else 'empty'}")
+            fail(f"{place}[{i}]", f"{show(name)} is {'used twice' if name else 'empty'}")
         seen.add(name)
     return names
 

@@ -14,6 +14,8 @@ version 0.1 have no such key.
 Trees are the arrays of trees/tree.py. An infinite threshold is the string "inf" or "-inf", since JSON has no
 infinities; every other number is finite.
 
+Features that were given other names than the columns of the training table have "column_names", the names there.
+
 A model with categorical features has "levels", one entry a feature: null, or its levels in the order of their codes
 (all strings, all integers or all booleans). A tree that splits such a feature has "left_codes", one entry a split:
 null, or the codes that go left, ascending. Models and trees without have no such keys.
@@ -96,6 +98,8 @@ def content_of(model: ModelData) -> bytes:
         "trees": [_tree_to_dict(tree) for tree in model.trees],
         "version": int(model.version),
     }
+    if model.column_names is not None:
+        document["column_names"] = list(model.column_names)
     if model.levels is not None:
         document["levels"] = [None if own is None else list(own.values) for own in model.levels]
         if any(isinstance(own, EncodedLevels) for own in model.levels):
