@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from hornbeam.backends.binning import bin_table, encode_table
 from hornbeam.backends.columns import find_facts
 from hornbeam.core.errors import DataError
+from hornbeam.core.float_mode import default_mode
 from hornbeam.core.locks import Lock
 from hornbeam.core.log import inform
 from hornbeam.data.binning import BinMapper, BinnedData, BinParams
@@ -329,7 +330,7 @@ class Dataset(Fields):
             for name, column in self._columns.items():
                 if isinstance(column, DeviceColumn):
                     check_device(column.device, params.device, name)
-        with self._lock:
+        with self._lock, default_mode():
             if self.reference is not None:
                 self.reference.construct(params)
             elif self._binned is None:

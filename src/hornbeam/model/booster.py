@@ -23,6 +23,7 @@ from hornbeam.backends.prediction import (
 )
 from hornbeam.core.cpus import resolve_threads
 from hornbeam.core.errors import DataError, DeviceError, ParameterError
+from hornbeam.core.float_mode import default_mode
 from hornbeam.core.log import inform
 from hornbeam.data.column_names import same_columns
 from hornbeam.data.device_arrays import check_device, in_library_of
@@ -229,7 +230,9 @@ class Booster(PeerAttributes):
             if device not in ("cpu", "reference"):
                 found = self._predict_in_place(reader, raw_score, pred_leaf, start_iteration, num_iteration)
                 return in_library_of(data, found)
-        result = self._predict(reader, raw_score, pred_leaf, start_iteration, num_iteration, n_threads, device or "cpu")
+        given = raw_score, pred_leaf, start_iteration, num_iteration, n_threads
+        with default_mode():
+            result = self._predict(reader, *given, device or "cpu")
         return result if reader.device is None else in_library_of(data, reader.to_device(result))
 
     def _predict(
@@ -381,7 +384,8 @@ class Booster(PeerAttributes):
         reader = self._checked_reader(data)
         dataset = Dataset(reader, label=label, weight=weight, group=group, qid=qid, init_score=init_score)
         n_threads = resolve_threads(self.num_threads)
-        made = Booster(refit(self.to_model(), self.forest, dataset, decay_rate, objective, n_threads))
+        with default_mode():
+            made = Booster(refit(self.to_model(), self.forest, dataset, decay_rate, objective, n_threads))
         made.num_threads = self.num_threads
         return made
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hornbeam.core.float_mode import default_mode
 from hornbeam.core.log import speaking
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.model.booster import Booster
@@ -93,6 +94,7 @@ def cv(
     told = ExitStack()
     try:
         told.enter_context(speaking(params.verbosity))
+        told.enter_context(default_mode())
         rows_of_folds = make_folds(params, train_set, folds, nfold, stratified, shuffle, seed)
         for number, (train_rows, valid_rows) in enumerate(rows_of_folds):
             part = train_set.take_rows(train_rows)

@@ -14,6 +14,7 @@ from hornbeam.backends.demand import Demand
 from hornbeam.backends.engines import make_engine
 from hornbeam.core.cpus import resolve_threads
 from hornbeam.core.errors import DataError, ParameterError
+from hornbeam.core.float_mode import default_mode
 from hornbeam.core.lazy import lazy
 from hornbeam.core.log import inform
 from hornbeam.data.columns import column_on
@@ -233,7 +234,8 @@ class TrainingState:
     def finish_trees(self) -> None:
         """Enter the trees grown so far into the Booster; their arrays are made now, at the latest."""
         trees, self._unfinished = self._unfinished, []
-        self.booster.trees.extend(grown.tree for grown in trees)
+        with default_mode():
+            self.booster.trees.extend(grown.tree for grown in trees)
 
     def keep(self, trees: list[GrownTree]) -> None:
         """Keep the trees of an iteration, whose arrays are made later: see `finish_trees`."""

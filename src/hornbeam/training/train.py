@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hornbeam.core.errors import DataError, ParameterError
+from hornbeam.core.float_mode import default_mode
 from hornbeam.core.log import speaking, warn
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.model.booster import Booster
@@ -88,7 +89,7 @@ def train(
     checkpoints = None if checkpoint is None else Checkpoints(checkpoint, checkpoint_freq)
     named = named_sets(valid_sets, valid_names, train_set)
     functions = metric_functions(feval)
-    with speaking(params.verbosity):
+    with speaking(params.verbosity), default_mode():
         state = TrainingState(params, train_set, start, checkpoints, named)
         try:
             run = TrainingRun(state, named)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hornbeam.core.errors import ModelFormatError, ParameterError
+from hornbeam.core.float_mode import default_mode
 from hornbeam.core.log import warn
 from hornbeam.data.levels import LARGEST_INTEGER, Levels
 from hornbeam.data.target_encoding import EncodedLevels
@@ -55,10 +56,11 @@ def read_model(path: str | os.PathLike[str], fingerprint: str | None = None) -> 
 
 def model_from_bytes(data: bytes, fingerprint: str | None = None) -> ModelData:
     """Rebuild a model from its bytes, or raise ModelFormatError; arguments as in `read_model`."""
-    document, trees = parse_model(data)
-    seal = document.get("fingerprint") if type(document) is dict else None
-    model = model_from_document(document, trees)
-    check_seal(data, model, seal, fingerprint)
+    with default_mode():  # in another one, Python's conversion of text to numbers goes wrong
+        document, trees = parse_model(data)
+        seal = document.get("fingerprint") if type(document) is dict else None
+        model = model_from_document(document, trees)
+        check_seal(data, model, seal, fingerprint)
     return model
 
 

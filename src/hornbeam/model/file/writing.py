@@ -44,6 +44,7 @@ from typing import Any
 import numpy as np
 
 from hornbeam.core.errors import ParameterError
+from hornbeam.core.float_mode import default_mode
 from hornbeam.data.levels import Levels
 from hornbeam.data.target_encoding import EncodedLevels
 from hornbeam.model.file.model_data import FORMAT_NAME, ModelData
@@ -105,7 +106,8 @@ def content_of(model: ModelData) -> bytes:
         if any(isinstance(own, EncodedLevels) for own in model.levels):
             document["encodings"] = [_encoding_to_dict(own) for own in model.levels]
     try:
-        text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+        with default_mode():  # in another one, Python's conversion of numbers to text goes wrong
+            text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     except ValueError:
         _refuse_infinite(model)
         raise
