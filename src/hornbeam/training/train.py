@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
 from typing import Any
 
 from hornbeam.core.errors import DataError, ParameterError
@@ -86,18 +87,20 @@ def train(
     n_rounds = number_of_rounds(params, num_boost_round, 0)
     start = model_to_train_on(init_model)
     check_boosting(params)
-    checkpoints = None if checkpoint is None else Checkpoints(checkpoint, checkpoint_freq)
     named = named_sets(valid_sets, valid_names, train_set)
     functions = metric_functions(feval)
-    with speaking(params.verbosity), default_mode():
+    with ExitStack() as stack:
+        stack.enter_context(speaking(params.verbosity))
+        stack.enter_context(default_mode())
+        checkpoints = None
+        if checkpoint is not None:
+            checkpoints = stack.enter_context(closing(Checkpoints(checkpoint, checkpoint_freq)))
         state = TrainingState(params, train_set, start, checkpoints, named)
-        try:
-            run = TrainingRun(state, named)
-            warn_of_idle(state, bool(functions))
-            state.inform_of_encoding()
-            _boost(run, n_rounds, functions, callbacks)
-        finally:
-            state.engine.close()
+        stack.callback(state.engine.close)
+        run = TrainingRun(state, named)
+        warn_of_idle(state, bool(functions))
+        state.inform_of_encoding()
+        _boost(run, n_rounds, functions, callbacks)
     return state.booster
 
 

@@ -32,6 +32,7 @@ have a threshold.
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import json
 import math
@@ -178,6 +179,11 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
             f"cannot write the model ({error.strerror}); give a file in a folder that exists and may be written to",
             os.fspath(path),
         ) from error
+
+
+def temporary_files(target: Path) -> list[Path]:
+    """Return the temporary files that a crash in the middle of writing a file has left beside it."""
+    return list(target.absolute().parent.glob(f".{glob.escape(target.name[:40])}.*.tmp"))
 
 
 def _replace(target: Path, data: bytes, mode: int | None) -> None:
