@@ -29,6 +29,16 @@ joined_kernel = njit(**OPTIONS, cache=True, forceinline=True)
 inlined = njit(nogil=True, inline="always")
 
 
+def is_compiled(kernel: Any) -> bool:
+    """Say whether a kernel was compiled, or read from the disk, in this process."""
+    return bool(kernel.overloads)
+
+
+def compile_for(kernel: Any, *arguments: Any) -> None:
+    """Compile a kernel for some arguments, or read it from the disk, without running it."""
+    kernel.compile(tuple(kernel.typeof_pyval(argument) for argument in arguments))
+
+
 def borrow(builder: Any, kind: Any, value: Any) -> Any:
     """Return a value whose arrays are counted as in use by nobody; tuples are gone through."""
     if isinstance(kind, types.Array):

@@ -47,7 +47,8 @@ from hornbeam.backends.cpu.host.atomics import (
     sleep,
     swap,
 )
-from hornbeam.backends.cpu.host.kernels import inlined, inner_kernel, kernel
+from hornbeam.backends.cpu.host.interrupts import uninterrupted
+from hornbeam.backends.cpu.host.kernels import compile_for, inlined, inner_kernel, is_compiled, kernel
 from hornbeam.backends.cpu.host.threads import Workers, attention
 from hornbeam.backends.cpu.tuning import Tuning
 from hornbeam.core.cpus import available_cpus
@@ -228,19 +229,23 @@ if hasattr(os, "register_at_fork"):
 
 
 class Team:
-    """A team that is ready for jobs; size: number of threads."""
+    """A team that is ready for jobs; size: number of threads; signals: those that wait until it is set free."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, signals: uninterrupted | None = None) -> None:
         self.size = size
+        self._signals = signals
 
     def run(self, kernel: Callable[..., None], *arguments: Any) -> None:
         """Let all threads run a kernel, which begins with call_helpers."""
-        if self.size == 1:
+        if self.size == 1 or self._signals is None:
             kernel(0, ALONE, *arguments)
             return
-        failed = True
+        crew, failed = Crew(self.size, _mail, _room), True
+        if not is_compiled(kernel):  # that takes seconds, and may be interrupted
+            with self._signals.heard():
+                compile_for(kernel, 0, crew, *arguments)
         try:
-            kernel(0, Crew(self.size, _mail, _room), *arguments)
+            kernel(0, crew, *arguments)
             failed = False
         finally:
             whole = _join(_mail, self.size, failed)
@@ -254,20 +259,25 @@ def team(n_threads: int) -> Iterator[Team]:
 
     n_threads  1 or more, and no more than largest_team says
     """
-    if n_threads == 1 or not _alone.acquire(blocking=False):
+    if n_threads == 1:
         yield Team(1)
         return
-    absent = np.zeros(n_threads, np.bool_)
-    try:
-        attention[0] = 0
-        _claim(_mail, n_threads, absent)
-        for t in np.flatnonzero(absent).tolist():
-            _helpers.begin(_serve_as, t)
-            absent[t] = False
-        yield Team(n_threads)
-    finally:
-        _set_free(_mail, n_threads, absent)
-        _alone.release()
+    with uninterrupted() as signals:
+        if not _alone.acquire(blocking=False):
+            with signals.heard():
+                yield Team(1)
+            return
+        absent = np.zeros(n_threads, np.bool_)
+        try:
+            attention[0] = 0
+            _claim(_mail, n_threads, absent)
+            for t in np.flatnonzero(absent).tolist():
+                _helpers.begin(_serve_as, t)
+                absent[t] = False
+            yield Team(n_threads, signals)
+        finally:
+            _set_free(_mail, n_threads, absent)
+            _alone.release()
 
 
 def _serve_as(t: int) -> None:
