@@ -1,4 +1,7 @@
-"""Frames of pandas, polars and pyarrow, through narwhals: numbers, booleans, strings and categories; nulls are NaN."""
+"""Frames of pandas, polars and pyarrow, through narwhals: numbers, booleans, dates and times, strings and categories.
+
+Nulls are NaN; dates and times are seconds (moments.py).
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from numpy.typing import NDArray
 from hornbeam.core.errors import DataError
 from hornbeam.data.levels import CodedColumn, code_series
 from hornbeam.data.sources.dense import DenseReader
+from hornbeam.data.sources.moments import column_seconds, holds_moments
 from hornbeam.data.sources.reader import REAL_KINDS, TableReader, not_numbers
 
 if TYPE_CHECKING:
@@ -102,7 +106,7 @@ def as_frame(data: Any) -> nw.DataFrame[Any] | None:
             raise DataError(f"data cannot be read as a table ({error})") from None
         raise DataError(f"data has two columns called {twice!r}; rename columns so that names are unique") from None
     if isinstance(frame, narwhals.LazyFrame):
-        raise DataError("data is a lazy frame; pass the result of .collect()")
+        frame = frame.collect()
     return frame if isinstance(frame, narwhals.DataFrame) else None
 
 
@@ -125,6 +129,7 @@ def _frame_columns(
         f"{names[position]!r} ({column.dtype})"
         for position, column in enumerate(columns)
         if position not in with_levels
+        and not holds_moments(column)
         and (not (column.dtype.is_numeric() or column.dtype == narwhals.Boolean) or column.dtype in no_floats)
     ]
     if wrong:
@@ -142,6 +147,8 @@ def _column_values(column: nw.Series[Any]) -> NDArray[Any]:
     """Return a column, or a slice of one, as numbers; nulls as NaN."""
     import narwhals
 
+    if holds_moments(column):
+        return column_seconds(column)
     if not (column.dtype.is_numeric() or column.dtype == narwhals.Boolean):  # strings and categories, all of them null
         return np.full(len(column), np.nan)
     if column.null_count() > 0 and not column.dtype.is_float():
