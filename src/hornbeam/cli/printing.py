@@ -30,7 +30,7 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
 
 
-def print_facts(facts: Mapping[str, Any], title: str = "") -> None:
+def print_facts(facts: Mapping[str, Any]) -> None:
     """Write names and values, a line each."""
     if not sys.stdout.isatty():
         width = max(map(len, facts))
@@ -47,7 +47,7 @@ def print_facts(facts: Mapping[str, Any], title: str = "") -> None:
     _console().print(grid)
 
 
-def print_table(names: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
+def print_table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Write rows under the names of their columns; separated by tabs where output goes to a file."""
     if not sys.stdout.isatty():
         print("\t".join(names))
@@ -57,13 +57,20 @@ def print_table(names: Sequence[str], rows: Sequence[Sequence[Any]], title: str 
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD)
     for place, name in enumerate(names):
-        is_number = bool(rows) and all(isinstance(row[place], (int, float)) for row in rows)
+        column = [row[place] for row in rows]
+        is_number = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in column)
         table.add_column(name, justify="right" if is_number else "left", overflow="fold")
     for row in rows:
         table.add_row(*(_text(value) for value in row))
     _console().print(table)
+
+
+def print_gap() -> None:
+    """Leave a line free before a table; in a terminal tables have their margin."""
+    if not sys.stdout.isatty():
+        print()
 
 
 def _console() -> Any:

@@ -6,6 +6,7 @@ import io
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from csv import writer as writer_of_names
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.data.sources.files import FORMATS, format_of_name
-from hornbeam.data.sources.labelled import column_roles, load_labelled
+from hornbeam.data.sources.labelled import COLUMN_PARAMETERS, column_roles, load_labelled
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.model.booster import Booster
 from hornbeam.model.file import write_atomically
@@ -50,7 +51,8 @@ class Roles:
             "header": header,
         }  # fmt: skip
         given = {name: value for name, value in options.items() if value is not None}
-        self.params = {**(places or {}), **given}
+        named = {name: value for name, value in (places or {}).items() if name in COLUMN_PARAMETERS}
+        self.params = {**named, **given}
 
     def dataset(self, path: str, reference: Dataset | None = None) -> Dataset:
         """Return a Dataset with labels."""
@@ -134,7 +136,10 @@ def _arrow_bytes(columns: Mapping[str, NDArray[Any]], kind: str, path: str) -> b
             writer.write_table(table)
     else:
         separator = "\t" if Path(path).suffix.lower() in (".tsv", ".tab") else ","
-        csv.write_csv(table, sink, csv.WriteOptions(delimiter=separator, quoting_style="needed"))
+        names = io.StringIO()
+        writer_of_names(names, delimiter=separator, lineterminator="\n").writerow(columns)
+        sink.write(names.getvalue().encode())
+        csv.write_csv(table, sink, csv.WriteOptions(include_header=False, delimiter=separator, quoting_style="needed"))
     return sink.getvalue()
 
 

@@ -47,8 +47,12 @@ def diff(
 
 def compare(first: Any, second: Any) -> dict[str, Any]:
     """Return where two models differ."""
+    from hornbeam.params.params import BY_NAME
+
     own, other = ({"objective": model.objective.to_dict(), **model.params} for model in (first, second))
     names = sorted(set(own) | set(other))
+    usual = {name: BY_NAME[name].default for name in names if name in BY_NAME}
+    own, other = {**usual, **own}, {**usual, **other}
     pairs = list(zip(first.trees, second.trees, strict=False))
     structure = [_same(left, right, STRUCTURE) for left, right in pairs]
     values = [_same(left, right, ("leaf_value",)) for left, right in pairs]
@@ -110,7 +114,7 @@ def _compare_predictions(models: tuple[Any, Any], data: str, header: bool | None
 
 
 def _show(found: dict[str, Any]) -> None:
-    from hornbeam.cli.printing import print_facts, print_table
+    from hornbeam.cli.printing import print_facts, print_gap, print_table
 
     trees, features = found["trees"], found["features"]
     facts: dict[str, Any] = {
@@ -128,5 +132,5 @@ def _show(found: dict[str, Any]) -> None:
         facts[f"predictions: {name.replace('_', ' ')}"] = value
     print_facts(facts)
     if found["parameters"]:
-        print()
+        print_gap()
         print_table(["parameter", "first", "second"], [[name, *both] for name, both in found["parameters"].items()])

@@ -24,7 +24,7 @@ def inspect(
 ) -> None:
     """Show what is in a model: objective, parameters, size, features, a tree."""
     import hornbeam as hb
-    from hornbeam.cli.printing import print_facts, print_json, print_table
+    from hornbeam.cli.printing import print_facts, print_gap, print_json, print_table
     from hornbeam.cli.trees import tree_lines, tree_nodes
 
     booster = hb.load(model)
@@ -33,17 +33,18 @@ def inspect(
     facts = describe(booster)
     if json:
         shown = {} if tree is None else {"tree": tree_nodes(booster, tree)}
-        print_json({"model": model, **facts, "params": booster.params, "features": features_of(booster), **shown})
+        print_json({"model": model, **facts, "params": booster.params, "importance": features_of(booster), **shown})
         return
     if tree is not None:
         print("\n".join(tree_lines(booster, tree)))
         return
-    print_facts({"model": model, **{name.replace("_", " "): value for name, value in facts.items()}})
+    shown_facts = {name.replace("_", " "): value for name, value in facts.items() if name != "best_iteration" or value}
+    print_facts({"model": model, **shown_facts})
     if booster.params:
-        print()
+        print_gap()
         print_table(["parameter", "value"], list(booster.params.items()))
     best = sorted(features_of(booster), key=lambda row: -float(row["gain"]))[:top]
-    print()
+    print_gap()
     print_table(["feature", "splits", "gain"], [[row["name"], row["splits"], row["gain"]] for row in best])
 
 

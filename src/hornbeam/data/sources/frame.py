@@ -100,7 +100,8 @@ def as_frame(data: Any) -> nw.DataFrame[Any] | None:
     try:
         frame = narwhals.from_native(data, pass_through=True)
     except ValueError as error:  # found by narwhals itself
-        names = [str(name) for name in getattr(data, "columns", [])]
+        named = getattr(data, "column_names", None) or getattr(data, "columns", [])  # pyarrow, and the others
+        names = [str(name) for name in named]
         twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
         if twice is None:
             raise DataError(f"data cannot be read as a table ({error})") from None

@@ -55,7 +55,7 @@ class Wanted:
         left = [column for column in names if column not in spelling and column not in taken]
         if left:
             inform(f"{source}: not read, since they are no features: {_listed(left)}")
-        return [*spelling, *taken]
+        return [*spelling, *(other for other in taken if other not in spelling)]
 
     def chosen(self, loaded: Loaded, source: str) -> Loaded:
         """Return the wanted columns of a pyarrow table that was read whole."""
