@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 from pathlib import Path
 
@@ -54,8 +53,9 @@ def test_data_and_models_go_through_standard_streams(run):
     assert hb.load("new.json").fingerprint() == expected_model().fingerprint()
     out = run("predict", "m.json", "-", "-q", stdin=Path("test.csv").read_bytes()).stdout
     frame = pd.read_csv("test.csv")
-    read = pd.read_csv(io.StringIO(out), float_precision="round_trip")
-    assert (read["prediction"] == hb.load("m.json").predict(features(frame))).all()
+    name, *numbers = out.split()
+    assert name == "prediction"
+    assert [float(text) for text in numbers] == hb.load("m.json").predict(features(frame)).tolist()
 
 
 def test_validation_sets_and_early_stopping(run):
@@ -161,6 +161,6 @@ def test_files_without_names_and_compressed_ones(run):
     run("train", "bare.csv.gz", "-l", "0", "-o", "b.json", *SMALL)
     assert hb.load("b.json").feature_names == ["Column_1", "Column_2"]
     run("predict", "b.json", "bare.csv.gz", "-o", "p.csv")
-    read = pd.read_csv("p.csv", float_precision="round_trip")["prediction"]
-    assert (read == hb.load("b.json").predict(frame[["age", "income"]].to_numpy())).all()
+    numbers = [float(text) for text in Path("p.csv").read_text().split()[1:]]
+    assert numbers == hb.load("b.json").predict(frame[["age", "income"]].to_numpy()).tolist()
     run("train", "bare.csv.gz", "-l", "0", "--header", "-o", "b.json", *SMALL, code=2)
