@@ -283,7 +283,7 @@ class Booster(PeerAttributes):
         if isinstance(data, Fields):
             raise DataError("data is a Dataset, whose bins are no values; pass its table: predict(dataset.data)")
         wanted = Wanted((self.feature_names, self.column_names or self.feature_names), n_features=self.n_features)
-        reader = open_numbers(data, wanted) if self.levels is None else open_table(data, wanted=wanted)
+        reader = open_numbers(data, wanted=wanted) if self.levels is None else open_table(data, wanted=wanted)
         reader.zero_as_missing = bool(self.params.get("zero_as_missing")) and bool(self.params.get("use_missing", True))
         if reader.n_features != self.n_features:
             raise DataError(

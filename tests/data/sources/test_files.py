@@ -71,15 +71,18 @@ def test_every_format_gives_the_model_of_the_frame(name, tmp_path):
             assert fingerprint(file, label="y") == EXPECTED
 
 
-def test_several_files_are_one_table_in_the_order_of_their_names(tmp_path):
-    folder = tmp_path / "day=1"
-    folder.mkdir()
+def test_several_files_are_one_table_in_the_order_of_their_names(tmp_path, caplog):
+    folder = tmp_path / "parts" / "day=1"
+    folder.mkdir(parents=True)
     for number in range(3):
         part = FRAME.iloc[number * 30 : number * 30 + 30].reset_index(drop=True)
         part.to_parquet(folder / f"part-{number}.parquet")
         part[["y", "d", "b.c", "a"] if number else list(part.columns)].to_csv(tmp_path / f"p{number}.csv", index=False)
     (folder / "_SUCCESS").touch()
     names = [str(tmp_path / f"p{number}.csv") for number in range(3)]
+    with caplog.at_level("INFO", logger="hornbeam"):
+        assert fingerprint(tmp_path / "parts", label="y") == EXPECTED
+    assert "names of folders (day)" in caplog.text
     for data in (folder, folder / "part-*.parquet", str(tmp_path / "**" / "*.parquet"), tmp_path / "p?.csv", names):
         assert fingerprint(data, label="y") == EXPECTED
 

@@ -2,7 +2,7 @@
 
 separator   a comma; a tab in .tsv and .tab files; a tab or a semicolon where the first line has one and no comma
 names       the first line, unless it holds numbers alone: then columns are called Column_0, Column_1, ...
-types       of a column by all its lines: integers, booleans, dates, datetimes, floats, else strings
+types       of a column by all its lines: integers, booleans, dates, times, datetimes, floats, else strings
 missing     nothing between separators, and what pandas takes for missing (NA, NaN, null, None, ...)
 numbers     are the nearest float64, as Python's `float` reads them
 """

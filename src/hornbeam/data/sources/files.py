@@ -73,6 +73,13 @@ def files_of(path: str) -> list[str]:
     if Path(path).is_dir():
         inside = sorted(str(file) for file in Path(path).rglob("*") if file.is_file())
         files = [file for file in inside if not Path(file).name.startswith(("_", "."))]
+        folders = {part.partition("=")[0] for file in files for part in Path(file).relative_to(path).parts[:-1]
+                   if "=" in part}  # fmt: skip
+        if folders:
+            inform(
+                f"{path}: columns that are names of folders ({', '.join(sorted(folders))}) are not read; "
+                "pyarrow.dataset.dataset(path, partitioning='hive') has them"
+            )
     elif Path(path).exists() or not glob.has_magic(path):
         files = [path]
     else:

@@ -63,7 +63,7 @@ def load_files(data: Any, name: str, wanted: Wanted) -> Loaded | None:
 
 def load_dask(data: Any, name: str, wanted: Wanted) -> Loaded | None:
     """Compute a collection of Dask; it is brought into the memory of this process."""
-    if not hasattr(type(data), "__dask_graph__"):
+    if not hasattr(type(data), "__dask_graph__") or data.__dask_graph__() is None:  # None: xarray's in memory
         return None
     if hasattr(type(data), "columns"):
         chosen = wanted.choose([str(column) for column in data.columns], name)

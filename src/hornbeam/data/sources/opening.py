@@ -44,6 +44,6 @@ def open_table(data: Any, name: str = "data", wanted: Wanted | None = None) -> T
     raise AssertionError("the last kind takes everything or raises")
 
 
-def open_numbers(data: Any, wanted: Wanted | None = None) -> TableReader:
+def open_numbers(data: Any, name: str = "data", wanted: Wanted | None = None) -> TableReader:
     """Return a reader of a table for a model of numbers alone, which small frames are read for at once."""
-    return few_numbers(data) or open_table(data, wanted=wanted)
+    return few_numbers(data) or open_table(data, name, wanted)
