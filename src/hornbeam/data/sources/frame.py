@@ -130,8 +130,8 @@ def _frame_columns(
         f"{names[position]!r} ({column.dtype})"
         for position, column in enumerate(columns)
         if position not in with_levels
-        and not holds_moments(column)
         and (not (column.dtype.is_numeric() or column.dtype == narwhals.Boolean) or column.dtype in no_floats)
+        and not holds_moments(column)
     ]
     if wrong:
         raise not_numbers(wrong, name)
@@ -148,10 +148,10 @@ def _column_values(column: nw.Series[Any]) -> NDArray[Any]:
     """Return a column, or a slice of one, as numbers; nulls as NaN."""
     import narwhals
 
-    if holds_moments(column):
-        return column_seconds(column)
-    if not (column.dtype.is_numeric() or column.dtype == narwhals.Boolean):  # strings and categories, all of them null
-        return np.full(len(column), np.nan)
+    if not (column.dtype.is_numeric() or column.dtype == narwhals.Boolean):
+        if holds_moments(column):
+            return column_seconds(column)
+        return np.full(len(column), np.nan)  # strings and categories, all of them null
     if column.null_count() > 0 and not column.dtype.is_float():
         column = column.cast(narwhals.Float64)
     return column.to_numpy()
