@@ -21,6 +21,8 @@ CASES = {
     "unwritable folder": (("train", "train.csv", *MANY, "-o", "none/m.json"), "cannot write 'none/m.json'"),
     "a file as a folder": (("train", "train.csv", *MANY, "-o", "train.csv/m.json"), "cannot write"),
     "a folder as a file": (("train", "train.csv", *MANY, "-o", "."), "it is a folder"),
+    "two sets of one name": (("train", "train.csv", *MANY, "-v", "valid.csv", "-v", "./valid.csv"), "NAME=FILE"),
+    "model and JSON on one stream": (("train", "train.csv", *MANY, "-o", "-", "--json"), "name a file"),
     "no such model": (("predict", "none.json", "test.csv"), "none.json"),
     "a model that is none": (("predict", "test.csv", "test.csv"), "not a model"),
     "damaged model": (("inspect", "damaged.json"), "damaged.json"),

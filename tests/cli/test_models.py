@@ -99,7 +99,8 @@ def test_predictions_of_every_kind(run):
     assert [row["score"] for row in rows] == booster.predict(features(frame), raw_score=True).tolist()
     assert [row["id"] for row in rows] == frame["id"].tolist()
     assert [row["age"] for row in rows] == frame["age"].tolist()
-    run("predict", "m.json", "test.csv", "--leaf", "--iterations", "2", "-o", "leaves.csv")
+    shown = run("predict", "m.json", "test.csv", "--leaf", "--iterations", "2", "-o", "leaves.csv", "--json").stdout
+    assert json.loads(shown)["columns"] == ["leaf_0", "leaf_1"] and json.loads(shown)["rows"] == 80
     leaves = pd.read_csv("leaves.csv")
     assert (leaves.to_numpy() == booster.predict(features(frame), pred_leaf=True, num_iteration=2)).all()
     assert list(leaves.columns) == ["leaf_0", "leaf_1"]

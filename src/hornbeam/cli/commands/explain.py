@@ -38,11 +38,13 @@ def explain(
     import hornbeam as hb
     from hornbeam.cli.commands.predict import read_rows
     from hornbeam.cli.printing import be_quiet, print_json, print_table
-    from hornbeam.cli.tables import check_writable, output_format, write_table
+    from hornbeam.cli.tables import STANDARD, check_writable, output_format, write_table
 
     be_quiet(quiet)
+    kind = "csv"
     if output is not None:
         check_writable(output)
+        kind = output_format(output, format)
     booster = hb.load(model)
     table, _ = read_rows(booster, data, [], header)
     choices: dict[str, Any] = {"pred_contrib": True, "num_iteration": iterations, "device": device}
@@ -52,7 +54,9 @@ def explain(
     if booster.n_outputs > 1:
         names = [f"{name}_{place}" for place in range(booster.n_outputs) for name in names]
     if output is not None:
-        write_table(dict(zip(names, values.T, strict=True)), output, output_format(output, format))
+        write_table(dict(zip(names, values.T, strict=True)), output, kind)
+        if json and output != STANDARD:
+            print_json({"model": model, "data": data, "output": output, "rows": len(values), "columns": names})
         return
     sizes = np.abs(values).mean(axis=0).reshape(booster.n_outputs, -1)[:, :-1].sum(axis=0)
     ranked = sorted(zip(booster.feature_names, sizes.tolist(), strict=True), key=lambda row: -row[1])

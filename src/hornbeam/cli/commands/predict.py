@@ -35,11 +35,12 @@ def predict(
     """Predict for every row of a file.
 
     Columns are found by their names: the data may have more of them than the model, in any order. What comes out is a
-    column `prediction`, or one a class; with --json a list of rows.
+    column `prediction`, or one a class. With --json it is a list of rows, or what was written where --output names a
+    file.
     """
     import hornbeam as hb
     from hornbeam.cli.printing import be_quiet, print_json
-    from hornbeam.cli.tables import check_writable, output_format, write_table
+    from hornbeam.cli.tables import STANDARD, check_writable, output_format, write_table
 
     be_quiet(quiet)
     check_writable(output)
@@ -49,11 +50,14 @@ def predict(
     table, kept = read_rows(booster, data, columns, header)
     values = booster.predict(table, raw_score=raw, pred_leaf=leaf, num_iteration=iterations, device=device)
     named = {**kept, **name_columns(values, "leaf" if leaf else "score" if raw else "prediction")}
-    if json:
+    if json and output == STANDARD:
         rows = zip(*(column.tolist() for column in named.values()), strict=True)
         print_json([dict(zip(named, row, strict=True)) for row in rows])
         return
     write_table(named, output, kind)
+    if json:
+        facts = {"model": model, "fingerprint": booster.fingerprint(), "data": data, "output": output}
+        print_json({**facts, "rows": len(values), "columns": list(named)})
 
 
 def read_rows(booster: Any, data: str, keep: list[str], header: bool | None) -> tuple[Any, dict[str, Any]]:

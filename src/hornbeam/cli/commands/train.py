@@ -64,11 +64,14 @@ def train(
     output = output or places.pop("output", "model.json")
     init_model = init_model or places.pop("init_model", None)
     check_writable(output)
+    if json and output == STANDARD:
+        raise hb.ParameterError("--json with -o -: the model goes to standard output itself; name a file for it")
     named = valid if valid is not None else [part for part in str(places.pop("valid", "")).split(",") if part]
+    files = _named_files(named)
     roles = Roles(label, weight, query, ignore, header, places)
     start = time.perf_counter()
     train_set = roles.dataset(data)
-    valid_sets = {name: roles.dataset(path, train_set) for name, path in map(_named_file, named)}
+    valid_sets = {name: roles.dataset(path, train_set) for name, path in files.items()}
     callbacks: list[Any] = [] if quiet else [hb.progress()]
     if log_every > 0 and not quiet:
         callbacks.append(hb.log_evaluation(log_every))
@@ -85,14 +88,21 @@ def train(
     _show(booster, train_set, output, time.perf_counter() - start, json)
 
 
-def _named_file(text: str) -> tuple[str, str]:
-    """Return name and path of a validation set: NAME=FILE, or FILE, which is called by the stem of its name."""
+def _named_files(texts: list[str]) -> dict[str, str]:
+    """Return the validation sets by name: NAME=FILE, or FILE, which is called by the stem of its name."""
     from pathlib import Path
 
-    name, equals, path = text.partition("=")
-    if equals and name.isidentifier():
-        return name, path
-    return ("stdin" if text == "-" else Path(text).name.split(".")[0].rstrip("*-") or "valid"), text
+    from hornbeam.core.errors import ParameterError
+
+    files: dict[str, str] = {}
+    for text in texts:
+        name, equals, path = text.partition("=")
+        if not (equals and name.isidentifier()):
+            name, path = Path(text).name.split(".")[0].rstrip("*-") or "valid", text
+        if name in files:
+            raise ParameterError(f"--valid: {files[name]!r} and {path!r} are both called {name!r}; pass NAME=FILE")
+        files[name] = path
+    return files
 
 
 def _show(booster: Any, train_set: Any, output: str, seconds: float, json: bool) -> None:

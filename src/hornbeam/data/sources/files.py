@@ -7,9 +7,11 @@ their names. The end of a name says what a file is; where it says nothing, the f
 from __future__ import annotations
 
 import glob
+import gzip
 import io
 import os
 import re
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -130,6 +132,11 @@ def _read_open(file: BinaryIO, wanted: Wanted) -> Loaded:
     content = file.read()
     if not isinstance(content, bytes):
         raise DataError(f"{name!r} is open for reading text; open it for reading bytes: open(path, 'rb')")
+    if content.startswith(b"\x1f\x8b"):
+        try:
+            content = gzip.decompress(content)
+        except (OSError, EOFError, zlib.error) as error:
+            raise DataError(f"{name!r} is compressed, and cannot be unpacked ({error}); is it whole?") from None
     return _read(io.BytesIO(content), name, format_of_bytes(content[:4096], name), wanted)
 
 
