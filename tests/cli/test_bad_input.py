@@ -39,7 +39,7 @@ CASES = {
     "no such device": (("predict", "m.json", "test.csv", "--device", "abacus"), "'auto', 'cpu'"),
     "verify auto": (("verify", "--device", "auto"), "name a device"),
     "verify nothing": (("verify", "--device", "cpu", "--only", "no such case"), "no golden case"),
-    "unknown command": (("trian",), "No such command 'trian'"),
+    "unknown command": (("fit",), "No such command 'fit'"),
     "unknown option": (("train", "--labl", "y"), "--label"),
     "missing argument": (("predict", "m.json"), "DATA"),
     "config that is none": (("train", "--config", "none.toml"), "none.toml"),

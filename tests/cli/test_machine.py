@@ -96,6 +96,13 @@ def test_ctrl_c_writes_nothing_and_ends_with_130(run):
     assert not Path("long.json").exists()
 
 
+@pytest.mark.skipif(os.name != "posix", reason="pipes of a POSIX shell")
+def test_a_reader_that_goes_away_is_no_failure(run):
+    script = f"set -o pipefail; {sys.executable} -m hornbeam devices --json | true"
+    ended = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0 and ended.stderr == ""
+
+
 def test_import_brings_in_no_command():
     code = "import sys, hornbeam; assert not {'typer', 'hornbeam.cli'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

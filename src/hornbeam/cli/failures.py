@@ -41,6 +41,8 @@ class Commands(TyperGroup):
         except UsageError as error:
             path = getattr(getattr(error, "ctx", None), "command_path", "hornbeam")
             code = fail(f"{error.format_message()} Try '{path} --help'.")  # type: ignore[attr-defined]
+        except SystemExit as ended:  # 1: the reader of a pipe went away, which is no difference between models
+            code = 0 if ended.code == 1 else ended.code
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains at its end
             code = 0
