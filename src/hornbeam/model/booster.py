@@ -30,6 +30,7 @@ from hornbeam.data.device_arrays import check_device, in_library_of
 from hornbeam.data.fields import Fields
 from hornbeam.data.sources.opening import open_numbers, open_table
 from hornbeam.data.sources.reader import TableReader
+from hornbeam.data.sources.wanted_columns import Wanted
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.model.file import ModelData, fingerprint, model_from_bytes, model_to_bytes, read_model, write_atomically
 from hornbeam.model.refitting import refit
@@ -281,7 +282,8 @@ class Booster(PeerAttributes):
         """Wrap the data; its columns must be those of the training data."""
         if isinstance(data, Fields):
             raise DataError("data is a Dataset, whose bins are no values; pass its table: predict(dataset.data)")
-        reader = open_numbers(data) if self.levels is None else open_table(data)
+        wanted = Wanted((self.feature_names, self.column_names or self.feature_names), n_features=self.n_features)
+        reader = open_numbers(data, wanted=wanted) if self.levels is None else open_table(data, wanted=wanted)
         reader.zero_as_missing = bool(self.params.get("zero_as_missing")) and bool(self.params.get("use_missing", True))
         if reader.n_features != self.n_features:
             raise DataError(
