@@ -99,8 +99,7 @@ def parse_document(data: bytes, place: str = ROOT) -> Any:
     except UnicodeDecodeError as error:
         fail(place, f"the file is damaged or not a {place}: byte {error.start} is not UTF-8 text")
     except json.JSONDecodeError as error:
-        hint = "; models of LightGBM cannot be read" if data.startswith(b"tree") else ""
-        fail(place, f"the file is damaged, cut short or not a {place}: {error}{hint}")
+        fail(place, f"the file is damaged, cut short or not a {place}: {error}")
     except RecursionError:
         fail(place, f"the file is damaged or not a {place}: its JSON is nested too deeply")
     except ModelFormatError:
@@ -150,13 +149,16 @@ def _check_levels(value: object, n_features: int) -> list[Levels | None]:
         if own is None:
             found.append(None)
             continue
-        kind = type(own[0]) if type(own) is list and own else str
-        levels = check_list(own, kind if kind in (str, int, bool) else str, place)
-        if len(set(levels)) < len(levels):
+        if type(own) is not list:
+            fail(place, f"{show(own)} is not a JSON array")
+        known = [level for level in own if level is not None]  # null is the level of missing values
+        kind = type(known[0]) if known else str
+        check_list(known, kind if kind in (str, int, bool) else str, place)
+        if len(set(known)) < len(known) or len(own) > len(known) + 1:
             fail(place, "a level occurs twice")
-        if kind is int and (min(levels) < 0 or max(levels) > LARGEST_INTEGER):
+        if kind is int and (min(known) < 0 or max(known) > LARGEST_INTEGER):
             fail(place, f"a level is not in 0..{LARGEST_INTEGER}")
-        found.append(Levels(tuple(levels)))
+        found.append(Levels(tuple(own)))
     return found
 
 
@@ -176,6 +178,8 @@ def _check_encodings(value: object, levels: list[Levels | None] | None) -> list[
             continue
         if of_feature is None:
             fail(place, "this feature is not categorical")
+        if None in of_feature.values:
+            fail(place, "null is among the levels of this feature, and its encoding has a number for missing values")
         entries = check_keys(own, ENCODING_KEYS, place)
         numbers = check_floats(entries["numbers"], f"{place}.numbers", len(of_feature))
         missing, other = check_floats([entries["missing"], entries["other"]], place).tolist()

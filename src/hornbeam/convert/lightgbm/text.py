@@ -1,0 +1,179 @@
+"""Bytes of a LightGBM model file -> its sections; and the numbers in them.
+
+tree                            "tree", then a header of lines "key=value"
+version=v4
+...
+
+Tree=0                          one section a tree, of lines "key=value", each value a list of numbers
+num_leaves=3
+...
+
+end of trees
+
+feature_importances:            not read: they follow from the trees
+...
+
+parameters:                     lines "[name: value]"
+...
+end of parameters
+
+pandas_categorical:[["a", "b"]]
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.model.file.tree_checks import fail, show
+
+ROOT = "LightGBM model"
+"""What messages call the file."""
+
+END_OF_TREES = "end of trees"
+
+
+@dataclass
+class Sections:
+    """The text of a model file by section.
+
+    header              values by key; those of lines without "=" are empty
+    trees               values by key, of each tree
+    parameters          values by name
+    pandas_categorical  what is written there, None if nothing is
+    """
+
+    header: dict[str, str] = field(default_factory=dict)
+    trees: list[dict[str, str]] = field(default_factory=list)
+    parameters: dict[str, str] = field(default_factory=dict)
+    pandas_categorical: Any = None
+
+
+def is_lightgbm(data: bytes) -> bool:
+    """Say whether a file is LightGBM's text: its first line is "tree", the second one its version."""
+    lines = data[:1000].split(b"\n", 2)
+    return len(lines) > 2 and lines[0].strip() == b"tree" and lines[1].startswith(b"version=")
+
+
+def split_sections(data: bytes) -> Sections:
+    """Divide the text of a model file, or fail."""
+    try:
+        lines = [line.removesuffix("\r") for line in data.decode("utf-8").split("\n")]
+    except UnicodeDecodeError as error:
+        fail(ROOT, f"the file is damaged: byte {error.start} is not UTF-8 text")
+    found = Sections()
+    current: dict[str, str] = found.header
+    number = 1  # lines[0] is "tree"
+    while number < len(lines) and lines[number] != END_OF_TREES:
+        line = lines[number]
+        if line.startswith("Tree="):
+            if line != f"Tree={len(found.trees)}":
+                fail(ROOT, f"line {number + 1} is {show(line)}, where Tree={len(found.trees)} is due")
+            current = {}
+            found.trees.append(current)
+        elif line:
+            key, _, value = line.partition("=")
+            if key in current:
+                fail(ROOT, f"{show(key)} in line {number + 1} occurs twice in its section")
+            current[key] = value
+        number += 1
+    if number == len(lines):
+        fail(ROOT, f'the file is cut short: there is no line "{END_OF_TREES}"')
+    in_parameters = False
+    for line in lines[number:]:
+        if line == "parameters:":
+            in_parameters = True
+        elif line == "end of parameters":
+            in_parameters = False
+        elif line.startswith("pandas_categorical:"):
+            found.pandas_categorical = _json(line.partition(":")[2])
+        elif in_parameters and line.startswith("[") and line.endswith("]"):
+            name, _, value = line[1:-1].partition(":")
+            found.parameters[name] = value.strip()
+    return found
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        fail("pandas_categorical", f"is no JSON: {error}")
+
+
+def entry(section: dict[str, str], key: str, place: str) -> str:
+    """Return a value, or fail if its key is not there."""
+    if key not in section:
+        fail(place, f"{key} is missing: the file is damaged or cut short")
+    return section[key]
+
+
+def integer(section: dict[str, str], key: str, place: str, low: int, high: int) -> int:
+    """Return one integer from low to high."""
+    text = entry(section, key, place)
+    numbers = _integers(text, f"{place}, {key}")
+    if len(numbers) != 1 or not low <= numbers[0] <= high:
+        fail(f"{place}, {key}", f"{show(text)} is not an integer from {low} to {high}")
+    return int(numbers[0])
+
+
+def integers(section: dict[str, str], key: str, place: str, length: int, dtype: Any = np.int64) -> NDArray[Any]:
+    """Return integers, `dtype` (length,)."""
+    where = f"{place}, {key}"
+    numbers = _integers(entry(section, key, place), where)
+    _check_length(len(numbers), length, where)
+    limits = np.iinfo(dtype)
+    if numbers and (min(numbers) < limits.min or max(numbers) > limits.max):
+        fail(where, f"has a number that is not in {limits.min}..{limits.max}")
+    return np.array(numbers, dtype)
+
+
+def floats(
+    section: dict[str, str], key: str, place: str, length: int, may_be_infinite: bool = False
+) -> NDArray[np.float64]:
+    """Return numbers, float64 (length,); finite, unless they may be infinite."""
+    where = f"{place}, {key}"
+    words = _words(entry(section, key, place), where)
+    _check_length(len(words), length, where)
+    try:
+        numbers = np.array([float(word) for word in words], np.float64)
+    except ValueError:
+        fail(where, "has an entry that is no number")
+    good = ~np.isnan(numbers) if may_be_infinite else np.isfinite(numbers)
+    if not good.all():
+        fail(where, f"has the entry {numbers[int(np.argmin(good))]}, which is no value it may have")
+    return numbers
+
+
+def number_of(text: str, where: str) -> float:
+    """Return one finite number."""
+    try:
+        value = float(text) if "_" not in text else math.nan
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        fail(where, f"{show(text)} is not a finite number")
+    return value
+
+
+def _integers(text: str, where: str) -> list[int]:
+    words = _words(text, where)
+    try:
+        return [int(word) for word in words]
+    except ValueError:  # also for thousands of digits
+        fail(where, "has an entry that is no integer")
+
+
+def _words(text: str, where: str) -> list[str]:
+    if "_" in text:  # which Python allows in numbers
+        fail(where, "has an entry that is no number")
+    return text.split()
+
+
+def _check_length(n: int, length: int, where: str) -> None:
+    if n != length:
+        fail(where, f"has {n} entries, must have {length}")
