@@ -1,6 +1,6 @@
 """Exchange: models in and out of other libraries.
 
-    formats            the table of formats, which `model/formats.py` looks at
+    formats            the table of formats, `FORMATS`, which `model/formats.py` looks at
     exactness          what a format cannot say: an error, or a warning
     foreign            trees and models as readers find them -> Hornbeam's
     copies             trees in which a node of another tree may occur several times
@@ -17,3 +17,9 @@
 A reader takes bytes and returns `ModelData`; a writer takes `ModelData` and returns bytes. Both work on the model
 alone: no device, no data, no training. docs/exchange.md has what each format can say.
 """
+
+from __future__ import annotations
+
+from hornbeam.convert.formats import FORMATS
+
+__all__ = ["FORMATS"]

@@ -1,4 +1,4 @@
-"""The table of formats. Importing this module enters them in `hornbeam.model.formats`."""
+"""The table of formats, for `hornbeam.model.formats`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from hornbeam.convert.xgboost import reading as xgboost_reading
 from hornbeam.convert.xgboost import writing as xgboost_writing
 from hornbeam.convert.xgboost.document import is_json
 from hornbeam.convert.xgboost.ubj import is_ubj
-from hornbeam.model.formats import Format, register
+from hornbeam.model.formats import Format
 
-FORMATS = (
-    Format("lightgbm", lightgbm_writing.write, is_lightgbm, lightgbm_reading.read),
-    Format("xgboost-json", xgboost_writing.write_json, is_json, xgboost_reading.read_json),
-    Format("xgboost-ubj", xgboost_writing.write_ubj, is_ubj, xgboost_reading.read_ubj),
-)
-
-for own in FORMATS:
-    register(own)
+FORMATS = {
+    own.name: own
+    for own in (
+        Format("lightgbm", lightgbm_writing.write, is_lightgbm, lightgbm_reading.read),
+        Format("xgboost-json", xgboost_writing.write_json, is_json, xgboost_reading.read_json),
+        Format("xgboost-ubj", xgboost_writing.write_ubj, is_ubj, xgboost_reading.read_ubj),
+    )
+}

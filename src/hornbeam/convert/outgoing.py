@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from hornbeam.convert.exactness import Exactness
 from hornbeam.convert.zeros import spell_out_zeros
+from hornbeam.core.lazy import lazy
 from hornbeam.data.column_names import MADE_UP_NAMES
 from hornbeam.data.levels import Levels
 from hornbeam.data.target_encoding import EncodedLevels
@@ -129,7 +129,7 @@ class Outgoing:
         """Number of iterations."""
         return len(self.trees) // self.n_outputs
 
-    @cached_property
+    @lazy
     def used(self) -> set[int]:
         """Features that a split looks at."""
         return {int(feature) for tree in self.trees for feature in np.unique(tree.feature)}

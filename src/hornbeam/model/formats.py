@@ -1,27 +1,27 @@
 """Formats of model files: which there are, and which one a file has.
 
-Hornbeam's is in file/. Those of other libraries are in `hornbeam.convert`, which stands above this package and enters
-them here (`register`). `_formats` imports it by name when a format is asked for that is not Hornbeam's: this is the one
-place where `model` knows of `convert`, and `import hornbeam` brings in nothing of it.
+Hornbeam's is in file/. Those of other libraries are in the room `convert` (rooms.py), which is opened when a format is
+asked for that is not Hornbeam's.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from hornbeam.core.errors import ModelFormatError, ParameterError
-from hornbeam.model.file import ModelData, model_from_bytes, model_to_bytes
+from hornbeam.core.float_mode import default_mode
+from hornbeam.model.file import ModelData, check_expected, model_from_bytes, model_to_bytes, read_bytes
 from hornbeam.model.file.model_data import FORMAT_NAME
+from hornbeam.model.rooms import room
 from hornbeam.params.checks import did_you_mean
 
-CONVERTERS = "hornbeam.convert.formats"
-"""The module that registers the formats of other libraries when it is imported."""
-
 HORNBEAM = "hornbeam"
+
+_IS_HORNBEAM = re.compile(rb'"format"\s*:\s*"' + FORMAT_NAME.encode() + b'"')
+"""What no JSON string can hold: there, quotes have a backslash."""
 
 
 @dataclass(frozen=True)
@@ -46,18 +46,10 @@ class Format:
     read: Callable[[bytes], ModelData] | None = None
 
 
-_REGISTERED: dict[str, Format] = {}
-
-
-def register(format: Format) -> None:
-    """Enter a format; one that is there already is replaced."""
-    _REGISTERED[format.name] = format
-
-
 def _formats() -> Mapping[str, Format]:
     """Return the formats of other libraries by name."""
-    importlib.import_module(CONVERTERS)
-    return _REGISTERED
+    formats: Mapping[str, Format] = room("convert").FORMATS
+    return formats
 
 
 def write_as(model: ModelData, format: str, approximate: bool = False) -> bytes:
@@ -73,22 +65,32 @@ def write_as(model: ModelData, format: str, approximate: bool = False) -> bytes:
         raise ParameterError(
             f"format={format!r}: must be one of {', '.join(map(repr, names))}{did_you_mean(format, names)}"
         )
-    return writers[format](model, approximate)
+    with default_mode():  # in another one, Python's conversion of numbers to text goes wrong
+        return writers[format](model, approximate)
 
 
-def model_of(data: bytes) -> ModelData:
-    """Rebuild a model from the bytes of its file, whose content says which format it has; or raise ModelFormatError."""
-    if FORMAT_NAME.encode() not in data:
+def model_of(data: bytes, fingerprint: str | None = None) -> ModelData:
+    """Rebuild a model from the bytes of its file, whose content says which format it has; or raise ModelFormatError.
+
+    fingerprint  what the model must have; None: any
+    """
+    if _IS_HORNBEAM.search(data) is None:
         for own in _formats().values():
             if own.recognises is not None and own.read is not None and own.recognises(data):
-                return own.read(data)
-    return model_from_bytes(data)
+                with default_mode():
+                    model = own.read(data)
+                check_expected(model, fingerprint)
+                return model
+    return model_from_bytes(data, fingerprint)
 
 
-def read_file(path: str | os.PathLike[str]) -> ModelData:
-    """Read a model file of any format that is read; ModelFormatError names the file and what is wrong."""
-    data = Path(path).read_bytes()
+def read_file(path: str | os.PathLike[str], fingerprint: str | None = None) -> ModelData:
+    """Read a model file of any format that is read; ModelFormatError names the file and what is wrong.
+
+    fingerprint  what the model must have; None: any
+    """
+    data = read_bytes(path)
     try:
-        return model_of(data)
+        return model_of(data, fingerprint)
     except ModelFormatError as error:
         raise ModelFormatError(f"{os.fspath(path)}: {error}") from None

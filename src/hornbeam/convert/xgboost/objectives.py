@@ -95,8 +95,8 @@ def read_objective(learner: dict[str, Any], n_outputs: int) -> tuple[dict[str, A
         if start != IDENTITY or takes_many:
             fail(place, f"{name!r} with {n_outputs} outputs is not offered here; train a model for each")
         inform(
-            f"{name!r} with {n_outputs} outputs is not an objective of Hornbeam: the model predicts scores, and to refit "
-            "it or train on it takes an objective function"
+            f"{name!r} with {n_outputs} outputs is not an objective of Hornbeam: the model predicts scores, and to "
+            "refit it or train on it takes an objective function"
         )
         state: dict[str, Any] = {"name": "custom", "num_class": n_outputs}
         return state, _model_params(state, {}), start
