@@ -5,6 +5,7 @@ from __future__ import annotations
 from hornbeam.convert.lightgbm import reading as lightgbm_reading
 from hornbeam.convert.lightgbm import writing as lightgbm_writing
 from hornbeam.convert.lightgbm.text import is_lightgbm
+from hornbeam.convert.source import c, python
 from hornbeam.convert.xgboost import reading as xgboost_reading
 from hornbeam.convert.xgboost import writing as xgboost_writing
 from hornbeam.convert.xgboost.document import is_json
@@ -17,5 +18,7 @@ FORMATS = {
         Format("lightgbm", lightgbm_writing.write, is_lightgbm, lightgbm_reading.read),
         Format("xgboost-json", xgboost_writing.write_json, is_json, xgboost_reading.read_json),
         Format("xgboost-ubj", xgboost_writing.write_ubj, is_ubj, xgboost_reading.read_ubj),
+        Format("c", c.write),
+        Format("python", python.write),
     )
 }

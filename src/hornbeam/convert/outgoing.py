@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from hornbeam.convert.exactness import Exactness
 from hornbeam.convert.zeros import spell_out_zeros
+from hornbeam.core.errors import ConversionError
 from hornbeam.core.lazy import lazy
 from hornbeam.data.column_names import MADE_UP_NAMES
 from hornbeam.data.levels import Levels
@@ -81,6 +82,18 @@ def _column(name: str, levels: Levels | None) -> Column:
     return Column(name, levels, np.array(numbers, np.int64))
 
 
+def _check_text(column: Column) -> None:
+    """Raise ConversionError for halves of characters, which Python's strings may hold and no file can."""
+    texts = [column.name, *(column.levels.values if column.levels is not None and column.has_strings else ())]
+    for text in texts:
+        try:
+            str(text).encode()
+        except UnicodeEncodeError:
+            raise ConversionError(
+                f"feature {column.name!a} has the name or the level {text!a}, which is no Unicode text; rename it"
+            ) from None
+
+
 class Outgoing:
     """A model that is written.
 
@@ -113,6 +126,8 @@ class Outgoing:
         )
         levels = model.levels or [None] * model.n_features
         self.columns = [_column(name, own) for name, own in zip(model.feature_names, levels, strict=True)]
+        for column in self.columns:
+            _check_text(column)
 
     @property
     def names(self) -> list[str]:
@@ -123,6 +138,11 @@ class Outgoing:
     def has_made_up_names(self) -> bool:
         """Whether nobody gave the features names."""
         return any(self.names == [form.format(i) for i in range(len(self.columns))] for form in MADE_UP_NAMES)
+
+    @property
+    def slope(self) -> float:
+        """What scores are multiplied by before a sigmoid link; 1.0 for other links."""
+        return float(getattr(self.objective, "sigmoid", 1.0)) if self.objective.link == "sigmoid" else 1.0
 
     @property
     def n_iterations(self) -> int:

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.convert.exactness import Exactness
+from hornbeam.convert.outgoing import Outgoing
 from hornbeam.convert.xgboost.document import ROOT, child, inner, number, parse_number
 from hornbeam.core.errors import ParameterError
 from hornbeam.core.log import inform
 from hornbeam.model.file.tree_checks import fail, show
-from hornbeam.objectives import Objective
 from hornbeam.params.params import Params
 
 IDENTITY, LOGIT, LOG = "identity", "logit", "log"
@@ -191,9 +191,10 @@ NAMES = {
 """XGBoost's name of an objective; it writes that of squared errors where it was given a function."""
 
 
-def write_objective(objective: Objective, params: dict[str, Any], exactness: Exactness) -> Written:
+def write_objective(out: Outgoing, exactness: Exactness) -> Written:
     """Return the objective as the file has it, or raise ConversionError."""
-    name, n_outputs = objective.name, objective.n_outputs
+    objective, params = out.objective, out.params
+    name, n_outputs, scale = objective.name, objective.n_outputs, out.slope
     if objective.link == "square":
         exactness.refuse("reg_sqrt: predictions are squares of scores", "use another format, or train without reg_sqrt")
     if name in STAND_INS:
@@ -201,7 +202,6 @@ def write_objective(objective: Objective, params: dict[str, Any], exactness: Exa
             f"the objective {name!r}, which XGBoost does not have",
             f"{STAND_INS[name]!r} is written, whose predictions are the same; training on would take another loss",
         )
-    scale = float(getattr(objective, "sigmoid", 1.0)) if objective.link == "sigmoid" else 1.0
     if scale != 1.0:
         exactness.approximates(
             f"sigmoid={scale}: XGBoost's has slope 1",

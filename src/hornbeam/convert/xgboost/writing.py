@@ -49,7 +49,7 @@ def make_document(model: ModelData, approximate: bool) -> dict[str, Any]:
             f"level {out.largest_number()}; categories are integers up to {LARGEST_CATEGORY}",
             "number the levels from 0 on",
         )
-    objective = write_objective(out.objective, out.params, exactness)
+    objective = write_objective(out, exactness)
     trees = _means(out, exactness) if out.averages else out.trees_from_zero()
     trees = [_scaled(tree, objective.scale) for tree in out.without_zeros(exactness, trees)]
     _check_range(trees, out, exactness)
