@@ -88,6 +88,9 @@ MODELS = {
         {"name": "regression"}, [None, INTEGERS, None], params={"zero_as_missing": True}, thresholds=FLOAT32, seed=13
     ),
     "forest": lambda: make_model({"name": "regression"}, NUMBERS, params={"boosting": "rf"}, init=0.0, seed=14),
+    "forest_classes": lambda: make_model(
+        {"name": "multiclass", "num_class": 3}, NUMBERS, 3, 4, params={"num_class": 3, "boosting": "rf"}, seed=16
+    ),
     "forest_start": lambda: make_model({"name": "regression"}, NUMBERS, params={"boosting": "rf"}, seed=15),
 }
 

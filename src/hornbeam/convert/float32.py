@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 LARGEST = float(np.finfo(np.float32).max)
 
-_BEYOND = 2.0**128
+BEYOND = 2.0**128
 """Where the next float32 after the largest one would be; what lies nearer to it than to the largest one is infinite."""
 
 
@@ -27,8 +27,8 @@ def from_float32(threshold: NDArray[np.float32]) -> NDArray[np.float64]:
     """Return T for thresholds t, float64 (n,); t is neither NaN nor -inf, which no value is less than."""
     with np.errstate(over="ignore", under="ignore"):  # -inf is below the most negative number
         below = np.nextafter(threshold, np.float32(-np.inf))
-    low = np.where(np.isinf(below), -_BEYOND, below.astype(np.float64))
-    high = np.where(np.isinf(threshold), _BEYOND, threshold.astype(np.float64))
+    low = np.where(np.isinf(below), -BEYOND, below.astype(np.float64))
+    high = np.where(np.isinf(threshold), BEYOND, threshold.astype(np.float64))
     middle = low / 2.0 + high / 2.0  # exact: both have 24 bits, and float64 has exponents to spare
     is_even = (below.view(np.uint32) & np.uint32(1)) == 0
     return np.where(is_even, middle, np.nextafter(middle, -np.inf))

@@ -83,6 +83,7 @@ def to_hornbeam(model: ForeignModel) -> ModelData:
     """Translate a model, or raise ModelFormatError."""
     n_features = len(model.feature_names)
     trees = [ordered(tree, n_features, place) for tree, place in zip(model.trees, model.places, strict=True)]
+    trees = _ask_for_missing(trees, model.vocabulary)
     levels = find_levels(trees, model)
     params = dict(model.params)
     zeros_are_missing = not _all_plain(trees) and _zeros_go_with_missing(trees)
@@ -165,6 +166,33 @@ def _renumbered(tree: ForeignTree, order: IntArray) -> ForeignTree:
         right=child(tree.right),
         categories=[tree.categories[i] for i in order.tolist()],
     )
+
+
+def _ask_for_missing(trees: list[ForeignTree], vocabulary: Sequence[Any]) -> list[ForeignTree]:
+    """Return the trees with sets in the place of "x <= +inf, missing values right" where the feature is categorical.
+
+    That asks whether there is a value; a set of missing values alone asks the same. Files that Hornbeam writes have it
+    (missing_levels.py).
+    """
+    pairs = [(tree, split) for tree in trees for split, own in enumerate(tree.categories) if own is not None]
+    categorical = {int(tree.feature[split]) for tree, split in pairs}
+    categorical |= {feature for feature, words in enumerate(vocabulary) if words is not None}
+    made = []
+    for tree in trees:
+        asks = np.isposinf(tree.threshold) & ~tree.missing_left & np.isin(tree.feature, list(categorical))
+        asks &= np.array([own is None for own in tree.categories], np.bool_)
+        if asks.any():
+            none = np.empty(0, np.int64)
+            tree = replace(
+                tree,
+                left=np.where(asks, tree.right, tree.left),
+                right=np.where(asks, tree.left, tree.right),
+                categories=[none if asks[i] else own for i, own in enumerate(tree.categories)],
+                missing_in_set=tree.missing_in_set | asks,
+                reads_zeros=tree.reads_zeros & ~asks,
+            )
+        made.append(tree)
+    return made
 
 
 def find_levels(trees: Sequence[ForeignTree], model: ForeignModel) -> list[Levels | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hornbeam.convert import onnx_model, treelite_model
 from hornbeam.convert.lightgbm import reading as lightgbm_reading
 from hornbeam.convert.lightgbm import writing as lightgbm_writing
 from hornbeam.convert.lightgbm.text import is_lightgbm
@@ -18,6 +19,8 @@ FORMATS = {
         Format("lightgbm", lightgbm_writing.write, is_lightgbm, lightgbm_reading.read),
         Format("xgboost-json", xgboost_writing.write_json, is_json, xgboost_reading.read_json),
         Format("xgboost-ubj", xgboost_writing.write_ubj, is_ubj, xgboost_reading.read_ubj),
+        Format("onnx", onnx_model.write),
+        Format("treelite", treelite_model.write),
         Format("c", c.write),
         Format("python", python.write),
     )

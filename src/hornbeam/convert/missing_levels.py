@@ -11,11 +11,13 @@ format in which both go right says it by a split more, which asks whether there 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NoReturn
 
 import numpy as np
 
 from hornbeam.convert.copies import Fail, TreeCopier
-from hornbeam.convert.outgoing import Column
+from hornbeam.convert.exactness import Exactness
+from hornbeam.convert.outgoing import Column, Outgoing
 from hornbeam.trees.tree import Tree
 
 
@@ -44,3 +46,12 @@ def spell_out_missing(tree: Tree, columns: Sequence[Column], fail: Fail) -> Tree
         second = copier.add_split((first, "left"), old, 0.0, False, known, is_further=True)
         copier.go_on((second, "left", left), (second, "right", right), (first, "right", left))
     return copier.finish()
+
+
+def without_missing_levels(tree: Tree, out: Outgoing, exactness: Exactness) -> Tree:
+    """Return the tree of a model for a format whose sets cannot hold missing values."""
+
+    def refuse(problem: str) -> NoReturn:
+        exactness.refuse(f"missing values are a level of sets: spelled out, {problem}", "use format 'c' or 'python'")
+
+    return spell_out_missing(tree, out.columns, refuse)

@@ -24,6 +24,9 @@ from hornbeam.model.file import ModelData
 from hornbeam.objectives import Objective, objective_from_dict
 from hornbeam.trees.tree import Tree
 
+LARGEST_EXACT = 2**53
+"""Integers up to this are float64 numbers."""
+
 REMEDY_ENCODED = (
     "formats 'c' and 'python' hold it; or train with target_encoding_levels=-1, which splits the levels as sets"
 )
@@ -195,10 +198,14 @@ class Outgoing:
                     f"the file takes their codes, places in booster.levels[{feature}].values: {shown}{more}",
                 )
 
-    def largest_number(self) -> int:
-        """Return the largest number that stands for a level of a split's set; -1 if there is none."""
-        found = (column.numbers.max(initial=-1) for column in self.columns if column.is_set)
-        return int(max(found, default=-1))
+    def refuse_large_numbers(self, exactness: Exactness, largest: int) -> None:
+        """Raise ConversionError if the number of a level is larger than the format has."""
+        for column in self.columns:
+            if column.numbers.max(initial=0) > largest:
+                exactness.refuse(
+                    f"level {column.numbers.max()} of feature {column.name!r}; categories are integers up to {largest}",
+                    "number the levels from 0 on, or use format 'python'",
+                )
 
 
 def lone_leaf(value: float) -> Tree:

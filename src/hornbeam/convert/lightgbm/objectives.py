@@ -133,7 +133,7 @@ def write_params(params: dict[str, Any], objective_name: str | None) -> list[str
     skipped = ("objective", "precision", "grow_policy", "target_encoding_levels", "target_encoding_smooth",
                "feature_fraction_bylevel", "interaction_constraints", "focal_gamma", "focal_alpha")  # fmt: skip
     lines = [f"[objective: {(objective_name or 'custom').split()[0]}]"]
-    for name, value in params.items():
+    for name, value in sorted(params.items()):
         if name in skipped or value is None or isinstance(value, dict):
             continue
         if isinstance(value, (list, tuple)):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from hornbeam.convert.exactness import Exactness
 from hornbeam.convert.lightgbm.objectives import write_objective, write_params
 from hornbeam.convert.lightgbm.reading import CATEGORICAL, DEFAULT_LEFT, MISSING_NAN, MISSING_TYPE, MISSING_ZERO
 from hornbeam.convert.lightgbm.text import END_OF_TREES
-from hornbeam.convert.missing_levels import spell_out_missing
+from hornbeam.convert.missing_levels import without_missing_levels
 from hornbeam.convert.outgoing import Column, Outgoing
 from hornbeam.model.file import ModelData
 from hornbeam.trees.tree import Tree, code_bits
@@ -40,10 +40,7 @@ def write(model: ModelData, approximate: bool) -> bytes:
     exactness = Exactness("LightGBM's format", approximate)
     out = Outgoing(model)
     out.refuse_encodings(exactness)
-    if out.largest_number() > LARGEST_CATEGORY:
-        exactness.refuse(
-            f"level {out.largest_number()}; sets hold integers up to {LARGEST_CATEGORY}", "number the levels from 0 on"
-        )
+    out.refuse_large_numbers(exactness, LARGEST_CATEGORY)
     trees = _forest(out, exactness) if out.averages else out.trees_from_zero()
     trees = [_without_missing_levels(tree, out, exactness) for tree in trees]
     objective = write_objective(out.objective, exactness)
@@ -97,11 +94,7 @@ def _forest(out: Outgoing, exactness: Exactness) -> list[Tree]:
 
 def _without_missing_levels(tree: Tree, out: Outgoing, exactness: Exactness) -> Tree:
     """Return the tree with missing values of categorical features in splits of their own, where they have a level."""
-
-    def refuse(problem: str) -> NoReturn:
-        exactness.refuse(f"missing values are a level of sets: spelled out, {problem}", "use format 'c' or 'python'")
-
-    made = spell_out_missing(tree, out.columns, refuse)
+    made = without_missing_levels(tree, out, exactness)
     if made is not tree:
         for column in out.columns:
             if column.has_strings and column.missing_code is not None:

@@ -9,14 +9,11 @@ from itertools import chain
 import numpy as np
 
 from hornbeam.convert.exactness import Exactness
-from hornbeam.convert.outgoing import Column, Outgoing
+from hornbeam.convert.outgoing import LARGEST_EXACT, Column, Outgoing
 from hornbeam.convert.source.layout import lines_of
 from hornbeam.data.sources.reader import ZERO
 from hornbeam.data.target_encoding import EncodedLevels
 from hornbeam.model.file import ModelData
-
-LARGEST_EXACT = 2**53
-"""Integers up to this are float64 numbers."""
 
 LINKS = ("identity", "square", "exp", "sigmoid", "softmax")
 
@@ -72,12 +69,8 @@ def write(model: ModelData, approximate: bool) -> bytes:
 
 
 def _check_levels(out: Outgoing, exactness: Exactness) -> None:
+    out.refuse_large_numbers(exactness, LARGEST_EXACT)
     for column in out.columns:
-        if column.numbers.max(initial=0) > LARGEST_EXACT:
-            exactness.refuse(
-                f"level {column.numbers.max()} of feature {column.name!r}, which no double holds",
-                "number the levels from 0 on, or use format 'python'",
-            )
         if column.has_strings and column.levels is not None and any("\0" in str(own) for own in column.levels.values):
             exactness.refuse(f"feature {column.name!r} has a level with a NUL in it", "use format 'python'")
 

@@ -25,11 +25,8 @@ CATEGORICAL = "c"
 Words = tuple[str | int | bool, ...]
 
 
-def read_names(model: dict[str, Any], types: list[str], n_features: int) -> list[Words | None]:
-    """Return the names of each feature's categories, by code; None for a feature without names.
-
-    A categorical feature without names that no split looks at is one without levels.
-    """
+def read_names(model: dict[str, Any], n_features: int) -> list[Words | None]:
+    """Return the names of each feature's categories, by code; None for a feature without names."""
     none: list[Words | None] = [None] * n_features
     if "cats" not in model:
         return none
@@ -39,9 +36,7 @@ def read_names(model: dict[str, Any], types: list[str], n_features: int) -> list
         return none
     if len(listed) != n_features:
         fail(f"{place}.enc", f"has {len(listed)} entries, must have one for each of the {n_features} features")
-    names = [_names(own, f"{place}.enc[{i}]") for i, own in enumerate(listed)]
-    is_categorical = [kind == CATEGORICAL for kind in types] if types else [bool(own) for own in names]
-    return [own if own or named else None for own, named in zip(names, is_categorical, strict=True)]
+    return [_names(own, f"{place}.enc[{i}]") or None for i, own in enumerate(listed)]
 
 
 def _names(own: Any, place: str) -> Words:

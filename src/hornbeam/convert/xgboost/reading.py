@@ -64,7 +64,7 @@ def read_document(document: Any) -> ModelData:
     for i, place in zip(order, places, strict=True):
         weight = float(weights[i]) if weights is not None else 1.0
         read.append(read_tree(trees[i], n_features, weight, place))
-    vocabulary = read_names(model, types, n_features)
+    vocabulary = read_names(model, n_features)
     if types:  # a categorical feature that no split looks at may hold anything
         used = {int(feature) for tree in read for feature in np.unique(tree.feature)}
         unused = [kind == CATEGORICAL and i not in used for i, kind in enumerate(types)]

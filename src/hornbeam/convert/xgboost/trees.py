@@ -49,6 +49,7 @@ def read_tree(document: Any, n_features: int, weight: float, place: str) -> Fore
         fail(place, f"{len(nodes)} nodes hang together, and {n_nodes - n_deleted} are there: the file is damaged")
     is_leaf = left[nodes] == LEAF
     split, leaf = nodes[~is_leaf], nodes[is_leaf]
+    split = split[np.argsort(left[split])]  # children are numbered in the order in which the splits were made
     if len(leaf) > MAX_LEAVES:
         fail(place, f"has {len(leaf)} leaves; Hornbeam's trees have at most {MAX_LEAVES}")
     number = np.zeros(n_nodes, np.int64)

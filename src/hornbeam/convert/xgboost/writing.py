@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hornbeam.convert.exactness import Exactness
-from hornbeam.convert.float32 import LARGEST, to_float32
+from hornbeam.convert.float32 import BEYOND, LARGEST, to_float32
 from hornbeam.convert.outgoing import Outgoing
 from hornbeam.convert.xgboost.categories import CATEGORICAL, write_names
 from hornbeam.convert.xgboost.document import to_json
@@ -44,11 +44,7 @@ def make_document(model: ModelData, approximate: bool) -> dict[str, Any]:
     exactness = Exactness("XGBoost's format", approximate)
     out = Outgoing(model)
     out.refuse_encodings(exactness)
-    if out.largest_number() > LARGEST_CATEGORY:
-        exactness.refuse(
-            f"level {out.largest_number()}; categories are integers up to {LARGEST_CATEGORY}",
-            "number the levels from 0 on",
-        )
+    out.refuse_large_numbers(exactness, LARGEST_CATEGORY)
     objective = write_objective(out, exactness)
     trees = _means(out, exactness) if out.averages else out.trees_from_zero()
     trees = [_scaled(tree, objective.scale) for tree in out.without_zeros(exactness, trees)]
@@ -116,7 +112,7 @@ def _check_range(trees: list[Tree], out: Outgoing, exactness: Exactness) -> None
         own = [tree.threshold[tree.feature == feature] for tree in trees]
         thresholds = np.unique(np.concatenate(own))
         finite = thresholds[np.isfinite(thresholds)]
-        if len(np.unique(to_float32(finite))) < len(finite) or np.abs(finite).max(initial=0.0) > LARGEST:
+        if len(np.unique(to_float32(finite))) < len(finite) or np.abs(finite).max(initial=0.0) >= BEYOND:
             merged.append(column.name)
     if merged:
         exactness.approximates(
