@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +12,7 @@ import hornbeam as hb
 from hornbeam.convert.xgboost import writing
 from hornbeam.core.errors import ConversionError
 from hornbeam.data.levels import Levels
+from hornbeam.model.file import ModelData
 
 xgb = pytest.importorskip("xgboost")
 
@@ -46,16 +49,19 @@ def their_data(model: object, rows: np.ndarray, table_of: object) -> object:
         return xgb.DMatrix(rows, feature_names=model.feature_names, feature_types=types, enable_categorical=True)
     for i, own in enumerate(model.levels):
         if own is not None and isinstance(own.example, str):
-            # in the order of the model: XGBoost 3.2 mixes up names that are not ASCII when it has to reorder them
-            table.isetitem(
-                i, table.iloc[:, i].astype(pd.CategoricalDtype([word for word in own.values if word is not None]))
-            )
+            table.isetitem(i, table.iloc[:, i].astype("category"))
     return xgb.DMatrix(table, feature_types=types, enable_categorical=True)
+
+
+def with_ascii_levels(model: ModelData) -> ModelData:
+    return replace(model, levels=[None, Levels(("red", "blue", "b", "", "x\ny", "zebra")), model.levels[2]])
 
 
 @pytest.mark.parametrize("kind", WRITERS)
 def test_xgboost_scores_are_the_sums_in_float32(kind, any_model, rows_of, table_of, expected):
     name, model = any_model
+    if name == "strings":
+        model = with_ascii_levels(model)
     write = WRITERS[kind]
     if name in REFUSED:
         with pytest.raises(ConversionError, match=REFUSED[name]):
@@ -67,7 +73,7 @@ def test_xgboost_scores_are_the_sums_in_float32(kind, any_model, rows_of, table_
     content = write(model, name in APPROXIMATE)
     theirs = xgb.Booster(model_file=bytearray(content))
     rows = rows_of(model, np.float32, False)
-    if name == "strings":  # XGBoost refuses categories that it has not seen
+    if name == "strings":  # XGBoost refuses names that it has not seen
         rows[:, 1] = np.where(rows[:, 1] >= len(model.levels[1]), np.nan, rows[:, 1])
     table = table_of(model, rows)
     raw, predictions = expected(model, table)
@@ -107,14 +113,25 @@ def test_what_is_read_is_written_to_the_same_file(kind, any_model):
 
 
 def test_xgboost_matches_names_in_any_order(models):
-    model = models["strings"]()
-    model.levels[1] = Levels(("red", "blue", "b", "", "x y", "zebra"))
+    model = with_ascii_levels(models["strings"]())
     theirs = xgb.Booster(model_file=bytearray(writing.write_ubj(model, False)))
-    frame = pd.DataFrame({"column0": 1.0, "column1": ["zebra", "b", "", "red", "x y", "blue"], "column2": 3})
+    frame = pd.DataFrame({"column0": 1.0, "column1": ["zebra", "b", "", "red", "x\ny", "blue"], "column2": 3})
     raw = hb.Booster(model).predict(frame)
-    for kind in ("category", pd.CategoricalDtype(["x y", "red", "zebra", "b", "blue", ""])):
+    for kind in ("category", pd.CategoricalDtype(["x\ny", "red", "zebra", "b", "blue", ""])):
         data = xgb.DMatrix(frame.astype({"column1": kind}), feature_types=["float", "c", "c"], enable_categorical=True)
         assert np.allclose(theirs.predict(data), raw, rtol=1e-6)
+
+
+def test_names_that_are_not_ascii_become_codes(models, caplog):
+    model = models["strings"]()
+    with pytest.raises(ConversionError, match=r"'column1' has levels that are not ASCII.* 'red' = 0, 'blue' = 1"):
+        writing.write_json(model, False)
+    theirs = xgb.Booster(model_file=bytearray(writing.write_json(model, True)))
+    assert "the file takes their codes, places in booster.levels[1].values" in caplog.text
+    codes = np.array([[1.0, code, 3.0] for code in range(6)])
+    frame = pd.DataFrame({"column0": 1.0, "column1": model.levels[1].values, "column2": 3})
+    data = xgb.DMatrix(codes, feature_names=model.feature_names, feature_types=["float", "c", "c"])
+    assert np.allclose(theirs.predict(data), hb.Booster(model).predict(frame), rtol=1e-6)
 
 
 def test_json_and_ubj_are_the_same_model(any_model):

@@ -7,6 +7,7 @@
     zeros              splits that read zeros as missing, as splits that do not
     missing_levels     sets that hold missing values, as sets that do not
     float32            thresholds of libraries that compare float32
+    json_text          JSON text of other libraries -> document
     extras             libraries that are imported when they are needed
     outgoing           what all writers need of a model
     lightgbm/          text, in and out

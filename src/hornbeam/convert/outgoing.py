@@ -185,16 +185,21 @@ class Outgoing:
             if column.is_encoded and feature in self.used:
                 exactness.refuse(f"feature {column.name!r} is target encoded", REMEDY_ENCODED)
 
-    def codes_for_strings(self, exactness: Exactness) -> None:
-        """Note that features of strings are written with codes, which the user must make of the strings."""
+    def codes_for_strings(self, exactness: Exactness, which: str = "strings") -> None:
+        """Note that features of strings are written with codes, which the user must make of the strings.
+
+        which  "strings": all of them; "not ASCII": those with a level that is not ASCII
+        """
         for feature, column in enumerate(self.columns):
             if column.has_strings and column.is_set and feature in self.used:
                 assert column.levels is not None
-                words = list(column.levels.values)
+                words = [str(word) for word in column.levels.values if word is not None]
+                if which == "not ASCII" and all(word.isascii() for word in words):
+                    continue
                 shown = ", ".join(f"{word!r} = {code}" for code, word in enumerate(words[:4]))
                 more = f", ... ({len(words)} levels)" if len(words) > 4 else ""
                 exactness.approximates(
-                    f"feature {column.name!r} has levels that are strings",
+                    f"feature {column.name!r} has levels that are {which}",
                     f"the file takes their codes, places in booster.levels[{feature}].values: {shown}{more}",
                 )
 

@@ -22,7 +22,6 @@ pandas_categorical:[["a", "b"]]
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,12 +29,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.convert.json_text import parse_text
 from hornbeam.model.file.tree_checks import fail, show
 
 ROOT = "LightGBM model"
 """What messages call the file."""
 
 END_OF_TREES = "end of trees"
+
+MOST_KEYS = 1000
+"""Keys of a section; files have up to 25 a tree, and 150 parameters."""
 
 
 @dataclass
@@ -80,6 +83,8 @@ def split_sections(data: bytes) -> Sections:
             key, _, value = line.partition("=")
             if key in current:
                 fail(ROOT, f"{show(key)} in line {number + 1} occurs twice in its section")
+            if len(current) == MOST_KEYS:
+                fail(ROOT, f"the section of line {number + 1} has more than {MOST_KEYS} keys: the file is damaged")
             current[key] = value
         number += 1
     if number == len(lines):
@@ -91,18 +96,13 @@ def split_sections(data: bytes) -> Sections:
         elif line == "end of parameters":
             in_parameters = False
         elif line.startswith("pandas_categorical:"):
-            found.pandas_categorical = _json(line.partition(":")[2])
+            found.pandas_categorical = parse_text(line.partition(":")[2].encode(), "pandas_categorical")
         elif in_parameters and line.startswith("[") and line.endswith("]"):
             name, _, value = line[1:-1].partition(":")
             found.parameters[name] = value.strip()
+            if len(found.parameters) > MOST_KEYS:
+                fail(ROOT, f"there are more than {MOST_KEYS} parameters: the file is damaged")
     return found
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        fail("pandas_categorical", f"is no JSON: {error}")
 
 
 def entry(section: dict[str, str], key: str, place: str) -> str:
@@ -115,8 +115,8 @@ def entry(section: dict[str, str], key: str, place: str) -> str:
 def integer(section: dict[str, str], key: str, place: str, low: int, high: int) -> int:
     """Return one integer from low to high."""
     text = entry(section, key, place)
-    numbers = _integers(text, f"{place}, {key}")
-    if len(numbers) != 1 or not low <= numbers[0] <= high:
+    numbers = _integers(text, f"{place}, {key}", 1)
+    if not low <= numbers[0] <= high:
         fail(f"{place}, {key}", f"{show(text)} is not an integer from {low} to {high}")
     return int(numbers[0])
 
@@ -124,8 +124,7 @@ def integer(section: dict[str, str], key: str, place: str, low: int, high: int) 
 def integers(section: dict[str, str], key: str, place: str, length: int, dtype: Any = np.int64) -> NDArray[Any]:
     """Return integers, `dtype` (length,)."""
     where = f"{place}, {key}"
-    numbers = _integers(entry(section, key, place), where)
-    _check_length(len(numbers), length, where)
+    numbers = _integers(entry(section, key, place), where, length)
     limits = np.iinfo(dtype)
     if numbers and (min(numbers) < limits.min or max(numbers) > limits.max):
         fail(where, f"has a number that is not in {limits.min}..{limits.max}")
@@ -137,8 +136,7 @@ def floats(
 ) -> NDArray[np.float64]:
     """Return numbers, float64 (length,); finite, unless they may be infinite."""
     where = f"{place}, {key}"
-    words = _words(entry(section, key, place), where)
-    _check_length(len(words), length, where)
+    words = _words(entry(section, key, place), where, length)
     try:
         numbers = np.array([float(word) for word in words], np.float64)
     except ValueError:
@@ -160,20 +158,20 @@ def number_of(text: str, where: str) -> float:
     return value
 
 
-def _integers(text: str, where: str) -> list[int]:
-    words = _words(text, where)
+def _integers(text: str, where: str, length: int) -> list[int]:
+    words = _words(text, where, length)
     try:
         return [int(word) for word in words]
     except ValueError:  # also for thousands of digits
         fail(where, "has an entry that is no integer")
 
 
-def _words(text: str, where: str) -> list[str]:
+def _words(text: str, where: str, length: int) -> list[str]:
+    """Return the words of a value, which must be so many."""
     if "_" in text:  # which Python allows in numbers
         fail(where, "has an entry that is no number")
-    return text.split()
-
-
-def _check_length(n: int, length: int, where: str) -> None:
-    if n != length:
-        fail(where, f"has {n} entries, must have {length}")
+    # not more than `length` words take memory, however long the text is
+    words = text.split(None, length)
+    if len(words) != length:
+        fail(where, f"has {'more' if len(words) > length else len(words)} entries, must have {length}")
+    return words

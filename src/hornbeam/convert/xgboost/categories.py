@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hornbeam.convert.outgoing import Outgoing
+from hornbeam.convert.outgoing import Column, Outgoing
 from hornbeam.convert.xgboost.document import ROOT, entries, inner, integers
 from hornbeam.data.levels import LARGEST_INTEGER
 from hornbeam.model.file.tree_checks import fail, show
@@ -65,13 +65,8 @@ def _names(own: Any, place: str) -> Words:
 
 
 def write_names(out: Outgoing) -> dict[str, Any]:
-    """Return `cats`: the names of string levels; integer levels are their own codes."""
-    words = [
-        [str(value) for value in column.levels.values if value is not None]
-        if column.levels is not None and column.has_strings and column.is_set
-        else []
-        for column in out.columns
-    ]
+    """Return `cats`: the names of string levels that are ASCII; integer levels are their own codes."""
+    words = [_words(column) for column in out.columns]
     if not any(words):
         return {"enc": [], "feature_segments": np.empty(0, np.int32), "sorted_idx": np.empty(0, np.int32)}
     listed = []
@@ -85,3 +80,10 @@ def write_names(out: Outgoing) -> dict[str, Any]:
         "feature_segments": np.cumsum([0, *(len(own) for own in words)]).astype(np.int32),
         "sorted_idx": np.array(order, np.int32),
     }
+
+
+def _words(column: Column) -> list[str]:
+    if column.levels is None or not (column.has_strings and column.is_set):
+        return []
+    words = [str(value) for value in column.levels.values if value is not None]
+    return words if all(word.isascii() for word in words) else []

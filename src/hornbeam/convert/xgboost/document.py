@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.convert.json_text import parse_text
 from hornbeam.model.file.tree_checks import fail, show
 
 ROOT = "XGBoost model"
@@ -25,16 +26,7 @@ def is_json(data: bytes) -> bool:
 
 def parse_json(data: bytes) -> Any:
     """Return the document of JSON text; numbers may be NaN and infinite, and whoever reads them has to check."""
-    try:
-        return json.loads(data.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        fail(ROOT, f"the file is damaged: byte {error.start} is not UTF-8 text")
-    except json.JSONDecodeError as error:
-        fail(ROOT, f"the file is damaged or cut short: {error}")
-    except RecursionError:
-        fail(ROOT, "the file is damaged: its JSON is nested too deeply")
-    except ValueError as error:  # an integer of thousands of digits
-        fail(ROOT, f"the file is damaged: {error}")
+    return parse_text(data, ROOT)
 
 
 def to_json(document: Any) -> bytes:

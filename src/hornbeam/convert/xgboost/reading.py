@@ -19,8 +19,10 @@ from hornbeam.objectives import MAX_CLASSES
 NEWEST = 3
 """Major version of XGBoost up to which files are known."""
 
-MOST_FEATURES = 10_000_000
-"""Bound on num_feature, against sizes that cannot be meant: features without names are given some."""
+MOST_FEATURES = 2**31 - 1
+
+MOST_UNNAMED = 1_000_000
+"""Features without names are given some, which takes 100 MB for so many: a number in a file cannot make it more."""
 
 MADE_UP = "Column_{}"
 
@@ -52,6 +54,8 @@ def read_document(document: Any) -> ModelData:
             fail(f"{ROOT}, {what}", f"has {len(listed)} entries, must have {n_features}")
     if names and (len(set(names)) < n_features or not all(names)):
         fail(f"{ROOT}, feature_names", "has an empty name, or a name twice")
+    if not names and n_features > MOST_UNNAMED:
+        fail(f"{ROOT}, num_feature", f"{n_features} features have no names; up to {MOST_UNNAMED} may be without")
     objective, model_params, start = read_objective(learner, n_outputs)
     booster = _tree_booster(learner)
     model, weights = _model_and_weights(booster)

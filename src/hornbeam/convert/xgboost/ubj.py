@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from hornbeam.convert.json_text import check_containers
 from hornbeam.model.file.tree_checks import fail
 
 PLACE = "UBJ"
@@ -54,6 +55,7 @@ class _Decoder:
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.place = 0
+        self.n_containers = 0
 
     def take(self, n: int) -> bytes:
         if n > len(self.data) - self.place:
@@ -71,10 +73,10 @@ class _Decoder:
             return np.frombuffer(self.take(np.dtype(NUMBERS[marker]).itemsize), NUMBERS[marker])[0].item()
         if marker == b"S":
             return self.string()
-        if marker == b"[":
-            return self.array(depth)
-        if marker == b"{":
-            return self.object(depth)
+        if marker in (b"[", b"{"):
+            self.n_containers += 1
+            check_containers(self.n_containers, len(self.data), PLACE)
+            return self.array(depth) if marker == b"[" else self.object(depth)
         if marker == b"C":
             return self.take(1)[0]
         if marker not in CONSTANTS:

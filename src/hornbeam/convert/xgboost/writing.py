@@ -45,6 +45,7 @@ def make_document(model: ModelData, approximate: bool) -> dict[str, Any]:
     out = Outgoing(model)
     out.refuse_encodings(exactness)
     out.refuse_large_numbers(exactness, LARGEST_CATEGORY)
+    out.codes_for_strings(exactness, "not ASCII")  # XGBoost 3.2 mixes them up, in files of its own too
     objective = write_objective(out, exactness)
     trees = _means(out, exactness) if out.averages else out.trees_from_zero()
     trees = [_scaled(tree, objective.scale) for tree in out.without_zeros(exactness, trees)]
