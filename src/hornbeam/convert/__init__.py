@@ -1,6 +1,7 @@
 """Exchange: models in and out of other libraries.
 
     formats            the table of formats, `FORMATS`, which `model/formats.py` looks at
+    unread             files that are not read, and what to do instead
     exactness          what a format cannot say: an error, or a warning
     foreign            trees and models as readers find them -> Hornbeam's
     copies             trees in which a node of another tree may occur several times

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hornbeam.convert import onnx_model, treelite_model
+from hornbeam.convert import onnx_model, treelite_model, unread
 from hornbeam.convert.lightgbm import reading as lightgbm_reading
 from hornbeam.convert.lightgbm import writing as lightgbm_writing
 from hornbeam.convert.lightgbm.text import is_lightgbm
@@ -23,5 +23,6 @@ FORMATS = {
         Format("treelite", treelite_model.write),
         Format("c", c.write),
         Format("python", python.write),
+        *unread.FORMATS,
     )
 }

@@ -92,7 +92,7 @@ def read_document(document: Any) -> ModelData:
 def _check_version(document: dict[str, Any]) -> None:
     version = integers(document, "version", ROOT) if "version" in document else np.array([1])
     if len(version) == 0 or not 0 <= version[0] <= NEWEST:
-        fail(f"{ROOT}, version", f"{show(version.tolist())} is not known; files of XGBoost 1 to {NEWEST} are read")
+        fail(f"{ROOT}, version", f"{version[:3].tolist()} is not known; files of XGBoost 1 to {NEWEST} are read")
 
 
 def _tree_booster(learner: dict[str, Any]) -> dict[str, Any]:
