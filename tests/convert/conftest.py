@@ -77,6 +77,9 @@ MODELS = {
     "one_vs_all": lambda: make_model(
         {"name": "multiclassova", "num_class": 3, "sigmoid": 1.0}, NUMBERS, 3, 4, params={"num_class": 3}, seed=6
     ),
+    "function": lambda: make_model(
+        {"name": "custom", "num_class": 2}, NUMBERS, 2, 5, FLOAT32, params={"num_class": 2}, seed=17
+    ),
     "best": lambda: make_model({"name": "regression"}, NUMBERS, thresholds=FLOAT32, best_iteration=3, seed=7),
     "empty": lambda: make_model({"name": "regression"}, NUMBERS, n_iterations=0, seed=8),
     "deep": lambda: make_chain(),

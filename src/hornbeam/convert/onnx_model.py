@@ -14,6 +14,7 @@ differs in the last bits: predictions have the same bits, too.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,10 @@ def write(model: ModelData, approximate: bool) -> bytes:
         raw = graph.node("Div", raw, graph.scalar(float(out.n_iterations)))
         raw = graph.node("Add", raw, graph.constant(out.init_scores[None]))
     prediction = _link(graph, raw, out)
-    content = graph.finish({"raw_score": raw, "prediction": prediction}, out)
+    try:
+        content = graph.finish({"raw_score": raw, "prediction": prediction}, out)
+    except ValueError as error:  # of protobuf: files end at 2 GB
+        exactness.refuse(f"a model of this size ({error})", "use another format, or fewer iterations: booster[:100]")
     exactness.report()
     return content
 
@@ -129,7 +133,7 @@ class _Graph:
         )
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)]
         model = helper.make_model(graph, opset_imports=opsets, producer_name="hornbeam", ir_version=IR_VERSION)
-        helper.set_model_props(model, {"feature_names": "\n".join(ascii(name)[1:-1] for name in out.names)})
+        helper.set_model_props(model, {"feature_names": json.dumps(out.names)})
         content: bytes = model.SerializeToString(deterministic=True)
         return content
 
@@ -137,7 +141,8 @@ class _Graph:
 def _ensemble(trees: list[Tree], out: Outgoing) -> dict[str, list[Any]]:
     """Return the attributes of all splits and leaves, tree after tree.
 
-    A tree of a single leaf is a split whose children are both that leaf: there is no other way to say it.
+    A tree of a single leaf is a split of two equal leaves. ONNX says it by a split whose children are one leaf, which
+    onnxruntime before 1.30 adds up wrong.
     """
     keys = ("nodes_featureids", "nodes_splits", "nodes_modes", "nodes_truenodeids", "nodes_trueleafs",
             "nodes_falsenodeids", "nodes_falseleafs", "nodes_missing_value_tracks_true", "tree_roots",
@@ -146,14 +151,15 @@ def _ensemble(trees: list[Tree], out: Outgoing) -> dict[str, list[Any]]:
     for number, tree in enumerate(trees):
         first_split, first_leaf = len(found["nodes_splits"]), len(found["leaf_weights"])
         found["tree_roots"].append(first_split)
-        found["leaf_weights"] += tree.leaf_value.tolist()
-        found["leaf_targetids"] += [number % out.n_outputs] * tree.n_leaves
+        leaves = tree.leaf_value.tolist() * (1 if tree.n_splits else 2)
+        found["leaf_weights"] += leaves
+        found["leaf_targetids"] += [number % out.n_outputs] * len(leaves)
         splits = zip(
             tree.feature.tolist() or [0],
             tree.threshold.tolist() or [0.0],
             tree.missing_left.tolist() or [False],
             tree.left.tolist() or [~0],
-            tree.right.tolist() or [~0],
+            tree.right.tolist() or [~1],
             tree.left_codes or (None,) * max(tree.n_splits, 1),
             strict=True,
         )

@@ -34,10 +34,13 @@ def write(model: ModelData, approximate: bool) -> bytes:
     out.codes_for_strings(exactness)
     trees = out.trees if out.averages and out.trees else out.trees_from_zero()
     trees = out.without_zeros(exactness, trees)
-    builder = _builder(treelite.model_builder, trees, out, exactness)
-    for tree in trees:
-        _add_tree(builder, tree, out)
-    content: bytes = builder.commit().serialize_bytes()
+    try:
+        builder = _builder(treelite.model_builder, trees, out, exactness)
+        for tree in trees:
+            _add_tree(builder, tree, out)
+        content: bytes = builder.commit().serialize_bytes()
+    except treelite.TreeliteError as error:
+        exactness.refuse(f"treelite does not take the model ({error})", "use another format")
     exactness.report()
     return content
 

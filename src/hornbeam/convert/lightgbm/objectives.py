@@ -89,9 +89,11 @@ def read_params(objective: dict[str, Any], given: dict[str, str], averages: bool
 
 def model_params(values: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters that a model file keeps, as its reader expects them."""
-    kept = Params.from_dict({k: v for k, v in values.items() if (k, v) != ("objective", "custom")}).model_dict()
-    if values.get("objective") == "custom":
-        kept = {"objective": "custom", **kept}
+    apart = {}
+    if values.get("objective") == "custom":  # which stands for a function: there is no such objective to train with
+        apart = {name: values[name] for name in ("objective", "num_class") if values.get(name, 1) != 1}
+    others = {name: value for name, value in values.items() if not apart or name not in ("objective", "num_class")}
+    kept = {**Params.from_dict(others).model_dict(), **apart}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in sorted(kept.items())}
 
 
