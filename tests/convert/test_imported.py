@@ -17,6 +17,7 @@ from hornbeam.testing.edge_rows import edge_rows
 lgb = pytest.importorskip("lightgbm")
 xgb = pytest.importorskip("xgboost")
 
+IS_OLD = tuple(map(int, xgb.__version__.split(".")[:2])) < (3, 1)
 N_ROWS = 400
 QUIET = {"verbosity": -1, "num_leaves": 8, "min_data_in_leaf": 5, "num_threads": 1, "min_data_per_group": 1}
 
@@ -154,7 +155,7 @@ def train_xgboost(name: str, X: np.ndarray, y: np.ndarray, rounds: int = 6) -> o
     return xgb.train(params, their_matrix(X, label=labels_for(params["objective"], y), qid=qid), rounds)
 
 
-def in_float32(booster: hb.Booster, rows: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+def in_float32(booster: hb.Booster, rows: np.ndarray) -> np.ndarray:
     """Return what a library gets that adds the trees in float32 in their order."""
     leaves = booster.predict(rows, pred_leaf=True)
     scores = np.tile(booster.init_scores.astype(np.float32), (len(leaves), 1))
@@ -173,7 +174,8 @@ def test_xgboost_model_comes_to_the_same_leaves_and_scores(name, kind, X, y):
         rows = rows[~np.isinf(rows.astype(np.float32)).any(axis=1)]
     margins = theirs.predict(their_matrix(rows), output_margin=True).reshape(len(rows), -1)
     scores = ours.predict(rows, raw_score=True).reshape(margins.shape)
-    if name not in ("dart", "forest"):  # added in another order, or multiplied in float32
+    # added in another order, or multiplied in float32; starts that are logarithms differ by a bit before XGBoost 3
+    if name not in ("dart", "forest") and not (IS_OLD and name in ("poisson", "gamma", "tweedie")):
         assert np.array_equal(in_float32(ours, rows), margins)
     assert np.allclose(scores, margins, rtol=1e-5, atol=1e-5)
     predicted = theirs.predict(their_matrix(rows)).reshape(margins.shape)
@@ -185,6 +187,7 @@ def test_xgboost_model_comes_to_the_same_leaves_and_scores(name, kind, X, y):
         assert len(set(zip(a.tolist(), b.tolist(), strict=True))) == len(set(a.tolist())) == len(set(b.tolist()))
 
 
+@pytest.mark.skipif(IS_OLD, reason="files have names of categories since XGBoost 3.1")
 def test_xgboost_names_of_pandas_categories_are_read(X, y):
     frame = pd.DataFrame(X[:, :3], columns=["a", "b", "c"])
     frame["word"] = pd.Categorical([f"w{int(v)}" if v == v else None for v in X[:, 3]])

@@ -16,6 +16,9 @@ from hornbeam.model.file import ModelData
 
 xgb = pytest.importorskip("xgboost")
 
+NAMES = tuple(map(int, xgb.__version__.split(".")[:2])) >= (3, 1)
+"""Whether XGBoost's files have the names of categories."""
+
 WRITERS = {"json": writing.write_json, "ubj": writing.write_ubj}
 
 REFUSED = {
@@ -61,6 +64,8 @@ def with_ascii_levels(model: ModelData) -> ModelData:
 def test_xgboost_scores_are_the_sums_in_float32(kind, any_model, rows_of, table_of, expected):
     name, model = any_model
     if name == "strings":
+        if not NAMES:
+            pytest.skip("files have names of categories since XGBoost 3.1")
         model = with_ascii_levels(model)
     write = WRITERS[kind]
     if name in REFUSED:
@@ -112,6 +117,7 @@ def test_what_is_read_is_written_to_the_same_file(kind, any_model):
     assert WRITERS[kind](hb.Booster.from_bytes(content).to_model(), name == "one_vs_all") == content
 
 
+@pytest.mark.skipif(not NAMES, reason="files have names of categories since XGBoost 3.1")
 def test_xgboost_matches_names_in_any_order(models):
     model = with_ascii_levels(models["strings"]())
     theirs = xgb.Booster(model_file=bytearray(writing.write_ubj(model, False)))

@@ -90,19 +90,20 @@ def _add_tree(builder: Any, tree: Tree, out: Outgoing) -> None:
         return child if child >= 0 else n_splits + ~child
 
     builder.start_tree()
-    codes_of = tree.left_codes or (None,) * n_splits
-    for split, codes in enumerate(codes_of):
-        feature, left, right = (int(own[split]) for own in (tree.feature, tree.left, tree.right))
+    splits = zip(
+        tree.feature.tolist(),
+        tree.threshold.tolist(),
+        tree.missing_left.tolist(),
+        tree.left.tolist(),
+        tree.right.tolist(),
+        tree.left_codes or (None,) * n_splits,
+        strict=True,
+    )
+    for split, (feature, threshold, missing_left, left, right, codes) in enumerate(splits):
         builder.start_node(split)
+        children = {"left_child_key": key(left), "right_child_key": key(right)}
         if codes is None:
-            builder.numerical_test(
-                feature,
-                float(tree.threshold[split]),
-                default_left=bool(tree.missing_left[split]),
-                opname="<=",
-                left_child_key=key(left),
-                right_child_key=key(right),
-            )
+            builder.numerical_test(feature, threshold, default_left=missing_left, opname="<=", **children)
         else:
             members, missing_left = out.columns[feature].members(codes)
             builder.categorical_test(
@@ -110,17 +111,16 @@ def _add_tree(builder: Any, tree: Tree, out: Outgoing) -> None:
                 default_left=missing_left,
                 category_list=members,
                 category_list_right_child=False,
-                left_child_key=key(left),
-                right_child_key=key(right),
+                **children,
             )
         builder.gain(float(tree.gain[split]))
         builder.sum_hess(float(tree.split_weight[split]))
-        builder.data_count(int(np.minimum(tree.split_count[split], 2**62)))
+        builder.data_count(int(tree.split_count[split]))
         builder.end_node()
-    for leaf in range(tree.n_leaves):
+    for leaf, value in enumerate(tree.leaf_value.tolist()):
         builder.start_node(n_splits + leaf)
-        builder.leaf(float(tree.leaf_value[leaf]))
+        builder.leaf(value)
         builder.sum_hess(float(tree.leaf_weight[leaf]))
-        builder.data_count(int(np.minimum(tree.leaf_count[leaf], 2**62)))
+        builder.data_count(int(tree.leaf_count[leaf]))
         builder.end_node()
     builder.end_tree()

@@ -19,6 +19,10 @@ ROOT = "XGBoost model"
 """What messages call the file."""
 
 
+INFINITE = {"inf": "Infinity", "-inf": "-Infinity"}
+"""How infinite numbers are written."""
+
+
 def is_json(data: bytes) -> bool:
     """Say whether bytes are the JSON text of an XGBoost model, as far as that can be seen without reading it."""
     return data.lstrip()[:1] == b"{" and b'"learner"' in data
@@ -45,7 +49,7 @@ def _write(value: Any, parts: list[str]) -> None:
             separator = ","
         parts.append("}" if value else "{}")
     elif isinstance(value, np.ndarray):
-        words = [_float(own) for own in value] if value.dtype.kind == "f" else [str(own) for own in value.tolist()]
+        words = _floats(value) if value.dtype.kind == "f" else [str(own) for own in value.tolist()]
         parts.append(f"[{','.join(words)}]")
     elif isinstance(value, list):
         parts.append("[")
@@ -63,11 +67,12 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _float(value: np.float32) -> str:
-    """Return a float32 with as many digits as it takes; with a point or an exponent, else XGBoost sees an integer."""
-    if not math.isfinite(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    return f"{np.format_float_scientific(value, trim='0')}"
+def _floats(values: NDArray[np.float32]) -> list[str]:
+    """Return float32 numbers with as many digits as each takes; with a point or an exponent, else they are integers."""
+    words: list[str] = values.astype(str).tolist()
+    if not np.isfinite(values).all():
+        words = [INFINITE.get(word, word) for word in words]
+    return words
 
 
 def child(document: Any, key: str, place: str) -> Any:

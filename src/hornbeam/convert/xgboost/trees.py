@@ -63,7 +63,8 @@ def read_tree(document: Any, n_features: int, weight: float, place: str) -> Fore
     if not np.isfinite(leaf_value).all():
         fail(f"{place}.split_conditions", "has the value of a leaf that is no finite number")
 
-    categories = [_categories(document, n_nodes, place).get(node) for node in split.tolist()]
+    sets = _categories(document, n_nodes, place)
+    categories = [sets.get(node) for node in split.tolist()]
     is_set = np.array([own is not None for own in categories], np.bool_)
     threshold = np.where(is_set, np.float32(0), condition[split])
     if np.isnan(threshold).any():
@@ -136,37 +137,43 @@ def _categories(document: Any, n_nodes: int, place: str) -> dict[int, NDArray[np
 def write_tree(tree: Tree, number: int, columns: list[Column]) -> dict[str, Any]:
     """Return the document of a tree: node 0 is the root, the children of split s are the nodes 2 s + 1 and 2 s + 2."""
     n_splits, n_nodes = tree.n_splits, 2 * tree.n_splits + 1
-    of_split, of_leaf = np.zeros(n_splits, np.int64), np.zeros(tree.n_leaves, np.int64)
-    parent = np.full(n_nodes, NO_PARENT, np.int32)
-    lefts, rights = np.full(n_nodes, LEAF, np.int32), np.full(n_nodes, LEAF, np.int32)
-    condition, default_left = np.zeros(n_nodes, np.float32), np.zeros(n_nodes, np.uint8)
-    indices, kinds = np.zeros(n_nodes, np.int32), np.zeros(n_nodes, np.uint8)
+    # lists, not arrays: entries are read and written one by one
+    of_split, of_leaf, parent = [0] * n_splits, [0] * tree.n_leaves, [NO_PARENT] * n_nodes
+    lefts, rights, default_left = [LEAF] * n_nodes, [LEAF] * n_nodes, [0] * n_nodes
+    condition, indices, kinds = [0.0] * n_nodes, [0] * n_nodes, [0] * n_nodes
     sets: dict[int, list[int]] = {}
-    threshold = to_float32(np.where(np.isposinf(tree.threshold), 0.0, tree.threshold))
-    for split in range(n_splits):  # parents come first
-        node, codes = int(of_split[split]), None if tree.left_codes is None else tree.left_codes[split]
-        missing_left, swapped = bool(tree.missing_left[split]), codes is not None
+    threshold = to_float32(np.where(np.isposinf(tree.threshold), 0.0, tree.threshold)).tolist()
+    splits = zip(
+        tree.feature.tolist(),
+        tree.missing_left.tolist(),
+        np.isposinf(tree.threshold).tolist(),
+        zip(tree.left.tolist(), tree.right.tolist(), strict=True),
+        tree.left_codes or (None,) * n_splits,
+        strict=True,
+    )
+    for split, (feature, missing_left, is_infinite, children, codes) in enumerate(splits):  # parents come first
+        node, swapped = of_split[split], codes is not None
         condition[node] = threshold[split]
         if codes is not None:
-            members, missing_left = columns[int(tree.feature[split])].members(codes)
+            members, missing_left = columns[feature].members(codes)
             if members:
                 kinds[node], sets[node] = 1, members
             else:  # missing values alone go left: no value is less than -inf
                 condition[node], swapped = -np.inf, False
-        elif np.isposinf(tree.threshold[split]):  # every value goes left
+        elif is_infinite:  # every value goes left
             condition[node], swapped = -np.inf, True
-        default_left[node] = missing_left != swapped
-        indices[node] = tree.feature[split]
+        default_left[node] = int(missing_left != swapped)
+        indices[node] = feature
         lefts[node], rights[node] = 2 * split + 1, 2 * split + 2
-        children = [int(tree.left[split]), int(tree.right[split])]
-        for place, one in zip((2 * split + 1, 2 * split + 2), reversed(children) if swapped else children, strict=True):
+        for place, one in zip((2 * split + 1, 2 * split + 2), children[::-1] if swapped else children, strict=True):
             parent[place] = node
             if one >= 0:
                 of_split[one] = place
             else:
                 of_leaf[~one] = place
+    conditions = np.array(condition, np.float32)
+    conditions[of_leaf] = tree.leaf_value
     gain, value, hessian = (np.zeros(n_nodes) for _ in range(3))
-    condition[of_leaf] = tree.leaf_value
     gain[of_split], value[of_split], hessian[of_split] = tree.gain, tree.split_value, tree.split_weight
     value[of_leaf], hessian[of_leaf] = tree.leaf_value, tree.leaf_weight
     with_set = sorted(sets)
@@ -177,15 +184,15 @@ def write_tree(tree: Tree, number: int, columns: list[Column]) -> dict[str, Any]
         "categories_nodes": np.array(with_set, np.int32),
         "categories_segments": np.cumsum([0, *sizes])[:-1].astype(np.int64),
         "categories_sizes": np.array(sizes, np.int64),
-        "default_left": default_left,
+        "default_left": np.array(default_left, np.uint8),
         "id": number,
-        "left_children": lefts,
+        "left_children": np.array(lefts, np.int32),
         "loss_changes": _statistic(gain),
-        "parents": parent,
-        "right_children": rights,
-        "split_conditions": condition,
-        "split_indices": indices,
-        "split_type": kinds,
+        "parents": np.array(parent, np.int32),
+        "right_children": np.array(rights, np.int32),
+        "split_conditions": conditions,
+        "split_indices": np.array(indices, np.int32),
+        "split_type": np.array(kinds, np.uint8),
         "sum_hessian": _statistic(hessian),
         "tree_param": {
             "num_deleted": "0", "num_feature": str(len(columns)), "num_nodes": str(n_nodes), "size_leaf_vector": "1",
