@@ -94,7 +94,9 @@ MODELS = {
     "forest_classes": lambda: make_model(
         {"name": "multiclass", "num_class": 3}, NUMBERS, 3, 4, params={"num_class": 3, "boosting": "rf"}, seed=16
     ),
-    "forest_start": lambda: make_model({"name": "regression"}, NUMBERS, params={"boosting": "rf"}, seed=15),
+    "forest_start": lambda: make_model(
+        {"name": "regression"}, NUMBERS, n_iterations=6, params={"boosting": "rf"}, init=0.9440796903874367, seed=15
+    ),
 }
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hornbeam.convert.exactness import Exactness
 from hornbeam.convert.extras import extra
@@ -38,11 +39,19 @@ def write(model: ModelData, approximate: bool) -> bytes:
         builder = _builder(treelite.model_builder, trees, out, exactness)
         for tree in trees:
             _add_tree(builder, tree, out)
-        content: bytes = builder.commit().serialize_bytes()
+        made = builder.commit()
+        # once more: the builder reads numbers from JSON text, and is off in the last bit of some
+        made.get_header_accessor().set_field("base_scores", _starts(out))
+        content: bytes = made.serialize_bytes()
     except treelite.TreeliteError as error:
         exactness.refuse(f"treelite does not take the model ({error})", "use another format")
     exactness.report()
     return content
+
+
+def _starts(out: Outgoing) -> NDArray[np.float64]:
+    """Return what is added to the trees, float64 (n_outputs,): it is in the first trees, unless they are averaged."""
+    return out.init_scores if out.averages and out.trees else np.zeros(out.n_outputs)
 
 
 def _builder(model_builder: Any, trees: list[Tree], out: Outgoing, exactness: Exactness) -> Any:
@@ -59,7 +68,6 @@ def _builder(model_builder: Any, trees: list[Tree], out: Outgoing, exactness: Ex
             f"sigmoid={out.slope!r}, which treelite keeps as float32",
             "predictions differ by 1e-7 of them or so; scores are exact",
         )
-    starts = out.init_scores.tolist() if out.averages and out.trees else [0.0] * n_outputs
     return model_builder.ModelBuilder(
         threshold_type="float64",
         leaf_output_type="float64",
@@ -77,7 +85,7 @@ def _builder(model_builder: Any, trees: list[Tree], out: Outgoing, exactness: Ex
             class_id=[i % n_outputs for i in range(len(trees))],
         ),
         postprocessor=model_builder.PostProcessorFunc(name=name, sigmoid_alpha=out.slope),
-        base_scores=starts,
+        base_scores=_starts(out).tolist(),
         attributes={"feature_names": out.names},
     )
 
