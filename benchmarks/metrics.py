@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hornbeam.backends.cpu.growth.renewal import renew_leaves
+from hornbeam.backends.cpu.growth.rows.renewal import renew_leaves
 from hornbeam.core.cpus import resolve_threads
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.metrics import get_metric

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -31,44 +32,52 @@ def device(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def fine_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cut all work on stored bins as finely as possible."""
-    from hornbeam.backends.cpu.binning import sparse as sparse_binning
-    from hornbeam.backends.cpu.growth import quantize, stored_histogram, stored_partition, stored_rows, stored_split
+def tune() -> Iterator[Callable[..., None]]:
+    """Return a function that tunes the CPU backend otherwise (backends/cpu/tuning.py), until the test ends."""
+    from hornbeam.backends.cpu.tuning import tuned
 
-    monkeypatch.setattr(stored_histogram, "SHARED_ROWS", 50)
-    monkeypatch.setattr(stored_histogram, "BINS_PER_THREAD", 1)
-    monkeypatch.setattr(stored_partition, "ROWS_PER_THREAD", 20)
-    monkeypatch.setattr(stored_rows, "ROUTED_ROWS_PER_THREAD", 10)
-    monkeypatch.setattr(stored_split, "BINS_PER_THREAD", 1)
-    monkeypatch.setattr(quantize, "ROWS_PER_THREAD", 20)
-    monkeypatch.setattr(sparse_binning, "BLOCK_VALUES", 37)
+    with ExitStack() as stack:
+        yield lambda **changes: stack.enter_context(tuned(**changes))
 
 
 @pytest.fixture
-def stored_teams(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], list[int]]:
-    """Return a function that lets teams of a size grow all trees on stored bins; it returns a list of their sizes."""
-    from hornbeam.backends.cpu.growth import stored_tree
-    from hornbeam.backends.cpu.host import team as cpu_team
+def fine_work(tune: Callable[..., None]) -> None:
+    """Cut all work on sparse data as finely as possible."""
+    tune(
+        listed_rows_per_thread=20,
+        routed_sparse_rows_per_thread=10,
+        rounded_rows_per_thread=20,
+        searched_bins_per_thread=1,
+        subtracted_bins_per_thread=1,
+        converted_values=37,
+        thread_work_ns=1,
+        waking_ns=1,
+        few_rows=0,
+    )
 
-    for name in ("THREAD_WORK", "WAKING_COST"):
-        monkeypatch.setattr(cpu_team, name, 1)
-    for name in ("MEETING_COST", "FEW_ROWS", "LISTS_TEAM"):
-        monkeypatch.setattr(stored_tree, name, 0)
-    plain, grow = stored_tree.team, stored_tree.StoredTree.grow
 
-    def checked(tree: Any, *args: Any) -> Any:
-        grown = grow(tree, *args)
-        assert not tree.builder.thread_counters.any()  # they are clear for the next tree
-        assert not tree._room[5].any()
+@pytest.fixture
+def sparse_teams(tune: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Callable[[int], list[int]]:
+    """Return a function that lets teams of a size grow all trees on sparse data; it returns a list of their sizes."""
+    from hornbeam.backends.cpu.growth import growth
+    from hornbeam.backends.cpu.growth.sparse.growth import SparseGrowth
+
+    tune(thread_work_ns=1, waking_ns=1, meeting_ns=0, few_rows=0, lists_team=0)
+    grow, team = growth.Growth.grow, growth.team
+
+    def checked(self: Any, *arguments: Any) -> Any:
+        grown = grow(self, *arguments)
+        if isinstance(self, SparseGrowth):
+            assert not self._counters.any()  # they are clear for the next tree
+            assert not self.rows.stays.any()
         return grown
 
-    monkeypatch.setattr(stored_tree.StoredTree, "grow", checked)
+    monkeypatch.setattr(growth.Growth, "grow", checked)
 
     def grow_with(size: int) -> list[int]:
         sizes: list[int] = []
-        monkeypatch.setattr(cpu_team, "TEAM_CPUS", size)
-        monkeypatch.setattr(stored_tree, "team", lambda n_threads: sizes.append(n_threads) or plain(n_threads))
+        tune(team_cpus=size)
+        monkeypatch.setattr(growth, "team", lambda n_threads: sizes.append(n_threads) or team(n_threads))
         return sizes
 
     return grow_with

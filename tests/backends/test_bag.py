@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hornbeam.backends.cpu.growth import bag as cpu_bag
-from hornbeam.backends.cpu.growth import rows as cpu_rows
 from hornbeam.core.random_choices import Purpose, chance_limit, random_key
 from hornbeam.testing.checks import PLAIN_RULES, assert_same_operations, binned_data, engine_on
 from hornbeam.testing.data import make_binned
@@ -58,9 +56,8 @@ def test_operations_on_a_bag_equal_the_reference_with_constant_hessians(device, 
 
 
 @pytest.mark.parametrize("num_threads", [1, 3, 8])
-def test_operations_on_a_bag_equal_the_reference_for_bins_that_travel(num_threads, monkeypatch):
-    monkeypatch.setattr(cpu_rows, "ORDERED_SMALLEST", 0)
-    monkeypatch.setattr(cpu_bag, "ROWS_PER_THREAD", 10)
+def test_operations_on_a_bag_equal_the_reference_for_bins_that_travel(num_threads, tune):
+    tune(ordered_smallest_bytes=0, drawn_rows_per_thread=10)
     sample = make_binned(1000, 9, 63, 0.1, seed=5)
     binned = binned_data(sample)
     for draw in draws(1000).values():

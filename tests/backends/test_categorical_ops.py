@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hornbeam.backends.cpu.growth import split_categorical
 from hornbeam.backends.gpu.growth import categorical as gpu_categorical
 from hornbeam.core.fixed_point import Quantization
 from hornbeam.testing.checks import PLAIN_RULES, assert_same_operations, binned_data, engine_on
@@ -105,8 +104,8 @@ def test_more_sets_than_there_was_room_for(device, monkeypatch):
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
-def test_threads_leave_no_trace(monkeypatch, n_threads):
-    monkeypatch.setattr(split_categorical, "BINS_PER_THREAD", 1)
+def test_threads_leave_no_trace(tune, n_threads):
+    tune(level_bins_per_thread=1, searched_bins_per_thread=1)
     check("cpu", sample_of(900, (60, 3), 1), 2, rules=RULES, num_threads=n_threads)
 
 

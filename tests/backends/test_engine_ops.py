@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hornbeam.backends.cpu.engine import CpuEngine
-from hornbeam.backends.cpu.growth import histogram, leaves, partition, pieces, quantize, renewal, rows, split
+from hornbeam.backends.cpu.growth.rows import pieces
+from hornbeam.backends.cpu.growth.rows.counters import PACKED_ROWS
+from hornbeam.backends.cpu.tuning import Tuning
 from hornbeam.core.dtypes import SPLIT
 from hornbeam.core.random_choices import chance_limit
 from hornbeam.objectives import OBJECTIVES, get_objective
@@ -32,24 +34,21 @@ from hornbeam.trees.records import Segments
 
 RULES = replace(PLAIN_RULES, min_data_in_leaf=20, min_sum_hessian_in_leaf=1e-3)
 
-PER_THREAD = (
-    (histogram, "UPDATES_PER_THREAD"),
-    (leaves, "ROWS_PER_THREAD"),
-    (leaves, "ASSIGNED_ROWS_PER_THREAD"),
-    (leaves, "ROUTED_ROWS_PER_THREAD"),
-    (partition, "ROWS_PER_THREAD"),
-    (quantize, "ROWS_PER_THREAD"),
-    (renewal, "ROWS_PER_THREAD"),
-    (split, "BINS_PER_THREAD"),
-)
-
 
 @pytest.fixture
-def many_threads(monkeypatch):
+def many_threads(tune):
     """Cut all work as finely as possible, so that threads really share nodes."""
-    for module, name in PER_THREAD:
-        monkeypatch.setattr(module, name, 1)
-    monkeypatch.setattr(pieces, "SMALLEST_PIECE", 7)
+    tune(
+        updates_per_thread=1,
+        summed_rows_per_thread=1,
+        assigned_rows_per_thread=1,
+        routed_rows_per_thread=1,
+        divided_rows_per_thread=1,
+        rounded_rows_per_thread=1,
+        renewed_rows_per_thread=1,
+        searched_bins_per_thread=1,
+        smallest_piece=7,
+    )
 
 
 def check(device, sample: BinnedSample, *, num_threads=0, valid=None, **options) -> None:
@@ -284,27 +283,25 @@ def test_several_validation_sets_keep_scores_of_their_own(device):
 @pytest.mark.parametrize("n_bins", [63, 300])
 @pytest.mark.parametrize("high_precision", [False, True], ids=["auto", "high"])
 @pytest.mark.usefixtures("many_threads")
-def test_threads_pieces_and_row_stores_leave_no_trace(monkeypatch, n_threads, ordered, n_bins, high_precision):
-    monkeypatch.setattr(rows, "ORDERED_SMALLEST", 0 if ordered else 1 << 40)
+def test_threads_pieces_and_row_stores_leave_no_trace(tune, n_threads, ordered, n_bins, high_precision):
+    tune(ordered_smallest_bytes=0 if ordered else 1 << 40)
     sample = make_binned(900, 6, n_bins, 0.25, seed=n_threads)
     valid = make_binned(200, 6, n_bins, 0.25, seed=100)
     check("cpu", sample, num_threads=n_threads, rules=RULES, high_precision=high_precision, valid=valid)
 
 
-def test_row_store_is_chosen_by_size(monkeypatch):
+def test_bins_travel_with_the_rows_or_stay_in_place_by_their_size():
     binned = binned_data(make_binned(100, 3, 7))
-    monkeypatch.setattr(rows, "ORDERED_SMALLEST", 0)
-    assert not CpuEngine(binned)._store.gather
-    monkeypatch.setattr(rows, "ORDERED_BYTES_PER_ROW", 4)
-    assert CpuEngine(binned)._store.gather
+    assert not CpuEngine(binned, tuning=Tuning(ordered_smallest_bytes=0)).growth.store.by_row
+    assert CpuEngine(binned, tuning=Tuning(ordered_smallest_bytes=0, ordered_bytes_per_row=4)).growth.store.by_row
 
 
 @pytest.mark.parametrize("ordered", [False, True], ids=["gather", "ordered"])
 @pytest.mark.parametrize("n_threads", [1, 2])
-def test_nodes_of_more_rows_than_a_packed_counter_holds(monkeypatch, ordered, n_threads):
+def test_nodes_of_more_rows_than_a_packed_counter_holds(tune, ordered, n_threads):
     """The largest gradients and hessians in one bin: more than 2**16 rows would overflow a packed counter."""
-    monkeypatch.setattr(rows, "ORDERED_SMALLEST", 0 if ordered else 1 << 40)
-    n_rows = histogram.PACKED_ROWS + 5000
+    tune(ordered_smallest_bytes=0 if ordered else 1 << 40)
+    n_rows = PACKED_ROWS + 5000
     bins = np.zeros((n_rows, 2), np.uint8)
     bins[:300, 1] = 1
     bins[-3:, 0] = 2
@@ -316,8 +313,8 @@ def test_nodes_of_more_rows_than_a_packed_counter_holds(monkeypatch, ordered, n_
     check("cpu", sample, num_threads=n_threads, rules=RULES, n_levels=2)
 
 
-def test_blocks_of_features_that_exceed_the_counters(monkeypatch):
-    monkeypatch.setattr(histogram, "COUNTERS_AT_ONCE", 40)
+def test_blocks_of_features_that_exceed_the_counters(tune):
+    tune(counters_at_once=40)
     for n_bins in (9, 39, 100):
         check("cpu", make_binned(400, 11, n_bins, 0.2, seed=n_bins), rules=RULES)
 
@@ -326,14 +323,12 @@ def test_blocks_of_features_that_exceed_the_counters(monkeypatch):
     sizes=st.lists(st.integers(0, 60), min_size=1, max_size=8), n_threads=st.integers(1, 8), smallest=st.integers(1, 30)
 )
 def test_pieces_cover_every_row_once(sizes, n_threads, smallest):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pieces, "SMALLEST_PIECE", smallest)
-        ends = np.cumsum(np.array(sizes, np.int64)) + 5
-        nodes = Segments(ends - sizes, ends, np.arange(len(sizes), dtype=np.int32))
-        found = pieces.cut(nodes, n_threads, 1)
+    ends = np.cumsum(np.array(sizes, np.int64)) + 5
+    nodes = Segments(ends - sizes, ends, np.arange(len(sizes), dtype=np.int32))
+    found = pieces.cut(nodes, n_threads, 1, Tuning(smallest_piece=smallest))
     assert found.bounds[0] == 0
     assert found.bounds[-1] == len(found.node)
-    assert sorted(found.bounds) == found.bounds
+    assert (np.diff(found.bounds) >= 0).all()
     assert len(found.bounds) <= n_threads + 1
     for node in range(len(sizes)):
         own = slice(found.first[node], found.first[node + 1])

@@ -7,8 +7,9 @@ import re
 import numpy as np
 import pytest
 
-from hornbeam.backends.cpu.losses.gradients import SMALLEST_PART, TILE, compute_gradients, transform_scores
+from hornbeam.backends.cpu.losses.gradients import TILE, compute_gradients, transform_scores
 from hornbeam.backends.cpu.losses.pointwise import POINTWISE_KERNELS
+from hornbeam.backends.cpu.tuning import Tuning
 from hornbeam.backends.gpu.runtime.runtime import source_text
 from hornbeam.objectives import (
     OBJECTIVES as BY_NAME,
@@ -27,6 +28,8 @@ from hornbeam.objectives import (
 )
 from hornbeam.params.params import Params
 from hornbeam.testing.labels import labels_for, params_for
+
+SMALLEST_PART = Tuning().gradient_rows_per_thread
 
 OBJECTIVES = {
     **{name: get_objective(Params.from_dict(params_for(name))) for name in BY_NAME},

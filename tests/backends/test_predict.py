@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hornbeam.backends.cpu.prediction import packed_forest
-from hornbeam.backends.cpu.prediction import walk as cpu
 from hornbeam.backends.cpu.prediction.walk import packed
+from hornbeam.backends.cpu.tuning import Tuning
 from hornbeam.backends.prediction import predict_leaf, predict_raw
 from hornbeam.core.errors import DataError, DeviceError
 from hornbeam.data.sources.opening import open_table
@@ -79,8 +81,8 @@ def test_scores_are_added_in_tree_order() -> None:
 
 
 @pytest.mark.parametrize("n_rows", [1, 7, 8, 9, 4095, 4096, 4097, 20_001])
-def test_rows_of_every_block_are_predicted(n_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu, "BLOCK_CELLS", 5000)
+def test_rows_of_every_block_are_predicted(n_rows: int, tune: Callable[..., None]) -> None:
+    tune(read_cells=5000)
     rng = np.random.default_rng(n_rows)
     forest = Forest([random_tree(rng, 20, 3) for _ in range(5)])
     assert_same(forest, make_rows(rng, n_rows, 3))
@@ -180,7 +182,7 @@ def test_input_is_read_in_blocks() -> None:
     rng = np.random.default_rng(7)
     reader = RecordingReader(rng.standard_normal((2000, 1000)).astype(np.float32))
     predict_raw(Forest([random_tree(rng, 2, 1000)]), reader)
-    assert reader.largest * 1000 <= cpu.BLOCK_CELLS < reader.n_rows * reader.n_features
+    assert reader.largest * 1000 <= Tuning().read_cells < reader.n_rows * reader.n_features
 
 
 def test_an_error_of_the_reader_comes_through() -> None:

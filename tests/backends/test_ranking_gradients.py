@@ -129,8 +129,8 @@ def test_random_numbers_of_xendcg_depend_on_seeds_iteration_and_row():
 
 @pytest.mark.parametrize("kind", SCORES)
 @pytest.mark.parametrize("name", OBJECTIVES)
-def test_cpu_equals_the_definition_for_any_thread_count(name, kind, monkeypatch):
-    monkeypatch.setattr(ranking, "WORK_PER_THREAD", 1)
+def test_cpu_equals_the_definition_for_any_thread_count(name, kind, tune):
+    tune(ranking_pairs_per_thread=1)
     dataset, rng = make_queries([1, 2, 3, 25, 1, 63, 64, 65, 130, 300, 1])
     bound = OBJECTIVES[name].bind(dataset)
     scores = SCORES[kind](rng, dataset.n_rows)[None]

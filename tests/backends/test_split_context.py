@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hornbeam.backends.cpu.growth import rows, split_general
 from hornbeam.testing.checks import PLAIN_RULES, assert_same_operations, binned_data, engine_on
 from hornbeam.testing.contexts import random_contexts
 from hornbeam.testing.data import make_binned
@@ -105,9 +104,8 @@ def test_splits_in_context_equal_the_reference_on_random_data(
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
 @pytest.mark.parametrize("ordered", [False, True], ids=["gather", "ordered"])
 @pytest.mark.parametrize("name", ["mask", "path_smooth", "everything"])
-def test_threads_and_row_stores_leave_no_trace(monkeypatch, n_threads, ordered, name):
-    monkeypatch.setattr(rows, "ORDERED_SMALLEST", 0 if ordered else 1 << 40)
-    monkeypatch.setattr(split_general, "BINS_PER_THREAD", 1)
+def test_threads_and_row_stores_leave_no_trace(tune, n_threads, ordered, name):
+    tune(ordered_smallest_bytes=0 if ordered else 1 << 40, context_bins_per_thread=1)
     sample = make_binned(700, 6, 63, 0.25, seed=n_threads)
     check("cpu", sample, replace(RULES, **CASES[name]), num_threads=n_threads)
 

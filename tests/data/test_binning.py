@@ -8,8 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from hornbeam.backends.cpu.binning import dense as cpu_binning
-from hornbeam.backends.cpu.binning import table as cpu_table
 from hornbeam.backends.cpu.binning.dense import encode
 from hornbeam.backends.cpu.binning.table import bin_table
 from hornbeam.data.binning import (
@@ -271,11 +269,10 @@ def test_bins_are_identical_for_any_thread_count():
         assert same_bins(first, binned(table, n_threads=n_threads, bin_construct_sample_cnt=5000))
 
 
-def test_bins_do_not_depend_on_blocks_or_column_groups(monkeypatch):
+def test_bins_do_not_depend_on_blocks_or_column_groups(tune):
     table = mixed_table()
     first = binned(table)
-    monkeypatch.setattr(cpu_binning, "BLOCK_CELLS", 1)
-    monkeypatch.setattr(cpu_table, "SAMPLE_CELLS", 1)
+    tune(coded_cells=1, sampled_cells=1)
     assert same_bins(first, binned(table, n_threads=2))
 
 

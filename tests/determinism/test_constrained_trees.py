@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import hornbeam as hb
-from hornbeam.backends.cpu.growth import columns, histogram, partition, pieces, rows, split, split_general
 from hornbeam.testing.checks import assert_same_model, usable_devices
 from hornbeam.trees.contexts import choose_share, monotone_factor, share_of
 
@@ -73,18 +72,17 @@ CASES = {
 
 
 @pytest.fixture
-def many_threads(monkeypatch):
+def many_threads(tune):
     """Let threads share even little work."""
-    for module, name in (
-        (columns, "ROWS_PER_THREAD"),
-        (histogram, "UPDATES_PER_THREAD"),
-        (partition, "ROWS_PER_THREAD"),
-        (split, "BINS_PER_THREAD"),
-        (split_general, "BINS_PER_THREAD"),
-    ):
-        monkeypatch.setattr(module, name, 1)
-    monkeypatch.setattr(pieces, "SMALLEST_PIECE", 50)
-    monkeypatch.setattr(rows, "ORDERED_SMALLEST", 0)
+    tune(
+        copied_rows_per_thread=1,
+        updates_per_thread=1,
+        divided_rows_per_thread=1,
+        searched_bins_per_thread=1,
+        context_bins_per_thread=1,
+        smallest_piece=50,
+        ordered_smallest_bytes=0,
+    )
 
 
 @pytest.mark.parametrize("objective", ["regression", "binary"])

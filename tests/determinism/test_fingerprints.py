@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hornbeam as hb
-from hornbeam.backends.cpu.growth import histogram, leaves, partition, pieces, quantize, rows, split
 from hornbeam.testing.checks import assert_same_model, usable_devices
 from hornbeam.testing.data import make_higgs_like, make_multiclass, make_regression_heavy_tailed, make_with_missing
 from hornbeam.testing.golden import CASES, expected_fingerprints, pseudo_huber
@@ -90,20 +89,19 @@ COMBINATIONS = {
 
 
 @pytest.fixture
-def many_threads(monkeypatch):
+def many_threads(tune):
     """Let threads share even little work."""
-    for module, name in (
-        (histogram, "UPDATES_PER_THREAD"),
-        (leaves, "ROWS_PER_THREAD"),
-        (leaves, "ASSIGNED_ROWS_PER_THREAD"),
-        (leaves, "ROUTED_ROWS_PER_THREAD"),
-        (partition, "ROWS_PER_THREAD"),
-        (quantize, "ROWS_PER_THREAD"),
-        (split, "BINS_PER_THREAD"),
-    ):
-        monkeypatch.setattr(module, name, 1)
-    monkeypatch.setattr(pieces, "SMALLEST_PIECE", 50)
-    monkeypatch.setattr(rows, "ORDERED_SMALLEST", 0)
+    tune(
+        updates_per_thread=1,
+        summed_rows_per_thread=1,
+        assigned_rows_per_thread=1,
+        routed_rows_per_thread=1,
+        divided_rows_per_thread=1,
+        rounded_rows_per_thread=1,
+        searched_bins_per_thread=1,
+        smallest_piece=50,
+        ordered_smallest_bytes=0,
+    )
 
 
 @pytest.mark.parametrize(("params", "make_dataset"), COMBINATIONS.values(), ids=COMBINATIONS.keys())

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import hornbeam as hb
-from hornbeam.backends.cpu.growth import renewal
 from hornbeam.objectives import OBJECTIVES
 from hornbeam.testing.checks import assert_same_model, usable_devices
 from hornbeam.testing.data import make_with_missing
@@ -52,8 +51,8 @@ def maker(params, **options):
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 @pytest.mark.parametrize("params", CASES.values(), ids=CASES.keys())
-def test_model_and_evaluations_are_identical_on_every_device(params, weighted, monkeypatch):
-    monkeypatch.setattr(renewal, "ROWS_PER_THREAD", 1)
+def test_model_and_evaluations_are_identical_on_every_device(params, weighted, tune):
+    tune(renewed_rows_per_thread=1)
     booster = assert_same_model(
         params,
         maker(params, weighted=weighted),

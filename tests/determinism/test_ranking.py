@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import hornbeam as hb
-from hornbeam.backends.cpu.losses import ranking
 from hornbeam.testing.checks import assert_same_model, usable_devices
 from hornbeam.testing.data import make_ranking
 
@@ -28,9 +27,9 @@ def make_dataset(weighted=False):
 
 
 @pytest.fixture
-def many_threads(monkeypatch):
+def many_threads(tune):
     """Let threads share even little work."""
-    monkeypatch.setattr(ranking, "WORK_PER_THREAD", 1)
+    tune(ranking_pairs_per_thread=1)
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import hornbeam as hb
-from hornbeam.backends.cpu.growth import bag as cpu_bag
 from hornbeam.testing.checks import assert_same_model, usable_devices
 from hornbeam.testing.golden import GoldenCase, pseudo_huber
 
@@ -36,8 +35,8 @@ SAMPLINGS = {
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 @pytest.mark.parametrize("what", SAMPLINGS)
-def test_sampled_model_is_identical_on_every_device(what, weighted, monkeypatch):
-    monkeypatch.setattr(cpu_bag, "ROWS_PER_THREAD", 100)
+def test_sampled_model_is_identical_on_every_device(what, weighted, tune):
+    tune(drawn_rows_per_thread=100)
     case = GoldenCase(SAMPLINGS[what], n_rows=900, missing=True, weighted=weighted)
     other = GoldenCase(SAMPLINGS[what], n_rows=300, missing=True)
     assert_same_model(

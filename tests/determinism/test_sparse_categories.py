@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import hornbeam as hb
-from hornbeam.backends.cpu.growth import stored_expand, stored_histogram, stored_tree
+from hornbeam.backends.cpu.growth import growth
 from hornbeam.data import stored_bins as bundling
 from hornbeam.testing.checks import PLAIN_RULES, assert_same_operations, engine_on, usable_devices
 from hornbeam.testing.contexts import random_contexts
@@ -330,22 +330,22 @@ def test_operations(choice, where, stored, fine_work):
 
 
 @pytest.mark.parametrize("thin", [1e9, 0], ids=["never thin", "always thin"])
-def test_trees_grown_whole_in_rounds_and_in_steps_are_the_same(thin, stored, monkeypatch):
+def test_trees_grown_whole_in_rounds_and_in_steps_are_the_same(thin, stored, tune, monkeypatch):
     X, y = mixed_table(one_hot=30)
     params = {**LOOSE, "feature_fraction": 0.8, "max_cat_to_onehot": 4, "device": "cpu"}
     expected = hb.train(params, hb.Dataset(X, label=y, categorical_features=CATEGORICAL), 3).fingerprint()
-    monkeypatch.setattr(stored_histogram, "THIN", thin)
-    monkeypatch.setattr(stored_expand, "NANOSECONDS_PER_THREAD", 1)
+    tune(bins_per_thin_entry=thin, thread_ns=1)
     calls = {"grow": 0, "expand": 0}
 
     def count(name):
-        plain = getattr(stored_expand.StoredExpander, name)
+        plain = getattr(growth.Growth, name)
 
         def counted(*args):
-            calls[name] += 1
-            return plain(*args)
+            done = plain(*args)
+            calls[name] += done is not None
+            return done
 
-        monkeypatch.setattr(stored_expand.StoredExpander, name, counted)
+        monkeypatch.setattr(growth.Growth, name, counted)
 
     count("grow")
     count("expand")
@@ -356,12 +356,11 @@ def test_trees_grown_whole_in_rounds_and_in_steps_are_the_same(thin, stored, mon
 
     assert trained(1) == expected
     assert calls == {"grow": 3, "expand": 0}
-    monkeypatch.setattr(stored_expand, "MOST_LEAVES", 0)
-    monkeypatch.setattr(stored_expand, "STEPS_COST", 1e9)
+    tune(most_leaves=0, sparse_steps_ns=1e12)
     assert trained(3) == expected
     assert calls["grow"] == 3 and calls["expand"] > 0
     in_rounds = calls["expand"]
-    monkeypatch.setattr(stored_expand, "STEPS_COST", 0)
+    tune(sparse_steps_ns=0)
     assert trained(3) == expected
     assert calls["expand"] < 2 * in_rounds
 
@@ -379,17 +378,17 @@ SHARED = {
 
 @pytest.mark.parametrize("categorical", [[*CATEGORICAL, 13], []], ids=["levels", "numbers"])
 @pytest.mark.parametrize("choice", SHARED)
-def test_a_team_of_any_size_grows_the_trees_of_one_thread(choice, categorical, stored, stored_teams, monkeypatch):
-    monkeypatch.setattr(stored_tree, "PACKED_ROWS", 64)  # nodes are summed in several goes
+def test_a_team_of_any_size_grows_the_trees_of_one_thread(choice, categorical, stored, sparse_teams, tune):
+    tune(packed_rows=64)  # nodes are summed in several goes
     X, y = mixed_table(one_hot=30)
     X[:, 11], X[:, 13] = X[:, 0], X[:, 2]  # equal gains, of two threads
     params = {**LOOSE, **SHARED[choice], "device": "cpu"}
     expected = hb.train(params, hb.Dataset(X, label=abs(y), categorical_features=categorical), 3).fingerprint()
     for size in (1, 2, 3, 5):
-        sizes = stored_teams(size)
+        sizes = sparse_teams(size)
         data = hb.Dataset(sparse.csr_matrix(X), label=abs(y), categorical_features=categorical)
         assert hb.train({**params, "num_threads": size}, data, 3).fingerprint() == expected
-        assert sizes == ([] if size == 1 else [size] * 3)
+        assert sizes == [size] * 3
 
 
 @pytest.mark.parametrize("where", [device for device in usable_devices() if device != "reference"])

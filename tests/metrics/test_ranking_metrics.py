@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import hornbeam as hb
-from hornbeam.backends.cpu.losses import ranked_lists as ranking_metrics
 from hornbeam.backends.cpu.losses.arithmetic import CompiledArithmetic
 from hornbeam.data.queries import boundaries_of
 from hornbeam.metrics import get_metric, get_metrics
@@ -31,8 +30,8 @@ def sample(seed=0, sizes=(1, 2, 30, 1, 7, 200, 25, 24, 23)):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_kernels_equal_the_definition_for_any_thread_count(kind, weighted, monkeypatch):
-    monkeypatch.setattr(ranking_metrics, "QUERIES_PER_THREAD", 1)
+def test_kernels_equal_the_definition_for_any_thread_count(kind, weighted, tune):
+    tune(metric_queries_per_thread=1)
     for seed in range(3):
         label, scores, weight, boundaries = sample(seed)
         metric = kind(RANKS)

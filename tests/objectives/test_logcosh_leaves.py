@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 import hornbeam as hb
-from hornbeam.backends.cpu.growth.renewal import renew_leaves
+from hornbeam.backends.cpu.growth.rows.renewal import renew_leaves
 from hornbeam.objectives import LogCoshObjective
 from hornbeam.objectives.logcosh_leaves import FARTHEST, leaf_minima, slope_and_curvature, towards_minimum, unit_weight
 from hornbeam.testing.checks import assert_same_bits

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hornbeam.backends.cpu.growth.whole_tree import WholeTree
+from hornbeam.backends.cpu.tuning import tuned
 from hornbeam.backends.reference.engine import route
 from hornbeam.core.fixed_point import exact_exponent, round_gradients
 from hornbeam.data.binning import BinnedData
@@ -34,8 +34,7 @@ def device(request):
     if request.param != "cpu in rounds":
         yield request.param
         return
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(WholeTree, "can_grow", lambda *_: False)
+    with tuned(most_leaves=0):
         yield "cpu"
 
 

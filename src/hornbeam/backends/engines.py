@@ -36,10 +36,6 @@ def make_engine(binned: BinnedData, params: Params, demand: Demand | None = None
             if params.device != "auto":
                 raise
             inform(f"training on the CPU: {error}", params.verbosity)
-    if binned.stored is not None:
-        from hornbeam.backends.cpu.stored_engine import StoredEngine
-
-        return StoredEngine(binned, params.num_threads)
     from hornbeam.backends.cpu.engine import CpuEngine
 
     return CpuEngine(binned, params.num_threads)

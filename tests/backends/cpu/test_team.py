@@ -10,8 +10,10 @@ import pytest
 from numba import njit
 
 from hornbeam.backends.cpu.host import team as module
-from hornbeam.backends.cpu.host.team import A_MILLISECOND, call_helpers, meet, run_parts, sleep, team
+from hornbeam.backends.cpu.host.atomics import A_MILLISECOND, sleep
+from hornbeam.backends.cpu.host.team import call_helpers, meet, run_parts, team
 from hornbeam.backends.cpu.host.threads import beside, run_threads
+from hornbeam.backends.cpu.tuning import Tuning
 
 
 @njit(nogil=True)
@@ -23,7 +25,7 @@ def pass_on(t, crew, notes, n_rounds):
         notes[t, 0] = turn
         if not meet(crew):
             return
-        for other in range(crew[0]):
+        for other in range(crew.size):
             missed += notes[other, 0] != turn
         if not meet(crew):
             return
@@ -42,7 +44,7 @@ def fail(t, crew, failing, gave_up):
 @njit(nogil=True)
 def count(t, crew, done, pair):
     call_helpers(t, crew, (done, pair))
-    for part in range(t, len(done), crew[0]):
+    for part in range(t, len(done), crew.size):
         done[part] += pair[0][part] + pair[1]
 
 
@@ -154,14 +156,14 @@ def test_a_forked_child_has_a_team_of_its_own():
 @pytest.mark.parametrize(("n_cpus", "n_threads", "size"), [(1, 4, 1), (2, 2, 2), (7, 9, 7), (8, 4, 4), (16, 16, 15)])
 def test_a_team_is_no_larger_than_there_are_cpus(monkeypatch, n_cpus, n_threads, size):
     monkeypatch.setattr(module, "available_cpus", lambda: n_cpus)
-    assert module.largest_team(n_threads) == size
+    assert module.largest_team(n_threads, Tuning()) == size
 
 
 @njit(nogil=True)
 def come_late(t, crew, met):
     """Let the last thread sleep so long that the others fall asleep too."""
     call_helpers(t, crew, (met,))
-    if t == crew[0] - 1:
+    if t == crew.size - 1:
         sleep(np.uint32(200 * A_MILLISECOND))
     met[t] = meet(crew)
 

@@ -13,12 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hornbeam.backends.cpu.engine import CpuEngine
-from hornbeam.backends.cpu.growth import rows, whole_tree
-from hornbeam.backends.cpu.growth.prefix_split import LARGEST_WIDE_SUM, accumulate, choose_split, score_features
-from hornbeam.backends.cpu.growth.split import NO_COUNTS, SplitFinder
-from hornbeam.backends.cpu.growth.tree_kernel import run_up
-from hornbeam.backends.cpu.growth.whole_tree import WholeTree
-from hornbeam.backends.cpu.host import team as cpu_team
+from hornbeam.backends.cpu.growth import growth
+from hornbeam.backends.cpu.growth.dense import running_sums
+from hornbeam.backends.cpu.growth.dense.partition import DenseRows
+from hornbeam.backends.cpu.growth.dense.running_sums import Planes, Scores, score_features
+from hornbeam.backends.cpu.growth.rows.records import RowStore
+from hornbeam.backends.cpu.growth.splits.rules import Rules, plain_node
+from hornbeam.backends.cpu.host.kernels import kernel
+from hornbeam.backends.cpu.tuning import Tuning
 from hornbeam.core.dtypes import SPLIT
 from hornbeam.core.fixed_point import NARROW_GRADIENT_LIMIT, NARROW_HESSIAN_LIMIT, Quantization
 from hornbeam.testing.checks import PLAIN_RULES, binned_data
@@ -28,7 +30,28 @@ from hornbeam.trees.grower import NodeTable, TreeGrower
 from hornbeam.trees.splitting import CategoricalRules, best_split
 
 BIG = 1 << 30
+WIDE = {"most_narrow_gradients": -1}  # running sums of 64 bits
 ROWS = 65_536  # the largest narrow gradients and hessians of as many rows just fit
+
+
+@kernel
+def accumulate(counters, gradient, hessian):
+    running_sums.accumulate(counters, gradient, hessian)
+
+
+@kernel
+def run_up(gradient, hessian):
+    running_sums.run_up(gradient, hessian)
+
+
+@kernel
+def search_kernel(rows, planes, less, offsets, has_missing, total, n_rows, rules, scores, counts, found):
+    """Do what dense/tree.py does with the numbers of one node."""
+    node = plain_node(0, n_rows, 0, total[0], total[1], rules)
+    score_features(planes, less, 0, len(has_missing), offsets, node, rules, scores)
+    running_sums.choose_split(
+        rows, planes, 0, len(has_missing), offsets, has_missing, node, rules, scores, counts, found[0]
+    )
 
 
 def assert_same_split(bins, n_values, has_missing, g, h, rules, widths=(4, 8)) -> np.void:
@@ -46,7 +69,6 @@ def assert_same_split_of(width, bins, n_values, has_missing, g, h, rules, units=
     columns = np.ascontiguousarray(bins.T)
     offsets = np.concatenate([[0], np.cumsum(np.asarray(n_values) + 1)])
     how = Quantization(*units, False, int(h.min()), int(h.max()))
-    numbers = SplitFinder.numbers(how, rules)
 
     def sums(rows):
         histogram, counts = np.zeros((offsets[-1], 2), np.int64), np.zeros(offsets[-1], np.int64)
@@ -63,17 +85,15 @@ def assert_same_split_of(width, bins, n_values, has_missing, g, h, rules, units=
         return histogram, counts, gradient, hessian
 
     def search(records, gradient, hessian, less_g, less_h):
-        rows = records.astype(int)
-        scores, upper = np.empty((2, offsets[-1]), np.float32), np.empty(bins.shape[1], np.float32)
-        total = int(g[rows].sum()), int(h[rows].sum())
-        score_features(
-            gradient, hessian, less_g, less_h, *total, offsets, has_missing, *numbers, scores, scores.view(np.int32),
-            upper.view(np.int32),
-        )  # fmt: skip
-        found = np.zeros(1, SPLIT)
-        choose_split(
-            columns, records, gradient, hessian, *total, 0, len(rows), offsets, has_missing, *numbers, scores, upper,
-            np.empty(max(n_values) + 1, np.int64), NO_COUNTS, found[0],
+        numbers = records.astype(int)
+        store = RowStore(np.zeros((len(bins), 8), np.uint8), by_row=True)
+        store.even[: len(records)] = records
+        rows = DenseRows.of(store, columns, np.empty(0, np.uint8), np.empty((2, 1, 16), np.int64))
+        total = int(g[numbers].sum()), int(h[numbers].sum())
+        found, counts = np.zeros(1, SPLIT), np.empty(max(n_values) + 1, np.int64)
+        search_kernel(
+            rows, Planes(gradient, hessian), Planes(less_g, less_h), offsets, has_missing, total, len(records),
+            Rules.of(rules, how), Scores.make(int(offsets[-1]), bins.shape[1]), counts, found,
         )  # fmt: skip
         return found[0]
 
@@ -142,15 +162,15 @@ def test_split_of_the_largest_sums_equals_the_definition(sign):
     split = assert_same_split(bins, [7, 8], [True, False], g, h, PLAIN_RULES)
     assert split["gain"] > 0
     split = assert_same_split(bins, [7, 8], [True, False], 64 * g, 32 * h, PLAIN_RULES, widths=[8])
-    assert abs(64 * g).sum() + 64 * ROWS >= LARGEST_WIDE_SUM  # next to the largest
+    assert abs(64 * g).sum() + 64 * ROWS >= Tuning().most_wide_sums  # next to the largest
     assert split["gain"] > 0
 
 
-def engine_for(gradient, hessian, num_threads=1) -> CpuEngine:
+def engine_for(gradient, hessian, **tuning) -> CpuEngine:
     n_rows = len(gradient)
     bins = (np.arange(n_rows)[:, None] % 3).astype(np.uint8)
     sample = BinnedSample(bins, np.array([3], np.int32), np.array([False]), gradient, hessian)
-    engine = CpuEngine(binned_data(sample), num_threads)
+    engine = CpuEngine(binned_data(sample), 1, Tuning(**tuning))
     engine.set_scores(np.zeros((1, n_rows)))
     engine.set_gradients(gradient[None], hessian[None])
     engine.quantize(0, False)
@@ -165,7 +185,7 @@ def grow(engine: CpuEngine, n_slots: int, n_leaves: int):
 
 
 @pytest.mark.parametrize("n_rows", [ROWS, ROWS + 100])
-def test_large_sums_are_of_eight_bytes_and_larger_ones_left_to_the_rounds(n_rows, monkeypatch):
+def test_large_sums_are_of_eight_bytes_and_larger_ones_left_to_the_rounds(n_rows):
     odd = np.arange(n_rows) % 2 == 1
     large_gradient, small_gradient = np.where(odd, 0.9999, -0.9999), np.linspace(-0.9999, 0.9999, n_rows)
     large_hessian, small_hessian = np.where(odd, 0.9999, 0.9998), np.ones(n_rows)  # ones are counted: 1 each
@@ -176,11 +196,9 @@ def test_large_sums_are_of_eight_bytes_and_larger_ones_left_to_the_rounds(n_rows
     ):
         engine = engine_for(gradient, hessian)
         assert grow(engine, 8, 4) is not None
-        assert engine._columns.room._slots[0].itemsize == (4 if fits else 8)
+        assert engine.growth._planes[0].itemsize == (4 if fits else 8)
         assert (grow(engine, 2, 4) is not None) == fits  # there are half as many of them in the pool
-        with monkeypatch.context() as patch:
-            patch.setattr(whole_tree, "LARGEST_WIDE_SUM", 1000)
-            assert grow(engine, 8, 4) is None
+        assert grow(engine_for(gradient, hessian, most_wide_sums=1000), 8, 4) is None
 
 
 def test_tree_is_left_to_the_rounds_where_the_pool_is_too_small():
@@ -189,24 +207,15 @@ def test_tree_is_left_to_the_rounds_where_the_pool_is_too_small():
         assert (grow(engine, n_slots, 6) is not None) == taken
 
 
-def whole_and_in_rounds(
-    monkeypatch, sample, rules, n_categorical=0, n_leaves=25, n_threads=1, wide=False
-) -> list[dict]:
+def whole_and_in_rounds(monkeypatch, sample, rules, n_categorical=0, n_leaves=25, n_threads=1, **tuning) -> list[dict]:
     """Return the tree that a team has grown whole and that of the rounds, with the scores after it."""
     binned = binned_data(sample, n_categorical)
-    trees = []
-    monkeypatch.setattr(cpu_team, "THREAD_WORK", 1)
-    monkeypatch.setattr(cpu_team, "WAKING_COST", 1)
-    monkeypatch.setattr(cpu_team, "TEAM_CPUS", n_threads)
-    if wide:
-        monkeypatch.setattr(whole_tree, "LARGEST_GRADIENT_SUM", -1)
-    sizes = []
-    team = whole_tree.team
-    monkeypatch.setattr(whole_tree, "team", lambda size: sizes.append(size) or team(size))
+    trees, sizes, team = [], [], growth.team
+    monkeypatch.setattr(growth, "team", lambda size: sizes.append(size) or team(size))
     for whole in (True, False):
-        if not whole:
-            monkeypatch.setattr(WholeTree, "can_grow", lambda *_: False)
-        engine = CpuEngine(binned, n_threads)
+        most_leaves = 1024 if whole else 0
+        tuned = Tuning(thread_work_ns=1, waking_ns=1, team_cpus=n_threads, most_leaves=most_leaves, **tuning)
+        engine = CpuEngine(binned, n_threads, tuned)
         engine.set_scores(np.zeros((1, len(sample.bins))))
         engine.set_gradients(sample.gradient[None], sample.hessian[None])
         grower = TreeGrower(engine, binned, rules, GrowthLimits(n_leaves, BIG, False), 2 * n_leaves)
@@ -226,12 +235,12 @@ def whole_and_in_rounds(
 @pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize(("n_features", "n_bins"), [(3, 300), (70, 200)], ids=["two-byte bins", "blocks of features"])
 def test_tree_is_that_of_the_rounds(monkeypatch, ordered, n_features, n_bins, n_threads):
-    monkeypatch.setattr(rows, "ORDERED_SMALLEST", 0 if ordered else 1 << 40)
+    tuning = {"ordered_smallest_bytes": 0 if ordered else 1 << 40}
     sample = make_binned(3000, n_features, n_bins, 0.1, seed=n_bins)
     for each in (sample.bins.T, sample.n_value_bins, sample.has_missing):
         each[-1] = each[0]  # equal gains, of two threads
     rules = replace(PLAIN_RULES, min_data_in_leaf=20)
-    whole, in_rounds = whole_and_in_rounds(monkeypatch, sample, rules, n_threads=n_threads)
+    whole, in_rounds = whole_and_in_rounds(monkeypatch, sample, rules, n_threads=n_threads, **tuning)
     assert len(whole["leaf_value"]) == 25
     assert whole == in_rounds
 
@@ -240,7 +249,7 @@ def test_tree_is_that_of_the_rounds(monkeypatch, ordered, n_features, n_bins, n_
 def test_tree_of_large_sums_is_that_of_the_rounds(monkeypatch, n_threads):
     sample = make_binned(70_000, 5, 60, 0.1, seed=4)  # more rows than packed counters hold
     rules = replace(PLAIN_RULES, min_data_in_leaf=20)
-    whole, in_rounds = whole_and_in_rounds(monkeypatch, sample, rules, 2, n_threads=n_threads, wide=True)
+    whole, in_rounds = whole_and_in_rounds(monkeypatch, sample, rules, 2, n_threads=n_threads, **WIDE)
     assert len(whole["leaf_value"]) == 25
     assert whole == in_rounds
 
@@ -249,10 +258,10 @@ def test_tree_of_large_sums_is_that_of_the_rounds(monkeypatch, n_threads):
 @pytest.mark.parametrize(("n_rows", "wide"), [(3000, False), (3000, True), (140_000, True)])
 def test_threads_may_share_rows(monkeypatch, look_cost, n_rows, wide):
     """In groups of four threads and of one, which takes several passes for more rows than packed counters hold."""
-    monkeypatch.setattr(whole_tree, "LOOK_COST", look_cost)
+    tuning = {"look_cost": look_cost, **(WIDE if wide else {})}
     sample = make_binned(n_rows, 7, 30, 0.1, seed=4)
     rules = replace(PLAIN_RULES, min_data_in_leaf=20)
-    whole, in_rounds = whole_and_in_rounds(monkeypatch, sample, rules, 2, n_threads=5, wide=wide)
+    whole, in_rounds = whole_and_in_rounds(monkeypatch, sample, rules, 2, n_threads=5, **tuning)
     assert len(whole["leaf_value"]) == 25
     assert whole == in_rounds
 
@@ -262,7 +271,7 @@ def test_threads_may_share_rows(monkeypatch, look_cost, n_rows, wide):
 @pytest.mark.parametrize("some_numbers", [False, True])
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_tree_with_categories_is_that_of_the_rounds(monkeypatch, ordered, n_features, n_bins, some_numbers, n_threads):
-    monkeypatch.setattr(rows, "ORDERED_SMALLEST", 0 if ordered else 1 << 40)
+    tuning = {"ordered_smallest_bytes": 0 if ordered else 1 << 40}
     sample = make_binned(3000, n_features, n_bins, 0.1, seed=n_bins)
     effect = np.random.default_rng(1).normal(size=n_bins + 1)
     sample = sample._replace(gradient=sample.gradient + effect[sample.bins[:, -1]])
@@ -270,7 +279,7 @@ def test_tree_with_categories_is_that_of_the_rounds(monkeypatch, ordered, n_feat
     for categorical in (CategoricalRules(4, 32, 1.0, 1.0, 5), CategoricalRules(500, 32, 10.0, 10.0, 100)):
         with monkeypatch.context() as patch:
             rules = replace(PLAIN_RULES, min_data_in_leaf=20, categorical=categorical)
-            whole, in_rounds = whole_and_in_rounds(patch, sample, rules, n_categorical, n_threads=n_threads)
+            whole, in_rounds = whole_and_in_rounds(patch, sample, rules, n_categorical, n_threads=n_threads, **tuning)
         assert len(whole["leaf_value"]) > 5
         assert sum(codes is not None for codes in whole["codes"]) > 2
         assert whole == in_rounds

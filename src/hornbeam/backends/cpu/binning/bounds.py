@@ -6,12 +6,13 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from hornbeam.backends.cpu.host.kernels import inlined, kernel
 
-@njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
-def first_at_least(values, wanted):  # type: ignore[no-untyped-def]
+
+@inlined
+def first_at_least(values, wanted):
     """Return the first place of an ascending array whose value is at least `wanted`; its length if there is none."""
     low, high = np.int64(0), np.int64(len(values))
     while low < high:
@@ -23,8 +24,8 @@ def first_at_least(values, wanted):  # type: ignore[no-untyped-def]
     return low
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def ends_of_distinct(cumulative, min_data_in_bin, ends):  # type: ignore[no-untyped-def]
+@kernel
+def ends_of_distinct(cumulative, min_data_in_bin, ends):
     """Twin of binning._ends_of_distinct; ends int64 (>= n_distinct,) out, returns how many."""
     n_ends, below = 0, np.int64(0)
     for end in range(len(cumulative) - 1):
@@ -35,8 +36,8 @@ def ends_of_distinct(cumulative, min_data_in_bin, ends):  # type: ignore[no-unty
     return n_ends
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def ends_of_shared(cumulative, max_bin, min_data_in_bin, ends):  # type: ignore[no-untyped-def]
+@kernel
+def ends_of_shared(cumulative, max_bin, min_data_in_bin, ends):
     """Twin of binning._ends_of_shared; ends int64 (>= max_bin,) out, returns how many."""
     n_distinct = len(cumulative)
     total = cumulative[n_distinct - 1]
@@ -79,8 +80,8 @@ def ends_of_shared(cumulative, max_bin, min_data_in_bin, ends):  # type: ignore[
     return n_ends
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def bounds_kernel(ordered, n_zeros, max_bin, min_data_in_bin):  # type: ignore[no-untyped-def]
+@kernel
+def bounds_kernel(ordered, n_zeros, max_bin, min_data_in_bin):
     """Return the upper bounds of the bins of one feature, float64.
 
     ordered  float32 or float64 (n,)  in   ascending, NaN last

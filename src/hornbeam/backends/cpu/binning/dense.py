@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from hornbeam.backends.cpu.host.kernels import inlined, kernel
 from hornbeam.backends.cpu.host.threads import run_ranges
+from hornbeam.backends.cpu.tuning import in_use
 from hornbeam.core.hashing import HASH_KEY
 from hornbeam.data import binning as definition
 from hornbeam.data.binning import (
@@ -17,16 +18,13 @@ from hornbeam.data.binning import (
 )
 from hornbeam.data.sources.reader import TableReader
 
-BLOCK_CELLS = 1 << 19
-"""Values coded a call: where a block must be copied (other dtypes, frames) it stays small, in megabytes."""
-
 TILE_ROWS = 256
 """Rows coded for one feature before the next: the lines read stay in the first-level cache for the next feature."""
 
 
 def blocks(start: int, stop: int, n_features: int) -> list[tuple[int, int]]:
-    """Cut a range of rows into blocks of about BLOCK_CELLS values."""
-    size = max(TILE_ROWS, BLOCK_CELLS // n_features)
+    """Cut a range of rows into blocks of about `coded_cells` values (tuning.py)."""
+    size = max(TILE_ROWS, in_use().coded_cells // n_features)
     return [(first, min(first + size, stop)) for first in range(start, stop, size)]
 
 
@@ -87,7 +85,7 @@ def rows_below(n_rows: int, limit: np.uint64) -> tuple[NDArray[np.int64], NDArra
     return rows[:n_found], hashes[:n_found]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@kernel
 def rows_below_kernel(n_rows: Any, limit: Any, rows: Any, hashes: Any) -> Any:
     """Find the rows whose hash (`hashing.hash_rows`) is at most `limit`.
 
@@ -109,13 +107,13 @@ def rows_below_kernel(n_rows: Any, limit: Any, rows: Any, hashes: Any) -> Any:
     return n_found
 
 
-@njit(nogil=True, cache=True, error_model="numpy", inline="always")  # type: ignore[untyped-decorator]
+@inlined
 def _halve(table: Any, position: Any, value: Any, half: Any, step: Any) -> Any:
     """Move `position` past the next `half` bounds if they are all below `value`; without a branch to mispredict."""
     return position + (np.uint64(table[position + half - np.uint64(1)] < value) << step)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@kernel
 def encode_kernel(
     values: Any, features: Any, tables: Any, starts: Any, steps: Any, missing_codes: Any, out: Any, missing: Any
 ) -> None:

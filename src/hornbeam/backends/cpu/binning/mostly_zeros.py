@@ -8,23 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.host.threads import run_ranges
+from hornbeam.backends.cpu.tuning import in_use
 from hornbeam.data import stored_bins as bundling
 from hornbeam.data.binning import BinMapper, BinParams, sample_rows
 from hornbeam.data.sources.reader import TableReader
 from hornbeam.data.sources.sparse_table import SparseTable
 
-LARGEST_SHARE = 0.1
-"""A table with a larger share of values that are not zero stays as it is: an entry takes 8 bytes, a bin takes one."""
-
-SAMPLED_ROWS = 1000
-
-BLOCK_CELLS = 1 << 19
-"""Values looked at a call."""
-
 
 def read_mostly_zeros(reader: TableReader, mapper: BinMapper, params: BinParams, n_threads: int) -> SparseTable | None:
     """Return a dense table of numbers in sparse form if that is smaller, else None."""
-    used = mapper.used
+    used, tuning = mapper.used, in_use()
     if (
         reader.n_rows * len(used) <= bundling.PLAIN_CELLS
         or not (params.enable_bundle and params.is_enable_sparse)
@@ -33,11 +26,11 @@ def read_mostly_zeros(reader: TableReader, mapper: BinMapper, params: BinParams,
         or reader.device is not None
     ):
         return None
-    sample = reader.sample(sample_rows(reader.n_rows, SAMPLED_ROWS), 0, reader.n_features)
-    if np.count_nonzero(sample[:, used]) > LARGEST_SHARE * len(sample) * len(used):
+    sample = reader.sample(sample_rows(reader.n_rows, tuning.mostly_zeros_rows), 0, reader.n_features)
+    if np.count_nonzero(sample[:, used]) > tuning.mostly_zeros_share * len(sample) * len(used):
         return None
     parts: dict[int, tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any]]] = {}
-    step = max(1, BLOCK_CELLS // reader.n_features)
+    step = max(1, tuning.coded_cells // reader.n_features)
 
     def gather(start: int, stop: int) -> None:
         for first in range(start, stop, step):

@@ -13,11 +13,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.binning.dense import rows_below, search_tables
+from hornbeam.backends.cpu.host.kernels import kernel
 from hornbeam.backends.cpu.host.threads import run_ranges
+from hornbeam.backends.cpu.tuning import in_use
 from hornbeam.data import stored_bins as bundling
 from hornbeam.data.binning import BinMapper, BinParams, allocate_bins, sample_rows
 from hornbeam.data.sources.reader import ZERO, TableReader
@@ -25,8 +26,6 @@ from hornbeam.data.sources.sparse_table import SparseTable
 from hornbeam.data.stored_bins import StoredBins, plan_storage
 
 DROPPED = np.uint32(0xFFFFFFFF)
-BLOCK_VALUES = 1 << 20
-"""Values of another dtype that are converted at a time."""
 
 NEVER_SPARSE = 2.0
 """A threshold that no share of zeros reaches."""
@@ -59,10 +58,10 @@ def find_missing(reader: TableReader, features: NDArray[np.int64]) -> tuple[NDAr
 
 
 def _row_blocks(table: SparseTable, start: int, stop: int) -> list[tuple[int, int]]:
-    """Cut a range of rows where about BLOCK_VALUES values are full."""
+    """Cut a range of rows where about `converted_values` (tuning.py) values are full."""
     blocks, first = [], start
     while first < stop:
-        last = int(np.searchsorted(table.indptr, table.indptr[first] + BLOCK_VALUES, side="right")) - 1
+        last = int(np.searchsorted(table.indptr, table.indptr[first] + in_use().converted_values, side="right")) - 1
         last = min(max(last, first + 1), stop)
         blocks.append((first, last))
         first = last
@@ -227,10 +226,8 @@ def _find_bundles(
     return np.where((found >= 0) & (sizes[found] > 1), found, -1)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def code_kernel(  # type: ignore[no-untyped-def]
-    columns, values, position, tables, starts, steps, missing_code, default, offsets, zero, out, counts
-):
+@kernel
+def code_kernel(columns, values, position, tables, starts, steps, missing_code, default, offsets, zero, out, counts):
     """Code some values of a sparse table.
 
     columns       int32 (n,)                    in
@@ -268,8 +265,8 @@ def code_kernel(  # type: ignore[no-untyped-def]
             counts[0, f] += 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def group_kernel(candidates, starts, rows, n_codes, most_codes, n_rows, n_tried, found):  # type: ignore[no-untyped-def]
+@kernel
+def group_kernel(candidates, starts, rows, n_codes, most_codes, n_rows, n_tried, found):
     """Put features into bundles, first fit, the fullest features first.
 
     candidates  int64 (n,)           in   features, in order
@@ -312,8 +309,8 @@ def group_kernel(candidates, starts, rows, n_codes, most_codes, n_rows, n_tried,
         found[feature] = chosen
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def check_kernel(indptr, indices, position, entries, bundle, leaves):  # type: ignore[no-untyped-def]
+@kernel
+def check_kernel(indptr, indices, position, entries, bundle, leaves):
     """Find the features that meet another one of their bundle in some row.
 
     bundle  int64 (n_used,)  in   -1: none
@@ -334,8 +331,8 @@ def check_kernel(indptr, indices, position, entries, bundle, leaves):  # type: i
                 last_row[own] = row
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def count_kernel(indptr, indices, position, entries, is_entry, start, stop, out):  # type: ignore[no-untyped-def]
+@kernel
+def count_kernel(indptr, indices, position, entries, is_entry, start, stop, out):
     """Count what stays as entries in the rows start:stop.
 
     is_entry  bool  (n_used,)  in
@@ -349,8 +346,8 @@ def count_kernel(indptr, indices, position, entries, is_entry, start, stop, out)
         out[row] = count
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def place_kernel(  # type: ignore[no-untyped-def]
+@kernel
+def place_kernel(
     indptr, indices, position, entries, offsets, default, column, first_code, initial, only_columns, start, stop,
     out_indptr, out_entries, codes,
 ):  # fmt: skip
@@ -379,8 +376,8 @@ def place_kernel(  # type: ignore[no-untyped-def]
             codes[row, column[feature]] = code
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def order_kernel(indptr, entries, first_level, start, stop):  # type: ignore[no-untyped-def]
+@kernel
+def order_kernel(indptr, entries, first_level, start, stop):
     """Let the entries of the rows start:stop ascend: those of categorical features, which are numbered last, go last.
 
     first_level  first place of the categorical features

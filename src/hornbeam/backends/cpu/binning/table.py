@@ -16,17 +16,12 @@ from hornbeam.backends.cpu.binning.dense import TILE_ROWS, blocks, encode, rows_
 from hornbeam.backends.cpu.binning.mostly_zeros import read_mostly_zeros
 from hornbeam.backends.cpu.binning.sparse import encode_sparse, find_missing
 from hornbeam.backends.cpu.host.threads import run_ranges, run_threads
+from hornbeam.backends.cpu.tuning import in_use
 from hornbeam.data.binning import BinMapper, BinnedData, BinParams, Bins, bin_by, find_upper_bounds, sample_rows
 from hornbeam.data.sources.reader import ZERO, TableReader
 
 EncodeDense = Callable[[BinMapper], tuple[Bins, NDArray[np.bool_]]]
 """Function(mapper) -> bins of a dense table, and whether each used feature has missing values."""
-
-SAMPLE_CELLS = 1 << 23
-"""Sampled values held at once while bins are found (32 or 64 MB): wide tables are taken a few columns at a time."""
-
-MANY_CELLS = 1 << 21
-"""Sampled values from which on a kernel finds the bounds, threads side by side; for fewer it is not worth compiling."""
 
 
 def bin_table(
@@ -74,7 +69,7 @@ def find_bounds(reader: TableReader, params: BinParams, n_threads: int) -> list[
     rows = None if n_sampled == reader.n_rows else sample_rows(reader.n_rows, n_sampled, rows_below)
     bounds: list[NDArray[np.float64]] = [np.empty(0)] * reader.n_features
     find_bounds_of = find_upper_bounds
-    if reader.sparse is not None or n_sampled * reader.n_features >= MANY_CELLS:
+    if reader.sparse is not None or n_sampled * reader.n_features >= in_use().compiled_bounds_cells:
         find_bounds_of = find_many_bounds
 
     def find_feature(feature: int, values: NDArray[Any], n_zeros: int, is_encoded: bool = False) -> None:
@@ -111,7 +106,7 @@ def find_bounds(reader: TableReader, params: BinParams, n_threads: int) -> list[
 
         run_threads(find_sparse, n_threads)
         return bounds
-    n_columns = max(n_threads, SAMPLE_CELLS // n_sampled)
+    n_columns = max(n_threads, in_use().sampled_cells // n_sampled)
     for first in range(0, reader.n_features, n_columns):
         last = min(first + n_columns, reader.n_features)
         sample = reader.sample(rows, first, last)

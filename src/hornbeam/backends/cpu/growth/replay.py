@@ -7,39 +7,38 @@ tree's time.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from hornbeam.backends.cpu.host.kernels import inner_kernel, kernel
 from hornbeam.trees.frontier import GrowthLimits
 
 
-@njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
-def comes_before(level_a, gain_a, made_a, level_b, gain_b, made_b):  # type: ignore[no-untyped-def]
+@inner_kernel
+def comes_before(a, b, level, gain, made):
     """Say whether node a is split before node b: lower level, then higher gain, then made earlier."""
-    if level_a != level_b:
-        return level_a < level_b
-    if gain_a != gain_b:
-        return gain_a > gain_b
-    return made_a < made_b
+    if level[a] != level[b]:
+        return level[a] < level[b]
+    if gain[a] != gain[b]:
+        return gain[a] > gain[b]
+    return made[a] < made[b]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def replay_kernel(nodes, n_splits, depthwise, heap, level, gain, made, order, leaf_of):  # type: ignore[no-untyped-def]
+@kernel
+def replay_kernel(gain, left, parent, level, heap, made, order, leaf_of):
     """Replay the growth with a binary heap of nodes; returns the number of splits.
 
-    nodes              NODE (n_nodes,)     in
-    heap               int64 (n_nodes,)    scratch
-    level, gain, made  (n_nodes,)          scratch: what a node in the heap is compared by
-    order              int32 (n_splits,)   out  the nodes that are split
-    leaf_of            int32 (n_nodes,)    out  leaf number of each node; that of its ancestor for a pruned one
+    gain, left, parent  (n_nodes,)          in   see dtypes.NODE
+    level               int64 (n_nodes,)    in   nodes of a lower one are split first
+    heap, made          int64 (n_nodes,)    scratch
+    order               int32 (n_splits,)   out  the nodes that are split
+    leaf_of             int32 (n_nodes,)    out  leaf number of each node; that of its ancestor for a pruned one
     """
     size, n_made, n_done = 0, 0, 0
     leaf_of[:] = -1
     leaf_of[0] = 0
-    if nodes[0].split.gain > -np.inf:
-        heap[0], level[0], gain[0], made[0] = 0, 0, nodes[0].split.gain, 0
-        size = 1
-    while size > 0 and n_done < n_splits:
+    if gain[0] > -np.inf:
+        heap[0], made[0], size = 0, 0, 1
+    while size > 0 and n_done < len(order):
         node = heap[0]
         size -= 1
         last = heap[size]
@@ -48,39 +47,33 @@ def replay_kernel(nodes, n_splits, depthwise, heap, level, gain, made, order, le
             child = 2 * at + 1
             if child >= size:
                 break
-            a, b = heap[child], heap[min(child + 1, size - 1)]
-            if comes_before(level[b], gain[b], made[b], level[a], gain[a], made[a]):
+            if child + 1 < size and comes_before(heap[child + 1], heap[child], level, gain, made):
                 child += 1
-                a = b
-            if not comes_before(level[a], gain[a], made[a], level[last], gain[last], made[last]):
+            if not comes_before(heap[child], last, level, gain, made):
                 break
-            heap[at] = a
+            heap[at] = heap[child]
             at = child
         heap[at] = last
         order[n_done] = node
         n_done += 1
-        first = nodes[node].left
+        first = left[node]
         if first < 0:
             continue
         leaf_of[first], leaf_of[first + 1] = leaf_of[node], n_done
         for new in range(first, first + 2):
             n_made += 1
-            if nodes[new].split.gain == -np.inf:
+            made[new] = n_made
+            if gain[new] == -np.inf:
                 continue
-            level[new] = nodes[new].depth if depthwise else 0
-            gain[new], made[new] = nodes[new].split.gain, n_made
             at = size
             size += 1
-            while at > 0:
-                above = heap[(at - 1) // 2]
-                if comes_before(level[above], gain[above], made[above], level[new], gain[new], made[new]):
-                    break
-                heap[at] = above
+            while at > 0 and comes_before(new, heap[(at - 1) // 2], level, gain, made):
+                heap[at] = heap[(at - 1) // 2]
                 at = (at - 1) // 2
             heap[at] = new
-    for node in range(1, len(nodes)):  # parents come first; a pruned node takes its parent's leaf
+    for node in range(1, len(leaf_of)):  # parents come first; a pruned node takes its parent's leaf
         if leaf_of[node] < 0:
-            leaf_of[node] = leaf_of[nodes[node].parent]
+            leaf_of[node] = leaf_of[parent[node]]
     return n_done
 
 
@@ -90,9 +83,9 @@ def replay(nodes: NDArray[np.void], limits: GrowthLimits) -> tuple[NDArray[np.in
     nodes  NODE (n_nodes,)  in
     """
     n_nodes = len(nodes)
-    heap, level, made = np.empty((3, n_nodes), np.int64)
+    level = nodes["depth"].astype(np.int64) if limits.depthwise else np.zeros(n_nodes, np.int64)
+    gain, left, parent = (np.ascontiguousarray(of) for of in (nodes["split"]["gain"], nodes["left"], nodes["parent"]))
+    heap, made = np.empty((2, n_nodes), np.int64)
     order, leaf_of = np.empty(limits.n_leaves - 1, np.int32), np.empty(n_nodes, np.int32)
-    n_splits = replay_kernel(
-        nodes, limits.n_leaves - 1, limits.depthwise, heap, level, np.empty(n_nodes), made, order, leaf_of
-    )
+    n_splits = replay_kernel(gain, left, parent, level, heap, made, order, leaf_of)
     return order[:n_splits], leaf_of

@@ -17,6 +17,8 @@ from queue import SimpleQueue
 
 import numpy as np
 
+from hornbeam.backends.cpu.host.interrupts import uninterrupted
+
 
 class _Job:
     """One call of a task on a worker."""
@@ -91,12 +93,14 @@ def run_threads(task: Callable[[int], None], n_threads: int) -> None:
         task(0)
         return
     attention[0] = 1
-    jobs = [_workers.begin(task, number) for number in range(1, n_threads)]
-    try:
-        task(0)
-    finally:
-        for job in jobs:
-            job.wait()
+    with uninterrupted() as signals:
+        jobs = [_workers.begin(task, number) for number in range(1, n_threads)]
+        try:
+            with signals.heard():
+                task(0)
+        finally:
+            for job in jobs:
+                job.wait()
     for job in jobs:
         if job.error is not None:
             raise job.error
@@ -108,11 +112,13 @@ def beside(task: Callable[[], None] | None) -> Iterator[None]:
     if task is None:
         yield
         return
-    job = _workers.begin(lambda _: task(), 1)
-    try:
-        yield
-    finally:
-        job.wait()
+    with uninterrupted() as signals:
+        job = _workers.begin(lambda _: task(), 1)
+        try:
+            with signals.heard():
+                yield
+        finally:
+            job.wait()
     if job.error is not None:
         raise job.error
 

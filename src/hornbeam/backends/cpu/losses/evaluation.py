@@ -11,14 +11,14 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from hornbeam.backends.cpu.host.kernels import kernel
 from hornbeam.backends.cpu.host.threads import run_ranges
-from hornbeam.backends.cpu.losses.gradients import SMALLEST_PART
 from hornbeam.backends.cpu.losses.numerics import bits_from_float, log_loss_
 from hornbeam.backends.cpu.losses.pointwise import weigh_kernel
 from hornbeam.backends.cpu.losses.pointwise_evaluation import POINTWISE_LOSSES
+from hornbeam.backends.cpu.tuning import in_use
 from hornbeam.core.fixed_point import exact_exponent
 
 FloatArray = NDArray[np.float64]
@@ -54,7 +54,7 @@ def mean_loss(
         if weight is not None:
             weigh_kernel(losses[start:stop], weight[start:stop])
 
-    run_ranges(part, n_rows, n_threads, SMALLEST_PART)
+    run_ranges(part, n_rows, n_threads, in_use().gradient_rows_per_thread)
     total = exact_sum_threads(losses, n_threads)
     return total / (n_rows if weight is None else exact_sum_threads(weight, n_threads))
 
@@ -69,7 +69,7 @@ def exact_sum_threads(values: FloatArray, n_threads: int) -> float:
         lambda start, stop: largest_bits.append(int(largest_bits_kernel(values[start:stop]))),
         len(values),
         n_threads,
-        SMALLEST_PART,
+        in_use().gradient_rows_per_thread,
     )
     largest = float(np.array([max(largest_bits)], np.int64).view(np.float64)[0])
     if not math.isfinite(largest):
@@ -80,12 +80,12 @@ def exact_sum_threads(values: FloatArray, n_threads: int) -> float:
         lambda start, stop: sums.append(int(fixed_sum_kernel(values[start:stop], 2.0**exponent))),
         len(values),
         n_threads,
-        SMALLEST_PART,
+        in_use().gradient_rows_per_thread,
     )
     return float(sum(sums)) * 2.0**-exponent
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def largest_bits_kernel(values: FloatArray) -> int:
     """Return the bit pattern of the largest |value|; that of a NaN or infinity if there is one.
 
@@ -98,7 +98,7 @@ def largest_bits_kernel(values: FloatArray) -> int:
     return largest
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def fixed_sum_kernel(values: FloatArray, scale: float) -> int:
     """Return the sum of rint(value * scale) as an integer.
 
@@ -110,14 +110,14 @@ def fixed_sum_kernel(values: FloatArray, scale: float) -> int:
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def absolute_error_kernel(label: FloatArray, predictions: FloatArray, out: FloatArray) -> None:
     """out = |prediction - label|; all float64 (n,)."""
     for row in range(len(label)):
         out[row] = abs(predictions[row] - label[row])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def squared_error_kernel(label: FloatArray, predictions: FloatArray, out: FloatArray) -> None:
     """out = d * d, where d = prediction - label; all float64 (n,)."""
     for row in range(len(label)):
@@ -125,7 +125,7 @@ def squared_error_kernel(label: FloatArray, predictions: FloatArray, out: FloatA
         out[row] = difference * difference
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def binary_log_loss_kernel(label: FloatArray, predictions: FloatArray, out: FloatArray) -> None:
     """out = -log(p if label > 0 else 1 - p), clipped; all float64 (n,)."""
     for row in range(len(label)):
@@ -133,14 +133,14 @@ def binary_log_loss_kernel(label: FloatArray, predictions: FloatArray, out: Floa
         out[row] = log_loss_(p if label[row] > 0.0 else 1.0 - p)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def binary_error_kernel(label: FloatArray, predictions: FloatArray, out: FloatArray) -> None:
     """out = 1 where (p > 0.5) differs from (label > 0), else 0; all float64 (n,)."""
     for row in range(len(label)):
         out[row] = 1.0 if (predictions[row] > 0.5) != (label[row] > 0.0) else 0.0
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def multi_log_loss_kernel(label: FloatArray, predictions: FloatArray, start: int, stop: int, out: FloatArray) -> None:
     """out = -log(p[label]), clipped, for the rows [start, stop).
 
@@ -154,7 +154,7 @@ def multi_log_loss_kernel(label: FloatArray, predictions: FloatArray, start: int
         out[i] = log_loss_(out[i])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def multi_error_kernel(label: FloatArray, scores: FloatArray, start: int, stop: int, out: FloatArray) -> None:
     """out = 0 where the score of the true class is above all others, else 1, for the rows [start, stop).
 
@@ -171,7 +171,7 @@ def multi_error_kernel(label: FloatArray, scores: FloatArray, start: int, stop: 
         out[i] = 1.0 if at_least > 1 else 0.0
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def ranks_among_kernel(values: FloatArray, others: FloatArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Count, for each value, how many of the others are below it and how many are not above it.
 

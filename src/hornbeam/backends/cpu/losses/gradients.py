@@ -9,20 +9,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from hornbeam.backends.cpu.host.kernels import kernel
 from hornbeam.backends.cpu.host.team import call_helpers, run_parts
 from hornbeam.backends.cpu.host.threads import run_ranges
 from hornbeam.backends.cpu.losses.numerics import exp_, sigmoid_
+from hornbeam.backends.cpu.tuning import in_use
 
 if TYPE_CHECKING:
     from hornbeam.objectives import Objective, PointwiseObjective
 
 FloatArray = NDArray[np.float64]
-
-SMALLEST_PART = 8192
-"""Rows below which a second thread costs more than it saves (about 50 us to hand over)."""
 
 TILE = 512
 """Rows of a multiclass tile: the running maximum and the running sum of a tile stay in the first-level cache."""
@@ -69,7 +67,7 @@ def compute_gradients(
     n_rows = scores.shape[1]
     w = NO_WEIGHT if weight is None else weight
     if isinstance(objective, (RegressionObjective, BinaryObjective, MulticlassObjective)):
-        n_parts = max(1, min(n_threads, n_rows // SMALLEST_PART))
+        n_parts = max(1, min(n_threads, n_rows // in_use().gradient_rows_per_thread))
         given = scores[0], label, w, gradient_out[0], hessian_out[0]
         if isinstance(objective, MulticlassObjective):
             whole = objective.hessian_factor, scores, label, w, gradient_out, hessian_out
@@ -94,7 +92,7 @@ def compute_gradients(
             pointwise_part(objective, scores[0, rows], label[rows], own_w, gradient_out[0, rows], hessian_out[0, rows])
 
     if isinstance(objective, (OneVsAllObjective, PointwiseObjective)):
-        run_ranges(part, n_rows, n_threads, SMALLEST_PART)
+        run_ranges(part, n_rows, n_threads, in_use().gradient_rows_per_thread)
     else:
         gradient_out[:], hessian_out[:] = objective.gradients(scores, label, weight)
 
@@ -127,9 +125,9 @@ def transform_scores(objective: Objective, raw: FloatArray, n_threads: int) -> F
 
     if objective.link not in ("sigmoid", "softmax", "exp"):
         return objective.transform(raw)
-    out = np.empty_like(raw)
+    out, smallest = np.empty_like(raw), in_use().gradient_rows_per_thread
     if objective.link == "softmax":
-        run_ranges(lambda start, stop: softmax_kernel(raw, start, stop, out), raw.shape[1], n_threads, SMALLEST_PART)
+        run_ranges(lambda start, stop: softmax_kernel(raw, start, stop, out), raw.shape[1], n_threads, smallest)
         return out
     flat, flat_out = raw.reshape(-1), out.reshape(-1)
     sigmoid = getattr(objective, "sigmoid", 1.0)
@@ -140,11 +138,11 @@ def transform_scores(objective: Objective, raw: FloatArray, n_threads: int) -> F
         else:
             probability_kernel(sigmoid, flat[start:stop], flat_out[start:stop])
 
-    run_ranges(part, raw.size, n_threads, SMALLEST_PART)
+    run_ranges(part, raw.size, n_threads, smallest)
     return out
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def regression_kernel(
     scores: FloatArray, label: FloatArray, weight: FloatArray, gradient: FloatArray, hessian: FloatArray
 ) -> None:
@@ -165,7 +163,7 @@ def regression_kernel(
             hessian[row] = weight[row]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def binary_kernel(
     sigmoid: float,
     scores: FloatArray,
@@ -194,7 +192,7 @@ def binary_kernel(
             hessian[row] = ((square * p) * (1.0 - p)) * weight[row]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def probability_kernel(sigmoid: float, raw: FloatArray, out: FloatArray) -> None:
     """Logistic link: out = 1 / (1 + exp(-(s * raw))).
 
@@ -205,7 +203,7 @@ def probability_kernel(sigmoid: float, raw: FloatArray, out: FloatArray) -> None
         out[row] = sigmoid_(sigmoid * raw[row])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def softmax_kernel(raw: FloatArray, start: int, stop: int, out: FloatArray) -> None:
     """Softmax of the rows [start, stop): subtract the maximum, exp, add in class order, divide.
 
@@ -237,7 +235,7 @@ def softmax_kernel(raw: FloatArray, start: int, stop: int, out: FloatArray) -> N
                 target[i] = target[i] / tile_sum[i]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def multiclass_kernel(
     factor: float,
     scores: FloatArray,
@@ -275,31 +273,31 @@ def multiclass_kernel(
                     h[i] = ((factor * p) * (1.0 - p)) * w[i]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def regression_part(t, crew, scores, label, weight, gradient, hessian):  # type: ignore[no-untyped-def]
+@kernel
+def regression_part(t, crew, scores, label, weight, gradient, hessian):
     """Do one thread's rows of regression_kernel; see team.py."""
     call_helpers(t, crew, (scores, label, weight, gradient, hessian))
-    first, last = len(scores) * t // crew[0], len(scores) * (t + 1) // crew[0]
+    first, last = len(scores) * t // crew.size, len(scores) * (t + 1) // crew.size
     own_weight = weight[first:last] if len(weight) else weight
     regression_kernel(
         scores[first:last], label[first:last], own_weight, gradient[first:last], hessian[first:last]
     )  # fmt: skip
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def binary_part(t, crew, sigmoid, scores, label, weight, gradient, hessian):  # type: ignore[no-untyped-def]
+@kernel
+def binary_part(t, crew, sigmoid, scores, label, weight, gradient, hessian):
     """Do one thread's rows of binary_kernel; see team.py."""
     call_helpers(t, crew, (sigmoid, scores, label, weight, gradient, hessian))
-    first, last = len(scores) * t // crew[0], len(scores) * (t + 1) // crew[0]
+    first, last = len(scores) * t // crew.size, len(scores) * (t + 1) // crew.size
     own_weight = weight[first:last] if len(weight) else weight
     binary_kernel(
         sigmoid, scores[first:last], label[first:last], own_weight, gradient[first:last], hessian[first:last]
     )  # fmt: skip
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def multiclass_part(t, crew, factor, scores, label, weight, gradient, hessian):  # type: ignore[no-untyped-def]
+@kernel
+def multiclass_part(t, crew, factor, scores, label, weight, gradient, hessian):
     """Do one thread's rows of multiclass_kernel; see team.py."""
     call_helpers(t, crew, (factor, scores, label, weight, gradient, hessian))
-    first, last = len(label) * t // crew[0], len(label) * (t + 1) // crew[0]
+    first, last = len(label) * t // crew.size, len(label) * (t + 1) // crew.size
     multiclass_kernel(factor, scores, label, weight, first, last, gradient, hessian)

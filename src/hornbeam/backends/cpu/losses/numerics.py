@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
+from hornbeam.backends.cpu.host.kernels import kernel
 from hornbeam.core.numerics import (
     EXP_COEFFICIENTS,
     EXP_LIMIT,
@@ -59,7 +60,7 @@ def bits_from_float(typing_context: Any, value: Any) -> Any:
     return types.int64(types.float64), generate
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def exp_(x: float) -> float:
     """Return e**x for x clamped to +-708: the twin of `hornbeam.core.numerics.exp`.
 
@@ -87,7 +88,7 @@ def exp_(x: float) -> float:
     return p * power
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def log_(x: float) -> float:
     """Return the natural logarithm of x >= 0: the twin of `hornbeam.core.numerics.log`.
 
@@ -118,19 +119,19 @@ def log_(x: float) -> float:
     return result
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def sigmoid_(x: float) -> float:
     """Return 1 / (1 + exp(-x)): the twin of `hornbeam.core.numerics.sigmoid`."""
     return 1.0 / (1.0 + exp_(-x))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def log2_(x: float) -> float:
     """Return the logarithm of x >= 0 to the base 2: the twin of `hornbeam.core.numerics.log2`."""
     return log_(x) * LOG2_E
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def tanh_ratio_(x: float) -> float:
     """Return tanh(x) / x: the twin of `hornbeam.core.numerics.tanh_ratio`."""
     size = abs(x)
@@ -146,7 +147,7 @@ def tanh_ratio_(x: float) -> float:
     return p if size < TANH_SMALL else ratio
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def log_loss_(q: float) -> float:
     """Return -log(q), where q is clipped to 1e-15 <= q <= 1; NaN stays NaN."""
     clipped = SMALLEST_PROBABILITY if q < SMALLEST_PROBABILITY else q

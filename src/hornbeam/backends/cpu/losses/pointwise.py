@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from hornbeam.backends.cpu.host.kernels import kernel
 from hornbeam.backends.cpu.losses.numerics import exp_, log_, sigmoid_, tanh_ratio_
 from hornbeam.objectives.log_link import LARGEST_SCORE
 from hornbeam.objectives.robust import SMALLEST_CURVATURE
@@ -20,7 +20,7 @@ from hornbeam.objectives.robust import SMALLEST_CURVATURE
 FloatArray = NDArray[np.float64]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def weigh_kernel(values: FloatArray, weight: FloatArray) -> None:
     """Multiply values by weights, in place.
 
@@ -31,7 +31,7 @@ def weigh_kernel(values: FloatArray, weight: FloatArray) -> None:
         values[row] = values[row] * weight[row]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def absolute_error_kernel(
     a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
 ) -> None:
@@ -42,7 +42,7 @@ def absolute_error_kernel(
         hessian[row] = 1.0
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def percentage_error_kernel(
     a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
 ) -> None:
@@ -55,7 +55,7 @@ def percentage_error_kernel(
         hessian[row] = h
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def quantile_kernel(
     a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
 ) -> None:
@@ -65,7 +65,7 @@ def quantile_kernel(
         hessian[row] = 1.0
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def huber_kernel(
     a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
 ) -> None:
@@ -76,7 +76,7 @@ def huber_kernel(
         hessian[row] = 1.0
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def fair_kernel(
     a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
 ) -> None:
@@ -88,7 +88,7 @@ def fair_kernel(
         hessian[row] = r * r
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def logcosh_kernel(
     a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
 ) -> None:
@@ -101,7 +101,7 @@ def logcosh_kernel(
         hessian[row] = max(1.0 - g * g, 0.5 * r) if a > 0.0 else max(r, SMALLEST_CURVATURE)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def expectile_kernel(
     a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
 ) -> None:
@@ -113,14 +113,14 @@ def expectile_kernel(
         hessian[row] = h
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def bounded_(score: float) -> float:
     """Return the score clipped to +-300: the twin of hornbeam.objectives.log_link.bounded."""
     score = -LARGEST_SCORE if score < -LARGEST_SCORE else score
     return LARGEST_SCORE if score > LARGEST_SCORE else score
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def poisson_kernel(
     a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
 ) -> None:
@@ -131,7 +131,7 @@ def poisson_kernel(
         hessian[row] = e * a
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def gamma_kernel(
     a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
 ) -> None:
@@ -142,7 +142,7 @@ def gamma_kernel(
         hessian[row] = h
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def tweedie_kernel(
     a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
 ) -> None:
@@ -155,7 +155,7 @@ def tweedie_kernel(
         hessian[row] = b * e - a * t
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def focal_kernel(
     a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
 ) -> None:
@@ -189,7 +189,7 @@ POINTWISE_KERNELS: dict[str, Callable[..., None]] = {
 """The kernel of each pointwise objective."""
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def exp_link_kernel(raw: FloatArray, out: FloatArray) -> None:
     """out = exp(raw); both float64 (n,)."""
     for row in range(len(raw)):

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from hornbeam.backends.cpu.host.kernels import kernel
 from hornbeam.backends.cpu.losses.numerics import exp_, log_, log_loss_
 from hornbeam.metrics.amounts import SMALLEST_MEAN
 
 FloatArray = NDArray[np.float64]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def mape_kernel(a: float, b: float, label: FloatArray, predictions: FloatArray, out: FloatArray) -> None:
     """out = |label - prediction| / max(1, |label|)."""
     for row in range(len(label)):
@@ -26,7 +26,7 @@ def mape_kernel(a: float, b: float, label: FloatArray, predictions: FloatArray, 
         out[row] = abs(label[row] - predictions[row]) / (size if size > 1.0 else 1.0)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def quantile_kernel(a: float, b: float, label: FloatArray, predictions: FloatArray, out: FloatArray) -> None:
     """out = -b * d where d = label - prediction < 0, else a * d."""
     for row in range(len(label)):
@@ -34,7 +34,7 @@ def quantile_kernel(a: float, b: float, label: FloatArray, predictions: FloatArr
         out[row] = -b * d if d < 0.0 else a * d
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def expectile_kernel(a: float, b: float, label: FloatArray, predictions: FloatArray, out: FloatArray) -> None:
     """out = (b where d = prediction - label >= 0, else a) * (d * d)."""
     for row in range(len(label)):
@@ -42,7 +42,7 @@ def expectile_kernel(a: float, b: float, label: FloatArray, predictions: FloatAr
         out[row] = (b if d >= 0.0 else a) * (d * d)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def huber_kernel(a: float, b: float, label: FloatArray, predictions: FloatArray, out: FloatArray) -> None:
     """t = |prediction - label|; out = 0.5 * (t * t) where t <= a, else a * (t - 0.5 * a)."""
     for row in range(len(label)):
@@ -50,7 +50,7 @@ def huber_kernel(a: float, b: float, label: FloatArray, predictions: FloatArray,
         out[row] = 0.5 * (t * t) if t <= a else a * (t - 0.5 * a)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def fair_kernel(a: float, b: float, label: FloatArray, predictions: FloatArray, out: FloatArray) -> None:
     """t = |prediction - label|; out = a * t - b * log(1 + t / a)."""
     for row in range(len(label)):
@@ -58,7 +58,7 @@ def fair_kernel(a: float, b: float, label: FloatArray, predictions: FloatArray, 
         out[row] = a * t - b * log_(1.0 + t / a)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def logcosh_kernel(a: float, b: float, label: FloatArray, predictions: FloatArray, out: FloatArray) -> None:
     """t = |prediction - label|; out = t + log(0.5 * (1 + exp(-(t + t))))."""
     for row in range(len(label)):
@@ -66,13 +66,13 @@ def logcosh_kernel(a: float, b: float, label: FloatArray, predictions: FloatArra
         out[row] = t + log_(0.5 * (1.0 + exp_(-(t + t))))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def mean_(prediction: float) -> float:
     """Return the prediction, raised to 1e-10; NaN stays NaN."""
     return SMALLEST_MEAN if prediction < SMALLEST_MEAN else prediction
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def poisson_kernel(a: float, b: float, label: FloatArray, predictions: FloatArray, out: FloatArray) -> None:
     """out = m - label * log(m)."""
     for row in range(len(label)):
@@ -80,7 +80,7 @@ def poisson_kernel(a: float, b: float, label: FloatArray, predictions: FloatArra
         out[row] = m - label[row] * log_(m)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def gamma_kernel(a: float, b: float, label: FloatArray, predictions: FloatArray, out: FloatArray) -> None:
     """out = label / m + log(m)."""
     for row in range(len(label)):
@@ -88,7 +88,7 @@ def gamma_kernel(a: float, b: float, label: FloatArray, predictions: FloatArray,
         out[row] = label[row] / m + log_(m)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def gamma_deviance_kernel(a: float, b: float, label: FloatArray, predictions: FloatArray, out: FloatArray) -> None:
     """t = label / m; out = 2 * (t - log(t) - 1)."""
     for row in range(len(label)):
@@ -96,7 +96,7 @@ def gamma_deviance_kernel(a: float, b: float, label: FloatArray, predictions: Fl
         out[row] = 2.0 * ((t - log_(t)) - 1.0)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def tweedie_(a: float, b: float, y: float, m: float) -> float:
     """Return exp(b * log(m)) / b - (y * exp(a * log(m))) / a; for a = 0: m - y * log(m)."""
     log_m = log_(m)
@@ -106,14 +106,14 @@ def tweedie_(a: float, b: float, y: float, m: float) -> float:
     return loss if m == m else m
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def tweedie_kernel(a: float, b: float, label: FloatArray, predictions: FloatArray, out: FloatArray) -> None:
     """out = the loss of `TweedieLoss`."""
     for row in range(len(label)):
         out[row] = tweedie_(a, b, label[row], mean_(predictions[row]))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def tweedie_deviance_kernel(a: float, b: float, label: FloatArray, predictions: FloatArray, out: FloatArray) -> None:
     """out = the deviance of `TweedieDeviance`."""
     for row in range(len(label)):
@@ -126,7 +126,7 @@ def tweedie_deviance_kernel(a: float, b: float, label: FloatArray, predictions: 
             out[row] = 2.0 * (power / (a * b) + tweedie_(a, b, y, m))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def cross_entropy_kernel(a: float, b: float, label: FloatArray, predictions: FloatArray, out: FloatArray) -> None:
     """out = y * -log(p) + (1 - y) * -log(1 - p), clipped."""
     for row in range(len(label)):
@@ -135,7 +135,7 @@ def cross_entropy_kernel(a: float, b: float, label: FloatArray, predictions: Flo
         out[row] = y * log_loss_(p) + (1.0 - y) * log_loss_(1.0 - p)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def kullback_leibler_kernel(a: float, b: float, label: FloatArray, predictions: FloatArray, out: FloatArray) -> None:
     """out = cross entropy of the prediction - cross entropy of the label itself."""
     for row in range(len(label)):
@@ -145,7 +145,7 @@ def kullback_leibler_kernel(a: float, b: float, label: FloatArray, predictions: 
         out[row] = crossed - (y * log_loss_(y) + (1.0 - y) * log_loss_(1.0 - y))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def focal_kernel(a: float, b: float, label: FloatArray, predictions: FloatArray, out: FloatArray) -> None:
     """out = (w * exp(a * log(1 - q))) * -log(q)."""
     for row in range(len(label)):

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from hornbeam.backends.cpu.host.kernels import inlined
 from hornbeam.core.hashing import HASH_KEY
 
 _KEY = np.uint64(HASH_KEY)
 
 
-@njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
-def hash_row(row):  # type: ignore[no-untyped-def]
+@inlined
+def hash_row(row):
     """Twin of hashing.hash_rows for one uint64."""
     z = (row + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + _KEY
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -19,13 +19,13 @@ def hash_row(row):  # type: ignore[no-untyped-def]
     return z ^ (z >> np.uint64(31))
 
 
-@njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
-def random_bits(key, index):  # type: ignore[no-untyped-def]
+@inlined
+def random_bits(key, index):
     """Twin of sampling.random_bits for one uint64; the key is uint64 too."""
     return hash_row(hash_row(index) ^ key)
 
 
-@njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
-def uniform(key, index):  # type: ignore[no-untyped-def]
+@inlined
+def uniform(key, index):
     """Twin of sampling.uniform for one uint64."""
     return np.float64(random_bits(key, index) >> np.uint64(11)) * 2.0**-53

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from hornbeam.backends.cpu.host.kernels import kernel
 from hornbeam.backends.cpu.host.threads import run_ranges
 from hornbeam.backends.cpu.losses.ranking import rank_documents
+from hornbeam.backends.cpu.tuning import in_use
 from hornbeam.data.queries import discounts
 from hornbeam.objectives.base import FloatArray
 
 IntArray = NDArray[np.int64]
-
-QUERIES_PER_THREAD = 200
-"""Queries below which a second thread costs more than it saves."""
 
 FEW = 24
 """Up to this many first documents are found by insertion, more by sorting."""
@@ -54,11 +52,11 @@ def query_values(
         else:
             mrr_kernel(scores, level, boundaries, first, last, ranks, out)
 
-    run_ranges(part, len(sizes), n_threads, QUERIES_PER_THREAD)
+    run_ranges(part, len(sizes), n_threads, in_use().metric_queries_per_thread)
     return out
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def first_documents(scores: FloatArray, count: int, order: NDArray[np.int32], spare: NDArray[np.int32]) -> None:
     """Find the first `count` documents of a query in the order of `rank_documents`.
 
@@ -81,7 +79,7 @@ def first_documents(scores: FloatArray, count: int, order: NDArray[np.int32], sp
         held = held + 1 if held < count else held
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def ndcg_kernel(
     scores: FloatArray,
     level: NDArray[np.int32],
@@ -124,7 +122,7 @@ def ndcg_kernel(
             out[place, query] = found / best if best > 0.0 else 1.0
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def map_kernel(
     scores: FloatArray,
     level: NDArray[np.int32],
@@ -157,7 +155,7 @@ def map_kernel(
             out[place, query] = total / min(n_relevant, at) if n_relevant > 0 else 1.0
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def mrr_kernel(
     scores: FloatArray,
     level: NDArray[np.int32],

@@ -18,12 +18,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from hornbeam.backends.cpu.host.kernels import kernel
 from hornbeam.backends.cpu.host.team import call_helpers, run_parts
 from hornbeam.backends.cpu.losses.numerics import bits_from_float, exp_, log2_
 from hornbeam.backends.cpu.losses.random_choices import uniform
+from hornbeam.backends.cpu.tuning import in_use
 from hornbeam.objectives.base import FloatArray
 from hornbeam.objectives.ranking import (
     LOWEST_EXPONENT,
@@ -36,9 +37,6 @@ from hornbeam.objectives.ranking import (
 )
 
 NO_WEIGHT = np.empty(0, np.float64)
-
-WORK_PER_THREAD = 20_000
-"""Pairs below which a second thread costs more than it saves."""
 
 ROUNDER = 1.5 * 2.0**52
 """Adding this to |x| < 2**51 rounds x to an integer (half to even), which then stands in the lower bits."""
@@ -90,13 +88,13 @@ def compute_ranking_gradients(
     else:
         raise TypeError(f"no kernel for {objective!r}")
     done = np.cumsum(work)
-    n_parts = int(max(1, min(n_threads, done[-1] // WORK_PER_THREAD)))
+    n_parts = int(max(1, min(n_threads, done[-1] // in_use().ranking_pairs_per_thread)))
     bounds = np.searchsorted(done, done[-1] * np.arange(1, n_parts) // n_parts)
     ends = np.concatenate([[0], bounds + 1, [len(sizes)]])
     run_parts(kernel, n_parts, ends, (scores[0], data.level, w, data.boundaries), after)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def rank_documents(scores: FloatArray, order: NDArray[np.int32], spare: NDArray[np.int32]) -> None:
     """Sort the documents of a query by falling score, equal ones in row order: merge sort of short sorted runs.
 
@@ -143,7 +141,7 @@ def rank_documents(scores: FloatArray, order: NDArray[np.int32], spare: NDArray[
             order[i] = source[i]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def add_pairs(
     one_is_high: bool,
     one: tuple[float, float, float, float],
@@ -197,7 +195,7 @@ def add_pairs(
     return sum_g, sum_h
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def lambdarank_kernel(
     scores: FloatArray,
     level: NDArray[np.int32],
@@ -310,7 +308,7 @@ def lambdarank_kernel(
             hessian[row] = h
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def striped_sum_(values: FloatArray, sums: FloatArray) -> float:
     """Twin of `objectives.ranking.striped_sum`.
 
@@ -330,7 +328,7 @@ def striped_sum_(values: FloatArray, sums: FloatArray) -> float:
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def xendcg_kernel(
     scores: FloatArray,
     level: NDArray[np.int32],
@@ -390,17 +388,17 @@ def xendcg_kernel(
                 rho[i] *= weight[start + i]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def lambdarank_part(t, crew, ends, before, after):  # type: ignore[no-untyped-def]
+@kernel
+def lambdarank_part(t, crew, ends, before, after):
     """Do one thread's queries of lambdarank_kernel (team.run_parts), whose other arguments are before and after."""
     call_helpers(t, crew, (ends, before, after))
-    for part in range(t, len(ends) - 1, crew[0]):
+    for part in range(t, len(ends) - 1, crew.size):
         lambdarank_kernel(*before, ends[part], ends[part + 1], *after)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def xendcg_part(t, crew, ends, before, after):  # type: ignore[no-untyped-def]
+@kernel
+def xendcg_part(t, crew, ends, before, after):
     """Do one thread's queries of xendcg_kernel (team.run_parts), whose other arguments are before and after."""
     call_helpers(t, crew, (ends, before, after))
-    for part in range(t, len(ends) - 1, crew[0]):
+    for part in range(t, len(ends) - 1, crew.size):
         xendcg_kernel(*before, ends[part], ends[part + 1], *after)

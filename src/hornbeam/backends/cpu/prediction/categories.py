@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from hornbeam.backends.cpu.host.kernels import kernel
 from hornbeam.core.errors import DataError
 from hornbeam.trees.tree import Tree
 
@@ -126,7 +126,7 @@ def pack_sets(
     )
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@kernel
 def code_categories(block: Any, column_feature: Any, sets: Any, codes: Any) -> None:
     """Write the ranks of the categorical columns.
 

@@ -11,9 +11,9 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from hornbeam.backends.cpu.host.kernels import joined_kernel, kernel
 from hornbeam.backends.cpu.host.threads import run_threads
 from hornbeam.backends.cpu.prediction.categories import PackedSets, code_categories
 from hornbeam.backends.cpu.prediction.packed_forest import (
@@ -23,6 +23,7 @@ from hornbeam.backends.cpu.prediction.packed_forest import (
     MAX_COLUMNS,
     PackedForest,
 )
+from hornbeam.backends.cpu.tuning import in_use
 from hornbeam.trees.forest import Forest, Reader
 
 # Measured with 500 trees of 255 leaves on 100,000 x 28 rows, CPU seconds of one thread of a Neoverse N1: rows that walk
@@ -38,12 +39,6 @@ MORE_STEPS = 4
 TILE_BYTES = 32 * 1024
 TILE_ROWS = 1024
 """Codes, and most rows, that go through one tree after the other: half a first-level cache of 64 KB."""
-
-BLOCK_BYTES = 256 * 1024
-"""Codes of the rows that are read at a time: a quarter of a second-level cache of 1 MB."""
-
-BLOCK_CELLS = 1 << 20
-"""Most cells that are read as float64 at a time: 8 MB a thread, where the forest looks at few of many columns."""
 
 GROUP_NODES = 16 * 1024
 """Nodes of the trees that a block goes through, tile by tile, before it turns to the next trees. With their values
@@ -125,8 +120,9 @@ def _arrays_of(sets: PackedSets | None) -> tuple[Any, Any, Any]:
 
 def _run_blocks(work: Any, forest: PackedForest, reader: Reader, n_threads: int) -> None:
     """Call work(block, codes, first row) for every block of rows, the blocks shared out among threads as they go."""
-    n_columns = max(forest.n_columns, 1)
-    read_rows = min(BLOCK_BYTES // (2 * n_columns), BLOCK_CELLS // max(reader.n_features, 1)) // LANES * LANES
+    n_columns, tuning = max(forest.n_columns, 1), in_use()
+    read_rows = min(tuning.read_code_bytes // (2 * n_columns), tuning.read_cells // max(reader.n_features, 1))
+    read_rows = read_rows // LANES * LANES
     # Small inputs are still shared out evenly, in whole groups of lanes.
     fair_share = -(-reader.n_rows // (n_threads * LANES)) * LANES
     read_rows = max(min(read_rows, fair_share), LANES)
@@ -157,8 +153,8 @@ _BIT_MASK = np.uint64(63)
 _ONE = np.uint64(1)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _code_rows(block, column_feature, column_missing, column_start, thresholds, codes):  # type: ignore[no-untyped-def]
+@kernel
+def _code_rows(block, column_feature, column_missing, column_start, thresholds, codes):
     """Turn a block of rows into codes; arguments as in `add_trees_kernel`.
 
     A binary search for four rows side by side. A shifted comparison, since the compiler turned a choice between two
@@ -194,14 +190,14 @@ def _code_rows(block, column_feature, column_missing, column_start, thresholds, 
             codes[row + np.uint64(3), column] = np.uint16(c3) if v3 == v3 else missing
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _child(word):  # type: ignore[no-untyped-def]
+@kernel
+def _child(word):
     """Return the position of a split's first child, or of a leaf itself."""
     return (word >> _CHILD_SHIFT) & _CHILD_MASK
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)  # a call counts every array as in use
-def _step(nodes, word, codes, row_start, bits, set_start, set_words):  # type: ignore[no-untyped-def]
+@joined_kernel  # a call counts every array as in use
+def _step(nodes, word, codes, row_start, bits, set_start, set_words):
     """Return the node that a row goes to from a node; `bits` None is known to the compiler."""
     if bits is None:
         code = np.uint64(codes[row_start + (word >> _COLUMN_SHIFT)])
@@ -217,10 +213,8 @@ def _step(nodes, word, codes, row_start, bits, set_start, set_words):  # type: i
     return nodes[_child(word) + goes_right]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _walk_lanes(  # type: ignore[no-untyped-def]
-    nodes, codes, stride, rows, words, n_steps, pending, n_pending, bits, set_start, set_words
-):
+@kernel
+def _walk_lanes(nodes, codes, stride, rows, words, n_steps, pending, n_pending, bits, set_start, set_words):
     """Take LANES rows some steps down. Written out, so that eight chains of loads overlap.
 
     rows         eight row numbers                        in
@@ -250,10 +244,8 @@ def _walk_lanes(  # type: ignore[no-untyped-def]
     return n_pending
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _walk_tile(  # type: ignore[no-untyped-def]
-    nodes, codes, stride, n_rows, words, pending, bits, set_start, set_words
-):
+@kernel
+def _walk_tile(nodes, codes, stride, n_rows, words, pending, bits, set_start, set_words):
     """Find the leaves of a tile of rows in one tree.
 
     All rows take as many steps as a balanced tree has levels; then those that are still at a split take a few steps
@@ -308,15 +300,15 @@ def _walk_tile(  # type: ignore[no-untyped-def]
             )
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _tile_rows(codes):  # type: ignore[no-untyped-def]
+@kernel
+def _tile_rows(codes):
     """Return the number of rows of a tile, a multiple of LANES; no more than codes has."""
     n_rows = min(TILE_BYTES // (2 * codes.shape[1]), TILE_ROWS, len(codes))
     return max(n_rows // LANES, 1) * LANES
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _group_end(tree_start, first, last):  # type: ignore[no-untyped-def]
+@kernel
+def _group_end(tree_start, first, last):
     """Return one past the last of the trees from `first` on that have GROUP_NODES nodes together, at least one tree."""
     end = first + 1
     while end < last and tree_start[end + 1] - tree_start[first] <= GROUP_NODES:
@@ -324,8 +316,8 @@ def _group_end(tree_start, first, last):  # type: ignore[no-untyped-def]
     return end
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def add_trees_kernel(  # type: ignore[no-untyped-def]
+@kernel
+def add_trees_kernel(
     block,
     column_feature,
     column_missing,
@@ -380,8 +372,8 @@ def add_trees_kernel(  # type: ignore[no-untyped-def]
         group_first = group_last
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def find_leaves_kernel(  # type: ignore[no-untyped-def]
+@kernel
+def find_leaves_kernel(
     block,
     column_feature,
     column_missing,

@@ -1,0 +1,188 @@
+"""Growing trees on dense data: when a tree is grown whole, by how many threads, and which features are whose."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.backends.cpu.growth.dense.columns import ColumnMaker, Columns
+from hornbeam.backends.cpu.growth.dense.histograms import Layout
+from hornbeam.backends.cpu.growth.dense.partition import DenseRows, partition
+from hornbeam.backends.cpu.growth.dense.running_sums import Planes
+from hornbeam.backends.cpu.growth.dense.tree import DensePairs, DenseSums, Shares
+from hornbeam.backends.cpu.growth.growth import Growth, of_thread
+from hornbeam.backends.cpu.host.team import LINE, worthwhile
+from hornbeam.backends.cpu.tuning import Tuning
+from hornbeam.data.binning import BinnedData
+from hornbeam.trees.frontier import GrowthLimits
+from hornbeam.trees.records import Segments
+from hornbeam.trees.splitting import NodeContext, SplitRules
+
+
+def make_shares(columns: Columns, cuts: NDArray[np.int64], tuning: Tuning) -> Shares:
+    """Make the shares of a team: thread t has the features cuts[t]:cuts[t + 1]."""
+    offsets, n_threads = columns.offsets, len(cuts) - 1
+    n_levels = n_threads.bit_length()
+    first_blocks = np.zeros((n_levels, n_threads + 1), np.int64)
+    places = np.empty((n_levels, len(columns.numbers)), np.uint32)
+    blocks: list[int] = []
+    most = 1
+    for level in range(n_levels):
+        bounds = [*cuts[: -1 : 1 << level].tolist(), int(cuts[-1])]
+        for group, (first, last) in enumerate(pairwise(bounds)):
+            layout = Layout.of(offsets, first, last, tuning.counters_at_once)
+            first_blocks[level, group] = len(blocks)
+            blocks += layout.blocks.tolist()
+            places[level, first:last] = layout.places
+            most = max(most, layout.most_counters)
+        first_blocks[level, len(bounds) - 1 :] = len(blocks)
+    n_shared = n_threads if 1 < n_threads <= tuning.shared_bytes // (8 * max(1, columns.n_bins)) else 0
+    return Shares(
+        cuts, np.array(blocks, np.int64), first_blocks, places, np.empty((n_threads, most + 16), np.int64),
+        np.empty((n_shared, columns.n_bins if n_shared else 0), np.int64), float(tuning.look_cost),
+    )  # fmt: skip
+
+
+class DenseGrowth(Growth):
+    """Grows the trees of one training run on dense data."""
+
+    def __init__(self, binned: BinnedData, n_threads: int, n_team: int, tuning: Tuning) -> None:
+        super().__init__(binned, n_threads, n_team, tuning)
+        self._maker = ColumnMaker(binned, n_threads, n_team, tuning)
+        self._scratch = np.empty(binned.n_rows, np.uint8), np.empty((2, n_team, LINE), np.int64)
+        self._no_columns = np.empty((0, 0), binned.bins.dtype)
+        self._planes: tuple[NDArray[Any], NDArray[Any]] = np.empty(0, np.int32), np.empty(0, np.uint32)
+        self.steps_ns = tuning.dense_steps_ns
+        self._use(self._maker.whole)
+
+    def _use(self, columns: Columns) -> None:
+        self.columns = self.space = columns
+        self.store, self.slots = columns.store, columns.slots
+
+    @property
+    def rows(self) -> DenseRows:
+        """The rows of the tree."""
+        turned = self._no_columns if self.columns.turned is None else self.columns.turned
+        return DenseRows.of(self.store, turned, *self._scratch)
+
+    def choose_features(self, features: NDArray[np.int32] | None) -> None:
+        """Copy the chosen columns side by side."""
+        self._use(self._maker.whole if features is None else self._maker.take(features))
+
+    def begin_tree(self, n_slots: int) -> None:
+        """Start a tree."""
+        self._maker.lend_slots(self.columns, n_slots)
+        super().begin_tree(n_slots)
+
+    def build(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
+        """Sum the nodes' rows."""
+        self.columns.slots.build(self.rows, nodes, slots)
+
+    def partition(self, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:
+        """Move rows to the children's places."""
+        return partition(self.rows, nodes, self.columns.inside(splits), self.sides, self.n_threads, self.tuning)
+
+    def find_splits(
+        self,
+        nodes: Segments,
+        slots: NDArray[np.int32],
+        gradient: NDArray[np.int64],
+        hessian: NDArray[np.int64],
+        rules: SplitRules,
+        context: NodeContext | None = None,
+    ) -> NDArray[np.void]:
+        """Find the best splits."""
+        return self.columns.outside(super().find_splits(nodes, slots, gradient, hessian, rules, context))
+
+    def expand(
+        self, batch: NDArray[np.void], rules: SplitRules, max_depth: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.void]] | None:
+        """Expand the nodes of a round."""
+        done = super().expand(self.columns.inside(batch), rules, max_depth)
+        return None if done is None else (done[0], self.columns.outside(done[1]))
+
+    def costs(self, batch: NDArray[np.void]) -> list[float]:
+        """Estimate the work of each node."""
+        tuning, n_used = self.tuning, len(self.space.numbers)
+        of_row = tuning.dense_round_row_ns + n_used * tuning.dense_round_update_ns
+        of_bins = self.space.n_bins * tuning.dense_round_bin_ns
+        return [n_rows * of_row + of_bins for n_rows in (batch["end"] - batch["begin"]).tolist()]
+
+    def round_sums(self, t: int) -> DensePairs:
+        """Return what thread t needs to expand nodes."""
+        columns = self.columns
+        slots, scratch = columns.slots, of_thread(columns.scratch, t)
+        return DensePairs(slots.layout, slots.counters[t], slots.histograms, columns.features, scratch)
+
+    # --- whole trees --------------------------------------------------------------------------------------------------
+
+    @property
+    def _sum_bytes(self) -> int:
+        """Bytes of a running sum: see running_sums.py."""
+        small_g = self.rounded.sum_of_magnitudes <= self.tuning.most_narrow_gradients
+        return 4 if small_g and self.rounded.root.hessian <= self.tuning.most_narrow_hessians else 8
+
+    def can_grow(self, limits: GrowthLimits) -> bool:
+        """Say whether a tree is small enough, in its sums, in the pool's memory, and to be quicker than in rounds."""
+        rounded, tuning = self.rounded, self.tuning
+        if (
+            rounded.quantization.wide
+            or max(rounded.sum_of_magnitudes, rounded.root.hessian) > tuning.most_wide_sums
+            or len(self.space.numbers) == 0
+            or self.store.bins.size > tuning.most_cells
+            or limits.n_leaves > min(tuning.most_leaves, self.n_slots * 8 // self._sum_bytes)  # a slot: 16 bytes a bin
+        ):
+            return False
+        work, n_threads = self._work(limits), self.team_size(limits)
+        rounds = math.log2(limits.n_leaves) * tuning.rounds_ns + work * tuning.rounds_work / self.n_team
+        return work / n_threads + (n_threads - 1) * tuning.waking_ns < rounds
+
+    def _work(self, limits: GrowthLimits) -> float:
+        """Estimate the nanoseconds of a tree on one thread."""
+        levels, n_used, tuning = math.log2(limits.n_leaves), len(self.space.numbers), self.tuning
+        updates = (1 + levels * tuning.dense_added_again) * n_used * tuning.dense_update_ns
+        work = self.rounded.root.n_rows * (levels * tuning.dense_row_ns + updates)
+        return work + 2 * limits.n_leaves * self.space.n_bins * tuning.dense_bin_ns
+
+    def team_size(self, limits: GrowthLimits) -> int:
+        """Return how many threads should grow a tree together."""
+        return worthwhile(self._work(limits), min(self.n_team, len(self.space.numbers)), self.tuning)
+
+    def _shares(self, n_threads: int, limits: GrowthLimits) -> Shares:
+        """Cut the features into parts that take about as long as each other."""
+        columns, tuning = self.columns, self.tuning
+        if n_threads not in columns.shares:
+            levels = math.log2(limits.n_leaves)
+            rows = self.rounded.root.n_rows * (1 + levels * tuning.dense_added_again) / (2 * limits.n_leaves)
+            is_number = np.arange(len(columns.numbers)) < columns.n_numeric
+            of_bin = np.where(is_number, tuning.dense_bin_ns, tuning.dense_level_ns)
+            cost = rows * tuning.dense_update_ns + (columns.n_value_bins + 1.0) * of_bin
+            done = np.concatenate([[0.0], np.cumsum(cost)])
+            cuts = np.searchsorted(done, done[-1] * np.arange(n_threads + 1) / n_threads)
+            columns.shares[n_threads] = make_shares(columns, cuts.astype(np.int64), tuning)
+        return columns.shares[n_threads]
+
+    def tree_sums(self, n_threads: int, limits: GrowthLimits) -> DenseSums:
+        """Return what a team needs to grow a tree."""
+        columns, n_slots, n_bytes = self.columns, limits.n_leaves, self._sum_bytes
+        self._maker.turn(columns)
+        size, shape = n_slots * columns.n_bins, (n_slots, columns.n_bins)
+        if len(self._planes[0]) < size or self._planes[0].itemsize != n_bytes:
+            self._planes = np.empty(size, f"i{n_bytes}"), np.empty(size, f"u{n_bytes}")
+        planes = Planes(*(plane[:size].reshape(shape) for plane in self._planes))
+        n_levels = columns.n_bins - int(columns.offsets[columns.n_numeric])
+        most_bins = int(np.diff(columns.offsets[: columns.n_numeric + 1]).max(initial=1))
+        return DenseSums(
+            self._shares(n_threads, limits), columns.offsets, columns.features.has_missing, planes, columns.scores,
+            np.empty((n_threads, most_bins + 16), np.int64), np.empty((n_levels, 2), np.int64),
+        )  # fmt: skip
+
+    def grow(self, *arguments: Any) -> NDArray[np.void]:
+        """Grow a tree."""
+        nodes = super().grow(*arguments)
+        self.columns.outside(nodes["split"])
+        return nodes

@@ -1,0 +1,238 @@
+"""Best splits from running sums: twin of splitting.best_split.
+
+Where the |gradients| of a tree add up to less than 2**31 and its hessians to less than 2**32 (tuning.py), so do those
+of every node and of every side of a split. A node's histogram is then kept as the running sums of each feature in two
+planes of 32 bits, which is what a split search reads, eight bytes a bin:
+
+    gradient  int32  (n_total_bins,)    bins of a feature up to this one, the missing bin last: there it is the total
+    hessian   uint32 (n_total_bins,)
+
+Where they are larger, up to 2**37, the planes are of 64 bits, int64 and uint64: wherever it says int32 and uint32
+below.
+
+Running sums subtract like histograms do. First every candidate is scored in float32, four or more at a time (no product
+leaves the range of float32, and `SCORED` of splits/candidates.py bounds the error); only features that may have the
+best candidate are looked at again, best first.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.backends.cpu.growth.operations import count_bins
+from hornbeam.backends.cpu.growth.splits.candidates import (
+    ANYTHING,
+    SCORED,
+    Feature,
+    best_candidate,
+    take_candidate,
+)
+from hornbeam.backends.cpu.growth.splits.rules import clear_split
+from hornbeam.backends.cpu.host.kernels import inlined, inner_kernel
+
+BY_SCORE = 16
+"""Features of a node that are looked at in the order of their highest scores; each costs a look at all scores."""
+
+LARGEST_FEW = 2**32 - 1
+
+
+class Planes(NamedTuple):
+    """Running sums: gradient int32, hessian uint32, (n_total_bins,); with a leading axis: those of all slots."""
+
+    gradient: NDArray[Any]
+    hessian: NDArray[Any]
+
+
+class Scores(NamedTuple):
+    """Scores of the candidates of a node.
+
+    scores      float32 (2, n_total_bins)   with the missing rows left; right, if there are any
+    bits        int32 (2, n_total_bins)     memory of `scores`
+    upper       float32 (n_numeric,)        the largest score of each feature
+    upper_bits  int32 (n_numeric,)          memory of `upper`
+    """
+
+    scores: NDArray[np.float32]
+    bits: NDArray[np.int32]
+    upper: NDArray[np.float32]
+    upper_bits: NDArray[np.int32]
+
+    @classmethod
+    def make(cls, n_bins: int, n_numeric: int) -> Scores:
+        """Make the memory that the threads of a team share: each writes the scores of its features."""
+        scores, upper = np.empty((2, n_bins), np.float32), np.empty(n_numeric, np.float32)
+        return cls(scores, scores.view(np.int32), upper, upper.view(np.int32))
+
+
+@inner_kernel
+def accumulate(counters, gradient, hessian):
+    """Turn the packed counters of one feature into running sums.
+
+    counters           int64 (n_bins,)          in, overwritten
+    gradient, hessian  int32, uint32 (n_bins,)  out
+    """
+    total = np.int64(0)
+    for b in range(len(counters)):
+        total += counters[b]
+        counters[b] = total
+    for b in range(len(counters)):  # apart from the loop above, so that it vectorises
+        gradient[b] = gradient.dtype.type(counters[b] >> 32)
+        hessian[b] = hessian.dtype.type(counters[b] & 0xFFFFFFFF)
+
+
+@inner_kernel
+def add_plain(counters, gradient, hessian):
+    """Add packed counters to plain sums."""
+    for b in range(len(gradient)):
+        gradient[b] += gradient.dtype.type(counters[b] >> 32)
+        hessian[b] += hessian.dtype.type(counters[b] & 0xFFFFFFFF)
+
+
+@inner_kernel
+def run_up(gradient, hessian):
+    """Turn the sums of one feature's bins into running sums."""
+    for b in range(1, len(gradient)):
+        gradient[b] += gradient[b - 1]
+        hessian[b] += hessian[b - 1]
+
+
+@inlined
+def score_of(left_g, left_h, right_g, right_h, few, extra):
+    """Return gl^2 / (hl + extra) + gr^2 / (hr + extra) in float32; 0 where a side has less than `few`."""
+    left, right = np.float32(left_g), np.float32(right_g)
+    wl, wr = np.float32(left_h) + extra, np.float32(right_h) + extra
+    value = ((left * left) * wr + (right * right) * wl) / (wl * wr)
+    return value if (left_h >= few) & (right_h >= few) else np.float32(0.0)
+
+
+@inner_kernel
+def score(gradient, hessian, more_g, more_h, total_g, total_h, few, extra, out):
+    """Score every candidate of one feature.
+
+    gradient, hessian  int32, uint32 (n,)   in   running sums
+    more_g, more_h     int32, uint32        what goes left besides: the missing bin, or 0
+    total_g, total_h   int32, uint32        sums of the node
+    out                float32 (n,)         out
+    """
+    for b in range(len(gradient)):
+        left_g, left_h = gradient.dtype.type(gradient[b] + more_g), hessian.dtype.type(hessian[b] + more_h)
+        right_g, right_h = gradient.dtype.type(total_g - left_g), hessian.dtype.type(total_h - left_h)
+        out[b] = score_of(left_g, left_h, right_g, right_h, few, extra)
+
+
+@inner_kernel
+def subtract_score(gradient, hessian, less_g, less_h, total_g, total_h, few, extra, out):
+    """Subtract the running sums of the other child from those of the parent, and score what is left; see score.
+
+    gradient, hessian  int32, uint32 (n,)   in out   of the parent; then of this child
+    less_g, less_h     int32, uint32 (n,)   in       of the other child
+    """
+    for b in range(len(gradient)):
+        left_g, left_h = gradient.dtype.type(gradient[b] - less_g[b]), hessian.dtype.type(hessian[b] - less_h[b])
+        gradient[b], hessian[b] = left_g, left_h
+        right_g, right_h = gradient.dtype.type(total_g - left_g), hessian.dtype.type(total_h - left_h)
+        out[b] = score_of(left_g, left_h, right_g, right_h, few, extra)
+
+
+@inner_kernel
+def largest_score(bits):
+    """Return the largest of some scores as its bits: those of floats >= 0 are ordered alike, and integers vectorise.
+
+    bits  int32 (n,)  in  the scores' memory
+    """
+    largest = np.int32(0)
+    for b in range(len(bits)):
+        largest = bits[b] if bits[b] > largest else largest
+    return largest
+
+
+@inner_kernel
+def score_features(planes, less, f0, f1, offsets, node, rules, scores):
+    """Score the candidates of the features f0:f1 of one node.
+
+    planes  Planes   in out   of the parent where `less` is not empty
+    less    Planes   in       of the other child, to be subtracted on the way; or empty
+    scores  Scores   out
+    """
+    gradient, hessian, less_g, less_h = planes.gradient, planes.hessian, less.gradient, less.hessian
+    values, bits, upper = scores.scores, scores.bits, scores.upper_bits
+    g, h = gradient.dtype.type(node.gradient), hessian.dtype.type(node.hessian)
+    extra, few = np.float32(rules.extra), hessian.dtype.type(min(rules.few, np.int64(LARGEST_FEW)))
+    zero_g, zero_h, subtracts = gradient.dtype.type(0), hessian.dtype.type(0), len(less_g) > 0
+    for f in range(f0, f1):
+        first, last = offsets[f], offsets[f + 1]
+        own_g, own_h, own = gradient[first:last], hessian[first:last], values[0, first:last]
+        if subtracts:
+            subtract_score(own_g, own_h, less_g[first:last], less_h[first:last], g, h, few, extra, own)
+        n_values = last - first - 1
+        if not rules.by_scores:
+            values[0, first:last] = np.float32(1.0)
+            values[1, first:last] = np.float32(1.0)
+            upper[f] = bits[0, first]
+            continue
+        missing_g = gradient.dtype.type(g - own_g[n_values - 1])
+        missing_h = hessian.dtype.type(h - own_h[n_values - 1])
+        if missing_g == 0 and missing_h == 0:
+            if not subtracts:  # the missing bin has nothing on its right and scores 0
+                score(own_g, own_h, zero_g, zero_h, g, h, few, extra, own)
+            upper[f] = largest_score(bits[0, first:last])
+        else:
+            own_g, own_h = own_g[:n_values], own_h[:n_values]
+            score(own_g, own_h, missing_g, missing_h, g, h, few, extra, own[:n_values])
+            score(own_g, own_h, zero_g, zero_h, g, h, few, extra, values[1, first : last - 1])
+            upper[f] = max(largest_score(bits[0, first : last - 1]), largest_score(bits[1, first : last - 1]))
+
+
+@inner_kernel
+def choose_split(rows, planes, f0, f1, offsets, has_missing, node, rules, scores, counts, split):
+    """Find the best split of a node among the features f0:f1, whose candidates are scored.
+
+    The few candidates of a feature that come near its highest score are looked at first, and all others only if these
+    leave room.
+
+    rows    of the node's tree, see operations.py
+    scores  Scores               in, upper is overwritten
+    counts  int64 (most bins,)   scratch
+    split   SPLIT ()             out
+    """
+    values, upper, all_g, all_h = scores.scores, scores.upper, planes.gradient, planes.hessian
+    clear_split(split)
+    n_looked, next_ = 0, f0
+    while next_ < f1:
+        f = next_
+        if n_looked < BY_SCORE:
+            for other in range(f0 + 1, f1):
+                if upper[other] > upper[f]:
+                    f = other
+        else:  # many come near the best, as those of few rows do: all of them, in their order
+            next_ += 1
+        highest, known = np.float64(upper[f]), max(split.gain, rules.min_gain)
+        lowest = (known + node.score) * rules.scale * SCORED if rules.by_scores else ANYTHING
+        if highest < max(ANYTHING, lowest):
+            if n_looked < BY_SCORE:
+                return  # nor has any other feature
+            continue
+        n_looked += 1
+        upper[f] = 0.0
+        first, last = offsets[f], offsets[f + 1]
+        gradient, hessian = all_g[first : last - 1], all_h[first : last - 1]
+        left, right, bins = values[0, first : last - 1], values[1, first : last - 1], counts[: last - first]
+        feature, counted = Feature(has_missing[f], np.int64(0), 1.0, rules.by_scores), bins[:0]
+        bar = near = max(ANYTHING, lowest)
+        if rules.by_scores:
+            near = max(bar, highest * SCORED * SCORED)
+        while True:
+            best = best_candidate(gradient, hessian, left, right, near, counted, feature, node, rules)
+            reached = max(known, best.gain)
+            if best.open_gain >= reached:  # never where rows are counted
+                count_bins(rows, np.int64(f), node, bins)
+                counted = bins
+                continue
+            bar = max(bar, (reached + node.score) * rules.scale * SCORED) if rules.by_scores else near
+            if bar >= near:
+                break
+            near = bar
+        take_candidate(best, f, split)

@@ -1,0 +1,153 @@
+"""Rounding gradients to fixed point on the CPU: twin of fixed_point.round_gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.backends.cpu.growth.rows.records import RowStore
+from hornbeam.backends.cpu.host.kernels import kernel
+from hornbeam.backends.cpu.host.team import call_helpers, run_parts
+from hornbeam.backends.cpu.tuning import Tuning
+from hornbeam.core.fixed_point import (
+    COARSE_SPREAD,
+    NARROW_GRADIENT_BITS,
+    NARROW_GRADIENT_LIMIT,
+    NARROW_HESSIAN_BITS,
+    NARROW_HESSIAN_LIMIT,
+    WIDE_BITS,
+    WIDE_LIMIT,
+    Quantization,
+    is_coarse,
+    scale_exponent,
+)
+from hornbeam.trees.records import Root
+
+
+class Scale(NamedTuple):
+    """How gradients and hessians become integers.
+
+    gradient, hessian              factors
+    gradient_limit, hessian_limit  largest integers
+    constant                       all hessians are alike: 1 each
+    """
+
+    gradient: float
+    hessian: float
+    gradient_limit: int
+    hessian_limit: int
+    constant: bool
+
+
+@kernel
+def measure_kernel(t, crew, gradient, hessian, cuts, out):
+    """Write the largest |gradient|, the largest and the smallest hessian of some parts of the rows (team.run_parts).
+
+    gradient, hessian  float64 (n_rows,)        in
+    cuts               int64 (n_parts + 1,)     in
+    out                float64 (n_parts, 3)     out
+    """
+    call_helpers(t, crew, (gradient, hessian, cuts, out))
+    for part in range(t, len(out), crew.size):
+        largest_g, largest_h, smallest_h = 0.0, 0.0, np.inf
+        for row in range(cuts[part], cuts[part + 1]):
+            largest_g = max(largest_g, abs(gradient[row]))
+            largest_h = max(largest_h, hessian[row])
+            smallest_h = min(smallest_h, hessian[row])
+        out[part, 0], out[part, 1], out[part, 2] = largest_g, largest_h, smallest_h
+
+
+@kernel
+def round_kernel(t, crew, gradient, hessian, scale, cuts, records, wide, out):
+    """Write the records of some parts of the rows (team.run_parts), and what the coarseness rule looks at.
+
+    records  uint64 (n_rows,)         out
+    wide     uint64 (n_rows,)         out   or empty: records are narrow
+    out      int64 (n_parts, 9)       out   sums of g, h, |g|; non-zero g, h; smallest and largest g; smallest and
+                                    largest h
+    """
+    call_helpers(t, crew, (gradient, hessian, scale, cuts, records, wide, out))
+    is_wide, g_limit, h_limit = len(wide) > 0, scale.gradient_limit, scale.hessian_limit
+    for part in range(t, len(out), crew.size):
+        sum_g, sum_h, sum_abs = np.int64(0), np.int64(0), np.int64(0)
+        nonzero_g, nonzero_h = np.int64(0), np.int64(0)
+        min_g, max_g, min_h, max_h = g_limit, -g_limit, h_limit, np.int64(0)
+        for row in range(cuts[part], cuts[part + 1]):
+            scaled = np.rint(gradient[row] * scale.gradient)
+            g = np.int64(min(max(scaled, np.float64(-g_limit)), np.float64(g_limit)))
+            h = np.int64(1)
+            if not scale.constant:
+                smallest = 1.0 if hessian[row] > 0.0 else 0.0
+                h = np.int64(min(max(np.rint(hessian[row] * scale.hessian), smallest), np.float64(h_limit)))
+            sum_g += g
+            sum_h += h
+            sum_abs += abs(g)
+            nonzero_g += gradient[row] != 0.0
+            nonzero_h += hessian[row] != 0.0
+            min_g, max_g = min(min_g, g), max(max_g, g)
+            min_h, max_h = min(min_h, h), max(max_h, h)
+            if is_wide:
+                records[row] = np.uint64(row)
+                wide[row] = np.uint64(g & 0xFFFFFFFF) | (np.uint64(h) << np.uint64(32))
+            else:
+                upper = (np.uint64(g & 0xFFFF) << np.uint64(32)) | (np.uint64(h) << np.uint64(48))
+                records[row] = np.uint64(row) | upper
+        seen = out[part]
+        seen[0], seen[1], seen[2], seen[3], seen[4] = sum_g, sum_h, sum_abs, nonzero_g, nonzero_h
+        seen[5], seen[6], seen[7], seen[8] = min_g, max_g, min_h, max_h
+
+
+@dataclass(frozen=True, slots=True)
+class Rounded:
+    """Result of rounding one output's gradients: how, the root's sums, and the largest float values.
+
+    sum_of_magnitudes  sum of the |gradients| in fixed point: no sum of some rows is larger
+    """
+
+    quantization: Quantization
+    root: Root
+    largest_gradient: float
+    largest_hessian: float
+    sum_of_magnitudes: int
+
+
+def quantize(
+    store: RowStore,
+    gradient: NDArray[np.float64],
+    hessian: NDArray[np.float64],
+    high_precision: bool,
+    n_threads: int,
+    tuning: Tuning,
+) -> Rounded:
+    """Round the gradients of all rows into the records at depth 0; see fixed_point.round_gradients."""
+    n_rows = len(gradient)
+    n_parts = max(1, min(n_threads, n_rows // tuning.rounded_rows_per_thread))
+    cuts = np.arange(n_parts + 1) * n_rows // n_parts
+    measured = np.empty((n_parts, 3))
+    run_parts(measure_kernel, n_parts, gradient, hessian, cuts, measured)
+    largest_of_parts, most_of_parts, least_of_parts = measured.T.tolist()  # plain numbers: small data feel every call
+    largest_g, largest_h = max(largest_of_parts), max(most_of_parts)
+    constant = largest_h > 0.0 and min(least_of_parts) == largest_h
+
+    def rounded(wide: bool) -> tuple[list[int], Quantization]:
+        bits = (WIDE_BITS, WIDE_BITS) if wide else (NARROW_GRADIENT_BITS, NARROW_HESSIAN_BITS)
+        limits = (WIDE_LIMIT, WIDE_LIMIT) if wide else (NARROW_GRADIENT_LIMIT, NARROW_HESSIAN_LIMIT)
+        g_exponent, h_exponent = scale_exponent(largest_g, bits[0]), scale_exponent(largest_h, bits[1])
+        store.set_width(wide)
+        seen, scale = np.empty((n_parts, 9), np.int64), Scale(2.0**g_exponent, 2.0**h_exponent, *limits, constant)
+        run_parts(round_kernel, n_parts, gradient, hessian, scale, cuts, store.even, store.wide_even, seen)
+        parts = seen.T.tolist()
+        h_unit = largest_h if constant else 2.0**-h_exponent
+        how = Quantization(2.0**-g_exponent, h_unit, wide, min(parts[7]), max(parts[8]))
+        return [*map(sum, parts[:5]), min(parts[5]), max(parts[6])], how
+
+    seen, how = rounded(wide=high_precision)
+    if not high_precision:
+        coarse = is_coarse(seen[2], seen[3]) or 0 < seen[6] - seen[5] < COARSE_SPREAD
+        coarse = coarse or (not constant and is_coarse(seen[1], seen[4]))
+        if coarse:
+            seen, how = rounded(wide=True)
+    return Rounded(how, Root(n_rows, seen[0], seen[1]), largest_g, largest_h, seen[2])

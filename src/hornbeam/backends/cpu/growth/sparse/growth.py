@@ -1,0 +1,202 @@
+"""Growing trees on sparse data: by how many threads, which features are whose, and what a node costs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.backends.cpu.growth.growth import NO_MASK, Growth, of_thread
+from hornbeam.backends.cpu.growth.rows.counters import PACKED_ROWS, blocks_of
+from hornbeam.backends.cpu.growth.slots import Slots
+from hornbeam.backends.cpu.growth.sparse.histograms import Summing, Thin, build_kernel, fill_kernel
+from hornbeam.backends.cpu.growth.sparse.partition import SparseRows, SparseStore, partition_kernel
+from hornbeam.backends.cpu.growth.sparse.storage import places_of_codes, storage_of
+from hornbeam.backends.cpu.growth.sparse.tree import SparseSums
+from hornbeam.backends.cpu.growth.splits.space import Space
+from hornbeam.backends.cpu.host.team import LINE, team, worthwhile
+from hornbeam.backends.cpu.tuning import Tuning
+from hornbeam.core.dtypes import NODE
+from hornbeam.data.binning import BinnedData
+from hornbeam.data.stored_bins import StoredBins
+from hornbeam.trees.frontier import GrowthLimits
+from hornbeam.trees.records import Segments
+from hornbeam.trees.splitting import pack_mask
+
+
+class SparseGrowth(Growth):
+    """Grows the trees of one training run on sparse data.
+
+    entries_per_row  codes and entries
+    n_summing        threads that have counters
+    most_thin        a node of fewer rows is thin
+    """
+
+    nodes_are_costly = True
+    store: SparseStore
+
+    def __init__(self, binned: BinnedData, n_threads: int, n_team: int, tuning: Tuning) -> None:
+        super().__init__(binned, n_threads, n_team, tuning)
+        assert binned.stored is not None
+        assert tuning.packed_rows <= PACKED_ROWS
+        self.stored: StoredBins = binned.stored
+        stored, n_used = self.stored, binned.n_used
+        is_alone = (stored.column >= 0) & (stored.first_code == 0)
+        default = np.where(is_alone, -1, stored.default).astype(np.int64)
+        self.space = Space(binned, np.arange(n_used, dtype=np.int32), default, n_threads, tuning)
+        self.slots = Slots(self.space.n_bins, n_threads, tuning)
+        self.store = SparseStore(storage_of(stored, for_growth=True, tuning=tuning), n_team, tuning)
+        self.steps_ns = tuning.sparse_steps_ns / n_threads
+        self.entries_per_row = stored.n_columns + len(stored.entries) / max(1, stored.n_rows)
+        self.most_thin = self.space.n_bins / max(tuning.bins_per_thin_entry * self.entries_per_row, 1e-9)
+        self.n_counters = self.space.n_bins + int(stored.code_starts[-1])
+        self.n_summing = max(1, min(n_threads, tuning.counter_bytes // (8 * self.n_counters)))
+        self._mask = NO_MASK
+        self._bare = np.zeros((0, 2), np.int64)
+        self._places = (stored.code_starts[:-1] + self.space.n_bins).astype(np.uint32)
+        self._blocks = blocks_of(stored.code_starts, 0, stored.n_columns, tuning.codes_at_once)
+        self._code_places = places_of_codes(stored)
+        self._feature_of = np.repeat(np.arange(n_used, dtype=np.uint32), np.diff(stored.offsets))
+        self._counters = np.zeros((0, 1, 0), np.int64)
+        self._totals = np.zeros((n_threads, LINE), np.int64)
+        self._touched = np.zeros((n_threads, 2 * LINE), np.uint32)
+        self._thin_sums = np.zeros((n_threads, n_used, 2), np.int64)
+        self._empty: list[NDArray[np.int64]] = [np.zeros((0, 2), np.int64)] * n_threads
+        self._shares: dict[int, tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = {}
+
+    @property
+    def rows(self) -> SparseRows:
+        """The rows of the tree."""
+        return self.store.rows
+
+    @property
+    def mask(self) -> NDArray[np.uint32]:
+        """The features that the tree may use."""
+        return self._mask
+
+    def choose_features(self, features: NDArray[np.int32] | None) -> None:
+        """Note the features; the others are summed too, but not searched."""
+        chosen = np.full(len(self.space.numbers), features is None)
+        chosen[slice(0) if features is None else features] = True
+        self._mask = NO_MASK if features is None else pack_mask(chosen[None])[0]
+        self.space.features.chosen[:] = chosen[: self.space.n_numeric]
+
+    def begin_tree(self, n_slots: int) -> None:
+        """Start a tree."""
+        super().begin_tree(n_slots)
+        self.store.begin_tree(self.rounded.root.n_rows, self.n_team)
+        self._bare = np.zeros((n_slots, 2), np.int64)
+        shape = self.n_summing, 1 + (len(self.store.wide_even) > 0), self.n_counters
+        if self._counters.shape != shape:
+            self._counters = np.zeros(shape, np.int64)
+
+    # --- single operations --------------------------------------------------------------------------------------------
+
+    def partition(self, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:
+        """Move rows to the children's places."""
+        table, n_left = np.zeros(len(splits), NODE), np.zeros(len(splits), np.int64)
+        table["begin"], table["end"], table["split"] = nodes.begin, nodes.end, splits
+        most_rows, sides = int((nodes.end - nodes.begin).max(initial=0)), self.sides
+        with team(max(1, min(self.n_team, most_rows // self.tuning.listed_rows_per_thread))) as crew:
+            tables = np.empty((crew.size, int(sides.n_value_bins.max(initial=0)) + 1), np.uint8)
+            crew.run(partition_kernel, self.rows, table, sides, tables, n_left)
+        return n_left
+
+    def build(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
+        """Sum the nodes' rows, one node after the other."""
+        self._bare[slots] = 0
+        n_rows = int((nodes.end - nodes.begin).sum())
+        work = n_rows * self._row_ns + len(slots) * self.space.n_bins * self.tuning.sparse_bin_ns
+        with team(worthwhile(work, self.n_team, self.tuning)) as crew:
+            summing = self._summing(crew.size)
+            crew.run(build_kernel, self.rows, summing, nodes.begin, nodes.end, slots, self.slots.histograms)
+
+    def subtract(self, parents: NDArray[np.int32], children: NDArray[np.int32]) -> None:
+        """Get the larger children."""
+        for slot in parents[self._bare[parents, 1] > 0].tolist():
+            fill_kernel(self.rows, self._thin(0, True), slot, self._touched[0], self.slots.histograms[slot])
+        super().subtract(parents, children)
+
+    # --- rounds -------------------------------------------------------------------------------------------------------
+
+    @property
+    def _row_ns(self) -> float:
+        """To sum a row."""
+        return self.tuning.sparse_row_ns + self.tuning.sparse_entry_ns * self.entries_per_row
+
+    def costs(self, batch: NDArray[np.void]) -> list[float]:
+        """Estimate the work of each node."""
+        n_rows, tuning = batch["end"] - batch["begin"], self.tuning
+        n_bins = np.where(n_rows >= self.most_thin, self.space.n_bins, 0)
+        asked = n_rows * tuning.sparse_listed_ns
+        return (asked + n_rows / 4 * self._row_ns + n_bins * tuning.sparse_bin_ns).tolist()  # type: ignore[no-any-return]
+
+    def round_sums(self, t: int) -> SparseSums:
+        """Return what thread t needs to expand nodes."""
+        return self._sums(1, t, True)
+
+    # --- whole trees --------------------------------------------------------------------------------------------------
+
+    def can_grow(self, limits: GrowthLimits) -> bool:
+        """Say whether there are slots for a whole tree."""
+        return 2 <= limits.n_leaves <= min(self.tuning.most_leaves, self.n_slots)
+
+    def team_size(self, limits: GrowthLimits) -> int:
+        """Return how many threads should grow a tree together."""
+        n_leaves, n_rows, tuning = limits.n_leaves, self.rounded.root.n_rows, self.tuning
+        rows = n_rows * (1 + math.log2(n_leaves) * tuning.sparse_added_again)
+        work = rows * self._row_ns + 2 * n_leaves * self.space.n_bins * tuning.sparse_bin_ns
+        return worthwhile(work, self.n_team, tuning, tuning.meeting_ns * n_leaves)
+
+    def tree_sums(self, n_threads: int, limits: GrowthLimits) -> SparseSums:
+        """Return what a team needs to grow a tree; thin nodes are for one thread alone."""
+        return self._sums(n_threads, 0, n_threads == 1)
+
+    def _sums(self, n_threads: int, t: int, has_thin: bool) -> SparseSums:
+        """Return what n_threads from t on need."""
+        space = self.space
+        scratch = of_thread(space.scratch, t) if n_threads == 1 else space.scratch
+        summing, thin = self._summing(n_threads, t), self._thin(t, has_thin)
+        return SparseSums(summing, thin, self.slots.histograms, space.features, scratch)
+
+    def _thin(self, t: int, has_thin: bool) -> Thin:
+        """Return what thread t needs for thin nodes."""
+        if has_thin and len(self._empty[t]) == 0:
+            self._empty[t] = np.zeros((self.space.n_bins, 2), np.int64)
+        most_rows = self.most_thin if has_thin else 0.0
+        return Thin(self._code_places, self._feature_of, self._thin_sums[t], self._empty[t], self._bare, most_rows)
+
+    def _summing(self, n_threads: int, t: int = 0) -> Summing:
+        """Return what n_threads from t on need to sum rows."""
+        cuts, runs, run_cuts = self._shares_of(n_threads)
+        counters, tuning = self._counters if n_threads > 1 else self._counters[t : t + 1], self.tuning
+        n_merged = int((runs[:, 1] - runs[:, 0]).sum())
+        worth = n_threads * tuning.added_ns * self.entries_per_row / (tuning.merged_ns * max(1, n_merged))
+        return Summing(
+            cuts, runs, run_cuts, self._places, self._blocks, counters, self._totals[t:], self._touched[t:],
+            min(self.n_summing, n_threads), tuning.packed_rows, worth,
+        )  # fmt: skip
+
+    def _shares_of(self, n_threads: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Cut the features into parts that take about as long as each other: cuts, runs and run_cuts of Summing."""
+        if n_threads not in self._shares:
+            stored, n_bins, tuning = self.stored, np.diff(self.stored.offsets), self.tuning
+            is_number = np.arange(len(n_bins)) < self.space.n_numeric
+            cost = tuning.share_feature_ns + n_bins * np.where(is_number, tuning.share_bin_ns, tuning.share_level_ns)
+            done = np.concatenate([[0.0], np.cumsum(cost)])
+            cuts = np.searchsorted(done, done[-1] * np.arange(n_threads + 1) / n_threads)
+            first = np.asarray(stored.offsets[:-1], np.int64).copy()
+            last = first + n_bins
+            coded, bundled = stored.column >= 0, stored.first_code > 0
+            first[coded] = self._places[stored.column[coded]] + stored.first_code[coded]
+            last[coded] = first[coded] + np.where(bundled, stored.n_codes, n_bins)[coded]
+            first[stored.first_code == 1] -= 1  # with the code before all features of a bundle, which is nobody's
+            begins = np.ones(len(first), np.bool_)
+            begins[1:] = first[1:] != last[:-1]
+            begins[cuts[cuts < len(first)]] = True
+            ends = np.append(begins[1:], True)
+            run_cuts = np.append(0, np.cumsum(begins))[cuts]
+            runs = np.stack([first[begins], last[ends]], axis=1)
+            self._shares[n_threads] = cuts.astype(np.int64), runs.astype(np.int64), run_cuts.astype(np.int64)
+        return self._shares[n_threads]

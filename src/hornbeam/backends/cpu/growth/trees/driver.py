@@ -1,0 +1,217 @@
+"""The kernel that grows a tree, or expands the nodes of a round: dense or sparse data, a team of any size.
+
+    divide a node  |  sum the smaller child, subtract it from the larger one  |  search both  |  take the best splits
+
+A tree is grown from its root: the best node is split, then the best of what there is, until the tree is full. That is
+exactly the growth that frontier.one_at_a_time replays, with nothing expanded in vain. Each thread moves some rows of
+the node, sums and searches some features of its children, and keeps the table of nodes for itself, which is the same
+for all; they meet (host/team.py) a few times a split, the last time before they take the best of what all have found.
+
+A round has its nodes given, and each thread expands some of them alone.
+
+`rows` and `sums` say what kind of data it is: operations.py.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.backends.cpu.growth.operations import divide, search_child, sum_smaller
+from hornbeam.backends.cpu.growth.rows.sides import Sides, left_bins
+from hornbeam.backends.cpu.growth.splits.rules import can_split, copy_split, is_better
+from hornbeam.backends.cpu.host.kernels import borrowed, inlined, inner_kernel, kernel
+from hornbeam.backends.cpu.host.team import call_helpers, meet
+from hornbeam.core.dtypes import NODE, SPLIT
+from hornbeam.trees.frontier import GrowthLimits
+
+
+class Table(NamedTuple):
+    """The nodes of a tree or of a round, and the threads' memory for them.
+
+    nodes         NODE (n_threads, n)           in out   a tree's: the root; a round's: its nodes, then their children
+    spare_slots   int64 (n_nodes of the round,) in       a free slot for each of them; empty: it is a tree
+    free          int64 (n_threads, n_slots)    scratch  a tree's slots that are not in use, the last one first
+    found         SPLIT (n_threads, 4)          scratch  the small and the large child, and a space
+    goes_left     uint8 (n_threads, most bins)  scratch  see left_bins
+    sides         see rows.sides.Sides
+    n_grown       int64 (1,)                    out      number of a tree's nodes
+    """
+
+    nodes: NDArray[np.void]
+    spare_slots: NDArray[np.int64]
+    free: NDArray[np.int64]
+    found: NDArray[np.void]
+    goes_left: NDArray[np.uint8]
+    sides: Sides
+    n_grown: NDArray[np.int64]
+
+
+class Limits(NamedTuple):
+    """How far a tree may grow, see GrowthLimits; or which nodes of a round a thread expands: first:last."""
+
+    max_depth: int
+    depthwise: bool
+    first: int
+    last: int
+
+
+def tree_table(root: NDArray[np.void], limits: GrowthLimits, n_threads: int, sides: Sides) -> tuple[Table, Limits]:
+    """Make the table of a tree that n_threads grow; root: NODE (1,)."""
+    nodes = np.zeros((n_threads, 2 * limits.n_leaves - 1), NODE)
+    nodes[:, 0] = root[0]
+    free = np.empty((n_threads, limits.n_leaves), np.int64)
+    table = _make_table(nodes, np.empty(0, np.int64), free, sides)
+    return table, Limits(limits.max_depth, limits.depthwise, 0, limits.n_leaves)
+
+
+def round_tables(
+    batch: NDArray[np.void], max_depth: int, bounds: list[int], sides: Sides
+) -> list[tuple[Table, Limits]]:
+    """Make the table of a round, once for each thread t, which expands the nodes bounds[t]:bounds[t + 1].
+
+    batch  EXPANSION (n_nodes,)  in
+    """
+    n_nodes = len(batch)
+    nodes = np.zeros((1, 3 * n_nodes), NODE)
+    for name in ("begin", "end", "gradient", "hessian", "depth", "slot"):
+        nodes[name][0, :n_nodes] = batch[name]
+    for name in ("left_gradient", "left_hessian", "feature", "bin", "missing_left"):
+        nodes["split"][name][0, :n_nodes] = batch[name]
+    spare_slots, free = batch["spare_slot"].astype(np.int64), np.empty((1, 0), np.int64)
+    return [
+        (_make_table(nodes, spare_slots, free, sides), Limits(max_depth, False, first, last))
+        for first, last in pairwise(bounds)
+    ]
+
+
+def _make_table(
+    nodes: NDArray[np.void], spare_slots: NDArray[np.int64], free: NDArray[np.int64], sides: Sides
+) -> Table:
+    n_threads, most_bins = len(nodes), int(sides.n_value_bins.max(initial=0)) + 1
+    found, goes_left = np.zeros((n_threads, 4), SPLIT), np.empty((n_threads, most_bins), np.uint8)
+    return Table(nodes, spare_slots, free, found, goes_left, sides, np.zeros(1, np.int64))
+
+
+def expanded(table: Table) -> tuple[NDArray[np.int64], NDArray[np.void]]:
+    """Return what protocol.Engine.expand does, of a round that is done."""
+    n_nodes = len(table.spare_slots)
+    children = table.nodes[0, n_nodes:].reshape(n_nodes, 2)
+    return children["end"][:, 0] - children["begin"][:, 0], np.ascontiguousarray(children["split"])
+
+
+@inner_kernel
+def best_open(nodes, n_nodes, depthwise):
+    """Return the node to split next, or -1: see frontier.one_at_a_time. Nodes are numbered as they are made."""
+    best, best_gain, best_depth = np.int64(-1), -np.inf, np.int64(0)
+    for number in range(n_nodes):
+        node = nodes[number]
+        gain, depth = node.split.gain, np.int64(node.depth) if depthwise else np.int64(0)
+        if (
+            node.left < 0
+            and gain > -np.inf
+            and (best < 0 or depth < best_depth or (depth == best_depth and gain > best_gain))
+        ):
+            best, best_gain, best_depth = np.int64(number), gain, depth
+    return best
+
+
+@inlined
+def enter_children(node, number, left, right, first_child, n_left):
+    """Enter the children of a node, of whose rows n_left go left, without splits; NODE () each."""
+    node.left = first_child
+    left.parent, left.depth, left.left, left.slot, left.split.gain = number, node.depth + 1, -1, -1, -np.inf
+    right.parent, right.depth, right.left, right.slot, right.split.gain = number, node.depth + 1, -1, -1, -np.inf
+    left.begin, left.end = node.begin, node.begin + n_left
+    right.begin, right.end = left.end, node.end
+    left.gradient, left.hessian = node.split.left_gradient, node.split.left_hessian
+    right.gradient, right.hessian = node.gradient - left.gradient, node.hessian - left.hessian
+
+
+@inner_kernel
+def take_best(found, k, split):
+    """Take the best of the splits that the threads have found, of equal ones that of the first feature.
+
+    found  SPLIT (n_threads, 4)  in   those of child k are at [:, k]
+    split  SPLIT ()              out
+    """
+    best = 0
+    for t in range(1, len(found)):
+        if is_better(found[t, k], found[best, k]):
+            best = t
+    copy_split(found[best, k], split)
+
+
+@kernel
+def grow_kernel(t, crew, rows, sums, categories, table, rules, limits):
+    """Do one thread's part of growing a tree from its root, which can_split, or of expanding the nodes of a round.
+
+    t, crew     number of this thread, and its team
+    rows, sums  see operations.py
+    categories  see splits.levels.Categories; None: no feature is categorical
+    rules       see splits.rules.Rules
+    """
+    call_helpers(t, crew, (rows, sums, categories, table, rules, limits))
+    rows, sums, table = borrowed(rows), borrowed(sums), borrowed(table)
+    nodes, free, found, spare_slots = table.nodes[t], table.free[t], table.found, table.spare_slots
+    in_round, n_free, n_nodes = len(spare_slots) > 0, len(free), np.int64(1)
+    if in_round:
+        n_nodes = len(spare_slots) + 2 * limits.first
+    for i in range(n_free):
+        free[i] = n_free - 1 - i
+    for step in range(limits.first, limits.last):
+        # The root is summed and searched as if it were the smaller child of a node that is divided already.
+        left, right, left_small, small_wanted, large_wanted = nodes[0], nodes[0], True, True, False
+        first_child, kept, moving = np.int64(0), np.int64(-1), False
+        if in_round or step > 0:
+            number = np.int64(step) if in_round else best_open(nodes, n_nodes, limits.depthwise)
+            if number < 0:
+                break
+            node, first_child = nodes[number], n_nodes
+            goes_left = left_bins(node.split, table.sides, table.goes_left[t])
+            n_left, moving = divide(t, crew, rows, node, goes_left, step % 2)
+            if n_left < 0:
+                return
+            left, right, kept = nodes[first_child], nodes[first_child + 1], np.int64(node.slot)
+            enter_children(node, number, left, right, first_child, n_left)
+            n_nodes += 2
+            rows_left, rows_right = left.end - left.begin, right.end - right.begin
+            left_small = rows_left <= rows_right
+            may_grow = in_round or step < limits.last - 1
+            small_wanted = may_grow and can_split(rows_left, left.hessian, left.depth, limits.max_depth, rules)
+            large_wanted = may_grow and can_split(rows_right, right.hessian, right.depth, limits.max_depth, rules)
+            if not left_small:
+                small_wanted, large_wanted = large_wanted, small_wanted
+            if not (small_wanted or large_wanted):
+                if not in_round:
+                    free[n_free] = kept
+                    n_free += 1
+                continue  # no need to meet: rows of this node may be moving still, and the next one has none of them
+        small, large = (left, right) if left_small else (right, left)
+        if in_round:
+            spare = spare_slots[step]
+        else:
+            n_free -= 1
+            spare = free[n_free]
+        if not sum_smaller(t, crew, rows, sums, small, spare, kept, (small_wanted, large_wanted), moving):
+            return
+        for k in range(2):
+            if small_wanted if k == 0 else large_wanted:
+                child, slot, less = (small, spare, np.int64(-1)) if k == 0 else (large, kept, spare)
+                child.slot = slot
+                set_number = t * len(nodes) + first_child + np.int64((k == 0) != left_small)
+                search_child(t, rows, sums, categories, child, slot, less, set_number, rules, found[t, k])
+        if not meet(crew):
+            return
+        for k in range(2):
+            child, slot = (small, spare) if k == 0 else (large, kept)
+            if small_wanted if k == 0 else large_wanted:
+                take_best(found, k, child.split)
+            if child.split.gain == -np.inf and slot >= 0 and not in_round:
+                free[n_free] = slot
+                n_free += 1
+    if t == 0:
+        table.n_grown[0] = n_nodes
