@@ -32,7 +32,8 @@ from hornbeam.data.sources.opening import open_numbers, open_table
 from hornbeam.data.sources.reader import TableReader
 from hornbeam.data.sources.wanted_columns import Wanted
 from hornbeam.dataset.dataset import Dataset
-from hornbeam.model.file import ModelData, fingerprint, model_from_bytes, model_to_bytes, read_model, write_atomically
+from hornbeam.model.file import ModelData, fingerprint, model_to_bytes, write_atomically
+from hornbeam.model.formats import HORNBEAM, model_of, read_file, write_as
 from hornbeam.model.refitting import refit
 from hornbeam.objectives import Objective, objective_from_dict
 from hornbeam.params.params import BY_NAME, whole_number
@@ -57,7 +58,7 @@ class Booster(PeerAttributes):
     model
         What a model file holds; or
     model_file, model_str
-        a model file, or its text.
+        a model file, or its text, of any format that `hornbeam.load` reads.
 
     Attributes
     ----------
@@ -103,9 +104,9 @@ class Booster(PeerAttributes):
                 "a Booster is made from one of model, model_file and model_str; hornbeam.train makes new ones"
             )
         if model_str is not None:
-            model = model_from_bytes(model_str.encode())
+            model = model_of(model_str.encode())
         elif model_file is not None:
-            model = read_model(model_file)
+            model = read_file(model_file)
         if not isinstance(model, ModelData):
             raise ParameterError(
                 f"Booster({type(model).__name__}): pass model_file= or model_str=; hornbeam.train makes new Boosters"
@@ -411,12 +412,24 @@ class Booster(PeerAttributes):
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Booster:
-        """Read a model from the bytes of its file."""
-        return cls(model_from_bytes(content))
+        """Read a model from the bytes of its file, of any format that `hornbeam.load` reads."""
+        return cls(model_of(content))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file, atomically: a crash leaves the old file as it was."""
-        write_atomically(path, self.to_bytes())
+    def save(self, path: str | os.PathLike[str], format: str = HORNBEAM, *, approximate: bool = False) -> None:
+        """Write the model to a file, atomically: a crash leaves the old file as it was.
+
+        Parameters
+        ----------
+        path
+            The file; what its name ends with does not matter.
+        format
+            "hornbeam", or that of another library: "lightgbm" (text), "xgboost-json", "xgboost-ubj", "onnx",
+            "treelite", "c" (C99 source) or "python" (a module). These hold the iterations that `predict` uses.
+        approximate
+            Whether to write a model where the format cannot say all of it exactly; a warning says what is approximated.
+            Otherwise that is a ConversionError. docs/exchange.md has what each format can say.
+        """
+        write_atomically(path, write_as(self.to_model(), format, approximate))
 
     def _part(self, num_iteration: int | None, start_iteration: int) -> Booster:
         """Return the model of some iterations, which are named as for `predict`; of all: this one."""
@@ -465,23 +478,25 @@ class Booster(PeerAttributes):
 
 
 def load(path: str | os.PathLike[str], fingerprint: str | None = None) -> Booster:
-    """Read a model from a file.
+    """Read a model from a file of Hornbeam, LightGBM (text) or XGBoost (JSON, UBJ); its content says which one it is.
 
     Parameters
     ----------
     path
-        File of Hornbeam's format.
+        The file; what its name ends with does not matter.
     fingerprint
-        `Booster.fingerprint()` of the model that it must be; None: any.
+        `Booster.fingerprint()` of the model that it must be; None: any. A model of another library has one, too, that
+        of what Hornbeam makes of it.
 
     Raises
     ------
     ModelFormatError
-        If the file is damaged, was edited, or holds another model than expected.
+        If the file is damaged, was edited, holds another model than expected, or holds what Hornbeam does not have
+        (docs/exchange.md).
     """
     is_text = isinstance(fingerprint, str) and re.fullmatch("[0-9a-f]{64}", fingerprint) is not None
     if fingerprint is not None and not is_text:
         raise ParameterError(
             f"fingerprint={fingerprint!r}: must be 64 hexadecimal digits, as Booster.fingerprint() has"
         )
-    return Booster(read_model(path, fingerprint))
+    return Booster(read_file(path, fingerprint))

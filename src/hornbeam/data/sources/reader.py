@@ -23,8 +23,8 @@ from hornbeam.data.sources.sparse_table import SparseTable
 REAL_KINDS = "fiub"
 """NumPy dtype kinds that are numbers on the real line: float, int, unsigned, bool."""
 
-ZERO = 1e-35
-"""Magnitudes up to this are zero where zeros are missing values, as in LightGBM."""
+ZERO = float(np.float32(1e-35))
+"""Magnitudes up to this are zero where zeros are missing values: LightGBM's constant, which is a float32 there."""
 
 SelfReader = TypeVar("SelfReader", bound="TableReader")
 
