@@ -10,6 +10,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
+import hornbeam as hb
 from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.data.levels import Levels
 from hornbeam.data.sources.opening import open_table
@@ -410,3 +411,19 @@ def test_categorical_features_by_argument_and_parameter_must_agree():
         Dataset(table, label=np.arange(6), categorical_features=[0], params={"categorical_feature": [1]})
     same = Dataset(table, label=np.arange(6), categorical_features=[0], params={"categorical_feature": [0]})
     assert same.construct().categorical_features == [0]
+
+
+def test_features_with_other_names_than_their_columns_are_found_by_either():
+    pandas = pytest.importorskip("pandas")
+    X = np.random.default_rng(0).standard_normal((60, 3))
+    frame = pandas.DataFrame(X, columns=["a", "b", "c"])
+    train = Dataset(frame, label=X[:, 0], feature_names=["x", "y", "z"])
+    valid = Dataset(frame, label=X[:, 0], reference=train)
+    model = hb.train({"verbosity": -1, "device": "reference"}, train, 2, {"valid": valid})
+    assert (model.feature_names, model.column_names) == (["x", "y", "z"], ["a", "b", "c"])
+    for one in (model, hb.Booster.from_bytes(model.to_bytes()), model[:], hb.merge([model, model])):
+        expected = one.predict(X)
+        for names in (["a", "b", "c"], ["x", "y", "z"]):
+            assert (one.predict(frame.set_axis(names, axis=1)) == expected).all()
+        with pytest.raises(hb.DataError, match="same order"):
+            one.predict(frame[["b", "a", "c"]])

@@ -97,11 +97,14 @@ def test_bytes_are_canonical_json() -> None:
     assert document["version"] == 1
 
 
-def test_fingerprint_is_the_hash_of_the_file(tmp_path: Path) -> None:
-    data = model_to_bytes(make_model())
-    write_atomically(tmp_path / "model.json", data)
-    assert hashlib.sha256((tmp_path / "model.json").read_bytes()).hexdigest() == fingerprint(data)
-    assert len(fingerprint(data)) == 64
+def test_fingerprint_is_the_hash_of_the_file_without_it() -> None:
+    model = make_model()
+    seal = fingerprint(model)
+    data = model_to_bytes(model)
+    assert json.loads(data)["fingerprint"] == seal
+    rest = data.replace(f'"fingerprint":"{seal}",'.encode(), b"")
+    assert hashlib.sha256(rest).hexdigest() == seal
+    assert list(json.loads(data)) == sorted(json.loads(data))
 
 
 @pytest.mark.parametrize("n_trees", [0, 1])
@@ -297,7 +300,7 @@ WRONG: list[tuple[list[Any], Any, str]] = [
     (["params", "eta"], 0.1, r"^params: 'eta' is not a parameter"),
     (["params", "device"], "cpu", r"^params: 'device' is not a parameter"),
     (["trees"], {}, r"^trees: a JSON object of 0 is not a JSON array"),
-    (["trees", 1], [], r"^trees\[1\]: a JSON array of 0 is not a JSON object"),
+    (["trees", 1], [], r"^trees\[1\]: is not a JSON object"),
     (["trees", 1, "extra"], [], r"^trees\[1\]: unknown key 'extra'"),
     (["extra"], 1, r"^model: unknown key 'extra'"),
     (["trees", 0, "shrinkage"], 1, r"^trees\[0\].shrinkage: 1 is not a finite float"),
@@ -337,6 +340,8 @@ def test_wrong_values_are_refused_with_their_place(path: list[Any], value: Any, 
 def test_a_missing_key_is_named() -> None:
     for key in document_of(make_model()):
         document = document_of(make_model())
+        if key == "fingerprint":  # files of version 0.1 have none
+            continue
         del document[key]
         with pytest.raises(ModelFormatError, match=key):
             model_from_bytes(as_bytes(document))

@@ -280,7 +280,7 @@ def test_random_state_may_be_a_number_or_a_generator(state):
 
 def test_objective_must_fit_the_classes():
     with pytest.raises(hb.ParameterError, match="multiclass or multiclassova for 3 classes"):
-        HornbeamClassifier(**QUIET, objective="binary").fit(X, CODES3)
+        HornbeamClassifier(**QUIET, objective="focal").fit(X, CODES3)
     with pytest.raises(hb.ParameterError, match="num_class=5"):
         HornbeamClassifier(**QUIET, num_class=5).fit(X, CODES3)
     softmax = HornbeamClassifier(**QUIET, objective="softmax").fit(X, CODES2)

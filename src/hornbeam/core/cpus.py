@@ -28,12 +28,17 @@ def _cgroup_cpus(root: Path = Path("/sys/fs/cgroup")) -> int:
     return max(1, math.ceil(int(quota) / int(period)))
 
 
+MOST_THREADS = 64
+"""Threads that are started where more are asked for than four times the CPUs; the model is the same."""
+
+
 def resolve_threads(num_threads: int) -> int:
     """Turn the parameter `num_threads` (0: all that are available) into a number of threads.
 
+    More than four times the CPUs, and than `MOST_THREADS`, are not started: they would only wait for each other.
     `OMP_NUM_THREADS` lowers what is available: joblib sets it in its workers, so that they share the CPUs.
     """
     if num_threads > 0:
-        return num_threads
+        return min(num_threads, max(MOST_THREADS, 4 * available_cpus()))
     limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     return min(available_cpus(), int(limit)) if limit.isdigit() and int(limit) > 0 else available_cpus()

@@ -21,7 +21,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,6 +28,7 @@ from numpy.typing import NDArray
 
 from hornbeam.core.dtypes import BIN_LARGE, BIN_SMALL
 from hornbeam.core.hashing import hash_rows
+from hornbeam.core.lazy import lazy
 from hornbeam.data.stored_bins import StoredBins
 
 ALIGNMENT = 64
@@ -102,12 +102,12 @@ class BinMapper:
         """Number of features, the unused ones included."""
         return len(self.upper_bounds)
 
-    @cached_property
+    @lazy
     def n_value_bins(self) -> NDArray[np.int32]:
         """Bins for values of each feature, int32 (n_features,)."""
         return np.array([len(bounds) for bounds in self.upper_bounds], np.int32)
 
-    @cached_property
+    @lazy
     def used(self) -> NDArray[np.int32]:
         """Features that can be split (two bins or more, the missing bin included), int32 (n_used,).
 
@@ -117,7 +117,7 @@ class BinMapper:
         categorical = np.array([feature in self.n_levels for feature in used.tolist()], np.bool_)
         return np.concatenate([used[~categorical], used[categorical]])
 
-    @cached_property
+    @lazy
     def n_numeric(self) -> int:
         """Number of used features that are not categorical."""
         return sum(feature not in self.n_levels for feature in self.used.tolist())

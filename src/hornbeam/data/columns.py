@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.errors import DataError, DeviceError
+from hornbeam.core.lazy import lazy
 from hornbeam.data.device_arrays import as_cupy, device_of, finish, to_host
 from hornbeam.data.queries import sizes_of_groups, sizes_of_ids
 
@@ -109,17 +109,17 @@ class DeviceColumn:
         """Bytes of device memory that an engine takes for it."""
         return 0 if self.is_ready else self.size * self.value_bytes
 
-    @cached_property
+    @lazy
     def in_bytes(self) -> DeviceColumn:
         """The same column of zeros and ones, of which an engine takes a copy in bytes."""
         return DeviceColumn(self.array, self._find_facts, 1)
 
-    @cached_property
+    @lazy
     def host(self) -> FloatArray:
         """A copy in host memory, float64, made when first asked for."""
         return np.array(to_host(self.array), np.float64, order="C")
 
-    @cached_property
+    @lazy
     def facts(self) -> Facts:
         """What checks need to know, found on the device when first asked for."""
         assert self._find_facts is not None

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 
 from hornbeam.core.dtypes import MAX_LEVELS
 from hornbeam.core.errors import DataError
+from hornbeam.core.lazy import lazy
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -76,7 +76,7 @@ class Levels:
     def __len__(self) -> int:
         return len(self.values)
 
-    @cached_property
+    @lazy
     def code_of(self) -> dict[Level, int]:
         """The code of each level."""
         return {value: code for code, value in enumerate(self.values)}

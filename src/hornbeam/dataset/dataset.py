@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,8 @@ from numpy.typing import NDArray
 from hornbeam.backends.binning import bin_table, encode_table
 from hornbeam.backends.columns import find_facts
 from hornbeam.core.errors import DataError
+from hornbeam.core.float_mode import default_mode
+from hornbeam.core.locks import Lock
 from hornbeam.core.log import inform
 from hornbeam.data.binning import BinMapper, BinnedData, BinParams
 from hornbeam.data.column_names import same_columns
@@ -56,12 +57,12 @@ class Dataset(Fields):
         Raw scores to start from: (n_rows,), (n_rows, n_outputs) as `predict` returns them, (n_outputs, n_rows), or the
         latter flat. At most 1e38.
     feature_names
-        One name a feature; "auto": the column names of a frame, else Column_0, Column_1, ...
+        One name a feature; "auto" or None: the column names of a frame, else Column_0, Column_1, ...
     categorical_features
         Names or positions of the columns whose values are levels without an order: strings, categories, booleans or
-        integers (negative ones are missing; what a sparse table does not hold is level 0). "auto": the columns of
-        strings and categories of a frame, unless the parameter `categorical_feature` names others. Columns of strings
-        of an array of objects have to be named.
+        integers (negative ones are missing; what a sparse table does not hold is level 0). "auto" or None: the columns
+        of strings and categories of a frame, unless the parameter `categorical_feature` names others. Columns of
+        strings of an array of objects have to be named.
     max_bin, min_data_in_bin, bin_construct_sample_cnt, use_missing, zero_as_missing, is_enable_sparse,
     sparse_threshold, enable_bundle, target_encoding_levels, target_encoding_smooth
         Data parameters, see docs/parameters.md; None: those of the training, else the defaults.
@@ -80,6 +81,8 @@ class Dataset(Fields):
         Shape.
     feature_names
         list of str.
+    column_names
+        Names of a frame's columns, where the features were given others; else None.
     label, weight
         float64 (n_rows,) or None, in host memory: what was given on a device is copied when this is first asked for.
     init_score
@@ -101,8 +104,8 @@ class Dataset(Fields):
         group: Any = None,
         qid: Any = None,
         init_score: Any = None,
-        feature_names: Sequence[str] | str = "auto",
-        categorical_features: Sequence[Any] | str = "auto",
+        feature_names: Sequence[str] | str | None = "auto",
+        categorical_features: Sequence[Any] | str | None = "auto",
         max_bin: int | None = None,
         min_data_in_bin: int | None = None,
         bin_construct_sample_cnt: int | None = None,
@@ -128,22 +131,25 @@ class Dataset(Fields):
         self._own_params: dict[str, Any] = {
             name: BY_NAME[name].check(value) for name, value in zip(_BIN_PARAMS, own, strict=True) if value is not None
         }
-        categorical_features = self._take_params(params, categorical_features)
+        chosen = self._take_params(params, "auto" if categorical_features is None else categorical_features)
         self.reference = reference
-        named = self._reader.names if isinstance(feature_names, str) else list(feature_names)
-        if isinstance(feature_names, str) and feature_names != "auto":
-            raise DataError(f'feature_names={feature_names!r}: pass a list of {self.n_features} names, or "auto"')
+        named = self._reader.names
+        if feature_names is not None and not (isinstance(feature_names, str) and feature_names == "auto"):
+            if isinstance(feature_names, str) or not isinstance(feature_names, Iterable):
+                raise DataError(f'feature_names={feature_names!r}: pass a list of {self.n_features} names, or "auto"')
+            named = list(feature_names)
         if named is not None:
             _check_names(named, self.n_features)
         self.has_names = named is not None
+        self.column_names = self._reader.names if named is not None and named != self._reader.names else None
         if reference is not None:
             self._check_reference(reference, named)
             named = reference.feature_names
         self.feature_names: list[str] = named if named is not None else [f"Column_{i}" for i in range(self.n_features)]
-        self._categorical = self._positions(categorical_features, "categorical_features")
+        self._categorical = self._positions(chosen, "categorical_features")
         if self._categorical is not None:
             self._check_categorical(self._categorical)
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def _find_facts(self) -> FindFacts:
         """Return what looks at columns on a device."""
@@ -186,7 +192,8 @@ class Dataset(Fields):
                 f"data has {self.n_features} features and the reference Dataset {reference.n_features}; pass the same "
                 "columns in the same order"
             )
-        if named is not None and reference.has_names and not same_columns(named, reference.feature_names):
+        known = named is not None and named == reference.column_names
+        if named is not None and reference.has_names and not known and not same_columns(named, reference.feature_names):
             position = next(i for i, name in enumerate(named) if name != reference.feature_names[i])
             raise DataError(
                 f"feature {position} is {named[position]!r} and {reference.feature_names[position]!r} in the reference "
@@ -208,9 +215,9 @@ class Dataset(Fields):
 
     def _positions(self, given: Sequence[Any] | str, what: str) -> tuple[int, ...] | None:
         """Return the positions of categorical features given by name or position, ascending; None for "auto"."""
-        if isinstance(given, str):
-            if given == "auto":
-                return None
+        if isinstance(given, str) and given == "auto":
+            return None
+        if isinstance(given, str) or not isinstance(given, Iterable):
             raise DataError(f'{what}={given!r}: pass a list of names or positions of columns, or "auto"')
         found = set()
         for entry in given:
@@ -323,7 +330,7 @@ class Dataset(Fields):
             for name, column in self._columns.items():
                 if isinstance(column, DeviceColumn):
                     check_device(column.device, params.device, name)
-        with self._lock:
+        with self._lock, default_mode():
             if self.reference is not None:
                 self.reference.construct(params)
             elif self._binned is None:
@@ -383,7 +390,7 @@ class Dataset(Fields):
         return {name: value for name, value in self.__dict__.items() if name != "_lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.Lock())
+        self.__dict__.update(state, _lock=Lock())
 
     @staticmethod
     def _check_agreement(own: dict[str, Any], params: Params | None, has: str) -> None:

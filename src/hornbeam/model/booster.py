@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -22,6 +23,7 @@ from hornbeam.backends.prediction import (
 )
 from hornbeam.core.cpus import resolve_threads
 from hornbeam.core.errors import DataError, DeviceError, ParameterError
+from hornbeam.core.float_mode import default_mode
 from hornbeam.core.log import inform
 from hornbeam.data.column_names import same_columns
 from hornbeam.data.device_arrays import check_device, in_library_of
@@ -63,6 +65,9 @@ class Booster(PeerAttributes):
     levels
         Levels of each categorical feature, in the order of the codes in `Tree.left_codes`; None for the other features.
         None alone: no feature is categorical. `EncodedLevels` (target_encoding.py) where numbers replace them.
+    column_names
+        Names of the columns of the training table, where the features were given others; None: the same. Data to
+        predict may bear either.
     n_outputs
         Raw scores a row.
     init_scores
@@ -106,6 +111,7 @@ class Booster(PeerAttributes):
             )
         self.feature_names = list(model.feature_names)
         self.levels = model.levels
+        self.column_names = model.column_names
         self.n_outputs = model.n_outputs
         self.init_scores: NDArray[np.float64] = np.array(model.init_scores, np.float64)
         self.trees: list[Tree] = list(model.trees)
@@ -211,6 +217,8 @@ class Booster(PeerAttributes):
             num_iteration = whole_number(num_iteration, "num_iteration", -sys.maxsize)
         if device is not None:
             device = BY_NAME["device"].check(device)
+        if num_threads is not None:
+            num_threads = BY_NAME["num_threads"].check(num_threads)
         reader = self._checked_reader(data)
         n_threads = resolve_threads(self.num_threads if num_threads is None else num_threads)
         if num_iteration is None and self.best_iteration > 0:
@@ -222,7 +230,9 @@ class Booster(PeerAttributes):
             if device not in ("cpu", "reference"):
                 found = self._predict_in_place(reader, raw_score, pred_leaf, start_iteration, num_iteration)
                 return in_library_of(data, found)
-        result = self._predict(reader, raw_score, pred_leaf, start_iteration, num_iteration, n_threads, device or "cpu")
+        given = raw_score, pred_leaf, start_iteration, num_iteration, n_threads
+        with default_mode():
+            result = self._predict(reader, *given, device or "cpu")
         return result if reader.device is None else in_library_of(data, reader.to_device(result))
 
     def _predict(
@@ -279,7 +289,7 @@ class Booster(PeerAttributes):
                 "columns in the same order"
             )
         named = reader.names
-        if named is not None and not same_columns(named, self.feature_names):
+        if named is not None and named != self.column_names and not same_columns(named, self.feature_names):
             position = next(i for i, name in enumerate(named) if name != self.feature_names[i])
             raise DataError(
                 f"feature {position} of data is {named[position]!r}, but the model was trained on "
@@ -374,7 +384,8 @@ class Booster(PeerAttributes):
         reader = self._checked_reader(data)
         dataset = Dataset(reader, label=label, weight=weight, group=group, qid=qid, init_score=init_score)
         n_threads = resolve_threads(self.num_threads)
-        made = Booster(refit(self.to_model(), self.forest, dataset, decay_rate, objective, n_threads))
+        with default_mode():
+            made = Booster(refit(self.to_model(), self.forest, dataset, decay_rate, objective, n_threads))
         made.num_threads = self.num_threads
         return made
 
@@ -389,6 +400,7 @@ class Booster(PeerAttributes):
             best_iteration=self.best_iteration,
             trees=self.trees,
             levels=self.levels,
+            column_names=self.column_names,
         )
 
     def to_bytes(self) -> bytes:
@@ -431,8 +443,8 @@ class Booster(PeerAttributes):
         return self._part(num_iteration, start_iteration).to_bytes().decode()
 
     def fingerprint(self) -> str:
-        """Return 64 hexadecimal digits that name the model: the SHA-256 of its file."""
-        return fingerprint(self.to_bytes())
+        """Return 64 hexadecimal digits that name the model: the SHA-256 of what its file holds, and stands in it."""
+        return fingerprint(self.to_model())
 
     def __getstate__(self) -> dict[str, Any]:
         state = {key: value for key, value in self.__dict__.items() if key not in ("_forest", "_objective")}
@@ -450,6 +462,24 @@ class Booster(PeerAttributes):
         )
 
 
-def load(path: str | os.PathLike[str]) -> Booster:
-    """Read a model from a file; raises ModelFormatError if it is damaged."""
-    return Booster(read_model(path))
+def load(path: str | os.PathLike[str], fingerprint: str | None = None) -> Booster:
+    """Read a model from a file.
+
+    Parameters
+    ----------
+    path
+        File of Hornbeam's format.
+    fingerprint
+        `Booster.fingerprint()` of the model that it must be; None: any.
+
+    Raises
+    ------
+    ModelFormatError
+        If the file is damaged, was edited, or holds another model than expected.
+    """
+    is_text = isinstance(fingerprint, str) and re.fullmatch("[0-9a-f]{64}", fingerprint) is not None
+    if fingerprint is not None and not is_text:
+        raise ParameterError(
+            f"fingerprint={fingerprint!r}: must be 64 hexadecimal digits, as Booster.fingerprint() has"
+        )
+    return Booster(read_model(path, fingerprint))

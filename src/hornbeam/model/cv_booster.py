@@ -12,7 +12,7 @@ from typing import Any
 from hornbeam.core.errors import ParameterError
 from hornbeam.model.booster import Booster
 from hornbeam.model.file import write_atomically
-from hornbeam.model.file.reading import parse_document
+from hornbeam.model.file.parsing import parse_document
 from hornbeam.model.file.tree_checks import check_int, check_keys, check_list
 from hornbeam.params.peer_arguments import CV_BOOSTER_ATTRIBUTES, SAVE, PeerAttributes, takes_peer_arguments
 

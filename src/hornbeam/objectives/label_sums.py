@@ -5,13 +5,13 @@ All are exact sums (fixed_point.exact_sum), so that they do not depend on the or
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.fixed_point import exact_sum
+from hornbeam.core.lazy import lazy
 
 FloatArray = NDArray[np.float64]
 
@@ -39,11 +39,11 @@ class HostSums:
     def __init__(self, label: FloatArray, weight: FloatArray | None) -> None:
         self._label, self._weight = label, weight
 
-    @cached_property
+    @lazy
     def _total(self) -> float:
         return float(len(self._label)) if self._weight is None else exact_sum(self._weight)
 
-    @cached_property
+    @lazy
     def _counts(self) -> NDArray[np.int64]:
         """Rows of each class that there is."""
         return np.bincount(self._label.astype(np.int64))

@@ -116,6 +116,8 @@ def _check_choice(parameter: Parameter, value: Any) -> str:
 
 
 def _check_objective(parameter: Parameter, value: Any) -> str | Callable[..., Any]:
+    if isinstance(value, type):
+        raise parameter.error(value, "a name, or a function of scores and dataset, and is a class")
     return value if callable(value) else _check_choice(parameter, value)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from hornbeam.core.dtypes import MAX_LEAVES
 from hornbeam.core.errors import ParameterError
 from hornbeam.params.checks import did_you_mean, whole_number
 from hornbeam.params.objective_names import RENEWED, USED_BY
@@ -172,6 +173,10 @@ class Params(ParameterTable):
         return self.replace(**chosen) if chosen else self
 
 
+NONE_IS_NO_LIMIT = {"max_leaf_nodes": MAX_LEAVES}
+"""What None means for names of scikit-learn's, where it is not that they are not given."""
+
+
 def canonical_names(params: Mapping[Any, Any]) -> dict[str, Any]:
     """Return checked values by canonical name; raise for unknown names and for aliases that disagree.
 
@@ -184,6 +189,8 @@ def canonical_names(params: Mapping[Any, Any]) -> dict[str, Any]:
         if row is None:
             hint = did_you_mean(name, BY_NAME) or "; docs/parameters.md lists all names"
             raise ParameterError(f"unknown parameter {name!r}{hint}")
+        if value is None and name in NONE_IS_NO_LIMIT:
+            value = NONE_IS_NO_LIMIT[name]
         if value is None:
             if row.default is None:  # where None is a value like others
                 values.setdefault(row.name, None)

@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import _check_sample_weight, assert_all_finite
 
-from hornbeam.core.errors import ParameterError
+from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.data.columns import DeviceColumn
 from hornbeam.data.device_arrays import device_of, host_array
 from hornbeam.data.sources.objects import holds_objects
@@ -163,6 +163,19 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
         if kwargs:
             self._other_params = dict(kwargs)
 
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        """Return the parameters of the constructor, and of those above it that it hands keywords on to."""
+        names: set[str] = set()
+        for kind in cls.__mro__:
+            if "__init__" not in vars(kind):
+                continue
+            parameters = inspect.signature(vars(kind)["__init__"]).parameters.values()
+            names.update(p.name for p in parameters if p.name != "self" and p.kind is not p.VAR_KEYWORD)
+            if kind is HornbeamModel or not any(p.kind is p.VAR_KEYWORD for p in parameters):
+                break
+        return sorted(names)
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return all parameters, those given as further keywords too."""
         return {**super().get_params(deep=deep), **self._other_params}
@@ -181,9 +194,9 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
         defaults = {name: p.default for name, p in inspect.signature(HornbeamModel.__init__).parameters.items()}
         renamed = {BY_NAME[name].name for name in self._other_params if name in BY_NAME}
         values = dict(self._other_params)
-        for name in self._get_param_names():
+        for name in sorted({*HornbeamModel._get_param_names(), *self._get_param_names()}):
             value = getattr(self, name)
-            if name not in BY_NAME or value is None or (BY_NAME[name].name in renamed and value == defaults[name]):
+            if name not in BY_NAME or value is None or (BY_NAME[name].name in renamed and value == defaults.get(name)):
                 continue
             if name == "random_state":
                 value = seed_of(value)
@@ -226,6 +239,8 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
         if on_device or is_into_dataframe(X):
             checks = {"skip_check_array": True} if new else {"cast_to_ndarray": False}
         else:
+            if holds_objects(X) and not self._names_categories():
+                _refuse_strings(X)
             checks = {
                 "dtype": None if holds_objects(X) and self._names_categories() else "numeric",
                 "accept_sparse": True,
@@ -478,3 +493,14 @@ def _without_rows_of_no_weight(dataset: Dataset) -> Dataset:
     """Leave out rows of weight 0, which would still count for bins and for the rows of a leaf."""
     assert dataset.weight is not None
     return dataset.take_rows(np.flatnonzero(dataset.weight))
+
+
+def _refuse_strings(X: NDArray[Any]) -> None:
+    """Say which column of an array of objects holds strings, where no categorical feature is named."""
+    for position in range(X.shape[1]):
+        text = next((value for value in X[:, position].tolist() if isinstance(value, str)), None)
+        if text is not None:
+            raise DataError(
+                f"X holds strings: could not convert {text!r} in column {position} to a number; name the columns of "
+                "strings in categorical_feature, or code them as numbers"
+            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,6 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.preprocessing import LabelEncoder
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from hornbeam.core.errors import DataError, ParameterError
@@ -88,6 +88,8 @@ class HornbeamClassifier(ClassifierMixin, HornbeamModel):
     def _with_objective(self, values: dict[str, Any]) -> dict[str, Any]:
         n_classes = self.n_classes_
         objective = values.get("objective", "binary" if n_classes <= 2 else "multiclass")
+        if objective == "binary" and n_classes > 2:  # log loss is that of several classes there, as in LightGBM
+            objective = "multiclass"
         of_classes = ("multiclass", "multiclassova")
         several = objective in of_classes or (callable(objective) and n_classes > 2)
         num_class = max(n_classes, 2) if several else 1
@@ -149,9 +151,20 @@ class HornbeamClassifier(ClassifierMixin, HornbeamModel):
             n_present = len(np.unique(codes))
             by_class = exact_sum(of_rows) / (n_present * np.where(totals > 0.0, totals, np.inf))
         else:
-            by_class = compute_class_weight(class_weight, classes=self.classes_, y=self.classes_[codes])
+            by_class = self._weights_by_class(class_weight)
         rows: FloatArray = np.asarray(by_class, np.float64)[codes]
         return rows if weight is None else rows * weight
+
+    def _weights_by_class(self, class_weight: Any) -> FloatArray:
+        """Return the weight of each class, float64 (n_classes,), from a dict of some of them."""
+        if not isinstance(class_weight, Mapping):
+            raise ParameterError(f"class_weight={class_weight!r}: must be a dict of classes and weights, or 'balanced'")
+        weights = {key.item() if isinstance(key, np.generic) else key: value for key, value in class_weight.items()}
+        classes = self.classes_.tolist()
+        unknown = [key for key in weights if key not in classes]
+        if unknown:
+            raise ParameterError(f"class_weight has {unknown[0]!r}, which is no class of y; classes are {classes[:10]}")
+        return np.array([float(weights.get(label, 1.0)) for label in classes])
 
 
 def _in_host_memory(*given: Any) -> list[Any]:

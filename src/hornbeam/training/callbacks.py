@@ -10,7 +10,8 @@ from a checkpoint, it is called again for every iteration that is done already, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -94,12 +95,31 @@ Callback = Callable[[CallbackEnv], None]
 
 
 class EarlyStopException(Exception):  # noqa: N818  (LightGBM's name)
-    """Raised by a callback to end training; best_iteration counts from 0, like CallbackEnv.iteration."""
+    """Raised by a callback to end training.
 
-    def __init__(self, best_iteration: int, best_score: list[Evaluation]) -> None:
+    Parameters
+    ----------
+    best_iteration
+        Counts from 0, like CallbackEnv.iteration.
+    best_score
+        Evaluations at that iteration: those of CallbackEnv, or tuples (data set, metric, value, higher_is_better).
+    """
+
+    def __init__(self, best_iteration: int, best_score: Iterable[Any] = ()) -> None:
         super().__init__()
         self.best_iteration = best_iteration
-        self.best_score = best_score
+        self.best_score = [_evaluation_of(result) for result in best_score]
+
+
+def _evaluation_of(result: Any) -> Evaluation:
+    """Return an evaluation; tuples are taken too, as LightGBM's callbacks give them. Deviations are left out."""
+    if isinstance(result, Evaluation):
+        return result
+    if not isinstance(result, tuple) or len(result) not in (4, 5) or not all(isinstance(t, str) for t in result[:2]):
+        raise ParameterError(
+            f"EarlyStopException: best_score has {result!r}; entries are (data set, metric, value, higher_is_better)"
+        )
+    return Evaluation(result[0], result[1], float(result[2]), bool(result[3]))
 
 
 class EarlyStopping:
@@ -214,6 +234,8 @@ def prepare(
     """
     if callable(callbacks):
         raise ParameterError("callbacks is one function; pass a list, also of one")
+    if callbacks is not None and not isinstance(callbacks, Iterable):
+        raise ParameterError(f"callbacks must be a list of functions, not {type(callbacks).__name__}")
     every = list(callbacks or [])
     _check_callable(every)
     if params.early_stopping_round > 0:
@@ -301,6 +323,7 @@ def log_evaluation(period: int = 1, show_stdv: bool = True) -> Callback:
 
     In `cv` these are means over the folds, with their standard deviations if `show_stdv` is true.
     """
+    period = whole_number(period, "period", low=-sys.maxsize)
 
     def callback(env: CallbackEnv) -> None:
         if period > 0 and env.evaluation_result_list and (env.iteration + 1) % period == 0:
@@ -341,6 +364,10 @@ def record_evaluation(eval_result: dict[str, dict[str, list[float]]]) -> Callbac
     return callback
 
 
+def _is_list(value: object) -> bool:
+    return hasattr(value, "__len__") and not isinstance(value, str)
+
+
 def reset_parameter(**schedules: Sequence[float] | Callable[[int], float]) -> Callback:
     """Change parameters from iteration to iteration: the learning rate, or others of `RESETTABLE`.
 
@@ -351,6 +378,9 @@ def reset_parameter(**schedules: Sequence[float] | Callable[[int], float]) -> Ca
         (from 0).
     """
     named = {BY_NAME[name].name if name in BY_NAME else name: schedule for name, schedule in schedules.items()}
+    for name, schedule in named.items():
+        if not callable(schedule) and not _is_list(schedule):
+            raise ParameterError(f"{name}={schedule!r}: pass a list with one value an iteration, or a function")
     wrong = [name for name in named if name not in RESETTABLE]
     if wrong or not named:
         raise ParameterError(

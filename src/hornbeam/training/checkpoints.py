@@ -17,6 +17,7 @@ are called once more with the evaluations of the iterations that are done (`repl
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -30,11 +31,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.errors import DataError, ModelFormatError, ParameterError
+from hornbeam.core.file_lock import FileLock
+from hornbeam.core.log import warn
 from hornbeam.data.binning import sample_rows
 from hornbeam.model.booster import Booster
-from hornbeam.model.file.reading import model_from_document, parse_document
+from hornbeam.model.file.parsing import parse_document
+from hornbeam.model.file.reading import model_from_document
 from hornbeam.model.file.tree_checks import check_int, check_keys, check_list, fail, show
-from hornbeam.model.file.writing import write_atomically
+from hornbeam.model.file.writing import temporary_files, write_atomically
 from hornbeam.params.params import Params, whole_number
 from hornbeam.training.callbacks import Callback, CallbackEnv, EarlyStopException, Evaluation
 
@@ -173,15 +177,45 @@ class Checkpoints:
             raise ParameterError(
                 f"checkpoint={os.fspath(path)!r}: must be a file in a folder that exists; make the folder first"
             )
-        self.saved: Saved | None = read_checkpoint(self.path) if self.path.exists() else None
+        self._lock = FileLock(self.path.with_name(f".{self.path.name[:40]}.lock"))
+        self._take()
+        self.saved: Saved | None = None
+        try:
+            self.saved = read_checkpoint(self.path) if self.path.exists() else None
+        except BaseException:
+            self.close()
+            raise
         self.stopped: Stopped | None = None
         self._run: dict[str, Any] = {}
         self._begin = 0
         self._evaluations: list[tuple[int, list[Evaluation]]] = []
         self._written: tuple[int, Stopped | None] | None = None  # iterations in the file, and whether they were the end
+        self._is_late = False  # a checkpoint could not be written when it was due
         self._n_done = 0  # iterations done in full, with evaluation and callbacks,
         self._n_evaluations = 0  # the evaluations up to there,
         self._trees: list[Tree] | None = None  # and their trees, where later iterations may change earlier trees
+
+    def _take(self) -> None:
+        """Make sure that the file can be written, and by nobody else; take away what crashes have left."""
+        try:
+            is_free = self._lock.take()
+        except (OSError, ValueError) as error:
+            raise ParameterError(
+                f"checkpoint={os.fspath(self.path)!r}: no file can be written there ({error}); give a folder that may "
+                "be written to"
+            ) from None
+        if not is_free:
+            raise ParameterError(
+                f"checkpoint={os.fspath(self.path)!r}: another training is writing this file now; wait for it, or give "
+                "another name"
+            )
+        for stale in temporary_files(self.path):
+            with contextlib.suppress(OSError):
+                stale.unlink()
+
+    def close(self) -> None:
+        """Leave the file to others; it stays."""
+        self._lock.release()
 
     def start_from(self, run: dict[str, Any], start: Booster | None) -> Booster | None:
         """Return the model to train on: that of the file, if there is one, else the given one."""
@@ -274,13 +308,22 @@ class Checkpoints:
         """
         self._n_done, self._n_evaluations = n_iterations, len(self._evaluations)
         self._trees = list(booster.trees) if changes_trees else None
-        return (n_iterations - self._begin) % self.freq == 0
+        return self._is_late or (n_iterations - self._begin) % self.freq == 0
 
     def write(self, booster: Booster) -> None:
         """Write the iterations that were done in full, unless the file has them; a half-done one is left out.
 
-        After Ctrl-C anywhere the trees may be fewer than that; then the file stays as it is.
+        After Ctrl-C anywhere the trees may be fewer than that; then the file stays as it is. An error of the system, as
+        of a full disk, does not end the training: the file stays as it was, and the next iteration tries again.
         """
+        try:
+            self._write(booster)
+            self._is_late = False
+        except OSError as error:
+            self._is_late = True
+            warn(f"the checkpoint was not written, and training goes on: {error}")
+
+    def _write(self, booster: Booster) -> None:
         trees = (booster.trees if self._trees is None else self._trees)[: self._n_done * booster.n_outputs]
         state = self._n_done, self.stopped
         if len(trees) < self._n_done * booster.n_outputs or state == self._written:

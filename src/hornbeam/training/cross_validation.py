@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any
 
 import numpy as np
 
+from hornbeam.core.float_mode import default_mode
 from hornbeam.core.log import speaking
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.model.booster import Booster
@@ -19,7 +20,7 @@ from hornbeam.training.boosting import check_boosting
 from hornbeam.training.callbacks import Callback, EarlyStopException, Evaluation, MeanEvaluation, prepare
 from hornbeam.training.checkpoints import Checkpoints
 from hornbeam.training.folds import make_folds
-from hornbeam.training.function_calls import MetricFunction
+from hornbeam.training.function_calls import MetricFunction, metric_functions
 from hornbeam.training.idle_parameters import warn_of_idle
 from hornbeam.training.init_model import model_to_train_on
 from hornbeam.training.loop import CheckpointHook, Hook, Loop, Member
@@ -87,28 +88,27 @@ def cv(
     n_rounds = number_of_rounds(params, num_boost_round, 1)
     check_boosting(params)
     start = model_to_train_on(init_model)
-    functions = [feval] if callable(feval) else list(feval or [])
-    states: list[TrainingState] = []
+    functions = metric_functions(feval)
     runs: list[TrainingRun] = []
-    told = ExitStack()
-    try:
-        told.enter_context(speaking(params.verbosity))
+    with ExitStack() as stack:
+        stack.enter_context(speaking(params.verbosity))
+        stack.enter_context(default_mode())
         rows_of_folds = make_folds(params, train_set, folds, nfold, stratified, shuffle, seed)
         for number, (train_rows, valid_rows) in enumerate(rows_of_folds):
             part = train_set.take_rows(train_rows)
-            file = None if checkpoint is None else Checkpoints(f"{os.fspath(checkpoint)}.fold{number}", checkpoint_freq)
             sets = {"train": part} if eval_train_metric else {}
             sets[VALID] = train_set.take_rows(valid_rows, reference=part)
-            states.append(TrainingState(params, part, start, file, sets))
-            runs.append(TrainingRun(states[-1], sets))
-        warn_of_idle(states[0], bool(functions))  # once, not once a fold
-        states[0].inform_of_encoding()
-        result = CVBooster([state.booster for state in states])
+            file = None
+            if checkpoint is not None:
+                path = f"{os.fspath(checkpoint)}.fold{number}"
+                file = stack.enter_context(closing(Checkpoints(path, checkpoint_freq)))
+            state = TrainingState(params, part, start, file, sets)
+            stack.callback(state.engine.close)
+            runs.append(TrainingRun(state, sets))
+        warn_of_idle(runs[0].state, bool(functions))  # once, not once a fold
+        runs[0].state.inform_of_encoding()
+        result = CVBooster([run.state.booster for run in runs])
         history = _boost_together(params, runs, result, n_rounds, functions, list(callbacks or []))
-    finally:
-        for state in states:
-            state.engine.close()
-        told.close()
     if return_cvbooster:
         history["cvbooster"] = result
     return history

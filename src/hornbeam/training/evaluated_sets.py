@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +35,12 @@ def named_sets(valid_sets: ValidSets, names: Sequence[str] | str | None, train_s
     if isinstance(valid_sets, Mapping):
         named = dict(valid_sets)
     else:
-        sets: list[Any] = [valid_sets] if isinstance(valid_sets, Dataset) else list(valid_sets)
+        several: Any = [valid_sets] if isinstance(valid_sets, Dataset) else valid_sets
+        if not isinstance(several, Iterable):
+            raise DataError(
+                f"valid_sets is a {type(several).__name__}; pass a dict or a list of Datasets, or a Dataset"
+            )
+        sets: list[Any] = list(several)
         given = [names] if isinstance(names, str) else names
         if sets and all(isinstance(entry, tuple) and len(entry) == 2 for entry in sets):  # as for XGBoost
             if given is not None:

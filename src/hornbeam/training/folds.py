@@ -37,6 +37,8 @@ def make_folds(
         if hasattr(folds, "split"):
             groups = None if boundaries is None else query_of_row(boundaries)
             folds = folds.split(np.empty((train_set.n_rows, 0)), train_set.label, groups)
+        if not isinstance(folds, Iterable):
+            raise DataError(f"folds must be pairs of rows or a splitter, not {type(folds).__name__}; nfold is a number")
         made = [(row_numbers(a, train_set.n_rows), row_numbers(b, train_set.n_rows)) for a, b in folds]
         if not made:
             raise DataError("folds is empty; pass pairs of (training rows, validation rows), or None for nfold folds")

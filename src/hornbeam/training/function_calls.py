@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,20 @@ from hornbeam.trees.records import ForestMean
 
 MetricFunction = Callable[[NDArray[np.float64], Dataset], Any]
 """function(predictions, dataset) -> (name, value, higher_is_better), or a list of such; see `on_device` too."""
+
+
+def metric_functions(feval: MetricFunction | Sequence[MetricFunction] | None) -> list[MetricFunction]:
+    """Return the argument `feval` as a list of functions."""
+    if callable(feval):
+        return [feval]
+    several: Any = [] if feval is None else feval
+    if isinstance(several, str) or not isinstance(several, Iterable):
+        raise ParameterError(f"feval must be a function or a list of functions, not {type(feval).__name__}")
+    functions = list(several)
+    for function in functions:
+        if not callable(function):
+            raise ParameterError(f"feval has a {type(function).__name__}, no function of predictions and dataset")
+    return functions
 
 
 def compute_gradients(engine: Engine, objective: CustomObjective, train_set: Dataset) -> None:
@@ -71,10 +85,18 @@ def _checked(found: Any) -> list[tuple[str, float, bool]]:
 def _number(value: Any, name: str) -> float:
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ParameterError(
-            f"feval returned {value!r} as the value of {name!r}; return one number: (name, value, higher_is_better)"
+            f"feval returned {_short(value)} as {name!r}; return one number: (name, value, higher_is_better)"
         ) from None
+
+
+def _short(value: object) -> str:
+    """Describe a value of the user's in few characters; Python itself refuses to write out huge integers."""
+    if isinstance(value, int) and value.bit_length() > 1000:
+        return f"an integer of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:197]}..."
 
 
 def check_names(names: list[str]) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from hornbeam.core.float_mode import default_mode
 from hornbeam.core.log import inform
 from hornbeam.training.callbacks import Callback, CallbackEnv, EarlyStopException, Evaluation, close, finish
 from hornbeam.training.checkpoints import Stopped, enter_history
@@ -69,10 +70,11 @@ class Member:
         if self.has_ended or env.iteration < self.n_there:
             return
         state = self.state
-        state.change(env.changes)
-        trees = self.run.boost_once(env.learning_rate)
-        self.has_ended = has_converged(state.params, state.changes, trees)
-        state.finish_trees()  # those of the iteration before, where no device gave time for them
+        with default_mode():
+            state.change(env.changes)
+            trees = self.run.boost_once(env.learning_rate)
+            self.has_ended = has_converged(state.params, state.changes, trees)
+            state.finish_trees()  # those of the iteration before, where no device gave time for them
         if not self.has_ended:
             state.keep(trees)
             if self.is_eager:
@@ -84,7 +86,8 @@ class Member:
             results = self._results_there.get(iteration, [])
             enter_history(self.state.booster, results)
             return results
-        results = self.run.evaluate(functions)
+        with default_mode():
+            results = self.run.evaluate(functions)
         if self.state.checkpoints is not None and not self.has_ended:
             self.state.checkpoints.evaluated(iteration, results)
         return results

@@ -7,7 +7,6 @@ what an iteration does with it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 from hornbeam.backends.columns import first_scores, label_sums
@@ -15,6 +14,8 @@ from hornbeam.backends.demand import Demand
 from hornbeam.backends.engines import make_engine
 from hornbeam.core.cpus import resolve_threads
 from hornbeam.core.errors import DataError, ParameterError
+from hornbeam.core.float_mode import default_mode
+from hornbeam.core.lazy import lazy
 from hornbeam.core.log import inform
 from hornbeam.data.columns import column_on
 from hornbeam.data.levels import extended_levels, level_codes
@@ -199,6 +200,7 @@ class TrainingState:
                 init_scores=init_scores,
                 trees=trees,
                 levels=levels,
+                column_names=self.train_set.column_names,
             )
         )
         booster.num_threads = self.params.num_threads
@@ -224,7 +226,7 @@ class TrainingState:
             assert self._label is not None
             self.engine.compute_gradients(self.objective, self._label, self._weight)
 
-    @cached_property
+    @lazy
     def n_threads(self) -> int:
         """Threads of what runs on the host, whatever the device."""
         return resolve_threads(self.params.num_threads)
@@ -232,7 +234,8 @@ class TrainingState:
     def finish_trees(self) -> None:
         """Enter the trees grown so far into the Booster; their arrays are made now, at the latest."""
         trees, self._unfinished = self._unfinished, []
-        self.booster.trees.extend(grown.tree for grown in trees)
+        with default_mode():
+            self.booster.trees.extend(grown.tree for grown in trees)
 
     def keep(self, trees: list[GrownTree]) -> None:
         """Keep the trees of an iteration, whose arrays are made later: see `finish_trees`."""

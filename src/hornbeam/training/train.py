@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
 from typing import Any
 
 from hornbeam.core.errors import DataError, ParameterError
+from hornbeam.core.float_mode import default_mode
 from hornbeam.core.log import speaking, warn
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.model.booster import Booster
@@ -16,7 +18,7 @@ from hornbeam.training.boosting import check_boosting
 from hornbeam.training.callbacks import Callback, EarlyStopException, finish, prepare
 from hornbeam.training.checkpoints import Checkpoints
 from hornbeam.training.evaluated_sets import ValidSets, named_sets
-from hornbeam.training.function_calls import MetricFunction
+from hornbeam.training.function_calls import MetricFunction, metric_functions
 from hornbeam.training.idle_parameters import warn_of_idle
 from hornbeam.training.init_model import model_to_train_on
 from hornbeam.training.loop import CheckpointHook, Hook, Loop, Member
@@ -85,18 +87,20 @@ def train(
     n_rounds = number_of_rounds(params, num_boost_round, 0)
     start = model_to_train_on(init_model)
     check_boosting(params)
-    checkpoints = None if checkpoint is None else Checkpoints(checkpoint, checkpoint_freq)
     named = named_sets(valid_sets, valid_names, train_set)
-    functions = [feval] if callable(feval) else list(feval or [])
-    with speaking(params.verbosity):
+    functions = metric_functions(feval)
+    with ExitStack() as stack:
+        stack.enter_context(speaking(params.verbosity))
+        stack.enter_context(default_mode())
+        checkpoints = None
+        if checkpoint is not None:
+            checkpoints = stack.enter_context(closing(Checkpoints(checkpoint, checkpoint_freq)))
         state = TrainingState(params, train_set, start, checkpoints, named)
-        try:
-            run = TrainingRun(state, named)
-            warn_of_idle(state, bool(functions))
-            state.inform_of_encoding()
-            _boost(run, n_rounds, functions, callbacks)
-        finally:
-            state.engine.close()
+        stack.callback(state.engine.close)
+        run = TrainingRun(state, named)
+        warn_of_idle(state, bool(functions))
+        state.inform_of_encoding()
+        _boost(run, n_rounds, functions, callbacks)
     return state.booster
 
 

@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
-from threading import Lock
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.errors import DataError
+from hornbeam.core.lazy import lazy
+from hornbeam.core.locks import Lock
 from hornbeam.data.sources.reader import TableReader, zeros_to_nan
 from hornbeam.data.sources.sparse_table import SparseTable
 from hornbeam.trees.tree import Tree
@@ -107,17 +107,17 @@ class Forest:
         """Number of boosting iterations."""
         return len(self.trees) // self.n_outputs
 
-    @cached_property
+    @lazy
     def n_features_used(self) -> int:
         """One more than the highest column that a tree looks at: the fewest columns that data may have."""
         return 1 + max((int(tree.feature.max(initial=-1)) for tree in self.trees), default=-1)
 
-    @cached_property
+    @lazy
     def columns(self) -> NDArray[np.int64]:
         """The columns that the trees look at, ascending."""
         return np.unique(np.concatenate([np.empty(0, np.int64), *(tree.feature for tree in self.trees)]))
 
-    @cached_property
+    @lazy
     def narrow(self) -> Forest:
         """The same trees for a table of `columns` alone."""
         columns = self.columns

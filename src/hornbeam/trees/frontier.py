@@ -43,7 +43,7 @@ class GrowthLimits:
     @classmethod
     def of(cls, params: Params) -> GrowthLimits:
         """Return the limits that the parameters set."""
-        depth = params.max_depth if params.max_depth > 0 else NO_LIMIT
+        depth = min(params.max_depth, NO_LIMIT) if params.max_depth > 0 else NO_LIMIT
         return cls(params.num_leaves, depth, params.grow_policy == "depthwise")
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.fixed_point import Quantization
+from hornbeam.core.lazy import lazy
 from hornbeam.data.binning import BinnedData
 from hornbeam.trees.categorical_splits import l2_of_children
 from hornbeam.trees.records import BinnedTree, LeavesLater
@@ -63,7 +63,7 @@ class GrownTree:
         self._learning_rate = learning_rate
         self._left_sets, self._level_codes = left_sets, setting.level_codes
 
-    @cached_property
+    @lazy
     def _numbers(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         return self._numbering()
 
@@ -82,11 +82,11 @@ class GrownTree:
         n_rows = self._nodes["end"][ends] - self._nodes["begin"][ends]
         return np.bincount(self._leaf_of[ends], n_rows, self.n_splits + 1).astype(np.int64)
 
-    @cached_property
+    @lazy
     def _fetched(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         return self._leaves()
 
-    @cached_property
+    @lazy
     def leaf_value(self) -> NDArray[np.float64]:
         """Values of the leaves, float64 (n_leaves,); may be replaced."""
         return self._fetched[0]
@@ -101,7 +101,7 @@ class GrownTree:
         """What Engine.add_leaf_values takes: None where it knows them, and they have not been replaced."""
         return self.__dict__.get("leaf_value") if self._on_engine else self.leaf_value
 
-    @cached_property
+    @lazy
     def binned(self) -> BinnedTree:
         """The tree in bins."""
         nodes, order = self._nodes, self._order
@@ -132,7 +132,7 @@ class GrownTree:
             found.append(codes if names is None else np.sort(names[codes]))
         return tuple(found)
 
-    @cached_property
+    @lazy
     def tree(self) -> Tree:
         """The tree in raw thresholds."""
         binned, split = self.binned, self._nodes[self._order]

@@ -95,8 +95,12 @@ def as_frame(data: Any) -> nw.DataFrame[Any] | None:
         data = pyarrow.Table.from_batches([data])
     try:
         frame = narwhals.from_native(data, pass_through=True)
-    except ValueError as error:  # duplicated column names, found by narwhals itself
-        raise DataError(f"data cannot be read as a table: {error}; rename columns so that names are unique") from None
+    except ValueError as error:  # found by narwhals itself
+        names = [str(name) for name in getattr(data, "columns", [])]
+        twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+        if twice is None:
+            raise DataError(f"data cannot be read as a table ({error})") from None
+        raise DataError(f"data has two columns called {twice!r}; rename columns so that names are unique") from None
     if isinstance(frame, narwhals.LazyFrame):
         raise DataError("data is a lazy frame; pass the result of .collect()")
     return frame if isinstance(frame, narwhals.DataFrame) else None

@@ -65,7 +65,7 @@ def read_objects(objects: NDArray[Any], name: str) -> tuple[NDArray[np.float64],
             continue
         try:
             numbers[:, position] = column.astype(np.float64)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise DataError(
                 f"{name} has dtype object, and column {position} cannot be read as numbers ({error}); columns of such "
                 "arrays hold numbers, or strings where they are categorical features; None and NaN are missing"

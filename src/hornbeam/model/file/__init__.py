@@ -2,10 +2,11 @@
 
     model_data.py   what a model file holds
     writing.py      model -> bytes -> file
-    reading.py      file -> bytes -> model
+    parsing.py      bytes -> JSON, tree by tree
+    reading.py      JSON -> model, checked
     tree_checks.py  what makes arrays a tree
 
-The format is described in `writing.py`. The fingerprint of a model is the SHA-256 of exactly the bytes of its file.
+The format is described in `writing.py`, and how a hostile file is kept from taking memory in `parsing.py`.
 """
 
 from __future__ import annotations

@@ -37,6 +37,8 @@ class ModelData:
         In boosting order.
     levels
         Levels of each categorical feature, None for the others; None: no feature is categorical.
+    column_names
+        Names that the columns of the training table had, where the features were given others; None: the same.
     version
         Format version.
     """
@@ -49,6 +51,7 @@ class ModelData:
     best_iteration: int = 0
     trees: list[Tree] = field(default_factory=list)
     levels: list[Levels | None] | None = None
+    column_names: list[str] | None = None
     version: int = FORMAT_VERSION
 
     @property

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from hornbeam.core.errors import ModelFormatError, ParameterError
+from hornbeam.core.float_mode import default_mode
+from hornbeam.core.log import warn
 from hornbeam.data.levels import LARGEST_INTEGER, Levels
 from hornbeam.data.target_encoding import EncodedLevels
 from hornbeam.model.file.model_data import FORMAT_NAME, FORMAT_VERSION, ModelData
+from hornbeam.model.file.parsing import ROOT, parse_model
 from hornbeam.model.file.tree_checks import check_floats, check_int, check_keys, check_list, check_tree, fail, show
-from hornbeam.objectives import objective_from_dict
+from hornbeam.model.file.writing import check_path, content_of, sha256, without_seal
+from hornbeam.objectives import get_objective, objective_from_dict
 from hornbeam.params.params import PARAMETERS, Params
 
 KEYS = (
@@ -27,30 +33,67 @@ KEYS = (
     "version",
 )
 
-OPTIONAL_KEYS = ("encodings", "levels")
+OPTIONAL_KEYS = ("column_names", "encodings", "fingerprint", "levels")
 
 ENCODING_KEYS = ("missing", "numbers", "other")
 
-ROOT = "model"
-"""How error messages call the outermost JSON object."""
 
+def read_model(path: str | os.PathLike[str], fingerprint: str | None = None) -> ModelData:
+    """Read a model file; ModelFormatError names the file and the place of what is wrong.
 
-def read_model(path: str | os.PathLike[str]) -> ModelData:
-    """Read a model file; ModelFormatError names the file and the place of what is wrong."""
-    data = Path(path).read_bytes()
+    fingerprint  what the model must have; None: any
+    """
+    check_path(path)
     try:
-        return model_from_bytes(data)
+        data = Path(path).read_bytes()
+    except (ValueError, RuntimeError) as error:  # a NUL in the path; a loop of symbolic links, in old Pythons
+        raise ParameterError(f"path={os.fspath(path)!r}: no file has such a path ({error})") from None
+    try:
+        return model_from_bytes(data, fingerprint)
     except ModelFormatError as error:
         raise ModelFormatError(f"{os.fspath(path)}: {error}") from None
 
 
-def model_from_bytes(data: bytes) -> ModelData:
-    """Rebuild a model from its bytes, or raise ModelFormatError."""
-    return model_from_document(parse_document(data))
+def model_from_bytes(data: bytes, fingerprint: str | None = None) -> ModelData:
+    """Rebuild a model from its bytes, or raise ModelFormatError; arguments as in `read_model`."""
+    with default_mode():  # in another one, Python's conversion of text to numbers goes wrong
+        document, trees = parse_model(data)
+        seal = document.get("fingerprint") if type(document) is dict else None
+        model = model_from_document(document, trees)
+        check_seal(data, model, seal, fingerprint)
+    return model
 
 
-def model_from_document(document: Any) -> ModelData:
-    """Rebuild a model from the parsed JSON of its file, or raise ModelFormatError."""
+def check_seal(data: bytes, model: ModelData, seal: str | None, expected: str | None) -> None:
+    """Raise ModelFormatError unless a model is the one that was written, and the one that is expected.
+
+    seal      the fingerprint that stands in the file; None: it has none, as those of version 0.1
+    expected  the fingerprint that the caller knows; None: none
+    """
+    content = data if seal is None else without_seal(data, seal)
+    is_canonical = sha256(content) in (seal, expected)  # then there is nothing else to compare with
+    if not is_canonical:
+        written = content_of(model)
+        is_canonical = written == content
+        content = written
+    found = sha256(content)
+    if seal is not None and found != seal:
+        fail(
+            "fingerprint",
+            f"the file says {seal[:16]}..., and its content has {found[:16]}...: it was damaged or edited; take "
+            "another copy of it",
+        )
+    if expected is not None and found != expected:
+        fail("fingerprint", f"this is another model: its fingerprint is {found}, not {expected}")
+    if not is_canonical:
+        warn("the model file is not in the form that Hornbeam writes, so it was edited or formatted by something else")
+
+
+def model_from_document(document: Any, trees: Iterable[Any] = ()) -> ModelData:
+    """Rebuild a model from the parsed JSON of its file, or raise ModelFormatError.
+
+    trees  those that are not in the document
+    """
     if type(document) is not dict or document.get("format") != FORMAT_NAME:
         fail(ROOT, f'this is not a Hornbeam model: it is no JSON object with "format":"{FORMAT_NAME}"')
     version = document.get("version")
@@ -63,7 +106,15 @@ def model_from_document(document: Any) -> ModelData:
             "it was written by a newer Hornbeam; upgrade to read it",
         )
     document = check_keys(document, KEYS, ROOT, OPTIONAL_KEYS)
+    seal = document.get("fingerprint", "0" * 64)
+    if type(seal) is not str or re.fullmatch("[0-9a-f]{64}", seal) is None:
+        fail("fingerprint", f"{show(seal)} is not 64 hexadecimal digits")
     feature_names = _check_names(document["feature_names"])
+    column_names = None
+    if "column_names" in document:
+        column_names = _check_names(document["column_names"], "column_names")
+        if len(column_names) != len(feature_names) or column_names == feature_names:
+            fail("column_names", "must be other names than those of the features, one for each")
     levels = _check_levels(document["levels"], len(feature_names)) if "levels" in document else None
     if "encodings" in document:
         levels = _check_encodings(document["encodings"], levels)
@@ -72,11 +123,12 @@ def model_from_document(document: Any) -> ModelData:
     n_outputs = check_int(document["n_outputs"], "n_outputs", 1, 2**31 - 1)
     _check_objective(objective, n_outputs)
     init_scores = check_floats(document["init_scores"], "init_scores", n_outputs).tolist()
-    _check_params(document["params"])
-    trees = check_list(document["trees"], dict, "trees")
-    if len(trees) % n_outputs:
-        fail("trees", f"has {len(trees)} trees, must have a multiple of the {n_outputs} outputs")
-    best_iteration = check_int(document["best_iteration"], "best_iteration", 0, len(trees) // n_outputs)
+    _check_params(document["params"], objective)
+    every = chain(check_list(document["trees"], dict, "trees"), trees)
+    made = [check_tree(tree, n_levels, f"trees[{i}]") for i, tree in enumerate(every)]
+    if len(made) % n_outputs:
+        fail("trees", f"has {len(made)} trees, must have a multiple of the {n_outputs} outputs")
+    best_iteration = check_int(document["best_iteration"], "best_iteration", 0, len(made) // n_outputs)
     return ModelData(
         feature_names=feature_names,
         n_outputs=n_outputs,
@@ -84,54 +136,21 @@ def model_from_document(document: Any) -> ModelData:
         params=document["params"],
         init_scores=init_scores,
         best_iteration=best_iteration,
-        trees=[check_tree(tree, n_levels, f"trees[{i}]") for i, tree in enumerate(trees)],
+        trees=made,
         levels=levels,
+        column_names=column_names,
         version=version,
     )
 
 
-def parse_document(data: bytes, place: str = ROOT) -> Any:
-    """Parse JSON strictly: no duplicate keys, no NaN or Infinity, no depth that exhausts the stack."""
-    if not data.strip():
-        fail(place, "the file is empty")
-    try:
-        return json.loads(data.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_no_constant)
-    except UnicodeDecodeError as error:
-        fail(place, f"the file is damaged or not a {place}: byte {error.start} is not UTF-8 text")
-    except json.JSONDecodeError as error:
-        hint = "; models of LightGBM cannot be read" if data.startswith(b"tree") else ""
-        fail(place, f"the file is damaged, cut short or not a {place}: {error}{hint}")
-    except RecursionError:
-        fail(place, f"the file is damaged or not a {place}: its JSON is nested too deeply")
-    except ModelFormatError:
-        raise
-    except ValueError as error:  # an integer of thousands of digits
-        fail(place, f"the file is damaged: {error}")
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    document = dict(pairs)
-    if len(document) < len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                fail(ROOT, f"the key {show(key)} occurs twice in one JSON object")
-            seen.add(key)
-    return document
-
-
-def _no_constant(text: str) -> Any:
-    fail(ROOT, f"{text} is not a number that a model file may hold")
-
-
-def _check_names(value: object) -> list[str]:
-    names = check_list(value, str, "feature_names")
+def _check_names(value: object, place: str = "feature_names") -> list[str]:
+    names = check_list(value, str, place)
     if not names:
-        fail("feature_names", "is empty, a model has at least one feature")
+        fail(place, "is empty, a model has at least one feature")
     seen: set[str] = set()
     for i, name in enumerate(names):
         if not name or name in seen:
-            fail(f"feature_names[{i}]", f"{show(name)} is {'used twice' if name else 'empty'}")
+            fail(f"{place}[{i}]", f"{show(name)} is {'used twice' if name else 'empty'}")
         seen.add(name)
     return names
 
@@ -194,8 +213,8 @@ def _check_objective(value: object, n_outputs: int) -> None:
         fail("n_outputs", f"{n_outputs} does not go with the objective, which has {objective.n_outputs}")
 
 
-def _check_params(value: object) -> None:
-    """Fail unless these are parameters that `Params.model_dict` may have written."""
+def _check_params(value: object, objective: dict[str, Any]) -> None:
+    """Fail unless these are parameters that `Params.model_dict` may have written, with this objective."""
     if type(value) is not dict:
         fail("params", f"{show(value)} is not a JSON object")
     names = {parameter.name for parameter in PARAMETERS if parameter.in_model}
@@ -213,3 +232,7 @@ def _check_params(value: object) -> None:
             read = list(read)
         if type(read) is not type(entry) or read != entry:
             fail(f"params.{name}", f"{show(entry)} is not how this value is written, which is {show(read)}")
+    name = value.get("objective")
+    expected = {} if name == "custom" else get_objective(params).to_dict()
+    if objective.get("name") != "custom" if name == "custom" else objective != expected:
+        fail("params", f"they are those of another objective than the model's, {show(objective.get('name'))}")

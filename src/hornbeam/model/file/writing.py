@@ -1,16 +1,20 @@
 """Model -> bytes -> file.
 
 A model file is one JSON object in canonical form: keys sorted, no spaces, ASCII only, floats in the shortest form that
-reads back to the same bits, one newline at the end. One model has one sequence of bytes.
+reads back to the same bits, one newline at the end. One model has one sequence of bytes. Its fingerprint is the SHA-256
+of these bytes without the key "fingerprint", which holds it: a file that was damaged says so when it is read. Files of
+version 0.1 have no such key.
 
-    {"best_iteration":0,"feature_names":["age","income"],"format":"hornbeam-model","init_scores":[0.5],"n_outputs":1,
-     "objective":{"name":"regression"},"params":{"num_leaves":3},"trees":[
+    {"best_iteration":0,"feature_names":["age","income"],"fingerprint":"626ceb97...","format":"hornbeam-model",
+     "init_scores":[0.5],"n_outputs":1,"objective":{"name":"regression"},"params":{"num_leaves":3},"trees":[
         {"feature":[1,0],"gain":[9.5,2.0],"leaf_count":[4,5,6],"leaf_value":[-1.5,0.5,-0.0],"leaf_weight":[4.0,5.0,6.0],
          "left":[1,-1],"missing_left":[true,false],"right":[-2,-3],"shrinkage":0.1,"split_count":[15,10],
          "split_value":[0.0,0.25],"split_weight":[15.0,10.0],"threshold":[1.5,"inf"]}],"version":1}
 
 Trees are the arrays of trees/tree.py. An infinite threshold is the string "inf" or "-inf", since JSON has no
 infinities; every other number is finite.
+
+Features that were given other names than the columns of the training table have "column_names", the names there.
 
 A model with categorical features has "levels", one entry a feature: null, or its levels in the order of their codes
 (all strings, all integers or all booleans). A tree that splits such a feature has "left_codes", one entry a split:
@@ -28,6 +32,7 @@ have a threshold.
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import json
 import math
@@ -40,6 +45,7 @@ from typing import Any
 import numpy as np
 
 from hornbeam.core.errors import ParameterError
+from hornbeam.core.float_mode import default_mode
 from hornbeam.data.levels import Levels
 from hornbeam.data.target_encoding import EncodedLevels
 from hornbeam.model.file.model_data import FORMAT_NAME, ModelData
@@ -66,7 +72,23 @@ INFINITE = {math.inf: "inf", -math.inf: "-inf"}
 
 
 def model_to_bytes(model: ModelData) -> bytes:
-    """Return the canonical bytes of a model."""
+    """Return the bytes of a model's file: its content, and the fingerprint of that."""
+    content, after = content_of(model), f'"format":"{FORMAT_NAME}",'.encode("ascii")
+    return content.replace(after, seal_of(sha256(content)) + after, 1)  # keys are sorted
+
+
+def without_seal(data: bytes, seal: str) -> bytes:
+    """Return the content of a file in canonical form, whose fingerprint is `seal`."""
+    return data.replace(seal_of(seal), b"", 1)
+
+
+def seal_of(fingerprint: str) -> bytes:
+    """Return how a fingerprint stands in a file."""
+    return f'"fingerprint":"{fingerprint}",'.encode("ascii")
+
+
+def content_of(model: ModelData) -> bytes:
+    """Return the canonical bytes of a model, without its fingerprint."""
     document: dict[str, Any] = {
         "best_iteration": int(model.best_iteration),
         "feature_names": list(model.feature_names),
@@ -78,12 +100,15 @@ def model_to_bytes(model: ModelData) -> bytes:
         "trees": [_tree_to_dict(tree) for tree in model.trees],
         "version": int(model.version),
     }
+    if model.column_names is not None:
+        document["column_names"] = list(model.column_names)
     if model.levels is not None:
         document["levels"] = [None if own is None else list(own.values) for own in model.levels]
         if any(isinstance(own, EncodedLevels) for own in model.levels):
             document["encodings"] = [_encoding_to_dict(own) for own in model.levels]
     try:
-        text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+        with default_mode():  # in another one, Python's conversion of numbers to text goes wrong
+            text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     except ValueError:
         _refuse_infinite(model)
         raise
@@ -116,9 +141,20 @@ def _tree_to_dict(tree: Tree) -> dict[str, Any]:
     return document
 
 
-def fingerprint(data: bytes) -> str:
-    """Return the SHA-256 of a model's bytes as 64 hexadecimal digits: what `sha256sum` says of its file."""
-    return hashlib.sha256(data).hexdigest()
+def fingerprint(model: ModelData) -> str:
+    """Return the SHA-256 of a model's content as 64 hexadecimal digits."""
+    return sha256(content_of(model))
+
+
+def sha256(content: bytes) -> str:
+    """Return the SHA-256 of some bytes as 64 hexadecimal digits."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def check_path(path: object) -> None:
+    """Raise ParameterError unless this could be the path of a file."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise ParameterError(f"path={path!r}: must be the path of a file, not {type(path).__name__}")
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
@@ -127,6 +163,7 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
     The bytes go to a temporary file in the same folder, reach the disk, and then take the name in one step. Raises the
     OSError of the operating system, with a message that names the path and what to do.
     """
+    check_path(path)
     try:
         target = Path(path).resolve()  # a symbolic link stays a link: its target is replaced
         mode = target.stat().st_mode if target.exists() else None
@@ -134,12 +171,19 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
             target.write_bytes(data)  # a pipe or a terminal; a folder raises here
         else:
             _replace(target, data, mode)
+    except (ValueError, RuntimeError) as error:  # a NUL in the path; a loop of symbolic links, in old Pythons
+        raise ParameterError(f"path={os.fspath(path)!r}: no file has such a path ({error})") from None
     except OSError as error:
         raise OSError(
             error.errno,
             f"cannot write the model ({error.strerror}); give a file in a folder that exists and may be written to",
             os.fspath(path),
         ) from error
+
+
+def temporary_files(target: Path) -> list[Path]:
+    """Return the temporary files that a crash in the middle of writing a file has left beside it."""
+    return list(target.absolute().parent.glob(f".{glob.escape(target.name[:40])}.*.tmp"))
 
 
 def _replace(target: Path, data: bytes, mode: int | None) -> None:

@@ -81,6 +81,7 @@ class EvaluationRows:
         "Megabytes for histograms of earlier nodes; 0 or less: up to 2048, and 1024 for data that are stored sparsely. "
         "The model is the same.",
         aliases=("hist_pool_size",),
+        high=1e12,
         none_below=math.ulp(0.0),  # zero too leaves it to us
         in_model=False,
     )
@@ -91,6 +92,7 @@ class EvaluationRows:
         "Megabytes of a GPU's memory that a training may take; 0 or less: all there is. Where it is short, what only "
         "makes training faster is left out: a second layout of the bins, and histograms of earlier nodes. The model "
         "is the same.",
+        high=1e12,
         none_below=math.ulp(0.0),
         in_model=False,
     )

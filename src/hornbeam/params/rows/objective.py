@@ -46,8 +46,8 @@ class ObjectiveRows:
         1.0,
         "Objective",
         "Slope of the sigmoid of `binary`, `multiclassova`, `lambdarank` and `pairwise`.",
-        low=0.0,
-        low_open=True,
+        low=1e-30,
+        high=1e30,
     )
     lambdarank_truncation_level: int = parameter(
         "int",

@@ -23,7 +23,7 @@ class TreeRows:
         high=MAX_LEAVES,
     )
     max_depth: int = parameter(
-        "int", -1, "Tree", "Most splits from the root to a leaf; 0 or less: no limit.", none_below=1
+        "int", -1, "Tree", "Most splits from the root to a leaf; 0 or less: no limit.", none_below=1, high=2**31 - 1
     )
     grow_policy: str = parameter(
         "choice",

@@ -1,4 +1,5 @@
-// Fixed point on the device: scales as in hornbeam/core/fixed_point.py, and what groups of threads need to agree on them.
+// Fixed point on the device: scales as in hornbeam/core/fixed_point.py, and what groups of threads need to agree on
+// them.
 
 // Combines one value a thread into array[0]; in any order, so values are integers, or the larger or smaller is kept.
 #ifdef __CUDACC__

@@ -1,8 +1,8 @@
 // The end of a tree that the device has grown by itself: the leaf of every node that was not expanded, as a table for
 // assign_kernel of leaves.cl. So rows learn their leaves, and leaves their values, before the host has seen the tree.
 //
-// The order that select.cl keeps is the order of the splits, and gives the numbers of trees/replay.py: the left child of
-// a node has the leaf number of the node, the right child of the split with rank r the number r + 1. A node that was
+// The order that select.cl keeps is the order of the splits, and gives the numbers of trees/replay.py: the left child
+// of a node has the leaf number of the node, the right child of the split with rank r the number r + 1. A node that was
 // expanded in vain is not in order; what is below it belongs to the leaf that it is.
 //
 //     nodes           0 (rank 0)                     leaves of the nodes that were not expanded

@@ -1,5 +1,5 @@
-// Functions that give the same bits everywhere: twins of hornbeam/core/numerics.py, the same float64 operations in the same
-// order. Never those of the platform.
+// Functions that give the same bits everywhere: twins of hornbeam/core/numerics.py, the same float64 operations in the
+// same order. Never those of the platform.
 
 // e**x for x clamped to +-708: hornbeam/core/numerics.py.
 DEVICE f64 exp_(f64 x) {

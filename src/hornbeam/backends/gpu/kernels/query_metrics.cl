@@ -1,5 +1,5 @@
-// Metrics of ranked lists, ndcg, map and mrr: twins of hornbeam/metrics/ranked_lists.py. A group takes one query after the
-// other, as in ranking.cl, and its first thread adds up in rank order what the others have prepared.
+// Metrics of ranked lists, ndcg, map and mrr: twins of hornbeam/metrics/ranked_lists.py. A group takes one query after
+// the other, as in ranking.cl, and its first thread adds up in rank order what the others have prepared.
 //
 //   DOCUMENTS   most documents of a query, which then are sorted in local memory; 0: in a piece of global memory
 //

@@ -1,6 +1,6 @@
-// The best split of each node where columns are bundles of features (gpu/data/bundles.py): twin of splitting.best_split, the
-// same float64 operations in the same order, with a context of the nodes (CONTEXT) or without. split.cl has the reasons
-// for what is the same here, gains.h the gain of a candidate.
+// The best split of each node where columns are bundles of features (gpu/data/bundles.py): twin of
+// splitting.best_split, the same float64 operations in the same order, with a context of the nodes (CONTEXT) or
+// without. split.cl has the reasons for what is the same here, gains.h the gain of a candidate.
 //
 // A group looks at 4 columns of one node. Threads form a grid of codes x lanes: each sums its own run of codes, the
 // runs before it are added up, and the sums of all codes up to each are kept in local memory. Then every code is a

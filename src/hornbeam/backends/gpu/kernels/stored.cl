@@ -1,5 +1,5 @@
-// Spells out stored bins (stored_bins.py): from columns of codes and entries to a bin for each column of a device, which
-// is a feature or a bundle of them (gpu/data/bundles.py).
+// Spells out stored bins (stored_bins.py): from columns of codes and entries to a bin for each column of a device,
+// which is a feature or a bundle of them (gpu/data/bundles.py).
 //
 //   rows         bin_t (n, stride)           out   row by row, as layout.cl takes them
 //   columns      i32 (n_columns, 4)          in    column of codes, -1: entries; first code, 0: the codes are taken as
