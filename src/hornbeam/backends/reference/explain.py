@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,14 +110,14 @@ class _Walk:
         merged = float(self.plan.merged[number])
         return 1.0 if self.plan.previous[number] < 0 else 1.0 / (merged * self.u + self.t)
 
-    def _chance(self, number: int, child: int) -> FloatArray:
+    def _chance(self, number: int, child: int) -> Any:
         """Return f (child 0) or 1 - f (child 1)."""
         share, ratio = float(self.plan.share[number, child]), self._ratio(number)
         away = float(self.plan.merged[number]) * share * self.u
         cases = {child: away * ratio, 1 - child: (away + self.t) * ratio, 2: share}
         return np.array([cases[0], cases[1], cases[2]])[self.codes[number]]
 
-    def _slope(self, number: int) -> FloatArray:
+    def _slope(self, number: int) -> Any:
         """Return f'."""
         merged, ratio = float(self.plan.merged[number]), self._ratio(number)
         first, second = (merged * float(share) * ratio * ratio for share in self.plan.share[number])
@@ -187,7 +188,7 @@ class _Game:
             value = float(tree.leaf_value[~node])
             return value * float(self.weights[p, n]), value * float(self.weights[n, p])
         feature = int(tree.feature[node])
-        children = [int(tree.left[node] if goes_left else tree.right[node]) for goes_left in (left[node], other_left[node])]
+        children = [int(tree.left[node] if way else tree.right[node]) for way in (left[node], other_left[node])]
         if feature in taken or children[0] == children[1]:
             child = children[0] if taken.get(feature, True) else children[1]
             return self.visit(child, p, n, left, other_left, taken)

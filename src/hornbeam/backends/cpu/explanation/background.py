@@ -21,7 +21,7 @@ from hornbeam.trees.forest import Forest, Reader
 from hornbeam.trees.joined_plan import starts_of
 
 ROWS = 64
-"""Explained rows of a block; for each block the background rows are decided anew, which takes a hundredth of the time."""
+"""Explained rows of a block; for each block the background rows are decided anew, a hundredth of the time."""
 
 BACKGROUND_ROWS = 2048
 """Background rows whose decisions are held at a time: half a megabyte for a tree of 255 leaves."""

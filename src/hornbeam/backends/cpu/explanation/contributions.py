@@ -11,7 +11,7 @@ and its deep end, where most of the steps are, stays in the first-level cache.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -240,7 +240,7 @@ def _walk(walks, paths, tree, q, scratch, n_rows, stride):  # type: ignore[no-un
         a0, a1, b0, b1 = a * r0, (a + t0) * r0, b * r1, (b + t1) * r1
         if child == 1:
             a0, a1, b0, b1 = a1, a0, b1, b0
-        if kind == TO_FIRST or kind == TO_SECOND:
+        if kind in (TO_FIRST, TO_SECOND):
             down = g + np.uint64(2) * wide
             for row in range(n):
                 c = codes[code + row]

@@ -1,7 +1,7 @@
 """What rows would do at every split of a tree, a byte each, for a block of rows side by side.
 
-Values are compared by their ranks, as prediction on the CPU does (cpu/prediction/packed_forest.py); the ranks of a block
-are turned so that the rows of a column are neighbours, and one instruction compares many of them.
+Values are compared by their ranks, as prediction on the CPU does (cpu/prediction/packed_forest.py); the ranks of a
+block are turned so that the rows of a column are neighbours, and one instruction compares many of them.
 """
 
 from __future__ import annotations
