@@ -1,4 +1,4 @@
-// Shapley values, one thread a row; trees/shapley_plan.py and trees/background_game.py say what is computed and in which
+// Shapley values, one thread a row; trees/shapley_plan.py and trees/background_game.py say what is computed and in what
 // order, gpu/explain.py what the tables hold. All threads of a group take the same steps through a tree, so they read
 // the same steps and neighbouring codes.
 //
@@ -23,7 +23,7 @@ typedef struct {
 typedef struct {
     u32 first_split;  // counted from the first of the chunk, as are the next but one
     u32 n_splits;
-    u32 first_step;   // counted from the first of all trees
+    u32 first_step;  // counted from the first of all trees
     u32 n_steps;
     u32 point;
     u32 first_chance;
@@ -64,8 +64,7 @@ KERNEL(THREADS) void codes_kernel(GLOBAL const u32 *RESTRICT raw, u64 n_words,
     for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n_words * n_splits; i += (u64)GROUP_COUNT * THREADS) {
         GLOBAL const u32 *own = raw + i / n_splits * n_splits;
         u32 gone = 0;
-        for (i32 edge = tests[first_split + i % n_splits].previous; edge >= 0;
-             edge = tests[(u32)edge >> 1].previous) {
+        for (i32 edge = tests[first_split + i % n_splits].previous; edge >= 0; edge = tests[(u32)edge >> 1].previous) {
             const u32 bits = own[((u32)edge >> 1) - first_split];
             gone |= edge & 1 ? bits : ~bits;
         }

@@ -3,7 +3,7 @@
 //   threshold   of a split of numbers; categorical: first word (upper 32 bits) and words of its set, as bits
 //   column      2 * feature + missing left, bit 31 set if categorical
 //   sets        u32    bits of the codes that categorical splits send left
-#define IS_CATEGORICAL    0x80000000u
+#define IS_CATEGORICAL     0x80000000u
 #define FEATURE_OF(column) ((column) % IS_CATEGORICAL / 2)
 
 DEVICE u32 goes_left(f64 value, f64 threshold, u32 column, GLOBAL const u32 *sets) {
