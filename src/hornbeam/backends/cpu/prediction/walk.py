@@ -148,7 +148,7 @@ _ONE = np.uint64(1)
 
 
 @kernel
-def _code_rows(block, column_feature, column_missing, column_start, thresholds, codes):
+def code_rows(block, column_feature, column_missing, column_start, thresholds, codes):
     """Turn a block of rows into codes; arguments as in `add_trees_kernel`.
 
     A binary search for four rows side by side. A shifted comparison, since the compiler turned a choice between two
@@ -355,7 +355,7 @@ def _walk_trees(nodes, tree_start, first, last, codes, row_start, words, bits, s
 @kernel
 def _code_block(forest, sets, block, codes):
     """Turn a block of rows into codes; `sets` are those of the forest, None is known to the compiler."""
-    _code_rows(
+    code_rows(
         block, forest.column_feature, forest.column_missing, forest.column_start, forest.thresholds, codes
     )  # fmt: skip
     if sets is not None:
