@@ -131,8 +131,8 @@ def create_tree_svg(
             parts.append(
                 f'<path d="M{start[0]:.1f} {start[1]:.1f}L{end[0]:.1f} {end[1]:.1f}" stroke="{color}" '
                 f'stroke-width="{width}" fill="none"/><text x="{(start[0] + 2 * end[0]) / 3:.1f}" '
-                f'y="{(start[1] + 2 * end[1]) / 3 + 3:.1f}" font-size="10" fill="{MUTED}" stroke="#fff" stroke-width="4" '
-                f'paint-order="stroke" text-anchor="middle">'
+                f'y="{(start[1] + 2 * end[1]) / 3 + 3:.1f}" font-size="10" fill="{MUTED}" stroke="#fff" '
+                f'stroke-width="4" paint-order="stroke" text-anchor="middle">'
                 f"{'yes' if node.is_left else 'no'}</text>"
             )
     for node, lines in zip(nodes, texts, strict=True):
