@@ -1,8 +1,8 @@
 """The packages that stand above the model and that methods of `Booster` lead to.
 
 `explain`, `convert`, `plotting` and `report` work on a finished model, so they import `model`, and `model` does not
-import them. A method such as `Booster.explain` is the door to such a room: it opens it here, by name, when it is called.
-`import hornbeam` brings in nothing of them.
+import them. A method such as `Booster.explain` is the door to such a room: it opens it here, by name, when it is
+called. `import hornbeam` brings in nothing of them.
 """
 
 from __future__ import annotations

@@ -38,6 +38,6 @@ def open_table(data: Any, name: str = "data") -> TableReader:
     raise AssertionError("the last kind takes everything or raises")
 
 
-def open_numbers(data: Any) -> TableReader:
+def open_numbers(data: Any, name: str = "data") -> TableReader:
     """Return a reader of a table for a model of numbers alone, which small frames are read for at once."""
-    return few_numbers(data) or open_table(data)
+    return few_numbers(data) or open_table(data, name)

@@ -158,7 +158,7 @@ _ONE = np.uint64(1)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _code_rows(block, column_feature, column_missing, column_start, thresholds, codes):  # type: ignore[no-untyped-def]
+def code_rows(block, column_feature, column_missing, column_start, thresholds, codes):  # type: ignore[no-untyped-def]
     """Turn a block of rows into codes; arguments as in `add_trees_kernel`.
 
     A binary search for four rows side by side. A shifted comparison, since the compiler turned a choice between two
@@ -357,7 +357,7 @@ def add_trees_kernel(  # type: ignore[no-untyped-def]
     stride = np.uint64(codes.shape[1])
     flat_codes = codes.reshape(codes.size)
     n_tile_rows = _tile_rows(codes)
-    _code_rows(block, column_feature, column_missing, column_start, thresholds, codes)
+    code_rows(block, column_feature, column_missing, column_start, thresholds, codes)
     if sets is not None:
         code_categories(block, column_feature, sets, codes)
     words = np.empty(n_tile_rows, np.uint64)
@@ -411,7 +411,7 @@ def find_leaves_kernel(  # type: ignore[no-untyped-def]
     """
     stride = np.uint64(codes.shape[1])
     flat_codes = codes.reshape(codes.size)
-    _code_rows(block, column_feature, column_missing, column_start, thresholds, codes)
+    code_rows(block, column_feature, column_missing, column_start, thresholds, codes)
     if sets is not None:
         code_categories(block, column_feature, sets, codes)
     n_tile_rows = _tile_rows(codes)
