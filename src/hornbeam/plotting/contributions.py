@@ -18,7 +18,7 @@ def contributions(booster: Booster, table: Any) -> FloatArray:
 
     The last one is what the score is without features; together they add up to the raw score.
     """
-    found = host_array(_ask(booster, table, "pred_contrib"))
+    found = host_array(booster.predict(booster.checked_table(table), pred_contrib=True))
     n_columns = booster.n_features + 1
     by_output = found.reshape(len(found), booster.n_outputs, n_columns)
     return np.ascontiguousarray(by_output.transpose(1, 0, 2), np.float64)
@@ -26,12 +26,7 @@ def contributions(booster: Booster, table: Any) -> FloatArray:
 
 def interactions(booster: Booster, table: Any) -> FloatArray:
     """Return what pairs of features add to raw scores, float64 (n_outputs, n_rows, n_features + 1, n_features + 1)."""
-    found = host_array(_ask(booster, table, "pred_interactions"))
+    found = host_array(booster.predict(booster.checked_table(table), pred_interactions=True))
     n_columns = booster.n_features + 1
     by_output = found.reshape(len(found), booster.n_outputs, n_columns, n_columns)
     return np.ascontiguousarray(by_output.transpose(1, 0, 2, 3), np.float64)
-
-
-def _ask(booster: Booster, table: Any, what: str) -> Any:
-    choices: dict[str, Any] = {what: True}
-    return booster.predict(table, **choices)

@@ -170,18 +170,19 @@ def value_shares(values: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
 
 
 def waterfall_steps(
-    model: SeeingModel, found: FloatArray, values: FloatArray, max_display: int
+    model: SeeingModel, found: FloatArray, values: FloatArray, max_display: int, widths: tuple[int, int] = (22, 14)
 ) -> list[tuple[str, str, float]]:
     """Return (name, text, contribution) of the bars of a waterfall, the largest first.
 
     found   float64 (n_features + 1,)  in
     values  float64 (n_features,)      in
+    widths  characters of a name and of a value
     """
     order = np.argsort(-np.abs(found[:-1]), kind="stable")
     names = model.booster.feature_names
     few = len(order) <= max_display
     steps = [
-        (names[f], f"{shortened(names[f], 22)} = {shortened(model.value_text(f, values[f]), 14)}", float(found[f]))
+        (names[f], f"{shortened(names[f], widths[0])} = {shortened(model.value_text(f, values[f]), widths[1])}", float(found[f]))
         for f in order[: max_display if few else max_display - 1].tolist()
     ]
     if not few:

@@ -15,21 +15,11 @@ from hornbeam.plotting.models import booster_of, feature_position
 KINDS = ("split", "gain", "cover")
 
 
-def used_trees(booster: Booster) -> list[Any]:
-    """Return the trees that predictions use: those up to the best iteration, or all."""
-    return booster.trees[: booster.best_iteration * booster.n_outputs] if booster.best_iteration else booster.trees
-
-
 def importance(booster: Booster, kind: str) -> NDArray[np.float64]:
     """Return the importance of each feature, float64 (n_features,): number, gains or hessians of its splits."""
     if kind not in KINDS:
         raise ParameterError(f"importance_type={kind!r}: must be 'auto', {', '.join(map(repr, KINDS))}")
-    if kind != "cover":
-        return np.asarray(booster.feature_importance(kind), np.float64)
-    total = np.zeros(booster.n_features)
-    for tree in used_trees(booster):
-        np.add.at(total, tree.feature, tree.split_weight)
-    return total
+    return np.asarray(booster.feature_importance(kind), np.float64)
 
 
 def plot_importance(

@@ -32,7 +32,7 @@ class SeeingModel:
 
     def open(self, data: Any) -> TableReader:
         """Return a reader of a table, or of a Dataset's; its columns must be those of the model."""
-        return self.booster._checked_reader(data.data if isinstance(data, Fields) else data)
+        return self.booster.checked_table(data.data if isinstance(data, Fields) else data)
 
     def read(self, data: Any) -> FloatArray:
         """Return all rows of a table, float64 (n_rows, n_features)."""

@@ -165,20 +165,20 @@ def legend(entries: Sequence[tuple[str, str]]) -> Markup:
     return el("div", [el("span", el("i", class_=class_), text) for class_, text in entries], class_="legend")
 
 
-def bar_list(names: Sequence[str], values: FloatArray, class_: str, texts: Sequence[str] | None = None) -> Markup:
+def bar_list(names: Sequence[str], values: FloatArray, class_: str, left: int = 150) -> Markup:
     """Return bars of values, one below the other, with names before and numbers behind them."""
-    row, left, right = 22, 150, 64
+    row, right = 22, 64
     span = max(float(np.max(np.abs(values), initial=0.0)), 1e-300)
     room = WIDTH - left - right
     drawn: list[Markup] = []
     for place, (name, value) in enumerate(zip(names, values.tolist(), strict=True)):
         y, long = place * row, max(value, 0.0) / span * room
-        text = number_text(value, 3) if texts is None else texts[place]
+        text = number_text(value, 3)
         drawn.append(
             el(
                 "g",
                 el("title", f"{name}: {text}"),
-                el("text", short(name, 22), x=left - 8, y=y + 15, text_anchor="end", class_="name"),
+                el("text", short(name, int(left / 6.8)), x=left - 8, y=y + 15, text_anchor="end", class_="name"),
                 el("rect", x=left, y=y + 4, width=max(long, 1.0), height=row - 8, rx=2, class_=f"fill {class_}"),
                 el("text", text, x=left + long + 6, y=y + 15, class_="tick"),
             )
@@ -208,7 +208,10 @@ def heat_map(names: Sequence[str], shares: FloatArray, texts: Sequence[Sequence[
     n = len(names)
     left, top = 92, 26
     side = max((WIDTH - left - 4) / n, 1.0)
-    drawn: list[Markup] = [el("text", what[1], x=left, y=12, class_="label"), el("text", what[0], x=0, y=12, class_="label")]
+    drawn: list[Markup] = [
+        el("text", what[1], x=left, y=12, class_="label"),
+        el("text", what[0], x=0, y=12, class_="label"),
+    ]
     for i in range(n):
         y = top + i * side
         drawn.append(el("text", short(names[i], 13), x=left - 6, y=y + side / 2 + 4, text_anchor="end", class_="tick"))
@@ -221,9 +224,15 @@ def heat_map(names: Sequence[str], shares: FloatArray, texts: Sequence[Sequence[
                     el("title", f"{names[i]} → {names[j]}: {texts[i][j]}"),
                     el("rect", x=x, y=y, width=side - 1, height=side - 1, rx=2, class_=f"heat h{round(share * 10)}"),
                     el(
-                        "text", texts[i][j], x=x + side / 2, y=y + side / 2 + 4, text_anchor="middle",
+                        "text",
+                        texts[i][j],
+                        x=x + side / 2,
+                        y=y + side / 2 + 4,
+                        text_anchor="middle",
                         class_="cell on" if share > 0.55 else "cell",
-                    ) if n <= 10 else None,
+                    )
+                    if n <= 10
+                    else None,
                 )  # fmt: skip
             )
     bottom = top + n * side
@@ -238,13 +247,13 @@ def heat_map(names: Sequence[str], shares: FloatArray, texts: Sequence[Sequence[
 
 def waterfall(steps: Sequence[tuple[str, str, float]], base: float) -> Markup:
     """Return how a score comes about from `base`: (name, text, amount) of every step, the largest first."""
-    row, left = 22, 176
+    row, left = 22, 190
     ends = base + np.cumsum([amount for _, _, amount in reversed(steps)])
     low, high = limits(np.append(ends, base), room=0.02)
-    room = WIDTH - left - 100
+    room = WIDTH - left - 116
 
     def at(score: float) -> float:
-        return left + 50 + (score - low) / (high - low) * room
+        return left + 58 + (score - low) / (high - low) * room
 
     drawn: list[Markup] = []
     total = len(steps)
@@ -257,14 +266,25 @@ def waterfall(steps: Sequence[tuple[str, str, float]], base: float) -> Markup:
             el(
                 "g",
                 el("title", f"{name or text}: {amount:+.4g}"),
-                el("text", short(text, 27), x=left - 6, y=y + 15, text_anchor="end", class_="name"),
-                el("rect", x=min(begin, end), y=y + 4, width=max(abs(end - begin), 1.0), height=row - 8, rx=2,
-                   class_=f"fill {'d0' if amount >= 0 else 'd1'}"),
-                el("text", f"{amount:+.3g}", x=end + shift, y=y + 15, text_anchor=side, class_="tick"),
+                el("text", short(text, 30), x=left - 6, y=y + 15, text_anchor="end", class_="name"),
+                el(
+                    "rect",
+                    x=min(begin, end),
+                    y=y + 4,
+                    width=max(abs(end - begin), 1.0),
+                    height=row - 8,
+                    rx=2,
+                    class_=f"fill {'d0' if amount >= 0 else 'd1'}",
+                ),
+                el("text", f"{amount:+.3g}" if abs(amount) >= 0.01 else f"{amount:+.1g}", x=end + shift, y=y + 15, text_anchor=side, class_="tick"),
             )  # fmt: skip
         )
         score += amount
     drawn.append(el("path", d=f"M{at(base):.1f} 0V{total * row}", class_="rule"))
-    drawn.append(el("text", f"starts at {number_text(base)}", x=left - 6, y=total * row + 15, text_anchor="end", class_="tick"))
-    drawn.append(el("text", f"score {number_text(score)}", x=WIDTH - 4, y=total * row + 15, text_anchor="end", class_="tick"))
+    drawn.append(
+        el("text", f"starts at {number_text(base)}", x=left - 6, y=total * row + 15, text_anchor="end", class_="tick")
+    )
+    drawn.append(
+        el("text", f"score {number_text(score)}", x=WIDTH - 4, y=total * row + 15, text_anchor="end", class_="tick")
+    )
     return el("svg", drawn, viewBox=f"0 0 {WIDTH} {total * row + 22}", role="img", class_="chart")
