@@ -182,7 +182,11 @@ def waterfall_steps(
     names = model.booster.feature_names
     few = len(order) <= max_display
     steps = [
-        (names[f], f"{shortened(names[f], widths[0])} = {shortened(model.value_text(f, values[f]), widths[1])}", float(found[f]))
+        (
+            names[f],
+            f"{shortened(names[f], widths[0])} = {shortened(model.value_text(f, values[f]), widths[1])}",
+            float(found[f]),
+        )
         for f in order[: max_display if few else max_display - 1].tolist()
     ]
     if not few:

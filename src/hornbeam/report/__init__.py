@@ -50,7 +50,8 @@ def write_report(
     train
         Training data, as `valid`: shows how far both are apart, and the metrics on it.
     evals_result
-        Evaluations during training, the dict of `record_evaluation`; None: those that the Booster has from its training.
+        Evaluations during training, the dict of `record_evaluation`; None: those that the
+        Booster has from its training.
     slices
         Names of features by whose values metrics are told apart; or a dict with one value a row of `valid` by name,
         for columns that are no features.
@@ -103,5 +104,6 @@ def _check_writable(path: Path) -> None:
 def _unwritable(path: str | os.PathLike[str], why: object) -> HornbeamError:
     why = getattr(why, "strerror", None) or why
     return HornbeamError(
-        f"cannot write the report to {os.fspath(path)!r} ({why}); give a file in a folder that exists and may be written to"
+        f"cannot write the report to {os.fspath(path)!r} ({why}); give a file in a folder that exists and may be "
+        "written to"
     )

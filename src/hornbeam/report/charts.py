@@ -233,7 +233,7 @@ def heat_map(names: Sequence[str], shares: FloatArray, texts: Sequence[Sequence[
                     )
                     if n <= 10
                     else None,
-                )  # fmt: skip
+                )
             )
     bottom = top + n * side
     if n <= 10:
@@ -262,6 +262,7 @@ def waterfall(steps: Sequence[tuple[str, str, float]], base: float) -> Markup:
         y = (total - 1 - place) * row
         begin, end = at(score), at(score + amount)
         shift, side = (5, "start") if amount >= 0 else (-5, "end")
+        written = f"{amount:+.3g}" if abs(amount) >= 0.01 else f"{amount:+.1g}"
         drawn.append(
             el(
                 "g",
@@ -276,8 +277,8 @@ def waterfall(steps: Sequence[tuple[str, str, float]], base: float) -> Markup:
                     rx=2,
                     class_=f"fill {'d0' if amount >= 0 else 'd1'}",
                 ),
-                el("text", f"{amount:+.3g}" if abs(amount) >= 0.01 else f"{amount:+.1g}", x=end + shift, y=y + 15, text_anchor=side, class_="tick"),
-            )  # fmt: skip
+                el("text", written, x=end + shift, y=y + 15, text_anchor=side, class_="tick"),
+            )
         )
         score += amount
     drawn.append(el("path", d=f"M{at(base):.1f} 0V{total * row}", class_="rule"))

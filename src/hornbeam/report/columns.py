@@ -46,7 +46,7 @@ def describe(model: SeeingModel, feature: int, values: FloatArray, other: FloatA
         often = [code for code in np.argsort(-counts, kind="stable").tolist() if counts[code] > 0]
         shown = [model.value_text(feature, code) for code in often[:MAX_LEVELS_SHOWN]]
         summary = ", ".join(shown) + (f", … ({len(often)} levels)" if len(often) > len(shown) else "")
-        bins = np.arange(min(max(len(counts), 1), N_BARS) + 1) - 0.5
+        bins = np.arange(min(max(len(counts), 1), N_BARS) + 1, dtype=np.float64) - 0.5
         kind = "categorical"
     else:
         kind = "number" if model.booster.levels is None or model.booster.levels[feature] is None else "encoded levels"
@@ -81,7 +81,8 @@ def drift(before: FloatArray, after: FloatArray, is_categorical: bool) -> float:
     def shares(values: FloatArray, n_all: int) -> FloatArray:
         groups = np.searchsorted(edges, values, "left")
         counts = np.append(np.bincount(groups, minlength=len(edges) + 1), n_all - len(values)) + 0.5
-        return counts / counts.sum()
+        parts: FloatArray = counts / counts.sum()
+        return parts
 
     p, q = shares(known, len(before)), shares(now, len(after))
     return float(np.sum((p - q) * np.log(p / q)))

@@ -58,7 +58,7 @@ class Choices:
     def __post_init__(self) -> None:
         whole_number(self.sample_rows, "sample_rows", 1)
         whole_number(self.bootstrap, "bootstrap", 0)
-        costs = self.costs
+        costs: Any = self.costs
         if not (isinstance(costs, tuple) and len(costs) == 2 and all(0.0 <= float(cost) < np.inf for cost in costs)):
             raise ParameterError(f"costs={costs!r}: pass two numbers, of a false positive and of a false negative")
         if self.evals_result is not None:
@@ -80,6 +80,7 @@ class Material:
     train: Dataset | None
     choices: Choices
     seconds: dict[str, float] = field(default_factory=dict)
+    begin: float = field(default_factory=time.perf_counter)
 
     @contextmanager
     def timed(self, what: str) -> Iterator[None]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import time
+from collections.abc import Callable
 from datetime import datetime, timezone
 from importlib.resources import files
 from typing import Any
@@ -37,7 +39,7 @@ def page_of(material: Material) -> str:
             [] if material.judged is None else figures(material.judged, material.metrics, material.choices.bootstrap)
         )
     made: list[tuple[str, str, list[Content]]] = []
-    for name, make in (
+    sections: tuple[tuple[str, Callable[[], list[Content]]], ...] = (
         ("Overview", lambda: overview(material, overall)),
         ("Quality", lambda: quality(material, overall)),
         ("Features", lambda: features(material)),
@@ -46,7 +48,8 @@ def page_of(material: Material) -> str:
         ("Data", lambda: data_section(material)),
         ("Training", lambda: learning(material)),
         ("Trees", lambda: trees(material)),
-    ):
+    )
+    for name, make in sections:
         with material.timed(name.lower()):
             made.append((name.lower(), name, make()))
     with material.timed("trees"):
@@ -85,7 +88,10 @@ def _template(name: str) -> str:
 
 def _policy(script: str) -> str:
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
-    return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    return (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; "
+        "form-action 'none'"
+    )
 
 
 def _threshold_data(material: Material) -> dict[str, Any] | None:
@@ -100,10 +106,10 @@ def _threshold_data(material: Material) -> dict[str, Any] | None:
 
 def _footer(material: Material) -> str:
     now = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
-    told = f"Written by Hornbeam on {now}, in {sum(material.seconds.values()):.1f} s."
+    told = f"Written by Hornbeam on {now}, in {time.perf_counter() - material.begin:.1f} s."
     if material.valid is not None and len(material.sample) < material.valid.n_rows:
         told += (
-            f" Metrics, curves and errors are those of all {material.valid.n_rows:,} rows; contributions and effects are "
-            f"those of {len(material.sample):,} sampled rows or fewer, as each card says."
+            f" Metrics, curves and errors are those of all {material.valid.n_rows:,} rows; contributions and effects "
+            f"are those of {len(material.sample):,} sampled rows or fewer, as each card says."
         )
     return told

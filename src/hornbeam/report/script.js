@@ -160,7 +160,9 @@
       group.append(svg("text", { x: x + wide / 2, y: y(node) + 34, "text-anchor": "middle", class: "tick" }, cut(node.lines[1])));
       drawing.append(group);
     });
-    byId("tree-view").replaceChildren(drawing);
+    const view = byId("tree-view");
+    view.replaceChildren(drawing);
+    view.scrollTop = y(nodes[0]) + high / 2 - view.clientHeight / 2;
     const facts = [`${count} leaves, depth ${deepest}`];
     if (row) facts.push(`row ${row.name} ends in leaf ${aim}, which adds ${tree.v[aim]}`);
     byId("tree-facts").textContent = facts.join(" · ");

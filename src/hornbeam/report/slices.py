@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -77,14 +78,14 @@ def groups_of(values: NDArray[Any]) -> list[Slice]:
             edges = np.unique(np.quantile(numbers[known], (0.25, 0.5, 0.75)))
             place = np.searchsorted(edges, numbers, "left")
             texts = [f"≤ {number_text(edges[0])}"]
-            texts += [f"{number_text(a)} to {number_text(b)}" for a, b in zip(edges[:-1], edges[1:], strict=True)]
+            texts += [f"{number_text(a)} to {number_text(b)}" for a, b in pairwise(edges.tolist())]
             texts += [f"> {number_text(edges[-1])}"]
             groups = [(text, known & (place == i)) for i, text in enumerate(texts)]
         else:
             groups = [(number_text(value), numbers == value) for value in distinct.tolist()]
         groups.append(("missing", ~known))
         return [(text, rows) for text, rows in groups if rows.any()]
-    texts = np.array([str(value) for value in values.tolist()], object)
-    names, counts = np.unique(texts, return_counts=True)
+    words = np.array([str(value) for value in values.tolist()], object)
+    names, counts = np.unique(words, return_counts=True)
     often = np.argsort(-counts, kind="stable")[:MAX_GROUPS]
-    return [(str(names[i]), texts == names[i]) for i in often.tolist()]
+    return [(str(names[i]), words == names[i]) for i in often.tolist()]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hornbeam.plotting.dependence import PartialDependence, dependence
 from hornbeam.plotting.seen import choose_rows
 from hornbeam.report.charts import Plot, bar_list, legend, limits, short
 from hornbeam.report.markup import Content, Markup, absent, card
 from hornbeam.report.material import INTERACTION_FEATURES, INTERACTION_ROWS, Material
+
+FloatArray = NDArray[np.float64]
 
 TOP = 6
 ROWS, LINES = 300, 30
@@ -42,7 +45,7 @@ def _dependence(material: Material, found: PartialDependence) -> Markup:
     ends = (-0.5, len(grid) - 0.5) if found.is_categorical else limits(grid, room=0.02)
     plot = Plot(ends, (low - room, high), xlabel=short(found.name, 50), ylabel=_what(material))
     known = found.values[~np.isnan(found.values)]
-    edges = np.arange(len(grid) + 1) - 0.5 if found.is_categorical else np.linspace(*ends, 31)
+    edges = np.arange(len(grid) + 1, dtype=np.float64) - 0.5 if found.is_categorical else np.linspace(*ends, 31)
     counts = np.histogram(known, edges)[0]
     foot = (low - room) + counts / max(int(counts.max()), 1) * room * 0.9
     _feet(plot, edges, foot)
@@ -58,7 +61,7 @@ def _dependence(material: Material, found: PartialDependence) -> Markup:
     return card(f"Dependence on {short(found.name, 40)}", plot.svg(f"dependence on {found.name}"), key)
 
 
-def _feet(plot: Plot, edges: np.ndarray, heights: np.ndarray) -> None:  # type: ignore[type-arg]
+def _feet(plot: Plot, edges: FloatArray, heights: FloatArray) -> None:
     """Draw bars that stand on the lower edge of a plot."""
     low, high = plot.y_axis
     plot.y_axis = (0.0, high - low)
@@ -117,5 +120,8 @@ def _pairs(material: Material) -> Markup:
     if not len(order):
         return card("Features that work together", absent("No two features work together."))
     texts = [f"{short(names[first[i]], 13)} and {short(names[second[i]], 13)}" for i in order.tolist()]
-    note = f"Mean size of what a pair adds to the raw score beyond both alone, {min(INTERACTION_ROWS, len(material.sample))} rows."
-    return card("Features that work together", bar_list(texts, sizes[first[order], second[order]], "d0", 212), note=note)
+    n_rows = min(INTERACTION_ROWS, len(material.sample))
+    note = f"Mean size of what a pair adds to the raw score beyond both alone, {n_rows} rows."
+    return card(
+        "Features that work together", bar_list(texts, sizes[first[order], second[order]], "d0", 212), note=note
+    )

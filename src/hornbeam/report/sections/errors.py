@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hornbeam.plotting.explanations import waterfall_steps
 from hornbeam.plotting.seen import number_text
@@ -10,6 +11,8 @@ from hornbeam.report.charts import short, waterfall
 from hornbeam.report.markup import Content, Markup, absent, card, el, table
 from hornbeam.report.material import Material
 from hornbeam.report.sections.quality import query_gains
+
+FloatArray = NDArray[np.float64]
 
 BARS = 9
 SHOWN_FEATURES = 6
@@ -47,12 +50,12 @@ def errors(material: Material) -> list[Content]:
     intro = (
         "The first document of the queries with the lowest NDCG@10."
         if material.task == "ranking"
-        else f"The rows of the validation data with the largest {what}, rows numbered from 0. Look for wrong labels first."
+        else f"The rows of the validation data with the largest {what}, numbered from 0. Look for wrong labels first."
     )
     return [el("p", intro, class_="intro"), el("div", cards, class_="grid")]
 
 
-def _values(material: Material, values: np.ndarray) -> Markup:  # type: ignore[type-arg]
+def _values(material: Material, values: FloatArray) -> Markup:
     chosen = material.order[:SHOWN_FEATURES].tolist()
     names = material.booster.feature_names
     return table(
@@ -75,7 +78,7 @@ def _predicted(material: Material, row: int) -> str:
     return number_text(float(judged.predictions[0, row]))
 
 
-def _worst_documents(material: Material) -> tuple[np.ndarray, str, np.ndarray]:  # type: ignore[type-arg]
+def _worst_documents(material: Material) -> tuple[NDArray[np.int64], str, FloatArray]:
     """Return the first documents of the worst queries, int64, and the NDCG of these."""
     judged = material.judged
     assert judged is not None and judged.boundaries is not None

@@ -113,5 +113,6 @@ def _beeswarm(material: Material, found: NDArray[np.float64]) -> Markup:
     key = el(
         "div", "low value ", [el("i", class_=f"w{i}") for i in range(N_COLORS)], " high value", class_="legend ramp"
     )
-    note = f"A point is a row: {len(kept):,} of {material.judged.n_rows if material.judged else 0:,}. Raw scores{of_class}. Grey: missing."
+    n_rows = 0 if material.valid is None else material.valid.n_rows
+    note = f"A point is a row: {len(kept):,} of {n_rows:,}. Raw scores{of_class}. Grey: missing."
     return card("Contributions", plot.svg("contributions of features"), key, note=note, wide=True)

@@ -33,11 +33,15 @@ def machine(material: Material) -> list[Content]:
         ("Machine", f"{platform.machine()}, {platform.system()} {platform.release()}"),
         (
             "Versions",
-            f"Hornbeam {import_module('hornbeam').__version__}, Python {platform.python_version()}, NumPy {np.__version__}",
+            f"Hornbeam {import_module('hornbeam').__version__}, Python {platform.python_version()}, "
+            f"NumPy {np.__version__}",
         ),
     ]
     rows = [[name, f"{seconds:.2f} s"] for name, seconds in material.seconds.items()]
-    note = "A model does not say where and how long it was trained, for it is the same on every device; notes= has room for that."
+    note = (
+        "A model does not say where and how long it was trained, for it is the same on every device; notes= has room "
+        "for that."
+    )
     return [
         card("Model and machine", el("dl", [[el("dt", name), el("dd", value)] for name, value in facts]), note=note),
         card("Time of this report", table(("part", "time"), rows)),

@@ -60,13 +60,13 @@ def _size(material: Material) -> str:
 
 
 def _bar(figure: Figure) -> str:
-    return f"{number_text(figure.low)} to {number_text(figure.high)}" if np.isfinite(figure.low) else "–"
+    return f"{number_text(figure.low)} to {number_text(figure.high)}" if np.isfinite(figure.low) else "-"
 
 
 def _slices(material: Material, judged: Judged) -> list[Content]:
     cards: list[Content] = []
     times = min(material.choices.bootstrap, 100)
-    metrics = material.metrics[:3]
+    metrics, has_mean = material.metrics[:3], material.task != "multiclass"
     for name, groups in slices_of(material):
         rows: list[list[Content]] = []
         head: list[str] = []
@@ -79,10 +79,10 @@ def _slices(material: Material, judged: Judged) -> list[Content]:
             cells = [
                 [number_text(figure.value), el("span", f" {_bar(figure)}", class_="muted small")] for figure in found
             ]
-            rows.append(
-                [text, f"{part.n_rows:,}", number_text(float(np.average(part.label, weights=part.weight))), *cells]
-            )
-        cards.append(card(f"By {name}", table(("slice", "rows", "mean label", *head), rows), wide=True))
+            mean = [number_text(float(np.average(part.label, weights=part.weights)))] if has_mean else []
+            rows.append([text, f"{part.n_rows:,}", *mean, *cells])
+        names = ("slice", "rows", *(["mean label"] if has_mean else []), *head)
+        cards.append(card(f"By {name}", table(names, rows), wide=True))
     return cards
 
 
@@ -153,7 +153,7 @@ def _slider(material: Material, judged: Judged) -> Markup:
     cell = {"class_": "num"}
     matrix = el(
         "table",
-        el("thead", el("tr", el("th", ""), el("th", f"called {names[0]}", **cell), el("th", f"called {names[1]}", **cell))),
+        el("thead", el("tr", el("th", ""), [el("th", f"called {name}", **cell) for name in names])),
         el("tbody",
            el("tr", el("th", f"is {names[0]}"), el("td", id="tn", **cell), el("td", id="fp", **cell)),
            el("tr", el("th", f"is {names[1]}"), el("td", id="fn", **cell), el("td", id="tp", **cell))),
@@ -172,15 +172,17 @@ def _slider(material: Material, judged: Judged) -> Markup:
         ("cost", "Cost"),
         ("cost-row", "Cost a row"),
     ]
+    value = el("output", id="threshold-value")
+    told = el("dl", [[el("dt", text), el("dd", id=id_)] for id_, text in facts])
     return card(
         "Threshold",
         el(
             "div",
-            el("label", "Called ", el("b", names[1]), " from a probability of ", el("output", id="threshold-value"), for_="threshold"),
+            el("label", "Called ", el("b", names[1]), " from a probability of ", value, for_="threshold"),
             el("input", type="range", id="threshold", min="0", max="1", step="1", value="0"),
             class_="slider",
         ),
-        el("div", el("div", matrix, class_="scroll"), el("dl", [[el("dt", text), el("dd", id=id_)] for id_, text in facts]), class_="pair"),
+        el("div", el("div", matrix, class_="scroll"), told, class_="pair"),
         el(
             "div",
             cost_input("cost-fp", "A false positive costs", costs[0]),
@@ -232,10 +234,12 @@ def _multiclass(material: Material, judged: Judged) -> list[Content]:
     share = part / np.maximum(total[often, None], 1e-300)
     texts = [[f"{value:.0%}" if value >= 0.005 else "" for value in row] for row in share.tolist()]
     left_out = f" The {MAX_CLASSES} most frequent of {len(names)} classes." if len(often) < len(names) else ""
+    drawn = heat_map([names[k] for k in often], share, texts, ("true", "predicted"))
+    by_class = table(("class", "rows", "precision", "recall", "AUC against the rest"), rows)
     return [
-        card("Confusion", heat_map([names[k] for k in often], share, texts, ("true", "predicted")), note=f"Shares of the true class.{left_out}"),
-        card("By class", table(("class", "rows", "precision", "recall", "AUC against the rest"), rows), note=left_out or None),
-    ]  # fmt: skip
+        card("Confusion", drawn, note=f"Shares of the true class.{left_out}"),
+        card("By class", by_class, note=left_out or None),
+    ]
 
 
 def _regression(material: Material, judged: Judged) -> list[Content]:

@@ -38,9 +38,11 @@ def trees(material: Material) -> list[Content]:
     if not booster.trees:
         return [absent("The model has no trees.")]
     shown = chosen_trees(booster.trees)
-    note = "Follow a rule upwards where it is true (yes), downwards where it is not. Leaves add their value to the raw score."
+    note = "Follow a rule upwards where it is true, downwards where it is not. Leaves add their value to the raw score."
     if len(shown) < len(booster.trees):
-        note += f" {len(shown):,} of {len(booster.trees):,} trees are in this file, the first ones and some of the later ones."
+        note += (
+            f" {len(shown):,} of {len(booster.trees):,} trees are in this file: the first ones and some others."
+        )
     if booster.n_outputs > 1:
         note += f" Tree i adds to output i % {booster.n_outputs}."
     controls = el(
@@ -52,9 +54,16 @@ def trees(material: Material) -> list[Content]:
         class_="controls",
     )
     return [
-        card(None, controls, el("p", id="tree-facts", class_="facts"), el("div", id="tree-view", class_="scroll tree", tabindex="0"),
-             el("noscript", absent("The tree browser needs JavaScript; hornbeam.plot_tree draws trees without.")), note=note, wide=True)
-    ]  # fmt: skip
+        card(
+            None,
+            controls,
+            el("p", id="tree-facts", class_="facts"),
+            el("div", id="tree-view", class_="scroll tree", tabindex="0"),
+            el("noscript", absent("The tree browser needs JavaScript; hornbeam.plot_tree draws trees without.")),
+            note=note,
+            wide=True,
+        )
+    ]
 
 
 def tree_data(material: Material) -> dict[str, Any]:
