@@ -1,11 +1,11 @@
 """Shapley values against background rows: the game, and how one pair of rows plays it.
 
 A coalition S of features is worth f(x_S, b_rest): the value of the leaf that a row ends in whose features in S are
-those of the explained row x and whose others are those of a background row b; the game is the mean over all background rows
-(interventional SHAP values). For one pair (x, b), splits where both rows go the same way do not matter. At the first
-split of a feature where they part, a leaf below is reached only by coalitions with the feature on x's side, and only by
-those without it on b's side; later splits of that feature send the row the way of whoever it belongs to. A leaf of
-value v below p features of x and n features of b adds to the Shapley value of each of them
+those of the explained row x and whose others are those of a background row b; the game is the mean over all background
+rows (interventional SHAP values). For one pair (x, b), splits where both rows go the same way do not matter. At the
+first split of a feature where they part, a leaf below is reached only by coalitions with the feature on x's side, and
+only by those without it on b's side; later splits of that feature send the row the way of whoever it belongs to. A leaf
+of value v below p features of x and n features of b adds to the Shapley value of each of them
 
     of x    + v (p - 1)! n! / (p + n)!          of b    - v p! (n - 1)! / (p + n)!
 
