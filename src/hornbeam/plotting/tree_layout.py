@@ -73,6 +73,8 @@ class Labels:
 def chosen_tree(booster: Booster, tree_index: Any) -> Tree:
     """Return a tree by its number."""
     place = whole_number(tree_index, "tree_index", 0)
+    if not booster.trees:
+        raise ParameterError("the model has no trees to draw: training found no split")
     if place >= len(booster.trees):
         raise ParameterError(f"tree_index={place}: the model has trees 0 to {len(booster.trees) - 1}")
     return booster.trees[place]

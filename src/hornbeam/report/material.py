@@ -34,7 +34,7 @@ TABLE_VALUES = 20_000_000
 """Values of a sample of rows in memory at most."""
 TABLE_ROWS = 20_000
 """Rows that columns are described by."""
-INTERACTION_ROWS, INTERACTION_FEATURES = 100, 40
+INTERACTION_ROWS, INTERACTION_FEATURES = 200, 60
 """Rows that pairs of features are explained in, and most features of a model for that: pairs take n_features times
 as long as single features."""
 WORST = 8

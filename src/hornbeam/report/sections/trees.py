@@ -40,9 +40,7 @@ def trees(material: Material) -> list[Content]:
     shown = chosen_trees(booster.trees)
     note = "Follow a rule upwards where it is true, downwards where it is not. Leaves add their value to the raw score."
     if len(shown) < len(booster.trees):
-        note += (
-            f" {len(shown):,} of {len(booster.trees):,} trees are in this file: the first ones and some others."
-        )
+        note += f" {len(shown):,} of {len(booster.trees):,} trees are in this file: the first ones and some others."
     if booster.n_outputs > 1:
         note += f" Tree i adds to output i % {booster.n_outputs}."
     controls = el(
