@@ -34,7 +34,7 @@ def signal(frame: pd.DataFrame, seed: int) -> np.ndarray:
     plain = (
         (frame["age"].fillna(30.0) - 45.0) / 15.0 + np.log(frame["income $"]) - 10.0 + 2.0 * (frame["city"] == "Rome")
     )
-    return plain.to_numpy() + np.random.default_rng(seed).normal(size=len(frame))
+    return plain.to_numpy() + np.random.default_rng(seed + 100).normal(size=len(frame))
 
 
 @pytest.fixture(scope="session")
