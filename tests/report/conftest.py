@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +43,7 @@ def table(n_rows: int, seed: int) -> pd.DataFrame:
     return frame
 
 
+@cache
 def make(task: str, folder: Path) -> Case:
     X, V = table(600, 0), table(400, 1)
     V["visits"] += 2  # drift

@@ -195,7 +195,7 @@ def test_wide_models_of_many_trees_and_classes_stay_below_a_megabyte(tmp_path):
     assert "of 400 trees are in this file" in text and "The 20 most frequent of 25 classes" in text
 
 
-# --- bad input ---------------------------------------------------------------------------------------------------------
+# --- bad input --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

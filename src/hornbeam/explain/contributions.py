@@ -114,13 +114,18 @@ def explained(
     cover: str = "count",
 ) -> Explained:
     """Gather what is explained; iterations are (start_iteration, num_iteration) of `Forest.tree_range`."""
+    check_cover(cover)
+    first, last = booster.forest.tree_range(*iterations)
+    return Explained(booster, backends.Trees(booster.forest, first, last, cover, n_threads, device), reader)
+
+
+def check_cover(cover: str) -> None:
+    """Refuse what is no cover."""
     if cover not in COVERS:
         raise ParameterError(
             f"cover={cover!r}: must be 'count' (shares of training rows, as LightGBM) or 'weight' (of sums of "
             "hessians, as XGBoost)"
         )
-    first, last = booster.forest.tree_range(*iterations)
-    return Explained(booster, backends.Trees(booster.forest, first, last, cover, n_threads, device), reader)
 
 
 def predict_contributions(task: Explained, form: str | None = None) -> Any:

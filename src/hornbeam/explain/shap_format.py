@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.errors import ParameterError
+from hornbeam.explain.contributions import check_cover
 from hornbeam.model.booster import Booster
 from hornbeam.trees.tree import Tree
 
@@ -19,6 +20,7 @@ from hornbeam.trees.tree import Tree
 def to_shap(booster: Booster, iterations: tuple[int, int | None], cover: str = "count") -> dict[str, Any]:
     """Return the model as a dictionary; iterations are (start_iteration, num_iteration) of `Forest.tree_range`."""
     _check_expressible(booster)
+    check_cover(cover)
     first, last = booster.forest.tree_range(*iterations)
     n_outputs = booster.n_outputs
     divisor = float(max(1, (last - first) // n_outputs)) if booster.averages_trees else 1.0

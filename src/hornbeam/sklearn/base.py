@@ -83,7 +83,7 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
     n_jobs
         Threads; None or -1: all that the process may use; -2: all but one, and so on.
     importance_type
-        "split" or "gain": what `feature_importances_` returns; None: "split".
+        "split", "gain" or "cover": what `feature_importances_` returns; None: "split".
     **kwargs
         Any other Hornbeam parameter, by name or alias. It replaces the constructor parameter that it is another name
         of, unless that one has been changed too. Unknown names raise ParameterError in `fit`.
@@ -450,7 +450,8 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
     def predict(self, X: Any, **choices: Any) -> NDArray[Any]:
         """Predict the target of every row.
 
-        Keywords `raw_score`, `pred_leaf`, `start_iteration` and `num_iteration` are those of `Booster.predict`.
+        Keywords `raw_score`, `pred_leaf`, `pred_contrib`, `pred_interactions`, `start_iteration` and `num_iteration`
+        are those of `Booster.predict`.
         """
         booster = self._fitted
         result: NDArray[Any] = booster.predict(self._check_table(X, reset=False), **choices)

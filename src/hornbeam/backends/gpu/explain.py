@@ -82,23 +82,34 @@ class _Chunk:
 
 
 class _Kernels:
-    """The kernels of one compilation of explain.cl."""
+    """The kernels that walk and add up, in one compilation of explain.cl; those that decide are in another.
 
-    def __init__(self, runtime: Runtime, keep: int, threads: int, value_bytes: int, interactions: bool = False) -> None:
+    So only the latter, which games have too, are compiled for each kind of raw values.
+    """
+
+    def __init__(self, runtime: Runtime, keep: int = 0, threads: int = THREADS, interactions: bool = False) -> None:
         self.runtime, self.threads = runtime, threads
-        self._variant = Variant(
-            "explain.cl", threads, value_bytes=value_bytes, keep=keep, interactions=interactions
-        )  # fmt: skip
+        self._variant = Variant("explain.cl", threads, keep=keep, interactions=interactions)
         self._local_bytes = 8 * keep * threads
 
     def launch(self, name: str, groups: int, *arguments: Any) -> None:
+        """Launch a kernel of so many groups."""
         local = self._local_bytes if name == "walk_kernel" else 0
         self.runtime.launch(self.runtime.kernel(name, self._variant, local), max(1, groups), *arguments)
 
     def launch_over(self, name: str, n: int, *arguments: Any) -> None:
         """Launch a kernel whose threads stride over n items."""
-        most = self.runtime.facts.compute_units * 16
-        self.launch(name, min(most, -(-n // self.threads)), *arguments)
+        self.launch(name, self._groups(n, self.threads), *arguments)
+
+    def decide(self, table: DeviceTable, held: Any, chunk: _Chunk, raw: Buffer) -> None:
+        """Decide the splits of a chunk for the rows of a table; `held` has tests and sets."""
+        kernel = self.runtime.kernel("decide_kernel", Variant("explain.cl", THREADS, value_bytes=table.dtype.itemsize))
+        groups = self._groups(-(-table.n_rows // 32) * chunk.n_splits, THREADS)
+        at = u32(chunk.first_split), u32(chunk.n_splits)
+        self.runtime.launch(kernel, groups, *table.arguments, held.tests, held.sets, *at, raw)
+
+    def _groups(self, n: int, threads: int) -> int:
+        return max(1, min(self.runtime.facts.compute_units * 16, -(-n // threads)))
 
 
 def _tests(forest: Forest) -> tuple[NDArray[np.void], NDArray[np.uint32]]:
@@ -220,14 +231,14 @@ class GpuWalks(_OnDevice):
             self._paths = paths, self.upload(paths.path_start.astype(np.uint32)), self.upload(edges)
         return self._paths
 
-    def kernels(self, value_bytes: int, interactions: bool) -> tuple[_Kernels, int]:
+    def kernels(self, interactions: bool) -> tuple[_Kernels, int]:
         """Return the kernels, and the numbers that a thread keeps in local memory; 0: in global memory."""
         keep = -(-self.kept.numbers // KEEP_STEP) * KEEP_STEP
         facts = self.runtime.facts
         for threads in (THREADS, THREADS // 2, THREADS // 4):
             if 2 * (8 * keep * threads) <= facts.local_bytes:
-                return _Kernels(self.runtime, keep, threads, value_bytes, interactions), keep
-        return _Kernels(self.runtime, 0, THREADS, value_bytes, interactions), 0
+                return _Kernels(self.runtime, keep, threads, interactions), keep
+        return _Kernels(self.runtime, 0, THREADS, interactions), 0
 
     def row_bytes(self, interactions: bool) -> NDArray[np.int64]:
         """Return the memory that each tree takes for a row, int64 (n_trees,)."""
@@ -346,7 +357,7 @@ def _walk(
 ) -> None:
     """Walk a block of rows through all chunks, and add what was found to the results."""
     interactions, runtime, kept = len(results) > 1, held.runtime, held.kept
-    kernels, keep = held.kernels(table.dtype.itemsize, interactions)
+    kernels, keep = held.kernels(interactions)
     n_words = -(-table.n_rows // 32)
     stride = 32 * n_words
 
@@ -364,9 +375,8 @@ def _walk(
     path_start, edges = held.paths[1:] if interactions else (rates, rates)
     for chunk in chunks:
         at = u32(chunk.first_split), u32(chunk.n_splits)
-        n_decisions = n_words * chunk.n_splits
-        kernels.launch_over("decide_kernel", n_decisions, *table.arguments, held.tests, held.sets, *at, raw)
-        kernels.launch_over("codes_kernel", n_decisions, raw, u64(n_words), held.tests, *at, codes)
+        kernels.decide(table, held, chunk, raw)
+        kernels.launch_over("codes_kernel", n_words * chunk.n_splits, raw, u64(n_words), held.tests, *at, codes)
         n_items = u32(chunk.n_items)
         kernels.launch(
             "chances_kernel", chunk.n_items, chunk.items, n_items, held.tests, held.share, held.merged, held.points,
@@ -497,7 +507,7 @@ def _play(
 ) -> None:
     """Play a block of rows against the background rows in all chunks."""
     runtime = held.runtime
-    kernels, deciding = (_Kernels(runtime, 0, THREADS, t.dtype.itemsize) for t in (table, others))
+    kernels = _Kernels(runtime)
     n_words, n_other_words = -(-table.n_rows // 32), -(-others.n_rows // 32)
     stride, most_splits = 32 * n_words, max((chunk.n_splits for chunk in chunks), default=1)
     raw, its_raw = scratch.room(4 * n_words * most_splits), scratch.room(4 * n_other_words * most_splits)
@@ -507,14 +517,13 @@ def _play(
     stack, saved = (scratch.room(n * held.most * THREADS * groups) for n in (4, 16))
     taken = scratch.room(4 * held.most_slots * THREADS * groups)
     for chunk in chunks:
-        at = u32(chunk.first_split), u32(chunk.n_splits)
-        for own, rows, bits, words in ((kernels, table, raw, n_words), (deciding, others, its_raw, n_other_words)):
-            n_decisions = words * chunk.n_splits
-            own.launch_over("decide_kernel", n_decisions, *rows.arguments, held.tests, held.sets, *at, bits)
+        kernels.decide(table, held, chunk, raw)
+        kernels.decide(others, held, chunk, its_raw)
         runtime.zero(sums, 8 * stride * chunk.features.n_sums)
         n_jobs = -(-table.n_rows // THREADS) * chunk.n_items
         kernels.launch(
-            "play_kernel", min(n_jobs, groups), chunk.items, u32(chunk.n_items), raw, its_raw, at[1], u64(table.n_rows),
+            "play_kernel", min(n_jobs, groups), chunk.items, u32(chunk.n_items), raw, its_raw,
+            u32(chunk.n_splits), u64(table.n_rows),
             u64(stride), u64(others.n_rows), held.branches, held.leaves, held.weights, u32(held.most),
             u32(held.most_slots), stack, saved, taken, sums,
         )  # fmt: skip
