@@ -181,6 +181,23 @@ def test_any_data_that_predict_takes_has_a_report(kind, tmp_path):
     assert "By half" in texts["quality"] and "rmse" in texts["quality"] and "SHAP" in texts["features"]
 
 
+@pytest.mark.parametrize("kind", ["one row", "infinite", "missing", "no trees", "weights of 0", "no labels in train"])
+def test_odd_data_have_a_report(kind, tmp_path, recwarn):
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    y = np.ones(200) if kind == "no trees" else X[:, 0]
+    booster = hb.train({"verbosity": -1, "num_leaves": 4}, hb.Dataset(X, label=y), 3)
+    weight = np.r_[np.zeros(100), np.ones(100)] if kind == "weights of 0" else None
+    changed = {"infinite": np.where(X > 1.0, np.inf, X), "missing": np.full_like(X, np.nan)}.get(kind, X)
+    n_rows = 1 if kind == "one row" else 200
+    train = X if kind == "no labels in train" else (X, y)
+    valid = hb.Dataset(changed[:n_rows], label=y[:n_rows], weight=weight)
+    slices = {"half": np.arange(n_rows) // 100, "first": changed[:n_rows, 0]}
+    booster.report(tmp_path / "r.html", valid, train=train, slices=slices, bootstrap=20)
+    page = Page((tmp_path / "r.html").read_text(encoding="utf-8"))
+    assert [a["id"] for t, a in page.elements if t == "section"] == SECTIONS
+    assert not [str(one.message) for one in recwarn if issubclass(one.category, RuntimeWarning)]
+
+
 def test_wide_models_of_many_trees_and_classes_stay_below_a_megabyte(tmp_path):
     rng = np.random.default_rng(0)
     names = [f"a very long name of a feature, number {i} " + "x" * 200 for i in range(80)]

@@ -56,7 +56,7 @@ def grid_of(model: SeeingModel, feature: int, values: FloatArray, grid_size: int
 
     values  float64 (n_rows,)  in
     """
-    known = values[~np.isnan(values)]
+    known = values[np.isfinite(values)]
     if model.is_categorical(feature):
         assert model.booster.levels is not None
         own = model.booster.levels[feature]

@@ -131,7 +131,9 @@ def plot_waterfall(
         at = end
     ax.set_yticks(range(len(steps)), [text for _, text, _ in reversed(steps)])
     ax.axvline(base, color=MUTED, linewidth=1, linestyle=(0, (4, 3)), zorder=0)
-    ax.margins(x=0.16)
+    ends = base + np.cumsum([0.0, *(amount for _, _, amount in reversed(steps))])
+    room = 0.18 * (float(np.ptp(ends)) or 1.0)
+    ax.set_xlim(float(ends.min()) - room, float(ends.max()) + room)
     text = f"Row {row}: raw score {number_text(at)}, from {number_text(base)}" if title is None else title
     return dress(ax, title=text, xlabel="Raw score", ylabel=None, ylim=(-0.7, len(steps) - 0.3), grid="x")
 
@@ -161,10 +163,11 @@ def value_shares(values: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
     """Return where values lie among their like, float64 (n,) from 0 (5% quantile) to 1 (95%), and which are known."""
     known = ~np.isnan(values)
     shares = np.zeros(len(values))
-    if known.any():
-        low, high = np.quantile(values[known], (0.05, 0.95))
+    finite = values[np.isfinite(values)]
+    if len(finite):
+        low, high = np.quantile(finite, (0.05, 0.95))
         if low == high:
-            low, high = values[known].min(), values[known].max()
+            low, high = finite.min(), finite.max()
         shares[known] = np.clip((values[known] - low) / ((high - low) or 1.0), 0.0, 1.0)
     return shares, known
 
@@ -235,7 +238,14 @@ def _explain(model: SeeingModel, found: FloatArray, values: FloatArray) -> _Expl
         import shap
     except ImportError as error:
         raise ParameterError(f"style='shap' needs shap: pip install shap, or pass style='own' ({error})") from error
+    shown: NDArray[Any] = values.astype(object)
+    for feature in filter(model.is_categorical, range(values.shape[1])):
+        shown[:, feature] = [model.value_text(feature, value) for value in values[:, feature].tolist()]
     explanation = shap.Explanation(
-        values=found[:, :-1], base_values=found[:, -1], data=values, feature_names=list(model.booster.feature_names)
+        values=found[:, :-1],
+        base_values=found[:, -1],
+        data=values,
+        display_data=shown,
+        feature_names=list(model.booster.feature_names),
     )
     return _Explained(explanation, shap.plots)

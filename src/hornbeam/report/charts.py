@@ -178,7 +178,7 @@ def bar_list(names: Sequence[str], values: FloatArray, class_: str, left: int = 
             el(
                 "g",
                 el("title", f"{name}: {text}"),
-                el("text", short(name, int(left / 6.8)), x=left - 8, y=y + 15, text_anchor="end", class_="name"),
+                el("text", short(name, int(left / 7.4)), x=left - 8, y=y + 15, text_anchor="end", class_="name"),
                 el("rect", x=left, y=y + 4, width=max(long, 1.0), height=row - 8, rx=2, class_=f"fill {class_}"),
                 el("text", text, x=left + long + 6, y=y + 15, class_="tick"),
             )

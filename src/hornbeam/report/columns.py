@@ -50,8 +50,10 @@ def describe(model: SeeingModel, feature: int, values: FloatArray, other: FloatA
         kind = "categorical"
     else:
         kind = "number" if model.booster.levels is None or model.booster.levels[feature] is None else "encoded levels"
-        summary = "" if not len(known) else " · ".join(number_text(v) for v in np.quantile(known, (0, 0.5, 1)).tolist())
-        low, high = np.quantile(known[np.isfinite(known)], (0.01, 0.99)) if np.isfinite(known).any() else (0.0, 1.0)
+        finite = known[np.isfinite(known)]
+        ends = (known.min(), np.median(finite), known.max()) if len(finite) else ()
+        summary = " · ".join(number_text(float(value)) for value in ends)
+        low, high = np.quantile(finite, (0.01, 0.99)) if len(finite) else (0.0, 1.0)
         bins = np.linspace(low, high if high > low else low + 1.0, N_BARS + 1)
     return Column(
         feature, kind, missing, distinct, summary, _shares(known, bins),
@@ -76,7 +78,8 @@ def drift(before: FloatArray, after: FloatArray, is_categorical: bool) -> float:
     if is_categorical:
         edges = np.arange(max(known.max(initial=0.0), now.max(initial=0.0)) + 1.0)
     else:
-        edges = np.unique(np.quantile(known, np.linspace(0.1, 0.9, 9))) if len(known) else np.zeros(1)
+        finite = known[np.isfinite(known)]
+        edges = np.unique(np.quantile(finite, np.linspace(0.1, 0.9, 9))) if len(finite) else np.zeros(1)
 
     def shares(values: FloatArray, n_all: int) -> FloatArray:
         groups = np.searchsorted(edges, values, "left")

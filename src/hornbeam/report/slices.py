@@ -74,8 +74,9 @@ def groups_of(values: NDArray[Any]) -> list[Slice]:
         numbers = values.astype(np.float64)
         known = ~np.isnan(numbers)
         distinct = np.unique(numbers[known])
-        if len(distinct) > FEW_NUMBERS:
-            edges = np.unique(np.quantile(numbers[known], (0.25, 0.5, 0.75)))
+        finite = distinct[np.isfinite(distinct)]
+        if len(finite) > FEW_NUMBERS:
+            edges = np.unique(np.quantile(numbers[np.isfinite(numbers)], (0.25, 0.5, 0.75)))
             place = np.searchsorted(edges, numbers, "left")
             texts = [f"≤ {number_text(edges[0])}"]
             texts += [f"{number_text(a)} to {number_text(b)}" for a, b in pairwise(edges.tolist())]

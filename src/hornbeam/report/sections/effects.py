@@ -84,11 +84,11 @@ def _contributions(material: Material, chosen: list[int]) -> list[Content]:
     for feature in chosen:
         y, x = found[material.shown_output][kept, feature], material.sample_values[kept, feature]
         known = ~np.isnan(x)
-        if not known.any():
+        if not np.isfinite(x).any():
             continue
         name = material.booster.feature_names[feature]
         coded = material.seeing.is_categorical(feature)
-        inner = np.quantile(x[known], (0.005, 0.995))
+        inner = np.quantile(x[np.isfinite(x)], (0.005, 0.995))
         ends = limits(inner, room=0.04) if not coded else (-0.5, float(x[known].max()) + 0.5)
         plot = Plot(ends, limits(y), xlabel=short(name, 50), ylabel="contribution to the raw score")
         if coded:

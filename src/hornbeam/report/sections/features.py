@@ -93,10 +93,10 @@ def _beeswarm(material: Material, found: NDArray[np.float64]) -> Markup:
         (-0.6, len(order) - 0.4),
         xlabel="contribution to the raw score",
         height=height,
-        left=150,
+        left=156,
     )
     names = material.booster.feature_names
-    plot.y_ticks = [(float(len(order) - 1 - place), short(names[f], 22)) for place, f in enumerate(order.tolist())]
+    plot.y_ticks = [(float(len(order) - 1 - place), short(names[f], 20)) for place, f in enumerate(order.tolist())]
     plot.vertical(0.0)
     for place, feature in enumerate(order.tolist()):
         shares, known = value_shares(values[:, feature])

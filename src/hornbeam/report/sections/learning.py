@@ -31,7 +31,7 @@ def learning(material: Material) -> list[Content]:
             (name, np.asarray(values[metric], np.float64)) for name, values in history.items() if metric in values
         ]
         longest = max(len(values) for _, values in series)
-        plot = Plot((0.0, float(max(longest, 1))), limits(*(v for _, v in series)), xlabel="iteration", ylabel=metric)
+        plot = Plot((0.0, float(max(longest, 1))), limits(*(v for _, v in series)), xlabel="iteration")
         if 0 < best <= longest:
             plot.vertical(float(best), text=f"best: {best}")
         for place, (_, values) in enumerate(series):

@@ -30,7 +30,7 @@ def machine(material: Material) -> list[Content]:
         ("Prediction", _speed(material)),
         ("Device of the report", f"cpu, {resolve_threads(booster.num_threads)} threads of {os.cpu_count()} CPUs"),
         ("Peak memory", _peak()),
-        ("Machine", f"{platform.machine()}, {platform.system()} {platform.release()}"),
+        ("Machine", f"{platform.machine()}, {platform.system()}"),
         (
             "Versions",
             f"Hornbeam {import_module('hornbeam').__version__}, Python {platform.python_version()}, "

@@ -72,7 +72,7 @@ def _slices(material: Material, judged: Judged) -> list[Content]:
         head: list[str] = []
         for text, chosen in groups:
             part = some_rows(judged, chosen)
-            if not part.n_rows:
+            if not part.weights.sum() > 0.0:
                 continue
             found = figures(part, metrics, times)
             head = [figure.name for figure in found]
