@@ -20,9 +20,9 @@ def scored(request):
 def test_roc_is_that_of_scikit_learn(scored):
     positive, score, weight = scored
     at = thresholds(positive, score, weight)
-    fpr, tpr, cuts = metrics.roc_curve(positive, score, sample_weight=weight, drop_intermediate=False)
-    np.testing.assert_allclose(at.fall_out, fpr, atol=1e-12)
-    np.testing.assert_allclose(at.recall, tpr, atol=1e-12)
+    fall_out, recall, cuts = metrics.roc_curve(positive, score, sample_weight=weight, drop_intermediate=False)
+    np.testing.assert_allclose(at.fall_out, fall_out, atol=1e-12)
+    np.testing.assert_allclose(at.recall, recall, atol=1e-12)
     np.testing.assert_array_equal(at.threshold, cuts)
     assert at.auc == pytest.approx(metrics.roc_auc_score(positive, score, sample_weight=weight), abs=1e-12)
 
