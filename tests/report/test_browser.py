@@ -102,8 +102,11 @@ def test_light_and_dark_follow_the_system_and_the_button(binary, browser):
         page.close()
 
 
-def test_print_shows_every_section(binary, watched):
+def test_print_shows_every_section_on_white(binary, watched):
     page, _ = watched
+    page.set_viewport_size({"width": 794, "height": 1123})  # A4
     page.goto(binary.path.as_uri())
-    page.emulate_media(media="print")
+    page.emulate_media(media="print", color_scheme="dark")
     assert page.locator("main > section:visible").count() == 9
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.evaluate("document.documentElement.scrollWidth") <= 794

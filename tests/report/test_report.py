@@ -181,6 +181,18 @@ def test_any_data_that_predict_takes_has_a_report(kind, tmp_path):
     assert "By half" in texts["quality"] and "rmse" in texts["quality"] and "SHAP" in texts["features"]
 
 
+def test_parts_that_cannot_be_made_say_why(binary, tmp_path, monkeypatch):
+    def refuse(*_: object, **__: object) -> None:
+        raise hb.HornbeamError("no such thing today")
+
+    for name in ("material.contributions", "material.interactions", "sections.features.permutation_importance"):
+        monkeypatch.setattr(f"hornbeam.report.{name}", refuse)
+    binary.booster.report(tmp_path / "r.html", binary.valid, bootstrap=0)
+    texts = Page((tmp_path / "r.html").read_text(encoding="utf-8")).texts
+    assert texts["features"].count("no such thing today") == 2 and texts["effects"].count("no such thing today") == 2
+    assert "age" in texts["errors"]  # the values of the row instead of its waterfall
+
+
 @pytest.mark.parametrize("kind", ["one row", "infinite", "missing", "no trees", "weights of 0", "no labels in train"])
 def test_odd_data_have_a_report(kind, tmp_path, recwarn):
     X = np.random.default_rng(0).normal(size=(200, 3))

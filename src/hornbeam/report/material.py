@@ -73,13 +73,18 @@ class Choices:
 
 @dataclass
 class Material:
-    """The model, its data, and what is computed from both; None where there are no data."""
+    """The model, its data, and what is computed from both; None where there are no data.
+
+    seconds   time of every part of the report
+    left_out  parts that could not be made, and why
+    """
 
     booster: Booster
     valid: Dataset | None
     train: Dataset | None
     choices: Choices
     seconds: dict[str, float] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
     begin: float = field(default_factory=time.perf_counter)
 
     @contextmanager
@@ -160,7 +165,8 @@ class Material:
         try:
             with self.timed("contributions"):
                 return contributions(self.booster, self.table(rows))
-        except HornbeamError:
+        except HornbeamError as error:
+            self.left_out["contributions"] = str(error)
             return None
 
     @lazy
@@ -176,7 +182,8 @@ class Material:
         try:
             with self.timed("interactions"):
                 found = interactions(self.booster, self.table(self.sample[:INTERACTION_ROWS]))
-        except HornbeamError:
+        except HornbeamError as error:
+            self.left_out["pairs"] = str(error)
             return None
         sizes: FloatArray = np.abs(found[:, :, :-1, :-1]).mean(axis=1).sum(axis=0)
         return sizes + sizes.T  # a pair has half of what it adds in either place

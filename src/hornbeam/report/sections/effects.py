@@ -78,7 +78,7 @@ def _what(material: Material) -> str:
 def _contributions(material: Material, chosen: list[int]) -> list[Content]:
     found = material.sample_contributions
     if found is None:
-        return [absent("This model has no contributions of features to show.")]
+        return [absent(f"Contributions are left out: {material.left_out['contributions']}")]
     kept = choose_rows(len(material.sample), MAX_POINTS)
     cards: list[Content] = []
     for feature in chosen:
@@ -112,7 +112,7 @@ def _pairs(material: Material) -> Markup:
     if sizes is None:
         if material.booster.n_features > INTERACTION_FEATURES:
             return absent(f"Pairs of features are left out: the model has more than {INTERACTION_FEATURES} features.")
-        return absent("This model has no contributions of pairs of features to show.")
+        return absent(f"Pairs of features are left out: {material.left_out['pairs']}")
     names = material.booster.feature_names
     first, second = np.triu_indices(len(names), 1)
     order = np.argsort(-sizes[first, second], kind="stable")[:TOP_PAIRS]

@@ -44,7 +44,7 @@ def features(material: Material) -> list[Content]:
     if material.valid is None:
         content.append(absent("Contributions and shuffled features need data: pass valid=."))
     elif found is None:
-        content.append(absent("This model has no contributions of features to show."))
+        content.append(absent(f"Contributions are left out: {material.left_out['contributions']}"))
     else:
         content.append(_beeswarm(material, found))
     return content
@@ -61,8 +61,10 @@ def _importance(material: Material, title: str, values: NDArray[np.float64], not
 
 def _permuted(material: Material) -> Markup | None:
     valid = material.valid
-    if valid is None or not material.metrics or len(material.booster.forest.columns) > MAX_PERMUTED:
+    if valid is None or not material.metrics:
         return None
+    if len(material.booster.forest.columns) > MAX_PERMUTED:
+        return absent(f"Permutation importances are left out: trees look at more than {MAX_PERMUTED} features.")
     rows = choose_rows(valid.n_rows, PERMUTED_ROWS)
     if valid.query_boundaries is not None:  # whole queries, from the first on
         n_queries = max(int(np.searchsorted(valid.query_boundaries, PERMUTED_ROWS, "right")) - 1, 1)
@@ -73,8 +75,8 @@ def _permuted(material: Material) -> Markup | None:
     try:
         with material.timed("permutations"):
             found = permutation_importance(material.booster, valid.take_rows(rows), metric=name, repeats=repeats)
-    except HornbeamError:
-        return None
+    except HornbeamError as error:
+        return absent(f"Permutation importances are left out: {error}")
     note = f"how much worse {name} gets when the feature is shuffled among {len(rows):,} rows, mean of {repeats}"
     return _importance(material, "Permutation", found.mean, note)
 
