@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hornbeam.backends.cpu.explanation import background as cpu_background
 from hornbeam.backends.cpu.explanation import contributions as cpu
 from hornbeam.backends.explanation import Trees, contributions
-from hornbeam.backends.gpu import explain as gpu_explain
+from hornbeam.backends.gpu.explanation import chunks
 from hornbeam.core.errors import DeviceError
 from hornbeam.testing.explanation_checks import assert_same_explanations
 from hornbeam.testing.trees import random_tree, with_categorical_splits
@@ -64,8 +64,8 @@ def test_gpu_equals_cpu(gpu: str) -> None:
 
 
 def test_gpu_in_small_pieces_equals_cpu(gpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_explain, "BLOCK_ROWS", 64)
-    monkeypatch.setattr(gpu_explain, "CHUNK_BYTES", 1 << 16)
+    monkeypatch.setattr(chunks, "BLOCK_ROWS", 64)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 1 << 16)
     assert_same_explanations(make_forest(6, (30, 1, 20, 40), 9), make_rows(np.random.default_rng(2), 150, 9), gpu)
 
 

@@ -85,9 +85,9 @@ def background_contributions(trees: Trees, reader: Reader, rows: range, backgrou
     table = _background_table(trees.forest, columns_of(trees.forest, reader), background)
     out = np.zeros((len(rows), forest.n_outputs, own.n_features))
     if is_gpu(trees.device):
-        from hornbeam.backends.gpu import explain as gpu
+        from hornbeam.backends.gpu.explanation import games as gpu
 
-        gpu.add_background(forest, own, rows, table, trees.chosen, out, devices.choose_device(trees.device))
+        gpu.add_background(forest, own, rows, table, trees.chosen, out, _gpu_name(trees, reader))
     elif trees.device == "cpu":
         from hornbeam.backends.cpu.explanation.background import add_background, games_of
 
@@ -113,6 +113,12 @@ def plan_of(forest: Forest, cover: str) -> ShapleyPlan:
     return forest.packed_for(f"plan by {cover}", lambda: ShapleyPlan.of_trees(forest.trees, cover))
 
 
+def _gpu_name(trees: Trees, reader: Reader) -> str:
+    """Return the name of the GPU that is meant; one that holds the rows is there, and need not be looked for."""
+    is_there = isinstance(reader, TableReader) and reader.device == trees.device
+    return trees.device if is_there else devices.choose_device(trees.device)
+
+
 def _background_table(forest: Forest, columns: NDArray[np.int64] | None, background: Reader) -> FloatArray:
     """Return the background rows in the columns that the explained rows are read in; any kind goes with any other."""
     if columns is None:
@@ -128,9 +134,9 @@ def _add_path_dependent(
 ) -> None:
     plan, chosen = plan_of(forest, trees.cover), trees.chosen
     if is_gpu(trees.device):
-        from hornbeam.backends.gpu import explain as gpu
+        from hornbeam.backends.gpu.explanation import walks as gpu
 
-        held = gpu.explainer_on(devices.choose_device(trees.device), forest, plan, trees.cover)
+        held = gpu.explainer_on(_gpu_name(trees, reader), forest, plan, trees.cover)
         gpu.add_contributions(held, reader, rows, chosen, out, pairs_out)
     elif trees.device == "cpu":
         from hornbeam.backends.cpu.explanation.contributions import add_contributions, explainer_of

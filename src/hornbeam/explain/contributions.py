@@ -194,7 +194,7 @@ def background_expected(task: Explained, background: TableReader) -> FloatArray:
     iterations = trees.first // task.booster.n_outputs, task.n_iterations
     if task.n_iterations == 0:
         return task.booster.init_scores.copy()
-    device = trees.device if trees.device != "auto" else "cpu"
+    device = "reference" if trees.device == "reference" else "cpu"  # few rows, and the same bits everywhere
     with default_mode():
         scores = predict_raw(trees.forest, background, None, *iterations, trees.n_threads, device)
     sums = np.array([math.fsum(of_output) for of_output in scores.tolist()])

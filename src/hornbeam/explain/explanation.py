@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.data.device_arrays import device_of, to_host
+from hornbeam.data.device_arrays import device_of, host_array
 from hornbeam.data.sources.reader import TableReader
 from hornbeam.explain.contributions import Explained, background_expected
 
@@ -79,7 +79,7 @@ def _shown(table: Any) -> Any:
     if isinstance(table, TableReader):
         return table.read(0, table.n_rows)
     if device_of(table) is not None:
-        return to_host(table)
+        return host_array(table)
     if hasattr(table, "toarray"):
         return table.toarray()
     if hasattr(table, "to_numpy"):

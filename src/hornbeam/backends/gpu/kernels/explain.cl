@@ -1,5 +1,5 @@
 // Shapley values, one thread a row; trees/shapley_plan.py and trees/background_game.py say what is computed and in what
-// order, gpu/explain.py what the tables hold. All threads of a group take the same steps through a tree, so they read
+// order, gpu/explanation/ what the tables hold. All threads of a group take the same steps through a tree, so they read
 // the same steps and neighbouring codes.
 //
 //   raw     u32 (n_words, n_splits)   bit r of [w, s]: row 32 w + r goes to child 1 at split s
