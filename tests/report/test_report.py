@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from html.parser import HTMLParser
 
 import numpy as np
@@ -280,10 +279,10 @@ def test_a_ranking_without_queries_is_refused(tmp_path):
 @pytest.mark.parametrize("path", ["missing/report.html", ".", "a\0b.html", 3])
 def test_paths_that_cannot_be_written_are_told_before_the_work(binary, tmp_path, path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    begin = time.perf_counter()
+    monkeypatch.setattr("hornbeam.report.gather", None)  # where the work begins
     with pytest.raises(hb.HornbeamError) as caught:
         binary.booster.report(path, binary.valid)
-    assert "\n" not in str(caught.value) and time.perf_counter() - begin < 60.0
+    assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
 
