@@ -91,6 +91,8 @@ def write_report(
 def _check_writable(path: Path) -> None:
     """Raise where a file cannot be written, before the work is done that would be lost."""
     try:
+        if "\0" in str(path):
+            raise _unwritable(path, "no file has a NUL in its name")
         if path.is_dir():
             raise ParameterError(f"path={os.fspath(path)!r} is a folder; give the name of a file, such as report.html")
         if not os.access(path.absolute().parent, os.W_OK):
