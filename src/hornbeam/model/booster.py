@@ -36,6 +36,7 @@ from hornbeam.model.explained import ExplainedModel
 from hornbeam.model.file import ModelData, fingerprint, model_to_bytes, write_atomically
 from hornbeam.model.formats import HORNBEAM, model_of, read_file, write_as
 from hornbeam.model.refitting import refit
+from hornbeam.model.rooms import room
 from hornbeam.objectives import Objective, objective_from_dict
 from hornbeam.params.params import BY_NAME, whole_number
 from hornbeam.params.peer_arguments import (
@@ -457,6 +458,13 @@ class Booster(ExplainedModel, PeerAttributes):
     def model_to_string(self, num_iteration: int | None = None, start_iteration: int = 0) -> str:
         """Return the text of the file that `save_model` writes."""
         return self._part(num_iteration, start_iteration).to_bytes().decode()
+
+    def report(self, path: str | os.PathLike[str], valid: Any = None, **choices: Any) -> None:
+        """Write a report on the model as one HTML file; `hornbeam.report.write_report` has the choices.
+
+        valid  data to judge it by: a Dataset with labels, or a pair (table, labels); None: what the model alone tells
+        """
+        room("report").write_report(self, path, valid, **choices)
 
     def fingerprint(self) -> str:
         """Return 64 hexadecimal digits that name the model: the SHA-256 of what its file holds, and stands in it."""
