@@ -20,6 +20,7 @@ from hornbeam.backends.prediction import (
     predict_leaf_in_place,
     predict_raw,
     rows_first,
+    transform,
 )
 from hornbeam.core.cpus import resolve_threads
 from hornbeam.core.errors import DataError, DeviceError, ParameterError
@@ -292,7 +293,7 @@ class Booster(ExplainedModel, PeerAttributes):
         if self.averages_trees:
             first, last = self.forest.tree_range(start_iteration, num_iteration)
             average_scores(scores, self.init_scores, (last - first) // self.n_outputs)
-        result = scores if raw_score else self._objective.transform(scores)
+        result = scores if raw_score else transform(self._objective, scores, n_threads, device)
         return result[0] if self.n_outputs == 1 else np.ascontiguousarray(result.T)
 
     def _predict_in_place(
