@@ -78,7 +78,7 @@ NODE = np.dtype(
         ("left", np.int32),  # -1: not expanded; the right child is left + 1
         ("slot", np.int32),  # its histogram
         ("lower", np.int32),  # the next ancestor of lower gain; -1: none
-        ("chain", np.int32),  # how many ancestors one comes to that way, see gpu/kernels/select.cl
+        ("chain", np.int32),  # how many ancestors one comes to that way, see gpu/kernels/growth/select.cl
     ],
     align=True,
 )

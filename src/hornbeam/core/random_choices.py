@@ -8,7 +8,7 @@ were made before:
     bits = random_bits(key, row)                            64 bits a row; different rows have different bits
     u    = uniform(key, row)                                the upper 53 of them as a number in [0, 1)
 
-Twins: backends/cpu/losses/random_choices.py (Numba), backends/gpu/kernels/random.h.
+Twins: backends/cpu/losses/random_choices.py (Numba), backends/gpu/kernels/shared/random.h.
 """
 
 from __future__ import annotations

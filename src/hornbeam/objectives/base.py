@@ -59,7 +59,7 @@ class Objective(ABC):
 
     @property
     def formula(self) -> tuple[int, float, float] | None:
-        """Number and constants of a loss of one score and one label (GPU: kernels/losses.h); None: it is no such."""
+        """Number and constants of a loss of one score and one label (kernels/losses/losses.h); None: it is no such."""
         return None
 
     @classmethod

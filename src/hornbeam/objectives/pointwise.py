@@ -14,12 +14,12 @@ from hornbeam.objectives.label_sums import LabelSums, weighted_mean
 class PointwiseObjective(Objective):
     """A loss of one score and one label with two constants: `derivatives` is all that differs.
 
-    Backends keep one kernel a formula: cpu/losses/pointwise.py by name, gpu/kernels/losses.h by `code`.
+    Backends keep one kernel a formula: cpu/losses/pointwise.py by name, gpu/kernels/losses/losses.h by `code`.
 
     Attributes
     ----------
     code
-        Value of OBJECTIVE in kernels/losses.h; every objective has its own.
+        Value of OBJECTIVE in kernels/losses/losses.h; every objective has its own.
     starts_at_mean
         Whether `best_constant` depends on the mean label alone.
     """

@@ -4,8 +4,8 @@
     TreeContexts   the same for one tree: bounds, outputs, keys and features of every node
 
 Everything here is plain Python and NumPy on the host, so it is the same for every device; where a GPU grows a tree by
-itself there is a twin, backends/gpu/kernels/contexts.cl. Children get theirs from their parent's and from its split
-alone:
+itself there is a twin, backends/gpu/kernels/growth/contexts.cl. Children get theirs from their parent's and from its
+split alone:
 
     key       hash of the parent's key and the side: a node's random choices depend on its path, not on when it is made
     output    from its sums, pulled to the parent's output and kept between the parent's bounds

@@ -25,14 +25,14 @@ BLOCK_BYTES = 64 << 20
 """Host data, and leaf numbers, that are on the device at a time."""
 
 TREE_NODE = np.dtype([("threshold", np.float64), ("column", np.uint32), ("child", np.uint32)])
-"""tree_node_t of kernels/predict.cl."""
+"""tree_node_t of kernels/prediction/predict.cl."""
 
 CATEGORICAL = 1 << 31
 """Bit of `column` that marks a categorical split."""
 
 
 def pack_tree(tree: Tree, first_word: int = 0) -> tuple[NDArray[np.void], NDArray[np.uint32]]:
-    """Return a tree as kernels/predict.cl draws it.
+    """Return a tree as kernels/prediction/predict.cl draws it.
 
     first_word   of this tree in the bits of all trees
 

@@ -289,5 +289,8 @@ def run_parts(kernel: Callable[..., None], n_parts: int, *arguments: Any) -> Non
 
     n_parts  see team
     """
+    if n_parts == 1:
+        kernel(0, ALONE, *arguments)
+        return
     with team(n_parts) as some:
         some.run(kernel, *arguments)

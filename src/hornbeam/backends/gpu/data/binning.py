@@ -1,8 +1,8 @@
 """Binning on a GPU: values become bins there, in the tiles that the engine reads.
 
 Of values on the device only the sampled rows go to the host, where bins are found by the same code as for data in host
-memory. A second pass on the device codes all values (kernels/encode.cl); those in host memory pass through it block by
-block.
+memory. A second pass on the device codes all values (kernels/data/encode.cl); those in host memory pass through it
+block by block.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HOST_BLOCK_BYTES = 64 << 20
 CODING = np.dtype(
     [("start", np.uint64), ("feature", np.uint32), ("steps", np.uint32), ("missing", np.uint32), ("padding", np.uint32)]
 )
-"""coding_t of kernels/encode.cl."""
+"""coding_t of kernels/data/encode.cl."""
 
 
 class TiledBins:
@@ -51,7 +51,7 @@ class TiledBins:
     layout
         How they lie.
     tiles
-        u32 (n_tiles, n_rows, tile_words), see kernels/layout.cl.
+        u32 (n_tiles, n_rows, tile_words), see kernels/data/layout.cl.
     """
 
     def __init__(self, runtime: Runtime, device: str, n_rows: int, mapper: BinMapper) -> None:

@@ -8,7 +8,7 @@ are bundled too, however seldom they are other than default. Columns of a device
 
 A feature that is alone in its column has its bins for codes; a categorical feature always is. Histograms are those of
 the columns: the sums of a default bin are what the others leave of the node's total, exactly, since sums are integers
-(kernels/split_bundles.cl).
+(kernels/growth/split_bundles.cl).
 
 Bundles are checked over all rows. They cannot be seen in the model.
 """
@@ -74,7 +74,7 @@ class Bundles:
 
     members        uint32 (n_used, 4)          column; first code; codes; default bin, or ALONE
     sizes          int32 (n_columns,)          codes of each column
-    code_features  uint32 (n_columns, n_bins)  feature whose threshold a code is, see kernels/split_bundles.cl
+    code_features  uint32 (n_columns, n_bins)  feature whose threshold a code is, see kernels/growth/split_bundles.cl
     spelling       how the rows are made
     """
 

@@ -1,6 +1,6 @@
 """Columns that the user has on the device (data/columns.py): looked at, copied and added up there.
 
-Only a few bytes of each group of threads come to the host; see kernels/columns.cl.
+Only a few bytes of each group of threads come to the host; see kernels/data/columns.cl.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from hornbeam.core.fixed_point import exact_exponent
 from hornbeam.data.columns import Column, DeviceColumn, Facts
 
 TYPES = ("f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
-"""Types of columns by number, as in kernels/columns.cl; truth values are bytes."""
+"""Types of columns by number, as in kernels/data/columns.cl; truth values are bytes."""
 
 LABEL, OF_CLASS, ROWS_OF_CLASS, POSITIVE_ROWS, ALL_ROWS = range(5)
 """`which` of add_up_kernel."""
 
 
 def arguments_of(column: DeviceColumn) -> tuple[Any, ...]:
-    """Return what kernels take of a column: COLUMN of kernels/columns.cl."""
+    """Return what kernels take of a column: COLUMN of kernels/data/columns.cl."""
     array, dtype = column.array, np.dtype(column.array.dtype)
     name = "u1" if dtype.kind == "b" else f"{dtype.kind}{dtype.itemsize}"
     strides = [stride // dtype.itemsize for stride in array.strides]

@@ -1,4 +1,4 @@
-"""What kernels/explain.cl takes: tables of rows, chunks of trees, and where what is found there belongs.
+"""What kernels/prediction/explain.cl takes: tables of rows, chunks of trees, and where what is found there belongs.
 
 Rows go to the device block by block, and trees in *chunks*: walks or games of a chunk are all under way at once and
 leave what they found in memory (`sums`). Then a kernel adds it up for every row and feature in the order of the walks
@@ -37,7 +37,7 @@ GROUPS_A_UNIT = 8
 SPLIT_TEST = np.dtype(
     [("threshold", np.float64), ("column", np.uint32), ("previous", np.int32), ("flip", np.uint32), ("_", np.uint32)]
 )
-"""split_test_t of kernels/explain.cl."""
+"""split_test_t of kernels/prediction/explain.cl."""
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ WALK_FIELDS = (
     "first_split", "n_splits", "first_step", "n_steps", "point", "first_chance", "first_sum", "n_sums", "first_pair",
     "first_path", "whole_split", "padding",
 )  # fmt: skip
-"""Those of walk_t of kernels/explain.cl."""
+"""Those of walk_t of kernels/prediction/explain.cl."""
 
 
 class _Kept(NamedTuple):

@@ -1,4 +1,4 @@
-"""Bags on a GPU: the rows of the trees to come, chosen and compacted on the device; see kernels/bag.cl."""
+"""Bags on a GPU: the rows of the trees to come, chosen and compacted on the device; see kernels/growth/bag.cl."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Splits of categorical features on a GPU: see kernels/split_categorical.cl."""
+"""Splits of categorical features on a GPU: see kernels/growth/split_categorical.cl."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Contexts of nodes on a GPU, as the split search reads them: see splitting.NodeContext.
 
-The host makes and uploads them, or the device does, round after round: see kernels/contexts.cl.
+The host makes and uploads them, or the device does, round after round: see kernels/growth/contexts.cl.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hornbeam.trees.splitting import FeatureRules, NodeContext, SplitRules
 
 @dataclass(frozen=True, slots=True)
 class PlacedContexts:
-    """The contexts of the nodes of a search, on the device: CONTEXT_ARGUMENTS of kernels/gains.h.
+    """The contexts of the nodes of a search, on the device: CONTEXT_ARGUMENTS of kernels/growth/gains.h.
 
     context  i64 (n_nodes, 6)
     mask     u32 (n_nodes, n_words)
@@ -121,8 +121,8 @@ class DeviceContexts:
         """Make the contexts of the children of a round.
 
         groups         nodes that are expanded, at most
-        state, chosen  as in kernels/select.cl; chosen is None: make the context of the root
-        search         as in kernels/split.cl
+        state, chosen  as in kernels/growth/select.cl; chosen is None: make the context of the root
+        search         as in kernels/growth/split.cl
         """
         own, binned, of_levels = self._workspace, self._binned, rules.categorical
         kernel = self._runtime.kernel("contexts_kernel", own.variant("contexts.cl"))

@@ -34,16 +34,17 @@ SPARE_ROUNDS, MORE_ROUNDS, TREES_OF_LATE = 1, 8, 4
 """Rounds to launch beyond what any of the last trees took, and when they were not enough; how many trees these are."""
 
 LARGEST_SHARE, SMALLEST_SHARE = 2, 8
-"""One in this many candidates is expanded in a round, see kernels/select.cl."""
+"""One in this many candidates is expanded in a round, see kernels/growth/select.cl."""
 
 LONGER_THAN_DEEP, IN_VAIN = 3, 1.15
 """Rounds beyond the depth of a tree, and expanded nodes for each split, that make the share change."""
 
 Finish = Callable[[Buffer, Buffer], Callable[[int], LeavesLater]]
-"""The state and the order of kernels/select.cl -> the number of leaves, once known -> what brings their values."""
+"""The state and the order of kernels/growth/select.cl -> the number of leaves, once known -> what brings their
+values."""
 
 STATE_BYTES, FIRST_KEY = 64, 32
-"""Head of the device's node table, and where in it kernels/contexts.cl finds the keys of a tree."""
+"""Head of the device's node table, and where in it kernels/growth/contexts.cl finds the keys of a tree."""
 
 
 class DeviceGrowth:
@@ -129,10 +130,10 @@ class DeviceGrowth:
         meanwhile: Callable[[], None] | None,
         contexts: ContextsAhead | None,
     ) -> GrownAhead | None:
-        """Run round after round without the host, which looks at the result once: see kernels/select.cl.
+        """Run round after round without the host, which looks at the result once: see kernels/growth/select.cl.
 
         finish    what goes on to the leaves, for a tree that may not be finished; None: the host will
-        contexts  what those of the nodes are made by, see kernels/contexts.cl; None: they have none
+        contexts  what those of the nodes are made by, see kernels/growth/contexts.cl; None: they have none
         """
         summed, self._summed_root = self._summed_root, None
         most_batch, categories = limits.n_leaves - 1, self._search.categories

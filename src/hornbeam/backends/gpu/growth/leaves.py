@@ -70,9 +70,9 @@ class DeviceLeaves:
         rules: SplitRules,
         learning_rate: float,
     ) -> Callable[[int], LeavesLater]:
-        """Assign leaves and compute their values for a tree that the host does not know: see kernels/leaf_numbers.cl.
+        """Assign leaves and compute their values for a tree that the host does not know (growth/leaf_numbers.cl).
 
-        state, order  as in kernels/select.cl
+        state, order  as in kernels/growth/select.cl
         rows          of even and of odd depth
 
         Returns what to call with the number of leaves once the tree is known to be finished. If it is not, all this was

@@ -1,6 +1,6 @@
 """Leaf values as percentiles of residuals on a GPU, or as minima of log(cosh): only they come back.
 
-See kernels/renewal.cl and kernels/logcosh_leaves.cl.
+See kernels/growth/renewal.cl and kernels/growth/logcosh_leaves.cl.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Finished trees on a GPU: their nodes for kernels/route.cl, and validation sets whose rows are sent down them."""
+"""Finished trees on a GPU: their nodes for kernels/growth/route.cl, and rows of validation sets that go down them."""
 
 from __future__ import annotations
 

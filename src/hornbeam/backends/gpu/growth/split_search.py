@@ -1,4 +1,4 @@
-"""The split search on a GPU: kernels/split.cl, split_general.cl for contexts, split_bundles.cl, and categories."""
+"""The split search on a GPU: kernels/growth/split*.cl for plain nodes, contexts, bundles and categories."""
 
 from __future__ import annotations
 

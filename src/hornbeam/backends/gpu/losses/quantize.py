@@ -21,7 +21,7 @@ from hornbeam.core.fixed_point import (
 )
 
 REPORT = np.dtype([("largest", np.float64, 3), ("sums", np.int64, 5), ("extremes", np.int32, 4)])
-"""What kernels report, report_t of kernels/quantize.cl."""
+"""What kernels report, report_t of kernels/growth/quantize.cl."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Ranking gradients on a GPU: which queries go to which variant of kernels/ranking.cl, and what they need there."""
+"""Ranking gradients on a GPU: which queries go to which variant of kernels/losses/ranking.cl, and what they need."""
 
 from __future__ import annotations
 

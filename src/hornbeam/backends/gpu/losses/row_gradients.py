@@ -1,4 +1,4 @@
-"""Where kernels get the gradients of rows from: computed at each use, or stored; see kernels/row_gradients.h."""
+"""Where kernels get the gradients of rows from: computed at each use, or stored; see kernels/losses/row_gradients.h."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics on a GPU: scores stay on the device, and a few bytes come back; see kernels/metrics.cl.
+"""Metrics on a GPU: scores stay on the device, and a few bytes come back; see kernels/losses/metrics.cl.
 
 A metric without a kernel is left to the host (`evaluate` returns None). Labels and weights go to the device once a data
 set. Besides, the largest set that a metric is evaluated on takes
@@ -53,10 +53,10 @@ LOSSES = {
     "multi_logloss": 20,
     "multi_error": 21,
 }
-"""METRIC of kernels/metrics.cl by the name of a mean loss; those of several outputs begin at 20."""
+"""METRIC of kernels/losses/metrics.cl by the name of a mean loss; those of several outputs begin at 20."""
 
 LINKS = {"identity": 0, "sigmoid": 1, "exp": 2, "square": 3, "softmax": 4}
-"""`link` of kernels/metrics.cl by the objective's link."""
+"""`link` of kernels/losses/metrics.cl by the objective's link."""
 
 
 class DeviceMetrics:

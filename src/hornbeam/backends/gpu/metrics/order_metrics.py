@@ -1,4 +1,4 @@
-"""auc and average_precision on a GPU: the scores are sorted there; see kernels/order_metrics.cl."""
+"""auc and average_precision on a GPU: the scores are sorted there; see kernels/losses/order_metrics.cl."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ndcg, map and mrr on a GPU; see kernels/query_metrics.cl."""
+"""ndcg, map and mrr on a GPU; see kernels/losses/query_metrics.cl."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hornbeam.data.queries import discounts, ideal_dcg, query_of_row, query_weig
 from hornbeam.metrics.ranked_lists import QueryMetric
 
 CODES = {"ndcg": 0, "map": 1, "mrr": 2}
-"""`metric` of kernels/query_metrics.cl."""
+"""`metric` of kernels/losses/query_metrics.cl."""
 
 SCRATCH_BYTES = 12
 """Bytes a document of a query that does not fit in local memory."""

@@ -1,4 +1,4 @@
-"""Floats as integers in the same order: twins of kernels/order.h."""
+"""Floats as integers in the same order: twins of kernels/shared/order.h."""
 
 from __future__ import annotations
 

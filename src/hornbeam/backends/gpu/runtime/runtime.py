@@ -48,29 +48,30 @@ class Variant:
     """One compilation of a source file: every field is a -D flag, and the whole is the key of the cache.
 
     threads    of a group
-    bin_bits   4, 8 or 16, see kernels/bins.h
+    bin_bits   4, 8 or 16, see kernels/shared/bins.h
     tile_words  of a row in a tile: 8, 4, 3, 2 or 1
     columns    whether bins of one feature are read from columns, else from tiles
-    bundled    whether columns are bundles of features, see kernels/bins.h
-    context    whether nodes have one, see kernels/split_bundles.cl, kernels/split.cl and kernels/leaf_numbers.cl
-    wide       records of 64 bits, see kernels/quantize.cl; rows with weights, see kernels/renewal.cl
-    stats      2: gradient and hessian; 3: and rows
+    bundled    whether columns are bundles of features, see kernels/shared/bins.h
+    context    whether nodes have one, see kernels/growth/split_bundles.cl, kernels/growth/split.cl and
+    kernels/growth/leaf_numbers.cl wide       records of 64 bits, see kernels/growth/quantize.cl; rows with weights, see
+    kernels/growth/renewal.cl stats      2: gradient and hessian; 3: and rows
     n_bins     of a feature, padded
-    words      of a tile that a group takes at once; 0: no local memory, see kernels/histogram.cl
-    copies     of the counters of a group, see kernels/histogram.cl
+    words      of a tile that a group takes at once; 0: no local memory, see kernels/growth/histogram.cl
+    copies     of the counters of a group, see kernels/growth/histogram.cl
     resident   groups that should share a compute unit (CUDA: limits the registers)
-    each       rows of a thread, see kernels/partition.cl and kernels/sort.cl
+    each       rows of a thread, see kernels/growth/partition.cl and kernels/data/sort.cl
     leaves     most leaves whose sums fit in local memory; 0: none
-    capacity   most nodes of a tree that the device keeps, see kernels/select.cl
-    value_bytes  of a raw value: 4 or 8, see kernels/predict.cl and kernels/encode.cl; of a code, kernels/stored.cl;
-               of a label or hessian: 1 or 8, kernels/row_gradients.h
-    documents  most documents of a query that fit in local memory, see kernels/ranking.cl; 0: none
-    objective  formula of kernels/losses.h; 0: none
-    metric     formula of kernels/metrics.cl; 0: none
-    categorical  there are categorical features, see kernels/partition.cl
-    sort_size    levels that are sorted in local memory, see kernels/split_categorical.cl; 0: in global memory
-    keep         numbers that a thread keeps in local memory, see kernels/explain.cl; 0: in global memory
-    interactions  pairs of features are summed, see kernels/explain.cl
+    capacity   most nodes of a tree that the device keeps, see kernels/growth/select.cl
+    value_bytes  of a raw value: 4 or 8, see kernels/prediction/predict.cl and kernels/data/encode.cl; of a code,
+    kernels/data/stored.cl;
+               of a label or hessian: 1 or 8, kernels/losses/row_gradients.h
+    documents  most documents of a query that fit in local memory, see kernels/losses/ranking.cl; 0: none
+    objective  formula of kernels/losses/losses.h; 0: none
+    metric     formula of kernels/losses/metrics.cl; 0: none
+    categorical  there are categorical features, see kernels/growth/partition.cl
+    sort_size    levels that are sorted in local memory, see kernels/growth/split_categorical.cl; 0: in global memory
+    keep         numbers that a thread keeps in local memory, see kernels/prediction/explain.cl; 0: in global memory
+    interactions  pairs of features are summed, see kernels/prediction/explain.cl
     """
 
     source: str
@@ -227,11 +228,17 @@ HEADERS = {
 
 
 @cache
+def _kernel_files() -> dict[str, Any]:
+    """Return the files of kernels/ by name; no two folders of it have files of one name."""
+    folders = (folder for folder in (files("hornbeam.backends.gpu") / "kernels").iterdir() if folder.is_dir())
+    return {file.name: file for folder in folders for file in folder.iterdir()}
+
+
+@cache
 def source_text(prelude: str, source: str) -> str:
     """Return a kernel file behind prelude, record types and random numbers; lines in errors are those of the files."""
-    folder = files("hornbeam.backends.gpu") / "kernels"
     names = (prelude, "dtypes.h", "random.h", *HEADERS.get(source, ()), source)
-    return "\n".join(f'#line 1 "{name}"\n{(folder / name).read_text(encoding="utf-8")}' for name in names)
+    return "\n".join(f'#line 1 "{name}"\n{_kernel_files()[name].read_text(encoding="utf-8")}' for name in names)
 
 
 _compiled: dict[str, float] = {}

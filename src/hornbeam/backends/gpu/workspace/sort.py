@@ -1,4 +1,4 @@
-"""A sort on the device: 64-bit keys with 32-bit payloads; see kernels/sort.cl."""
+"""A sort on the device: 64-bit keys with 32-bit payloads; see kernels/data/sort.cl."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ CHOOSE_THREADS = 64
 """Threads of choose.cl, and of split_categorical.cl's choose_set_kernel."""
 
 WARP = 32
-"""Threads that step together, and banks of local memory, see kernels/histogram.cl."""
+"""Threads that step together, and banks of local memory, see kernels/growth/histogram.cl."""
 
 SUMMING_THREADS = 768
 """Threads of histogram.cl on GPUs: two groups of them fill a compute unit with 40 registers a thread."""
@@ -29,7 +29,7 @@ PARTITION_THREADS, PARTITION_EACH = 128, 8
 """Threads of partition.cl and rows of each in a tile: 1,024 rows, sorted in 8 KB of local memory."""
 
 CAPACITY = 2048
-"""Most nodes of a tree that the device keeps, see kernels/select.cl."""
+"""Most nodes of a tree that the device keeps, see kernels/growth/select.cl."""
 
 MOST_ORDERED = CAPACITY // 4
 """Most nodes whose order select.cl keeps, and most leaves of a tree that it grows: a round may double the frontier."""

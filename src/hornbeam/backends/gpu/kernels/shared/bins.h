@@ -1,4 +1,4 @@
-// How bins lie in device memory; layout.py chooses, kernels/layout.cl draws it.
+// How bins lie in device memory; layout.py chooses, kernels/data/layout.cl draws it.
 //
 //     BIN_BITS     of a bin: 4, 8 or 16
 //     TILE_WORDS   32-bit words of a row in a tile: 8, or 4, 3, 2 or 1 where they hold all columns
