@@ -10,7 +10,7 @@ A bundle that passes the check loses nothing, so the bins are those of the dense
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -165,11 +165,10 @@ def encode_sparse(
         np.cumsum(indptr, out=indptr)
         kept_entries = np.empty(int(indptr[-1]), np.uint32)
     if n_columns > 0 or not all_entries:
+        places = Places(position, offsets, default, plan.column, plan.first_code, initial, all_entries)
+        out = Placed(indptr, kept_entries, codes)
         run_ranges(
-            lambda start, stop: place_kernel(
-                table.indptr, indices, position, entries, offsets, default, plan.column, plan.first_code, initial,
-                all_entries, start, stop, indptr, kept_entries, codes,
-            ),
+            lambda start, stop: place_kernel(table.indptr, indices, entries, places, start, stop, out),
             n_rows, n_threads, smallest=1024,
         )  # fmt: skip
     if is_entry[mapper.n_numeric :].any():
@@ -346,17 +345,43 @@ def count_kernel(indptr, indices, position, entries, is_entry, start, stop, out)
         out[row] = count
 
 
+class Places(NamedTuple):
+    """Where the coded values of each feature belong.
+
+    position            of a column of the table among the used features
+    offsets, default    first histogram place, and default bin, of each feature
+    column, first_code  see storage plans; column < 0: the feature is kept in entries
+    initial             codes' dtype (stride,)   what a row without values has
+    only_columns        the entries are in place
+    """
+
+    position: NDArray[Any]
+    offsets: NDArray[Any]
+    default: NDArray[Any]
+    column: NDArray[Any]
+    first_code: NDArray[Any]
+    initial: NDArray[Any]
+    only_columns: bool
+
+
+class Placed(NamedTuple):
+    """What place_kernel writes to: codes (n_rows, stride), and entries from indptr[row] on."""
+
+    indptr: NDArray[np.int64]
+    entries: NDArray[np.uint32]
+    codes: NDArray[Any]
+
+
 @kernel
-def place_kernel(
-    indptr, indices, position, entries, offsets, default, column, first_code, initial, only_columns, start, stop,
-    out_indptr, out_entries, codes,
-):  # fmt: skip
+def place_kernel(indptr, indices, entries, places, start, stop, out):
     """Put the coded values of the rows start:stop where they belong.
 
-    initial      codes' dtype (stride,)   in   what a row without values has
-    only_columns the entries are in place
-    codes, out_entries                    out
+    indptr, indices, entries   in   of the table
+    places, out                see Places and Placed
     """
+    position, offsets, default, column = places.position, places.offsets, places.default, places.column
+    first_code, initial, only_columns = places.first_code, places.initial, places.only_columns
+    out_indptr, out_entries, codes = out.indptr, out.entries, out.codes
     for row in range(start, stop):
         codes[row, :] = initial
         to = out_indptr[row]

@@ -15,7 +15,7 @@ branch, vectorised and without a remainder. What does not pair (a gap, a rank ab
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,40 @@ SHORT = 64
 """Length of the runs that are sorted by counting, which vectorises and has no branch to foretell."""
 
 
+class Documents(NamedTuple):
+    """The documents of all queries.
+
+    scores, weight  float64 (n_rows,)          weight: empty, there are none
+    level           int32 (n_rows,)            see objectives.ranking.QueryData
+    boundaries      int64 (n_queries + 1,)
+    """
+
+    scores: FloatArray
+    level: NDArray[np.int32]
+    weight: FloatArray
+    boundaries: NDArray[np.int64]
+
+
+class PairRules(NamedTuple):
+    """How lambdarank weighs pairs: arrays of objectives.ranking.QueryData, and parameters.
+
+    n_levels  number of different labels; longest: documents of the longest query
+    """
+
+    n_levels: int
+    longest: int
+    gains: FloatArray
+    discounts: FloatArray
+    base: FloatArray
+    slope: FloatArray
+    ratio: FloatArray
+    gradient_unit: FloatArray
+    hessian_unit: FloatArray
+    sigmoid: float
+    truncation_level: int
+    norm: bool
+
+
 def compute_ranking_gradients(
     objective: RankingObjective,
     scores: FloatArray,
@@ -70,28 +104,28 @@ def compute_ranking_gradients(
     w = NO_WEIGHT if weight is None else weight
     sizes = data.sizes
     kernel: Callable[..., None]
-    after: tuple[Any, ...]
+    rules: Any
     if isinstance(objective, LambdarankObjective):
         work = sizes * np.minimum(sizes, objective.truncation_level)
         n_levels = int(data.level.max()) + 1
         longest = int(sizes.max())
         kernel = lambdarank_part
-        after = (
+        rules = PairRules(
             n_levels, longest, data.gains, data.discounts, data.base, data.slope, data.ratio, data.gradient_unit,
-            data.hessian_unit, objective.sigmoid, objective.truncation_level, objective.norm, gradient_out[0],
-            hessian_out[0],
+            data.hessian_unit, objective.sigmoid, objective.truncation_level, objective.norm,
         )  # fmt: skip
     elif isinstance(objective, XendcgObjective):
         work = sizes * 10
         kernel = xendcg_part
-        after = np.uint64(objective.key), gradient_out[0], hessian_out[0]
+        rules = np.uint64(objective.key)
     else:
         raise TypeError(f"no kernel for {objective!r}")
     done = np.cumsum(work)
     n_parts = int(max(1, min(n_threads, done[-1] // in_use().ranking_pairs_per_thread)))
     bounds = np.searchsorted(done, done[-1] * np.arange(1, n_parts) // n_parts)
     ends = np.concatenate([[0], bounds + 1, [len(sizes)]])
-    run_parts(kernel, n_parts, ends, (scores[0], data.level, w, data.boundaries), after)
+    documents = Documents(scores[0], data.level, w, data.boundaries)
+    run_parts(kernel, n_parts, ends, documents, rules, gradient_out[0], hessian_out[0])
 
 
 @kernel
@@ -196,34 +230,16 @@ def add_pairs(
 
 
 @kernel
-def lambdarank_kernel(
-    scores: FloatArray,
-    level: NDArray[np.int32],
-    weight: FloatArray,
-    boundaries: NDArray[np.int64],
-    first: int,
-    last: int,
-    n_levels: int,
-    longest: int,
-    gains: FloatArray,
-    discounts: FloatArray,
-    base: FloatArray,
-    slope: FloatArray,
-    ratio: FloatArray,
-    gradient_unit: FloatArray,
-    hessian_unit: FloatArray,
-    sigmoid: float,
-    truncation_level: int,
-    norm: bool,
-    gradient: FloatArray,
-    hessian: FloatArray,
-) -> None:
+def lambdarank_kernel(documents, first, last, rules, gradient, hessian):
     """Gradients of the queries [first, last): `LambdarankObjective.query_gradients`.
 
-    weight             float64 (n_rows,) or (0,)  in   empty: no weights
+    documents, rules   see Documents and PairRules
     gradient, hessian  float64 (n_rows,)          out; the rows of these queries are overwritten
-    The other arrays are those of `objectives.ranking.QueryData`.
     """
+    scores, level, weight, boundaries = documents.scores, documents.level, documents.weight, documents.boundaries
+    n_levels, longest, sigmoid, norm = rules.n_levels, rules.longest, rules.sigmoid, rules.norm
+    gains, discounts, base, slope, ratio = rules.gains, rules.discounts, rules.base, rules.slope, rules.ratio
+    gradient_unit, hessian_unit, truncation_level = rules.gradient_unit, rules.hessian_unit, rules.truncation_level
     order = np.empty(longest, np.int32)
     place = np.empty(longest, np.int32)
     room = longest + RUN * n_levels
@@ -329,22 +345,13 @@ def striped_sum_(values: FloatArray, sums: FloatArray) -> float:
 
 
 @kernel
-def xendcg_kernel(
-    scores: FloatArray,
-    level: NDArray[np.int32],
-    weight: FloatArray,
-    boundaries: NDArray[np.int64],
-    first: int,
-    last: int,
-    key: np.uint64,
-    gradient: FloatArray,
-    hessian: FloatArray,
-) -> None:
+def xendcg_kernel(documents, first, last, key, gradient, hessian):
     """Gradients of the queries [first, last): `XendcgObjective.query_gradients`; `hessian` holds rho meanwhile.
 
-    weight             float64 (n_rows,) or (0,)  in   empty: no weights
+    documents          see Documents
     gradient, hessian  float64 (n_rows,)          out; the rows of these queries are overwritten
     """
+    scores, level, weight, boundaries = documents.scores, documents.level, documents.weight, documents.boundaries
     longest = 0
     for query in range(first, last):
         longest = max(longest, boundaries[query + 1] - boundaries[query])
@@ -389,16 +396,16 @@ def xendcg_kernel(
 
 
 @kernel
-def lambdarank_part(t, crew, ends, before, after):
-    """Do one thread's queries of lambdarank_kernel (team.run_parts), whose other arguments are before and after."""
-    call_helpers(t, crew, (ends, before, after))
+def lambdarank_part(t, crew, ends, documents, rules, gradient, hessian):
+    """Do one thread's queries of lambdarank_kernel (team.run_parts)."""
+    call_helpers(t, crew, (ends, documents, rules, gradient, hessian))
     for part in range(t, len(ends) - 1, crew.size):
-        lambdarank_kernel(*before, ends[part], ends[part + 1], *after)
+        lambdarank_kernel(documents, ends[part], ends[part + 1], rules, gradient, hessian)
 
 
 @kernel
-def xendcg_part(t, crew, ends, before, after):
-    """Do one thread's queries of xendcg_kernel (team.run_parts), whose other arguments are before and after."""
-    call_helpers(t, crew, (ends, before, after))
+def xendcg_part(t, crew, ends, documents, key, gradient, hessian):
+    """Do one thread's queries of xendcg_kernel (team.run_parts)."""
+    call_helpers(t, crew, (ends, documents, key, gradient, hessian))
     for part in range(t, len(ends) - 1, crew.size):
-        xendcg_kernel(*before, ends[part], ends[part + 1], *after)
+        xendcg_kernel(documents, ends[part], ends[part + 1], key, gradient, hessian)
