@@ -71,7 +71,7 @@ class Booster(PeerAttributes):
     n_outputs
         Raw scores a row.
     init_scores
-        float64 (n_outputs,): score before the first tree.
+        float64 (n_outputs,): raw scores before the first tree.
     trees
         list of Tree, in boosting order; tree i adds to output i % n_outputs.
     params
@@ -79,12 +79,22 @@ class Booster(PeerAttributes):
     best_iteration
         Number of iterations that early stopping found best; 0 if it did not run. `predict` uses that many.
     best_score
-        best_score[dataset][metric] at the best iteration, without early stopping at the last one; empty if nothing
+        `best_score[dataset][metric]` at the best iteration, without early stopping at the last one; empty if nothing
         was evaluated. Not saved.
     eval_history
-        eval_history[dataset][metric]: list, one value an evaluated iteration. Not saved.
+        `eval_history[dataset][metric]`: list, one value an evaluated iteration. Not saved.
     interrupted
         Whether training was ended by Ctrl-C, with the trees built so far.
+
+    Examples
+    --------
+    >>> booster = hb.train({"objective": "binary"}, hb.Dataset(X, label=y), 10)
+    >>> booster
+    <hornbeam.Booster: binary, 10 iterations, 10 trees, 28 features>
+    >>> booster.predict(X).shape
+    (2000,)
+    >>> booster[:4].n_iterations
+    4
     """
 
     _instead = BOOSTER_ATTRIBUTES
@@ -323,10 +333,10 @@ class Booster(PeerAttributes):
         return splits if importance_type == "split" else gains
 
     def __getitem__(self, which: int | slice) -> Booster:
-        """Return some iterations as a model of their own: booster[:10], booster[5:], booster[::2], booster[-1].
+        """Return some iterations as a model of their own: `booster[:10]`, `booster[5:]`, `booster[::2]`, `booster[-1]`.
 
-        It has the same init_scores and parameters, and no best iteration: booster[:k] predicts what
-        predict(num_iteration=k) does.
+        It has the same init_scores and parameters, and no best iteration: `booster[:k]` predicts what
+        `predict(num_iteration=k)` does.
         """
         if isinstance(which, slice):
             chosen = range(self.n_iterations)[which]
@@ -362,13 +372,13 @@ class Booster(PeerAttributes):
     ) -> Booster:
         """Return a model with the same splits whose leaf values are moved towards what new data would give.
 
-        new value = decay_rate * old value + (1 - decay_rate) * value from the new data
+            new value = decay_rate * old value + (1 - decay_rate) * value from the new data
 
-        Tree after tree, at the scores of the refitted trees before it; a leaf that no new row reaches keeps its value
-        (as far as monotone constraints allow, which hold in the new model too). init_scores, where trees start from,
-        move alike, unless `init_score` is given. The result does not depend on the order of the rows. With decay_rate=0
-        and the training data again, a model comes back as it was (unless trees were grown on some of the rows, or
-        dropped).
+        Trees are refitted one after the other, each at the scores of the refitted trees before it. A leaf that no new
+        row reaches keeps its value, as far as monotone constraints allow, which hold in the new model too. The initial
+        scores move alike, unless `init_score` is given. The result does not depend on the order of the rows. With
+        `decay_rate=0` and the training data the model stays as it is, unless its trees were grown on a sample of the
+        rows, or dropped.
 
         Parameters
         ----------
@@ -432,7 +442,7 @@ class Booster(PeerAttributes):
     ) -> Booster:
         """Write the model to a file of Hornbeam's format, or some iterations of it alone; returns self.
 
-        Iterations are named as for `predict`. Some of them are a model without a best iteration: booster[2:5].
+        Iterations are named as for `predict`. Some of them are a model without a best iteration: `booster[2:5]`.
         """
         self._part(num_iteration, start_iteration).save(filename)
         return self
@@ -443,7 +453,10 @@ class Booster(PeerAttributes):
         return self._part(num_iteration, start_iteration).to_bytes().decode()
 
     def fingerprint(self) -> str:
-        """Return 64 hexadecimal digits that name the model: the SHA-256 of what its file holds, and stands in it."""
+        """Return 64 hexadecimal digits that name the model: the SHA-256 of what its file holds.
+
+        Two models are the same, bit for bit, if and only if their fingerprints are. The file holds the fingerprint too.
+        """
         return fingerprint(self.to_model())
 
     def __getstate__(self) -> dict[str, Any]:
