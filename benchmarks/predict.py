@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from typing import Any
 
 import lightgbm as lgb
 import numpy as np
@@ -19,43 +18,8 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.prediction import predict_leaf, predict_raw
 from hornbeam.core.cpus import resolve_threads
+from hornbeam.testing.peer_trees import lightgbm_trees
 from hornbeam.trees.forest import Forest
-from hornbeam.trees.tree import Tree
-
-
-def tree_from_lightgbm(structure: dict[str, Any], shrinkage: float) -> Tree:
-    """Copy one tree of `Booster.dump_model()`; numerical splits only."""
-    splits: dict[int, dict[str, Any]] = {}
-    leaves: dict[int, dict[str, Any]] = {}
-    open_nodes = [structure]
-    while open_nodes:
-        node = open_nodes.pop()
-        if "split_index" in node:
-            splits[node["split_index"]] = node
-            open_nodes += [node["left_child"], node["right_child"]]
-        else:
-            leaves[node.get("leaf_index", 0)] = node
-
-    def child(node: dict[str, Any]) -> int:
-        return int(node["split_index"]) if "split_index" in node else ~int(node["leaf_index"])
-
-    nodes = [splits[i] for i in range(len(splits))]
-    ends = [leaves[i] for i in range(len(leaves))]
-    return Tree(
-        feature=np.array([node["split_feature"] for node in nodes], np.int32),
-        threshold=np.array([node["threshold"] for node in nodes], np.float64),
-        missing_left=np.array([node["default_left"] for node in nodes], np.bool_),
-        left=np.array([child(node["left_child"]) for node in nodes], np.int32),
-        right=np.array([child(node["right_child"]) for node in nodes], np.int32),
-        gain=np.array([node["split_gain"] for node in nodes], np.float64),
-        split_value=np.array([node["internal_value"] for node in nodes], np.float64),
-        split_weight=np.array([node["internal_weight"] for node in nodes], np.float64),
-        split_count=np.array([node["internal_count"] for node in nodes], np.int64),
-        leaf_value=np.array([end["leaf_value"] for end in ends], np.float64),
-        leaf_weight=np.array([end.get("leaf_weight", 0.0) for end in ends], np.float64),
-        leaf_count=np.array([end.get("leaf_count", 0) for end in ends], np.int64),
-        shrinkage=shrinkage,
-    )
 
 
 def make_rows(n_rows: int, n_features: int, missing: float, seed: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
@@ -106,7 +70,7 @@ def main() -> None:
     begin = time.perf_counter()
     peer = lgb.train(parameters, lgb.Dataset(sample, target), arguments.trees)
     print(f"LightGBM trained {arguments.trees} trees in {time.perf_counter() - begin:.1f} s")
-    forest = Forest([tree_from_lightgbm(info["tree_structure"], 0.05) for info in peer.dump_model()["tree_info"]])
+    forest = Forest(lightgbm_trees(peer))
     depth = np.mean([tree.depth() for tree in forest.trees])
     print(f"{sum(tree.n_leaves for tree in forest.trees)} leaves, mean depth of a tree {depth:.1f}")
 

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from hornbeam.backends.devices import devices
 from hornbeam.core.device_info import DeviceInfo
-from hornbeam.core.errors import DataError, DeviceError, HornbeamError, ModelFormatError, ParameterError
+from hornbeam.core.errors import (
+    ConversionError,
+    DataError,
+    DeviceError,
+    HornbeamError,
+    ModelFormatError,
+    ParameterError,
+)
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.model.booster import Booster, load
 from hornbeam.model.cv_booster import CVBooster
@@ -42,6 +49,7 @@ __version__ = "0.2.0"
 __all__ = [
     "Booster",
     "CVBooster",
+    "ConversionError",
     "DataError",
     "Dataset",
     "DeviceError",

@@ -159,6 +159,19 @@ def test_links_on_the_device_are_those_of_the_host(cupy, objective):
     assert_same_bits(booster.predict(Array(X)).get(), booster.predict(X), objective)
 
 
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_contributions_come_back_where_the_input_was(cupy, device):
+    X, y = make_data(np.float32)
+    booster = train({**PARAMS, "device": "cpu"}, Dataset(X, label=y), 3)
+    for kind in ({"pred_contrib": True}, {"pred_interactions": True}):
+        result = booster.predict(Array(X), device=device, **kind)
+        assert isinstance(result, Array)
+        assert_same_bits(result.get(), booster.predict(X, **kind), str(kind))
+    found = booster.explain(Array(X[:20]), Array(X[20:30]), device=device)
+    assert_same_bits(found.values, booster.explain(X[:20], X[20:30]).values, "background")
+    assert_same_bits(found.data, X[:20], "data")
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
 @pytest.mark.parametrize("encoded", [False, True])
 def test_only_categorical_columns_travel_in_prediction(cupy, dtype, encoded, monkeypatch):

@@ -88,6 +88,17 @@ def test_rows_of_every_block_are_predicted(n_rows: int, tune: Callable[..., None
     assert_same(forest, make_rows(rng, n_rows, 3))
 
 
+@pytest.mark.parametrize("n_trees", [1, 7, 8, 9, 30])
+def test_few_rows_walk_through_several_trees_at_once_to_the_same_bits(n_trees: int) -> None:
+    rng = np.random.default_rng(n_trees)
+    forest = Forest([random_tree(rng, int(rng.integers(1, 40)), 3) for _ in range(n_trees * 2)], 2)
+    rows = make_rows(rng, 40, 3)
+    together = predict_raw(forest, rows, [0.1, -1e9])
+    for size in (1, 2, 3):
+        alone = [predict_raw(forest, rows[i : i + size], [0.1, -1e9]) for i in range(0, 36, size)]
+        assert (np.concatenate(alone, axis=1) == together[:, :36]).all()
+
+
 def test_frames_are_read_through_the_table_reader() -> None:
     pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(9)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from datetime import timedelta
+from datetime import date
 from decimal import Decimal
 
 import numpy as np
@@ -172,12 +172,11 @@ def test_columns_that_are_not_numbers_are_named():
         polars.Series([1], dtype=polars.Int128),
         polars.Series([None], dtype=polars.Int128),
         polars.Series([Decimal("1.5")]),
-        polars.Series([timedelta(1)]),
         polars.Series([[1.0]]),
         polars.Series([{"a": 1.0}]),
     ]
     for frame in (
-        pandas.DataFrame({"good": [1.0], "city": pandas.to_datetime(["2020-01-01"])}),
+        pandas.DataFrame({"good": [1.0], "city": [date(2020, 1, 1)]}),
         pandas.DataFrame({"good": [1.0], "city": np.array([(1, 2)], "i,i").astype(object)}),
         pandas.DataFrame({"good": [1.0], "city": [1j]}),
         polars.DataFrame({"good": [1.0], "city": [b"x"]}),
@@ -201,23 +200,17 @@ def test_unusable_tables_are_refused_with_a_remedy():
         (np.ones(3), r"reshape\(-1, 1\)"),
         (np.ones((2, 2, 2)), r"shape \(2, 2, 2\)"),
         (np.ones((2, 2), complex), "complex128"),
-        (np.zeros((2, 2), "M8[s]"), "datetime64"),
+        (np.zeros((2, 2), "m8[M]"), "timedelta64"),
         ([[1, 2], [3]], "same length"),
         ([[1, None]], "object"),
         (None, "None"),
-        ("data.csv", "a str"),
+        ("data.csv", "no file 'data.csv'"),
         ({"a": [1]}, "a dict"),
         (5, "2 dimensions"),
         (masked, "filled"),
     ]:
         with pytest.raises(DataError, match=message):
             Dataset(table)
-
-
-def test_lazy_frames_are_refused_with_a_remedy():
-    polars = pytest.importorskip("polars")
-    with pytest.raises(DataError, match="collect"):
-        Dataset(polars.LazyFrame({"a": [1.0]}))
 
 
 def test_reader_fills_a_given_block():

@@ -109,11 +109,6 @@ def test_a_misspelled_name_is_an_error_even_if_its_value_is_none():
         train({"num_leavs": None})
 
 
-def test_a_model_of_lightgbm_is_named_as_such():
-    with pytest.raises(hb.ModelFormatError, match="models of LightGBM"):
-        hb.Booster(model_str="tree\nversion=v4\n")
-
-
 def test_texts_of_booleans_and_sets_of_metrics_are_understood():
     assert train({"boost_from_average": "false"}).fingerprint() == train({"boost_from_average": False}).fingerprint()
     assert train({"boost_from_average": "True"}).fingerprint() == train({}).fingerprint()

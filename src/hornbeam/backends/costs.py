@@ -40,6 +40,9 @@ UPLOAD = 5e8
 CPU_PAIRS, GPU_PAIRS = 1.5e7, 1.5e8
 """Pairs of a row and a tree in prediction, of a CPU thread and of a compute unit, a second."""
 
+CPU_EXPLAINED, GPU_EXPLAINED = 8e7, 8e8
+"""Pairs of a row and a split in explanations, of a CPU thread and of a compute unit, a second."""
+
 
 class Work(Protocol):
     """Something to be done on one device or another."""
@@ -109,3 +112,22 @@ class PredictionWork:
         """Return how long a GPU takes."""
         begin = GPU_START + self.n_rows * self.n_features / UPLOAD
         return begin + self.n_rows * self.n_trees / (GPU_PAIRS * max(1, compute_units))
+
+
+@dataclass(frozen=True, slots=True)
+class ExplanationWork:
+    """Path-dependent contributions for data in host memory; n_splits are those of all trees."""
+
+    n_rows: int
+    n_features: int
+    n_splits: int
+    n_threads: int
+
+    def cpu_seconds(self) -> float:
+        """Return how long a CPU takes."""
+        return self.n_rows * self.n_splits / (CPU_EXPLAINED * self.n_threads)
+
+    def gpu_seconds(self, compute_units: int) -> float:
+        """Return how long a GPU takes."""
+        begin = GPU_START + 2.0 * self.n_rows * self.n_features / UPLOAD
+        return begin + self.n_rows * self.n_splits / (GPU_EXPLAINED * max(1, compute_units))

@@ -35,7 +35,7 @@ def predict_raw(
     forest, reader = fitting(forest, data)
     first, last = forest.tree_range(start_iteration, num_iteration)
     init = checked_init(forest, init_scores)
-    if _is_gpu(device):
+    if is_gpu(device):
         from hornbeam.backends.gpu import predict as gpu
 
         return gpu.predict_raw(forest, reader, init, first, last, devices.choose_device(device))
@@ -87,7 +87,7 @@ def predict_leaf(
     """
     forest, reader = fitting(forest, data)
     first, last = forest.tree_range(start_iteration, num_iteration)
-    if _is_gpu(device):
+    if is_gpu(device):
         from hornbeam.backends.gpu import predict as gpu
 
         return gpu.predict_leaf(forest, reader, first, last, devices.choose_device(device))
@@ -139,8 +139,15 @@ def rows_first(scores: Any) -> Any:
     return turn(scores)
 
 
-def _is_gpu(device: str) -> bool:
+def is_gpu(device: str) -> bool:
+    """Say whether a device is a GPU, or runs the kernels of one."""
     return device.partition(":")[0] in ("cuda", "opencl", "gpu")
+
+
+def check_predicts(device: str) -> None:
+    """Refuse what is no device for predictions and explanations."""
+    if not is_gpu(device) and device not in ("cpu", "reference"):
+        raise _no_device(device)
 
 
 def _no_device(device: str) -> DeviceError:

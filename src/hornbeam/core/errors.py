@@ -19,6 +19,10 @@ class ModelFormatError(HornbeamError, ValueError):
     """A model file is damaged, or is not a model file."""
 
 
+class ConversionError(HornbeamError, ValueError):
+    """The format of another library cannot say what a model says."""
+
+
 class DeviceError(HornbeamError, RuntimeError):
     """The requested device is not there, or cannot do what the parameters ask."""
 

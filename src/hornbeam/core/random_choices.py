@@ -37,6 +37,7 @@ class Purpose(IntEnum):
     FEATURES_BY_LEVEL = 8
     TARGET_FOLDS = 9
     FOLDS = 10
+    PERMUTATION = 11
 
 
 def random_key(seed: int, purpose: int, iteration: int, own_seed: int = 0) -> int:

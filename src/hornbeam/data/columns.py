@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hornbeam.core.errors import DataError, DeviceError
 from hornbeam.core.lazy import lazy
-from hornbeam.data.device_arrays import as_cupy, device_of, finish, to_host
+from hornbeam.data.device_arrays import as_cupy, device_of, finish, host_array, to_host
 from hornbeam.data.queries import sizes_of_groups, sizes_of_ids
 
 FloatArray = NDArray[np.float64]
@@ -251,9 +251,7 @@ def query_sizes(group: Any, qid: Any, n_rows: int) -> NDArray[np.int64] | None:
         return None
     if isinstance(given, np.ma.MaskedArray):
         raise DataError(f"{name} is a masked array, whose mask would be lost; leave the masked rows out")
-    if device_of(given, name) is not None:
-        given = to_host(as_cupy(given, name))
-    array = np.asarray(given)
+    array = host_array(given, name)
     return sizes_of_ids(array, n_rows) if group is None else sizes_of_groups(array, n_rows)
 
 
@@ -305,10 +303,8 @@ def _numbers(values: Any, name: str) -> FloatArray:
     """Return a copy of an argument as float64, C order, whatever array-like it is."""
     if isinstance(values, np.ma.MaskedArray):
         raise DataError(f"{name} is a masked array, whose mask would be lost; leave the masked rows out")
-    if device_of(values, name) is not None:
-        values = to_host(as_cupy(values, name))
     try:
-        array = np.asarray(values)
+        array = host_array(values, name)
         if array.dtype.kind == "O" and hasattr(values, "dtype"):  # nullable columns of frames
             array = np.asarray(values, np.float64)
     except Exception as error:  # of any kind: frames have their own

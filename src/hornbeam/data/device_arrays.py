@@ -95,8 +95,33 @@ def to_host(array: Any) -> NDArray[Any]:
 
 
 def host_array(data: Any, name: str = "data") -> NDArray[Any]:
-    """Return anything like an array as NumPy's: a copy of what lies on a CUDA device, else `np.asarray`."""
-    return np.asarray(data) if device_of(data, name) is None else to_host(as_cupy(data, name))
+    """Return anything like an array as NumPy's: a copy of what lies on a CUDA device, else of the same memory."""
+    if device_of(data, name) is not None:
+        return to_host(as_cupy(data, name))
+    return from_tensor(data, name) if is_tensor(data) else np.asarray(data)
+
+
+def is_tensor(data: Any) -> bool:
+    """Say whether data is an array of another library than NumPy that speaks DLPack."""
+    return hasattr(type(data), "__dlpack__") and not isinstance(data, np.ndarray)
+
+
+def from_tensor(data: Any, name: str = "data") -> NDArray[Any]:
+    """Return an array of PyTorch, JAX or another library in host memory as NumPy's, of the same memory if it can be."""
+    source = data.detach() if hasattr(data, "detach") else data  # PyTorch: what needs a gradient is not exported
+    try:
+        return np.from_dlpack(source)
+    except (BufferError, TypeError, ValueError, RuntimeError, AttributeError, NotImplementedError) as error:
+        try:  # arrays that are read-only, and columns of Arrow with nulls, which DLPack has not
+            array = np.asarray(source)
+        except (TypeError, ValueError, RuntimeError, NotImplementedError):
+            array = np.empty(0, object)
+        if array.dtype == object and not hasattr(type(data), "__array__"):
+            raise DataError(
+                f"{name} ({type(data).__module__}.{type(data).__name__}) cannot be read as an array ({error}); pass a "
+                "dense tensor of float32, float64, integers or booleans, for example tensor.float()"
+            ) from None
+        return array
 
 
 def in_library_of(data: Any, result: Any) -> Any:

@@ -10,6 +10,9 @@ Training orders levels by their number of rows, most first, and equals by value,
 pandas, polars, Arrow and NumPy give the same ones. Rare levels are left out (`choose_levels`), which makes them what
 levels unseen in training are: missing. Negative integers are missing too.
 
+A model that comes from another library may tell missing values from unseen levels. Its levels have None in one place,
+and missing values have the code of that place; unseen levels and negative integers have none, as ever.
+
 Features of very many levels are read as numbers instead of codes (target_encoding.py).
 """
 
@@ -29,7 +32,10 @@ from hornbeam.core.lazy import lazy
 if TYPE_CHECKING:
     import narwhals as nw
 
-Level = str | int | bool
+Level = str | int | bool | None
+
+MISSING, NEGATIVE = -1, -2
+"""Codes of a column's missing values, and of its negative integers, which most levels read as missing."""
 
 COVERAGE = 99
 """Per cent of the rows that levels beyond the first max_bin - 1 must still cover to be kept."""
@@ -47,7 +53,7 @@ class CodedColumn:
     """A column as places in a list of its distinct values.
 
     values   distinct values, all str, all int or all bool, in no particular order; may hold values of no row
-    codes    int32 (n_rows,), -1: missing
+    codes    int32 (n_rows,), MISSING or NEGATIVE where there is no value
     """
 
     values: list[Any]
@@ -60,7 +66,7 @@ class CodedColumn:
 
     def counts(self) -> NDArray[np.int64]:
         """Return how many rows have each value, int64 (n_values,)."""
-        return np.bincount(self.codes + 1, minlength=len(self.values) + 1)[1:].astype(np.int64)
+        return np.bincount(np.maximum(self.codes, MISSING) + 1, minlength=len(self.values) + 1)[1:].astype(np.int64)
 
     def row_codes(self) -> NDArray[np.int32]:
         """Return the code of every row, int32 (n_rows,)."""
@@ -69,7 +75,7 @@ class CodedColumn:
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """The levels of one feature of a model, in the order of their codes."""
+    """The levels of one feature of a model, in the order of their codes; None stands for missing values."""
 
     values: tuple[Level, ...]
 
@@ -86,8 +92,13 @@ class Levels:
         """Whether the feature is read as codes, which are bins, and not as numbers."""
         return True
 
+    @property
+    def example(self) -> Level:
+        """One of the levels; None if there is none but that of missing values."""
+        return next((value for value in self.values if value is not None), None)
+
     def encode(self, column: CodedColumn, name: str) -> NDArray[Any]:
-        """Return the code of every row, int32 (n_rows,); -1 for missing and unknown levels."""
+        """Return the code of every row, int32 (n_rows,); -1 for unknown levels, and for missing ones without a code."""
         codes: NDArray[np.int32] = self.codes_of_values(column, name)[column.codes]
         return codes
 
@@ -96,18 +107,19 @@ class Levels:
         return other.is_coded and self.values == other.values
 
     def codes_of_values(self, column: CodedColumn, name: str) -> NDArray[np.int32]:
-        """Return the code of each of a column's distinct values, int32 (n_values + 1,); the last is that of missing.
+        """Return the code of each of a column's distinct values, int32 (n_values + 2,); -1: none.
 
-        -1 for missing and unknown levels.
+        The last two are those of NEGATIVE and of MISSING.
         """
-        kind = type(self.values[0]) if self.values else None
-        if kind is not None and column.kind is not None and (kind is str) != (column.kind is str):
+        one = self.example
+        if one is not None and column.kind is not None and isinstance(one, str) != (column.kind is str):
             raise DataError(
                 f"categorical feature {name!r} holds {_KINDS[column.kind]}, but its levels in training are "
-                f"{_KINDS[kind]}, such as {self.values[0]!r}; pass the values as in training"
+                f"{_KINDS[type(one)]}, such as {one!r}; pass the values as in training"
             )
-        table = np.full(len(column.values) + 1, -1, np.int32)  # the last entry is that of code -1
+        table = np.full(len(column.values) + 2, -1, np.int32)
         code_of = self.code_of
+        table[MISSING] = code_of.get(None, -1)
         for place, value in enumerate(column.values):
             table[place] = code_of.get(value, -1)
         return table
@@ -173,11 +185,11 @@ def extended_levels(
                 )
             merged.append(old)
             continue
-        kinds = {type(own.values[0]) is str for own in (old, new) if len(own)}
+        kinds = {isinstance(own.example, str) for own in (old, new) if own.example is not None}
         if len(kinds) > 1:
             raise DataError(
-                f"categorical feature {name!r} has levels such as {old.values[0]!r} in init_model and "
-                f"{new.values[0]!r} in train_set; pass the values as the model was trained on them"
+                f"categorical feature {name!r} has levels such as {old.example!r} in init_model and "
+                f"{new.example!r} in train_set; pass the values as the model was trained on them"
             )
         more = tuple(value for value in new.values if value not in old.code_of)
         merged.append(Levels(old.values + more) if more else old)
@@ -201,11 +213,13 @@ def code_values(values: Sequence[Any], codes: NDArray[Any], name: str) -> CodedC
 
     codes  any integer (n_rows,)  in   negative: missing
     """
-    table = np.full(len(values) + 1, -1, np.int32)
+    table = np.full(len(values) + 1, MISSING, np.int32)
     code_of: dict[Any, int] = {}
     for place, value in enumerate(values):
         level = _level(value, name)
-        if level is not None:
+        if type(level) is int and level < 0:
+            table[place] = NEGATIVE
+        elif level is not None:
             table[place] = code_of.setdefault(level, len(code_of))
     levels = list(code_of)
     kinds = sorted({_KINDS[type(level)] for level in levels})
@@ -216,8 +230,8 @@ def code_values(values: Sequence[Any], codes: NDArray[Any], name: str) -> CodedC
     return CodedColumn(levels, table[np.maximum(np.asarray(codes, np.int64), -1)])
 
 
-def _level(value: Any, name: str) -> Level | None:
-    """Return a value as a level; None: missing."""
+def _level(value: Any, name: str) -> Level:
+    """Return a value as a level, or a negative integer; None: missing."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -234,7 +248,7 @@ def _level(value: Any, name: str) -> Level | None:
         number = int(value)
         if number > LARGEST_INTEGER:
             raise DataError(f"categorical feature {name!r} has the level {number}; integers up to 2**63 - 1 can be one")
-        return number if number >= 0 else None
+        return number
     if type(value).__name__ in ("NAType", "NaTType"):  # pandas' missing values
         return None
     raise DataError(
@@ -266,9 +280,10 @@ def code_numbers(numbers: NDArray[Any], name: str) -> CodedColumn:
         if wrong.any():
             raise _no_integer(whole[int(np.argmax(wrong))], name)
         numbers = whole
+    without_code = np.where(known & (numbers < 0), NEGATIVE, MISSING).astype(np.int32)
     known &= numbers >= 0
     if not known.any():
-        return CodedColumn([], np.full(len(numbers), -1, np.int32))
+        return CodedColumn([], without_code)
     highest = numbers[known].max()
     if highest > LARGEST_INTEGER or float(highest) >= 2.0**63:
         raise DataError(f"categorical feature {name!r} has the level {highest}; integers up to 2**63 - 1 can be one")
@@ -284,7 +299,7 @@ def code_numbers(numbers: NDArray[Any], name: str) -> CodedColumn:
         everywhere = np.zeros(len(levels), np.int64)
         everywhere[known] = codes
         codes = everywhere
-    return CodedColumn(values.tolist(), np.where(known, codes, -1).astype(np.int32))
+    return CodedColumn(values.tolist(), np.where(known, codes, without_code).astype(np.int32))
 
 
 def code_series(column: nw.Series[Any], name: str) -> CodedColumn:
@@ -294,8 +309,9 @@ def code_series(column: nw.Series[Any], name: str) -> CodedColumn:
     if column.dtype.is_numeric() or column.dtype == narwhals.Boolean:
         if column.null_count() == 0 or column.dtype.is_float():
             return code_numbers(column.to_numpy(), name)
-        codes = _with_nulls(column)
-        return CodedColumn([False, True], codes) if column.dtype == narwhals.Boolean else code_numbers(codes, name)
+        numbers, is_null = _with_nulls(column)
+        coded = CodedColumn([False, True], numbers) if column.dtype == narwhals.Boolean else code_numbers(numbers, name)
+        return CodedColumn(coded.values, np.where(is_null, MISSING, coded.codes).astype(np.int32))
     native = column.to_native()
     if column.implementation.is_polars():
         return _code_polars(native, name)
@@ -304,13 +320,17 @@ def code_series(column: nw.Series[Any], name: str) -> CodedColumn:
     return _code_pandas(native, name)
 
 
-def _with_nulls(column: nw.Series[Any]) -> NDArray[Any]:
-    """Return integers or booleans with nulls as integers, -1 for null: floats would round large ones."""
+def _with_nulls(column: nw.Series[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return integers or booleans with nulls as integers, -1 for null, and where they are null.
+
+    Not as floats, which would round large integers.
+    """
     import narwhals
 
     is_flag = column.dtype == narwhals.Boolean
     filled = column.fill_null(False) if is_flag else column.fill_null(0)
-    return np.where(column.is_null().to_numpy(), -1, filled.to_numpy().astype(np.int32 if is_flag else np.int64))
+    is_null = column.is_null().to_numpy()
+    return np.where(is_null, -1, filled.to_numpy().astype(np.int32 if is_flag else np.int64)), is_null
 
 
 def _code_pandas(native: Any, name: str) -> CodedColumn:

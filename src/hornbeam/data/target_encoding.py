@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from hornbeam.core.fixed_point import exact_exponent
 from hornbeam.core.random_choices import Purpose, random_bits, random_key
-from hornbeam.data.levels import CodedColumn, Levels, levels_by_rows
+from hornbeam.data.levels import MISSING, NEGATIVE, CodedColumn, Levels, levels_by_rows
 from hornbeam.data.queries import query_of_row
 
 FOLDS = 5
@@ -78,7 +78,7 @@ class EncodedLevels(Levels):
     def encode(self, column: CodedColumn, name: str) -> NDArray[Any]:
         """Return the value of every row, float64 (n_rows,)."""
         by_place = np.append(self.numbers, self.other)[self.codes_of_values(column, name)]  # -1 is the other levels'
-        by_place[-1] = self.missing
+        by_place[[MISSING, NEGATIVE]] = self.missing
         found: NDArray[np.float64] = by_place[column.codes]
         return found
 

@@ -20,6 +20,7 @@ from hornbeam.data.columns import DeviceColumn, FindFacts
 from hornbeam.data.device_arrays import check_device
 from hornbeam.data.fields import Fields
 from hornbeam.data.levels import Levels, choose_levels, count_levels
+from hornbeam.data.sources.labelled import column_roles, load_labelled
 from hornbeam.data.sources.opening import open_table
 from hornbeam.data.sources.reader import TableReader
 from hornbeam.data.target_encoding import EncodedLevels, deal_folds, encode_training
@@ -37,14 +38,16 @@ class Dataset(Fields):
     ----------
     data
         Features (n_rows, n_features): NumPy array of floats, integers or booleans in any order; list of lists; pandas,
-        polars or pyarrow table of numeric, boolean, string and category columns; array on a CUDA device (CuPy, PyTorch,
-        anything with DLPack or `__cuda_array_interface__`), which is binned there; sparse matrix or array of SciPy
-        (CSR, or what becomes CSR), or pandas table of sparse columns, whose zeros are never filled in. NaN and nulls
-        are missing values. Neither copied nor changed.
+        polars or pyarrow table of numeric, boolean, date, string and category columns; array on a CUDA device (CuPy,
+        PyTorch, anything with DLPack or `__cuda_array_interface__`), which is binned there; sparse matrix or array of
+        SciPy (CSR, or what becomes CSR), or pandas table of sparse columns, whose zeros are never filled in. NaN and
+        nulls are missing values. Neither copied nor changed. Or what a table is read from, see docs/inputs.md: path of
+        Parquet, CSV, Arrow or LibSVM files, lazy frame, Arrow stream, tensor, collection of Dask.
     label
-        (n_rows,) numbers of at most 1e38, or None. Labels, weights and initial scores in host memory are copied. Those
-        on a CUDA device are read there by trainings on that device, and are not to be changed as long as the Dataset is
-        used.
+        (n_rows,) numbers of at most 1e38, or None. The name of a column of `data`, which then is no feature; so may be
+        `weight`, `qid` and `init_score`. LibSVM files have labels, and perhaps queries, of their own. Labels, weights
+        and initial scores in host memory are copied. Those on a CUDA device are read there by trainings on that device,
+        and are not to be changed as long as the Dataset is used.
     weight
         (n_rows,) numbers >= 0, the largest from 1e-38 to 1e38, or None. With queries also (n_queries,): one weight for
         all rows of a query.
@@ -69,12 +72,13 @@ class Dataset(Fields):
     reference
         Training Dataset whose bins a validation set takes.
     params
-        Data parameters by name or alias, as for LightGBM's Dataset. What is of no concern to data is left to `train`.
+        Data parameters by name or alias, as for LightGBM's Dataset, `label_column` and its like among them. What is of
+        no concern to data is left to `train`.
 
     Attributes
     ----------
     data
-        What was given, not copied.
+        The table of features: what was given, not copied, or what was read.
     n_rows, n_features
         Shape.
     feature_names
@@ -127,12 +131,14 @@ class Dataset(Fields):
         target_encoding_smooth: float | None = None,
         params: Mapping[str, Any] | None = None,
     ) -> None:
-        self.data = data
-        self._reader = open_table(data)
+        params, roles = column_roles(params or {})
+        given = {"label": label, "weight": weight, "group": group, "qid": qid, "init_score": init_score}
+        self.data, fields = load_labelled(data, given, roles, *_columns_of(reference))
+        self._reader = open_table(self.data)
         super().__init__(self._reader.n_rows, self._reader.n_features)
         self._binned: BinnedData | None = None
         self._bin_params: BinParams | None = None
-        self._set_fields(label=label, group=group, qid=qid, weight=weight, init_score=init_score)
+        self._set_fields(**fields)
         own = (
             max_bin, min_data_in_bin, bin_construct_sample_cnt, use_missing, zero_as_missing, is_enable_sparse,
             sparse_threshold, enable_bundle, target_encoding_levels, target_encoding_smooth,
@@ -473,6 +479,14 @@ class Dataset(Fields):
                     continue
             levels[position] = before
         return self._reader.with_levels(levels, fitted)
+
+
+def _columns_of(reference: Any) -> tuple[tuple[Sequence[str], ...], int | None]:
+    """Return the columns that a validation set takes of what it is read from: those of its reference."""
+    if not isinstance(reference, Dataset):
+        return (), None
+    named = (reference.column_names or reference.feature_names,) if reference.has_names else ()
+    return named, reference.n_features
 
 
 def _check_names(names: list[Any], n_features: int) -> None:

@@ -30,8 +30,11 @@ from hornbeam.data.device_arrays import check_device, in_library_of
 from hornbeam.data.fields import Fields
 from hornbeam.data.sources.opening import open_numbers, open_table
 from hornbeam.data.sources.reader import TableReader
+from hornbeam.data.sources.wanted_columns import Wanted
 from hornbeam.dataset.dataset import Dataset
-from hornbeam.model.file import ModelData, fingerprint, model_from_bytes, model_to_bytes, read_model, write_atomically
+from hornbeam.model.explained import ExplainedModel
+from hornbeam.model.file import ModelData, fingerprint, model_to_bytes, write_atomically
+from hornbeam.model.formats import HORNBEAM, model_of, read_file, write_as
 from hornbeam.model.refitting import refit
 from hornbeam.objectives import Objective, objective_from_dict
 from hornbeam.params.params import BY_NAME, whole_number
@@ -48,7 +51,7 @@ from hornbeam.trees.forest import Forest, average_scores, checked_init
 from hornbeam.trees.tree import Tree
 
 
-class Booster(PeerAttributes):
+class Booster(ExplainedModel, PeerAttributes):
     """A trained model, as `hornbeam.train` returns it and `hornbeam.load` reads it.
 
     Parameters
@@ -56,7 +59,7 @@ class Booster(PeerAttributes):
     model
         What a model file holds; or
     model_file, model_str
-        a model file, or its text.
+        a model file, or its text, of any format that `hornbeam.load` reads.
 
     Attributes
     ----------
@@ -112,9 +115,9 @@ class Booster(PeerAttributes):
                 "a Booster is made from one of model, model_file and model_str; hornbeam.train makes new ones"
             )
         if model_str is not None:
-            model = model_from_bytes(model_str.encode())
+            model = model_of(model_str.encode())
         elif model_file is not None:
-            model = read_model(model_file)
+            model = read_file(model_file)
         if not isinstance(model, ModelData):
             raise ParameterError(
                 f"Booster({type(model).__name__}): pass model_file= or model_str=; hornbeam.train makes new Boosters"
@@ -190,6 +193,8 @@ class Booster(PeerAttributes):
         *,
         raw_score: bool = False,
         pred_leaf: bool = False,
+        pred_contrib: bool = False,
+        pred_interactions: bool = False,
         start_iteration: int = 0,
         num_iteration: int | None = None,
         num_threads: int | None = None,
@@ -206,6 +211,10 @@ class Booster(PeerAttributes):
             Return raw scores instead of predictions (probabilities, means).
         pred_leaf
             Return the leaf number of every row in every tree instead.
+        pred_contrib
+            Return what every feature adds to the raw scores (SHAP values), and the expected score behind them, instead.
+        pred_interactions
+            Return what every two features do together instead: half of it at (i, j), half at (j, i).
         start_iteration, num_iteration
             Which iterations to use; None: up to the best iteration if early stopping found one, else all; 0 or less:
             all.
@@ -218,23 +227,28 @@ class Booster(PeerAttributes):
         Returns
         -------
         float64 (n_rows,), or (n_rows, n_outputs) with several outputs; int32 (n_rows, n_trees) with `pred_leaf`.
+        With `pred_contrib` float64 (n_rows, n_outputs * (n_features + 1)), for sparse matrices of SciPy a sparse matrix
+        (n_rows, n_features + 1), or a list with one an output; with `pred_interactions` float64 (n_rows, n_features +
+        1, n_features + 1), or (n_rows, n_outputs, ...).
         NumPy arrays; for data on a CUDA device, arrays on that device: PyTorch's for PyTorch's, else CuPy's.
         """
+        modes = {"pred_leaf": pred_leaf, "pred_contrib": pred_contrib, "pred_interactions": pred_interactions}
+        asked = [mode for mode, is_asked in modes.items() if is_asked]
         if raw_score and pred_leaf:
-            raise ParameterError("raw_score and pred_leaf are both set; ask for one of them")
-        start_iteration = whole_number(start_iteration, "start_iteration", 0)
-        if num_iteration is not None:
-            num_iteration = whole_number(num_iteration, "num_iteration", -sys.maxsize)
+            asked.insert(0, "raw_score")
+        if len(asked) > 1:
+            raise ParameterError(f"{asked[0]} and {asked[1]} are both set; ask for one of them")
+        start_iteration, num_iteration = self.chosen_iterations(start_iteration, num_iteration)
         if device is not None:
             device = BY_NAME["device"].check(device)
         if num_threads is not None:
             num_threads = BY_NAME["num_threads"].check(num_threads)
-        reader = self._checked_reader(data)
+        reader = self.checked_table(data)
+        if pred_contrib or pred_interactions:
+            task = self._explained(reader, (start_iteration, num_iteration), num_threads, device)
+            result = self._predict_explained(task, data, pred_interactions)
+            return result if reader.device is None else in_library_of(data, reader.to_device(result))
         n_threads = resolve_threads(self.num_threads if num_threads is None else num_threads)
-        if num_iteration is None and self.best_iteration > 0:
-            num_iteration = max(self.best_iteration - start_iteration, 0) or None
-            if start_iteration >= self.best_iteration:
-                start_iteration = self.n_iterations  # nothing is left up to the best iteration
         if reader.device is not None:
             check_device(reader.device, device or reader.device)
             if device not in ("cpu", "reference"):
@@ -244,6 +258,20 @@ class Booster(PeerAttributes):
         with default_mode():
             result = self._predict(reader, *given, device or "cpu")
         return result if reader.device is None else in_library_of(data, reader.to_device(result))
+
+    def chosen_iterations(self, start: int, number: int | None) -> tuple[int, int | None]:
+        """Return start_iteration and num_iteration as `Forest.tree_range` takes them, checked.
+
+        number  None: up to the best iteration if early stopping found one, else all
+        """
+        start = whole_number(start, "start_iteration", 0)
+        if number is not None:
+            return start, whole_number(number, "num_iteration", -sys.maxsize)
+        if self.best_iteration <= 0:
+            return start, None
+        if start >= self.best_iteration:
+            return self.n_iterations, None  # nothing is left up to the best iteration
+        return start, self.best_iteration - start
 
     def _predict(
         self,
@@ -287,50 +315,26 @@ class Booster(PeerAttributes):
         objective = None if raw_score else self._objective
         return rows_first(predict_in_place(self.forest, reader, init, trees, objective, self.averages_trees))
 
-    def _checked_reader(self, data: Any) -> TableReader:
-        """Wrap the data; its columns must be those of the training data."""
+    def checked_table(self, data: Any, name: str = "data") -> TableReader:
+        """Return a reader of a table, which messages call `name`; its columns must be those of the training data."""
         if isinstance(data, Fields):
-            raise DataError("data is a Dataset, whose bins are no values; pass its table: predict(dataset.data)")
-        reader = open_numbers(data) if self.levels is None else open_table(data)
+            raise DataError(f"{name} is a Dataset, whose bins are no values; pass its table: predict(dataset.data)")
+        wanted = Wanted((self.feature_names, self.column_names or self.feature_names), n_features=self.n_features)
+        reader = open_numbers(data, name, wanted) if self.levels is None else open_table(data, name, wanted)
         reader.zero_as_missing = bool(self.params.get("zero_as_missing")) and bool(self.params.get("use_missing", True))
         if reader.n_features != self.n_features:
             raise DataError(
-                f"data has {reader.n_features} features, but the model was trained on {self.n_features}; pass the same "
-                "columns in the same order"
+                f"{name} has {reader.n_features} features, but the model was trained on {self.n_features}; pass the "
+                "same columns in the same order"
             )
         named = reader.names
         if named is not None and named != self.column_names and not same_columns(named, self.feature_names):
             position = next(i for i, name in enumerate(named) if name != self.feature_names[i])
             raise DataError(
-                f"feature {position} of data is {named[position]!r}, but the model was trained on "
+                f"feature {position} of {name} is {named[position]!r}, but the model was trained on "
                 f"{self.feature_names[position]!r} there; pass the same columns in the same order"
             )
         return reader.with_levels(self.levels)
-
-    def feature_importance(
-        self, importance_type: str = "split", iteration: int | None = None
-    ) -> NDArray[np.int64] | NDArray[np.float64]:
-        """Return how much each feature was used.
-
-        Parameters
-        ----------
-        importance_type
-            "split": number of splits, int64 (n_features,). "gain": sum of their gains, float64 (n_features,).
-        iteration
-            Use the trees of that many iterations; None: up to the best iteration if there is one, else all.
-        """
-        if importance_type not in ("split", "gain"):
-            raise ParameterError(
-                f"importance_type={importance_type!r}: must be 'split' (XGBoost: weight) or 'gain' (total_gain)"
-            )
-        n_iterations = iteration if iteration is not None and iteration > 0 else self.best_iteration
-        trees = self.trees[: n_iterations * self.n_outputs] if n_iterations > 0 else self.trees
-        splits = np.zeros(self.n_features, np.int64)
-        gains = np.zeros(self.n_features)
-        for tree in trees:
-            np.add.at(splits, tree.feature, 1)
-            np.add.at(gains, tree.feature, tree.gain)
-        return splits if importance_type == "split" else gains
 
     def __getitem__(self, which: int | slice) -> Booster:
         """Return some iterations as a model of their own: `booster[:10]`, `booster[5:]`, `booster[::2]`, `booster[-1]`.
@@ -391,7 +395,7 @@ class Booster(PeerAttributes):
         objective
             The function, where the model was trained with an objective function.
         """
-        reader = self._checked_reader(data)
+        reader = self.checked_table(data)
         dataset = Dataset(reader, label=label, weight=weight, group=group, qid=qid, init_score=init_score)
         n_threads = resolve_threads(self.num_threads)
         with default_mode():
@@ -419,12 +423,24 @@ class Booster(PeerAttributes):
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Booster:
-        """Read a model from the bytes of its file."""
-        return cls(model_from_bytes(content))
+        """Read a model from the bytes of its file, of any format that `hornbeam.load` reads."""
+        return cls(model_of(content))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file, atomically: a crash leaves the old file as it was."""
-        write_atomically(path, self.to_bytes())
+    def save(self, path: str | os.PathLike[str], format: str = HORNBEAM, *, approximate: bool = False) -> None:
+        """Write the model to a file, atomically: a crash leaves the old file as it was.
+
+        Parameters
+        ----------
+        path
+            The file; what its name ends with does not matter.
+        format
+            "hornbeam", or that of another library: "lightgbm" (text), "xgboost-json", "xgboost-ubj", "onnx",
+            "treelite", "c" (C99 source) or "python" (a module). These hold the iterations that `predict` uses.
+        approximate
+            Whether to write a model where the format cannot say all of it exactly; a warning says what is approximated.
+            Otherwise that is a ConversionError. docs/exchange.md has what each format can say.
+        """
+        write_atomically(path, write_as(self.to_model(), format, approximate))
 
     def _part(self, num_iteration: int | None, start_iteration: int) -> Booster:
         """Return the model of some iterations, which are named as for `predict`; of all: this one."""
@@ -476,23 +492,25 @@ class Booster(PeerAttributes):
 
 
 def load(path: str | os.PathLike[str], fingerprint: str | None = None) -> Booster:
-    """Read a model from a file.
+    """Read a model from a file of Hornbeam, LightGBM (text) or XGBoost (JSON, UBJ); its content says which one it is.
 
     Parameters
     ----------
     path
-        File of Hornbeam's format.
+        The file; what its name ends with does not matter.
     fingerprint
-        `Booster.fingerprint()` of the model that it must be; None: any.
+        `Booster.fingerprint()` of the model that it must be; None: any. A model of another library has one, too, that
+        of what Hornbeam makes of it.
 
     Raises
     ------
     ModelFormatError
-        If the file is damaged, was edited, or holds another model than expected.
+        If the file is damaged, was edited, holds another model than expected, or holds what Hornbeam does not have
+        (docs/exchange.md).
     """
     is_text = isinstance(fingerprint, str) and re.fullmatch("[0-9a-f]{64}", fingerprint) is not None
     if fingerprint is not None and not is_text:
         raise ParameterError(
             f"fingerprint={fingerprint!r}: must be 64 hexadecimal digits, as Booster.fingerprint() has"
         )
-    return Booster(read_model(path, fingerprint))
+    return Booster(read_file(path, fingerprint))

@@ -30,7 +30,6 @@ _LOGGING = PeerParameter((False, 0), "pass callbacks=[hornbeam.log_evaluation(pe
 _OBJECTIVE = PeerParameter((), "set the function in the parameters: {'objective': function}")
 _ON_DATASET = PeerParameter(("auto",), "pass it to Dataset")
 _ROUNDS = PeerParameter((0,), "pass num_iteration=, and start_iteration= for others than the first ones")
-_SHAP = PeerParameter((False,), "contributions of features are not offered")
 _MAXIMIZE = PeerParameter((), "a metric function returns (name, value, higher_is_better)")
 
 DATASET: Table = {
@@ -72,7 +71,8 @@ PREDICT: Table = {
     "output_margin": "raw_score",
     "ntree_limit": _ROUNDS,
     "iteration_range": PeerParameter(((0, 0),), "pass start_iteration=begin, num_iteration=end - begin"),
-    **dict.fromkeys(("pred_contrib", "pred_contribs", "approx_contribs", "pred_interactions"), _SHAP),
+    "pred_contribs": "pred_contrib",
+    "approx_contribs": PeerParameter((False,), "contributions are exact; leave it out"),
     **dict.fromkeys(("validate_features", "data_has_header"), _ANY),
     **dict.fromkeys(
         ("pred_early_stop", "training", "strict_shape", "base_margin"),
@@ -115,7 +115,8 @@ BOOSTER_ATTRIBUTES = {
     **dict.fromkeys(("trees_to_dataframe", "create_tree_digraph"), "booster.trees"),
     **dict.fromkeys(
         ("get_score", "get_fscore"),
-        "feature_importance() beside feature_names: 'split' is XGBoost's weight, 'gain' its total_gain",
+        "feature_importance() beside feature_names: 'split' is XGBoost's weight, 'gain' its total_gain, 'cover' its "
+        "total_cover",
     ),
     "num_boosted_rounds": "n_iterations",
     "num_model_per_iteration": "n_outputs",

@@ -39,7 +39,7 @@ class PeerParameter:
 
 
 _ANY = PeerParameter(None)
-_NO_FILES = "Hornbeam reads no text files: read them with pandas, polars or pyarrow, and pass the table to Dataset"
+_NO_FILES = "train takes a Dataset, which reads files: Dataset('train.csv', label='y'); or use the command line"
 _ONE_MACHINE = "Hornbeam trains on one machine; leave it out"
 _NO_COSTS = "feature_contri weighs the gains of features, min_gain_to_split those of all splits"
 

@@ -13,16 +13,16 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
-from narwhals import from_native
 from narwhals.dependencies import is_into_dataframe
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import _check_sample_weight, assert_all_finite
 
-from hornbeam.core.errors import DataError, ParameterError
-from hornbeam.data.columns import DeviceColumn
-from hornbeam.data.device_arrays import device_of, host_array
+from hornbeam.core.errors import ParameterError
+from hornbeam.data.device_arrays import device_of, host_array, is_tensor
+from hornbeam.data.sources.labelled import load_labelled
+from hornbeam.data.sources.loading import load_table
 from hornbeam.data.sources.objects import holds_objects
 from hornbeam.data.sources.opening import open_table
 from hornbeam.dataset.dataset import Dataset
@@ -44,6 +44,13 @@ from hornbeam.sklearn.arguments import (
 )
 from hornbeam.sklearn.device_targets import read_target
 from hornbeam.sklearn.fitted_attributes import FittedAttributes
+from hornbeam.sklearn.tables import (
+    has_rows_of_no_weight,
+    refuse_strings,
+    wanted_columns,
+    with_uniform_names,
+    without_rows_of_no_weight,
+)
 from hornbeam.training.callbacks import Callback
 from hornbeam.training.init_model import check_classes
 from hornbeam.training.train import train
@@ -83,7 +90,7 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
     n_jobs
         Threads; None or -1: all that the process may use; -2: all but one, and so on.
     importance_type
-        "split" or "gain": what `feature_importances_` returns; None: "split".
+        "split", "gain" or "cover": what `feature_importances_` returns; None: "split".
     **kwargs
         Any other Hornbeam parameter, by name or alias. It replaces the constructor parameter that it is another name
         of, unless that one has been changed too. Unknown names raise ParameterError in `fit`.
@@ -229,18 +236,20 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
 
     def _check_table(self, X: Any, reset: bool) -> Any:
         """Check features as scikit-learn does, and note or compare their number and names; frames stay frames."""
+        if not reset:
+            X = load_table(X, "X", wanted_columns(self))
         new = validate_data is not None
         checks: dict[str, Any]
         on_device = device_of(X, "X") is not None
         if on_device:
             open_table(X, "X")  # has two dimensions of real numbers
         elif is_into_dataframe(X):
-            X = _with_uniform_names(X)
+            X = with_uniform_names(X)
         if on_device or is_into_dataframe(X):
             checks = {"skip_check_array": True} if new else {"cast_to_ndarray": False}
         else:
             if holds_objects(X) and not self._names_categories():
-                _refuse_strings(X)
+                refuse_strings(X)
             checks = {
                 "dtype": None if holds_objects(X) and self._names_categories() else "numeric",
                 "accept_sparse": True,
@@ -264,7 +273,7 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
             raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
         if device_of(y, "y") is not None:
             return read_target(y)
-        y = column_or_1d(y, warn=True)
+        y = column_or_1d(host_array(y, "y") if is_tensor(y) else y, warn=True)
         assert_all_finite(y, input_name="y")
         return np.asarray(y)
 
@@ -313,9 +322,9 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
         ----------
         X
             Features (n_rows, n_features): array of real numbers, not copied; pandas, polars or pyarrow table; or sparse
-            matrix or array of SciPy. NaN is a missing value.
+            matrix or array of SciPy. NaN is a missing value. Or what a table is read from, as for hornbeam.Dataset.
         y
-            Target (n_rows,): numbers, or class labels of any kind for the classifier.
+            Target (n_rows,): numbers, or class labels of any kind for the classifier; or the name of a column of X.
         sample_weight
             (n_rows,) weights >= 0. A row of weight 0 counts as absent, whole weights nearly as repeated rows (a row is
             still one row to `min_child_samples` and to the bins).
@@ -380,17 +389,21 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
         changes       parameters that are given to `fit`
         """
         self._has_categories = "categorical_feature" in changes
-        table = self._check_table(X, reset=True)
-        target = self._check_target(y)
+        table, fields = load_labelled(
+            X, {"label": y, "weight": sample_weight, "init_score": init_score, **queries}
+        )  # fmt: skip
+        queries = {name: fields[name] for name in queries}
+        weight, init_score = fields["weight"], fields["init_score"]
+        table = self._check_table(table, reset=True)
+        target = self._check_target(fields["label"])
         check_consistent_length(table, target)
         known = getattr(init_model, "classes_", None)  # init_model may be this estimator, which learns anew now
         label = self._learn_target(target)
         check_classes(known, getattr(self, "classes_", None))
-        weight = sample_weight
         on_host = device_of(weight, "sample_weight") is None
         if weight is not None and on_host and not queries:  # a query may have one weight, which Dataset checks
             rows = label if device_of(label, "y") is None else np.empty((len(label), 0))
-            weight = _check_sample_weight(sample_weight, rows, dtype=np.float64)
+            weight = _check_sample_weight(weight, rows, dtype=np.float64)
         params = self._train_params().replace(**changes)
         names, functions = split_metrics(eval_metric)
         params = self._with_metrics(params, names)
@@ -402,8 +415,8 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
             given = None if weight is None else host_array(weight, "sample_weight").astype(np.float64)
             weight = self._row_weights(host_array(label, "y"), given, self.class_weight)
         train_set = Dataset(table, label, weight=weight, init_score=init_score, feature_names=feature_name, **queries)
-        if not queries and _has_rows_of_no_weight(train_set):
-            train_set = _without_rows_of_no_weight(train_set)
+        if not queries and has_rows_of_no_weight(train_set):
+            train_set = without_rows_of_no_weight(train_set)
         weights = one_each(eval_sample_weight, "eval_sample_weight", len(pairs))
         class_weights = one_each(eval_class_weight, "eval_class_weight", len(pairs))
         scores = one_each(eval_init_score, "eval_init_score", len(pairs))
@@ -438,8 +451,12 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
         train_set: Dataset,
         queries: Mapping[str, Any],
     ) -> Dataset:
-        table = self._check_table(pair[0], reset=False)
-        label = self._code_target(self._check_target(pair[1]))
+        given = {"label": pair[1], "weight": weight, "init_score": init_score, **queries}
+        wanted = wanted_columns(self)
+        table, fields = load_labelled(pair[0], given, features=wanted.features, n_features=wanted.n_features)
+        weight, init_score, queries = fields["weight"], fields["init_score"], {name: fields[name] for name in queries}
+        table = self._check_table(table, reset=False)
+        label = self._code_target(self._check_target(fields["label"]))
         check_consistent_length(table, label)
         if class_weight is not None:
             weight = None if weight is None else host_array(weight, "eval_sample_weight").astype(np.float64)
@@ -450,7 +467,8 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
     def predict(self, X: Any, **choices: Any) -> NDArray[Any]:
         """Predict the target of every row.
 
-        Keywords `raw_score`, `pred_leaf`, `start_iteration` and `num_iteration` are those of `Booster.predict`.
+        Keywords `raw_score`, `pred_leaf`, `pred_contrib`, `pred_interactions`, `start_iteration` and `num_iteration`
+        are those of `Booster.predict`.
         """
         booster = self._fitted
         result: NDArray[Any] = booster.predict(self._check_table(X, reset=False), **choices)
@@ -466,41 +484,3 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
     def _more_tags(self) -> dict[str, Any]:
         """Return the tags in the form that scikit-learn before 1.6 asks for."""
         return {"allow_nan": True, "requires_y": True}
-
-
-def _with_uniform_names(frame: Any) -> Any:
-    """Return a frame that has names of several kinds, strings among them, with all of them as texts, as Dataset does.
-
-    scikit-learn refuses such names. The columns are not copied.
-    """
-    names = from_native(frame, eager_only=True).columns
-    if all(isinstance(name, str) for name in names) or not any(isinstance(name, str) for name in names):
-        return frame
-    renamed = frame.copy(deep=False)  # of pandas, or like it: others have strings alone
-    renamed.columns = [str(name) for name in names]
-    return renamed
-
-
-def _has_rows_of_no_weight(dataset: Dataset) -> bool:
-    """Say whether a row counts as absent."""
-    weight = dataset.given("weight")
-    if isinstance(weight, DeviceColumn):
-        return weight.facts.n_nonzero < len(weight)
-    return weight is not None and not weight.all()
-
-
-def _without_rows_of_no_weight(dataset: Dataset) -> Dataset:
-    """Leave out rows of weight 0, which would still count for bins and for the rows of a leaf."""
-    assert dataset.weight is not None
-    return dataset.take_rows(np.flatnonzero(dataset.weight))
-
-
-def _refuse_strings(X: NDArray[Any]) -> None:
-    """Say which column of an array of objects holds strings, where no categorical feature is named."""
-    for position in range(X.shape[1]):
-        text = next((value for value in X[:, position].tolist() if isinstance(value, str)), None)
-        if text is not None:
-            raise DataError(
-                f"X holds strings: could not convert {text!r} in column {position} to a number; name the columns of "
-                "strings in categorical_feature, or code them as numbers"
-            )

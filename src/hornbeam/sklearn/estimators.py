@@ -57,12 +57,12 @@ class HornbeamClassifier(ClassifierMixin, HornbeamModel):
 
     @takes_peer_arguments(PREDICT)
     def predict(self, X: Any, **choices: Any) -> NDArray[Any]:
-        """Predict the class of every row; keywords (`raw_score`, `pred_leaf`, ...) are those of `Booster.predict`.
+        """Predict the class of every row; keywords (`raw_score`, `pred_contrib`, ...) are those of `Booster.predict`.
 
         With an objective function, whose scores have no known link to the classes, raw scores are returned.
         """
         result = self.predict_proba(X, **choices)
-        if choices.get("raw_score") or choices.get("pred_leaf") or self.booster_.objective.name == "custom":
+        if _asks_for_no_classes(choices) or self.booster_.objective.name == "custom":
             return result
         if device_of(result, "result") is not None:
             on_device = classes_of(as_cupy(result, "result"), self.classes_)
@@ -83,7 +83,7 @@ class HornbeamClassifier(ClassifierMixin, HornbeamModel):
         scikit-learn's OneVsRestClassifier); `booster_.predict` returns them as they are.
         """
         result = super().predict(X, **choices)
-        if choices.get("raw_score") or choices.get("pred_leaf"):
+        if _asks_for_no_classes(choices):
             return result
         if self.booster_.objective.name == "custom":
             warn("an objective function has no classes and probabilities: returning raw scores", self.verbosity)
@@ -178,6 +178,11 @@ class HornbeamClassifier(ClassifierMixin, HornbeamModel):
         if unknown:
             raise ParameterError(f"class_weight has {unknown[0]!r}, which is no class of y; classes are {classes[:10]}")
         return np.array([float(weights.get(label, 1.0)) for label in classes])
+
+
+def _asks_for_no_classes(choices: Mapping[str, Any]) -> bool:
+    """Say whether keywords of `predict` ask for something that is returned as the Booster returns it."""
+    return any(choices.get(name) for name in ("raw_score", "pred_leaf", "pred_contrib", "pred_interactions"))
 
 
 def _in_host_memory(*given: Any) -> list[Any]:

@@ -62,7 +62,7 @@ class FittedAttributes:
 
     @property
     def feature_importances_(self) -> NDArray[np.int64] | NDArray[np.float64]:
-        """Number of splits or sum of gains (`importance_type`) of every feature; not normalised."""
+        """Number of splits, sum of gains or of covers (`importance_type`) of every feature; not normalised."""
         return self._fitted.feature_importance(self.importance_type or "split")
 
     def __sklearn_is_fitted__(self) -> bool:

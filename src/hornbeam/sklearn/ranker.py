@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.data.device_arrays import host_array
+from hornbeam.data.sources.files import holds_files
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.metrics.ranked_lists import WHOLE_LIST, NormalizedGain
 from hornbeam.model.booster import Booster
@@ -145,7 +146,7 @@ def _split_queries(X: Any, group: Any, qid: Any, where: str) -> tuple[Any, dict[
     """Return the features, and the queries as arguments of Dataset."""
     if group is None and qid is None:
         X, qid = _without_query_column(X)
-        if qid is None:
+        if qid is None and not holds_files(X):  # LibSVM files may have queries
             raise DataError(
                 f"{where}: ranking needs to know which rows belong to one query; pass group= (sizes) or qid= (one id a "
                 "row), eval_group= or eval_qid= for validation sets, or a frame with a column 'qid'"

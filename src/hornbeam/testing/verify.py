@@ -4,8 +4,9 @@ r"""Verify that a device gives the same model, bit for bit.
 
 holds a device against the golden fingerprints (made by `reference`, shipped in golden.json), against `reference`
 operation by operation, its metrics against the host's, and it against `cpu` on whole trainings that are large enough to
-keep a GPU's groups busy, in several threads at once too, on predictions, and (CUDA) on arrays that are on the device
-already, for data and for functions of the user's own. Prints a table; the exit status is not 0 if anything differs.
+keep a GPU's groups busy, in several threads at once too, on predictions and explanations, and (CUDA) on arrays that are
+on the device already, for data and for functions of the user's own. Prints a table; the exit status is not 0 if
+anything differs.
 Under a sanitizer, which takes time and memory for every group of threads, `--compute-units 2` launches few of them, and
 `--part 1/8` to `--part 8/8` run side by side, quickest with NVIDIA's MPS:
 
@@ -49,6 +50,7 @@ from hornbeam.testing.data import (
     make_regression_heavy_tailed,
     make_with_missing,
 )
+from hornbeam.testing.explanation_checks import assert_same_explanations
 from hornbeam.testing.function_checks import function_checks, stream_checks
 from hornbeam.testing.golden import CASES, GoldenCase, expected_fingerprints
 from hornbeam.testing.labels import labels_for, params_for
@@ -235,6 +237,20 @@ def prediction_checks(device: str, n_rows: int) -> Iterator[tuple[str, Check]]:
         yield f"prediction: {np.dtype(dtype).name}, {n_outputs} output(s), {len(X)} x {X.shape[1]}", check
 
 
+def explanation_checks(device: str, n_rows: int) -> Iterator[tuple[str, Check]]:
+    """Yield contributions, interactions and values against background rows of random forests beside `cpu`."""
+    X = make_with_missing(n_rows, 28, seed=8)[0]
+    for n_outputs, dtype in ((1, np.float32), (3, np.float64)):
+
+        def check(n_outputs: int = n_outputs, dtype: Any = dtype) -> str:
+            rng = np.random.default_rng(9)
+            trees = [random_tree(rng, n_leaves, X.shape[1]) for n_leaves in (63,) * 6 + (1, 255) * 3]
+            assert_same_explanations(Forest(trees, n_outputs), X.astype(dtype), device)
+            return ""
+
+        yield f"explanation: {np.dtype(dtype).name}, {n_outputs} output(s), {len(X)} x {X.shape[1]}", check
+
+
 def array_checks(device: str, n_rows: int) -> Iterator[tuple[str, Check]]:
     """Yield what is done with arrays on a CUDA device beside the same in host memory on `cpu`: data, and functions."""
     if device.partition(":")[0] != "cuda":
@@ -328,6 +344,7 @@ def run_checks(given: argparse.Namespace) -> int:
             *ranking_checks(given.device, given.rows),
             *thread_checks(given.device, given.rows // 4),
             *prediction_checks(given.device, given.rows // 10),
+            *explanation_checks(given.device, given.rows // 20),
             *array_checks(given.device, given.rows // 4),
         ]
     named = [(name, check) for name, check in checks if given.only in name]

@@ -28,6 +28,7 @@ from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.core.fixed_point import NARROW_GRADIENT_BITS, WIDE_BITS, exponent_above
 from hornbeam.core.random_choices import Purpose, random_key, uniform
 from hornbeam.data.columns import Column, DeviceColumn, StartScores
+from hornbeam.data.target_encoding import EncodedLevels
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.metrics.base import Metric
 from hornbeam.params.params import Params
@@ -38,6 +39,7 @@ from hornbeam.trees.forest import Forest, average_scores, fitting
 from hornbeam.trees.grown_tree import GrownTree
 from hornbeam.trees.records import BinnedTree, ForestMean
 from hornbeam.trees.tree import Tree
+from hornbeam.trees.tree_in_bins import in_bins
 
 GRID_BITS = 40
 """Bits of the largest step of a leaf at the start. Scores may grow to 2**13 times as much before a bit is lost."""
@@ -170,11 +172,14 @@ class Dart(Boosting):
         super().__init__(state)
         self._dropped: list[int] = []
         self._learning_rate = state.params.learning_rate
-        self._binned: dict[int, BinnedTree] = {}  # trees by number; those of an init_model are not here
+        self._binned: dict[int, BinnedTree] = {}  # trees by number; those of an init_model where they have bins
         self._unit = self._find_unit()
         state.booster.init_scores = self._rounded(state.booster.init_scores)
         trees = {i: tree.with_leaf_values(self._rounded(tree.leaf_value)) for i, tree in enumerate(state.booster.trees)}
         state.booster.replace_trees(trees)  # those of DART on the same data are rounded already
+        if not any(isinstance(levels, EncodedLevels) for levels in state.train_set.levels or ()):
+            binned = {i: in_bins(tree, state.train_set.binned) for i, tree in enumerate(state.booster.trees)}
+            self._binned.update({i: tree for i, tree in binned.items() if tree is not None})
 
     def _find_unit(self) -> float:
         """Return the power of two whose multiples leaf values are: from the gradients at the start.

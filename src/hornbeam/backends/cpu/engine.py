@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from hornbeam.backends.cpu.growth.dense.growth import DenseGrowth
 from hornbeam.backends.cpu.growth.growth import Growth
 from hornbeam.backends.cpu.growth.replay import replay
+from hornbeam.backends.cpu.growth.routing import find_leaves
 from hornbeam.backends.cpu.growth.rows import bags, leaves
 from hornbeam.backends.cpu.growth.rows.renewal import renew_leaves
 from hornbeam.backends.cpu.growth.rows.rounding import quantize
-from hornbeam.backends.cpu.growth.rows.routing import find_leaves
 from hornbeam.backends.cpu.growth.slots import Slots
 from hornbeam.backends.cpu.growth.sparse.growth import SparseGrowth
 from hornbeam.backends.cpu.host.team import largest_team

@@ -131,7 +131,7 @@ def predict_raw(
     held = forest_on(device, forest)
     scores = np.empty((forest.n_outputs, reader.n_rows))
     for start, table in _blocks(held.runtime, reader):
-        with _Scratch(held.runtime) as scratch:
+        with Scratch(held.runtime) as scratch:
             room = scratch.room(8 * forest.n_outputs * table.n_rows)
             held.add_trees(table, scratch.upload(init), first, last, table.n_rows, room)
             part = np.empty((forest.n_outputs, table.n_rows))
@@ -147,21 +147,21 @@ def predict_leaf(forest: Forest, reader: Reader, first: int, last: int, device: 
     if last == first:
         return leaves
     for start, table in _blocks(held.runtime, reader, 4 * (last - first)):
-        with _Scratch(held.runtime) as scratch:
+        with Scratch(held.runtime) as scratch:
             room = scratch.room(4 * (last - first) * table.n_rows)
             held.find_leaves(table, first, last, room)
             held.runtime.download(room, leaves[start : start + table.n_rows])
     return leaves
 
 
-class _Scratch:
+class Scratch:
     """Device memory that is given back at the end of a block of code, after an error too."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._held: list[Buffer] = []
 
-    def __enter__(self) -> _Scratch:
+    def __enter__(self) -> Scratch:
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -169,10 +169,12 @@ class _Scratch:
             self._runtime.free(self._held.pop())
 
     def room(self, n_bytes: int) -> Buffer:
+        """Return memory, uninitialised."""
         self._held.append(self._runtime.allocate(n_bytes))
         return self._held[-1]
 
     def upload(self, array: NDArray[Any]) -> Buffer:
+        """Return memory with a copy of an array."""
         buffer = self.room(array.nbytes)
         self._runtime.upload(buffer, array)
         return buffer
@@ -185,7 +187,7 @@ def _blocks(runtime: Runtime, reader: Reader, result_bytes: int = 0) -> Any:
     """
     row_bytes = 8 * reader.n_features + result_bytes
     step = max(1, BLOCK_BYTES // row_bytes)
-    with _Scratch(runtime) as scratch:
+    with Scratch(runtime) as scratch:
         buffer = scratch.room(8 * reader.n_features * min(step, reader.n_rows))
         for start in range(0, reader.n_rows, step):
             stop = min(start + step, reader.n_rows)
@@ -218,7 +220,7 @@ def predict_raw_in_place(
         scores = cupy.empty((forest.n_outputs, reader.n_rows), np.float64)
         cupy.cuda.get_current_stream().synchronize()  # whoever had this memory before is done with it
     held = forest_on(f"cuda:{array.device.id}", forest)
-    with _Scratch(held.runtime) as scratch:
+    with Scratch(held.runtime) as scratch:
         start = scratch.upload(np.zeros_like(init) if average else init)
         for first_row, block in reader.device_blocks():
             with array.device:

@@ -1,4 +1,4 @@
-"""Dense tables in host memory: NumPy arrays of any real dtype, order and strides, and lists of lists."""
+"""Dense tables in host memory: NumPy arrays of real numbers or dates, in any order and strides, and lists of lists."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from hornbeam.core.errors import DataError
 from hornbeam.data.levels import CodedColumn, code_numbers
+from hornbeam.data.sources.moments import MOMENT_KINDS, seconds
 from hornbeam.data.sources.reader import TableReader, check_array
 
 
@@ -26,13 +27,13 @@ class DenseReader(TableReader):
             raise DataError(f"{name} is a masked array, whose mask would be lost; pass .filled(numpy.nan)")
         if data is None or isinstance(data, (str, bytes, dict, set)):
             shown = "None" if data is None else f"a {type(data).__name__}"
-            raise DataError(
-                f"{name} is {shown}; pass a 2-D array or a frame of numbers (files: read them with pandas first)"
-            )
+            raise DataError(f"{name} is {shown}; pass a 2-D array, a frame, or the path of a file")
         try:
             array = np.asarray(data)
         except ValueError as error:
             raise DataError(f"{name} cannot be read as a table ({error}); all rows must have the same length") from None
+        if array.dtype.kind in MOMENT_KINDS:
+            array = seconds(array, name)
         return cls(check_array(array, name), name)
 
     def _fill_values(self, start: int, stop: int, out: NDArray[Any]) -> None:

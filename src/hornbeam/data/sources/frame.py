@@ -1,4 +1,7 @@
-"""Frames of pandas, polars and pyarrow, through narwhals: numbers, booleans, strings and categories; nulls are NaN."""
+"""Frames of pandas, polars and pyarrow, through narwhals: numbers, booleans, dates and times, strings and categories.
+
+Nulls are NaN; dates and times are seconds (moments.py).
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from numpy.typing import NDArray
 from hornbeam.core.errors import DataError
 from hornbeam.data.levels import CodedColumn, code_series
 from hornbeam.data.sources.dense import DenseReader
+from hornbeam.data.sources.moments import column_seconds, holds_moments
 from hornbeam.data.sources.reader import REAL_KINDS, TableReader, not_numbers
 
 if TYPE_CHECKING:
@@ -96,13 +100,14 @@ def as_frame(data: Any) -> nw.DataFrame[Any] | None:
     try:
         frame = narwhals.from_native(data, pass_through=True)
     except ValueError as error:  # found by narwhals itself
-        names = [str(name) for name in getattr(data, "columns", [])]
+        named = getattr(data, "column_names", None) or getattr(data, "columns", [])  # pyarrow, and the others
+        names = [str(name) for name in named]
         twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
         if twice is None:
             raise DataError(f"data cannot be read as a table ({error})") from None
         raise DataError(f"data has two columns called {twice!r}; rename columns so that names are unique") from None
     if isinstance(frame, narwhals.LazyFrame):
-        raise DataError("data is a lazy frame; pass the result of .collect()")
+        frame = frame.collect()
     return frame if isinstance(frame, narwhals.DataFrame) else None
 
 
@@ -126,6 +131,7 @@ def _frame_columns(
         for position, column in enumerate(columns)
         if position not in with_levels
         and (not (column.dtype.is_numeric() or column.dtype == narwhals.Boolean) or column.dtype in no_floats)
+        and not holds_moments(column)
     ]
     if wrong:
         raise not_numbers(wrong, name)
@@ -142,8 +148,10 @@ def _column_values(column: nw.Series[Any]) -> NDArray[Any]:
     """Return a column, or a slice of one, as numbers; nulls as NaN."""
     import narwhals
 
-    if not (column.dtype.is_numeric() or column.dtype == narwhals.Boolean):  # strings and categories, all of them null
-        return np.full(len(column), np.nan)
+    if not (column.dtype.is_numeric() or column.dtype == narwhals.Boolean):
+        if holds_moments(column):
+            return column_seconds(column)
+        return np.full(len(column), np.nan)  # strings and categories, all of them null
     if column.null_count() > 0 and not column.dtype.is_float():
         column = column.cast(narwhals.Float64)
     return column.to_numpy()

@@ -68,7 +68,8 @@ def read_objects(objects: NDArray[Any], name: str) -> tuple[NDArray[np.float64],
         except (TypeError, ValueError, OverflowError) as error:
             raise DataError(
                 f"{name} has dtype object, and column {position} cannot be read as numbers ({error}); columns of such "
-                "arrays hold numbers, or strings where they are categorical features; None and NaN are missing"
+                "arrays hold numbers, or strings where they are categorical features; None and NaN are missing (dates: "
+                "convert with astype('datetime64[us]') to a table of its own, or pass a frame)"
             ) from None
     return numbers, with_strings
 

@@ -1,8 +1,9 @@
 """What a reader of tables is: n_rows x n_features numbers, read block by block, whatever holds them.
 
 Each kind of table has a reader of its own (dense.py, frame.py, objects.py, sparse.py, device.py); opening.py finds the
-one that suits. A new source of data is a new class there, and no branch anywhere else. Nobody copies a whole table to
-floats: a consumer asks for a block of rows at a time.
+one that suits. What is no table yet, a file or a stream, is read into one first (loading.py). A new source of data is a
+new class or loader there, and no branch anywhere else. Nobody copies a whole table to floats: a consumer asks for a
+block of rows at a time.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from hornbeam.data.sources.sparse_table import SparseTable
 REAL_KINDS = "fiub"
 """NumPy dtype kinds that are numbers on the real line: float, int, unsigned, bool."""
 
-ZERO = 1e-35
-"""Magnitudes up to this are zero where zeros are missing values, as in LightGBM."""
+ZERO = float(np.float32(1e-35))
+"""Magnitudes up to this are zero where zeros are missing values: LightGBM's constant, which is a float32 there."""
 
 SelfReader = TypeVar("SelfReader", bound="TableReader")
 
@@ -273,7 +274,7 @@ def not_numbers(columns: list[str], name: str) -> DataError:
     """Make the error for columns that are neither numbers nor categorical features."""
     shown = ", ".join(columns[:5]) + (f" and {len(columns) - 5} more" if len(columns) > 5 else "")
     return DataError(
-        f"{name} has columns that are not numbers: {shown}; floats, integers of up to 64 bits and booleans, and "
-        "strings and categories as categorical features, are supported: name these in categorical_features, drop them, "
-        "or cast or code them as such numbers"
+        f"{name} has columns that are not numbers: {shown}; floats, integers of up to 64 bits, booleans, dates "
+        "and times, and strings and categories as categorical features, are supported: name these in "
+        "categorical_features, drop them, or cast or code them as such numbers (dates as objects: pandas.to_datetime)"
     )

@@ -12,15 +12,17 @@ The format is described in `writing.py`, and how a hostile file is kept from tak
 from __future__ import annotations
 
 from hornbeam.model.file.model_data import FORMAT_VERSION, ModelData
-from hornbeam.model.file.reading import model_from_bytes, read_model
+from hornbeam.model.file.reading import check_expected, model_from_bytes, read_bytes, read_model
 from hornbeam.model.file.writing import fingerprint, model_to_bytes, write_atomically
 
 __all__ = [
     "FORMAT_VERSION",
     "ModelData",
+    "check_expected",
     "fingerprint",
     "model_from_bytes",
     "model_to_bytes",
+    "read_bytes",
     "read_model",
     "write_atomically",
 ]

@@ -103,7 +103,7 @@ def _parse(text: str, place: str) -> Any:
     if n_entries > FEW_ENTRIES and n_entries * BYTES_A_ENTRY > MOST_TIMES * len(text):
         fail(place, f"the file is damaged or hostile: {n_entries} entries in {len(text)} characters")
     try:
-        return json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_no_constant)
+        return json.loads(text, object_pairs_hook=unique_keys, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         fail(place, f"the file is damaged, cut short or not a {place}: {error}")
     except RecursionError:
@@ -114,7 +114,8 @@ def _parse(text: str, place: str) -> Any:
         fail(place, f"the file is damaged: {error}")
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object, or fail if a key occurs twice."""
     document = dict(pairs)
     if len(document) < len(pairs):
         seen: set[str] = set()

@@ -39,19 +39,24 @@ ENCODING_KEYS = ("missing", "numbers", "other")
 
 
 def read_model(path: str | os.PathLike[str], fingerprint: str | None = None) -> ModelData:
-    """Read a model file; ModelFormatError names the file and the place of what is wrong.
+    """Read a file of Hornbeam's format; ModelFormatError names the file and the place of what is wrong.
 
     fingerprint  what the model must have; None: any
     """
-    check_path(path)
-    try:
-        data = Path(path).read_bytes()
-    except (ValueError, RuntimeError) as error:  # a NUL in the path; a loop of symbolic links, in old Pythons
-        raise ParameterError(f"path={os.fspath(path)!r}: no file has such a path ({error})") from None
+    data = read_bytes(path)
     try:
         return model_from_bytes(data, fingerprint)
     except ModelFormatError as error:
         raise ModelFormatError(f"{os.fspath(path)}: {error}") from None
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """Return the content of a file."""
+    check_path(path)
+    try:
+        return Path(path).read_bytes()
+    except (ValueError, RuntimeError) as error:  # a NUL in the path; a loop of symbolic links, in old Pythons
+        raise ParameterError(f"path={os.fspath(path)!r}: no file has such a path ({error})") from None
 
 
 def model_from_bytes(data: bytes, fingerprint: str | None = None) -> ModelData:
@@ -83,10 +88,20 @@ def check_seal(data: bytes, model: ModelData, seal: str | None, expected: str | 
             f"the file says {seal[:16]}..., and its content has {found[:16]}...: it was damaged or edited; take "
             "another copy of it",
         )
-    if expected is not None and found != expected:
-        fail("fingerprint", f"this is another model: its fingerprint is {found}, not {expected}")
+    _compare(found, expected)
     if not is_canonical:
         warn("the model file is not in the form that Hornbeam writes, so it was edited or formatted by something else")
+
+
+def check_expected(model: ModelData, expected: str | None) -> None:
+    """Raise ModelFormatError unless a model is the one that is expected; arguments as in `check_seal`."""
+    if expected is not None:
+        _compare(sha256(content_of(model)), expected)
+
+
+def _compare(found: str, expected: str | None) -> None:
+    if expected is not None and found != expected:
+        fail("fingerprint", f"this is another model: its fingerprint is {found}, not {expected}")
 
 
 def model_from_document(document: Any, trees: Iterable[Any] = ()) -> ModelData:
@@ -169,13 +184,16 @@ def _check_levels(value: object, n_features: int) -> list[Levels | None]:
         if own is None:
             found.append(None)
             continue
-        kind = type(own[0]) if type(own) is list and own else str
-        levels = check_list(own, kind if kind in (str, int, bool) else str, place)
-        if len(set(levels)) < len(levels):
+        if type(own) is not list:
+            fail(place, f"{show(own)} is not a JSON array")
+        known = [level for level in own if level is not None]  # null is the level of missing values
+        kind = type(known[0]) if known else str
+        check_list(known, kind if kind in (str, int, bool) else str, place)
+        if len(set(known)) < len(known) or len(own) > len(known) + 1:
             fail(place, "a level occurs twice")
-        if kind is int and (min(levels) < 0 or max(levels) > LARGEST_INTEGER):
+        if kind is int and (min(known) < 0 or max(known) > LARGEST_INTEGER):
             fail(place, f"a level is not in 0..{LARGEST_INTEGER}")
-        found.append(Levels(tuple(levels)))
+        found.append(Levels(tuple(own)))
     return found
 
 
@@ -195,6 +213,8 @@ def _check_encodings(value: object, levels: list[Levels | None] | None) -> list[
             continue
         if of_feature is None:
             fail(place, "this feature is not categorical")
+        if None in of_feature.values:
+            fail(place, "null is among the levels of this feature, and its encoding has a number for missing values")
         entries = check_keys(own, ENCODING_KEYS, place)
         numbers = check_floats(entries["numbers"], f"{place}.numbers", len(of_feature))
         missing, other = check_floats([entries["missing"], entries["other"]], place).tolist()

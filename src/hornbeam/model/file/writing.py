@@ -22,6 +22,11 @@ null, or the codes that go left, ascending. Models and trees without have no suc
 
     "levels":[null,["red","blue","green"]]        "left_codes":[null,[0,2]]
 
+One of the levels may be null: its code is that of missing values, which otherwise have none and go right, as unseen
+levels do. Models from other libraries have it where they tell the two apart.
+
+    "levels":[null,[1,4,null]]
+
 Where a categorical feature is read as numbers (target_encoding.py), "encodings" has one entry a feature: null, or the
 number of each level in the order of "levels", of what is missing, and of all other levels. Splits of such a feature
 have a threshold.

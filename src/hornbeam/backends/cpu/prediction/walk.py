@@ -8,7 +8,7 @@ categorical splits run kernels that know nothing of them.
 from __future__ import annotations
 
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,9 @@ LANES = 8
 MORE_STEPS = 4
 """Steps of the rows that are deeper than a balanced tree, until those that have arrived are sorted out again."""
 
+FEW_ROWS = 3
+"""Most rows of a block that go through several trees side by side instead of several rows."""
+
 TILE_BYTES = 32 * 1024
 TILE_ROWS = 1024
 """Codes, and most rows, that go through one tree after the other: half a first-level cache of 64 KB."""
@@ -50,6 +53,33 @@ def packed(forest: Forest) -> PackedForest:
     return forest.packed_for("cpu", lambda: PackedForest.from_trees(forest.trees, forest.n_outputs))
 
 
+class Walk(NamedTuple):
+    """A forest as its kernels take it: see PackedForest, and PackedSets, whose first arrays are bits, ... set_words.
+
+    Each array stands here by itself: taken from a tuple in a tuple, it would be counted as in use again and again.
+    """
+
+    nodes: NDArray[np.uint64]
+    tree_start: NDArray[np.int64]
+    column_feature: NDArray[np.int64]
+    column_missing: NDArray[np.uint16]
+    column_start: NDArray[np.int64]
+    thresholds: NDArray[np.float64]
+    sets: PackedSets | None
+    bits: NDArray[np.uint64] | None
+    set_start: NDArray[np.uint64] | None
+    set_words: NDArray[np.uint64] | None
+
+    @classmethod
+    def of(cls, forest: PackedForest) -> Walk:
+        """Take the arrays of a forest."""
+        bits, set_start, set_words = (None, None, None) if forest.sets is None else forest.sets[:3]
+        return cls(
+            forest.nodes, forest.tree_start, forest.column_feature, forest.column_missing, forest.column_start,
+            forest.thresholds, forest.sets, bits, set_start, set_words,
+        )  # fmt: skip
+
+
 def add_trees(
     whole: Forest, reader: Reader, first: int, last: int, scores: NDArray[np.float64], n_threads: int
 ) -> None:
@@ -58,26 +88,10 @@ def add_trees(
     scores       float64 (n_outputs, n_rows)              in, out
     """
     forest = packed(whole)
+    walk = Walk.of(forest)
 
     def work(block: NDArray[np.float64], codes: NDArray[np.uint16], start: int) -> None:
-        add_trees_kernel(
-            block,
-            forest.column_feature,
-            forest.column_missing,
-            forest.column_start,
-            forest.thresholds,
-            forest.nodes,
-            forest.node_value,
-            forest.tree_start,
-            first,
-            last,
-            forest.n_outputs,
-            codes,
-            start,
-            scores,
-            forest.sets,
-            *_arrays_of(forest.sets),
-        )
+        add_trees_kernel(walk, forest.node_value, first, last, block, codes, start, scores)
 
     _run_blocks(work, forest, reader, n_threads)
 
@@ -90,32 +104,12 @@ def find_leaves(
     leaves       int32 (n_rows, last - first)             out
     """
     forest = packed(whole)
+    walk = Walk.of(forest)
 
     def work(block: NDArray[np.float64], codes: NDArray[np.uint16], start: int) -> None:
-        find_leaves_kernel(
-            block,
-            forest.column_feature,
-            forest.column_missing,
-            forest.column_start,
-            forest.thresholds,
-            forest.nodes,
-            forest.node_leaf,
-            forest.tree_start,
-            first,
-            last,
-            codes,
-            start,
-            leaves,
-            forest.sets,
-            *_arrays_of(forest.sets),
-        )
+        find_leaves_kernel(walk, forest.node_leaf, first, last, block, codes, start, leaves)
 
     _run_blocks(work, forest, reader, n_threads)
-
-
-def _arrays_of(sets: PackedSets | None) -> tuple[Any, Any, Any]:
-    """Return what a step looks at: taken from the tuple by a kernel, an array is counted as in use again and again."""
-    return (None, None, None) if sets is None else sets[:3]
 
 
 def _run_blocks(work: Any, forest: PackedForest, reader: Reader, n_threads: int) -> None:
@@ -154,7 +148,7 @@ _ONE = np.uint64(1)
 
 
 @kernel
-def _code_rows(block, column_feature, column_missing, column_start, thresholds, codes):
+def code_rows(block, column_feature, column_missing, column_start, thresholds, codes):
     """Turn a block of rows into codes; arguments as in `add_trees_kernel`.
 
     A binary search for four rows side by side. A shifted comparison, since the compiler turned a choice between two
@@ -197,11 +191,8 @@ def _child(word):
 
 
 @joined_kernel  # a call counts every array as in use
-def _step(nodes, word, codes, row_start, bits, set_start, set_words):
-    """Return the node that a row goes to from a node; `bits` None is known to the compiler."""
-    if bits is None:
-        code = np.uint64(codes[row_start + (word >> _COLUMN_SHIFT)])
-        return nodes[_child(word) + np.uint64(code > (word & _RANK_MASK))]
+def _goes_right(word, codes, row_start, bits, set_start, set_words):
+    """Return 1 where a row goes right at a node of a forest with categorical splits, else 0."""
     column, rank = (word >> _COLUMN_SHIFT) & _COLUMN_MASK, word & _RANK_MASK
     code = np.uint64(codes[row_start + column])
     is_set = (word >> _CATEGORY_SHIFT) & _ONE
@@ -209,8 +200,16 @@ def _step(nodes, word, codes, row_start, bits, set_start, set_words):
     number = rank & (np.uint64(0) - is_set)
     own = bits[set_start[column] + number * set_words[column] + (code >> _SIX)]
     in_set = (own >> (code & _BIT_MASK)) & _ONE
-    goes_right = (is_set & (in_set ^ _ONE)) | ((is_set ^ _ONE) & np.uint64(code > rank))
-    return nodes[_child(word) + goes_right]
+    return (is_set & (in_set ^ _ONE)) | ((is_set ^ _ONE) & np.uint64(code > rank))
+
+
+@joined_kernel
+def _step(nodes, word, codes, row_start, bits, set_start, set_words):
+    """Return the node that a row goes to from a node; `bits` None is known to the compiler."""
+    if bits is None:
+        code = np.uint64(codes[row_start + (word >> _COLUMN_SHIFT)])
+        return nodes[_child(word) + np.uint64(code > (word & _RANK_MASK))]
+    return nodes[_child(word) + _goes_right(word, codes, row_start, bits, set_start, set_words)]
 
 
 @kernel
@@ -316,43 +315,83 @@ def _group_end(tree_start, first, last):
     return end
 
 
+@joined_kernel
+def _step_in(nodes, base, word, codes, row_start, bits, set_start, set_words):
+    """Return the node that a row goes to in the tree whose first node is at `base`; see _step."""
+    if bits is None:
+        code = np.uint64(codes[row_start + (word >> _COLUMN_SHIFT)])
+        return nodes[base + _child(word) + np.uint64(code > (word & _RANK_MASK))]
+    return nodes[base + _child(word) + _goes_right(word, codes, row_start, bits, set_start, set_words)]
+
+
 @kernel
-def add_trees_kernel(
-    block,
-    column_feature,
-    column_missing,
-    column_start,
-    thresholds,
-    nodes,
-    node_value,
-    tree_start,
-    first,
-    last,
-    n_outputs,
-    codes,
-    score_row,
-    scores,
-    sets,
-    bits,
-    set_start,
-    set_words,
-):
+def _walk_trees(nodes, tree_start, first, last, codes, row_start, words, bits, set_start, set_words):
+    """Find the leaves of one row in the trees first..last - 1, no more than LANES of them, side by side.
+
+    words        uint64 (LANES,)                          out   its leaf in every tree
+    """
+    top = last - 1
+    b0, b1 = np.uint64(tree_start[first]), np.uint64(tree_start[min(first + 1, top)])
+    b2, b3 = np.uint64(tree_start[min(first + 2, top)]), np.uint64(tree_start[min(first + 3, top)])
+    b4, b5 = np.uint64(tree_start[min(first + 4, top)]), np.uint64(tree_start[min(first + 5, top)])
+    b6, b7 = np.uint64(tree_start[min(first + 6, top)]), np.uint64(tree_start[min(first + 7, top)])
+    w0, w1, w2, w3, w4, w5, w6, w7 = (
+        nodes[b0], nodes[b1], nodes[b2], nodes[b3], nodes[b4], nodes[b5], nodes[b6], nodes[b7],
+    )  # fmt: skip
+    while (w0 & w1 & w2 & w3 & w4 & w5 & w6 & w7 & _RANK_MASK) != _RANK_MASK:
+        for _ in range(MORE_STEPS):
+            w0 = _step_in(nodes, b0, w0, codes, row_start, bits, set_start, set_words)
+            w1 = _step_in(nodes, b1, w1, codes, row_start, bits, set_start, set_words)
+            w2 = _step_in(nodes, b2, w2, codes, row_start, bits, set_start, set_words)
+            w3 = _step_in(nodes, b3, w3, codes, row_start, bits, set_start, set_words)
+            w4 = _step_in(nodes, b4, w4, codes, row_start, bits, set_start, set_words)
+            w5 = _step_in(nodes, b5, w5, codes, row_start, bits, set_start, set_words)
+            w6 = _step_in(nodes, b6, w6, codes, row_start, bits, set_start, set_words)
+            w7 = _step_in(nodes, b7, w7, codes, row_start, bits, set_start, set_words)
+    words[0], words[1], words[2], words[3] = w0, w1, w2, w3
+    words[4], words[5], words[6], words[7] = w4, w5, w6, w7
+
+
+@kernel
+def _code_block(forest, sets, block, codes):
+    """Turn a block of rows into codes; `sets` are those of the forest, None is known to the compiler."""
+    code_rows(
+        block, forest.column_feature, forest.column_missing, forest.column_start, forest.thresholds, codes
+    )  # fmt: skip
+    if sets is not None:
+        code_categories(block, forest.column_feature, sets, codes)
+
+
+@kernel
+def add_trees_kernel(forest, node_value, first, last, block, codes, score_row, scores):
     """Add the values of trees first..last - 1 to the scores of a block of rows.
 
+    forest       Walk                                     in
+    node_value   float64 (n_nodes,)                       in   see PackedForest
     block        float64 (n_block_rows, n_features)       in   row 0 is row `score_row` of the scores
-    column_feature ... tree_start                         in   see PackedForest
     codes        uint16 (n_code_rows, n_columns)          scratch; whole groups of LANES rows, >= n_block_rows
     scores       float64 (n_outputs, n_rows)              in, out
-    sets         PackedSets or None                       in
-    bits, set_start, set_words                            in   its first arrays, or None
+
+    Many rows go through one tree after the other, LANES rows side by side; a few rows go through LANES trees side by
+    side.
     """
-    stride = np.uint64(codes.shape[1])
-    flat_codes = codes.reshape(codes.size)
-    n_tile_rows = _tile_rows(codes)
-    _code_rows(block, column_feature, column_missing, column_start, thresholds, codes)
-    if sets is not None:
-        code_categories(block, column_feature, sets, codes)
+    nodes, tree_start, bits = forest.nodes, forest.tree_start, forest.bits
+    set_start, set_words, n_outputs = forest.set_start, forest.set_words, len(scores)
+    stride, flat_codes, n_tile_rows = np.uint64(codes.shape[1]), codes.reshape(codes.size), _tile_rows(codes)
+    _code_block(forest, forest.sets, block, codes)
     words = np.empty(n_tile_rows, np.uint64)
+    if len(block) <= FEW_ROWS:
+        for row in range(len(block)):
+            for begin in range(first, last, LANES):
+                end = min(begin + LANES, last)
+                _walk_trees(
+                    nodes, tree_start, begin, end, flat_codes, np.uint64(row) * stride, words, bits, set_start,
+                    set_words,
+                )  # fmt: skip
+                for tree in range(begin, end):
+                    place = np.uint64(tree_start[tree]) + _child(words[tree - begin])
+                    scores[tree % n_outputs, score_row + row] += node_value[place]
+        return
     pending = np.empty(n_tile_rows + 1, np.uint64)
     group_first = first
     while group_first < last:
@@ -373,40 +412,19 @@ def add_trees_kernel(
 
 
 @kernel
-def find_leaves_kernel(
-    block,
-    column_feature,
-    column_missing,
-    column_start,
-    thresholds,
-    nodes,
-    node_leaf,
-    tree_start,
-    first,
-    last,
-    codes,
-    leaf_row,
-    leaves,
-    sets,
-    bits,
-    set_start,
-    set_words,
-):
+def find_leaves_kernel(forest, node_leaf, first, last, block, codes, leaf_row, leaves):
     """Find the leaves of a block of rows in trees first..last - 1.
 
+    forest       Walk                                     in
+    node_leaf    int32 (n_nodes,)                         in   see PackedForest
     block        float64 (n_block_rows, n_features)       in   row 0 is row `leaf_row` of the leaves
-    column_feature ... tree_start                         in   see PackedForest
     codes        uint16 (n_code_rows, n_columns)          scratch; whole groups of LANES rows, >= n_block_rows
     leaves       int32 (n_rows, last - first)             out
-    sets         PackedSets or None                       in
-    bits, set_start, set_words                            in   its first arrays, or None
     """
-    stride = np.uint64(codes.shape[1])
-    flat_codes = codes.reshape(codes.size)
-    _code_rows(block, column_feature, column_missing, column_start, thresholds, codes)
-    if sets is not None:
-        code_categories(block, column_feature, sets, codes)
-    n_tile_rows = _tile_rows(codes)
+    nodes, tree_start, bits = forest.nodes, forest.tree_start, forest.bits
+    set_start, set_words = forest.set_start, forest.set_words
+    stride, flat_codes, n_tile_rows = np.uint64(codes.shape[1]), codes.reshape(codes.size), _tile_rows(codes)
+    _code_block(forest, forest.sets, block, codes)
     words = np.empty(n_tile_rows, np.uint64)
     pending = np.empty(n_tile_rows + 1, np.uint64)
     for begin in range(0, len(block), n_tile_rows):

@@ -16,23 +16,13 @@ typedef struct {
     u32 child;      // position of a split's left child, the right one is next; 0 for a leaf
 } __attribute__((aligned(16))) tree_node_t;
 
-#define IS_CATEGORICAL 0x80000000u
-
 // Returns the leaf of a row.
 DEVICE tree_node_t walk(GLOBAL const raw_t *row, i64 column_stride, GLOBAL const tree_node_t *tree,
                         GLOBAL const u32 *sets) {
     tree_node_t node = tree[0];
     while (node.child != 0) {
-        const f64 value = RAW_VALUE(row[(i64)(node.column % IS_CATEGORICAL / 2) * column_stride]);
-        u32 left = value != value ? node.column % 2 : (u32)(value <= node.threshold);
-        if (node.column >= IS_CATEGORICAL) {
-            const u64 set = (u64)F64_TO_BITS(node.threshold);
-            left = 0;
-            if (value >= 0.0 && value < 32.0 * (f64)(u32)set) {
-                const u32 code = (u32)value;
-                left = (f64)code == value ? sets[(set >> 32) + code / 32] >> code % 32 & 1u : 0u;
-            }
-        }
+        const f64 value = RAW_VALUE(row[(i64)FEATURE_OF(node.column) * column_stride]);
+        const u32 left = goes_left(value, node.threshold, node.column, sets);
         node = tree[node.child + 1 - left];
     }
     return node;

@@ -69,6 +69,8 @@ class Variant:
     metric     formula of kernels/metrics.cl; 0: none
     categorical  there are categorical features, see kernels/partition.cl
     sort_size    levels that are sorted in local memory, see kernels/split_categorical.cl; 0: in global memory
+    keep         numbers that a thread keeps in local memory, see kernels/explain.cl; 0: in global memory
+    interactions  pairs of features are summed, see kernels/explain.cl
     """
 
     source: str
@@ -93,6 +95,8 @@ class Variant:
     categorical: bool = False
     sort_size: int = 0
     metric: int = 0
+    keep: int = 0
+    interactions: bool = False
 
     def defines(self) -> list[str]:
         """Return the compiler flags."""
@@ -204,7 +208,8 @@ HEADERS = {
     "order_metrics.cl": ("fixed_point.h", "order.h"),
     "partition.cl": ("bins.h", "tables.h", "scan.h"),
     "plan.cl": ("scan.h", "chunks.h"),
-    "predict.cl": ("values.h",),
+    "explain.cl": ("values.h", "goes_left.h"),
+    "predict.cl": ("values.h", "goes_left.h"),
     "quantize.cl": ("fixed_point.h", "numerics.h", "losses.h", "row_gradients.h"),
     "query_metrics.cl": ("fixed_point.h", "ranked_list.h"),
     "ranking.cl": ("numerics.h", "ranked_list.h"),

@@ -1,0 +1,239 @@
+"""What all writers need of a model: the trees that predict, where they start, and what each column holds.
+
+A file of another library holds the iterations that `predict` uses: those after the best one are left out, since other
+formats do not know which is the best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.convert.exactness import Exactness
+from hornbeam.convert.zeros import spell_out_zeros
+from hornbeam.core.errors import ConversionError
+from hornbeam.core.lazy import lazy
+from hornbeam.data.column_names import MADE_UP_NAMES
+from hornbeam.data.levels import Levels
+from hornbeam.data.target_encoding import EncodedLevels
+from hornbeam.model.file import ModelData
+from hornbeam.objectives import Objective, objective_from_dict
+from hornbeam.trees.tree import Tree
+
+LARGEST_EXACT = 2**53
+"""Integers up to this are float64 numbers."""
+
+REMEDY_ENCODED = (
+    "formats 'c' and 'python' hold it; or train with target_encoding_levels=-1, which splits the levels as sets"
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A feature of a model.
+
+    name     of the feature
+    levels   as in ModelData; None for a feature of numbers
+    numbers  int64 (n_levels,): the number that stands for each level in formats that hold numbers: an integer level is
+             its own, a string has its place among them, missing values have -1. Empty for a feature of numbers
+    """
+
+    name: str
+    levels: Levels | None
+    numbers: NDArray[np.int64]
+
+    @property
+    def has_strings(self) -> bool:
+        """Whether the levels are strings."""
+        return self.levels is not None and isinstance(self.levels.example, str)
+
+    @property
+    def is_encoded(self) -> bool:
+        """Whether levels are read as numbers (target encoding)."""
+        return isinstance(self.levels, EncodedLevels)
+
+    @property
+    def is_set(self) -> bool:
+        """Whether splits of the feature have sets of levels."""
+        return self.levels is not None and not self.is_encoded
+
+    @property
+    def missing_code(self) -> int | None:
+        """The code of missing values; None: they have none."""
+        return None if self.levels is None else self.levels.code_of.get(None)
+
+    def members(self, codes: NDArray[np.int32]) -> tuple[list[int], bool]:
+        """Return the numbers of some levels, ascending, and whether missing values are among them."""
+        numbers = np.sort(self.numbers[codes])
+        return numbers[numbers >= 0].tolist(), bool(len(numbers) and numbers[0] < 0)
+
+
+def _column(name: str, levels: Levels | None) -> Column:
+    numbers, n_strings = [], 0
+    for value in () if levels is None else levels.values:
+        if value is None:
+            numbers.append(-1)
+        elif isinstance(value, str):
+            numbers.append(n_strings)
+            n_strings += 1
+        else:
+            numbers.append(int(value))
+    return Column(name, levels, np.array(numbers, np.int64))
+
+
+def _check_text(column: Column) -> None:
+    """Raise ConversionError for halves of characters, which Python's strings may hold and no file can."""
+    texts = [column.name, *(column.levels.values if column.levels is not None and column.has_strings else ())]
+    for text in texts:
+        try:
+            str(text).encode()
+        except UnicodeEncodeError:
+            raise ConversionError(
+                f"feature {column.name!a} has the name or the level {text!a}, which is no Unicode text; rename it"
+            ) from None
+
+
+class Outgoing:
+    """A model that is written.
+
+    Attributes
+    ----------
+    trees
+        Those of the iterations that `predict` uses.
+    n_outputs, init_scores, params
+        As in ModelData; init_scores is float64 (n_outputs,).
+    objective
+        With its link.
+    averages
+        Whether trees are averaged: a random forest.
+    zeros_are_missing
+        Whether zeros of features of numbers are missing values.
+    columns
+        One a feature.
+    """
+
+    def __init__(self, model: ModelData) -> None:
+        n_trees = (model.best_iteration or model.n_iterations) * model.n_outputs
+        self.trees: list[Tree] = model.trees[:n_trees]
+        self.n_outputs = model.n_outputs
+        self.init_scores: NDArray[np.float64] = np.array(model.init_scores, np.float64)
+        self.params: dict[str, Any] = model.params
+        self.objective: Objective = objective_from_dict(model.objective)
+        self.averages = model.params.get("boosting") == "rf"
+        self.zeros_are_missing = bool(model.params.get("zero_as_missing")) and bool(
+            model.params.get("use_missing", True)
+        )
+        levels = model.levels or [None] * model.n_features
+        self.columns = [_column(name, own) for name, own in zip(model.feature_names, levels, strict=True)]
+        for column in self.columns:
+            _check_text(column)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the features."""
+        return [column.name for column in self.columns]
+
+    @property
+    def has_made_up_names(self) -> bool:
+        """Whether nobody gave the features names."""
+        return any(self.names == [form.format(i) for i in range(len(self.columns))] for form in MADE_UP_NAMES)
+
+    @property
+    def slope(self) -> float:
+        """What scores are multiplied by before a sigmoid link; 1.0 for other links."""
+        return float(getattr(self.objective, "sigmoid", 1.0)) if self.objective.link == "sigmoid" else 1.0
+
+    @property
+    def n_iterations(self) -> int:
+        """Number of iterations."""
+        return len(self.trees) // self.n_outputs
+
+    @lazy
+    def used(self) -> set[int]:
+        """Features that a split looks at."""
+        return {int(feature) for tree in self.trees for feature in np.unique(tree.feature)}
+
+    def trees_from_zero(self) -> list[Tree]:
+        """Return trees that add up to the raw score from 0.0 on, bit for bit: the start is in the first of them.
+
+        (init + v1) + v2 + ... is how Hornbeam adds. A model without trees has one of a single leaf for each output.
+        """
+        trees = self.trees or [lone_leaf(0.0) for _ in range(self.n_outputs)]
+        pairs = zip(trees[: self.n_outputs], self.init_scores.tolist(), strict=True)
+        return [*(tree.with_leaf_values(tree.leaf_value + start) for tree, start in pairs), *trees[self.n_outputs :]]
+
+    def without_zeros(self, exactness: Exactness, trees: Sequence[Tree]) -> list[Tree]:
+        """Return the trees for a format that does not read zeros as missing values; see zeros.py."""
+        if not self.zeros_are_missing:
+            return list(trees)
+        is_number = np.array([column.levels is None for column in self.columns], np.bool_)
+
+        def fail(problem: str) -> Any:
+            exactness.refuse(
+                f"zero_as_missing: spelled out, {problem}", "use format 'c', 'python', 'onnx' or 'lightgbm'"
+            )
+
+        return [spell_out_zeros(tree, is_number[tree.feature], fail) for tree in trees]
+
+    def refuse_encodings(self, exactness: Exactness) -> None:
+        """Raise ConversionError if a feature that trees look at is target encoded."""
+        for feature, column in enumerate(self.columns):
+            if column.is_encoded and feature in self.used:
+                exactness.refuse(f"feature {column.name!r} is target encoded", REMEDY_ENCODED)
+
+    def codes_for_strings(self, exactness: Exactness, which: str = "strings") -> None:
+        """Note that features of strings are written with codes, which the user must make of the strings.
+
+        which  "strings": all of them; "not ASCII": those with a level that is not ASCII
+        """
+        for feature, column in enumerate(self.columns):
+            if column.has_strings and column.is_set and feature in self.used:
+                assert column.levels is not None
+                words = [str(word) for word in column.levels.values if word is not None]
+                if which == "not ASCII" and all(word.isascii() for word in words):
+                    continue
+                shown = ", ".join(f"{word!r} = {code}" for code, word in enumerate(words[:4]))
+                more = f", ... ({len(words)} levels)" if len(words) > 4 else ""
+                exactness.approximates(
+                    f"feature {column.name!r} has levels that are {which}",
+                    f"the file takes their codes, places in booster.levels[{feature}].values: {shown}{more}",
+                )
+
+    def refuse_large_numbers(self, exactness: Exactness, largest: int) -> None:
+        """Raise ConversionError if the number of a level is larger than the format has."""
+        for column in self.columns:
+            if column.numbers.max(initial=0) > largest:
+                exactness.refuse(
+                    f"level {column.numbers.max()} of feature {column.name!r}; categories are integers up to {largest}",
+                    "number the levels from 0 on, or use format 'python'",
+                )
+
+
+def lone_leaf(value: float) -> Tree:
+    """Return a tree of one leaf."""
+    empty = np.empty(0)
+    return Tree(
+        feature=np.empty(0, np.int32), threshold=empty, missing_left=np.empty(0, np.bool_), left=np.empty(0, np.int32),
+        right=np.empty(0, np.int32), gain=empty, split_value=empty, split_weight=empty,
+        split_count=np.empty(0, np.int64), leaf_value=np.array([value]), leaf_weight=np.zeros(1),
+        leaf_count=np.zeros(1, np.int64), shrinkage=1.0,
+    )  # fmt: skip
+
+
+def swap_children(tree: Tree, split: NDArray[np.bool_]) -> Tree:
+    """Return a tree with left and right children of some splits exchanged; what they compare stays."""
+    return replace(tree, left=np.where(split, tree.right, tree.left), right=np.where(split, tree.left, tree.right))
+
+
+def nodes_of(tree: Tree) -> Iterator[int]:
+    """Yield the nodes of a tree from the root down, parents first: a split, or ~leaf."""
+    waiting = [0 if tree.n_splits else ~0]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if node >= 0:
+            waiting += [int(tree.right[node]), int(tree.left[node])]

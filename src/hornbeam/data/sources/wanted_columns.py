@@ -1,0 +1,72 @@
+"""Which columns are wanted of a source that is read, and what is read of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hornbeam.core.errors import DataError
+from hornbeam.core.log import inform
+from hornbeam.data.column_names import MADE_UP_NAMES
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A table that was read, and what its file says besides, by field: labels and queries of LibSVM files."""
+
+    table: Any
+    fields: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is wanted of a source.
+
+    features    names of the columns, in order, in one or more spellings of which one has to be there; none: all columns
+    others      names of columns besides: labels, weights, queries
+    n_features  of LibSVM files, whose columns have no names; None: as many as there are
+    header      whether the first line of a CSV file holds names; None: it does unless it holds numbers alone
+    """
+
+    features: tuple[Sequence[str], ...] = ()
+    others: tuple[str, ...] = ()
+    n_features: int | None = None
+    header: bool | None = None
+
+    def choose(self, names: Sequence[str], source: str) -> list[str] | None:
+        """Return the names of the columns to read, in order; None: all as they are.
+
+        names   of the columns that there are
+        source  what messages call it
+        """
+        if not self.features:
+            return None
+        taken = [other for other in self.others if other in names]
+        spelling = next((own for own in self.features if set(own) <= set(names)), None)
+        if spelling is None:
+            if len(names) - len(taken) == len(self.features[0]) and _are_made_up(names):
+                return None
+            missing = [feature for feature in self.features[0] if feature not in names]
+            raise DataError(
+                f"{source} has no column {_listed(missing)}; the model needs {_listed(list(self.features[0]))}, and "
+                f"there are {_listed(list(names))}: rename or add columns"
+            )
+        left = [column for column in names if column not in spelling and column not in taken]
+        if left:
+            inform(f"{source}: not read, since they are no features: {_listed(left)}")
+        return [*spelling, *(other for other in taken if other not in spelling)]
+
+    def chosen(self, loaded: Loaded, source: str) -> Loaded:
+        """Return the wanted columns of a pyarrow table that was read whole."""
+        names = self.choose(loaded.table.column_names, source)
+        return loaded if names is None else Loaded(loaded.table.select(names), loaded.fields)
+
+
+def _are_made_up(names: Sequence[str]) -> bool:
+    """Say whether columns have no names but those that they are given for their positions."""
+    return any(list(names) == [form.format(place) for place in range(len(names))] for form in MADE_UP_NAMES)
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

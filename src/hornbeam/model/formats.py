@@ -1,0 +1,96 @@
+"""Formats of model files: which there are, and which one a file has.
+
+Hornbeam's is in file/. Those of other libraries are in the room `convert` (rooms.py), which is opened when a format is
+asked for that is not Hornbeam's.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from hornbeam.core.errors import ModelFormatError, ParameterError
+from hornbeam.core.float_mode import default_mode
+from hornbeam.model.file import ModelData, check_expected, model_from_bytes, model_to_bytes, read_bytes
+from hornbeam.model.file.model_data import FORMAT_NAME
+from hornbeam.model.rooms import room
+from hornbeam.params.checks import did_you_mean
+
+HORNBEAM = "hornbeam"
+
+_IS_HORNBEAM = re.compile(rb'"format"\s*:\s*"' + FORMAT_NAME.encode() + b'"')
+"""What no JSON string can hold: there, quotes have a backslash."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """One format of model files.
+
+    Attributes
+    ----------
+    name
+        As in `Booster.save(format=)`.
+    write
+        Function(model, approximate) -> bytes of a file; None: it is only read.
+    recognises
+        Function(bytes of a file) -> whether it has this format; None: it is only written.
+    read
+        Function(bytes of a file) -> model; raises ModelFormatError, and nothing else.
+    """
+
+    name: str
+    write: Callable[[ModelData, bool], bytes] | None = None
+    recognises: Callable[[bytes], bool] | None = None
+    read: Callable[[bytes], ModelData] | None = None
+
+
+def _formats() -> Mapping[str, Format]:
+    """Return the formats of other libraries by name."""
+    formats: Mapping[str, Format] = room("convert").FORMATS
+    return formats
+
+
+def write_as(model: ModelData, format: str, approximate: bool = False) -> bytes:
+    """Return the bytes of a model's file in a format.
+
+    Raises ConversionError for what the format cannot say, unless it can be approximated and `approximate` is set.
+    """
+    if format == HORNBEAM:
+        return model_to_bytes(model)
+    writers = {name: own.write for name, own in _formats().items() if own.write is not None}
+    if format not in writers:
+        names = [HORNBEAM, *writers]
+        raise ParameterError(
+            f"format={format!r}: must be one of {', '.join(map(repr, names))}{did_you_mean(format, names)}"
+        )
+    with default_mode():  # in another one, Python's conversion of numbers to text goes wrong
+        return writers[format](model, approximate)
+
+
+def model_of(data: bytes, fingerprint: str | None = None) -> ModelData:
+    """Rebuild a model from the bytes of its file, whose content says which format it has; or raise ModelFormatError.
+
+    fingerprint  what the model must have; None: any
+    """
+    if _IS_HORNBEAM.search(data) is None:
+        for own in _formats().values():
+            if own.recognises is not None and own.read is not None and own.recognises(data):
+                with default_mode():
+                    model = own.read(data)
+                check_expected(model, fingerprint)
+                return model
+    return model_from_bytes(data, fingerprint)
+
+
+def read_file(path: str | os.PathLike[str], fingerprint: str | None = None) -> ModelData:
+    """Read a model file of any format that is read; ModelFormatError names the file and what is wrong.
+
+    fingerprint  what the model must have; None: any
+    """
+    data = read_bytes(path)
+    try:
+        return model_of(data, fingerprint)
+    except ModelFormatError as error:
+        raise ModelFormatError(f"{os.fspath(path)}: {error}") from None
