@@ -91,13 +91,8 @@ class Booster(ExplainedModel, PeerAttributes):
 
     Examples
     --------
-    >>> booster = hb.train({"objective": "binary"}, hb.Dataset(X, label=y), 10)
-    >>> booster
-    <hornbeam.Booster: binary, 10 iterations, 10 trees, 28 features>
-    >>> booster.predict(X).shape
-    (2000,)
-    >>> booster[:4].n_iterations
-    4
+    >>> hb.train({"objective": "binary"}, hb.Dataset(X, label=y), 10)[:4]
+    <hornbeam.Booster: binary, 4 iterations, 4 trees, 28 features>
     """
 
     _instead = BOOSTER_ATTRIBUTES
@@ -469,10 +464,7 @@ class Booster(ExplainedModel, PeerAttributes):
         return self._part(num_iteration, start_iteration).to_bytes().decode()
 
     def fingerprint(self) -> str:
-        """Return 64 hexadecimal digits that name the model: the SHA-256 of what its file holds.
-
-        Two models are the same, bit for bit, if and only if their fingerprints are. The file holds the fingerprint too.
-        """
+        """Return 64 hexadecimal digits that name the model: the SHA-256 of what its file holds."""
         return fingerprint(self.to_model())
 
     def __getstate__(self) -> dict[str, Any]:
