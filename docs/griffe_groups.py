@@ -8,8 +8,8 @@
     A paragraph after the parameters.
 
 Griffe gives all names of a group the type and the default of the first one, ends a group at the end of a line, and
-takes the paragraph for a parameter. Here each name gets what the signature says, names on a line before get the description
-that follows, and the paragraph becomes a section of its own.
+takes the paragraph for a parameter. Here each name gets what the signature says, names on a line before get the
+description that follows, and the paragraph becomes a section of its own.
 """
 
 from __future__ import annotations

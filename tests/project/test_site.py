@@ -81,3 +81,12 @@ def test_navigation_drops_missing_pages_and_adds_others(tmp_path):
     assert {"More": ["changelog.md", "contributing.md", "new.md"]} in nav
     assert {"Developers": ["dev/architecture.md", "dev/deep.md"]} in nav
     assert all("Later" not in entry for entry in nav)
+
+
+def test_a_paragraph_after_the_parameters_is_no_parameter():
+    pytest.importorskip("griffe")
+    with_notes = load(DOCS / "griffe_groups.py").with_notes
+    head = "Do it.\n\nParameters\n----------\na, b\n    Both.\nc\n    The third.\n\n"
+    assert with_notes(head + "More\nabout it.") == head + "Notes\n-----\nMore\nabout it.\n"
+    for tail in ("", "Returns\n-------\nint\n    A number.", "d\n    The fourth."):
+        assert with_notes(head + tail) == head + tail
