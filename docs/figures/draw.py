@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parent
 PAGE = FOLDER.parent / "benchmarks.md"
 COLOURS = {"Hornbeam": "#1f9e78", "LightGBM": "#8a7fd1", "XGBoost": "#d08a3c"}
 TEXT = "#767f89"  # contrast of 4 to 1 and more on white, and on the dark pages of GitHub and of the site
-WIDTH, LABEL, BAR, GAP, VALUE = 560, 168, 15, 12, 68
+WIDTH, LABEL, BAR, GAP, VALUE = 580, 190, 15, 12, 68
 
 
 class Row(NamedTuple):
