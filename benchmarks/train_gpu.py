@@ -131,7 +131,7 @@ def auc(y: NDArray[np.float32], score: NDArray[np.float64]) -> float:
 @contextmanager
 def stamped_iterations() -> Iterator[list[float]]:
     """Note when each of Hornbeam's iterations begins; a callback would make the host wait for what it may do later."""
-    from hornbeam.training.training import TrainingRun
+    from hornbeam.training.run import TrainingRun
 
     stamps: list[float] = []
     original = TrainingRun.boost_once

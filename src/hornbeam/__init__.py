@@ -26,6 +26,7 @@ from hornbeam.dataset.dataset import Dataset
 from hornbeam.model.booster import Booster, load
 from hornbeam.model.cv_booster import CVBooster
 from hornbeam.model.merging import merge
+from hornbeam.model.rooms import room
 from hornbeam.objectives.device_functions import on_device
 from hornbeam.params.params import Params
 from hornbeam.params.peer_arguments import MODULE_ATTRIBUTES
@@ -42,6 +43,22 @@ from hornbeam.training.train import train
 from hornbeam.trees.tree import Tree
 
 if TYPE_CHECKING:
+    from hornbeam.plotting import (
+        create_tree_digraph,
+        create_tree_svg,
+        plot_beeswarm,
+        plot_calibration,
+        plot_confusion,
+        plot_importance,
+        plot_metric,
+        plot_partial_dependence,
+        plot_precision_recall,
+        plot_residuals,
+        plot_roc,
+        plot_split_value_histogram,
+        plot_tree,
+        plot_waterfall,
+    )
     from hornbeam.sklearn import HornbeamClassifier, HornbeamRanker, HornbeamRegressor
 
 __version__ = "0.2.0"
@@ -64,6 +81,8 @@ __all__ = [
     "Params",
     "Tree",
     "__version__",
+    "create_tree_digraph",
+    "create_tree_svg",
     "cv",
     "devices",
     "early_stopping",
@@ -71,6 +90,18 @@ __all__ = [
     "log_evaluation",
     "merge",
     "on_device",
+    "plot_beeswarm",
+    "plot_calibration",
+    "plot_confusion",
+    "plot_importance",
+    "plot_metric",
+    "plot_partial_dependence",
+    "plot_precision_recall",
+    "plot_residuals",
+    "plot_roc",
+    "plot_split_value_histogram",
+    "plot_tree",
+    "plot_waterfall",
     "progress",
     "record_evaluation",
     "reset_parameter",
@@ -79,13 +110,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the estimators when they are first asked for: scikit-learn is optional and slow to import."""
+    """Import estimators and plots when they are first asked for: what they stand on is optional and slow to import."""
     if name in ("HornbeamClassifier", "HornbeamRanker", "HornbeamRegressor"):
         try:
             from hornbeam import sklearn as estimators
         except ImportError as error:
             raise ImportError(f"{name} needs scikit-learn: pip install 'hornbeam[sklearn]' ({error})") from error
         return getattr(estimators, name)
+    if name in __all__:
+        return getattr(room("plotting"), name)
     hint = f"; use {MODULE_ATTRIBUTES[name]}" if name in MODULE_ATTRIBUTES else ""
     raise AttributeError(f"module 'hornbeam' has no attribute {name!r}{hint}")
 

@@ -50,7 +50,7 @@ def test_unreadable_cgroup_means_no_limit(tmp_path, content):
 def test_quota_and_affinity_both_limit(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(6)), raising=False)
     for quota, cpus in ((4, 4), (UNLIMITED, 6), (100, 6)):
-        monkeypatch.setattr(module, "_cgroup_cpus", lambda quota=quota: quota)
+        monkeypatch.setattr(module, "_quota", lambda quota=quota: quota)
         assert available_cpus() == cpus
 
 

@@ -378,7 +378,7 @@ def test_attributes_that_are_not_there_name_those_that_are(booster):
         (hb.HornbeamClassifier(), "get_booster", "booster_"),
         (hb.HornbeamClassifier(), "best_iteration", "best_iteration_"),
         (hb, "DMatrix", "Dataset"),
-        (hb, "plot_importance", "feature_importance"),
+        (hb, "to_graphviz", "create_tree_digraph"),
         (hb, "LGBMClassifier", "HornbeamClassifier"),
         (hb, "XGBRegressor", "HornbeamRegressor"),
     ):

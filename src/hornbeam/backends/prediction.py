@@ -72,6 +72,15 @@ def add_trees(
         raise _no_device(device)
 
 
+def transform(objective: Objective, scores: NDArray[np.float64], n_threads: int, device: str) -> NDArray[np.float64]:
+    """Turn raw scores in host memory into predictions, float64 (n_outputs, n_rows); `device` has computed them."""
+    if device == "reference":
+        return objective.transform(scores)
+    from hornbeam.backends.cpu.losses.gradients import transform_scores
+
+    return transform_scores(objective, scores, n_threads)
+
+
 def predict_leaf(
     forest: Forest,
     data: Reader | NDArray[Any],

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import math
 import os
+from functools import cache
 from pathlib import Path
 
 
 def available_cpus() -> int:
     """Count the CPUs this process may use: affinity mask and cgroup quota respected."""
     affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
-    return max(1, min(affinity, _cgroup_cpus()))
+    return max(1, min(affinity, _quota()))
+
+
+@cache
+def _quota() -> int:
+    """Return the CPU quota of this process's cgroup, which is read once: that takes as long as predicting a row."""
+    return _cgroup_cpus()
 
 
 def _cgroup_cpus(root: Path = Path("/sys/fs/cgroup")) -> int:
@@ -38,6 +45,8 @@ def resolve_threads(num_threads: int) -> int:
     More than four times the CPUs, and than `MOST_THREADS`, are not started: they would only wait for each other.
     `OMP_NUM_THREADS` lowers what is available: joblib sets it in its workers, so that they share the CPUs.
     """
+    if 0 < num_threads <= MOST_THREADS:
+        return num_threads
     if num_threads > 0:
         return min(num_threads, max(MOST_THREADS, 4 * available_cpus()))
     limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()

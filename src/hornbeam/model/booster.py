@@ -20,6 +20,7 @@ from hornbeam.backends.prediction import (
     predict_leaf_in_place,
     predict_raw,
     rows_first,
+    transform,
 )
 from hornbeam.core.cpus import resolve_threads
 from hornbeam.core.errors import DataError, DeviceError, ParameterError
@@ -36,6 +37,7 @@ from hornbeam.model.explained import ExplainedModel
 from hornbeam.model.file import ModelData, fingerprint, model_to_bytes, write_atomically
 from hornbeam.model.formats import HORNBEAM, model_of, read_file, write_as
 from hornbeam.model.refitting import refit
+from hornbeam.model.rooms import room
 from hornbeam.objectives import Objective, objective_from_dict
 from hornbeam.params.params import BY_NAME, whole_number
 from hornbeam.params.peer_arguments import (
@@ -296,7 +298,7 @@ class Booster(ExplainedModel, PeerAttributes):
         if self.averages_trees:
             first, last = self.forest.tree_range(start_iteration, num_iteration)
             average_scores(scores, self.init_scores, (last - first) // self.n_outputs)
-        result = scores if raw_score else self._objective.transform(scores)
+        result = scores if raw_score else transform(self._objective, scores, n_threads, device)
         return result[0] if self.n_outputs == 1 else np.ascontiguousarray(result.T)
 
     def _predict_in_place(
@@ -462,6 +464,13 @@ class Booster(ExplainedModel, PeerAttributes):
     def model_to_string(self, num_iteration: int | None = None, start_iteration: int = 0) -> str:
         """Return the text of the file that `save_model` writes."""
         return self._part(num_iteration, start_iteration).to_bytes().decode()
+
+    def report(self, path: str | os.PathLike[str], valid: Any = None, **choices: Any) -> None:
+        """Write a report on the model as one HTML file; `hornbeam.report.write_report` has the choices.
+
+        valid  data to judge it by: a Dataset with labels, or a pair (table, labels); None: what the model alone tells
+        """
+        room("report").write_report(self, path, valid, **choices)
 
     def fingerprint(self) -> str:
         """Return 64 hexadecimal digits that name the model: the SHA-256 of what its file holds."""

@@ -112,7 +112,8 @@ BOOSTER_ATTRIBUTES = {
     "model_from_string": "Booster(model_str=text)",
     "dump_model": "json.loads(booster.model_to_string()), or booster.trees",
     "get_dump": "booster.trees",
-    **dict.fromkeys(("trees_to_dataframe", "create_tree_digraph"), "booster.trees"),
+    "trees_to_dataframe": "booster.trees",
+    "create_tree_digraph": "hornbeam.create_tree_digraph(booster)",
     **dict.fromkeys(
         ("get_score", "get_fscore"),
         "feature_importance() beside feature_names: 'split' is XGBoost's weight, 'gain' its total_gain, 'cover' its "
@@ -168,17 +169,7 @@ MODULE_ATTRIBUTES = {
     **dict.fromkeys(("DMatrix", "QuantileDMatrix", "DeviceQuantileDMatrix", "Sequence"), "Dataset"),
     **dict.fromkeys(("XGBRFClassifier", "XGBRFRegressor"), "an estimator with boosting_type='rf'"),
     "callback": "the callbacks of this module: early_stopping, log_evaluation, record_evaluation, reset_parameter",
-    **dict.fromkeys(
-        (
-            "plot_importance",
-            "plot_metric",
-            "plot_tree",
-            "plot_split_value_histogram",
-            "create_tree_digraph",
-            "to_graphviz",
-        ),
-        "matplotlib with booster.feature_importance(), booster.eval_history or booster.trees: nothing is drawn here",
-    ),
+    "to_graphviz": "create_tree_digraph, or create_tree_svg, which needs no Graphviz",
     "LightGBMError": "HornbeamError",
     "register_logger": "logging.getLogger('hornbeam')",
 }

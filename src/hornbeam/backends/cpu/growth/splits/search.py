@@ -12,7 +12,7 @@ from hornbeam.backends.cpu.growth.splits.levels import Categories, search_catego
 from hornbeam.backends.cpu.growth.splits.pairs import scratch_of, search_pairs
 from hornbeam.backends.cpu.growth.splits.rules import Rules, plain_node
 from hornbeam.backends.cpu.growth.splits.space import Space
-from hornbeam.backends.cpu.host.kernels import borrowed, kernel
+from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
 from hornbeam.backends.cpu.host.threads import run_threads
 from hornbeam.core.dtypes import SPLIT
 from hornbeam.trees.records import Segments
@@ -38,17 +38,9 @@ class Batch(NamedTuple):
     histograms: NDArray[np.int64]
 
 
-@kernel
-def find_kernel(t, rows, batch, cuts, start, stop, features, contexts, rules, scratch, categories, found):
-    """Find the best split of the (node, part) pairs start:stop; part p has the features cuts[p]:cuts[p + 1].
-
-    t           thread whose scratch memory is used
-    contexts    see contexts.Contexts; None: nodes have none
-    scratch     see pairs.Scratch, of all threads
-    categories  see levels.Categories; None: no feature is categorical
-    found       SPLIT (n_nodes, n_parts)   out
-    """
-    rows, batch, features, scratch = borrowed(rows), borrowed(batch), borrowed(features), borrowed(scratch)
+@inner_kernel
+def _find(t, rows, batch, cuts, start, stop, features, contexts, rules, scratch, categories, found):
+    """See find_kernel; a function of its own, to which contexts and categories may be None."""
     n_parts, n_numeric = len(cuts) - 1, np.int64(len(features.has_missing))
     for pair in range(start, stop):
         i, part = np.int64(pair // n_parts), pair % n_parts
@@ -66,6 +58,22 @@ def find_kernel(t, rows, batch, cuts, start, stop, features, contexts, rules, sc
                     t, rows, histogram[categories.first_bin :], np.int64(0), max(f1 - n_numeric, 0), contexts.mask[i],
                     node, rules, categories, categories.first_set + i, split,
                 )  # fmt: skip
+
+
+@kernel
+def find_kernel(t, rows, batch, cuts, start, stop, features, contexts, rules, scratch, categories, found):
+    """Find the best split of the (node, part) pairs start:stop; part p has the features cuts[p]:cuts[p + 1].
+
+    t           thread whose scratch memory is used
+    contexts    see contexts.Contexts; None: nodes have none
+    scratch     see pairs.Scratch, of all threads
+    categories  see levels.Categories; None: no feature is categorical
+    found       SPLIT (n_nodes, n_parts)   out
+    """
+    _find(
+        t, borrowed(rows), borrowed(batch), cuts, start, stop, borrowed(features), borrowed(contexts), rules,
+        borrowed(scratch), borrowed(categories), found,
+    )  # fmt: skip
 
 
 def find_splits(

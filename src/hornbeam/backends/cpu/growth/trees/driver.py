@@ -145,17 +145,9 @@ def take_best(found, k, split):
     copy_split(found[best, k], split)
 
 
-@kernel
-def grow_kernel(t, crew, rows, sums, categories, table, rules, limits):
-    """Do one thread's part of growing a tree from its root, which can_split, or of expanding the nodes of a round.
-
-    t, crew     number of this thread, and its team
-    rows, sums  see operations.py
-    categories  see splits.levels.Categories; None: no feature is categorical
-    rules       see splits.rules.Rules
-    """
-    call_helpers(t, crew, (rows, sums, categories, table, rules, limits))
-    rows, sums, table = borrowed(rows), borrowed(sums), borrowed(table)
+@inner_kernel
+def _grow(t, crew, rows, sums, categories, table, rules, limits):
+    """See grow_kernel; a function of its own, to which categories may be None."""
     nodes, free, found, spare_slots = table.nodes[t], table.free[t], table.found, table.spare_slots
     in_round, n_free, n_nodes = len(spare_slots) > 0, len(free), np.int64(1)
     if in_round:
@@ -215,3 +207,16 @@ def grow_kernel(t, crew, rows, sums, categories, table, rules, limits):
                 n_free += 1
     if t == 0:
         table.n_grown[0] = n_nodes
+
+
+@kernel
+def grow_kernel(t, crew, rows, sums, categories, table, rules, limits):
+    """Do one thread's part of growing a tree from its root, which can_split, or of expanding the nodes of a round.
+
+    t, crew     number of this thread, and its team
+    rows, sums  see operations.py
+    categories  see splits.levels.Categories; None: no feature is categorical
+    rules       see splits.rules.Rules
+    """
+    call_helpers(t, crew, (rows, sums, categories, table, rules, limits))
+    _grow(t, borrowed(crew), borrowed(rows), borrowed(sums), borrowed(categories), borrowed(table), rules, limits)
