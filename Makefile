@@ -9,7 +9,7 @@ KERNELS = $(shell find src benchmarks \( -name '*.c' -o -name '*.cl' -o -name '*
 
 BIN = $(VENV)/bin
 
-.PHONY: help demo test test-large lint format bench docs wheel clean
+.PHONY: help demo test test-large lint format bench docs site wheel clean
 .NOTPARALLEL:
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "make lint    ruff, mypy, import-linter, codespell, clang-format (make format mends what it can)"
 	@echo "make bench   time a training beside LightGBM, XGBoost and scikit-learn"
 	@echo "make docs    write docs/parameters.md and docs/capabilities.md anew"
+	@echo "make site    build the documentation site in site/"
 	@echo "make wheel   build the wheel in dist/"
 	@echo "make clean   remove what the other targets made"
 
@@ -63,11 +64,16 @@ docs: $(VENV)/.installed-core
 	$(BIN)/python -W ignore -m hornbeam.testing.capabilities > docs/capabilities.md.new
 	mv docs/capabilities.md.new docs/capabilities.md
 
+site: $(VENV)/.installed-site
+	$(BIN)/python docs/figures/draw.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html"
+
 wheel: $(VENV)/.installed-dev
 	rm -rf dist
 	$(BIN)/python -m build --wheel
 	@ls -l dist
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BENCHMARKS = sorted((ROOT / "benchmarks").glob("*.py"))
-TEXTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *BENCHMARKS, *(ROOT / "examples").glob("*.py")]
+TEXTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *BENCHMARKS, *(ROOT / "examples").glob("*.py")]
 COMMAND = re.compile(r"python (benchmarks/\w+\.py|examples/\w+\.py|-m hornbeam[\w.]*)([^`\n#\"]*)")
 
 

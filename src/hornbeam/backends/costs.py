@@ -1,7 +1,7 @@
 """How long work takes on a CPU and on a GPU, roughly: device="auto" takes what is expected to be done first.
 
 The choice cannot be seen in a result, so a wrong guess costs time and nothing else. Rates are round numbers near what
-`benchmarks/auto_device.py` and docs/benchmarks.md measured, on 2 and on 16 cores and on an H200 (132 compute units).
+`benchmarks/auto_device.py` measured on 2 and on 16 cores and on an H200 of 132 compute units (docs/dev/benchmarks.md).
 """
 
 from __future__ import annotations

@@ -16,7 +16,13 @@ MOST_UNITS = 1000
 
 
 def devices() -> list[DeviceInfo]:
-    """List what this machine offers, and why something is not offered."""
+    """List what this machine offers, and why something is not offered.
+
+    Examples
+    --------
+    >>> [device.name for device in hb.devices()][:2]
+    ['cpu', 'reference']
+    """
     return [
         DeviceInfo("cpu", True, f"{available_cpus()} thread(s), Numba kernels"),
         DeviceInfo("reference", True, "NumPy, slow: the definition that the others are tested against"),

@@ -7,9 +7,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DeviceInfo:
-    """One device: how to name it, whether it can be used, and what it is or why it cannot.
+    """One device.
 
-    compute_units  of a GPU, by which "auto" chooses; 0: it is none
+    Attributes
+    ----------
+    name
+        Value of the parameter `device`: "cpu", "cuda:0", ...
+    usable
+        Whether it can be used.
+    description
+        What it is, or why it cannot be used.
+    compute_units
+        Compute units of a GPU, by which "auto" chooses; 0: it is no GPU.
     """
 
     name: str

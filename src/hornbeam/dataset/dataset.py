@@ -75,8 +75,6 @@ class Dataset(Fields):
         Data parameters by name or alias, as for LightGBM's Dataset, `label_column` and its like among them. What is of
         no concern to data is left to `train`.
 
-    Names that LightGBM and XGBoost have for these arguments are understood too, see peer_arguments.py.
-
     Attributes
     ----------
     data
@@ -94,7 +92,18 @@ class Dataset(Fields):
     group
         int64 (n_queries,), sizes of the queries, or None.
     query_boundaries
-        int64 (n_queries + 1,): query q owns the rows query_boundaries[q] : query_boundaries[q + 1]; or None.
+        int64 (n_queries + 1,), or None: query q has the rows `query_boundaries[q] : query_boundaries[q + 1]`.
+
+    Notes
+    -----
+    The names that LightGBM and XGBoost have for these arguments work too.
+
+    Examples
+    --------
+    >>> train_set = hb.Dataset(X, label=y)
+    >>> valid_set = hb.Dataset(X_valid, label=y_valid, reference=train_set)
+    >>> train_set.n_rows, train_set.n_features
+    (2000, 28)
     """
 
     @takes_peer_arguments(DATASET)
@@ -358,7 +367,7 @@ class Dataset(Fields):
         init_score: Any = None,
         params: Mapping[str, Any] | None = None,
     ) -> Dataset:
-        """Make a validation set with the bins of this Dataset: Dataset(data, label, reference=self, ...).
+        """Make a validation set with the bins of this Dataset: `Dataset(data, label, reference=self, ...)`.
 
         Data parameters in `params` must be those of this Dataset.
         """

@@ -76,7 +76,7 @@ class Booster(ExplainedModel, PeerAttributes):
     n_outputs
         Raw scores a row.
     init_scores
-        float64 (n_outputs,): score before the first tree.
+        float64 (n_outputs,): raw scores before the first tree.
     trees
         list of Tree, in boosting order; tree i adds to output i % n_outputs.
     params
@@ -84,12 +84,17 @@ class Booster(ExplainedModel, PeerAttributes):
     best_iteration
         Number of iterations that early stopping found best; 0 if it did not run. `predict` uses that many.
     best_score
-        best_score[dataset][metric] at the best iteration, without early stopping at the last one; empty if nothing
+        `best_score[dataset][metric]` at the best iteration, without early stopping at the last one; empty if nothing
         was evaluated. Not saved.
     eval_history
-        eval_history[dataset][metric]: list, one value an evaluated iteration. Not saved.
+        `eval_history[dataset][metric]`: list, one value an evaluated iteration. Not saved.
     interrupted
         Whether training was ended by Ctrl-C, with the trees built so far.
+
+    Examples
+    --------
+    >>> hb.train({"objective": "binary"}, hb.Dataset(X, label=y), 10)[:4]
+    <hornbeam.Booster: binary, 4 iterations, 4 trees, 28 features>
     """
 
     _instead = BOOSTER_ATTRIBUTES
@@ -329,10 +334,10 @@ class Booster(ExplainedModel, PeerAttributes):
         return reader.with_levels(self.levels)
 
     def __getitem__(self, which: int | slice) -> Booster:
-        """Return some iterations as a model of their own: booster[:10], booster[5:], booster[::2], booster[-1].
+        """Return some iterations as a model of their own: `booster[:10]`, `booster[5:]`, `booster[::2]`, `booster[-1]`.
 
-        It has the same init_scores and parameters, and no best iteration: booster[:k] predicts what
-        predict(num_iteration=k) does.
+        It has the same init_scores and parameters, and no best iteration: `booster[:k]` predicts what
+        `predict(num_iteration=k)` does.
         """
         if isinstance(which, slice):
             chosen = range(self.n_iterations)[which]
@@ -368,13 +373,13 @@ class Booster(ExplainedModel, PeerAttributes):
     ) -> Booster:
         """Return a model with the same splits whose leaf values are moved towards what new data would give.
 
-        new value = decay_rate * old value + (1 - decay_rate) * value from the new data
+            new value = decay_rate * old value + (1 - decay_rate) * value from the new data
 
-        Tree after tree, at the scores of the refitted trees before it; a leaf that no new row reaches keeps its value
-        (as far as monotone constraints allow, which hold in the new model too). init_scores, where trees start from,
-        move alike, unless `init_score` is given. The result does not depend on the order of the rows. With decay_rate=0
-        and the training data again, a model comes back as it was (unless trees were grown on some of the rows, or
-        dropped).
+        Trees are refitted one after the other, each at the scores of the refitted trees before it. A leaf that no new
+        row reaches keeps its value, as far as monotone constraints allow, which hold in the new model too. The initial
+        scores move alike, unless `init_score` is given. The result does not depend on the order of the rows. With
+        `decay_rate=0` and the training data the model stays as it is, unless its trees were grown on a sample of the
+        rows, or dropped.
 
         Parameters
         ----------
@@ -450,7 +455,7 @@ class Booster(ExplainedModel, PeerAttributes):
     ) -> Booster:
         """Write the model to a file of Hornbeam's format, or some iterations of it alone; returns self.
 
-        Iterations are named as for `predict`. Some of them are a model without a best iteration: booster[2:5].
+        Iterations are named as for `predict`. Some of them are a model without a best iteration: `booster[2:5]`.
         """
         self._part(num_iteration, start_iteration).save(filename)
         return self
@@ -468,7 +473,7 @@ class Booster(ExplainedModel, PeerAttributes):
         room("report").write_report(self, path, valid, **choices)
 
     def fingerprint(self) -> str:
-        """Return 64 hexadecimal digits that name the model: the SHA-256 of what its file holds, and stands in it."""
+        """Return 64 hexadecimal digits that name the model: the SHA-256 of what its file holds."""
         return fingerprint(self.to_model())
 
     def __getstate__(self) -> dict[str, Any]:

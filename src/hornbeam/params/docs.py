@@ -29,7 +29,7 @@ def to_markdown() -> str:
         "Names and defaults are LightGBM's. The aliases are the names that LightGBM, XGBoost and scikit-learn use. An",
         "unknown name, a value out of range and two names of one parameter that disagree raise `ParameterError`.",
         'Strings are not numbers (`"0.1"`), and `True` is not an integer. None means: not given.',
-        "[migration.md](migration.md) says what becomes of the parameters of LightGBM and XGBoost that are not here.",
+        "[Coming from another library](migration.md) has the parameters of LightGBM and XGBoost that are not here.",
         "",
         "*Saved* says whether the parameter is part of the model (and so of its fingerprint) when it differs from the",
         "default. What is not saved cannot change a tree.",

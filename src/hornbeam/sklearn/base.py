@@ -68,14 +68,14 @@ SelfModel = TypeVar("SelfModel", bound="HornbeamModel")
 
 
 class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
-    """What the estimators share; use `HornbeamClassifier` or `HornbeamRegressor`.
+    """What the estimators share; use `HornbeamClassifier`, `HornbeamRegressor` or `HornbeamRanker`.
 
     Parameters
     ----------
     boosting_type, num_leaves, max_depth, learning_rate, n_estimators, subsample_for_bin, min_split_gain,
     min_child_weight, min_child_samples, subsample, subsample_freq, reg_alpha, reg_lambda, colsample_bytree, max_bin,
     grow_policy, max_delta_step, early_stopping_rounds, device, precision, histogram_pool_size, verbosity
-        See docs/parameters.md, where these are names or aliases.
+        Parameters of the training; docs/parameters.md has them under these names or aliases.
     objective
         Name, or function(y_true, y_pred) -> (gradient, hessian) of raw scores, which may take the weights as a third
         argument and the sizes of queries as a fourth; weights are applied to what a function of two arguments returns.
@@ -347,7 +347,7 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
             all their names (`binary_logloss`, `multi_error`, ...) are those of as many classes as there are, in the
             parameter `metric` too.
         callbacks
-            See hornbeam.training.callbacks.
+            As in `hornbeam.train`.
         init_model
             Fitted estimator, Booster or model file to train on. A classifier must have learned the classes of y.
         checkpoint, checkpoint_freq

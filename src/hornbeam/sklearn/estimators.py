@@ -26,7 +26,14 @@ __all__ = ["HornbeamClassifier", "HornbeamModel", "HornbeamRegressor"]
 
 
 class HornbeamRegressor(RegressorMixin, HornbeamModel):
-    """Gradient boosted trees for regression; parameters and attributes are those of `HornbeamModel`."""
+    """Gradient boosted trees for regression; parameters and attributes are those of `HornbeamModel`.
+
+    Examples
+    --------
+    >>> model = hb.HornbeamRegressor(n_estimators=10).fit(X, y)
+    >>> model.predict(X).shape
+    (2000,)
+    """
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R2 of the predictions; arrays may be on a CUDA device."""
@@ -37,6 +44,12 @@ class HornbeamClassifier(ClassifierMixin, HornbeamModel):
     """Gradient boosted trees for classification; parameters and attributes are those of `HornbeamModel`.
 
     Labels may be numbers, strings or booleans. Trained on a single class, the model predicts that class.
+
+    Examples
+    --------
+    >>> model = hb.HornbeamClassifier(n_estimators=10).fit(X, y)
+    >>> model.predict_proba(X).shape
+    (2000, 2)
     """
 
     classes_: NDArray[Any]

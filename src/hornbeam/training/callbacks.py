@@ -62,17 +62,28 @@ class MeanEvaluation(NamedTuple):
 class CallbackEnv:
     """What a callback sees and may change.
 
-    model                    the Booster so far, CVBooster in `cv`
-    iteration                number of the iteration, from 0; goes on from those of an init_model
+    A callback is a function of a CallbackEnv. It is called after every iteration, or before it if it has an attribute
+    `before_iteration = True`.
+
+    Attributes
+    ----------
+    model
+        The Booster so far, a CVBooster in `cv`.
+    iteration
+        Number of the iteration, from 0; it goes on from those of an `init_model`.
     begin_iteration, end_iteration
-                             first number of this call of train (of the first one, when it goes on from a checkpoint),
-                             and one past the last
-    evaluation_result_list   evaluations after this iteration, MeanEvaluation in `cv`; empty before it, and where
-                             metric_freq skips it
-    learning_rate            of this iteration; may be set before it
-    training_names           names under which the training set itself is evaluated
-    params                   every parameter of the training, by canonical name
-    changes                  values of other parameters for this iteration (those in RESETTABLE); may be set before it
+        First number of this call of `train` (of the first call, when it goes on from a checkpoint), and one past the
+        last.
+    learning_rate
+        Learning rate of this iteration; may be set before it.
+    evaluation_result_list
+        Evaluations after this iteration, MeanEvaluation in `cv`; empty before it, and where `metric_freq` skips it.
+    training_names
+        Names under which the training set itself is evaluated.
+    params
+        Every parameter of the training, by canonical name.
+    changes
+        Values of other parameters for this iteration (those in RESETTABLE); may be set before it.
     """
 
     model: Booster
@@ -295,6 +306,10 @@ def early_stopping(
 ) -> EarlyStopping:
     """End training when a metric on a validation set has not got better for `stopping_rounds` rounds.
 
+    It watches every pair of a validation set and a metric, and the first to run out of rounds ends training, as in
+    LightGBM. If none does before the last round, the best iteration is that of the first metric on the first set. The
+    training set, if it is among the validation sets, is not watched.
+
     Parameters
     ----------
     stopping_rounds
@@ -305,10 +320,6 @@ def early_stopping(
         Log the best iteration, whatever the parameter `verbosity` says.
     min_delta
         Improvement that counts: one number, or one a metric.
-
-    Every (validation set, metric) pair is watched, and the first to run out of rounds ends training (as in LightGBM).
-    If none does before the last round, the best iteration is that of the first metric on the first set.
-    The training set, if it is among the validation sets, is not watched.
     """
     return EarlyStopping(stopping_rounds, first_metric_only, verbose, min_delta)
 
@@ -339,9 +350,18 @@ def log_evaluation(period: int = 1, show_stdv: bool = True) -> Callback:
 
 
 def record_evaluation(eval_result: dict[str, dict[str, list[float]]]) -> Callback:
-    """Write the evaluations into a dict: eval_result[set][metric] is a list, one value an evaluated iteration.
+    """Write the evaluations into a dict.
 
-    In `cv` there are two lists of each metric, as in LightGBM: eval_result["valid"]["l2-mean"] and ["l2-stdv"].
+    `eval_result[set][metric]` is a list, one value an evaluated iteration. In `cv` each metric has two lists, as in
+    LightGBM: `eval_result["valid"]["l2-mean"]` and `eval_result["valid"]["l2-stdv"]`.
+
+    Examples
+    --------
+    >>> record = {}
+    >>> train_set = hb.Dataset(X, label=y)
+    >>> booster = hb.train({}, train_set, 3, [train_set], ["train"], callbacks=[hb.record_evaluation(record)])
+    >>> len(record["train"]["l2"])
+    3
     """
     if not isinstance(eval_result, dict):
         raise ParameterError(f"eval_result must be a dict, not {type(eval_result).__name__}")
@@ -376,6 +396,11 @@ def reset_parameter(**schedules: Sequence[float] | Callable[[int], float]) -> Ca
     **schedules
         By name or alias of a parameter: a list with one value an iteration, or a function of the iteration's number
         (from 0).
+
+    Examples
+    --------
+    >>> schedule = hb.reset_parameter(learning_rate=lambda iteration: 0.1 * 0.99**iteration)
+    >>> booster = hb.train({"objective": "binary"}, hb.Dataset(X, label=y), 5, callbacks=[schedule])
     """
     named = {BY_NAME[name].name if name in BY_NAME else name: schedule for name, schedule in schedules.items()}
     for name, schedule in named.items():

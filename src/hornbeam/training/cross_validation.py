@@ -59,8 +59,8 @@ def cv(
     params, train_set, num_boost_round, feval, callbacks, init_model
         As in `train`.
     folds
-        Pairs of (training rows, validation rows), or a scikit-learn splitter, which is given the query of every row as
-        groups; None: `nfold` folds made here, of whole queries where the Dataset has them.
+        Pairs of (training rows, validation rows), or a scikit-learn splitter, which gets the query of every row as
+        its groups; None: `nfold` folds, of whole queries where the Dataset has them.
     nfold, stratified, shuffle, seed
         How to make the folds. Stratified keeps the share of each class, where labels are classes: those of the
         objectives for classes, and with an objective function whole numbers of which each occurs at least `nfold` times
@@ -79,8 +79,14 @@ def cv(
     -------
     dict
         "valid l2-mean": list, one value an evaluated iteration (see `metric_freq`); "valid l2-stdv"; likewise for every
-        metric. Ends at the best iteration if early stopping ran. A fold ends where `train` would, and keeps its last
-        values while others go on.
+        metric. The lists end at the best iteration if early stopping ran. A fold ends where `train` would, and keeps
+        its last values while others go on.
+
+    Examples
+    --------
+    >>> history = hb.cv({"objective": "binary", "metric": "auc"}, hb.Dataset(X, label=y), 5, nfold=3)
+    >>> list(history)
+    ['valid auc-mean', 'valid auc-stdv']
     """
     params = params if isinstance(params, Params) else Params.from_dict(params)
     if metrics is not None:

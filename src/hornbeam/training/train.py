@@ -42,12 +42,12 @@ def train(
 ) -> Booster:
     """Train a model.
 
-    Names that LightGBM and XGBoost have for the arguments are understood too, see peer_arguments.py.
+    The names that LightGBM and XGBoost have for the arguments work too.
 
     Parameters
     ----------
     params
-        Parameters by name or alias, see docs/parameters.md.
+        Parameters by name or alias; docs/parameters.md lists them.
     train_set
         Training data.
     num_boost_round
@@ -59,25 +59,36 @@ def train(
     valid_names
         Names for a list of Datasets; None: valid_0, valid_1, ...
     feval
-        Further metrics: function(predictions, dataset) -> (name, value, higher_is_better), or a list of such.
-        Predictions are raw scores with a custom objective. NumPy arrays, or arrays of the device: see `on_device`.
+        Further metrics: `function(predictions, dataset) -> (name, value, higher_is_better)`, or a list of such.
+        Predictions are raw scores if the objective is a function. They are NumPy arrays, or arrays of the device if
+        the function is marked by `on_device`.
     init_model
         Booster or model file to train on: the result has its trees and the new ones, as if trained in one go. After
         early stopping that is the trees up to the best iteration, those that it predicts with.
     callbacks
-        See hornbeam.training.callbacks.
+        Functions of a `CallbackEnv` that are called after every iteration: `early_stopping`, `log_evaluation`,
+        `record_evaluation`, `reset_parameter`, `progress`, or functions of your own.
     checkpoint
-        File to keep the state of the training in. If it exists, training goes on from there and ends with the model of
-        one go; `num_boost_round` counts from the first begin. One of another training (other parameters or data) and a
-        damaged one are errors. It stays when training is over.
+        File for the state of the training. If it exists, training goes on from there and ends with the model of one
+        go; `num_boost_round` counts from the first start. A file of another training (other parameters or data) and a
+        damaged file are errors. The file stays when training is over.
     checkpoint_freq
         Iterations from one writing of the file to the next; it is written at the end too, and after Ctrl-C.
 
     Returns
     -------
     Booster
-        After Ctrl-C too, with the iterations finished so far and `interrupted` set; before the first is finished the
-        KeyboardInterrupt goes on.
+        The model. Ctrl-C ends training and returns the iterations finished so far, with `interrupted` set; before the
+        first iteration is finished it raises KeyboardInterrupt.
+
+    Examples
+    --------
+    >>> train_set = hb.Dataset(X, label=y)
+    >>> valid_set = hb.Dataset(X_valid, label=y_valid, reference=train_set)
+    >>> params = {"objective": "binary", "metric": "auc", "num_leaves": 15}
+    >>> booster = hb.train(params, train_set, 20, {"valid": valid_set}, callbacks=[hb.early_stopping(5)])
+    >>> list(booster.eval_history["valid"])
+    ['auc']
     """
     params = params if isinstance(params, Params) else Params.from_dict(params)
     if not isinstance(train_set, Dataset):

@@ -23,20 +23,35 @@ from numpy.typing import NDArray
 class Tree:
     """A tree of n_leaves leaves and n_leaves - 1 splits.
 
-    feature       int32   (n_splits,)   column of the input data
-    threshold     float64 (n_splits,)   may be +inf: every value that is not missing goes left
-    missing_left  bool    (n_splits,)
-    left, right   int32   (n_splits,)   see above
-    gain          float64 (n_splits,)
-    split_value   float64 (n_splits,)   output the node would have as a leaf
-    split_weight  float64 (n_splits,)   sum of hessians
-    split_count   int64   (n_splits,)   training rows
-    leaf_value    float64 (n_leaves,)   shrinkage applied
-    leaf_weight   float64 (n_leaves,)
-    leaf_count    int64   (n_leaves,)
-    shrinkage     learning rate that the values carry
-    left_codes    one entry a split: int32 (n,), ascending, the codes that go left, and None for a split of numbers;
-                  None: no split is categorical. A categorical split has threshold 0.0 and missing_left False
+    Attributes
+    ----------
+    feature
+        int32 (n_splits,): column of the input data.
+    threshold
+        float64 (n_splits,): a value at most this large goes left; +inf: every value that is not missing.
+    missing_left
+        bool (n_splits,): whether missing values go left.
+    left, right
+        int32 (n_splits,): children; child >= 0 is a split, child < 0 the leaf ~child.
+    gain
+        float64 (n_splits,): gain of the split.
+    split_value
+        float64 (n_splits,): output that the node would have as a leaf.
+    split_weight
+        float64 (n_splits,): sum of hessians.
+    split_count
+        int64 (n_splits,): training rows.
+    leaf_value
+        float64 (n_leaves,): output, with the learning rate applied.
+    leaf_weight
+        float64 (n_leaves,): sum of hessians.
+    leaf_count
+        int64 (n_leaves,): training rows.
+    shrinkage
+        Learning rate that the values carry.
+    left_codes
+        One entry a split: int32 (n,), ascending, the codes that go left, and None for a split of numbers. None alone:
+        no split is categorical. A categorical split has threshold 0.0 and missing_left False.
     """
 
     feature: NDArray[np.int32]

@@ -54,7 +54,7 @@ class BoostingRows:
         "float",
         0.1,
         "Boosting",
-        "Factor on the output of every tree; 1 with `rf`, whatever is given.",
+        "Factor on the output of every tree. `rf` always has 1.",
         aliases=("eta", "shrinkage_rate"),
         low=0.0,
         low_open=True,
@@ -80,13 +80,13 @@ class BoostingRows:
         "float",
         0.1,
         "Boosting",
-        "`dart`: chance of a tree to be dropped; by weight, unless `uniform_drop`.",
+        "`dart`: chance of a tree to be dropped, in proportion to its weight unless `uniform_drop` is set.",
         aliases=("rate_drop",),
         low=0.0,
         high=1.0,
     )
     max_drop: int = parameter(
-        "int", 50, "Boosting", "`dart`: most iterations that are dropped at once; 0 or less: no limit."
+        "int", 50, "Boosting", "`dart`: largest number of iterations that are dropped at once; 0 or less: no limit."
     )
     skip_drop: float = parameter(
         "float", 0.5, "Boosting", "`dart`: chance that an iteration drops nothing.", low=0.0, high=1.0
@@ -118,7 +118,7 @@ class BoostingRows:
         "int",
         0,
         "Sampling",
-        "Rows are drawn anew every so many rounds; 0 or less: no bagging.",
+        "Number of rounds from one drawing of rows to the next; 0 or less: no bagging.",
         aliases=("subsample_freq",),
         none_below=1,
     )

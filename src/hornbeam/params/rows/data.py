@@ -35,7 +35,7 @@ class DataRows:
         "float",
         10.0,
         "Binning",
-        "So many rows with the mean label of all are added to every level before its mean is taken.",
+        "Number of rows with the mean label of all rows that are added to every level before its mean is taken.",
         low=0.0,
         high=1e9,
     )
@@ -43,18 +43,18 @@ class DataRows:
         "int",
         255,
         "Binning",
-        "Most bins of a feature; missing values have a bin of their own besides. Above 255, bins take 16 bits. A "
+        "Largest number of bins of a feature, besides the bin of missing values. Above 255, bins take 16 bits. A "
         "categorical feature has more where it takes more levels to cover 99 % of the rows.",
         aliases=("max_bins",),
         low=2,
         high=MAX_BIN,
     )
-    min_data_in_bin: int = parameter("int", 3, "Binning", "Fewest sampled rows of a bin.", low=1)
+    min_data_in_bin: int = parameter("int", 3, "Binning", "Smallest number of sampled rows of a bin.", low=1)
     bin_construct_sample_cnt: int = parameter(
         "int",
         200_000,
         "Binning",
-        "Rows from which bins are found, chosen by a hash of the row number.",
+        "Number of rows from which bins are found, chosen by a hash of the row number.",
         aliases=("subsample_for_bin",),
         low=1,
     )

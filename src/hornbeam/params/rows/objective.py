@@ -130,7 +130,11 @@ class ObjectiveRows:
         aliases=("unbalance", "unbalanced_sets"),
     )
     focal_gamma: float = parameter(
-        "float", 2.0, "Objective", "How little `focal` counts rows that are classified well; 0: as others.", low=0.0
+        "float",
+        2.0,
+        "Objective",
+        "The larger, the less `focal` counts rows that are classified well; 0: they count like others.",
+        low=0.0,
     )
     focal_alpha: float = parameter(
         "float",

@@ -16,14 +16,19 @@ class TreeRows:
         "int",
         31,
         "Tree",
-        "Most leaves of a tree.",
+        "Largest number of leaves of a tree.",
         aliases=("num_leaf", "max_leaf", "max_leaves", "max_leaf_nodes"),
         instead={0: "it must be 2 or more; where XGBoost has no limit, set 2 to the power of max_depth"},
         low=2,
         high=MAX_LEAVES,
     )
     max_depth: int = parameter(
-        "int", -1, "Tree", "Most splits from the root to a leaf; 0 or less: no limit.", none_below=1, high=2**31 - 1
+        "int",
+        -1,
+        "Tree",
+        "Largest number of splits from the root to a leaf; 0 or less: no limit.",
+        none_below=1,
+        high=2**31 - 1,
     )
     grow_policy: str = parameter(
         "choice",
@@ -36,7 +41,7 @@ class TreeRows:
         "int",
         20,
         "Tree",
-        "Fewest rows of a leaf, counted exactly.",
+        "Smallest number of rows of a leaf, counted exactly.",
         aliases=("min_data", "min_data_per_leaf", "min_child_samples", "min_samples_leaf"),
         low=0,
     )
@@ -71,7 +76,7 @@ class TreeRows:
         "float",
         0.0,
         "Tree",
-        "A split must gain more than this.",
+        "Smallest gain of a split: it must gain more than this.",
         aliases=("min_split_gain", "min_split_loss", "gamma"),
         low=0.0,
     )
@@ -146,7 +151,7 @@ class TreeRows:
         low=1,
     )
     max_cat_threshold: int = parameter(
-        "int", 32, "Tree", "Most levels of a categorical feature that a split sends left.", low=1
+        "int", 32, "Tree", "Largest number of levels of a categorical feature that a split sends left.", low=1
     )
     cat_smooth: float = parameter(
         "float",
@@ -163,8 +168,8 @@ class TreeRows:
         "int",
         100,
         "Tree",
-        "Fewest rows (estimated from hessians) by which two candidate splits of many levels against many differ, and "
-        "that the right side of one has.",
+        "Smallest number of rows (estimated from hessians) by which two candidate splits of many levels against many "
+        "differ, and that the right side of a split has.",
         low=1,
     )
 
