@@ -13,14 +13,13 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
-from narwhals import from_native
 from narwhals.dependencies import is_into_dataframe
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import _check_sample_weight, assert_all_finite
 
-from hornbeam.core.errors import DataError, ParameterError
+from hornbeam.core.errors import ParameterError
 from hornbeam.data.columns import DeviceColumn
 from hornbeam.data.device_arrays import device_of, host_array
 from hornbeam.data.sources.objects import holds_objects
@@ -43,7 +42,9 @@ from hornbeam.sklearn.arguments import (
     threads_of,
 )
 from hornbeam.sklearn.device_targets import read_target
+from hornbeam.sklearn.fit_tasks import FitTask, TakesFitCallbacks, is_fit_task
 from hornbeam.sklearn.fitted_attributes import FittedAttributes
+from hornbeam.sklearn.tables import refuse_strings, with_uniform_names
 from hornbeam.training.callbacks import Callback
 from hornbeam.training.init_model import check_classes
 from hornbeam.training.train import train
@@ -60,7 +61,7 @@ FloatArray = NDArray[np.float64]
 SelfModel = TypeVar("SelfModel", bound="HornbeamModel")
 
 
-class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
+class HornbeamModel(FittedAttributes, TakesFitCallbacks, BaseEstimator, PeerAttributes):
     """What the estimators share; use `HornbeamClassifier` or `HornbeamRegressor`.
 
     Parameters
@@ -235,12 +236,12 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
         if on_device:
             open_table(X, "X")  # has two dimensions of real numbers
         elif is_into_dataframe(X):
-            X = _with_uniform_names(X)
+            X = with_uniform_names(X)
         if on_device or is_into_dataframe(X):
             checks = {"skip_check_array": True} if new else {"cast_to_ndarray": False}
         else:
             if holds_objects(X) and not self._names_categories():
-                _refuse_strings(X)
+                refuse_strings(X)
             checks = {
                 "dtype": None if holds_objects(X) and self._names_categories() else "numeric",
                 "accept_sparse": True,
@@ -351,6 +352,7 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
             feature_name=feature_name, **named_categories(categorical_feature),
         )  # fmt: skip
 
+    @is_fit_task
     def _fit(
         self: SelfModel,
         X: Any,
@@ -416,6 +418,7 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
                 pairs, weights, class_weights, scores, pair_queries, strict=True
             )
         ]
+        task = FitTask(self, params.num_iterations, X, y, sample_weight)
         self.booster_ = train(
             params,
             train_set,
@@ -423,10 +426,11 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
             valid_names=eval_names,
             feval=functions,
             init_model=init_model.booster_ if isinstance(init_model, HornbeamModel) else init_model,
-            callbacks=callbacks,
+            callbacks=task.joined_to(callbacks),
             checkpoint=checkpoint[0],
             checkpoint_freq=checkpoint[1],
         )
+        task.end()
         return self
 
     def _valid_set(
@@ -468,19 +472,6 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
         return {"allow_nan": True, "requires_y": True}
 
 
-def _with_uniform_names(frame: Any) -> Any:
-    """Return a frame that has names of several kinds, strings among them, with all of them as texts, as Dataset does.
-
-    scikit-learn refuses such names. The columns are not copied.
-    """
-    names = from_native(frame, eager_only=True).columns
-    if all(isinstance(name, str) for name in names) or not any(isinstance(name, str) for name in names):
-        return frame
-    renamed = frame.copy(deep=False)  # of pandas, or like it: others have strings alone
-    renamed.columns = [str(name) for name in names]
-    return renamed
-
-
 def _has_rows_of_no_weight(dataset: Dataset) -> bool:
     """Say whether a row counts as absent."""
     weight = dataset.given("weight")
@@ -493,14 +484,3 @@ def _without_rows_of_no_weight(dataset: Dataset) -> Dataset:
     """Leave out rows of weight 0, which would still count for bins and for the rows of a leaf."""
     assert dataset.weight is not None
     return dataset.take_rows(np.flatnonzero(dataset.weight))
-
-
-def _refuse_strings(X: NDArray[Any]) -> None:
-    """Say which column of an array of objects holds strings, where no categorical feature is named."""
-    for position in range(X.shape[1]):
-        text = next((value for value in X[:, position].tolist() if isinstance(value, str)), None)
-        if text is not None:
-            raise DataError(
-                f"X holds strings: could not convert {text!r} in column {position} to a number; name the columns of "
-                "strings in categorical_feature, or code them as numbers"
-            )

@@ -273,7 +273,8 @@ def _check_callable(callbacks: Sequence[Any]) -> None:
             kind = type(callback)
             raise ParameterError(
                 f"callbacks[{place}] is a {kind.__module__}.{kind.__qualname__}, no function of a CallbackEnv; use "
-                "hornbeam.early_stopping, log_evaluation, record_evaluation or reset_parameter, or write a function"
+                "hornbeam.early_stopping, log_evaluation, record_evaluation or reset_parameter, or write a function; "
+                "callbacks of scikit-learn are set by set_callbacks() of the estimator"
             )
 
 
