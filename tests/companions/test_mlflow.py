@@ -126,6 +126,9 @@ def test_folders_that_hold_no_model_of_ours_are_refused(mlflow, tmp_path):
     (tmp_path / "folder" / "model.json").unlink()
     with pytest.raises(hb.ModelFormatError, match=r"lacks the file model\.json"):
         companion.load_model(tmp_path / "folder")
+    (tmp_path / "folder" / "MLmodel").write_text(about.replace("data: model.json", "data: ../model.json"))
+    with pytest.raises(hb.ModelFormatError, match=r"lacks the file \.\./model\.json"):
+        companion.load_model(tmp_path / "folder")
     (tmp_path / "folder" / "MLmodel").write_text(about.replace("  hornbeam:\n", "  other:\n"))
     with pytest.raises(hb.ModelFormatError, match="holds no Hornbeam model, but other, python_function"):
         companion.load_model(tmp_path / "folder")

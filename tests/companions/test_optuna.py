@@ -236,6 +236,19 @@ def test_an_error_in_a_trial_is_raised_and_the_trial_has_failed():
     assert [trial.state.name for trial in found.study.trials] == ["COMPLETE", "FAIL"]
 
 
+def test_an_interrupted_tuner_keeps_the_best_so_far():
+    def interrupt(env):
+        if calls.append(env.iteration) or len(calls) > 7:
+            raise KeyboardInterrupt
+
+    calls: list[int] = []
+    found = tuner(callbacks=[interrupt])
+    with pytest.raises(KeyboardInterrupt):
+        found.run()
+    assert found.best_score == found.study.trials[0].value
+    assert found.best_params == FAST
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -244,6 +257,7 @@ def test_an_error_in_a_trial_is_raised_and_the_trial_has_failed():
         (lambda: tuner(steps={"bagging": 0}), "bagging"),
         (lambda: tuner(steps={"leaves": 3}), "steps are feature_fraction, num_leaves"),
         (lambda: tuner(time_budget=0), "time_budget"),
+        (lambda: tuner(callbacks=hb.early_stopping(2)), "pass a list"),
         (lambda: tuner({"num_leafs": 3}), "num_leafs"),
         (lambda: tuner(hb.Params()), "pass a dict"),
         (lambda: tuner().best_params, "call run"),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
+
 import joblib
 import numpy as np
 import pytest
@@ -11,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import hornbeam as hb
-from hornbeam.sklearn import HornbeamClassifier, HornbeamRanker, HornbeamRegressor
+from hornbeam.sklearn import HornbeamClassifier, HornbeamRanker, HornbeamRegressor, fit_tasks
 from hornbeam.testing.data import make_higgs_like
 
 callback = pytest.importorskip("sklearn.callback", reason="scikit-learn before 1.9 has no callbacks")
@@ -129,3 +132,16 @@ def test_callbacks_in_the_wrong_place_are_refused():
         HornbeamClassifier(**SMALL).set_callbacks(hb.progress())
     with pytest.raises(hb.ParameterError, match="pass a list"):
         HornbeamClassifier(**SMALL).set_callbacks(Recorder()).fit(X, Y, callbacks=hb.progress())
+
+
+def test_scikit_learn_without_callbacks_is_enough(monkeypatch):
+    path = fit_tasks.__file__
+    monkeypatch.setitem(sys.modules, "sklearn.callback", None)  # as before 1.9
+    spec = importlib.util.spec_from_file_location("fit_tasks_before", path)
+    before = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(before)
+    assert not hasattr(before.TakesFitCallbacks(), "set_callbacks")
+    task = before.FitTask(before.TakesFitCallbacks(), 3, X, Y, None)
+    assert task.joined_to(None) is None
+    task.end()
+    assert before.is_fit_task(len) is len

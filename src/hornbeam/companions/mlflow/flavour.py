@@ -183,14 +183,14 @@ def _read(folder: Path) -> Any:
             f"{folder} holds no Hornbeam model, but {', '.join(sorted(flavours)) or 'no flavour'}; load it with the "
             "module that saved it"
         )
-    about = flavours[FLAVOUR]
-    file = folder / about["data"]
-    if file.name not in (BOOSTER_FILE, ESTIMATOR_FILE) or not file.is_file():
-        raise ModelFormatError(f"{folder} lacks the file {about['data']} that its MLmodel names; save the model anew")
-    if file.name == BOOSTER_FILE:
-        return load(file, fingerprint=about["fingerprint"])
+    name, fingerprint = (str(flavours[FLAVOUR].get(key)) for key in ("data", "fingerprint"))
+    file = folder / name
+    if name not in (BOOSTER_FILE, ESTIMATOR_FILE) or not file.is_file():
+        raise ModelFormatError(f"{folder} lacks the file {name} that its MLmodel names; save the model anew")
+    if name == BOOSTER_FILE:
+        return load(file, fingerprint=fingerprint)
     estimator = load_skops(file)
-    if _booster_of(estimator).fingerprint() != about["fingerprint"]:
+    if _booster_of(estimator).fingerprint() != fingerprint:
         raise ModelFormatError(f"{file} holds another model than its MLmodel says; save the model anew")
     return estimator
 

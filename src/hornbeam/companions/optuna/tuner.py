@@ -67,6 +67,8 @@ class _Tuner(Generic[Model]):
     ) -> None:
         if isinstance(params, Params):
             raise ParameterError("params is a Params object, which is complete; pass a dict")
+        if callable(callbacks):
+            raise ParameterError("callbacks is one function; pass a list, also of one")
         if time_budget is not None and not time_budget > 0:
             raise ParameterError(f"time_budget={time_budget!r}: must be a number of seconds > 0, or None")
         self._params = dict(params or {})
