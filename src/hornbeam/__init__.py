@@ -34,11 +34,11 @@ from hornbeam.training.callbacks import (
     EarlyStopException,
     early_stopping,
     log_evaluation,
-    progress,
     record_evaluation,
     reset_parameter,
 )
 from hornbeam.training.cross_validation import cv
+from hornbeam.training.progress import progress
 from hornbeam.training.train import train
 from hornbeam.trees.tree import Tree
 

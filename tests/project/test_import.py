@@ -10,7 +10,8 @@ import pytest
 import hornbeam as hb
 
 HEAVY = ("numba", "llvmlite", "sklearn", "scipy", "pandas", "polars", "pyarrow", "narwhals", "rich", "matplotlib",
-         "cupy", "pyopencl", "lightgbm", "xgboost")  # fmt: skip
+         "cupy", "pyopencl", "lightgbm", "xgboost", "optuna", "mlflow", "skops", "IPython",
+         "hornbeam.companions")  # fmt: skip
 
 
 def modules_after(code: str) -> set[str]:

@@ -43,6 +43,7 @@ from hornbeam.sklearn.arguments import (
     threads_of,
 )
 from hornbeam.sklearn.device_targets import read_target
+from hornbeam.sklearn.fit_tasks import FitTask, TakesFitCallbacks, is_fit_task
 from hornbeam.sklearn.fitted_attributes import FittedAttributes
 from hornbeam.sklearn.tables import (
     has_rows_of_no_weight,
@@ -67,7 +68,7 @@ FloatArray = NDArray[np.float64]
 SelfModel = TypeVar("SelfModel", bound="HornbeamModel")
 
 
-class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
+class HornbeamModel(FittedAttributes, TakesFitCallbacks, BaseEstimator, PeerAttributes):
     """What the estimators share; use `HornbeamClassifier`, `HornbeamRegressor` or `HornbeamRanker`.
 
     Parameters
@@ -360,6 +361,7 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
             feature_name=feature_name, **named_categories(categorical_feature),
         )  # fmt: skip
 
+    @is_fit_task
     def _fit(
         self: SelfModel,
         X: Any,
@@ -429,6 +431,7 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
                 pairs, weights, class_weights, scores, pair_queries, strict=True
             )
         ]
+        task = FitTask(self, params.num_iterations, X, y, sample_weight)
         self.booster_ = train(
             params,
             train_set,
@@ -436,10 +439,11 @@ class HornbeamModel(FittedAttributes, BaseEstimator, PeerAttributes):
             valid_names=eval_names,
             feval=functions,
             init_model=init_model.booster_ if isinstance(init_model, HornbeamModel) else init_model,
-            callbacks=callbacks,
+            callbacks=task.joined_to(callbacks),
             checkpoint=checkpoint[0],
             checkpoint_freq=checkpoint[1],
         )
+        task.end()
         return self
 
     def _valid_set(

@@ -5,13 +5,16 @@ A callback is called with a `CallbackEnv` after every iteration, or before it if
 
 One that looks back at earlier evaluations should have an attribute `replayed` that is true: when a training goes on
 from a checkpoint, it is called again for every iteration that is done already, with its evaluations.
+
+One that has a method `check(validation_sets, has_metrics)` is asked before training whether it can work. Those of this
+module are objects, not closures, so that they can be pickled.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -103,6 +106,7 @@ class CallbackEnv:
 
 
 Callback = Callable[[CallbackEnv], None]
+Schedule = Sequence[float] | Callable[[int], float]
 
 
 class EarlyStopException(Exception):  # noqa: N818  (LightGBM's name)
@@ -117,9 +121,9 @@ class EarlyStopException(Exception):  # noqa: N818  (LightGBM's name)
     """
 
     def __init__(self, best_iteration: int, best_score: Iterable[Any] = ()) -> None:
-        super().__init__()
         self.best_iteration = best_iteration
         self.best_score = [_evaluation_of(result) for result in best_score]
+        super().__init__(best_iteration, self.best_score)  # what pickle makes it from
 
 
 def _evaluation_of(result: Any) -> Evaluation:
@@ -263,13 +267,13 @@ def prepare(
         )
         every = [callback for callback in every if not isinstance(callback, EarlyStopping)]
     for callback in every:
-        if isinstance(callback, EarlyStopping):
+        if hasattr(callback, "check"):
             callback.check(validation_sets, has_metrics)
-            if params.boosting == "dart":
-                raise ParameterError(
-                    "early stopping is not available with boosting='dart': later rounds change earlier trees, so the "
-                    "best iteration could not be brought back; leave it out, or set num_iterations"
-                )
+        if isinstance(callback, EarlyStopping) and params.boosting == "dart":
+            raise ParameterError(
+                "early stopping is not available with boosting='dart': later rounds change earlier trees, so the "
+                "best iteration could not be brought back; leave it out, or set num_iterations"
+            )
     return sorted(every, key=lambda callback: getattr(callback, "order", 0))
 
 
@@ -280,7 +284,8 @@ def _check_callable(callbacks: Sequence[Any]) -> None:
             kind = type(callback)
             raise ParameterError(
                 f"callbacks[{place}] is a {kind.__module__}.{kind.__qualname__}, no function of a CallbackEnv; use "
-                "hornbeam.early_stopping, log_evaluation, record_evaluation or reset_parameter, or write a function"
+                "hornbeam.early_stopping, log_evaluation, record_evaluation or reset_parameter, or write a function; "
+                "callbacks of scikit-learn are set by set_callbacks() of the estimator"
             )
 
 
@@ -329,27 +334,62 @@ def _deviation(result: Evaluation | MeanEvaluation) -> float | None:
     return result.stdv if isinstance(result, MeanEvaluation) else None
 
 
-def log_evaluation(period: int = 1, show_stdv: bool = True) -> Callback:
+class LogEvaluation:
+    """Logs the evaluations every `period` iterations."""
+
+    order = 10
+
+    def __init__(self, period: int, show_stdv: bool) -> None:
+        self.period = whole_number(period, "period", low=-sys.maxsize)
+        self.show_stdv = show_stdv
+
+    def __call__(self, env: CallbackEnv) -> None:
+        """Log the evaluations, if it is time."""
+        if self.period <= 0 or not env.evaluation_result_list or (env.iteration + 1) % self.period != 0:
+            return
+        texts = []
+        for result in env.evaluation_result_list:
+            stdv = _deviation(result) if self.show_stdv else None
+            text = f"{result.dataset}'s {result.metric}: {result.value:g}"
+            texts.append(text if stdv is None else f"{text} + {stdv:g}")
+        logger.info(f"[{env.iteration + 1}]\t" + "\t".join(texts))
+
+
+def log_evaluation(period: int = 1, show_stdv: bool = True) -> LogEvaluation:
     """Log the evaluations every `period` iterations; 0 or less: never.
 
     In `cv` these are means over the folds, with their standard deviations if `show_stdv` is true.
     """
-    period = whole_number(period, "period", low=-sys.maxsize)
-
-    def callback(env: CallbackEnv) -> None:
-        if period > 0 and env.evaluation_result_list and (env.iteration + 1) % period == 0:
-            texts = []
-            for result in env.evaluation_result_list:
-                stdv = _deviation(result) if show_stdv else None
-                text = f"{result.dataset}'s {result.metric}: {result.value:g}"
-                texts.append(text if stdv is None else f"{text} + {stdv:g}")
-            logger.info(f"[{env.iteration + 1}]\t" + "\t".join(texts))
-
-    callback.order = 10  # type: ignore[attr-defined]
-    return callback
+    return LogEvaluation(period, show_stdv)
 
 
-def record_evaluation(eval_result: dict[str, dict[str, list[float]]]) -> Callback:
+class RecordEvaluation:
+    """Writes the evaluations into a dict."""
+
+    order = 20
+    replayed = True
+
+    def __init__(self, eval_result: dict[str, dict[str, list[float]]]) -> None:
+        if not isinstance(eval_result, dict):
+            raise ParameterError(f"eval_result must be a dict, not {type(eval_result).__name__}")
+        self.eval_result = eval_result
+
+    def __call__(self, env: CallbackEnv) -> None:
+        """Enter the evaluations of an iteration; those of an earlier training are forgotten."""
+        if env.iteration == env.begin_iteration:
+            self.eval_result.clear()
+        for result in env.evaluation_result_list:
+            of_set, stdv = self.eval_result.setdefault(result.dataset, {}), _deviation(result)
+            values = (
+                {result.metric: result.value}
+                if stdv is None
+                else {f"{result.metric}-mean": result.value, f"{result.metric}-stdv": stdv}
+            )
+            for name, value in values.items():
+                of_set.setdefault(name, []).append(value)
+
+
+def record_evaluation(eval_result: dict[str, dict[str, list[float]]]) -> RecordEvaluation:
     """Write the evaluations into a dict.
 
     `eval_result[set][metric]` is a list, one value an evaluated iteration. In `cv` each metric has two lists, as in
@@ -363,32 +403,49 @@ def record_evaluation(eval_result: dict[str, dict[str, list[float]]]) -> Callbac
     >>> len(record["train"]["l2"])
     3
     """
-    if not isinstance(eval_result, dict):
-        raise ParameterError(f"eval_result must be a dict, not {type(eval_result).__name__}")
-
-    def callback(env: CallbackEnv) -> None:
-        if env.iteration == env.begin_iteration:
-            eval_result.clear()
-        for result in env.evaluation_result_list:
-            of_set, stdv = eval_result.setdefault(result.dataset, {}), _deviation(result)
-            values = (
-                {result.metric: result.value}
-                if stdv is None
-                else {f"{result.metric}-mean": result.value, f"{result.metric}-stdv": stdv}
-            )
-            for name, value in values.items():
-                of_set.setdefault(name, []).append(value)
-
-    callback.order = 20  # type: ignore[attr-defined]
-    callback.replayed = True  # type: ignore[attr-defined]
-    return callback
+    return RecordEvaluation(eval_result)
 
 
 def _is_list(value: object) -> bool:
     return hasattr(value, "__len__") and not isinstance(value, str)
 
 
-def reset_parameter(**schedules: Sequence[float] | Callable[[int], float]) -> Callback:
+class ResetParameter:
+    """Changes parameters from iteration to iteration."""
+
+    before_iteration = True
+    order = 10
+
+    def __init__(self, schedules: Mapping[str, Schedule]) -> None:
+        named = {BY_NAME[name].name if name in BY_NAME else name: schedule for name, schedule in schedules.items()}
+        for name, schedule in named.items():
+            if not callable(schedule) and not _is_list(schedule):
+                raise ParameterError(f"{name}={schedule!r}: pass a list with one value an iteration, or a function")
+        wrong = [name for name in named if name not in RESETTABLE]
+        if wrong or not named:
+            raise ParameterError(
+                f"reset_parameter can change {', '.join(RESETTABLE)}, got {', '.join(wrong) or 'nothing'}; for other "
+                "changes train on with init_model="
+            )
+        self.schedules = named
+
+    def __call__(self, env: CallbackEnv) -> None:
+        """Set the values of the iteration that comes."""
+        place, n_rounds = env.iteration - env.begin_iteration, env.end_iteration - env.begin_iteration
+        for name, schedule in self.schedules.items():
+            if not callable(schedule) and len(schedule) != n_rounds:
+                raise ParameterError(f"{name} has {len(schedule)} values for {n_rounds} rounds; give one a round")
+            try:
+                value = BY_NAME[name].check(schedule(place) if callable(schedule) else schedule[place])
+            except ParameterError as error:
+                raise ParameterError(f"reset_parameter, iteration {env.iteration}: {error}") from None
+            if name == "learning_rate":
+                env.learning_rate = value
+            else:
+                env.changes[name] = value
+
+
+def reset_parameter(**schedules: Schedule) -> ResetParameter:
     """Change parameters from iteration to iteration: the learning rate, or others of `RESETTABLE`.
 
     Parameters
@@ -402,80 +459,4 @@ def reset_parameter(**schedules: Sequence[float] | Callable[[int], float]) -> Ca
     >>> schedule = hb.reset_parameter(learning_rate=lambda iteration: 0.1 * 0.99**iteration)
     >>> booster = hb.train({"objective": "binary"}, hb.Dataset(X, label=y), 5, callbacks=[schedule])
     """
-    named = {BY_NAME[name].name if name in BY_NAME else name: schedule for name, schedule in schedules.items()}
-    for name, schedule in named.items():
-        if not callable(schedule) and not _is_list(schedule):
-            raise ParameterError(f"{name}={schedule!r}: pass a list with one value an iteration, or a function")
-    wrong = [name for name in named if name not in RESETTABLE]
-    if wrong or not named:
-        raise ParameterError(
-            f"reset_parameter can change {', '.join(RESETTABLE)}, got {', '.join(wrong) or 'nothing'}; for other "
-            "changes train on with init_model="
-        )
-
-    def callback(env: CallbackEnv) -> None:
-        place, n_rounds = env.iteration - env.begin_iteration, env.end_iteration - env.begin_iteration
-        for name, schedule in named.items():
-            if not callable(schedule) and len(schedule) != n_rounds:
-                raise ParameterError(f"{name} has {len(schedule)} values for {n_rounds} rounds; give one a round")
-            try:
-                value = BY_NAME[name].check(schedule(place) if callable(schedule) else schedule[place])
-            except ParameterError as error:
-                raise ParameterError(f"reset_parameter, iteration {env.iteration}: {error}") from None
-            if name == "learning_rate":
-                env.learning_rate = value
-            else:
-                env.changes[name] = value
-
-    callback.before_iteration = True  # type: ignore[attr-defined]
-    callback.order = 10  # type: ignore[attr-defined]
-    return callback
-
-
-class Progress:
-    """A progress bar with the latest metrics, in terminals and notebooks; silent where output goes to a file."""
-
-    order = 40
-
-    def __init__(self) -> None:
-        self._bar: Any = None
-        self._task: Any = None
-
-    def __call__(self, env: CallbackEnv) -> None:
-        """Advance the bar by one iteration."""
-        if self._bar is None:
-            self._start(env)
-        if self._bar is None:
-            return
-        texts = [f"{result.dataset} {result.metric} {result.value:.5g}" for result in env.evaluation_result_list]
-        fields = {"metrics": "  ".join(texts)} if texts else {}
-        self._bar.update(self._task, completed=env.iteration - env.begin_iteration + 1, **fields)
-
-    def _start(self, env: CallbackEnv) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        console = Console(stderr=True)
-        if not (console.is_terminal or console.is_jupyter):
-            return
-        self._bar = Progress(
-            TextColumn("boosting"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[metrics]}", markup=False),
-            console=console,
-        )
-        self._bar.start()
-        self._task = self._bar.add_task("boosting", total=env.end_iteration - env.begin_iteration, metrics="")
-
-    def close(self) -> None:
-        """Leave the bar as it stands; `train` calls this however training ends."""
-        if self._bar is not None:
-            self._bar.stop()
-        self._bar = None
-
-
-def progress() -> Progress:
-    """Show a progress bar while training, in terminals and notebooks."""
-    return Progress()
+    return ResetParameter(schedules)

@@ -24,6 +24,7 @@ from hornbeam.training.init_model import model_to_train_on
 from hornbeam.training.loop import CheckpointHook, Hook, Loop, Member
 from hornbeam.training.run import TrainingRun
 from hornbeam.training.state import TrainingState
+from hornbeam.training.watchers import watched
 
 
 @takes_peer_arguments(TRAIN)
@@ -123,14 +124,18 @@ def _boost(
     others = [entry.name for entry in state.evaluated if not entry.is_training]
     only_training = bool(state.evaluated) and not others
     prepared = prepare(callbacks, state.params, others, bool(state.metrics or functions), only_training)
-    is_eager = any(not getattr(callback, "before_iteration", False) for callback in prepared)
     hooks: list[Hook] = [CheckpointHook(), ModelHook()]
-    Loop([Member(run, is_eager)], booster, n_rounds, prepared, functions, lambda found: found[0], hooks).run()
-    if not booster.best_score:
-        booster.best_score = {
-            name: {metric: values[-1] for metric, values in metrics.items()}
-            for name, metrics in booster.eval_history.items()
-        }
+    with watched(state.params, n_rounds) as watches:
+        called: list[Callback] = [*watches, *prepared]  # first, so that they see what ends the training
+        is_eager = any(not getattr(callback, "before_iteration", False) for callback in called)
+        Loop([Member(run, is_eager)], booster, n_rounds, called, functions, lambda found: found[0], hooks).run()
+        if not booster.best_score:
+            booster.best_score = {
+                name: {metric: values[-1] for metric, values in metrics.items()}
+                for name, metrics in booster.eval_history.items()
+            }
+        for watch in watches:
+            watch.finished(booster)
 
 
 class ModelHook:
