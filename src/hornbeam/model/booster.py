@@ -35,10 +35,10 @@ from hornbeam.data.sources.reader import TableReader
 from hornbeam.data.sources.wanted_columns import Wanted
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.model.explained import ExplainedModel
-from hornbeam.model.file import ModelData, fingerprint, model_to_bytes, write_atomically
-from hornbeam.model.formats import HORNBEAM, model_of, read_file, write_as
+from hornbeam.model.file import ModelData
+from hornbeam.model.formats import model_of, read_file
 from hornbeam.model.refitting import refit
-from hornbeam.model.rooms import room
+from hornbeam.model.saved import SavedModel
 from hornbeam.objectives import Objective, objective_from_dict
 from hornbeam.params.params import BY_NAME, whole_number
 from hornbeam.params.peer_arguments import (
@@ -54,7 +54,7 @@ from hornbeam.trees.forest import Forest, average_scores, checked_init
 from hornbeam.trees.tree import Tree
 
 
-class Booster(ExplainedModel, PeerAttributes):
+class Booster(ExplainedModel, SavedModel, PeerAttributes):
     """A trained model, as `hornbeam.train` returns it and `hornbeam.load` reads it.
 
     Parameters
@@ -417,31 +417,6 @@ class Booster(ExplainedModel, PeerAttributes):
             column_names=self.column_names,
         )
 
-    def to_bytes(self) -> bytes:
-        """Return the canonical model file as bytes."""
-        return model_to_bytes(self.to_model())
-
-    @classmethod
-    def from_bytes(cls, content: bytes) -> Booster:
-        """Read a model from the bytes of its file, of any format that `hornbeam.load` reads."""
-        return cls(model_of(content))
-
-    def save(self, path: str | os.PathLike[str], format: str = HORNBEAM, *, approximate: bool = False) -> None:
-        """Write the model to a file, atomically: a crash leaves the old file as it was.
-
-        Parameters
-        ----------
-        path
-            The file; what its name ends with does not matter.
-        format
-            "hornbeam", or that of another library: "lightgbm" (text), "xgboost-json", "xgboost-ubj", "onnx",
-            "treelite", "c" (C99 source) or "python" (a module). These hold the iterations that `predict` uses.
-        approximate
-            Whether to write a model where the format cannot say all of it exactly; a warning says what is approximated.
-            Otherwise that is a ConversionError. docs/exchange.md has what each format can say.
-        """
-        write_atomically(path, write_as(self.to_model(), format, approximate))
-
     def _part(self, num_iteration: int | None, start_iteration: int) -> Booster:
         """Return the model of some iterations, which are named as for `predict`; of all: this one."""
         start = whole_number(start_iteration, "start_iteration", 0)
@@ -467,17 +442,6 @@ class Booster(ExplainedModel, PeerAttributes):
     def model_to_string(self, num_iteration: int | None = None, start_iteration: int = 0) -> str:
         """Return the text of the file that `save_model` writes."""
         return self._part(num_iteration, start_iteration).to_bytes().decode()
-
-    def report(self, path: str | os.PathLike[str], valid: Any = None, **choices: Any) -> None:
-        """Write a report on the model as one HTML file; `hornbeam.report.write_report` has the choices.
-
-        valid  data to judge it by: a Dataset with labels, or a pair (table, labels); None: what the model alone tells
-        """
-        room("report").write_report(self, path, valid, **choices)
-
-    def fingerprint(self) -> str:
-        """Return 64 hexadecimal digits that name the model: the SHA-256 of what its file holds."""
-        return fingerprint(self.to_model())
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Make it from its file. skops asks for this: loading then checks everything, and trusts no other type."""
