@@ -267,7 +267,8 @@ def test_damaged_model_files(tmp_path):
     for content, words in (
         (b"", ["empty"]),
         (good[: len(good) // 2], ["cut short|damaged"]),
-        (b"PK\x03\x04\xff", ["UTF-8"]),
+        (b"PK\x03\x04\xff", ["archive"]),
+        (b"\xff\xfe\x00\x01", ["UTF-8|not a"]),
         (b"{}", ["not a Hornbeam model"]),
         (json.dumps({**json.loads(good), "version": 99}).encode(), ["version", "newer", "upgrade"]),
         (json.dumps(document).encode(), [r"trees\[0\]", "left"]),
