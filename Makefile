@@ -9,7 +9,7 @@ KERNELS = $(shell find src benchmarks \( -name '*.cl' -o -name '*.cu' -o -name '
 
 BIN = $(VENV)/bin
 
-.PHONY: help demo test test-large lint format bench docs wheel clean
+.PHONY: help demo test test-large lint format bench docs kernels signatures wheel clean
 .NOTPARALLEL:
 
 help:
@@ -18,7 +18,8 @@ help:
 	@echo "make lint    ruff, mypy, import-linter, codespell, clang-format (make format mends what it can)"
 	@echo "make bench   time a training beside LightGBM, XGBoost and scikit-learn"
 	@echo "make docs    write docs/parameters.md and docs/capabilities.md anew"
-	@echo "make wheel   build the wheel in dist/"
+	@echo "make kernels compile the CPU kernels ahead, for this checkout (docs/dev/kernels.md)"
+	@echo "make wheel   build the wheel for this platform, with compiled kernels, and the one for any, in dist/"
 	@echo "make clean   remove what the other targets made"
 
 $(BIN)/python:
@@ -63,11 +64,19 @@ docs: $(VENV)/.installed-core
 	$(BIN)/python -W ignore -m hornbeam.testing.capabilities > docs/capabilities.md.new
 	mv docs/capabilities.md.new docs/capabilities.md
 
+kernels: $(VENV)/.installed-core
+	$(BIN)/python kernels/build.py
+
+# the list of what is compiled ahead, completed by what the tests call: `make kernels`, and again after it
+signatures: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -n $(WORKERS) --add-signatures $(ARGS)
+
 wheel: $(VENV)/.installed-dev
 	rm -rf dist
 	$(BIN)/python -m build --wheel
+	HORNBEAM_WHEEL=platform $(BIN)/python -m build --wheel
 	@ls -l dist
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis src/hornbeam/backends/cpu/library
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +

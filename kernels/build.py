@@ -4,7 +4,8 @@
 
     signatures.txt -- export.py, by Numba --> LLVM's code -- emit.py, a level each --> object -- C compiler --> library
 
-It needs Numba and a C compiler ($CC, cc, gcc or clang; else the package ziglang). docs/dev/kernels.md says more.
+It needs Numba and a C compiler: $CC, cc, gcc or clang; else, and on Windows, the package ziglang.
+docs/dev/kernels.md says more.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def compiler() -> list[str]:
     """Return the command of the C compiler."""
     if "CC" in os.environ:
         return shlex.split(os.environ["CC"])
-    for name in ("cc", "gcc", "clang"):
+    for name in ("cc", "gcc", "clang") if sys.platform != "win32" else ():
         if shutil.which(name):
             return [name]
     return [sys.executable, "-m", "ziglang", "cc"]

@@ -22,8 +22,8 @@ from numba.core.registry import cpu_target
 from numba.np import numpy_support
 from numba.np.arrayobj import populate_array
 
-from hornbeam.backends.cpu.host.signatures import RECORDS, examples, kinds_of
-from hornbeam.backends.cpu.host.warming import import_kernels, kernel_named
+from hornbeam.backends.cpu.host.signatures import examples, item_name, kinds_of
+from hornbeam.backends.cpu.host.warming import all_kernels, kernel_named
 
 WORD = ir.IntType(64)
 
@@ -136,7 +136,7 @@ def _name_of(kind: Any) -> str:
         name = "" if cls is None else f"{cls.__module__.removeprefix('hornbeam.backends.cpu.')}:{cls.__qualname__}"
         return f"{name}({','.join(map(_name_of, kind))})"
     dtype = numpy_support.as_dtype(kind.dtype if isinstance(kind, types.Array) else kind)
-    item = next((name for name, own in RECORDS.items() if own == dtype), f"{dtype.kind}{dtype.itemsize}")
+    item = item_name(dtype)
     return f"{item}[{kind.ndim}{kind.layout}]" if isinstance(kind, types.Array) else item
 
 
@@ -153,7 +153,8 @@ class Exported(NamedTuple):
 
 def export(entries: Iterable[tuple[int, str, str]], say: Any) -> Exported:
     """Compile entries, given by number, kernel and signature."""
-    import_kernels()
+    for kernel in all_kernels():
+        kernel.is_cached = False
     context = cpu_target.target_context
     context._internal_codegen = _RawCodegen("hornbeam")
     wrapper = context.codegen()._create_empty_module("hornbeam_kernels")
@@ -161,7 +162,6 @@ def export(entries: Iterable[tuple[int, str, str]], say: Any) -> Exported:
     for number, name, signature in entries:
         start = time.process_time()
         kernel = kernel_named(name)
-        kernel.is_cached = False
         arguments = tuple(kernel.dispatcher.typeof_pyval(value) for value in examples(kinds_of(signature)))
         kernel.dispatcher.compile(arguments)
         compiled = kernel.dispatcher.overloads[arguments]

@@ -201,6 +201,7 @@ EXPORT int hornbeam_learn(Known *volatile *known, const unsigned char *key, int6
 #ifdef _WIN32
 int32_t hornbeam_let_others_run(void) { return SwitchToThread(); }
 int32_t hornbeam_sleep(uint32_t n) { Sleep(n); return 0; }
+int _fltused = 1; /* code of Microsoft's kind asks for it where there are floats */
 #else
 int32_t hornbeam_let_others_run(void) { return sched_yield(); }
 int32_t hornbeam_sleep(uint32_t n) { return usleep(n); }

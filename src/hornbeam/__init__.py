@@ -35,6 +35,7 @@ from hornbeam.training.train import train
 from hornbeam.trees.tree import Tree
 
 if TYPE_CHECKING:
+    from hornbeam.backends.cpu.host.warming import warmup
     from hornbeam.sklearn import HornbeamClassifier, HornbeamRanker, HornbeamRegressor
 
 __version__ = "0.2.0"
@@ -67,11 +68,16 @@ __all__ = [
     "record_evaluation",
     "reset_parameter",
     "train",
+    "warmup",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """Import the estimators when they are first asked for: scikit-learn is optional and slow to import."""
+    """Import when it is first asked for what is optional and slow to import: scikit-learn, and what compiles."""
+    if name == "warmup":
+        from hornbeam.backends.cpu.host.warming import warmup
+
+        return warmup
     if name in ("HornbeamClassifier", "HornbeamRanker", "HornbeamRegressor"):
         try:
             from hornbeam import sklearn as estimators

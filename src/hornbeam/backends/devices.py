@@ -17,8 +17,10 @@ MOST_UNITS = 1000
 
 def devices() -> list[DeviceInfo]:
     """List what this machine offers, and why something is not offered."""
+    from hornbeam.backends.cpu.host.library import describe
+
     return [
-        DeviceInfo("cpu", True, f"{available_cpus()} thread(s), Numba kernels"),
+        DeviceInfo("cpu", True, f"{available_cpus()} thread(s), {describe()}"),
         DeviceInfo("reference", True, "NumPy, slow: the definition that the others are tested against"),
         *_gpus(),
     ]

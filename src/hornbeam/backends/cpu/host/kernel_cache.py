@@ -163,8 +163,8 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
             except Exception:  # the index is damaged
                 self.flush()
                 super().save_overload(sig, data)
-        except OSError as error:
-            _tell(f"{self._cache_path}: {error.strerror or error}")
+        except Exception as error:
+            _tell(f"{self._cache_path}: {getattr(error, 'strerror', None) or error}")
             self.disable()
         finally:
             if self._turn is not None:

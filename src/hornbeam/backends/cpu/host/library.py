@@ -20,12 +20,13 @@ import struct
 import sys
 from collections.abc import Callable
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hornbeam.backends.cpu.host.kernels import Kernel
+from hornbeam.backends.cpu.host.kernels import PACKAGE, Kernel
 from hornbeam.backends.cpu.host.signatures import Kind, class_of, dtype_of, kinds_of, signature_of
 from hornbeam.backends.cpu.host.sources import hash_of
 from hornbeam.core.errors import DeviceError
@@ -139,15 +140,10 @@ def _words(arguments: tuple[Any, ...]) -> list[int]:
 
 
 def ahead(kernel: Kernel) -> Callable[..., Any] | None:
-    """Return a function that calls a kernel of the library; None: it has none of this name, or there is no library."""
+    """Return a function that calls a kernel of the library; None: there is no library, or it is no kernel of ours."""
     library = the_library()
-    if library is None:
-        return None
-    if kernel.name not in library.kernels:
-        if kernel.__module__.startswith("hornbeam."):
-            missed[(kernel.name, "any")] = None
-        return None
-    return _Caller(kernel, library).run
+    is_ours = kernel.__module__.startswith(PACKAGE)
+    return _Caller(kernel, library).run if library is not None and is_ours else None
 
 
 class _Caller:
@@ -156,7 +152,7 @@ class _Caller:
     def __init__(self, kernel: Kernel, library: Library) -> None:
         self._kernel = kernel
         self._library = library
-        self._entries = library.kernels[kernel.name]
+        self._entries = library.kernels.get(kernel.name, [])
         self._results = {number: kinds_of(result) for number, _, result in self._entries}
         self._known = ctypes.c_void_p()  # the list of what the library has seen
         self._n_known = 0
@@ -327,4 +323,8 @@ def _load(wanted: str) -> Library:
 def describe() -> str:
     """Say where kernels come from, for hornbeam.devices()."""
     library = the_library()
-    return "kernels compiled by Numba" if library is None else f"kernels compiled ahead ({library.level})"
+    if library is not None:
+        return f"kernels compiled ahead ({library.level})"
+    if find_spec("numba") is not None:
+        return "kernels compiled by Numba at first use"
+    return "no compiled kernels, and no Numba to compile them: pip install 'hornbeam[jit]'"

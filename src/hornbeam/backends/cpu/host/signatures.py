@@ -1,7 +1,7 @@
 """The types of a kernel's arguments as text: how the library and the list of signatures name what was compiled.
 
     f8[2C]           an array: kind and bytes of an item, dimensions, order; C, F, or A for any; f8[2C-] is read-only
-    SPLIT[1C]        an array of records, by the name of their type in core/dtypes.py
+    SPLIT[1C]        an array of records, by the name of their type in core/dtypes.py; others with their module's name
     i8 f8 b1 u4      numbers; those of Python are i8, f8 and b1
     None             None
     (f8,i8)          a tuple
@@ -25,11 +25,10 @@ import numpy as np
 from hornbeam.backends.cpu.host.kernels import PACKAGE
 from hornbeam.core import dtypes
 
-RECORDS = {name: value for name, value in vars(dtypes).items() if isinstance(value, np.dtype)}
-_names = {dtype: name for name, dtype in RECORDS.items()}
+_record_names: dict[np.dtype[Any], str] = {}
 
 _TOKEN = re.compile(
-    r"(?P<array>(?P<item>\w+)\[(?P<n>\d)(?P<order>[CFA])(?P<fixed>-?)\])|(?P<tuple>[\w.:]*)\(|(?P<one>\w+)"
+    r"(?P<array>(?P<item>[\w.:]+)\[(?P<n>\d)(?P<order>[CFA])(?P<fixed>-?)\])|(?P<tuple>[\w.:]*)\(|(?P<one>\w+)"
 )
 
 
@@ -73,7 +72,7 @@ def _describe(value: Any) -> str:
     if kind is np.ndarray:
         flags = value.flags
         order = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
-        return f"{_item(value.dtype)}[{value.ndim}{order}{'' if flags.writeable else '-'}]"
+        return f"{item_name(value.dtype)}[{value.ndim}{order}{'' if flags.writeable else '-'}]"
     if value is None:
         return "None"
     if kind is bool:
@@ -86,16 +85,28 @@ def _describe(value: Any) -> str:
         name = "" if kind is tuple else f"{kind.__module__.removeprefix(PACKAGE)}:{kind.__qualname__}"
         return f"{name}({signature_of(value)})"
     if isinstance(value, np.generic) and value.dtype.kind in "iufb":
-        return _item(value.dtype)
+        return item_name(value.dtype)
     raise TypeError(f"no kernel takes a {kind.__name__}")
 
 
-def _item(dtype: np.dtype[Any]) -> str:
+def item_name(dtype: np.dtype[Any]) -> str:
+    """Return the name of an array's items."""
     if dtype.kind in "iufb" and dtype.isnative:
         return f"{dtype.kind}{dtype.itemsize}"
-    if dtype in _names:
-        return _names[dtype]
-    raise TypeError(f"no kernel takes items of type {dtype}")
+    name = _record_names.get(dtype) or _find_name(dtype)
+    if name is None:
+        raise TypeError(f"no kernel takes items of type {dtype}")
+    return name
+
+
+def _find_name(dtype: np.dtype[Any]) -> str | None:
+    """Look for a name of records of this type among the constants of core/dtypes.py and of the CPU backend."""
+    for module in [dtypes, *(sys.modules[name] for name in sorted(sys.modules) if name.startswith(PACKAGE))]:
+        for name, value in vars(module).items():
+            if isinstance(value, np.dtype) and value == dtype:
+                prefix = "" if module is dtypes else f"{module.__name__.removeprefix(PACKAGE)}:"
+                return _record_names.setdefault(dtype, prefix + name)
+    return None
 
 
 @cache
@@ -145,11 +156,13 @@ def examples(kinds: tuple[Kind, ...]) -> Iterator[Any]:
 
 def dtype_of(item: str) -> np.dtype[Any]:
     """Return the type of an item by its name."""
-    return RECORDS[item] if item in RECORDS else np.dtype(item)
+    if ":" in item:
+        return np.dtype(class_of(item))
+    return np.dtype(getattr(dtypes, item)) if item.isupper() else np.dtype(item)
 
 
 def class_of(name: str) -> Any:
-    """Return the class of a NamedTuple by its name."""
+    """Return the class of a NamedTuple, or a type of records, by its name."""
     module, _, cls = name.partition(":")
     full = PACKAGE + module
     return getattr(sys.modules.get(full) or import_module(full), cls)

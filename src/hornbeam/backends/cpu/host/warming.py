@@ -7,11 +7,18 @@ library is built from it, and the tests hold it complete: docs/dev/kernels.md.
 from __future__ import annotations
 
 import pkgutil
+import subprocess
+import sys
+from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 
 from hornbeam.backends.cpu.host.kernels import PACKAGE, Kernel
+from hornbeam.backends.cpu.host.library import the_library
+from hornbeam.backends.cpu.host.signatures import examples, kinds_of
+from hornbeam.core.cpus import available_cpus
+from hornbeam.core.errors import DeviceError
 
 LIST = Path(__file__).parents[1] / "signatures.txt"
 
@@ -20,6 +27,12 @@ def listed_signatures() -> list[tuple[str, str]]:
     """Return kernels' names and signatures, in the order of the list."""
     lines = LIST.read_text(encoding="utf-8").splitlines()
     return [(name, signature) for name, _, signature in (line.partition(" ") for line in lines if line)]
+
+
+def add_to_list(more: Iterable[tuple[str, str]]) -> None:
+    """Enter kernels and signatures into the list, which is sorted."""
+    lines = {f"{name} {signature}" for name, signature in (*listed_signatures(), *more)}
+    LIST.write_text("".join(f"{line}\n" for line in sorted(lines)), encoding="utf-8")
 
 
 def kernel_named(name: str) -> Kernel:
@@ -31,9 +44,53 @@ def kernel_named(name: str) -> Kernel:
 
 
 @cache
-def import_kernels() -> None:
-    """Import the whole CPU backend, so that every choice among kernels is known (kernels.kernels_by_kind)."""
+def all_kernels() -> list[Kernel]:
+    """Import the whole CPU backend, so that every choice among kernels is known; return its kernels."""
     package = import_module(PACKAGE.removesuffix("."))
+    kernels: dict[str, Kernel] = {}
     for module in pkgutil.walk_packages(package.__path__, PACKAGE):
-        if module.name not in (f"{PACKAGE}host.jit", f"{PACKAGE}host.instructions", f"{PACKAGE}host.kernel_cache"):
-            import_module(module.name)
+        for value in vars(import_module(module.name)).values():
+            if isinstance(value, Kernel):
+                kernels[value.name] = value
+    return list(kernels.values())
+
+
+def compile_entry(name: str, signature: str) -> None:
+    """Let Numba compile a kernel for a signature, or read it from its cache."""
+    dispatcher = kernel_named(name).dispatcher
+    dispatcher.compile(tuple(dispatcher.typeof_pyval(value) for value in examples(kinds_of(signature))))
+
+
+def share_out(n_parts: int) -> list[list[tuple[str, str]]]:
+    """Share out the list evenly: the largest first, each to the part that has least. Long signatures take longest."""
+    parts: list[list[tuple[str, str]]] = [[] for _ in range(n_parts)]
+    loads = [0] * n_parts
+    for entry in sorted(listed_signatures(), key=lambda one: -len(one[1])):
+        least = loads.index(min(loads))
+        parts[least].append(entry)
+        loads[least] += len(entry[1])
+    return parts
+
+
+def warmup(processes: int | None = None) -> None:
+    """Compile every CPU kernel that Hornbeam uses, in parallel processes, and keep them in Numba's cache.
+
+    For images of containers, and wherever a first training must be quick. With kernels compiled ahead (see
+    `hornbeam.devices()`) there is nothing to do.
+
+    processes  how many; None: one for each CPU that may be used
+    """
+    if the_library() is not None:
+        return
+    n_parts = available_cpus() if processes is None else max(1, int(processes))
+    command = [sys.executable, "-m", __name__]
+    workers = [subprocess.Popen([*command, str(part), str(n_parts)]) for part in range(n_parts)]  # noqa: S603
+    statuses = [worker.wait() for worker in workers]
+    if any(statuses):
+        raise DeviceError("the CPU kernels could not be compiled; what the processes wrote says why")
+
+
+if __name__ == "__main__":
+    all_kernels()
+    for entry in share_out(int(sys.argv[2]))[int(sys.argv[1])]:
+        compile_entry(*entry)
