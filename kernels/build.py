@@ -1,6 +1,6 @@
 """Build the shared library of compiled CPU kernels.
 
-    python kernels/build.py [--output FOLDER] [--jobs N]
+    python kernels/build.py [--output FOLDER] [--exported FOLDER] [--jobs N]
 
     signatures.txt -- export.py, by Numba --> LLVM's code -- emit.py, a level each --> object -- C compiler --> library
 
@@ -29,10 +29,10 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "src")]
 
 from emit import FUSED, LEVELS, Level, emit  # noqa: E402
-from export import Exported, export  # noqa: E402
+from export import export, symbol_of  # noqa: E402
 
 from hornbeam.backends.cpu.host.library import FOLDER, MANIFEST  # noqa: E402
-from hornbeam.backends.cpu.host.sources import hash_of, source_names  # noqa: E402
+from hornbeam.backends.cpu.host.sources import hash_of, source_hash, source_names  # noqa: E402
 from hornbeam.backends.cpu.host.warming import listed_signatures  # noqa: E402
 
 MACHINE = platform.machine().lower()
@@ -44,9 +44,26 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def export_part(entries: list[tuple[int, str, str]]) -> Exported:
-    """Export some entries, in a process of its own."""
-    return export(entries, say if os.environ.get("VERBOSE") else lambda _: None)
+def export_part(entries: list[tuple[str, str]], path: Path) -> None:
+    """Export some entries to a file, in a process of its own."""
+    exported = export(entries, say if os.environ.get("VERBOSE") else lambda _: None)
+    path.write_bytes(exported.bitcode)
+    results = [[*entry, result] for entry, result in exported.results.items()]
+    path.with_suffix(".json").write_text(json.dumps({"sources": source_hash(), "results": results}), encoding="utf-8")
+
+
+def parts_in(folder: Path) -> tuple[list[Path], dict[tuple[str, str], str]]:
+    """Return what was exported from these sources before, and the entries' results; what is of others is removed."""
+    paths, results = [], {}
+    for path in sorted(folder.glob("*.json")):
+        part = json.loads(path.read_text(encoding="utf-8"))
+        if part["sources"] == source_hash():
+            paths.append(path.with_suffix(".bc"))
+            results |= {(name, signature): result for name, signature, result in part["results"]}
+        else:
+            path.unlink()
+            path.with_suffix(".bc").unlink(missing_ok=True)
+    return paths, results
 
 
 def compiler() -> list[str]:
@@ -89,23 +106,29 @@ def look_through(target: Path) -> None:
         raise SystemExit(f"{target.name}: instructions that multiply and add at once: {', '.join(fused)}")
 
 
-def build(output: Path, jobs: int) -> None:
+def build(output: Path, exported: Path, jobs: int) -> None:
     """Build the libraries of all levels of this machine, and their manifest."""
     start = time.perf_counter()
-    entries = [(number, *one) for number, one in enumerate(sorted(listed_signatures()))]
+    entries = sorted(listed_signatures())
     levels = LEVELS[MACHINE]
     names = {level.name: f"kernels-{level.name}{SUFFIX}" for level in levels}
+    exported.mkdir(parents=True, exist_ok=True)
+    _, before = parts_in(exported)
+    new = [entry for entry in entries if entry not in before]
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
-        exported = list(pool.map(export_part, [entries[i::jobs] for i in range(jobs)]))
-        say(f"{len(entries)} kernels exported: {time.perf_counter() - start:.0f} s")
-        parts = [part.bitcode for part in exported]
+        stamp = time.time_ns()
+        shares = [(new[i::jobs], exported / f"{stamp}-{i}.bc") for i in range(min(jobs, len(new)))]
+        list(pool.map(export_part, *zip(*shares, strict=True)) if shares else ())
+        say(f"{len(new)} of {len(entries)} kernels exported: {time.perf_counter() - start:.0f} s")
+        paths, results = parts_in(exported)
+        parts = [path.read_bytes() for path in paths]
         list(pool.map(link, [parts] * len(levels), levels, [output / names[level.name] for level in levels]))
-    results = {number: result for part in exported for number, result in part.results.items()}
-    kernels: dict[str, list[tuple[str, str]]] = {}
-    for number, name, signature in entries:
-        kernels.setdefault(name, []).append((signature, results[number]))
+    kernels: dict[str, list[tuple[str, str, str]]] = {}
+    for name, signature in entries:
+        entry = signature, results[name, signature], symbol_of(name, signature)
+        kernels.setdefault(name, []).append(entry)
     files = source_names()
     manifest = {
         "system": sys.platform, "machine": MACHINE, "sources": hash_of(files), "files": files, "levels": names,
@@ -117,6 +140,7 @@ def build(output: Path, jobs: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--output", type=Path, default=FOLDER)
+    parser.add_argument("--exported", type=Path, default=HERE.parent / "build" / "kernels", help="LLVM's code, kept")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
-    build(given.output, given.jobs)
+    build(given.output, given.exported, given.jobs)

@@ -15,10 +15,13 @@ import llvmlite.binding as llvm
 FUSED = re.compile(r"^\s+(v?fn?m(?:add|sub)\w*|fml[as]\w*)\s", re.MULTILINE)
 """Instructions that multiply and add in one step: vfmadd213pd and its like, fmadd, fmla."""
 
+SYMBOLS = "hornbeam_kernel_"
+"""What the names of entries begin with."""
+
 ALLOWED = {
     "memcpy", "memmove", "memset", "bzero", "sqrt", "hornbeam_let_others_run", "hornbeam_sleep", "NRT_MemInfo_alloc",
     "NRT_MemInfo_alloc_aligned", "NRT_MemInfo_alloc_safe_aligned", "NRT_MemInfo_call_dtor",
-    "numba_attempt_nocopy_reshape",
+    "NRT_Allocate", "NRT_Free", "numba_attempt_nocopy_reshape",
 }  # fmt: skip
 """What kernels may call: support.c has it, the C library, or (sqrt) the CPU, and each rounds as IEEE 754 says."""
 
@@ -51,7 +54,7 @@ def emit(parts: list[bytes], level: Level) -> bytes:
     module.data_layout = str(machine.target_data)
     if sys.platform == "win32":
         for function in module.functions:
-            if function.name.startswith("hornbeam_kernel_"):
+            if function.name.startswith(SYMBOLS):
                 function.storage_class = "dllexport"
     _optimise(module, machine, speed=0)
     _optimise(module, machine, speed=3)

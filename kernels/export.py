@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 import llvmlite.ir as ir
+from emit import SYMBOLS
 from numba import types
 from numba.core import cgutils
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
@@ -143,30 +145,35 @@ def _name_of(kind: Any) -> str:
 class Exported(NamedTuple):
     """Kernels as LLVM's code.
 
-    bitcode  all of them, with what they call; only the entries, hornbeam_kernel_<number>, are seen from outside
-    results  type of each entry's result, by its number
+    bitcode  all of them, with what they call; only the entries are seen from outside
+    results  type of the result of each entry, by kernel and signature
     """
 
     bitcode: bytes
-    results: dict[int, str]
+    results: dict[tuple[str, str], str]
 
 
-def export(entries: Iterable[tuple[int, str, str]], say: Any) -> Exported:
-    """Compile entries, given by number, kernel and signature."""
+def symbol_of(name: str, signature: str) -> str:
+    """Return the name of an entry in the library."""
+    return SYMBOLS + blake2b(f"{name} {signature}".encode(), digest_size=8).hexdigest()
+
+
+def export(entries: Iterable[tuple[str, str]], say: Any) -> Exported:
+    """Compile entries, given by kernel and signature."""
     for kernel in all_kernels():
         kernel.is_cached = False
     context = cpu_target.target_context
     context._internal_codegen = _RawCodegen("hornbeam")
     wrapper = context.codegen()._create_empty_module("hornbeam_kernels")
     parts, symbols, results_of = [], set(), {}
-    for number, name, signature in entries:
+    for name, signature in entries:
         start = time.process_time()
         kernel = kernel_named(name)
         arguments = tuple(kernel.dispatcher.typeof_pyval(value) for value in examples(kinds_of(signature)))
         kernel.dispatcher.compile(arguments)
         compiled = kernel.dispatcher.overloads[arguments]
         result = compiled.signature.return_type
-        symbols.add(symbol := f"hornbeam_kernel_{number}")
+        symbols.add(symbol := symbol_of(name, signature))
         function = ir.Function(wrapper, ir.FunctionType(ir.IntType(32), [WORD.as_pointer()] * 2), symbol)
         builder = ir.IRBuilder(function.append_basic_block())
         words, results = (_Words(context, builder, base) for base in function.args)
@@ -177,7 +184,7 @@ def export(entries: Iterable[tuple[int, str, str]], say: Any) -> Exported:
         with builder.if_then(status.is_ok):
             results.write(result, value)
         builder.ret(status.code)
-        results_of[number] = _name_of(result)
+        results_of[name, signature] = _name_of(result)
         with global_compiler_lock:
             parts.append(compiled.library._get_module_for_linking())
         say(f"{time.process_time() - start:5.1f} s  {name}  {signature[:80]}")

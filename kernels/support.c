@@ -228,6 +228,8 @@ void *NRT_MemInfo_alloc_aligned(size_t size, uint32_t align) {
 void *NRT_MemInfo_alloc_safe_aligned(size_t size, uint32_t align) { return NRT_MemInfo_alloc_aligned(size, align); }
 void *NRT_MemInfo_alloc(size_t size) { return NRT_MemInfo_alloc_aligned(size, 16); }
 void NRT_MemInfo_call_dtor(Memory *memory) { free(memory); }
+void *NRT_Allocate(size_t size) { return malloc(size); }
+void NRT_Free(void *memory) { free(memory); }
 
 /* Lets go of an array that a kernel has returned. */
 EXPORT void hornbeam_release(Memory *memory) {

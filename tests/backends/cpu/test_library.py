@@ -199,3 +199,38 @@ def test_an_unknown_level_is_an_error(monkeypatch):
 def test_devices_say_where_kernels_come_from():
     cpu = next(info for info in hb.devices() if info.name == "cpu")
     assert "kernels compiled" in cpu.description
+
+
+# ---- warming ----
+
+
+@pytest.mark.parametrize("n_parts", [1, 2, 5])
+def test_parts_of_the_list_hold_each_entry_once_and_take_equally_long(n_parts):
+    parts = warming.share_out(n_parts)
+    assert sorted(entry for part in parts for entry in part) == sorted(warming.listed_signatures())
+    loads = [sum(len(signature) for _, signature in part) for part in parts]
+    assert max(loads) <= 1.1 * min(loads)
+
+
+@needs_library
+def test_warmup_starts_nothing_where_kernels_are_compiled_ahead(monkeypatch):
+    monkeypatch.setattr(warming.subprocess, "Popen", lambda *_: pytest.fail("a process was started"))
+    hb.warmup()
+
+
+def test_warmup_runs_a_process_for_each_part_and_tells_of_failures(monkeypatch):
+    started = []
+
+    class Process:
+        def __init__(self, command):
+            started.append(command[-2:])
+
+        def wait(self):
+            return 1 if len(started) > 2 else 0
+
+    monkeypatch.setattr(warming, "the_library", lambda: None)
+    monkeypatch.setattr(warming.subprocess, "Popen", Process)
+    hb.warmup(2)
+    assert started == [["0", "2"], ["1", "2"]]
+    with pytest.raises(DeviceError, match="could not be compiled"):
+        hb.warmup(1)

@@ -24,6 +24,7 @@ except ImportError as error:
 
 from hornbeam.backends.cpu.host import instructions
 from hornbeam.backends.cpu.host.kernel_cache import KernelCache
+from hornbeam.backends.cpu.host.unfinished import leave_unfinished
 
 
 class CompilationNotice(event.Listener):  # type: ignore[misc]
@@ -59,7 +60,8 @@ def tell_numba() -> None:
 def make_dispatcher(kernel: kernels.Kernel) -> Any:
     """Make the object of Numba that compiles a kernel for the types that it is called with."""
     dispatcher = njit(**kernel.options)(kernel.py_func)
-    if kernel.is_cached and hasattr(dispatcher, "_cache"):
+    is_finished = not (INNER_UNFINISHED and kernel.options.get("no_cpython_wrapper"))
+    if kernel.is_cached and is_finished and hasattr(dispatcher, "_cache"):
         dispatcher._cache = KernelCache(kernel.py_func)
     return dispatcher
 
@@ -68,3 +70,5 @@ instructions.provide_system_calls()
 tell_numba()
 kernels.when_more.append(tell_numba)
 event.register("numba:compile", CompilationNotice())
+INNER_UNFINISHED = leave_unfinished()
+"""Whether inner kernels are compiled as part of others alone; then there is nothing of them to keep."""

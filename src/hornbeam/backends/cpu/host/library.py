@@ -63,19 +63,13 @@ class Library:
     """A library that was loaded.
 
     level    what it was compiled for: "x86-64-v3", "aarch64"
-    kernels  signature and result of each kernel's entries, with the number of the entry, by the kernel's name
+    kernels  (signature, types of the result, symbol) of each kernel's entries, by the kernel's name
     quick    whether arguments are read by the library itself; otherwise by Python
     """
 
-    def __init__(self, path: Path, level: str, kernels: dict[str, list[tuple[str, str]]]) -> None:
+    def __init__(self, path: Path, level: str, kernels: dict[str, list[tuple[str, str, str]]]) -> None:
         self.level = level
-        self.kernels: dict[str, list[tuple[int, str, str]]] = {}
-        number = 0
-        for name, entries in kernels.items():
-            self.kernels[name] = []
-            for signature, result in entries:
-                self.kernels[name].append((number, signature, result))
-                number += 1
+        self.kernels = kernels
         self._library, held = ctypes.CDLL(str(path)), ctypes.PyDLL(str(path))
         self.call = held.hornbeam_call
         self.call.argtypes, self.call.restype = [ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p], ctypes.c_int64
@@ -88,9 +82,9 @@ class Library:
         held.hornbeam_layout(_layout())
         self.quick = self._reads_arguments()
 
-    def entry(self, number: int) -> Any:
+    def entry(self, symbol: str) -> Any:
         """Return an entry as a function of the places of words and results."""
-        function = self._library[f"hornbeam_kernel_{number}"]
+        function = self._library[symbol]
         function.argtypes, function.restype = [ctypes.c_void_p, ctypes.c_void_p], ctypes.c_int32
         return function
 
@@ -153,7 +147,7 @@ class _Caller:
         self._kernel = kernel
         self._library = library
         self._entries = library.kernels.get(kernel.name, [])
-        self._results = {number: kinds_of(result) for number, _, result in self._entries}
+        self._results = [kinds_of(result) for _, result, _ in self._entries]
         self._known = ctypes.c_void_p()  # the list of what the library has seen
         self._n_known = 0
         self._kept: list[Any] = []  # objects whose places are in that list
@@ -173,7 +167,7 @@ class _Caller:
             status = call(arguments, known, results)
             return settle(arguments, status) if status else self._values(results)
 
-        return run_for_results if any(kinds != kinds_of("None") for kinds in self._results.values()) else run
+        return run_for_results if any(kinds != kinds_of("None") for kinds in self._results) else run
 
     def _values(self, results: Any) -> Any:
         """Turn the words of a kernel's results into values."""
@@ -190,7 +184,7 @@ class _Caller:
         if number is None:
             self._remember(arguments, None)
             return self._kernel.dispatcher(*arguments)
-        entry = self._library.entry(number)
+        entry = self._library.entry(self._entries[number][2])
         self._remember(arguments, number)
         values, results = _words(arguments), _Results(number)
         words = (ctypes.c_int64 * max(1, len(values)))(*values)
@@ -198,17 +192,17 @@ class _Caller:
         return self._settle(arguments, status) if status else self._values(results)
 
     def _find(self, arguments: tuple[Any, ...]) -> int | None:
-        """Return the number of the entry for some arguments."""
+        """Return the number of the entry for some arguments, among those of this kernel."""
         try:
             signature = signature_of(arguments)
         except TypeError as error:
             missed[(self._kernel.name, str(error))] = None
             return None
-        for number, own, _ in self._entries:
-            if own == signature:
-                return number
+        compiled = [own for own, _, _ in self._entries]
+        if signature in compiled:
+            return compiled.index(signature)
         wanted = Kind("", kinds_of(signature))
-        for number, own, _ in self._entries:
+        for number, own in enumerate(compiled):
             if Kind("", kinds_of(own)).takes(wanted):
                 return number
         missed[(self._kernel.name, signature)] = None
@@ -224,9 +218,10 @@ class _Caller:
             return
         self._n_known += 1
         _keep(arguments, self._kept)
-        entry = None if number is None else ctypes.cast(self._library.entry(number), ctypes.c_void_p)
-        number = -1 if number is None else number
-        self._library.learn(ctypes.addressof(self._known), key.raw, lengths >> 32, entry, number)
+        entry = None
+        if number is not None:
+            entry = ctypes.cast(self._library.entry(self._entries[number][2]), ctypes.c_void_p)
+        self._library.learn(ctypes.addressof(self._known), key.raw, lengths >> 32, entry, number or 0)
 
 
 def _keep(arguments: tuple[Any, ...], kept: list[Any]) -> None:
