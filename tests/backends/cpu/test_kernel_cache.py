@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -143,3 +147,35 @@ def test_a_function_without_a_module_compiles(folder):
         type("Event", (), {"data": {"dispatcher": type("D", (), {"py_func": names["plain"]})}})
     )
     assert numba.njit(names["plain"])(1) == 2
+
+
+TOGETHER = """
+import time, sys
+import numpy as np
+from hornbeam.backends.cpu.host.jit import event
+from hornbeam.backends.cpu.losses.pointwise import focal_kernel
+
+class Count(event.Listener):
+    n = 0
+    def on_start(self, compilation): self.n += compilation.data["dispatcher"].py_func.__name__ == "focal_kernel"
+    def on_end(self, compilation): pass
+
+count = Count()
+event.register("numba:compile", count)
+time.sleep(max(0.0, float(sys.argv[1]) - time.time()))
+values = np.full(3, 0.5)
+focal_kernel(2.0, 0.25, values, values, np.empty(3), np.empty(3))
+print(count.n)
+"""
+
+
+def test_processes_that_start_together_compile_a_kernel_once(folder):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder), "HORNBEAM_KERNELS": "jit"}
+    command = [sys.executable, "-c", TOGETHER, str(time.time() + 3.0)]
+    processes = [
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    outcomes = [process.communicate() for process in processes]
+    assert [process.returncode for process in processes] == [0] * 4, outcomes
+    assert sum(int(out) for out, _ in outcomes) == 1
