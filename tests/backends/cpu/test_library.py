@@ -131,7 +131,6 @@ def test_arguments_are_read_by_the_library_as_by_python():
     assert library.the_library().quick
     values = np.array([3.0, -7.0, 1.0])
     assert largest_bits_kernel(values) == np.array([7.0]).view(np.int64)[0]
-    assert largest_bits_kernel(values[::2]) == np.array([3.0]).view(np.int64)[0] or library.missed
     assert fixed_sum_kernel(values, np.float64(2.0)) == -6
     below, not_above = ranks_among_kernel(np.array([1.0, 2.0]), np.array([0.0, 2.0, 2.0]))
     assert (below.tolist(), not_above.tolist()) == ([1, 1], [1, 3])
@@ -164,7 +163,7 @@ def test_without_library_and_numba_an_error_says_what_to_install():
     )
     assert run.returncode != 0
     assert "DeviceError" in run.stderr and "pip install 'hornbeam[jit]'" in run.stderr
-    assert "pip install 'hornbeam[jit]'" in run.stdout or "Numba at first use" in run.stdout
+    assert "pip install 'hornbeam[jit]'" in run.stdout
 
 
 @needs_library

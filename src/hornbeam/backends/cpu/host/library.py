@@ -320,6 +320,10 @@ def describe() -> str:
     library = the_library()
     if library is not None:
         return f"kernels compiled ahead ({library.level})"
-    if find_spec("numba") is not None:
+    try:
+        has_numba = find_spec("numba") is not None
+    except ImportError:
+        has_numba = False
+    if has_numba:
         return "kernels compiled by Numba at first use"
     return "no compiled kernels, and no Numba to compile them: pip install 'hornbeam[jit]'"
