@@ -58,7 +58,6 @@ def emit(parts: list[bytes], level: Level) -> bytes:
                 function.storage_class = "dllexport"
     _optimise(module, machine, speed=0)
     _optimise(module, machine, speed=3)
-    _merge(module, machine)
     module.verify()
     fused = sorted(set(FUSED.findall(machine.emit_assembly(module))))
     if fused:
@@ -86,13 +85,4 @@ def _optimise(module: Any, machine: Any, speed: int) -> None:
         passes.add_instruction_combine_pass()
         passes.add_jump_threading_pass()
     passes.add_refprune_pass()
-    passes.run(module, builder)
-
-
-def _merge(module: Any, machine: Any) -> None:
-    """Keep one of functions that are equal: inner kernels for different types often are."""
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=0))
-    passes = llvm.create_new_module_pass_manager()
-    passes.add_merge_functions_pass()
-    passes.add_global_dead_code_eliminate_pass()
     passes.run(module, builder)

@@ -121,11 +121,11 @@ def test_who_compiles_is_waited_for_and_what_it_saves_is_taken(folder, monkeypat
     compiled = made.dispatcher.overloads[signature]
     shutil.rmtree(folder)
 
-    def save_meanwhile(turn):
+    def save_meanwhile(turn, patience):
         saved.append(turn.path)
         kernel_cache.KernelCache(twice).save_overload(signature, compiled)
 
-    monkeypatch.setattr(kernel_cache._Turn, "take", save_meanwhile)
+    monkeypatch.setattr(kernel_cache.Turn, "take", save_meanwhile)
     assert hits(run_anew()) == 1
     assert len(saved) == 1
 
@@ -133,7 +133,7 @@ def test_who_compiles_is_waited_for_and_what_it_saves_is_taken(folder, monkeypat
 def test_a_lock_is_released_when_the_kernel_is_saved(folder):
     run_anew()
     turn = kernel_cache.KernelCache(twice)._turn
-    turn.take()
+    assert turn.take(0.0)
     assert turn._descriptor is not None
     turn.give()
 

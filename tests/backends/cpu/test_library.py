@@ -233,3 +233,37 @@ def test_warmup_runs_a_process_for_each_part_and_tells_of_failures(monkeypatch):
     assert started == [["0", "2"], ["1", "2"]]
     with pytest.raises(DeviceError, match="could not be compiled"):
         hb.warmup(1)
+
+
+def test_the_helper_begins_with_the_kernel_that_grows_trees():
+    names = [name for name, _ in warming.common_entries()]
+    assert names[0] == "growth.trees.driver.grow_kernel"
+    assert "growth.splits.search.find_kernel" in names
+
+
+def test_a_helper_starts_no_helper_and_needs_a_second_cpu_and_python(monkeypatch, tmp_path):
+    started = []
+    monkeypatch.setattr(warming.subprocess, "Popen", lambda command, **_: started.append(command) or "helper")
+    monkeypatch.setattr(warming, "available_cpus", lambda: 2)
+    assert warming.start_helper(str(tmp_path)) == "helper" and len(started) == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(warming, "_helping", [True])
+        assert warming.start_helper(str(tmp_path)) is None
+    with monkeypatch.context() as patch:
+        patch.setattr(warming, "available_cpus", lambda: 1)
+        assert warming.start_helper(str(tmp_path)) is None
+    monkeypatch.setattr(sys, "executable", "/usr/bin/spreadsheet")
+    assert warming.start_helper(str(tmp_path)) is None
+
+
+def test_one_helper_for_all_processes_that_share_a_cache(monkeypatch, tmp_path):
+    compiled = []
+    monkeypatch.setattr(warming, "_compile", compiled.append)
+    warming.help_out(str(tmp_path))
+    assert len(compiled) == 1
+    from hornbeam.backends.cpu.host.turns import Turn
+
+    turn = Turn(str(tmp_path / "hornbeam-helper.lock"))
+    assert turn.take(patience=0.0)
+    warming.help_out(str(tmp_path))
+    assert len(compiled) == 1

@@ -24,20 +24,29 @@ except ImportError as error:
 
 from hornbeam.backends.cpu.host import instructions
 from hornbeam.backends.cpu.host.kernel_cache import KernelCache
+from hornbeam.backends.cpu.host.library import the_library
 from hornbeam.backends.cpu.host.unfinished import leave_unfinished
+from hornbeam.backends.cpu.host.warming import start_helper
 
 
 class CompilationNotice(event.Listener):  # type: ignore[misc]
-    """Says once in a process that kernels are being compiled, and not read from the cache."""
+    """Says once in a process that kernels are being compiled, and not read from the cache, and gets help."""
 
     said = False
+    helper: Any = None
 
     def on_start(self, compilation: Any) -> None:
         """Speak if the function is a kernel of ours; functions made by exec may have no module."""
-        module = getattr(compilation.data["dispatcher"].py_func, "__module__", None)
-        if not self.said and (module or "").startswith("hornbeam."):
+        dispatcher = compilation.data["dispatcher"]
+        module = getattr(dispatcher.py_func, "__module__", None)
+        if not (module or "").startswith(kernels.PACKAGE):
+            return
+        if not self.said:
             self.said = current_verbosity() >= 1
             inform("compiling CPU kernels: this happens once on a machine and takes some seconds")
+        cache = getattr(dispatcher, "_cache", None)
+        if self.helper is None and isinstance(cache, KernelCache) and cache.is_kept and the_library() is None:
+            self.helper = start_helper(cache.cache_path) or "none"
 
     def on_end(self, compilation: Any) -> None:
         """Say nothing."""

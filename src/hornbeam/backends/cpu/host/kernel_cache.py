@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,13 @@ from numba import config
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 from hornbeam.backends.cpu.host.sources import source_hash
+from hornbeam.backends.cpu.host.turns import Turn
 from hornbeam.core.log import warn
 
 DIGEST_BYTES = 16
-WAITING_SECONDS = 120.0
-"""Longest wait for another process to compile a kernel; then this one does."""
+
+PATIENCE = 120.0
+"""Seconds to wait for another process to compile a kernel; then this one does."""
 
 REMEDY = "set NUMBA_CACHE_DIR to a folder that can be written, or install a wheel with compiled kernels"
 
@@ -69,54 +70,6 @@ def _digest(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=DIGEST_BYTES).digest()
 
 
-class _Turn:
-    """A lock that processes share, for who compiles a kernel; without one (no such folder, no locks) all may."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self._descriptor: int | None = None
-
-    def take(self) -> None:
-        """Wait for the lock, but not for ever."""
-        if self._descriptor is not None:
-            return
-        try:
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
-        except OSError:
-            return
-        end = time.monotonic() + WAITING_SECONDS
-        while not _lock(descriptor):
-            if time.monotonic() > end:
-                os.close(descriptor)
-                return
-            time.sleep(0.02)
-        self._descriptor = descriptor
-
-    def give(self) -> None:
-        """Let the next process have the lock: closing the file releases it."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-
-
-def _lock(descriptor: int) -> bool:
-    """Try to lock a file; True also where files cannot be locked."""
-    try:
-        if os.name == "nt":
-            import msvcrt
-
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
-        else:
-            import fcntl
-
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
-        return False
-    except OSError:
-        return True
-    return True
-
-
 class KernelCache(FunctionCache):  # type: ignore[misc]
     """The cache of one kernel."""
 
@@ -131,7 +84,12 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
             return
         base = self._impl.filename_base
         self._cache_file = _CheckedFiles(self._cache_path, base, source_hash())
-        self._turn = _Turn(os.path.join(self._cache_path, f"{base}.lock"))  # noqa: PTH118 - strings, as Numba's
+        self._turn = Turn(os.path.join(self._cache_path, f"{base}.lock"))  # noqa: PTH118 - strings, as Numba's
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether other processes will find what is compiled here."""
+        return bool(self._enabled)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return a compiled kernel, None if there is none; then the caller compiles it, and is waited for."""
@@ -139,7 +97,7 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
             return None
         result = self._try_to_load(sig, target_context)
         if result is None and self._turn is not None:
-            self._turn.take()
+            self._turn.take(PATIENCE)
             result = self._try_to_load(sig, target_context)
             if result is not None:
                 self._turn.give()

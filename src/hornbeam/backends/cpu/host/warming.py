@@ -20,6 +20,8 @@ from hornbeam.backends.cpu.host.signatures import examples, kinds_of
 from hornbeam.core.cpus import available_cpus
 from hornbeam.core.errors import DeviceError
 
+_helping: list[bool] = []  # not empty in a process that compiles for others: it starts none itself
+
 LIST = Path(__file__).parents[1] / "signatures.txt"
 
 
@@ -90,7 +92,49 @@ def warmup(processes: int | None = None) -> None:
         raise DeviceError("the CPU kernels could not be compiled; what the processes wrote says why")
 
 
-if __name__ == "__main__":
+def common_entries() -> list[tuple[str, str]]:
+    """Return the large kernels that a training on dense data without categories takes, the first needed first."""
+    others = ("Categories(", "Contexts(", "Planes(i8")
+    entries = [
+        (name, signature)
+        for name, signature in listed_signatures()
+        if "DenseRows(u1" in signature and not any(word in signature for word in others)
+    ]
+    return sorted(entries, key=lambda one: ("DenseSums(" not in one[1], -len(one[1])))
+
+
+def start_helper(folder: str) -> subprocess.Popen[bytes] | None:
+    """Let another process compile the large kernels of a common training while this one compiles what it needs first.
+
+    It is one process for all that share a cache, whose folder is given; None: there is no second CPU, or no Python to
+    start. This process waits where it needs what the other one is compiling (kernel_cache.py).
+    """
+    if _helping or available_cpus() < 2 or not Path(sys.executable or "").name.startswith("python"):
+        return None
+    code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import help_out; help_out({folder!r})"
+    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    try:
+        return subprocess.Popen([sys.executable, "-c", code], **quiet)  # type: ignore[call-overload,no-any-return]  # noqa: S603
+    except OSError:
+        return None
+
+
+def help_out(folder: str) -> None:
+    """Compile what start_helper says, unless another process does."""
+    from hornbeam.backends.cpu.host.turns import Turn
+
+    turn = Turn(str(Path(folder) / "hornbeam-helper.lock"))
+    if turn.take(patience=0.0):
+        _compile(common_entries())
+        turn.give()
+
+
+def _compile(entries: list[tuple[str, str]]) -> None:
+    _helping.append(True)
     all_kernels()
-    for entry in share_out(int(sys.argv[2]))[int(sys.argv[1])]:
+    for entry in entries:
         compile_entry(*entry)
+
+
+if __name__ == "__main__":
+    _compile(share_out(int(sys.argv[2]))[int(sys.argv[1])])
