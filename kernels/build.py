@@ -31,7 +31,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "src")]
 from emit import FUSED, LEVELS, Level, emit  # noqa: E402
 from export import export, symbol_of  # noqa: E402
 
-from hornbeam.backends.cpu.host.library import FOLDER, MANIFEST  # noqa: E402
+from hornbeam.backends.cpu.host.library import FOLDER, FORMAT, MANIFEST  # noqa: E402
 from hornbeam.backends.cpu.host.sources import hash_of, source_hash, source_names  # noqa: E402
 from hornbeam.backends.cpu.host.warming import listed_signatures  # noqa: E402
 
@@ -131,8 +131,8 @@ def build(output: Path, exported: Path, jobs: int) -> None:
         kernels.setdefault(name, []).append(entry)
     files = source_names()
     manifest = {
-        "system": sys.platform, "machine": MACHINE, "sources": hash_of(files), "files": files, "levels": names,
-        "kernels": kernels,
+        "format": FORMAT, "system": sys.platform, "machine": MACHINE, "sources": hash_of(files), "files": files,
+        "levels": names, "kernels": kernels,
     }  # fmt: skip
     (output / MANIFEST).write_text(json.dumps(manifest, separators=(",", ":")), encoding="utf-8")
 

@@ -36,6 +36,9 @@ FOLDER = Path(__file__).parents[1] / "library"
 MANIFEST = "kernels.json"
 SETTING = "HORNBEAM_KERNELS"
 
+FORMAT = 1
+"""How library and manifest are made, and what is in support.c; one more with every change of it."""
+
 MOST_WORDS, MOST_KEY, MOST_SCALARS = 1024, 4096, 16
 """As in support.c: words of the arguments' values, bytes that say their types, and types of NumPy's numbers."""
 
@@ -295,6 +298,10 @@ def _load(wanted: str) -> Library:
         manifest = json.loads((FOLDER / MANIFEST).read_text(encoding="utf-8"))
     except OSError as error:
         raise _UnusableError(f"there is none in {FOLDER} (`make kernels` builds it in a source checkout)") from error
+    if manifest["format"] != FORMAT:
+        raise _UnusableError(
+            f"it has format {manifest['format']}, and this is {FORMAT} (`make kernels` builds it anew)"
+        )
     if (manifest["system"], manifest["machine"]) != (sys.platform, platform.machine().lower()):
         raise _UnusableError(f"it was built for {manifest['system']} on {manifest['machine']}")
     if hash_of(manifest["files"]) not in ("", manifest["sources"]):

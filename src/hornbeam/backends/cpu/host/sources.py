@@ -1,8 +1,8 @@
 """Which files the kernels are made of, and the hash by which compiled ones are known to belong to them.
 
 Compiled code holds what its source says, what the kernels it calls say, and the values of the constants and record
-types that it names. So a change anywhere in the CPU backend, or in a module from which one of its files takes a
-constant, makes another hash; a change elsewhere does not.
+types that it names. So a change anywhere in the CPU backend but in what loads and compiles kernels, or in a module from
+which one of these files takes a constant, makes another hash; a change elsewhere does not.
 """
 
 from __future__ import annotations
@@ -17,6 +17,12 @@ PACKAGE = Path(__file__).parents[3]
 """The folder of the package `hornbeam`."""
 
 CPU = PACKAGE / "backends" / "cpu"
+
+MACHINERY = {
+    "jit.py", "kernel_cache.py", "library.py", "signatures.py", "sources.py", "threads.py", "turns.py", "unfinished.py",
+    "warming.py",
+}  # fmt: skip
+"""Files of `host` of which compiled code holds nothing."""
 
 _IMPORT = re.compile(r"^ *from hornbeam\.([\w.]+) import (\([^)]*\)|.*)", re.MULTILINE)
 _CONSTANT = re.compile(r"\b[A-Z][A-Z0-9_]+\b")
@@ -42,7 +48,7 @@ def hash_of(names: Iterable[str]) -> str:
 
 def source_names() -> list[str]:
     """Return the names of the files that kernels are made of, in order."""
-    files = set(CPU.rglob("*.py"))
+    files = {path for path in CPU.rglob("*.py") if path.parent.name != "host" or path.name not in MACHINERY}
     open_files = sorted(files)
     while open_files:
         for module, names in _IMPORT.findall(open_files.pop().read_text(encoding="utf-8")):
