@@ -299,9 +299,7 @@ def _load(wanted: str) -> Library:
     except OSError as error:
         raise _UnusableError(f"there is none in {FOLDER} (`make kernels` builds it in a source checkout)") from error
     if manifest["format"] != FORMAT:
-        raise _UnusableError(
-            f"it has format {manifest['format']}, and this is {FORMAT} (`make kernels` builds it anew)"
-        )
+        raise _UnusableError(f"it has format {manifest['format']}, not {FORMAT} (`make kernels` builds it anew)")
     if (manifest["system"], manifest["machine"]) != (sys.platform, platform.machine().lower()):
         raise _UnusableError(f"it was built for {manifest['system']} on {manifest['machine']}")
     if hash_of(manifest["files"]) not in ("", manifest["sources"]):
