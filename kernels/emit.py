@@ -27,15 +27,20 @@ ALLOWED = {
 
 
 class Level(NamedTuple):
-    """Which CPUs code is made for; name: as library.py orders them."""
+    """Which CPUs code is made for.
+
+    name      as library.py orders them
+    is_small  whether the code's size counts for more than its speed: that of CPUs from before 2013 does
+    """
 
     name: str
     cpu: str
     features: str
+    is_small: bool = False
 
 
 LEVELS = {
-    "x86_64": [Level("x86-64-v2", "x86-64-v2", ""), Level("x86-64-v3", "x86-64-v3", "-fma,-fma4")],
+    "x86_64": [Level("x86-64-v2", "x86-64-v2", "", is_small=True), Level("x86-64-v3", "x86-64-v3", "-fma,-fma4")],
     "aarch64": [Level("aarch64", "generic", "")],
 }
 LEVELS |= {"amd64": LEVELS["x86_64"], "arm64": LEVELS["aarch64"]}
@@ -57,7 +62,7 @@ def emit(parts: list[bytes], level: Level) -> bytes:
             if function.name.startswith(SYMBOLS):
                 function.storage_class = "dllexport"
     _optimise(module, machine, speed=0)
-    _optimise(module, machine, speed=3)
+    _optimise(module, machine, speed=2 if level.is_small else 3, size=int(level.is_small))
     module.verify()
     fused = sorted(set(FUSED.findall(machine.emit_assembly(module))))
     if fused:
@@ -72,9 +77,9 @@ def emit(parts: list[bytes], level: Level) -> bytes:
     return bytes(machine.emit_object(module))
 
 
-def _optimise(module: Any, machine: Any, speed: int) -> None:
+def _optimise(module: Any, machine: Any, speed: int, size: int = 0) -> None:
     """Do one of Numba's two rounds: a cheap one, after which uses of arrays are counted less, and a thorough one."""
-    options = llvm.create_pipeline_tuning_options(speed_level=speed)
+    options = llvm.create_pipeline_tuning_options(speed_level=speed, size_level=size)
     options.loop_vectorization = speed > 0
     options.slp_vectorization = False
     options.loop_unrolling = speed > 0
