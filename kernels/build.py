@@ -76,12 +76,12 @@ def compiler() -> list[str]:
     return [sys.executable, "-m", "ziglang", "cc"]
 
 
-def link(parts: list[bytes], level: Level, target: Path) -> None:
+def link(parts: list[bytes], symbols: set[str], level: Level, target: Path) -> None:
     """Make the library of a level."""
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         code = Path(folder) / "kernels.o"
-        code.write_bytes(emit(parts, level))
+        code.write_bytes(emit(parts, symbols, level))
         elf = ["-s", "-Wl,--gc-sections", "-Wl,-z,defs", "-Wl,-z,noexecstack", "-lm"]
         options = {"win32": [], "darwin": ["-Wl,-dead_strip", "-Wl,-x"]}.get(sys.platform, elf)
         position = [] if sys.platform == "win32" else ["-fPIC", "-fvisibility=hidden"]
@@ -124,7 +124,8 @@ def build(output: Path, exported: Path, jobs: int) -> None:
         say(f"{len(new)} of {len(entries)} kernels exported: {time.perf_counter() - start:.0f} s")
         paths, results = parts_in(exported)
         parts = [path.read_bytes() for path in paths]
-        list(pool.map(link, [parts] * len(levels), levels, [output / names[level.name] for level in levels]))
+        symbols, targets = {symbol_of(*entry) for entry in entries}, [output / names[level.name] for level in levels]
+        list(pool.map(link, [parts] * len(levels), [symbols] * len(levels), levels, targets))
     kernels: dict[str, list[tuple[str, str, str]]] = {}
     for name, signature in entries:
         entry = signature, results[name, signature], symbol_of(name, signature)

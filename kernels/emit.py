@@ -15,6 +15,9 @@ import llvmlite.binding as llvm
 FUSED = re.compile(r"^\s+(v?fn?m(?:add|sub)\w*|fml[as]\w*)\s", re.MULTILINE)
 """Instructions that multiply and add in one step: vfmadd213pd and its like, fmadd, fmla."""
 
+FEW_INSTRUCTIONS = 75
+"""Functions of more than so many are called, not put where they are called, where the size of code counts."""
+
 SYMBOLS = "hornbeam_kernel_"
 """What the names of entries begin with."""
 
@@ -46,23 +49,31 @@ LEVELS = {
 LEVELS |= {"amd64": LEVELS["x86_64"], "arm64": LEVELS["aarch64"]}
 
 
-def emit(parts: list[bytes], level: Level) -> bytes:
-    """Return the object file of some modules for a level; raises where it holds what would change bits."""
+def emit(parts: list[bytes], symbols: set[str], level: Level) -> bytes:
+    """Return the object file of some modules for a level; raises where it holds what would change bits.
+
+    symbols  names of the entries that are wanted: parts may hold others, and the same ones again
+    """
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_default_triple().create_target_machine(
         cpu=level.cpu, features=level.features, opt=3, reloc="pic", codemodel="default"
     )
-    module = llvm.parse_bitcode(parts[0])
-    for part in parts[1:]:
-        module.link_in(llvm.parse_bitcode(part))
+    module, missing = llvm.parse_assembly(""), set(symbols)
+    module.triple = machine.triple
+    for part in map(llvm.parse_bitcode, parts):
+        for function in part.functions:
+            if function.name.startswith(SYMBOLS) and function.name not in missing:
+                function.linkage = "internal"
+            missing.discard(function.name)
+        module.link_in(part)
     module.data_layout = str(machine.target_data)
     if sys.platform == "win32":
         for function in module.functions:
             if function.name.startswith(SYMBOLS):
                 function.storage_class = "dllexport"
     _optimise(module, machine, speed=0)
-    _optimise(module, machine, speed=2 if level.is_small else 3, size=int(level.is_small))
+    _optimise(module, machine, speed=3, is_small=level.is_small)
     module.verify()
     fused = sorted(set(FUSED.findall(machine.emit_assembly(module))))
     if fused:
@@ -77,9 +88,11 @@ def emit(parts: list[bytes], level: Level) -> bytes:
     return bytes(machine.emit_object(module))
 
 
-def _optimise(module: Any, machine: Any, speed: int, size: int = 0) -> None:
+def _optimise(module: Any, machine: Any, speed: int, is_small: bool = False) -> None:
     """Do one of Numba's two rounds: a cheap one, after which uses of arrays are counted less, and a thorough one."""
-    options = llvm.create_pipeline_tuning_options(speed_level=speed, size_level=size)
+    options = llvm.create_pipeline_tuning_options(speed_level=speed)
+    if is_small:
+        options.inlining_threshold = FEW_INSTRUCTIONS
     options.loop_vectorization = speed > 0
     options.slp_vectorization = False
     options.loop_unrolling = speed > 0
