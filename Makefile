@@ -9,7 +9,7 @@ KERNELS = $(shell find src benchmarks \( -name '*.c' -o -name '*.cl' -o -name '*
 
 BIN = $(VENV)/bin
 
-.PHONY: help demo test test-large lint format bench docs site wheel clean
+.PHONY: help demo test test-large lint format bench docs site kernels signatures wheel clean
 .NOTPARALLEL:
 
 help:
@@ -19,7 +19,8 @@ help:
 	@echo "make bench   time a training beside LightGBM, XGBoost and scikit-learn"
 	@echo "make docs    write docs/parameters.md and docs/capabilities.md anew"
 	@echo "make site    build the documentation site in site/"
-	@echo "make wheel   build the wheel in dist/"
+	@echo "make kernels compile the CPU kernels ahead, for this checkout (docs/dev/kernels.md)"
+	@echo "make wheel   build the wheel for this platform, with compiled kernels, and the one for any, in dist/"
 	@echo "make clean   remove what the other targets made"
 
 $(BIN)/python:
@@ -69,11 +70,19 @@ site: $(VENV)/.installed-site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open site/index.html"
 
+kernels: $(VENV)/.installed-core
+	$(BIN)/python kernels/build.py
+
+# the list of what is compiled ahead, completed by what the tests call: `make kernels`, and again after it
+signatures: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -n $(WORKERS) --add-signatures $(ARGS)
+
 wheel: $(VENV)/.installed-dev
 	rm -rf dist
 	$(BIN)/python -m build --wheel
+	HORNBEAM_WHEEL=platform $(BIN)/python -m build --wheel
 	@ls -l dist
 
 clean:
-	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis src/hornbeam/backends/cpu/library
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -20,6 +20,44 @@ settings.register_profile("hornbeam", deadline=None, derandomize="CI" in os.envi
 settings.load_profile("hornbeam")
 
 
+# With a library of compiled kernels (`make kernels`) a run of the tests fails if they call a kernel with arguments for
+# which the library has none: a user without Numba could not do that. `--add-signatures` enters them into the list from
+# which the library is built (docs/dev/kernels.md).
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--add-signatures", action="store_true", help="enter kernels that the library lacks into its list")
+
+
+_missed: set[tuple[str, str]] = set()
+
+
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Collect what a worker of pytest-xdist has found."""
+    _missed.update(map(tuple, getattr(node, "workeroutput", {}).get("missed", ())))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    library = sys.modules.get("hornbeam.backends.cpu.host.library")
+    missed = list(library.missed) if library else []
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["missed"] = missed
+        return
+    _missed.update(missed)
+    if not _missed:
+        return
+    print(
+        "\nkernels that are not in the library:", *(f"    {name} {types}" for name, types in sorted(_missed)), sep="\n"
+    )
+    if session.config.getoption("--add-signatures"):
+        from hornbeam.backends.cpu.host.warming import add_to_list
+
+        add_to_list(_missed)
+    elif session.exitstatus == 0:
+        session.exitstatus = 1
+
+
 # Every width of a tile has kernels of its own, which take most of the tests' time to compile. One narrow width must do,
 # but where the widths are tested (backends/gpu/test_engine.py).
 layout.NARROW_WORDS = (4,)

@@ -43,6 +43,7 @@ from hornbeam.training.train import train
 from hornbeam.trees.tree import Tree
 
 if TYPE_CHECKING:
+    from hornbeam.backends.cpu.host.warming import warmup
     from hornbeam.plotting import (
         create_tree_digraph,
         create_tree_svg,
@@ -106,11 +107,16 @@ __all__ = [
     "record_evaluation",
     "reset_parameter",
     "train",
+    "warmup",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """Import estimators and plots when they are first asked for: what they stand on is optional and slow to import."""
+    """Import when it is first asked for what is optional or slow to import: estimators, plots, what compiles."""
+    if name == "warmup":
+        from hornbeam.backends.cpu.host.warming import warmup
+
+        return warmup
     if name in ("HornbeamClassifier", "HornbeamRanker", "HornbeamRegressor"):
         try:
             from hornbeam import sklearn as estimators

@@ -23,8 +23,10 @@ def devices() -> list[DeviceInfo]:
     >>> [device.name for device in hb.devices()][:2]
     ['cpu', 'reference']
     """
+    from hornbeam.backends.cpu.host.library import describe
+
     return [
-        DeviceInfo("cpu", True, f"{available_cpus()} thread(s), Numba kernels"),
+        DeviceInfo("cpu", True, f"{available_cpus()} thread(s), {describe()}"),
         DeviceInfo("reference", True, "NumPy, slow: the definition that the others are tested against"),
         *_gpus(),
     ]

@@ -7,16 +7,16 @@ import threading
 
 import numpy as np
 import pytest
-from numba import njit
 
 from hornbeam.backends.cpu.host import team as module
 from hornbeam.backends.cpu.host.atomics import A_MILLISECOND, sleep
+from hornbeam.backends.cpu.host.kernels import kernel
 from hornbeam.backends.cpu.host.team import call_helpers, meet, run_parts, team
 from hornbeam.backends.cpu.host.threads import beside, run_threads
 from hornbeam.backends.cpu.tuning import Tuning
 
 
-@njit(nogil=True)
+@kernel
 def pass_on(t, crew, notes, n_rounds):
     """Write the round's number, meet, and count what is not there of the others."""
     call_helpers(t, crew, (notes, n_rounds))
@@ -32,7 +32,7 @@ def pass_on(t, crew, notes, n_rounds):
     notes[t, 1] = missed
 
 
-@njit(nogil=True)
+@kernel
 def fail(t, crew, failing, gave_up):
     """Raise an error in one thread while the others wait for it."""
     call_helpers(t, crew, (failing, gave_up))
@@ -41,7 +41,7 @@ def fail(t, crew, failing, gave_up):
     gave_up[t] = not meet(crew)
 
 
-@njit(nogil=True)
+@kernel
 def count(t, crew, done, pair):
     call_helpers(t, crew, (done, pair))
     for part in range(t, len(done), crew.size):
@@ -159,7 +159,7 @@ def test_a_team_is_no_larger_than_there_are_cpus(monkeypatch, n_cpus, n_threads,
     assert module.largest_team(n_threads, Tuning()) == size
 
 
-@njit(nogil=True)
+@kernel
 def come_late(t, crew, met):
     """Let the last thread sleep so long that the others fall asleep too."""
     call_helpers(t, crew, (met,))

@@ -6,62 +6,124 @@
     inlined        for numbers alone: its lines stand where it is called. With arrays the compiler would count them as
                    in use at each step of a loop, and no more so, which takes ten times as long as the rest
 
+A kernel that Python calls comes from the shared library that was compiled when Hornbeam was built (library.py); where
+there is none for such arguments, Numba compiles it (jit.py). Neither is loaded before a kernel is called.
+
 `kernels_by_kind` lets one name stand for several kernels, one for each kind of data: compiled code that calls it gets
-the one for the type of an argument.
+the one for the type of an argument. `instruction` makes a name for what only the compiler can do; instructions.py says
+what that is.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic, overload
-
 OPTIONS = {"nogil": True, "error_model": "numpy"}
 INNER = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
-kernel = njit(**OPTIONS, cache=True)
-inner_kernel = njit(**INNER, cache=True)
-joined_kernel = njit(**OPTIONS, cache=True, forceinline=True)
-inlined = njit(nogil=True, inline="always")
+PACKAGE = "hornbeam.backends.cpu."
+"""Kernels are named by what comes after this."""
 
 
-def is_compiled(kernel: Any) -> bool:
-    """Say whether a kernel was compiled, or read from the disk, in this process."""
-    return bool(kernel.overloads)
+class Kernel:
+    """A function that runs compiled.
 
-
-def compile_for(kernel: Any, *arguments: Any) -> None:
-    """Compile a kernel for some arguments, or read it from the disk, without running it."""
-    kernel.compile(tuple(kernel.typeof_pyval(argument) for argument in arguments))
-
-
-def borrow(builder: Any, kind: Any, value: Any) -> Any:
-    """Return a value whose arrays are counted as in use by nobody; tuples are gone through."""
-    if isinstance(kind, types.Array):
-        return builder.insert_value(value, cgutils.get_null_value(value.type.elements[0]), 0)
-    if isinstance(kind, types.BaseTuple):
-        for place, item in enumerate(kind):
-            own = borrow(builder, item, builder.extract_value(value, place))
-            value = builder.insert_value(value, own, place)
-    return value
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def borrowed(typing_context, value):  # type: ignore[no-untyped-def]
-    """Return an argument whose arrays are not counted: who called the kernel has them, as long as it runs.
-
-    Numba counts an array as in use whenever it is taken from a tuple. Threads that count the same arrays wait for each
-    other, and a thread alone takes 80 nanoseconds a step of a loop.
+    name        module and name, as the list of signatures has it
+    py_func     the function itself
+    options     for Numba
+    is_cached   whether what Numba compiles is kept on disk
     """
 
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        return borrow(builder, signature.args[0], arguments[0])
+    def __init__(self, function: Callable[..., Any], options: Mapping[str, Any], is_cached: bool) -> None:
+        functools.update_wrapper(self, function)
+        self.name = f"{function.__module__}.{function.__qualname__}".removeprefix(PACKAGE)
+        self.py_func = function
+        self.options = options
+        self.is_cached = is_cached
+        self._run: Callable[..., Any] | None = None
 
-    return value(value), generate
+    def __call__(self, *arguments: Any) -> Any:
+        """Run it."""
+        run = self._run or self._prepare()
+        return run(*arguments)
+
+    def _prepare(self) -> Callable[..., Any]:
+        """Decide where the kernel comes from, when it is called for the first time."""
+        from hornbeam.backends.cpu.host.library import ahead
+
+        self._run = ahead(self) or self.dispatcher
+        return self._run
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a call need not compile it: it comes from the library, or was compiled before."""
+        run = self._run or self._prepare()
+        return run is not self.__dict__.get("dispatcher") or bool(run.overloads)
+
+    def compile_for(self, *arguments: Any) -> None:
+        """Compile it for some arguments, or read it from the disk, without running it."""
+        self.dispatcher.compile(tuple(self.dispatcher.typeof_pyval(argument) for argument in arguments))
+
+    @functools.cached_property
+    def dispatcher(self) -> Any:
+        """The function as Numba compiles it."""
+        from hornbeam.backends.cpu.host.jit import make_dispatcher
+
+        return make_dispatcher(self)
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What Numba asks of a name in the code that it compiles."""
+        return self.dispatcher._numba_type_
+
+    @property
+    def targetoptions(self) -> Mapping[str, Any]:
+        """What Numba asks of a function before it puts its lines where it is called."""
+        return self.options
+
+    def __deepcopy__(self, memo: Any) -> Kernel:
+        return self
+
+    def __reduce__(self) -> str:
+        return self.py_func.__qualname__
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name}>"
+
+
+def _decorator(options: Mapping[str, Any], is_cached: bool = True) -> Callable[[Callable[..., Any]], Kernel]:
+    return lambda function: Kernel(function, options, is_cached)
+
+
+kernel = _decorator(OPTIONS)
+inner_kernel = _decorator(INNER)
+joined_kernel = _decorator({**OPTIONS, "forceinline": True})
+inlined = _decorator({"nogil": True, "inline": "always"}, is_cached=False)
+
+choices: list[tuple[Callable[..., Any], Callable[..., Any]]] = []
+"""Names that stand for several kernels, and the functions that choose among them; jit.py tells Numba."""
+
+instructions: list[Callable[..., Any]] = []
+"""Names that stand for instructions; jit.py tells Numba."""
+
+
+when_more: list[Callable[[], None]] = []
+"""What is done when there is more to tell: once Numba is here it must know before the next kernel is compiled."""
+
+
+def instruction(stub: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a name for something that only the compiler can do: a function of that name in instructions.py says what."""
+    instructions.append(stub)
+    _tell()
+    return stub
+
+
+def _tell() -> None:
+    for tell in when_more:
+        tell()
 
 
 def kernels_by_kind(stub: Callable[..., Any], by: str, kernels: Mapping[type, Callable[..., Any]]) -> None:
@@ -75,4 +137,15 @@ def kernels_by_kind(stub: Callable[..., Any], by: str, kernels: Mapping[type, Ca
         return kernels.get(getattr(arguments[place], "instance_class", type(None)))
 
     choose.__signature__ = inspect.signature(stub)  # type: ignore[attr-defined]
-    overload(stub, jit_options=INNER, strict=False)(choose)
+    choices.append((stub, choose))
+    _tell()
+
+
+@instruction
+def borrowed(value):  # type: ignore[no-untyped-def]
+    """Return an argument whose arrays are not counted: who called the kernel has them, as long as it runs.
+
+    Numba counts an array as in use whenever it is taken from a tuple. Threads that count the same arrays wait for each
+    other, and a thread alone takes 80 nanoseconds a step of a loop.
+    """
+    raise NotImplementedError

@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -48,7 +48,7 @@ from hornbeam.backends.cpu.host.atomics import (
     swap,
 )
 from hornbeam.backends.cpu.host.interrupts import uninterrupted
-from hornbeam.backends.cpu.host.kernels import compile_for, inlined, inner_kernel, is_compiled, kernel
+from hornbeam.backends.cpu.host.kernels import Kernel, inlined, inner_kernel, kernel
 from hornbeam.backends.cpu.host.threads import Workers, attention
 from hornbeam.backends.cpu.tuning import Tuning
 from hornbeam.core.cpus import available_cpus
@@ -235,15 +235,15 @@ class Team:
         self.size = size
         self._signals = signals
 
-    def run(self, kernel: Callable[..., None], *arguments: Any) -> None:
+    def run(self, kernel: Kernel, *arguments: Any) -> None:
         """Let all threads run a kernel, which begins with call_helpers."""
         if self.size == 1 or self._signals is None:
             kernel(0, ALONE, *arguments)
             return
         crew, failed = Crew(self.size, _mail, _room), True
-        if not is_compiled(kernel):  # that takes seconds, and may be interrupted
+        if not kernel.is_ready:  # to compile it takes seconds, and may be interrupted
             with self._signals.heard():
-                compile_for(kernel, 0, crew, *arguments)
+                kernel.compile_for(0, crew, *arguments)
         try:
             kernel(0, crew, *arguments)
             failed = False
@@ -284,7 +284,7 @@ def _serve_as(t: int) -> None:
     _serve(_mail, attention, t)
 
 
-def run_parts(kernel: Callable[..., None], n_parts: int, *arguments: Any) -> None:
+def run_parts(kernel: Kernel, n_parts: int, *arguments: Any) -> None:
     """Let a team of n_parts threads, or fewer, run a kernel that does the parts t, t + size of the team, ...
 
     n_parts  see team

@@ -11,11 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
-from hornbeam.backends.cpu.host.kernels import kernel
+from hornbeam.backends.cpu.host.kernels import instruction, kernel
 from hornbeam.core.numerics import (
     EXP_COEFFICIENTS,
     EXP_LIMIT,
@@ -40,24 +37,16 @@ HALF_EXPONENT = 0x3FE0000000000000
 """Exponent bits of the numbers in [0.5, 1)."""
 
 
-@intrinsic
-def float_from_bits(typing_context: Any, bits: Any) -> Any:
+@instruction
+def float_from_bits(bits: Any) -> Any:
     """Return the float64 whose bit pattern is this int64."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.DoubleType())
-
-    return types.float64(types.int64), generate
+    raise NotImplementedError
 
 
-@intrinsic
-def bits_from_float(typing_context: Any, value: Any) -> Any:
+@instruction
+def bits_from_float(value: Any) -> Any:
     """Return the bit pattern of this float64 as int64."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.IntType(64))
-
-    return types.int64(types.float64), generate
+    raise NotImplementedError
 
 
 @kernel

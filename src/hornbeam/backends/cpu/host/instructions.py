@@ -1,0 +1,194 @@
+"""What the compiler makes of the names that kernels.instruction has made: LLVM's IR by hand.
+
+Each function here has the name of one, takes the types of its arguments, and returns its signature and what generates
+its code, as Numba's intrinsics do.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import llvmlite.binding
+import llvmlite.ir as ir
+from numba import types
+from numba.core import cgutils
+
+from hornbeam.backends.cpu.host.atomics import ROOM
+
+PAUSES = {
+    "x86_64": ("llvm.x86.sse2.pause", ()),
+    "amd64": ("llvm.x86.sse2.pause", ()),
+    "aarch64": ("llvm.aarch64.isb", (15,)),
+    "arm64": ("llvm.aarch64.isb", (15,)),
+}
+"""What a thread does between two looks, by machine: an intrinsic of LLVM and its arguments."""
+
+OTHERS, SLEEP = "hornbeam_let_others_run", "hornbeam_sleep"
+"""Functions of the system that kernels call; the shared library has its own of these names."""
+
+_INT, _BYTES = ir.IntType(64), ir.IntType(8).as_pointer()
+_JOB = ir.FunctionType(_INT, [_BYTES, _INT])
+_WORDS = types.Array(types.int64, 1, "C")
+
+
+def provide_system_calls() -> None:
+    """Tell LLVM where the functions of the system are."""
+    windows = sys.platform == "win32"
+    library = ctypes.WinDLL("kernel32") if windows else ctypes.CDLL(None)  # type: ignore[attr-defined,unused-ignore]
+    functions = {
+        OTHERS: library.SwitchToThread if windows else library.sched_yield,
+        SLEEP: library.Sleep if windows else library.usleep,
+    }
+    for name, function in functions.items():
+        llvmlite.binding.add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
+
+
+def _on_word(result: Any, n_values: int, emit: Callable[..., Any]) -> Any:
+    """Make an operation(words, place, values...) on one word; what was written before it is seen by whom it tells."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(_WORDS)(context, builder, value=arguments[0])
+        word = cgutils.get_item_pointer(context, builder, _WORDS, array, [arguments[1]], wraparound=False)
+        return emit(builder, word, *arguments[2:])
+
+    return result(_WORDS, *[types.int64] * (1 + n_values)), generate
+
+
+def read(typing_context: Any, words: Any, place: Any) -> Any:
+    """Load, in order with all other threads."""
+    return _on_word(types.int64, 0, lambda builder, word: builder.load_atomic(word, "seq_cst", 8))
+
+
+def add(typing_context: Any, words: Any, place: Any, value: Any) -> Any:
+    """Add; no other thread gets between."""
+    return _on_word(types.int64, 1, lambda builder, word, new: builder.atomic_rmw("add", word, new, "seq_cst"))
+
+
+def swap(typing_context: Any, words: Any, place: Any, value: Any) -> Any:
+    """Exchange; no other thread gets between."""
+    return _on_word(types.int64, 1, lambda builder, word, new: builder.atomic_rmw("xchg", word, new, "seq_cst"))
+
+
+def change(typing_context: Any, words: Any, place: Any, old: Any, new: Any) -> Any:
+    """Compare and exchange."""
+
+    def emit(builder: Any, word: Any, before: Any, after: Any) -> Any:
+        return builder.extract_value(builder.cmpxchg(word, before, after, "seq_cst", "seq_cst"), 1)
+
+    return _on_word(types.boolean, 2, emit)
+
+
+def pause(typing_context: Any) -> Any:
+    """Use the machine's instruction for loops that wait."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        machine = builder.module.triple.split("-")[0].lower()
+        if machine in PAUSES:
+            name, numbers = PAUSES[machine]
+            kind = ir.FunctionType(ir.VoidType(), [ir.IntType(32)] * len(numbers))
+            builder.call(
+                cgutils.get_or_insert_function(builder.module, kind, name),
+                [ir.Constant(ir.IntType(32), number) for number in numbers],
+            )
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+def _system_call(name: str, kinds: list[Any]) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        function = ir.FunctionType(ir.IntType(32), [ir.IntType(32)] * len(kinds))
+        return builder.call(cgutils.get_or_insert_function(builder.module, function, name), arguments)
+
+    return types.int32(*kinds), generate
+
+
+def let_others_run(typing_context: Any) -> Any:
+    """Call the system."""
+    return _system_call(OTHERS, [])
+
+
+def sleep(typing_context: Any, time: Any) -> Any:
+    """Call the system."""
+    return _system_call(SLEEP, [types.uint32])
+
+
+def own_job(typing_context: Any, crew: Any, arguments: Any) -> Any:
+    """Write a function beside the kernel, which takes its arguments from where they are put here."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        module, kernel = builder.module, builder.function
+        kinds = signature.args[0], *signature.args[1]
+        items = [values[0], *cgutils.unpack_tuple(builder, values[1])]
+        record = ir.LiteralStructType([item.type for item in items])  # item by item: of a whole one LLVM is slow
+        if context.get_abi_sizeof(record) > 8 * ROOM:
+            raise RuntimeError(f"the arguments of a team's kernel take {context.get_abi_sizeof(record)} bytes")
+        room = context.make_array(_WORDS)(context, builder, builder.extract_value(items[0], 2)).data
+        data = builder.bitcast(room, record.as_pointer())
+        for i, item in enumerate(items):
+            builder.store(item, cgutils.gep_inbounds(builder, data, 0, i))
+        function = ir.Function(module, _JOB, module.get_unique_name("hornbeam_job"))
+        function.linkage = "internal"
+        body = ir.IRBuilder(function.append_basic_block())
+        data = body.bitcast(function.args[0], record.as_pointer())
+        loaded = [body.load(cgutils.gep_inbounds(body, data, 0, i)) for i in range(len(items))]
+        uncounted = [_borrow(body, kind, item) for kind, item in zip(kinds, loaded, strict=True)]
+        status, _ = context.call_conv.call_function(
+            body, kernel, types.none, (types.int64, *kinds), [function.args[1], *uncounted]
+        )
+        body.ret(body.zext(status.is_error, _INT))
+        pair = [builder.ptrtoint(function, _INT), builder.ptrtoint(room, _INT)]
+        return context.make_tuple(builder, signature.return_type, pair)
+
+    return types.UniTuple(types.int64, 2)(crew, arguments), generate
+
+
+def call_job(typing_context: Any, function: Any, data: Any, t: Any) -> Any:
+    """Call a function by its address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        job = builder.inttoptr(arguments[0], _JOB.as_pointer())
+        return builder.call(job, [builder.inttoptr(arguments[1], _BYTES), arguments[2]])
+
+    return types.int64(types.int64, types.int64, types.int64), generate
+
+
+def _borrow(builder: Any, kind: Any, value: Any) -> Any:
+    """Return a value whose arrays are counted as in use by nobody; tuples are gone through."""
+    if isinstance(kind, types.Array):
+        return builder.insert_value(value, cgutils.get_null_value(value.type.elements[0]), 0)
+    if isinstance(kind, types.BaseTuple):
+        for place, item in enumerate(kind):
+            uncounted = _borrow(builder, item, builder.extract_value(value, place))
+            value = builder.insert_value(value, uncounted, place)
+    return value
+
+
+def borrowed(typing_context: Any, value: Any) -> Any:
+    """Take away the places where users are counted."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _borrow(builder, signature.args[0], arguments[0])
+
+    return value(value), generate
+
+
+def float_from_bits(typing_context: Any, bits: Any) -> Any:
+    """Keep the bits."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.DoubleType())
+
+    return types.float64(types.int64), generate
+
+
+def bits_from_float(typing_context: Any, value: Any) -> Any:
+    """Keep the bits."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], _INT)
+
+    return types.int64(types.float64), generate

@@ -1,0 +1,83 @@
+"""Kernels that Numba compiles: all of them in a source checkout, in a wheel those that its library has not.
+
+Numba is imported here, in instructions.py and in kernel_cache.py, and these are imported when a kernel is compiled.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hornbeam.backends.cpu.host import kernels
+from hornbeam.core.errors import DeviceError
+from hornbeam.core.log import current_verbosity, inform
+
+try:
+    from numba import njit
+    from numba.core import event, types
+    from numba.core.typing.templates import infer, infer_global, make_intrinsic_template
+    from numba.extending import overload
+except ImportError as error:
+    raise DeviceError(
+        "this installation of Hornbeam has no compiled CPU kernels for this machine or this work, and Numba, which "
+        f"would compile them, is not there ({error}): pip install 'hornbeam[jit]'"
+    ) from error
+
+from hornbeam.backends.cpu.host import instructions
+from hornbeam.backends.cpu.host.kernel_cache import KernelCache
+from hornbeam.backends.cpu.host.library import the_library
+from hornbeam.backends.cpu.host.unfinished import leave_unfinished
+from hornbeam.backends.cpu.host.warming import start_helper
+
+
+class CompilationNotice(event.Listener):  # type: ignore[misc]
+    """Says once in a process that kernels are being compiled, and not read from the cache, and gets help."""
+
+    said = False
+    helper: Any = None
+
+    def on_start(self, compilation: Any) -> None:
+        """Speak if the function is a kernel of ours; functions made by exec may have no module."""
+        dispatcher = compilation.data["dispatcher"]
+        module = getattr(dispatcher.py_func, "__module__", None)
+        if not (module or "").startswith(kernels.PACKAGE):
+            return
+        if not self.said:
+            self.said = current_verbosity() >= 1
+            inform("compiling CPU kernels: this happens once on a machine and takes some seconds")
+        cache = getattr(dispatcher, "_cache", None)
+        if self.helper is None and isinstance(cache, KernelCache) and cache.is_kept and the_library() is None:
+            self.helper = start_helper(cache.cache_path) or "none"
+
+    def on_end(self, compilation: Any) -> None:
+        """Say nothing."""
+
+
+_n_told = [0, 0]
+
+
+def tell_numba() -> None:
+    """Tell Numba of the instructions and of the choices among kernels that have been made since the last time."""
+    for stub in kernels.instructions[_n_told[0] :]:
+        template = make_intrinsic_template(stub, getattr(instructions, stub.__name__), stub.__name__)
+        infer(template)
+        infer_global(stub, types.Function(template))
+    for stub, choose in kernels.choices[_n_told[1] :]:
+        overload(stub, jit_options=kernels.INNER, strict=False)(choose)
+    _n_told[:] = len(kernels.instructions), len(kernels.choices)
+
+
+def make_dispatcher(kernel: kernels.Kernel) -> Any:
+    """Make the object of Numba that compiles a kernel for the types that it is called with."""
+    dispatcher = njit(**kernel.options)(kernel.py_func)
+    is_finished = not (INNER_UNFINISHED and kernel.options.get("no_cpython_wrapper"))
+    if kernel.is_cached and is_finished and hasattr(dispatcher, "_cache"):
+        dispatcher._cache = KernelCache(kernel.py_func)
+    return dispatcher
+
+
+instructions.provide_system_calls()
+tell_numba()
+kernels.when_more.append(tell_numba)
+event.register("numba:compile", CompilationNotice())
+INNER_UNFINISHED = leave_unfinished()
+"""Whether inner kernels are compiled as part of others alone; then there is nothing of them to keep."""

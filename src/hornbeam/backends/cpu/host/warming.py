@@ -1,0 +1,140 @@
+"""The list of signatures that kernels are called with, and compiling them before they are called.
+
+signatures.txt has a line for each: the kernel's name, a space, and the types of its arguments (signatures.py). The
+library is built from it, and the tests hold it complete: docs/dev/kernels.md.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+from hornbeam.backends.cpu.host.kernels import PACKAGE, Kernel
+from hornbeam.backends.cpu.host.library import the_library
+from hornbeam.backends.cpu.host.signatures import examples, kinds_of
+from hornbeam.core.cpus import available_cpus
+from hornbeam.core.errors import DeviceError
+
+_helping: list[bool] = []  # not empty in a process that compiles for others: it starts none itself
+
+LIST = Path(__file__).parents[1] / "signatures.txt"
+
+
+def listed_signatures() -> list[tuple[str, str]]:
+    """Return kernels' names and signatures, in the order of the list."""
+    lines = LIST.read_text(encoding="utf-8").splitlines()
+    return [(name, signature) for name, _, signature in (line.partition(" ") for line in lines if line)]
+
+
+def add_to_list(more: Iterable[tuple[str, str]]) -> None:
+    """Enter kernels and signatures into the list, which is sorted."""
+    lines = {f"{name} {signature}" for name, signature in (*listed_signatures(), *more)}
+    LIST.write_text("".join(f"{line}\n" for line in sorted(lines)), encoding="utf-8")
+
+
+def kernel_named(name: str) -> Kernel:
+    """Return a kernel by the name that the list has for it."""
+    module, _, function = name.rpartition(".")
+    kernel = getattr(import_module(PACKAGE + module), function)
+    assert isinstance(kernel, Kernel)
+    return kernel
+
+
+@cache
+def all_kernels() -> list[Kernel]:
+    """Import the whole CPU backend, so that every choice among kernels is known; return its kernels."""
+    package = import_module(PACKAGE.removesuffix("."))
+    kernels: dict[str, Kernel] = {}
+    for module in pkgutil.walk_packages(package.__path__, PACKAGE):
+        for value in vars(import_module(module.name)).values():
+            if isinstance(value, Kernel):
+                kernels[value.name] = value
+    return list(kernels.values())
+
+
+def compile_entry(name: str, signature: str) -> None:
+    """Let Numba compile a kernel for a signature, or read it from its cache."""
+    dispatcher = kernel_named(name).dispatcher
+    dispatcher.compile(tuple(dispatcher.typeof_pyval(value) for value in examples(kinds_of(signature))))
+
+
+def share_out(n_parts: int) -> list[list[tuple[str, str]]]:
+    """Share out the list evenly: the largest first, each to the part that has least. Long signatures take longest."""
+    parts: list[list[tuple[str, str]]] = [[] for _ in range(n_parts)]
+    loads = [0] * n_parts
+    for entry in sorted(listed_signatures(), key=lambda one: -len(one[1])):
+        least = loads.index(min(loads))
+        parts[least].append(entry)
+        loads[least] += len(entry[1])
+    return parts
+
+
+def warmup(processes: int | None = None) -> None:
+    """Compile every CPU kernel that Hornbeam uses, in parallel processes, and keep them in Numba's cache.
+
+    For images of containers, and wherever a first training must be quick. With kernels compiled ahead (see
+    `hornbeam.devices()`) there is nothing to do.
+
+    processes  how many; None: one for each CPU that may be used
+    """
+    if the_library() is not None:
+        return
+    n_parts = available_cpus() if processes is None else max(1, int(processes))
+    command = [sys.executable, "-m", __name__]
+    workers = [subprocess.Popen([*command, str(part), str(n_parts)]) for part in range(n_parts)]  # noqa: S603
+    statuses = [worker.wait() for worker in workers]
+    if any(statuses):
+        raise DeviceError("the CPU kernels could not be compiled; what the processes wrote says why")
+
+
+def common_entries() -> list[tuple[str, str]]:
+    """Return the large kernels that a training on dense data without categories takes, the first needed first."""
+    others = ("Categories(", "Contexts(", "Planes(i8")
+    entries = [
+        (name, signature)
+        for name, signature in listed_signatures()
+        if "DenseRows(u1" in signature and not any(word in signature for word in others)
+    ]
+    return sorted(entries, key=lambda one: ("DenseSums(" not in one[1], -len(one[1])))
+
+
+def start_helper(folder: str) -> subprocess.Popen[bytes] | None:
+    """Let another process compile the large kernels of a common training while this one compiles what it needs first.
+
+    It is one process for all that share a cache, whose folder is given; None: there is no second CPU, or no Python to
+    start. This process waits where it needs what the other one is compiling (kernel_cache.py).
+    """
+    if _helping or available_cpus() < 2 or not Path(sys.executable or "").name.startswith("python"):
+        return None
+    code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import help_out; help_out({folder!r})"
+    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    try:
+        return subprocess.Popen([sys.executable, "-c", code], **quiet)  # type: ignore[call-overload,no-any-return]  # noqa: S603
+    except OSError:
+        return None
+
+
+def help_out(folder: str) -> None:
+    """Compile what start_helper says, unless another process does."""
+    from hornbeam.backends.cpu.host.turns import Turn
+
+    turn = Turn(str(Path(folder) / "hornbeam-helper.lock"))
+    if turn.take(patience=0.0):
+        _compile(common_entries())
+        turn.give()
+
+
+def _compile(entries: list[tuple[str, str]]) -> None:
+    _helping.append(True)
+    all_kernels()
+    for entry in entries:
+        compile_entry(*entry)
+
+
+if __name__ == "__main__":
+    _compile(share_out(int(sys.argv[2]))[int(sys.argv[1])])

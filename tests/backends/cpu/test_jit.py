@@ -1,0 +1,90 @@
+"""Kernels that Numba compiles: inner ones stay unfinished, and nothing of a user's own functions changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+numba = pytest.importorskip("numba")
+
+from hornbeam.backends.cpu.host import jit, unfinished  # noqa: E402
+from hornbeam.backends.cpu.host.kernels import INNER, OPTIONS, Kernel, instruction  # noqa: E402
+
+
+def square(x):
+    return x * x
+
+
+square.__module__ = "hornbeam.of_tests"
+inner_square = Kernel(square, INNER, is_cached=False)
+
+
+def add_squares(values):
+    total = 0.0
+    for value in values:
+        total += inner_square(value)
+    return total
+
+
+def broken(x):
+    return x.no_such_attribute
+
+
+broken.__module__ = "hornbeam.of_tests"
+inner_broken = Kernel(broken, INNER, is_cached=False)
+
+
+def call_broken(x):
+    return inner_broken(x)
+
+
+def library_of(dispatcher):
+    return next(iter(dispatcher.overloads.values())).library
+
+
+@pytest.mark.skipif(not jit.INNER_UNFINISHED, reason="this Numba compiles as it does")
+def test_an_inner_kernel_is_compiled_as_part_of_another_alone():
+    outer = Kernel(add_squares, OPTIONS, is_cached=False)
+    assert outer(np.array([1.0, 2.0, 3.0])) == 14.0
+    assert isinstance(library_of(inner_square.dispatcher), unfinished._Unfinished)
+    assert not isinstance(library_of(outer.dispatcher), unfinished._Unfinished)
+
+
+def test_functions_of_users_are_finished_and_may_call_kernels():
+    own = numba.njit(lambda x: inner_square(x) + 1.0)
+    assert own(3.0) == 10.0
+    assert not isinstance(library_of(own), unfinished._Unfinished)
+
+
+def test_an_inner_kernel_that_cannot_be_compiled_leaves_the_next_ones_whole():
+    with pytest.raises(numba.TypingError, match="no_such_attribute"):
+        Kernel(call_broken, OPTIONS, is_cached=False)(1.0)
+    own = numba.njit(lambda x: x + 1)
+    assert own(1) == 2
+    assert not isinstance(library_of(own), unfinished._Unfinished)
+
+
+def test_an_instruction_runs_in_compiled_code_alone():
+    from hornbeam.backends.cpu.host.atomics import read
+
+    with pytest.raises(NotImplementedError, match="compiled kernels alone"):
+        read(np.zeros(1, np.int64), 0)
+
+
+def test_instructions_that_come_later_are_told_to_numba(monkeypatch):
+    def nothing_much(typing_context):
+        return numba.types.void(), lambda context, builder, signature, arguments: context.get_dummy_value()
+
+    monkeypatch.setattr(jit.instructions, "nothing_much", nothing_much, raising=False)
+
+    def stub() -> None:
+        raise NotImplementedError
+
+    stub.__name__ = "nothing_much"
+    instruction(stub)
+
+    def use() -> int:
+        stub()
+        return 5
+
+    assert numba.njit(use)() == 5
