@@ -15,9 +15,6 @@ import llvmlite.binding as llvm
 FUSED = re.compile(r"^\s+(v?fn?m(?:add|sub)\w*|fml[as]\w*)\s", re.MULTILINE)
 """Instructions that multiply and add in one step: vfmadd213pd and its like, fmadd, fmla."""
 
-FEW_INSTRUCTIONS = 75
-"""Functions of more than so many are called, not put where they are called, where the size of code counts."""
-
 SYMBOLS = "hornbeam_kernel_"
 """What the names of entries begin with."""
 
@@ -30,20 +27,15 @@ ALLOWED = {
 
 
 class Level(NamedTuple):
-    """Which CPUs code is made for.
-
-    name      as library.py orders them
-    is_small  whether the code's size counts for more than its speed: that of CPUs from before 2013 does
-    """
+    """Which CPUs code is made for; name: as library.py orders them."""
 
     name: str
     cpu: str
     features: str
-    is_small: bool = False
 
 
 LEVELS = {
-    "x86_64": [Level("x86-64-v2", "x86-64-v2", "", is_small=True), Level("x86-64-v3", "x86-64-v3", "-fma,-fma4")],
+    "x86_64": [Level("x86-64-v2", "x86-64-v2", ""), Level("x86-64-v3", "x86-64-v3", "-fma,-fma4")],
     "aarch64": [Level("aarch64", "generic", "")],
 }
 LEVELS |= {"amd64": LEVELS["x86_64"], "arm64": LEVELS["aarch64"]}
@@ -73,7 +65,7 @@ def emit(parts: list[bytes], symbols: set[str], level: Level) -> bytes:
             if function.name.startswith(SYMBOLS):
                 function.storage_class = "dllexport"
     _optimise(module, machine, speed=0)
-    _optimise(module, machine, speed=3, is_small=level.is_small)
+    _optimise(module, machine, speed=3)
     module.verify()
     fused = sorted(set(FUSED.findall(machine.emit_assembly(module))))
     if fused:
@@ -88,11 +80,9 @@ def emit(parts: list[bytes], symbols: set[str], level: Level) -> bytes:
     return bytes(machine.emit_object(module))
 
 
-def _optimise(module: Any, machine: Any, speed: int, is_small: bool = False) -> None:
+def _optimise(module: Any, machine: Any, speed: int) -> None:
     """Do one of Numba's two rounds: a cheap one, after which uses of arrays are counted less, and a thorough one."""
     options = llvm.create_pipeline_tuning_options(speed_level=speed)
-    if is_small:
-        options.inlining_threshold = FEW_INSTRUCTIONS
     options.loop_vectorization = speed > 0
     options.slp_vectorization = False
     options.loop_unrolling = speed > 0
