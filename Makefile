@@ -42,6 +42,7 @@ test: $(VENV)/.installed-test
 
 test-large: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -m large $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) -k opencl --every-device $(ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -71,7 +72,7 @@ site: $(VENV)/.installed-site
 	@echo "open site/index.html"
 
 kernels: $(VENV)/.installed-core
-	$(BIN)/python kernels/build.py
+	$(BIN)/python kernels/build.py $(ARGS)
 
 # the list of what is compiled ahead, completed by what the tests call: `make kernels`, and again after it
 signatures: $(VENV)/.installed-test

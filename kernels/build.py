@@ -1,6 +1,6 @@
 """Build the shared library of compiled CPU kernels.
 
-    python kernels/build.py [--output FOLDER] [--exported FOLDER] [--jobs N]
+    python kernels/build.py [--output FOLDER] [--exported FOLDER] [--jobs N] [--lowest-level]
 
     signatures.txt -- export.py, by Numba --> LLVM's code -- emit.py, a level each --> object -- C compiler --> library
 
@@ -106,11 +106,11 @@ def look_through(target: Path) -> None:
         raise SystemExit(f"{target.name}: instructions that multiply and add at once: {', '.join(fused)}")
 
 
-def build(output: Path, exported: Path, jobs: int) -> None:
-    """Build the libraries of all levels of this machine, and their manifest."""
+def build(output: Path, exported: Path, jobs: int, lowest_alone: bool = False) -> None:
+    """Build the libraries of all levels of this machine, or of the lowest one alone, and their manifest."""
     start = time.perf_counter()
     entries = sorted(listed_signatures())
-    levels = LEVELS[MACHINE]
+    levels = LEVELS[MACHINE][: 1 if lowest_alone else None]
     names = {level.name: f"kernels-{level.name}{SUFFIX}" for level in levels}
     exported.mkdir(parents=True, exist_ok=True)
     _, before = parts_in(exported)
@@ -143,5 +143,6 @@ if __name__ == "__main__":
     parser.add_argument("--output", type=Path, default=FOLDER)
     parser.add_argument("--exported", type=Path, default=HERE.parent / "build" / "kernels", help="LLVM's code, kept")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--lowest-level", action="store_true", help="for the lowest level of CPUs alone")
     given = parser.parse_args()
-    build(given.output, given.exported, given.jobs)
+    build(given.output, given.exported, given.jobs, given.lowest_level)

@@ -27,6 +27,24 @@ settings.load_profile("hornbeam")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--add-signatures", action="store_true", help="enter kernels that the library lacks into its list")
+    parser.addoption("--every-device", action="store_true", help="run on OpenCL too what no kernel of its own needs")
+
+
+ON_OPENCL = ("backends", "testing", "explain", "test_fingerprints.py", "test_sparse_categories.py")
+"""Folders and files of tests that run on OpenCL in every run: all of its kernels do. Others repeat on a CPU's OpenCL, which
+compiles each kernel for seconds, what is about the host; they run there with --every-device."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what --every-device asks for."""
+    if config.getoption("--every-device"):
+        return
+    left_out = [
+        item for item in items if "[opencl" in item.nodeid and not any(part in item.path.parts for part in ON_OPENCL)
+    ]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
 
 
 _missed: set[tuple[str, str]] = set()
