@@ -31,8 +31,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 ON_OPENCL = ("backends", "testing", "explain", "test_fingerprints.py", "test_sparse_categories.py")
-"""Folders and files of tests that run on OpenCL in every run: all of its kernels do. Others repeat on a CPU's OpenCL, which
-compiles each kernel for seconds, what is about the host; they run there with --every-device."""
+"""Folders and files of tests that run on OpenCL in every run: all of its kernels do. Others repeat on a CPU's OpenCL,
+which compiles each kernel for seconds, what is about the host; they run there with --every-device."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -40,7 +40,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--every-device"):
         return
     left_out = [
-        item for item in items if "[opencl" in item.nodeid and not any(part in item.path.parts for part in ON_OPENCL)
+        item
+        for item in items
+        if "opencl" in item.nodeid.partition("[")[2] and not any(part in item.path.parts for part in ON_OPENCL)
     ]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
