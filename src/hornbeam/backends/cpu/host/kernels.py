@@ -17,6 +17,7 @@ what that is.
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -26,6 +27,11 @@ INNER = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 PACKAGE = "hornbeam.backends.cpu."
 """Kernels are named by what comes after this."""
+
+
+def _loaded(name: str) -> Any:
+    """Import "library" or "jit", which stand above this module, by name, when the first kernel is called."""
+    return importlib.import_module(f"hornbeam.backends.cpu.host.{name}")
 
 
 class Kernel:
@@ -52,10 +58,9 @@ class Kernel:
 
     def _prepare(self) -> Callable[..., Any]:
         """Decide where the kernel comes from, when it is called for the first time."""
-        from hornbeam.backends.cpu.host.library import ahead
-
-        self._run = ahead(self) or self.dispatcher
-        return self._run
+        run: Callable[..., Any] = _loaded("library").ahead(self) or self.dispatcher
+        self._run = run
+        return run
 
     @property
     def is_ready(self) -> bool:
@@ -70,9 +75,7 @@ class Kernel:
     @functools.cached_property
     def dispatcher(self) -> Any:
         """The function as Numba compiles it."""
-        from hornbeam.backends.cpu.host.jit import make_dispatcher
-
-        return make_dispatcher(self)
+        return _loaded("jit").make_dispatcher(self)
 
     @property
     def _numba_type_(self) -> Any:
