@@ -164,5 +164,5 @@ def dtype_of(item: str) -> np.dtype[Any]:
 def class_of(name: str) -> Any:
     """Return the class of a NamedTuple, or a type of records, by its name."""
     module, _, cls = name.partition(":")
-    full = PACKAGE + module
+    full = module if module.startswith("hornbeam.") else PACKAGE + module
     return getattr(sys.modules.get(full) or import_module(full), cls)
