@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -27,6 +28,7 @@ settings.load_profile("hornbeam")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--add-signatures", action="store_true", help="enter kernels that the library lacks into its list")
+    parser.addoption("--minutes", type=float, default=0.0, help="skip what has not begun after so many; 0: nothing")
     parser.addoption("--every-device", action="store_true", help="run on OpenCL too what no kernel of its own needs")
 
 
@@ -35,8 +37,26 @@ ON_OPENCL = ("backends", "testing", "explain", "test_fingerprints.py", "test_spa
 which compiles each kernel for seconds, what is about the host; they run there with --every-device."""
 
 
+_begun = time.monotonic()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what --minutes leaves no time for."""
+    minutes = item.config.getoption("--minutes")
+    if minutes and time.monotonic() - _begun > 60 * minutes:
+        pytest.skip("the time of --minutes is over")
+
+
+def _turn(item: pytest.Item) -> int:
+    """Golden models come first where time is short, and the single operations of backends last."""
+    return 0 if item.path.name == "test_fingerprints.py" else 2 if "backends" in item.path.parts else 1
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what --every-device asks for."""
+    """Order tests where time is short, and leave out what --every-device asks for."""
+    if config.getoption("--minutes"):
+        items.sort(key=_turn)
     if config.getoption("--every-device"):
         return
     left_out = [
