@@ -247,7 +247,7 @@ def test_exact_sum_is_close_to_the_sum(values):
     total = sum(Fraction(value) for value in values)
     largest = max(abs(value) for value in values)
     error = abs(Fraction(exact_sum(np.array(values))) - total)
-    assert error <= Fraction(largest) * len(values) * Fraction(2) ** -50 + Fraction(2) ** -1000
+    assert error <= Fraction(largest) * len(values) * Fraction(2) ** -50 + len(values) * Fraction(2) ** -997
 
 
 @given(st.lists(st.integers(-(2**30), 2**30), max_size=500))
