@@ -14,7 +14,7 @@ from hornbeam.trees.splitting import SplitRules, can_split
 def expand_in_steps(
     engine: Engine, batch: NDArray[np.void], rules: SplitRules, max_depth: int
 ) -> tuple[NDArray[np.int64], NDArray[np.void]]:
-    """Partition, build, subtract and find splits, one after the other; see protocol.Engine.expand."""
+    """Partition, build, subtract and find splits, one after the other; see engine.Engine.expand."""
     parents = Segments(*(np.ascontiguousarray(batch[name]) for name in ("begin", "end", "depth")))
     splits = np.zeros(len(batch), SPLIT)
     for name in ("left_gradient", "left_hessian", "feature", "bin", "missing_left"):

@@ -8,7 +8,7 @@ Costs are nanoseconds of one thread and rough: they choose between ways, so thei
 no machine is named the figure comes from two virtual CPUs of a Neoverse-N1 or a Xeon, and from benchmarks/.
 
 What a compiled loop must know when it is compiled stays beside its kernel: the bounds that proofs rest on
-(`PACKED_ROWS` in histograms/packed.py, `SCORED` and `MARGIN` in splits/candidates.py), the lengths of tiles and
+(`PACKED_ROWS` in rows/counters.py, `SCORED` and `MARGIN` in splits/candidates.py), the lengths of tiles and
 unrolled loops, and how long waiting threads look around (host/team.py).
 """
 

@@ -82,7 +82,7 @@ from hornbeam.trees.splitting import NodeContext, SplitRules
 
 
 class GpuEngine:
-    """Training state on one device; see protocol.Engine for what each operation does.
+    """Training state on one device; see engine.Engine for what each operation does.
 
     The work is done by its parts, which share the buffers of one workspace.
 

@@ -99,15 +99,15 @@ class Growth(ABC):
 
     @abstractmethod
     def choose_features(self, features: NDArray[np.int32] | None) -> None:
-        """See protocol.Engine.choose_features."""
+        """See engine.Engine.choose_features."""
 
     @abstractmethod
     def build(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
-        """See protocol.Engine.build_histograms."""
+        """See engine.Engine.build_histograms."""
 
     @abstractmethod
     def partition(self, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:
-        """See protocol.Engine.partition."""
+        """See engine.Engine.partition."""
 
     @abstractmethod
     def can_grow(self, limits: GrowthLimits) -> bool:
@@ -161,7 +161,7 @@ class Growth(ABC):
         return self.sets.categories(self.space, rules, n_sets, self.mask, contribution)
 
     def subtract(self, parents: NDArray[np.int32], children: NDArray[np.int32]) -> None:
-        """See protocol.Engine.subtract."""
+        """See engine.Engine.subtract."""
         self.slots.subtract(parents, children)
 
     def find_splits(
@@ -173,7 +173,7 @@ class Growth(ABC):
         rules: SplitRules,
         context: NodeContext | None = None,
     ) -> NDArray[np.void]:
-        """See protocol.Engine.find_splits."""
+        """See engine.Engine.find_splits."""
         contribution = NO_CONTRIBUTION if context is None else context.features.contribution
         categories = self.categories(len(slots), rules, contribution)
         numbers = Rules.of(rules, self.rounded.quantization, context is not None)
@@ -183,7 +183,7 @@ class Growth(ABC):
     def expand(
         self, batch: NDArray[np.void], rules: SplitRules, max_depth: int
     ) -> tuple[NDArray[np.int64], NDArray[np.void]] | None:
-        """See protocol.Engine.expand; None: a node is so large that single operations are better."""
+        """See engine.Engine.expand; None: a node is so large that single operations are better."""
         bounds = deal(self.costs(batch), self.n_threads, self.steps_ns, self.tuning)
         if bounds is None:
             return None
@@ -203,7 +203,7 @@ class Growth(ABC):
         limits: GrowthLimits,
         meanwhile: Callable[[], None] | None = None,
     ) -> NDArray[np.void]:
-        """Grow a tree from its root, NODE (1,); returns all nodes. See protocol.Engine.grow_ahead."""
+        """Grow a tree from its root, NODE (1,); returns all nodes. See engine.Engine.grow_ahead."""
         numbers = Rules.of(rules, self.rounded.quantization)
         with beside(meanwhile if self.n_threads > 1 else None), team(self.team_size(limits)) as crew:
             categories = self.categories(crew.size * (2 * limits.n_leaves - 1), rules)

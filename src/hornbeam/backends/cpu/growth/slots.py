@@ -43,7 +43,7 @@ class Slots:
             self.histograms = np.empty((n_slots, self.n_bins, 2), np.int64)
 
     def subtract(self, parents: NDArray[np.int32], children: NDArray[np.int32]) -> None:
-        """See protocol.Engine.subtract."""
+        """See engine.Engine.subtract."""
         run_ranges(
             lambda start, stop: subtract_kernel(self.histograms, parents, children, start, stop),
             self.n_bins, self.n_threads, smallest=self.tuning.subtracted_bins_per_thread // max(1, len(parents)) + 1,

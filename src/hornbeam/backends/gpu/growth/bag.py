@@ -46,7 +46,7 @@ class DeviceBag:
         return self._runtime.kernel(name, self._variant)
 
     def choose(self, draw: Draw | Goss | None, n_outputs: int) -> None:
-        """Choose rows; see protocol.Engine.choose_rows."""
+        """Choose rows; see engine.Engine.choose_rows."""
         self.n_plain = self.n_in_bag = 0
         self.factor = 1.0
         if draw is None:

@@ -32,7 +32,7 @@ FIRST_SETS = 1024
 class DeviceCategories:
     """Searches the categorical features of one training set, and keeps the sets of the growing tree.
 
-    n_sets  sets in use, see protocol.Engine.left_sets
+    n_sets  sets in use, see engine.Engine.left_sets
     """
 
     def __init__(self, workspace: Workspace, layout: Layout, binned: BinnedData) -> None:

@@ -105,7 +105,7 @@ class DeviceGrowth:
     def expand(
         self, tree: GrowingTree, batch: NDArray[np.void], rules: SplitRules, max_depth: int
     ) -> tuple[NDArray[np.int64], NDArray[np.void]]:
-        """Do a whole round; see protocol.Engine.expand."""
+        """Do a whole round; see engine.Engine.expand."""
         self._histograms.subtract_pending(tree)
         check_rules(tree, rules)
         n_nodes, categories = len(batch), self._search.categories

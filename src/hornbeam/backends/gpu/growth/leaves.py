@@ -175,7 +175,7 @@ class DeviceLeaves:
     def values_later(
         self, rows: RowGradients, largest: tuple[float, float], n_leaves: int, rules: SplitRules, learning_rate: float
     ) -> LeavesLater:
-        """Compute values from the sums, behind them in `leaf sums`; see protocol.Engine.leaf_values_later."""
+        """Compute values from the sums, behind them in `leaf sums`; see engine.Engine.leaf_values_later."""
         self._clear_sums(n_leaves)
         exponents = self._launch_sums(rows, largest, n_leaves)
         self._launch_values(exponents, n_leaves, rules, learning_rate)

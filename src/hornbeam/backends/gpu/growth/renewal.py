@@ -56,7 +56,7 @@ class DeviceRenewal:
         n_leaves: int,
         logcosh: bool,
     ) -> NDArray[np.float64]:
-        """Return the percentile, or the minimum, of each leaf's residuals; see protocol.Engine.renew_leaves.
+        """Return the percentile, or the minimum, of each leaf's residuals; see engine.Engine.renew_leaves.
 
         nodes, leaves  what own the rows of the tree, and int32 (n_nodes,) their leaves
         """

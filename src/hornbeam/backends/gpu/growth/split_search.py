@@ -64,7 +64,7 @@ class SplitSearch:
         rules: SplitRules,
         context: NodeContext | None,
     ) -> NDArray[np.void]:
-        """Find the best split of each node; see protocol.Engine.find_splits."""
+        """Find the best split of each node; see engine.Engine.find_splits."""
         own, histograms = self._workspace, self._histograms
         best = np.zeros(len(slots), SPLIT)
         if self._layout.n_used == 0 or len(slots) == 0:

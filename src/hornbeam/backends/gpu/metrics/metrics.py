@@ -86,7 +86,7 @@ class DeviceMetrics:
         scores: tuple[Buffer, int],
         forest: ForestMean | None,
     ) -> list[tuple[str, float]] | None:
-        """Return names and values as `Metric.evaluate` does, or None: there is no kernel; see protocol.Engine.evaluate.
+        """Return names and values as `Metric.evaluate` does, or None: there is no kernel; see engine.Engine.evaluate.
 
         scores  the buffer, and the number of outputs
         """

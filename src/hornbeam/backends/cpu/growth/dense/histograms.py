@@ -121,7 +121,7 @@ class DenseHistograms(Slots):
         self.partials = np.empty((0, self.n_bins, 2), np.int64)
 
     def build(self, rows: DenseRows, nodes: Segments, slots: NDArray[np.int32]) -> None:
-        """Sum each node's rows into its slot; see protocol.Engine.build_histograms."""
+        """Sum each node's rows into its slot; see engine.Engine.build_histograms."""
         n_features = max(1, len(self.layout.places))
         pieces = cut(nodes, self.n_threads, self.tuning.updates_per_thread // n_features + 1, self.tuning)
         shared = np.diff(pieces.first) > 1

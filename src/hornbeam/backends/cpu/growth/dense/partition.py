@@ -164,7 +164,7 @@ def partition_kernel(part, moves, rows, pieces, shared, splits, sides, table, be
 def partition(
     rows: DenseRows, nodes: Segments, splits: NDArray[np.void], sides: Sides, n_threads: int, tuning: Tuning
 ) -> NDArray[np.int64]:
-    """See protocol.Engine.partition."""
+    """See engine.Engine.partition."""
     pieces = cut(nodes, n_threads, tuning.divided_rows_per_thread, tuning)
     n_pieces, shared = len(pieces.node), np.diff(pieces.first) > 1
     before, n_left = np.zeros(n_pieces, np.int64), np.zeros(n_pieces, np.int64)

@@ -85,7 +85,7 @@ def assign_leaves(
     tuning: Tuning,
     out: NDArray[np.uint16],
 ) -> None:
-    """See protocol.Engine.assign_leaves."""
+    """See engine.Engine.assign_leaves."""
     pieces = cut(nodes, n_threads, tuning.assigned_rows_per_thread, tuning)
     run_parts(assign_kernel, len(pieces.bounds) - 1, store.even, store.odd, pieces, leaves.astype(np.uint16), out)
 
@@ -119,7 +119,7 @@ def leaf_sums(
     n_threads: int,
     tuning: Tuning,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """See protocol.Engine.leaf_sums; `largest` are the largest |gradient| and hessian."""
+    """See engine.Engine.leaf_sums; `largest` are the largest |gradient| and hessian."""
     n_rows = len(leaf)
     exponents = [exact_exponent(value, n_rows) for value in largest]
     n_parts = max(1, min(n_threads, n_rows // tuning.summed_rows_per_thread))
@@ -136,6 +136,6 @@ def add_leaf_values(
     n_threads: int,
     tuning: Tuning,
 ) -> None:
-    """See protocol.Engine.add_leaf_values."""
+    """See engine.Engine.add_leaf_values."""
     n_parts = max(1, min(n_threads, len(leaf) // tuning.summed_rows_per_thread))
     run_parts(add_values_kernel, n_parts, scores, leaf, leaf_value)

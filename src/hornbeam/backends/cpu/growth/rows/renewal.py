@@ -87,7 +87,7 @@ def renew_leaves(
     logcosh: bool = False,
     tuning: Tuning | None = None,
 ) -> FloatArray:
-    """See protocol.Engine.renew_leaves; scores, label and leaf number of every row."""
+    """See engine.Engine.renew_leaves; scores, label and leaf number of every row."""
     n_rows, rows_per_thread = len(leaf), (tuning or in_use()).renewed_rows_per_thread
     fixed = NO_WEIGHT if weight is None else fixed_weights(weight)
     n_parts = max(1, min(n_threads, n_rows // rows_per_thread))

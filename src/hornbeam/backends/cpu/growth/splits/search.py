@@ -85,7 +85,7 @@ def find_splits(
     context: NodeContext | None,
     mask: NDArray[np.uint32],
 ) -> NDArray[np.void]:
-    """See protocol.Engine.find_splits.
+    """See engine.Engine.find_splits.
 
     rows   of the tree, see operations.py
     nodes  rows, gradients, hessians and slots of the nodes, and all histograms

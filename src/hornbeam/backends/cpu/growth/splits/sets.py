@@ -15,7 +15,7 @@ NO_CONTRIBUTION = np.empty(0)
 class LeftSets:
     """The sets of the growing tree.
 
-    sets  uint32 (n_sets, n_words): see protocol.Engine.left_sets
+    sets  uint32 (n_sets, n_words): see engine.Engine.left_sets
     """
 
     def __init__(self, n_words: int, most_bins: int, n_threads: int) -> None:

@@ -97,7 +97,7 @@ def _make_table(
 
 
 def expanded(table: Table) -> tuple[NDArray[np.int64], NDArray[np.void]]:
-    """Return what protocol.Engine.expand does, of a round that is done."""
+    """Return what engine.Engine.expand does, of a round that is done."""
     n_nodes = len(table.spare_slots)
     children = table.nodes[0, n_nodes:].reshape(n_nodes, 2)
     return children["end"][:, 0] - children["begin"][:, 0], np.ascontiguousarray(children["split"])
