@@ -14,9 +14,6 @@ from hornbeam.data.sources.reader import TableReader
 from hornbeam.model.rooms import room
 from hornbeam.params.params import BY_NAME
 
-if TYPE_CHECKING:
-    pass
-
 
 class ExplainedModel:
     """Contributions and importances of features; `Booster` is one."""

@@ -48,12 +48,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.core.lazy import lazy
 from hornbeam.core.quadrature import gauss_legendre, points_needed
 from hornbeam.trees.tree import Tree
 
@@ -260,7 +260,7 @@ class ShapleyPlan:
         """Plan the walks; `cover` is one of COVERS."""
         return ShapleyPlan(tuple(plan_tree(tree, cover) for tree in trees))
 
-    @cached_property
+    @lazy
     def paths(self) -> tuple[PathFeatures, ...]:
         """What interactions need besides; made when first asked for."""
         return tuple(path_features(plan) for plan in self.trees)

@@ -22,6 +22,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from hornbeam.core.lazy import lazy
+
 OPTIONS = {"nogil": True, "error_model": "numpy"}
 INNER = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
@@ -72,7 +74,7 @@ class Kernel:
         """Compile it for some arguments, or read it from the disk, without running it."""
         self.dispatcher.compile(tuple(self.dispatcher.typeof_pyval(argument) for argument in arguments))
 
-    @functools.cached_property
+    @lazy
     def dispatcher(self) -> Any:
         """The function as Numba compiles it."""
         return _loaded("jit").make_dispatcher(self)

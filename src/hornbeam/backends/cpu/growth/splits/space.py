@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.growth.splits.pairs import Features, Scratch
 from hornbeam.backends.cpu.tuning import Tuning
+from hornbeam.core.lazy import lazy
 from hornbeam.data.binning import BinnedData
 
 
@@ -44,7 +43,7 @@ class Space:
         """Bins of all features."""
         return int(self.offsets[-1])
 
-    @cached_property
+    @lazy
     def scratch(self) -> Scratch:
         """Memory of the threads that search these features."""
         return Scratch.make(self.n_threads, self.features, self.tuning)
