@@ -247,7 +247,14 @@ def test_exact_sum_is_close_to_the_sum(values):
     total = sum(Fraction(value) for value in values)
     largest = max(abs(value) for value in values)
     error = abs(Fraction(exact_sum(np.array(values))) - total)
-    assert error <= Fraction(largest) * len(values) * Fraction(2) ** -50 + len(values) * Fraction(2) ** -997
+    half_a_unit = Fraction(2) ** -1001  # of the smallest unit, 2**-1000, which each value is rounded to: scale_exponent
+    assert error <= len(values) * (Fraction(largest) * Fraction(2) ** -50 + half_a_unit)
+
+
+def test_exact_sum_of_the_smallest_numbers_rounds_each_by_half_a_unit_at_most():
+    values = [1.517230238933844e-296] * 3
+    error = abs(Fraction(exact_sum(np.array(values))) - 3 * Fraction(values[0]))
+    assert Fraction(2) ** -1000 < error <= 3 * Fraction(2) ** -1001  # more than one value may be off by
 
 
 @given(st.lists(st.integers(-(2**30), 2**30), max_size=500))
