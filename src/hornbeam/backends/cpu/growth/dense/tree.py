@@ -1,8 +1,8 @@
-"""What the driver (trees/driver.py) does with the nodes of dense data.
+"""The operations `sum` and `search` of whole trees on dense data, which keep running sums (running_sums.py).
 
-Whole trees keep running sums (running_sums.py). Each thread sums all rows of a node for its features, or, where a node
-has so many rows for its bins, some of them, for the features of a group of threads (sum_shared), which takes one
-meeting more. Rounds keep pairs (histograms.py): slots that single operations know, too.
+Each thread sums all rows of a node for its features, or, where a node has so many rows for its bins, some of them, for
+the features of a group of threads (sum_shared), which takes one meeting more. Rounds keep pairs (histograms.py): slots
+that single operations know, too.
 """
 
 from __future__ import annotations
@@ -12,24 +12,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.growth.dense.histograms import Layout, sum_pairs
 from hornbeam.backends.cpu.growth.dense.partition import bins_at
 from hornbeam.backends.cpu.growth.dense.running_sums import (
     Planes,
-    Scores,
     accumulate,
     add_plain,
     choose_split,
     run_up,
     score_features,
 )
-from hornbeam.backends.cpu.growth.operations import search_child, sum_smaller
+from hornbeam.backends.cpu.growth.operations import node_of
 from hornbeam.backends.cpu.growth.rows.counters import PACKED_ROWS, add_counters
-from hornbeam.backends.cpu.growth.slots import subtract_pairs
-from hornbeam.backends.cpu.growth.splits.levels import search_categories
-from hornbeam.backends.cpu.growth.splits.pairs import Features, Scratch, search_pairs
-from hornbeam.backends.cpu.growth.splits.rules import plain_node
-from hornbeam.backends.cpu.host.kernels import inner_kernel, kernels_by_kind
+from hornbeam.backends.cpu.growth.splits.rules import rules_in
+from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
+from hornbeam.backends.cpu.host.operations import introduced, run
 from hornbeam.backends.cpu.host.team import meet
 
 
@@ -52,39 +48,6 @@ class Shares(NamedTuple):
     counters: NDArray[np.int64]
     shared: NDArray[np.int64]
     look_cost: float
-
-
-class DenseSums(NamedTuple):
-    """Running sums of a tree on dense data.
-
-    offsets      int64 (n_used + 1,)            bins of each feature
-    has_missing  bool (n_numeric,)
-    planes       of all slots
-    counts       int64 (n_threads, most bins)   scratch
-    levels       int64 (bins of the categorical features, 2)   scratch  sums of the node that is searched
-    """
-
-    shares: Shares
-    offsets: NDArray[np.int64]
-    has_missing: NDArray[np.bool_]
-    planes: Planes
-    scores: Scores
-    counts: NDArray[np.int64]
-    levels: NDArray[np.int64]
-
-
-class DensePairs(NamedTuple):
-    """Histograms of one thread's nodes of a round on dense data.
-
-    counters    int64 (n,)                        scratch
-    histograms  int64 (n_slots, n_total_bins, 2)
-    """
-
-    layout: Layout
-    counters: NDArray[np.int64]
-    histograms: NDArray[np.int64]
-    features: Features
-    scratch: Scratch
 
 
 @inner_kernel
@@ -136,11 +99,12 @@ def sum_shared(t, crew, group_level, bins, records, by_row, begin, end, offsets,
     return True
 
 
-def sum_smaller_in_tree(t, crew, rows, sums, small, spare, kept, wanted, moving):
-    """See operations.sum_smaller; the larger child is subtracted from when it is searched."""
-    shares, offsets, begin, end, by_row = sums.shares, sums.offsets, small.begin, small.end, rows.by_row
-    gradient, hessian = sums.planes.gradient[spare], sums.planes.hessian[spare]
-    bins, records, n_rows = bins_at(rows, small.depth), rows.even if small.depth % 2 == 0 else rows.odd, end - begin
+@inner_kernel
+def _sum(call, crew, rows, shares, offsets, planes):
+    """See sum_in_tree; returns False if a thread has failed."""
+    begin, end, depth, by_row, t = call.begin, call.end, call.depth, rows.by_row, call.part
+    gradient, hessian = planes.gradient[call.spare], planes.hessian[call.spare]
+    bins, records, n_rows = bins_at(rows, depth), rows.even if depth % 2 == 0 else rows.odd, end - begin
     if len(shares.shared) > 0:
         group_level = sharing_level(n_rows, crew.size, len(gradient), shares.look_cost)
         if group_level > 0:
@@ -171,6 +135,21 @@ def sum_smaller_in_tree(t, crew, rows, sums, small, spare, kept, wanted, moving)
     return True
 
 
+@kernel
+def sum_in_tree(t, room, calls, crew, rows, shares, offsets, planes):
+    """Sum the smaller child of a node: the operation `sum`. The larger one is subtracted from when it is searched.
+
+    offsets  int64 (n_used + 1,)  in       bins of each feature
+    planes   of all slots         in out
+    """
+    if introduced(t, room, (calls, crew, rows, shares, offsets, planes)):
+        return
+    call = calls[t]
+    call.failed = not _sum(
+        call, borrowed(crew), borrowed(rows), borrowed(shares), borrowed(offsets), borrowed(planes)
+    )  # fmt: skip
+
+
 @inner_kernel
 def take_apart(planes, less, offsets, f0, f1, first_bin, levels):
     """Turn the running sums of the features f0:f1 into sums of their levels; planes and less as in score_features.
@@ -192,43 +171,38 @@ def take_apart(planes, less, offsets, f0, f1, first_bin, levels):
             g_before, h_before = g, h
 
 
-def search_child_in_tree(t, rows, sums, categories, child, slot, less, set_number, rules, split):
-    """See operations.search_child."""
-    offsets, has_missing, all_g, all_h = sums.offsets, sums.has_missing, sums.planes.gradient, sums.planes.hessian
-    f0, f1, n_numeric = sums.shares.cuts[t], sums.shares.cuts[t + 1], np.int64(len(has_missing))
-    planes, sibling = Planes(all_g[slot], all_h[slot]), Planes(all_g[0, :0], all_h[0, :0])
-    if less >= 0:
-        sibling = Planes(all_g[less], all_h[less])
-    node = plain_node(child.begin, child.end, child.depth, child.gradient, child.hessian, rules)
-    first, last = min(f0, n_numeric), min(f1, n_numeric)
-    score_features(planes, sibling, first, last, offsets, node, rules, sums.scores)
-    choose_split(rows, planes, first, last, offsets, has_missing, node, rules, sums.scores, sums.counts[t], split)
-    if categories is not None:
-        first, last, levels = max(f0, n_numeric), max(f1, n_numeric), sums.levels
-        take_apart(planes, sibling, offsets, first, last, categories.first_bin, levels)
-        search_categories(
-            t, rows, levels, first - n_numeric, last - n_numeric, categories.mask, node, rules, categories,
-            categories.first_set + set_number, split,
-        )  # fmt: skip
+@inner_kernel
+def _search(t, call, offsets, has_missing, planes, scores, levels, rules, counting):
+    """See search_in_tree."""
+    f0, f1, n_numeric, all_g, all_h = call.first, call.last, np.int64(len(has_missing)), planes.gradient, planes.hessian
+    own, sibling = Planes(all_g[call.slot], all_h[call.slot]), Planes(all_g[0, :0], all_h[0, :0])
+    if call.less >= 0:
+        sibling = Planes(all_g[call.less], all_h[call.less])
+    node, first, last = node_of(call), min(f0, n_numeric), min(f1, n_numeric)
+    score_features(own, sibling, first, last, offsets, node, rules, scores)
+    choose_split(t, call, counting, own, first, last, offsets, has_missing, node, rules, scores)
+    if f1 > n_numeric:
+        take_apart(own, sibling, offsets, max(f0, n_numeric), f1, offsets[n_numeric], levels)
 
 
-def sum_smaller_in_round(t, crew, rows, sums, small, spare, kept, wanted, moving):
-    """See operations.sum_smaller."""
-    histograms = sums.histograms
-    sum_pairs(rows, np.int64(small.depth), small.begin, small.end, sums.layout, sums.counters, histograms[spare])
-    if wanted[1]:
-        subtract_pairs(histograms[kept], histograms[spare], 0, histograms.shape[1])
-    return True
+@kernel
+def search_in_tree(t, room, calls, offsets, has_missing, planes, scores, level_sums, rules, counting, levels):
+    """Search a node: the operation `search` on running sums.
 
-
-def search_child_in_round(t, rows, sums, categories, child, slot, less, set_number, rules, split):
-    """See operations.search_child."""
-    node = plain_node(child.begin, child.end, child.depth, child.gradient, child.hessian, rules)
-    search_pairs(
-        t, rows, sums.histograms[slot], np.int64(0), np.int64(len(sums.layout.places)), sums.features, node, rules,
-        sums.scratch, categories, set_number, split,
+    has_missing  bool (n_numeric,)     in
+    planes       of all slots          in out   the smaller sibling is subtracted here
+    level_sums   int64 (1, bins of the categorical features, 2)   out   sums of the node, for `levels`
+    rules        RULES (1,)            in
+    levels       the operation; empty: no feature is categorical
+    """
+    if introduced(t, room, (calls, offsets, has_missing, planes, scores, level_sums, rules, counting, levels)):
+        return
+    call = calls[t]
+    _search(
+        t, call, borrowed(offsets), borrowed(has_missing), borrowed(planes), borrowed(scores), borrowed(level_sums)[0],
+        rules_in(rules[0]), borrowed(counting),
     )  # fmt: skip
-
-
-kernels_by_kind(sum_smaller, "sums", {DenseSums: sum_smaller_in_tree, DensePairs: sum_smaller_in_round})
-kernels_by_kind(search_child, "sums", {DenseSums: search_child_in_tree, DensePairs: search_child_in_round})
+    if len(levels) > 0:
+        slot, call.slot = call.slot, 0
+        run(levels, t)
+        call.slot = slot
