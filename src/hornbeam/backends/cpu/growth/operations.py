@@ -18,14 +18,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.growth.splits.rules import Node
 from hornbeam.backends.cpu.host.kernels import inlined, inner_kernel
 from hornbeam.backends.cpu.host.operations import run
 from hornbeam.core.dtypes import SPLIT
 
 _FIELDS = [
     ("part", np.int64),  # number of the thread in its team, 0 if it works alone
-    # the node: see splits.rules.Node
+    # the node: see Node
     ("begin", np.int64),
     ("end", np.int64),
     ("depth", np.int64),
@@ -62,6 +61,28 @@ _LINES = 128
 _SIZE = np.dtype(_FIELDS, align=True).itemsize
 CALL = np.dtype([*_FIELDS, ("unused", np.uint8, (-_SIZE % _LINES,))], align=True)
 """What one thread asks of operations; a thread's has cache lines of its own."""
+
+
+class Node(NamedTuple):
+    """What the search knows of a node.
+
+    begin, end, depth     its rows, see trees/engine.Segments
+    gradient, hessian     fixed-point sums
+    score                 what the children's scores must exceed
+    lower, upper, output  see NodeContext: bounds of the children's outputs, and the output of the node itself
+    key                   of random choices
+    """
+
+    begin: int
+    end: int
+    depth: int
+    gradient: int
+    hessian: int
+    score: float
+    lower: float
+    upper: float
+    output: float
+    key: int
 
 
 class Counting(NamedTuple):

@@ -87,28 +87,6 @@ def rules_in(record):
     )  # fmt: skip
 
 
-class Node(NamedTuple):
-    """What the search knows of a node.
-
-    begin, end, depth     its rows, see trees/engine.Segments
-    gradient, hessian     fixed-point sums
-    score                 what the children's scores must exceed
-    lower, upper, output  see NodeContext: bounds of the children's outputs, and the output of the node itself
-    key                   of random choices
-    """
-
-    begin: int
-    end: int
-    depth: int
-    gradient: int
-    hessian: int
-    score: float
-    lower: float
-    upper: float
-    output: float
-    key: int
-
-
 @inlined
 def can_split(n_rows, hessian, depth, max_depth, rules):
     """Twin of splitting.can_split."""
