@@ -165,10 +165,10 @@ class CpuEngine:
         meanwhile: Callable[[], None] | None = None,
         contexts: ContextsAhead | None = None,
     ) -> GrownAhead | None:
-        """Grow trees whole where that is quicker; leave them to rounds otherwise, and where nodes have contexts."""
-        if contexts is not None or not self.growth.can_grow(limits):
+        """Grow trees whole where that is quicker; leave them to rounds otherwise."""
+        if not self.growth.can_grow(limits, contexts is not None):
             return None
-        return GrownAhead(self.growth.grow(root, rules, limits, meanwhile))
+        return self.growth.grow(root, rules, limits, meanwhile, contexts)
 
     def replay(self, nodes: NDArray[np.void], limits: GrowthLimits) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Replay the growth by the compiled kernel."""

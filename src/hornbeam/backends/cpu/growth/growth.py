@@ -1,8 +1,8 @@
 """Growing trees on one training set: what dense and sparse data have in common on the host.
 
 A tree is grown whole in one kernel (trees/driver.py) by a team of threads; or in rounds, whose nodes are dealt to
-threads, a kernel call each; or in single operations, where a node is so large that threads should share it, where nodes
-have contexts, and wherever the grower asks for them.
+threads, a kernel call each; or in single operations, where a node is so large that threads should share it, and
+wherever the grower asks for them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +20,30 @@ from hornbeam.backends.cpu.growth.rows.records import RowStore
 from hornbeam.backends.cpu.growth.rows.rounding import Rounded
 from hornbeam.backends.cpu.growth.rows.sides import NO_SETS, Sides
 from hornbeam.backends.cpu.growth.slots import Slots
-from hornbeam.backends.cpu.growth.splits.contexts import NO_CONTEXTS, Contexts, search_in_context
+from hornbeam.backends.cpu.growth.splits.contexts import NO_CONTEXTS, NO_MARKS, Contexts, Marks, search_in_context
 from hornbeam.backends.cpu.growth.splits.levels import Categories, search_levels
 from hornbeam.backends.cpu.growth.splits.pairs import search_pairs
 from hornbeam.backends.cpu.growth.splits.rules import RULES, Rules
 from hornbeam.backends.cpu.growth.splits.search import Batch, find_splits
 from hornbeam.backends.cpu.growth.splits.sets import NO_CONTRIBUTION, LeftSets
 from hornbeam.backends.cpu.growth.splits.space import Space
-from hornbeam.backends.cpu.growth.trees.driver import Limits, Work, expanded, grow_kernel, round_table, tree_table
+from hornbeam.backends.cpu.growth.trees.contexts import (
+    LevelsL2,
+    family_of,
+    make_contexts,
+    only_masks,
+    shares_of,
+    tree_mask,
+)
+from hornbeam.backends.cpu.growth.trees.driver import (
+    Limits,
+    Table,
+    Work,
+    expanded,
+    grow_kernel,
+    round_table,
+    tree_table,
+)
 from hornbeam.backends.cpu.host.kernels import Kernel
 from hornbeam.backends.cpu.host.operations import NO_OPERATION, Operation
 from hornbeam.backends.cpu.host.team import ALONE, Crew, team
@@ -35,7 +51,7 @@ from hornbeam.backends.cpu.host.threads import beside, run_threads
 from hornbeam.backends.cpu.tuning import Tuning
 from hornbeam.data.binning import BinnedData
 from hornbeam.trees.frontier import GrowthLimits
-from hornbeam.trees.records import Segments
+from hornbeam.trees.records import ContextsAhead, GrownAhead, Segments
 from hornbeam.trees.splitting import NodeContext, SplitRules
 
 NO_MASK = np.empty(0, np.uint32)
@@ -61,6 +77,21 @@ def deal(work: list[float], n_threads: int, steps_ns: float, tuning: Tuning) -> 
     bounds.append(len(work))
     heaviest = max(sum(work[first:last]) for first, last in pairwise(bounds))
     return None if heaviest > 1.3 * total / n_threads + steps_ns / 2 else bounds
+
+
+class Conditions(NamedTuple):
+    """What a search honours besides the rules.
+
+    marks       of features; its masks are those of nodes
+    in_context  nodes have contexts that are more than masks
+    n_counted   bins whose rows may be counted together
+    categories  what is needed to search categorical features; None: there are none
+    """
+
+    marks: Marks
+    in_context: bool
+    n_counted: int
+    categories: Categories | None
 
 
 class Growth(ABC):
@@ -100,6 +131,7 @@ class Growth(ABC):
         self._all_counts = np.empty((n_threads, 0), np.int64)
         self.divide, self._count = Operation(self.divide_kernel), Operation(self.count_kernel)
         self._pairs, self._in_context, self._levels = map(Operation, (search_pairs, search_in_context, search_levels))
+        self._contexts = Operation(make_contexts)
 
     # --- what differs -------------------------------------------------------------------------------------------------
 
@@ -121,15 +153,15 @@ class Growth(ABC):
         """See engine.Engine.partition."""
 
     @abstractmethod
-    def can_grow(self, limits: GrowthLimits) -> bool:
-        """Say whether the tree can be grown whole, and whether that is quicker than in rounds."""
+    def can_grow(self, limits: GrowthLimits, in_context: bool) -> bool:
+        """Say whether the tree can be grown whole, and whether that is quicker than in rounds; in contexts it is."""
 
     @abstractmethod
     def team_size(self, limits: GrowthLimits) -> int:
         """Return how many threads should grow a tree together."""
 
     @abstractmethod
-    def tree_work(self, crew: Crew, limits: GrowthLimits, categories: Categories | None) -> Work:
+    def tree_work(self, crew: Crew, limits: GrowthLimits, conditions: Conditions) -> Work:
         """Return what a team needs to grow a tree."""
 
     @abstractmethod
@@ -199,13 +231,12 @@ class Growth(ABC):
         """See engine.Engine.find_splits."""
         self._set_rules(rules, context is not None)
         if context is None:
-            contexts = NO_CONTEXTS
-            search = self.pair_search(self.categories(len(slots), rules, self.mask[None]))
+            contexts, search = NO_CONTEXTS, self.pair_search(self.categories(len(slots), rules, self.mask[None]))
         else:
             mask = context.mask & self.mask if len(self.mask) else context.mask
-            categories = self.categories(len(slots), rules, mask, context.features.contribution)
-            contexts = Contexts.of(context, self.space.numbers, mask)
-            search = self._context_search(categories, contexts, self.space.n_bins if rules.path_smooth > 0.0 else 0)
+            marks = Marks(self.space.numbers, context.features.sign, context.features.contribution, mask)
+            conditions = self._conditions(len(slots), rules, marks)
+            contexts, search = Contexts.of(context), self.context_search(conditions)
         batch = Batch(nodes.begin, nodes.end, nodes.depth, gradient, hessian, slots, contexts)
         return find_splits(self.space, self.calls, batch, self.numbers, search)
 
@@ -237,13 +268,18 @@ class Growth(ABC):
             self.calls, histograms, thin, space.features, self.numbers, space.scratch, counting, levels
         )  # fmt: skip
 
-    def _context_search(self, categories: Categories | None, contexts: Contexts, n_bins: int) -> NDArray[np.int64]:
-        """Return the operation that searches the slots of nodes with contexts; n_bins: see counting."""
-        histograms, space, counting = self.slots.histograms, self.space, self.counting(n_bins)
-        levels = self.levels(histograms, NO_THIN, categories, counting)
+    def context_search(self, conditions: Conditions, thin: NDArray[np.int64] = NO_THIN) -> NDArray[np.int64]:
+        """Return the operation that searches the slots of nodes with contexts."""
+        histograms, space, counting = self.slots.histograms, self.space, self.counting(conditions.n_counted)
+        levels = self.levels(histograms, thin, conditions.categories, counting)
         return self._in_context.on(
-            self.calls, histograms, space.features, contexts, self.numbers, space.scratch, counting, levels
+            self.calls, histograms, thin, space.features, conditions.marks, self.numbers, space.scratch, counting,
+            levels,
         )  # fmt: skip
+
+    def _conditions(self, n_sets: int, rules: SplitRules, marks: Marks, in_context: bool = True) -> Conditions:
+        categories = self.categories(n_sets, rules, marks.masks, marks.contribution)
+        return Conditions(marks, in_context, self.space.n_bins if rules.path_smooth > 0.0 else 0, categories)
 
     # --- rounds and trees ---------------------------------------------------------------------------------------------
 
@@ -267,13 +303,44 @@ class Growth(ABC):
         rules: SplitRules,
         limits: GrowthLimits,
         meanwhile: Callable[[], None] | None = None,
-    ) -> NDArray[np.void]:
-        """Grow a tree from its root, NODE (1,); returns all nodes. See engine.Engine.grow_ahead."""
-        self._set_rules(rules)
+        contexts: ContextsAhead | None = None,
+    ) -> GrownAhead:
+        """Grow a tree from its root, NODE (1,). See engine.Engine.grow_ahead."""
+        in_context = contexts is not None and not only_masks(contexts, rules)
+        self._set_rules(rules, in_context)
         with beside(meanwhile if self.n_threads > 1 else None), team(self.team_size(limits)) as some:
+            n_sets, made = some.size * (2 * limits.n_leaves - 1), None
             with some.interruptible():
-                categories = self.categories(some.size * (2 * limits.n_leaves - 1), rules, self.mask[None])
-                work = self.tree_work(some.crew, limits, categories)
-            table, numbered_limits = tree_table(root, limits, some.size, self.sides)
+                if contexts is None:
+                    conditions = Conditions(NO_MARKS, False, 0, self.categories(n_sets, rules, self.mask[None]))
+                else:
+                    features, n_words = contexts.rules.features, -(-self.binned.n_used // 32)
+                    masks = np.zeros((2 * some.size, n_words), np.uint32)
+                    marks = Marks(self.space.numbers, features.sign, features.contribution, masks)
+                    conditions = self._conditions(n_sets, rules, marks, in_context)
+                work = self.tree_work(some.crew, limits, conditions)
+                table, numbered_limits = tree_table(root, limits, some.size, self.sides)
+                if contexts is not None:
+                    work, made = self._with_contexts(work, table, conditions.marks, contexts, rules, limits)
             some.run(grow_kernel, work, table, numbered_limits)
-        return table.nodes[0, : table.n_grown[0]]
+        n_nodes = int(table.n_grown[0])
+        return GrownAhead(table.nodes[0, :n_nodes], contexts=None if made is None else made[0, :n_nodes])
+
+    def _with_contexts(
+        self,
+        work: Work,
+        table: Table,
+        marks: Marks,
+        ahead: ContextsAhead,
+        rules: SplitRules,
+        limits: GrowthLimits,
+    ) -> tuple[Work, NDArray[np.void]]:
+        """Add the operation that makes contexts; returns the work, and the table of contexts."""
+        n_threads, n_used, of = len(table.nodes), self.binned.n_used, rules.categorical
+        of_tree = self.mask if len(self.mask) else tree_mask(self.space.numbers, n_used)
+        family = family_of(ahead.rules, n_threads, limits.n_leaves)
+        operation = self._contexts.on(
+            self.calls, table.nodes, table.sides, marks, LevelsL2(of.max_cat_to_onehot, of.cat_l2),
+            shares_of(ahead, of_tree, n_used, n_threads), family, self.numbers,
+        )  # fmt: skip
+        return work._replace(around=family.around, contexts=operation), family.contexts

@@ -5,7 +5,8 @@
     search   finds the best split of a node among some features     dense.tree, splits.pairs, splits.contexts,
                                                                     sparse.tree
     levels   the same among categorical features, after `search`    splits.levels
-    count    counts the rows of a node in the bins of a feature     dense.partition, sparse.partition
+    count    counts the rows of a node in the bins of a feature     dense.partition, sparse.counting
+    contexts makes the contexts of the children of a node           trees.contexts
 
 An operation takes what it is asked from the CALL of its thread and leaves its answer there; what it works on it was
 introduced with. So the kernels that ask (trees/driver.py, splits/search.py) are the same for all kinds of data.
@@ -35,7 +36,12 @@ _FIELDS = [
     ("upper", np.float64),
     ("output", np.float64),
     ("key", np.uint64),
+    ("factor", np.float64),  # on the gains of its monotone features
     ("context", np.int64),  # its number among contexts; 0: it has none
+    # contexts
+    ("number", np.int64),  # of the node whose children need theirs; -1: the root needs its own
+    ("wants_left", np.bool_),  # they will be searched
+    ("wants_right", np.bool_),
     # divide
     ("feature", np.int64),  # of the split; for `count`: that is counted, -1 for all
     ("n_bins", np.int64),  # of that feature

@@ -13,8 +13,8 @@ from hornbeam.backends.cpu.growth.dense.columns import ColumnMaker, Columns
 from hornbeam.backends.cpu.growth.dense.histograms import Layout, sum_in_round
 from hornbeam.backends.cpu.growth.dense.partition import DenseRows, count_dense, divide_dense, partition
 from hornbeam.backends.cpu.growth.dense.running_sums import Planes
-from hornbeam.backends.cpu.growth.dense.tree import Shares, search_in_tree, sum_in_tree
-from hornbeam.backends.cpu.growth.growth import NO_THIN, Growth
+from hornbeam.backends.cpu.growth.dense.tree import Shares, search_in_tree, search_tree_in_context, sum_in_tree
+from hornbeam.backends.cpu.growth.growth import NO_THIN, Conditions, Growth
 from hornbeam.backends.cpu.growth.splits.levels import Categories
 from hornbeam.backends.cpu.growth.trees.driver import Work
 from hornbeam.backends.cpu.host.operations import Operation, same
@@ -22,7 +22,7 @@ from hornbeam.backends.cpu.host.team import ALONE, LINE, Crew, worthwhile
 from hornbeam.backends.cpu.tuning import Tuning
 from hornbeam.data.binning import BinnedData
 from hornbeam.trees.frontier import GrowthLimits
-from hornbeam.trees.records import Segments
+from hornbeam.trees.records import GrownAhead, Segments
 from hornbeam.trees.splitting import NodeContext, SplitRules
 
 
@@ -64,9 +64,8 @@ class DenseGrowth(Growth):
         self._memory = np.empty((2, 0), np.uint8)
         self._planes = Planes(np.empty((0, 0), np.int32), np.empty((0, 0), np.uint32))
         self._level_sums = np.empty((1, 0, 2), np.int64)
-        self._sum_in_tree, self._search_in_tree, self._sum_in_round = map(
-            Operation, (sum_in_tree, search_in_tree, sum_in_round)
-        )
+        self._sum_in_tree, self._sum_in_round = Operation(sum_in_tree), Operation(sum_in_round)
+        self._search_in_tree, self._search_in_context = Operation(search_in_tree), Operation(search_tree_in_context)
         self._row_arrays: tuple[Any, ...] = ()
         self.steps_ns = tuning.dense_steps_ns
         self._use(self._maker.whole)
@@ -145,7 +144,7 @@ class DenseGrowth(Growth):
         small_g = self.rounded.sum_of_magnitudes <= self.tuning.most_narrow_gradients
         return 4 if small_g and self.rounded.root.hessian <= self.tuning.most_narrow_hessians else 8
 
-    def can_grow(self, limits: GrowthLimits) -> bool:
+    def can_grow(self, limits: GrowthLimits, in_context: bool) -> bool:
         """Say whether a tree is small enough, in its sums, in the pool's memory, and to be quicker than in rounds."""
         rounded, tuning = self.rounded, self.tuning
         if (
@@ -156,6 +155,8 @@ class DenseGrowth(Growth):
             or limits.n_leaves > min(tuning.most_leaves, self.n_slots * 8 // self._sum_bytes)  # a slot: 16 bytes a bin
         ):
             return False
+        if in_context:
+            return True
         work, n_threads = self._work(limits), self.team_size(limits)
         rounds = math.log2(limits.n_leaves) * tuning.rounds_ns + work * tuning.rounds_work / self.n_team
         return work / n_threads + (n_threads - 1) * tuning.waking_ns < rounds
@@ -197,7 +198,7 @@ class DenseGrowth(Growth):
         self._planes = Planes(gradient.view(f"i{n_bytes}").reshape(shape), hessian.view(f"u{n_bytes}").reshape(shape))
         return self._planes
 
-    def tree_work(self, crew: Crew, limits: GrowthLimits, categories: Categories | None) -> Work:
+    def tree_work(self, crew: Crew, limits: GrowthLimits, conditions: Conditions) -> Work:
         """Return what a team needs to grow a tree."""
         columns, calls, numbers = self.columns, self.calls, self.numbers
         self._maker.turn(columns)
@@ -206,20 +207,20 @@ class DenseGrowth(Growth):
         n_levels = columns.n_bins - int(offsets[columns.n_numeric])
         if self._level_sums.shape[1] != n_levels:
             self._level_sums = np.empty((1, n_levels, 2), np.int64)
+        categories, counting = conditions.categories, self.counting(conditions.n_counted)
         if categories is not None:
             categories = categories._replace(first_bin=0)
-        counting = self.counting()
         levels = self.levels(self._level_sums, NO_THIN, categories, counting)
         divide = self.divide.on(calls, crew, rows, self.goes_left)
         sums = self._sum_in_tree.on(calls, crew, rows, shares, offsets, planes)
-        search = self._search_in_tree.on(
-            calls, offsets, columns.features.has_missing, planes, columns.scores, self._level_sums, numbers, counting,
-            levels,
+        search = (self._search_in_context if conditions.in_context else self._search_in_tree).on(
+            calls, offsets, columns.features.has_missing, planes, columns.scores, self._level_sums, conditions.marks,
+            numbers, counting, levels,
         )  # fmt: skip
         return Work(calls, shares.cuts, numbers, self.goes_left, divide, sums, search)
 
-    def grow(self, *arguments: Any) -> NDArray[np.void]:
+    def grow(self, *arguments: Any) -> GrownAhead:
         """Grow a tree."""
-        nodes = super().grow(*arguments)
-        self.columns.outside(nodes["split"])
-        return nodes
+        grown = super().grow(*arguments)
+        self.columns.outside(grown.nodes["split"])
+        return grown

@@ -23,7 +23,8 @@ from hornbeam.backends.cpu.growth.dense.running_sums import (
 )
 from hornbeam.backends.cpu.growth.operations import node_of
 from hornbeam.backends.cpu.growth.rows.counters import PACKED_ROWS, add_counters
-from hornbeam.backends.cpu.growth.splits.rules import rules_in
+from hornbeam.backends.cpu.growth.splits.contexts import counts_all_features, search_feature
+from hornbeam.backends.cpu.growth.splits.rules import clear_split, is_allowed, rules_in
 from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
 from hornbeam.backends.cpu.host.operations import introduced, run
 from hornbeam.backends.cpu.host.team import meet
@@ -172,37 +173,103 @@ def take_apart(planes, less, offsets, f0, f1, first_bin, levels):
 
 
 @inner_kernel
-def _search(t, call, offsets, has_missing, planes, scores, levels, rules, counting):
+def planes_of(planes, slot):
+    """Return the running sums of a slot; none, where it is -1."""
+    if slot < 0:
+        return Planes(planes.gradient[0, :0], planes.hessian[0, :0])
+    return Planes(planes.gradient[slot], planes.hessian[slot])
+
+
+@inner_kernel
+def _search(t, call, offsets, has_missing, planes, scores, level_sums, marks, rules, counting):
     """See search_in_tree."""
-    f0, f1, n_numeric, all_g, all_h = call.first, call.last, np.int64(len(has_missing)), planes.gradient, planes.hessian
-    own, sibling = Planes(all_g[call.slot], all_h[call.slot]), Planes(all_g[0, :0], all_h[0, :0])
-    if call.less >= 0:
-        sibling = Planes(all_g[call.less], all_h[call.less])
-    node, first, last = node_of(call), min(f0, n_numeric), min(f1, n_numeric)
+    f0, f1, n_numeric = call.first, call.last, np.int64(len(has_missing))
+    own, sibling, node = planes_of(planes, call.slot), planes_of(planes, call.less), node_of(call)
+    first, last = min(f0, n_numeric), min(f1, n_numeric)
     score_features(own, sibling, first, last, offsets, node, rules, scores)
+    if len(marks.masks) > 0:
+        mask = marks.masks[call.context]
+        for f in range(first, last):
+            if not is_allowed(mask, np.int64(marks.numbers[f])):
+                scores.upper[f] = 0.0
     choose_split(t, call, counting, own, first, last, offsets, has_missing, node, rules, scores)
     if f1 > n_numeric:
-        take_apart(own, sibling, offsets, max(f0, n_numeric), f1, offsets[n_numeric], levels)
+        take_apart(own, sibling, offsets, max(f0, n_numeric), f1, offsets[n_numeric], level_sums)
+
+
+@inner_kernel
+def search_levels_of(t, call, levels):
+    """Run the operation `levels` on the sums that take_apart has written."""
+    if len(levels) > 0:
+        slot, call.slot = call.slot, 0
+        run(levels, t)
+        call.slot = slot
 
 
 @kernel
-def search_in_tree(t, room, calls, offsets, has_missing, planes, scores, level_sums, rules, counting, levels):
+def search_in_tree(t, room, calls, offsets, has_missing, planes, scores, level_sums, marks, rules, counting, levels):
     """Search a node: the operation `search` on running sums.
 
     has_missing  bool (n_numeric,)     in
     planes       of all slots          in out   the smaller sibling is subtracted here
     level_sums   int64 (1, bins of the categorical features, 2)   out   sums of the node, for `levels`
+    marks        whose masks say which features a node may use; no masks: all
     rules        RULES (1,)            in
     levels       the operation; empty: no feature is categorical
     """
-    if introduced(t, room, (calls, offsets, has_missing, planes, scores, level_sums, rules, counting, levels)):
+    if introduced(
+        t, room, (calls, offsets, has_missing, planes, scores, level_sums, marks, rules, counting, levels)
+    ):  # fmt: skip
         return
     call = calls[t]
     _search(
         t, call, borrowed(offsets), borrowed(has_missing), borrowed(planes), borrowed(scores), borrowed(level_sums)[0],
-        rules_in(rules[0]), borrowed(counting),
+        borrowed(marks), rules_in(rules[0]), borrowed(counting),
     )  # fmt: skip
-    if len(levels) > 0:
-        slot, call.slot = call.slot, 0
-        run(levels, t)
-        call.slot = slot
+    search_levels_of(t, call, levels)
+
+
+@inner_kernel
+def subtract_planes(own, less, first, last):
+    """Subtract the bins first:last of some running sums from others."""
+    for place in range(first, last):
+        own.gradient[place] -= less.gradient[place]
+        own.hessian[place] -= less.hessian[place]
+
+
+@inner_kernel
+def _search_in_context(t, call, offsets, has_missing, planes, scores, level_sums, marks, rules, counting):
+    """See search_tree_in_context."""
+    f0, f1, n_numeric, mask = call.first, call.last, np.int64(len(has_missing)), marks.masks[call.context]
+    own, sibling = planes_of(planes, call.slot), planes_of(planes, call.less)
+    first, last = min(f0, n_numeric), min(f1, n_numeric)
+    if len(sibling.gradient) > 0:
+        subtract_planes(own, sibling, offsets[first], offsets[last])
+    clear_split(call.split)
+    counted = counts_all_features(t, call, counting, rules)
+    for f in range(first, last):
+        if is_allowed(mask, np.int64(marks.numbers[f])):
+            begin, end = np.int64(offsets[f]), np.int64(offsets[f + 1])
+            search_feature(
+                t, call, counting, counted, f, (begin, end), has_missing[f], own.gradient[begin : end - 1],
+                own.hessian[begin : end - 1], scores.scores[0, begin : end - 1], marks, rules,
+            )  # fmt: skip
+    if f1 > n_numeric:
+        take_apart(own, sibling, offsets, max(f0, n_numeric), f1, offsets[n_numeric], level_sums)
+
+
+@kernel
+def search_tree_in_context(
+    t, room, calls, offsets, has_missing, planes, scores, level_sums, marks, rules, counting, levels
+):
+    """Search a node with a context: the operation `search` on running sums; arguments as in search_in_tree."""
+    if introduced(
+        t, room, (calls, offsets, has_missing, planes, scores, level_sums, marks, rules, counting, levels)
+    ):  # fmt: skip
+        return
+    call = calls[t]
+    _search_in_context(
+        t, call, borrowed(offsets), borrowed(has_missing), borrowed(planes), borrowed(scores), borrowed(level_sums)[0],
+        borrowed(marks), rules_in(rules[0]), borrowed(counting),
+    )  # fmt: skip
+    search_levels_of(t, call, levels)

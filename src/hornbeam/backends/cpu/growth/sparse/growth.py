@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.growth.growth import NO_MASK, Growth
+from hornbeam.backends.cpu.growth.growth import NO_MASK, Conditions, Growth
 from hornbeam.backends.cpu.growth.rows.counters import PACKED_ROWS, blocks_of
 from hornbeam.backends.cpu.growth.slots import Slots
 from hornbeam.backends.cpu.growth.sparse.counting import count_sparse
@@ -15,6 +15,7 @@ from hornbeam.backends.cpu.growth.sparse.histograms import Summing, Thin, build_
 from hornbeam.backends.cpu.growth.sparse.partition import SparseRows, SparseStore, divide_sparse, partition_kernel
 from hornbeam.backends.cpu.growth.sparse.storage import places_of_codes, storage_of
 from hornbeam.backends.cpu.growth.sparse.tree import search_sparse, sum_sparse
+from hornbeam.backends.cpu.growth.splits.contexts import NO_MARKS
 from hornbeam.backends.cpu.growth.splits.levels import Categories
 from hornbeam.backends.cpu.growth.splits.space import Space
 from hornbeam.backends.cpu.growth.trees.driver import Work
@@ -148,11 +149,11 @@ class SparseGrowth(Growth):
 
     def round_work(self, categories: Categories | None) -> Work:
         """Return what threads need to expand nodes."""
-        return self._work(ALONE, categories)
+        return self._work(ALONE, Conditions(NO_MARKS, False, 0, categories))
 
     # --- whole trees --------------------------------------------------------------------------------------------------
 
-    def can_grow(self, limits: GrowthLimits) -> bool:
+    def can_grow(self, limits: GrowthLimits, in_context: bool) -> bool:
         """Say whether there are slots for a whole tree."""
         return 2 <= limits.n_leaves <= min(self.tuning.most_leaves, self.n_slots)
 
@@ -163,15 +164,19 @@ class SparseGrowth(Growth):
         work = rows * self._row_ns + 2 * n_leaves * self.space.n_bins * tuning.sparse_bin_ns
         return worthwhile(work, self.n_team, tuning, tuning.meeting_ns * n_leaves)
 
-    def tree_work(self, crew: Crew, limits: GrowthLimits, categories: Categories | None) -> Work:
+    def tree_work(self, crew: Crew, limits: GrowthLimits, conditions: Conditions) -> Work:
         """Return what a team needs to grow a tree."""
-        return self._work(crew, categories)
+        return self._work(crew, conditions)
 
-    def _work(self, crew: Crew, categories: Categories | None) -> Work:
+    def _work(self, crew: Crew, conditions: Conditions) -> Work:
         calls, rows, summing, thin = self.calls, self.rows, self._summing(crew.size), self._thin(crew.size == 1)
         divide = self.divide.on(calls, crew, rows, self.goes_left)
         sums = self._sum.on(calls, crew, rows, summing, thin, self.slots.histograms)
-        search = self._search.on(calls, rows, thin, self.pair_search(categories, thin.empty))
+        if len(conditions.marks.masks):
+            of_sums = self.context_search(conditions, thin.empty)
+        else:
+            of_sums = self.pair_search(conditions.categories, thin.empty)
+        search = self._search.on(calls, rows, thin, of_sums)
         return Work(calls, summing.cuts, self.numbers, self.goes_left, divide, sums, search)
 
     def _thin(self, has_thin: bool) -> Thin:

@@ -131,7 +131,14 @@ def enter_node(call, begin, end, depth, gradient, hessian, rules):
     g, h = gradient * rules.gradient_unit, hessian * rules.hessian_unit
     call.begin, call.end, call.depth, call.gradient, call.hessian = begin, end, depth, gradient, hessian
     call.score = leaf_score(g, h, rules.lambda_l1, rules.lambda_l2, rules.max_delta_step)
-    call.lower, call.upper, call.output, call.key, call.context = -np.inf, np.inf, 0.0, np.uint64(0), 0
+    call.lower, call.upper, call.output, call.factor, call.key, call.context = (
+        -np.inf,
+        np.inf,
+        0.0,
+        1.0,
+        np.uint64(0),
+        0,
+    )
 
 
 @inner_kernel

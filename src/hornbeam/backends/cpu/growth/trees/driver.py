@@ -21,11 +21,14 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.growth.rows.sides import Sides, left_bins
 from hornbeam.backends.cpu.growth.splits.rules import can_split, copy_split, enter_node, is_better
+from hornbeam.backends.cpu.growth.trees.contexts import AROUND
 from hornbeam.backends.cpu.host.kernels import borrowed, inlined, inner_kernel, kernel
-from hornbeam.backends.cpu.host.operations import run
+from hornbeam.backends.cpu.host.operations import NO_OPERATION, run
 from hornbeam.backends.cpu.host.team import call_helpers, meet
 from hornbeam.core.dtypes import NODE, SPLIT
 from hornbeam.trees.frontier import GrowthLimits
+
+NO_AROUND = np.zeros((0, 2), AROUND)
 
 
 class Work(NamedTuple):
@@ -35,7 +38,8 @@ class Work(NamedTuple):
     cuts       int64 (n_threads + 1,)         in       the features cuts[t]:cuts[t + 1] are searched by thread t
     rules      RULES (1,)                     in
     goes_left  uint8 (n_threads, most bins)   scratch  see left_bins; for `divide`
-    divide, sum_smaller, search               operations
+    around     AROUND (n_threads, 2)          in       what `contexts` has made (contexts.py)
+    divide, sum_smaller, search, contexts     operations; no contexts: nodes have none
     """
 
     calls: NDArray[np.void]
@@ -45,6 +49,8 @@ class Work(NamedTuple):
     divide: NDArray[np.int64]
     sum_smaller: NDArray[np.int64]
     search: NDArray[np.int64]
+    around: NDArray[np.void] = NO_AROUND
+    contexts: NDArray[np.int64] = NO_OPERATION
 
 
 class Table(NamedTuple):
@@ -132,6 +138,13 @@ def enter_children(node, number, left, right, first_child, n_left):
     right.gradient, right.hessian = node.gradient - left.gradient, node.hessian - left.hessian
 
 
+@inlined
+def enter_around(call, around, number):
+    """Enter a context, AROUND (), into a CALL that has the node; number: of its mask."""
+    call.score, call.lower, call.upper, call.output = around.score, around.lower, around.upper, around.output
+    call.factor, call.key, call.context = around.factor, around.key, number
+
+
 @inner_kernel
 def take_best(found, k, split):
     """Take the best of the splits that the threads have found, of equal ones that of the first feature.
@@ -165,11 +178,12 @@ def grow_kernel(t, crew, work, table, limits):
     for i in range(n_free):
         free[i] = n_free - 1 - i
     call.part, call.first, call.last = part, work.cuts[part], work.cuts[part + 1]
+    in_context = len(work.contexts) > 0
     for step in range(limits.first, limits.last):
         # The root is summed and searched as if it were the smaller child of a node that is divided already.
         left, right, left_small, small_wanted, large_wanted = nodes[0], nodes[0], True, True, False
         first_child, kept = np.int64(0), np.int64(-1)
-        call.moving = False
+        call.moving, call.number, call.wants_left, call.wants_right = False, -1, True, False
         if in_round or step > 0:
             number = np.int64(step) if in_round else best_open(nodes, n_nodes, limits.depthwise)
             if number < 0:
@@ -189,13 +203,16 @@ def grow_kernel(t, crew, work, table, limits):
             may_grow = in_round or step < limits.last - 1
             small_wanted = may_grow and can_split(rows_left, left.hessian, left.depth, limits.max_depth, rules)
             large_wanted = may_grow and can_split(rows_right, right.hessian, right.depth, limits.max_depth, rules)
+            call.number, call.wants_left, call.wants_right = number, small_wanted, large_wanted
             if not left_small:
                 small_wanted, large_wanted = large_wanted, small_wanted
-            if not (small_wanted or large_wanted):
-                if not in_round:
-                    free[n_free] = kept
-                    n_free += 1
-                continue  # no need to meet: rows of this node may be moving still, and the next one has none of them
+        if in_context:
+            run(work.contexts, t)
+        if not (small_wanted or large_wanted):
+            if not in_round:
+                free[n_free] = kept
+                n_free += 1
+            continue  # no need to meet: rows of this node may be moving still, and the next one has none of them
         small, large = (left, right) if left_small else (right, left)
         if in_round:
             spare = spare_slots[step]
@@ -212,8 +229,10 @@ def grow_kernel(t, crew, work, table, limits):
                 child, slot, less = (small, spare, np.int64(-1)) if k == 0 else (large, kept, spare)
                 child.slot = slot
                 enter_node(call, child.begin, child.end, child.depth, child.gradient, child.hessian, rules)
-                call.slot, call.less = slot, less
-                call.set_number = part * len(nodes) + first_child + np.int64((k == 0) != left_small)
+                side = np.int64((k == 0) != left_small)
+                if in_context:
+                    enter_around(call, work.around[t, side], 2 * t + side)
+                call.slot, call.less, call.set_number = slot, less, part * len(nodes) + first_child + side
                 run(work.search, t)
                 copy_split(call.split, found[t, k])
         if not meet(crew):
