@@ -20,6 +20,7 @@ from hornbeam.backends.cpu.growth.dense.running_sums import Planes, Scores
 from hornbeam.backends.cpu.growth.dense.tree import search_in_tree
 from hornbeam.backends.cpu.growth.operations import CALL, Counting
 from hornbeam.backends.cpu.growth.rows.records import RowStore
+from hornbeam.backends.cpu.growth.splits.contexts import NO_MARKS
 from hornbeam.backends.cpu.growth.splits.rules import RULES, Rules, enter_node
 from hornbeam.backends.cpu.host.kernels import kernel
 from hornbeam.backends.cpu.host.operations import NO_OPERATION, Operation, run
@@ -97,7 +98,7 @@ def assert_same_split_of(width, bins, n_values, has_missing, g, h, rules, units=
         planes = Planes(np.stack([gradient, less_g]), np.stack([hessian, less_h]))
         operation = searching.on(
             calls, offsets, has_missing, planes, Scores.make(int(offsets[-1]), bins.shape[1]),
-            np.empty((1, 0, 2), np.int64), rules_record, counting, NO_OPERATION,
+            np.empty((1, 0, 2), np.int64), NO_MARKS, rules_record, counting, NO_OPERATION,
         )  # fmt: skip
         total_g, total_h, less = int(g[numbers].sum()), int(h[numbers].sum()), 1 if less_g.any() or less_h.any() else -1
         search_kernel(calls, len(records), total_g, total_h, bins.shape[1], less, rules_record, operation)
