@@ -41,8 +41,8 @@ test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 test-large: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -m large $(ARGS)
-	$(BIN)/python -m pytest -n $(WORKERS) -k opencl --every-device $(ARGS)
+	PYOPENCL_BUILD_OPTIONS= $(BIN)/python -m pytest -m large $(ARGS)
+	PYOPENCL_BUILD_OPTIONS= $(BIN)/python -m pytest -n $(WORKERS) -k opencl --every-device $(ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
