@@ -9,6 +9,7 @@ from typing import Any
 from hornbeam.core.errors import DataError
 from hornbeam.data.sources.frame import as_frame
 from hornbeam.data.sources.loading import load
+from hornbeam.data.sources.series_values import series_values
 from hornbeam.data.sources.wanted_columns import Loaded, Wanted
 
 COLUMN_PARAMETERS = {
@@ -117,7 +118,7 @@ def load_labelled(
     left = [place for place in range(len(names)) if place not in taken.values() and place not in ignored]
     if not left:
         raise DataError(f"data has no features besides {', '.join(taken)}; a table of features and labels is needed")
-    values.update({name: frame[:, place].to_numpy() for name, place in taken.items()})
+    values.update({name: series_values(frame[:, place]) for name, place in taken.items()})
     rest = frame[:, left]
     chosen = None if early or read is None else wanted.choose([names[place] for place in left], "data")
     return (rest if chosen is None else rest.select(chosen)).to_native(), values
