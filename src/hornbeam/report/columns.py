@@ -52,7 +52,7 @@ def describe(model: SeeingModel, feature: int, values: FloatArray, other: FloatA
         kind = "number" if model.booster.levels is None or model.booster.levels[feature] is None else "encoded levels"
         finite = known[np.isfinite(known)]
         ends = (known.min(), np.median(finite), known.max()) if len(finite) else ()
-        summary = " · ".join(number_text(float(value)) for value in ends)
+        summary = "\u00a0·\u00a0".join(number_text(float(value)) for value in ends)  # on one line
         low, high = np.quantile(finite, (0.01, 0.99)) if len(finite) else (0.0, 1.0)
         bins = np.linspace(low, high if high > low else low + 1.0, N_BARS + 1)
     return Column(

@@ -39,6 +39,8 @@ def trees(material: Material) -> list[Content]:
         return [absent("The model has no trees.")]
     shown = chosen_trees(booster.trees)
     note = "Follow a rule upwards where it is true, downwards where it is not. Leaves add their value to the raw score."
+    if max(tree.n_leaves for tree in booster.trees) > 16:
+        note += " Of large trees the first splits and the way of the row are open; a click opens and closes a split."
     if len(shown) < len(booster.trees):
         note += f" {len(shown):,} of {len(booster.trees):,} trees are in this file: the first ones and some others."
     if booster.n_outputs > 1:
