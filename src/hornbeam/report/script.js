@@ -123,25 +123,26 @@
     const { leaves, ways } = below(tree), way = new Set(row && tree.f.length ? ways[aim] : []);
     const isOpen = (split, depth) =>
       opened.get(split) ?? (tree.v.length <= SMALL || way.has(split) || depth < FIRST);
+    const size = (of) => tree.u === "rows" ? of.toLocaleString("en") + " rows" : `${tree.u} ${number(of)}`;
     let count = 0, deepest = 0;
     while (pending.length) {
       const [child, parent, depth, isLeft] = pending.pop(), at = nodes.length;
       const node = { child, parent, depth, isLeft, children: [], on: way.has(child) };
       if (child >= 0) {
         const name = forest.features[tree.f[child]];
-        node.lines = [name + " " + tree.r[child], tree.n[child].toLocaleString("en") + " rows"];
+        node.lines = [name + " " + tree.r[child], size(tree.n[child])];
         if (row) node.lines[1] += " · here " + (row.values[tree.f[child]] ?? "");
         node.title = node.lines[0] + "; missing: " + (tree.m[child] ? "yes" : "no");
         node.open = isOpen(child, depth);
         if (node.open) {
           pending.push([tree.b[child], at, depth + 1, false], [tree.a[child], at, depth + 1, true]);
         } else {
-          node.lines[1] = `${tree.n[child].toLocaleString("en")} rows · ${leaves[child]} leaves ▸`;
+          node.lines[1] = `${size(tree.n[child])} · ${leaves[child]} leaves ▸`;
           node.across = count++;
         }
       } else {
         const leaf = ~child;
-        node.lines = [(tree.v[leaf] > 0 ? "+" : "") + tree.v[leaf], tree.c[leaf].toLocaleString("en") + " rows"];
+        node.lines = [(tree.v[leaf] > 0 ? "+" : "") + tree.v[leaf], size(tree.c[leaf])];
         node.title = "leaf " + leaf;
         node.across = count++;
         node.on = leaf === aim;
