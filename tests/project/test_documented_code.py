@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 import hornbeam as hb
-from hornbeam.testing.data import make_higgs_like
+from hornbeam.testing import data
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -27,6 +27,8 @@ BLOCK = re.compile(
     r"(?:<!-- (?P<mark>not run|needs): (?P<what>[^>]+(?:>=[^>]+)?) -->\n+)?^```(?P<language>[a-z]+)\n(?P<code>.*?)^```",
     re.DOTALL | re.MULTILINE,
 )
+FEW, make = 2_000, data.make_higgs_like
+"""Pages show data of a size that gives good models; here their generator makes so many rows at most."""
 RUN_HERE = ("python", "c")
 RUN_ELSEWHERE = ("bash", "console", "text")  # test_documented_commands.py, and pictures
 
@@ -62,6 +64,7 @@ def run_c(code: str) -> None:
 def test_blocks_run_as_printed(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
+    monkeypatch.setattr(data, "make_higgs_like", lambda n_rows, *args, **named: make(min(n_rows, FEW), *args, **named))
     names: dict[str, object] = {"__name__": "__main__"}
     left_out = set()
     for block in blocks(page):
@@ -98,8 +101,8 @@ def examples() -> list[doctest.DocTest]:
 
 @pytest.mark.parametrize("example", examples(), ids=lambda example: example.name)
 def test_examples_of_docstrings_give_what_they_show(example):
-    X, y = make_higgs_like(2_000, seed=0)
-    X_valid, y_valid = make_higgs_like(500, seed=1)
+    X, y = make(2_000, seed=0)
+    X_valid, y_valid = make(500, seed=1)
     example.globs = {"hb": hb, "X": X, "y": y, "X_valid": X_valid, "y_valid": y_valid}
     texts: list[str] = []
     result = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(example, out=texts.append)
