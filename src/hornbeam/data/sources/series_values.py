@@ -20,18 +20,24 @@ def series_values(column: nw.Series[Any]) -> NDArray[Any]:
     """Return what `column.to_numpy()` returns: nulls among numbers are NaN; it may be read-only."""
     pyarrow = sys.modules.get("pyarrow")
     native = column.to_native()
-    if pyarrow is None or not isinstance(native, pyarrow.ChunkedArray) or not _holds_numbers(native, pyarrow.types):
-        return column.to_numpy()
-    parts = [_values(chunk) for chunk in native.chunks]
+    is_arrow = pyarrow is not None and isinstance(native, pyarrow.ChunkedArray)
+    return arrow_values(native) if is_arrow else column.to_numpy()
+
+
+def arrow_values(column: Any) -> NDArray[Any]:
+    """Return what `to_numpy()` of a pyarrow ChunkedArray returns; it may be read-only."""
+    if not holds_numbers(column):
+        return column.to_numpy()  # type: ignore[no-any-return]
+    parts = [_values(chunk) for chunk in column.chunks]
     if not parts:
-        return np.empty(0, native.type.to_pandas_dtype())
+        return np.empty(0, column.type.to_pandas_dtype())
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _holds_numbers(native: Any, types: Any) -> bool:
-    """Say whether a column is of numbers, or of booleans without nulls, which NumPy has no value for."""
-    kind = native.type
-    is_flag = types.is_boolean(kind) and native.null_count == 0
+def holds_numbers(column: Any) -> bool:
+    """Say whether a pyarrow column is of numbers, or of booleans without nulls, which NumPy has no value for."""
+    types, kind = sys.modules["pyarrow"].types, column.type
+    is_flag = types.is_boolean(kind) and column.null_count == 0
     return bool(types.is_integer(kind) or types.is_floating(kind) or is_flag)
 
 
