@@ -46,7 +46,7 @@ def test_no_page_names_a_script_or_a_style_of_another_site(pages):
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 def test_pages_open_without_errors_or_requests_and_search_finds(site, pages):
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: make test-companions has it")
     with api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         tab = browser.new_page(viewport={"width": 390, "height": 800})

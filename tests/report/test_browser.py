@@ -11,7 +11,7 @@ import pytest
 
 import hornbeam as hb
 
-api = pytest.importorskip("playwright.sync_api")
+api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: make test-companions has it")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 MOVE = "(slider, at) => { slider.value = at; slider.dispatchEvent(new Event('input')) }"
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
