@@ -136,9 +136,9 @@ _NAMES = {
     "training.train": ("train",),
     "trees.tree": ("Tree",),
 }  # fmt: skip
-"""Public names by the module that has them: the imports above, for when the program runs."""
+"""Public names by the module that has them: the imports above, for when the program runs. "a as b" is b."""
 
-_HOMES = {name: module for module, names in _NAMES.items() for name in names}
+_HOMES = {text.split(" as ")[-1]: (module, text.split(" as ")[0]) for module, names in _NAMES.items() for text in names}
 
 
 def __getattr__(name: str) -> Any:
@@ -148,13 +148,15 @@ def __getattr__(name: str) -> Any:
 
         hint = f"; use {MODULE_ATTRIBUTES[name]}" if name in MODULE_ATTRIBUTES else ""
         raise AttributeError(f"module 'hornbeam' has no attribute {name!r}{hint}")
+    home, inside = _HOMES[name]
     try:
-        module = import_module(f"hornbeam.{_HOMES[name]}")
+        module = import_module(f"hornbeam.{home}")
     except ImportError as error:
-        if _HOMES[name] != "sklearn":
+        if home != "sklearn":
             raise
         raise ImportError(f"{name} needs scikit-learn: pip install 'hornbeam[sklearn]' ({error})") from error
-    globals()[name] = value = getattr(module, name)
+    is_module = not hasattr(module, inside)  # of a package that has not imported it
+    globals()[name] = value = import_module(f"hornbeam.{home}.{inside}") if is_module else getattr(module, inside)
     return value
 
 
