@@ -186,7 +186,7 @@ def test_a_model_is_saved_and_loaded_by_lightgbms_names(tmp_path, booster):
     with pytest.raises(hb.ParameterError, match="start_iteration=-1"):
         booster.save_model(tmp_path / "none", start_iteration=-1)
     for arguments in ({}, {"model_file": "a", "model_str": "b"}):
-        with pytest.raises(hb.ParameterError, match="one of model, model_file and model_str"):
+        with pytest.raises(hb.ParameterError, match="one of model_file and model_str"):
             hb.Booster(**arguments)
 
 
@@ -317,7 +317,6 @@ def test_signatures_stay_those_of_the_functions():
         ({"maximize": True}, ["higher_is_better"]),
         ({"learning_rates": [0.1]}, ["reset_parameter"]),
         ({"categorical_feature": [1]}, ["Dataset"]),
-        ({"keep_training_booster": True}, ["init_model"]),
     ],
 )
 def test_arguments_of_train_that_say_what_to_type(arguments, words):
@@ -352,7 +351,6 @@ def test_other_functions_say_what_to_type(booster):
         (lambda: booster.predict(X, approx_contribs=True), "exact"),
         (lambda: booster.predict(X, iteration_range=(0, 2)), "num_iteration=end - begin"),
         (lambda: booster.predict(X, ntree_limit=2), "num_iteration"),
-        (lambda: hb.Booster(params=PLAIN, train_set=data), "hornbeam.train"),
         (lambda: hb.Booster(PLAIN), "hornbeam.train"),
         (lambda: hb.Dataset(X, missing=-1.0), "NaN"),
         (lambda: hb.HornbeamClassifier().predict_proba(X, approx_contribs=True), "exact"),
@@ -370,7 +368,6 @@ def test_other_functions_say_what_to_type(booster):
 
 def test_attributes_that_are_not_there_name_those_that_are(booster):
     for thing, name, word in (
-        (booster, "update", "init_model"),
         (booster, "get_score", "'split' is XGBoost's weight"),
         (booster, "dump_model", "model_to_string"),
         (booster, "load_model", "hornbeam.load"),

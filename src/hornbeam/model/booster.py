@@ -34,13 +34,15 @@ from hornbeam.data.sources.opening import open_numbers, open_table
 from hornbeam.data.sources.reader import TableReader
 from hornbeam.data.sources.wanted_columns import Wanted
 from hornbeam.dataset.dataset import Dataset
+from hornbeam.model.described import DescribedModel
 from hornbeam.model.explained import ExplainedModel
 from hornbeam.model.file import ModelData
 from hornbeam.model.formats import model_of, read_file
+from hornbeam.model.live import LiveModel
 from hornbeam.model.refitting import refit
 from hornbeam.model.saved import SavedModel
 from hornbeam.objectives import Objective, objective_from_dict
-from hornbeam.params.params import BY_NAME, whole_number
+from hornbeam.params.params import BY_NAME, Params, whole_number
 from hornbeam.params.peer_arguments import (
     BOOSTER,
     BOOSTER_ATTRIBUTES,
@@ -54,15 +56,17 @@ from hornbeam.trees.forest import Forest, average_scores, checked_init
 from hornbeam.trees.tree import Tree
 
 
-class Booster(ExplainedModel, SavedModel, PeerAttributes):
+class Booster(ExplainedModel, DescribedModel, SavedModel, LiveModel, PeerAttributes):
     """A trained model, as `hornbeam.train` returns it and `hornbeam.load` reads it.
 
     Parameters
     ----------
-    model
-        What a model file holds, as an object or as the bytes of the file; or
+    params, train_set
+        Parameters and a Dataset: an empty model, which `update` trains iteration by iteration; or
     model_file, model_str
-        a model file, or its text, of any format that `hornbeam.load` reads.
+        a model file, or its text, of any format that `hornbeam.load` reads. `num_threads` of params is taken.
+    model
+        What a model file holds, as an object or as the bytes of the file, in the place of params.
 
     Attributes
     ----------
@@ -103,25 +107,32 @@ class Booster(ExplainedModel, SavedModel, PeerAttributes):
     @takes_peer_arguments(BOOSTER)
     def __init__(
         self,
-        model: ModelData | bytes | None = None,
-        *,
+        params: Mapping[str, Any] | Params | ModelData | bytes | None = None,
+        train_set: Dataset | None = None,
         model_file: str | os.PathLike[str] | None = None,
         model_str: str | None = None,
     ) -> None:
-        if sum(given is not None for given in (model, model_file, model_str)) != 1:
+        is_model = isinstance(params, (ModelData, bytes))
+        given = (params if is_model else None, train_set, model_file, model_str)
+        if sum(one is not None for one in given) != 1:
             raise ParameterError(
-                "a Booster is made from one of model, model_file and model_str; hornbeam.train makes new ones"
+                "a Booster is made from params and train_set, or from one of model_file and model_str; hornbeam.train "
+                "makes trained ones"
             )
+        if train_set is not None:
+            self._begin_training(params, train_set)
+            return
         if model_str is not None:
-            model = model_of(model_str.encode())
+            self.take(model_of(model_str.encode()))
         elif model_file is not None:
-            model = read_file(model_file)
-        elif isinstance(model, bytes):
-            model = model_of(model)
-        if not isinstance(model, ModelData):
-            raise ParameterError(
-                f"Booster({type(model).__name__}): pass model_file= or model_str=; hornbeam.train makes new Boosters"
-            )
+            self.take(read_file(model_file))
+        else:
+            self.take(model_of(params) if isinstance(params, bytes) else params)  # type: ignore[arg-type]
+        if params is not None and not is_model:
+            self._take_params(params)
+
+    def take(self, model: ModelData) -> None:
+        """Become the model of a file: every attribute is set anew."""
         self.feature_names = list(model.feature_names)
         self.levels = model.levels
         self.column_names = model.column_names
@@ -136,6 +147,14 @@ class Booster(ExplainedModel, SavedModel, PeerAttributes):
         self.num_threads = 0
         self._objective: Objective = objective_from_dict(model.objective)
         self._forest: Forest | None = None
+
+    def _take_params(self, params: Any) -> None:
+        """Take parameters beside a model that is read, of which prediction looks at the number of threads alone."""
+        checked = params if isinstance(params, Params) else Params.from_dict(params)
+        self.num_threads = checked.num_threads
+        others = [name for name in sorted(checked.given) if name not in ("num_threads", "verbosity")]
+        if others:
+            inform(f"without effect on a model that is read: {', '.join(others)}", checked.verbosity)
 
     @property
     def n_features(self) -> int:
@@ -162,22 +181,6 @@ class Booster(ExplainedModel, SavedModel, PeerAttributes):
         for number, tree in trees.items():
             self.trees[number] = tree
         self._forest = None
-
-    def current_iteration(self) -> int:
-        """Return the number of iterations, as LightGBM's Booster does."""
-        return self.n_iterations
-
-    def num_trees(self) -> int:
-        """Return the number of trees."""
-        return len(self.trees)
-
-    def num_feature(self) -> int:
-        """Return the number of features."""
-        return self.n_features
-
-    def feature_name(self) -> list[str]:
-        """Return the names of the features."""
-        return list(self.feature_names)
 
     @property
     def forest(self) -> Forest:
@@ -455,7 +458,8 @@ class Booster(ExplainedModel, SavedModel, PeerAttributes):
         return copyreg.__newobj__, (type(self),), self.__getstate__()  # type: ignore[attr-defined]
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {key: value for key, value in self.__dict__.items() if key not in ("_forest", "_objective")}
+        left_out = ("_forest", "_objective", "_training")
+        state = {key: value for key, value in self.__dict__.items() if key not in left_out}
         return {**state, "objective": self._objective.to_dict()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -225,7 +225,9 @@ def did_you_mean(name: Any, known: Iterable[str]) -> str:
 
 def whole_number(value: object, name: str, low: int, high: int | None = None) -> int:
     """Check an argument that must be an integer from low to high, and return it."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low or value > (high or value):
+    is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    number = int(value) if isinstance(value, (int, np.integer)) else low
+    if not is_whole or number < low or (high is not None and number > high):
         allowed = f"from {low} to {high}" if high is not None else f"of at least {low}"
         raise ParameterError(f"{name}={value!r}: must be an integer {allowed}")
-    return int(value)
+    return number

@@ -59,10 +59,9 @@ TRAIN: Table = {
     "learning_rates": PeerParameter((), "pass callbacks=[hornbeam.reset_parameter(learning_rate=rates)]"),
     "categorical_feature": _ON_DATASET,
     "feature_name": _ON_DATASET,
-    "keep_training_booster": PeerParameter((False,), "a Booster keeps no data; to train on pass init_model=booster"),
 }
 CV: Table = {
-    **{name: row for name, row in TRAIN.items() if name not in ("evals", "keep_training_booster")},
+    **{name: row for name, row in TRAIN.items() if name != "evals"},
     "as_pandas": PeerParameter((False,), "make a table of the result: pandas.DataFrame(result)"),
     "show_stdv": PeerParameter((), "pass callbacks=[hornbeam.log_evaluation(period, show_stdv=...)]"),
     "fpreproc": PeerParameter((), "prepare each fold yourself and call train, or put a Pipeline into cross_validate"),
@@ -90,12 +89,7 @@ FIT: Table = {
     ),
     "feature_weights": PeerParameter((), "set feature_contri in the constructor"),
 }
-BOOSTER: Table = {
-    **dict.fromkeys(
-        ("params", "train_set", "cache"),
-        PeerParameter((), "call hornbeam.train, which returns a Booster; to train on pass it as init_model="),
-    ),
-}
+BOOSTER: Table = {"cache": "train_set", "model": "params"}
 SAVE: Table = {"importance_type": _ANY}
 REFIT: Table = {
     "dataset_params": _ANY,
@@ -104,10 +98,6 @@ REFIT: Table = {
 }
 
 BOOSTER_ATTRIBUTES = {
-    **dict.fromkeys(
-        ("update", "rollback_one_iter", "boost", "add_valid", "eval", "eval_train", "eval_valid", "reset_parameter"),
-        "train in one call of hornbeam.train, with valid_sets= and callbacks=; train on with init_model=booster",
-    ),
     "load_model": "hornbeam.load(path)",
     "model_from_string": "Booster(model_str=text)",
     "dump_model": "json.loads(booster.model_to_string()), or booster.trees",
@@ -120,17 +110,13 @@ BOOSTER_ATTRIBUTES = {
         "total_cover",
     ),
     "num_boosted_rounds": "n_iterations",
-    "num_model_per_iteration": "n_outputs",
     "num_features": "n_features",
     "num_class": "n_outputs",
     "best_ntree_limit": "best_iteration",
     "inplace_predict": "predict",
-    "get_leaf_output": "trees[tree].leaf_value[leaf]",
     **dict.fromkeys(("lower_bound", "upper_bound"), "the smallest and largest of booster.trees[i].leaf_value"),
     "get_split_value_histogram": "booster.trees[i].threshold where booster.trees[i].feature is the one",
-    "set_train_data_name": "hornbeam.train with valid_sets={name: train_set}",
     "set_param": "hornbeam.train with init_model=booster; num_threads is an attribute",
-    "free_dataset": "nothing: a Booster keeps no data",
     "eval_set": "hornbeam.train with valid_sets=, then eval_history",
 }
 CV_BOOSTER_ATTRIBUTES = {

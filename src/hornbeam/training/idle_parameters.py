@@ -180,11 +180,16 @@ def warn_of_idle(state: TrainingState, has_functions: bool) -> None:
     state          its validation sets are entered
     has_functions  whether there are metric functions
     """
-    situation = Situation(state, bool(state.evaluated) and (has_functions or bool(state.metrics)))
+    warn_of_situation(Situation(state, bool(state.evaluated) and (has_functions or bool(state.metrics))))
+
+
+def warn_of_situation(situation: Situation) -> None:
+    """Warn of what has no effect in a situation, and name the parameters of the peers."""
+    params = situation.params
     for name, rule in IDLE.items():
-        if getattr(state.params, name) != BY_NAME[name].default:
+        if getattr(params, name) != BY_NAME[name].default:
             why = rule(situation)
             if why is not None:
-                warn(f"{name} has no effect {why}", state.params.verbosity)
-    if state.params.idle:
-        inform(f"without effect here: {', '.join(state.params.idle)} (see docs/migration.md)", state.params.verbosity)
+                warn(f"{name} has no effect {why}", params.verbosity)
+    if params.idle:
+        inform(f"without effect here: {', '.join(params.idle)} (see docs/migration.md)", params.verbosity)

@@ -21,6 +21,7 @@ from hornbeam.training.evaluated_sets import ValidSets, named_sets
 from hornbeam.training.function_calls import MetricFunction, metric_functions
 from hornbeam.training.idle_parameters import warn_of_idle
 from hornbeam.training.init_model import model_to_train_on
+from hornbeam.training.live import keep
 from hornbeam.training.loop import CheckpointHook, Hook, Loop, Member
 from hornbeam.training.run import TrainingRun
 from hornbeam.training.state import TrainingState
@@ -40,6 +41,7 @@ def train(
     callbacks: Sequence[Callback] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_freq: int = 10,
+    keep_training_booster: bool = False,
 ) -> Booster:
     """Train a model.
 
@@ -75,6 +77,8 @@ def train(
         damaged file are errors. The file stays when training is over.
     checkpoint_freq
         Iterations from one writing of the file to the next; it is written at the end too, and after Ctrl-C.
+    keep_training_booster
+        Whether the Booster keeps data and engine, so that `Booster.update` trains on.
 
     Returns
     -------
@@ -108,12 +112,17 @@ def train(
         if checkpoint is not None:
             checkpoints = stack.enter_context(closing(Checkpoints(checkpoint, checkpoint_freq)))
         state = TrainingState(params, train_set, start, checkpoints, named)
-        stack.callback(state.engine.close)
+        engine = stack.enter_context(ExitStack())
+        engine.callback(state.engine.close)
         run = TrainingRun(state, named)
         warn_of_idle(state, bool(functions))
         state.inform_of_encoding()
         _boost(run, n_rounds, functions, callbacks)
-    return state.booster
+        booster = state.booster
+        if keep_training_booster:
+            engine.pop_all()
+            keep(booster, run)
+    return booster
 
 
 def _boost(
