@@ -369,7 +369,6 @@ def test_other_functions_say_what_to_type(booster):
 def test_attributes_that_are_not_there_name_those_that_are(booster):
     for thing, name, word in (
         (booster, "get_score", "'split' is XGBoost's weight"),
-        (booster, "dump_model", "model_to_string"),
         (booster, "load_model", "hornbeam.load"),
         (hb.Dataset(X), "save_binary", "pickle"),
         (hb.HornbeamClassifier(), "get_booster", "booster_"),

@@ -99,23 +99,16 @@ REFIT: Table = {
 
 BOOSTER_ATTRIBUTES = {
     "load_model": "hornbeam.load(path)",
-    "model_from_string": "Booster(model_str=text)",
-    "dump_model": "json.loads(booster.model_to_string()), or booster.trees",
     "get_dump": "booster.trees",
-    "trees_to_dataframe": "booster.trees",
     "create_tree_digraph": "hornbeam.create_tree_digraph(booster)",
     **dict.fromkeys(
         ("get_score", "get_fscore"),
         "feature_importance() beside feature_names: 'split' is XGBoost's weight, 'gain' its total_gain, 'cover' its "
         "total_cover",
     ),
-    "num_boosted_rounds": "n_iterations",
-    "num_features": "n_features",
     "num_class": "n_outputs",
     "best_ntree_limit": "best_iteration",
     "inplace_predict": "predict",
-    **dict.fromkeys(("lower_bound", "upper_bound"), "the smallest and largest of booster.trees[i].leaf_value"),
-    "get_split_value_histogram": "booster.trees[i].threshold where booster.trees[i].feature is the one",
     "set_param": "hornbeam.train with init_model=booster; num_threads is an attribute",
     "eval_set": "hornbeam.train with valid_sets=, then eval_history",
 }
