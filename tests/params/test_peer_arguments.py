@@ -370,7 +370,7 @@ def test_attributes_that_are_not_there_name_those_that_are(booster):
     for thing, name, word in (
         (booster, "get_score", "'split' is XGBoost's weight"),
         (booster, "load_model", "hornbeam.load"),
-        (hb.Dataset(X), "save_binary", "pickle"),
+        (hb.Dataset(X), "get_position", "not modelled"),
         (hb.HornbeamClassifier(), "get_booster", "booster_"),
         (hb.HornbeamClassifier(), "best_iteration", "best_iteration_"),
         (hb, "DMatrix", "Dataset"),

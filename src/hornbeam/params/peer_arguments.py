@@ -117,18 +117,9 @@ CV_BOOSTER_ATTRIBUTES = {
     **dict.fromkeys(("load_model", "model_from_string"), "CVBooster(model_file=path) or CVBooster(model_str=text)"),
 }
 DATASET_ATTRIBUTES = {
-    "save_binary": "pickle, which keeps the bins too",
-    "set_info": "set_label, set_weight, set_group and set_init_score",
-    **dict.fromkeys(("get_float_info", "get_uint_info"), "get_label, get_weight, get_group and get_init_score"),
-    "set_base_margin": "set_init_score",
-    "get_base_margin": "get_init_score",
-    "add_features_from": "a table with all columns",
-    **dict.fromkeys(("set_categorical_feature", "set_feature_name"), "Dataset(categorical_features=, feature_names=)"),
-    "get_params": "params= of hornbeam.train; bin_params has those of the bins",
-    "feature_num_bin": "len(mapper.upper_bounds[feature]), once it is binned",
-    "num_row": "n_rows",
-    "num_col": "n_features",
-    "slice": "subset",
+    **dict.fromkeys(("get_position", "set_position"), "queries without positions: they are not modelled"),
+    "get_quantile_cut": "mapper.upper_bounds[feature], once it is binned",
+    "num_nonmissing": "a count of the table itself",
 }
 ESTIMATOR_ATTRIBUTES = {
     "get_booster": "booster_",

@@ -117,7 +117,8 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
         PeerParameter((False,), "contributions of features are not offered"),
     ),
     **dict.fromkeys(
-        ("save_binary", "is_save_binary", "is_save_binary_file"), PeerParameter((False,), "pickle keeps a Dataset")
+        ("save_binary", "is_save_binary", "is_save_binary_file"),
+        PeerParameter((False,), "Dataset.save_binary(path) writes it"),
     ),
     **dict.fromkeys(("data", "train", "valid", "test", "config", "input_model"), PeerParameter((), _NO_FILES)),
     **dict.fromkeys(("header", "has_header"), PeerParameter((False,), _NO_FILES)),
