@@ -22,6 +22,8 @@ from hornbeam.core.errors import (
     ModelFormatError,
     ParameterError,
 )
+from hornbeam.core.log import register_logger
+from hornbeam.data.sources.sequences import Sequence
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.model.booster import Booster, load
 from hornbeam.model.cv_booster import CVBooster
@@ -80,6 +82,7 @@ __all__ = [
     "ModelFormatError",
     "ParameterError",
     "Params",
+    "Sequence",
     "Tree",
     "__version__",
     "create_tree_digraph",
@@ -105,6 +108,7 @@ __all__ = [
     "plot_waterfall",
     "progress",
     "record_evaluation",
+    "register_logger",
     "reset_parameter",
     "train",
     "warmup",

@@ -154,7 +154,7 @@ class Dataset(PeerMethods):
             sparse_threshold, enable_bundle, target_encoding_levels, target_encoding_smooth,
         )  # fmt: skip
         self._own_params: dict[str, Any] = {
-            name: BY_NAME[name].check(value) for name, value in zip(_BIN_PARAMS, own, strict=True) if value is not None
+            name: BY_NAME[name].check(value) for name, value in zip(_BIN_PARAMS, own, strict=False) if value is not None
         }
         chosen = self._take_params(params, "auto" if categorical_features is None else categorical_features)
         self.reference = reference
@@ -454,6 +454,7 @@ class Dataset(PeerMethods):
             return
         given = {} if params is None else {name: getattr(params, name) for name in _BIN_PARAMS}
         own = self._bin_params = BinParams(**{**given, **self._own_params})
+        own.check(self.n_features)
         self._reader.zero_as_missing = own.zeros_are_missing
         self._reader = self._with_own_levels(params, own, init_levels)
         self._binned = bin_table(self._reader, own, params)

@@ -64,7 +64,6 @@ CV: Table = {
     **{name: row for name, row in TRAIN.items() if name != "evals"},
     "as_pandas": PeerParameter((False,), "make a table of the result: pandas.DataFrame(result)"),
     "show_stdv": PeerParameter((), "pass callbacks=[hornbeam.log_evaluation(period, show_stdv=...)]"),
-    "fpreproc": PeerParameter((), "prepare each fold yourself and call train, or put a Pipeline into cross_validate"),
 }
 PREDICT: Table = {
     "output_margin": "raw_score",
@@ -72,9 +71,8 @@ PREDICT: Table = {
     "iteration_range": PeerParameter(((0, 0),), "pass start_iteration=begin, num_iteration=end - begin"),
     "pred_contribs": "pred_contrib",
     "approx_contribs": PeerParameter((False,), "contributions are exact; leave it out"),
-    **dict.fromkeys(("validate_features", "data_has_header"), _ANY),
     **dict.fromkeys(
-        ("pred_early_stop", "training", "strict_shape", "base_margin"),
+        ("training", "strict_shape", "base_margin"),
         PeerParameter((False,), "predict has no such mode; add initial scores to predict(raw_score=True) yourself"),
     ),
 }
@@ -136,12 +134,11 @@ MODULE_ATTRIBUTES = {
     **{
         f"{peer}{kind}": f"Hornbeam{kind}" for peer in ("LGBM", "XGB") for kind in ("Classifier", "Regressor", "Ranker")
     },
-    **dict.fromkeys(("DMatrix", "QuantileDMatrix", "DeviceQuantileDMatrix", "Sequence"), "Dataset"),
+    **dict.fromkeys(("DMatrix", "QuantileDMatrix", "DeviceQuantileDMatrix"), "Dataset"),
     **dict.fromkeys(("XGBRFClassifier", "XGBRFRegressor"), "an estimator with boosting_type='rf'"),
     "callback": "the callbacks of this module: early_stopping, log_evaluation, record_evaluation, reset_parameter",
     "to_graphviz": "create_tree_digraph, or create_tree_svg, which needs no Graphviz",
     "LightGBMError": "HornbeamError",
-    "register_logger": "logging.getLogger('hornbeam')",
 }
 
 

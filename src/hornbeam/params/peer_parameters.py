@@ -59,7 +59,7 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
     ),
     **dict.fromkeys(("local_listen_port", "local_port", "port", "time_out", "topk"), _ANY),
     **dict.fromkeys(("two_round_loading", "use_two_round_loading", "precise_float_parser"), _ANY),
-    **dict.fromkeys(("pred_early_stop_freq", "pred_early_stop_margin"), _ANY),
+    **dict.fromkeys(("pred_early_stop_freq", "pred_early_stop_margin"), _ANY),  # predict takes them
     "gpu_device_id_list": PeerParameter(("",), "name the device: device='cuda:1'; hornbeam.devices() lists them"),
     **dict.fromkeys(
         ("gpu_platform_id", "gpu_device_id"),
@@ -70,7 +70,6 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
         ("linear_tree", "linear_trees"), PeerParameter((False,), "leaves are constants here; leave it out")
     ),
     "linear_lambda": PeerParameter((0.0,), "leaves are constants here; leave it out"),
-    "multi_error_top_k": PeerParameter((1,), "multi_error looks at the first class; pass a function as feval"),
     **dict.fromkeys(
         (
             "forcedsplits_filename",
@@ -78,11 +77,9 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
             "forced_splits_file",
             "forced_splits_filename",
             "fs",
-            "forcedbins_filename",
         ),
-        PeerParameter(("",), "splits and bins cannot be given; interaction_constraints and max_bin steer them"),
+        PeerParameter(("",), "splits cannot be given; interaction_constraints and feature_contri steer them"),
     ),
-    "max_bin_by_feature": PeerParameter((), "max_bin holds for all features; round a column to have fewer bins of it"),
     "cegb_tradeoff": PeerParameter((0.0, 1.0), _NO_COSTS),
     **dict.fromkeys(
         ("cegb_penalty_split", "cegb_penalty_feature_lazy", "cegb_penalty_feature_coupled"),
@@ -97,7 +94,6 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
         ("is_provide_training_metric", "training_metric", "is_training_metric", "train_metric"),
         PeerParameter((False,), "put the training set among valid_sets"),
     ),
-    "auc_mu_weights": PeerParameter((), "auc_mu weighs all pairs of classes alike; leave it out"),
     "lambdarank_position_bias_regularization": PeerParameter((0.0,), "positions are not modelled; leave it out"),
     **dict.fromkeys(
         ("pred_early_stop", "predict_disable_shape_check"), PeerParameter((False,), "predict has no such mode")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import Any
 
 import numpy as np
 
+from hornbeam.core.errors import ParameterError
 from hornbeam.core.float_mode import default_mode
 from hornbeam.core.log import speaking
 from hornbeam.dataset.dataset import Dataset
@@ -28,6 +29,9 @@ from hornbeam.training.run import TrainingRun
 from hornbeam.training.state import TrainingState
 from hornbeam.training.train import number_of_rounds
 
+Preparation = Callable[[Dataset, Dataset, dict[str, Any]], Any]
+"""function(training set, validation set, parameters) of a fold -> the three to be used."""
+
 VALID = "valid"
 """Name of the validation set of each fold."""
 
@@ -38,19 +42,20 @@ def cv(
     train_set: Dataset,
     num_boost_round: int | None = None,
     folds: Iterable[tuple[Any, Any]] | Any = None,
-    *,
     nfold: int = 5,
     stratified: bool = True,
     shuffle: bool = True,
-    seed: int | None = None,
     metrics: str | Sequence[str] | None = None,
     feval: MetricFunction | Sequence[MetricFunction] | None = None,
-    callbacks: Sequence[Callback] | None = None,
     init_model: Booster | str | os.PathLike[str] | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_freq: int = 10,
+    fpreproc: Preparation | None = None,
+    seed: int | None = None,
+    callbacks: Sequence[Callback] | None = None,
     eval_train_metric: bool = False,
     return_cvbooster: bool = False,
+    *,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_freq: int = 10,
 ) -> dict[str, Any]:
     """Cross-validate: train on all folds in step and average the metrics.
 
@@ -67,6 +72,9 @@ def cv(
         on average. The seed defaults to the parameter `seed`.
     metrics
         Replaces the parameter `metric`.
+    fpreproc
+        Function of (training set, validation set, parameters) of a fold that returns the three it shall have: it may
+        transform the data by what the training rows say. The parameters are a dict.
     checkpoint, checkpoint_freq
         As in `train`, with a file for each fold: `run.ckpt.fold0` and so on for `checkpoint="run.ckpt"`. Folds that
         were interrupted at different iterations come back into step.
@@ -102,13 +110,16 @@ def cv(
         rows_of_folds = make_folds(params, train_set, folds, nfold, stratified, shuffle, seed)
         for number, (train_rows, valid_rows) in enumerate(rows_of_folds):
             part = train_set.take_rows(train_rows)
+            valid, own_params = train_set.take_rows(valid_rows, reference=part), params
+            if fpreproc is not None:
+                part, valid, own_params = _prepared(fpreproc, part, valid, params)
             sets = {"train": part} if eval_train_metric else {}
-            sets[VALID] = train_set.take_rows(valid_rows, reference=part)
+            sets[VALID] = valid
             file = None
             if checkpoint is not None:
                 path = f"{os.fspath(checkpoint)}.fold{number}"
                 file = stack.enter_context(closing(Checkpoints(path, checkpoint_freq)))
-            state = TrainingState(params, part, start, file, sets)
+            state = TrainingState(own_params, part, start, file, sets)
             stack.callback(state.engine.close)
             runs.append(TrainingRun(state, sets))
         warn_of_idle(runs[0].state, bool(functions))  # once, not once a fold
@@ -118,6 +129,15 @@ def cv(
     if return_cvbooster:
         history["cvbooster"] = result
     return history
+
+
+def _prepared(fpreproc: Preparation, part: Dataset, valid: Dataset, params: Params) -> tuple[Dataset, Dataset, Params]:
+    """Return the data and parameters of a fold as a function of the user's own makes them."""
+    given = {name: value for name, value in params.to_dict().items() if name in params.given}
+    made = fpreproc(part, valid, dict(given))
+    if not isinstance(made, tuple) or len(made) != 3 or not all(isinstance(one, Dataset) for one in made[:2]):
+        raise ParameterError("fpreproc must return (training Dataset, validation Dataset, parameters)")
+    return made[0], made[1], params if made[2] == given else Params.from_dict(made[2])
 
 
 def _boost_together(

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from hornbeam.core.log import inform, warn
+from hornbeam.metrics.auc_mu import AucMu
+from hornbeam.metrics.classes import MultiError
 from hornbeam.metrics.ranked_lists import QueryMetric
 from hornbeam.objectives import RANKING, CustomObjective
 from hornbeam.params.params import BY_NAME, USED_BY, Params
@@ -168,6 +170,12 @@ IDLE: dict[str, Rule] = {
     "first_metric_only": _NO_EARLY_STOPPING,
     "early_stopping_min_delta": _NO_EARLY_STOPPING,
     "eval_at": _eval_at,
+    "multi_error_top_k": _where(
+        lambda s: not any(isinstance(metric, MultiError) for metric in s.state.metrics), "without metric='multi_error'"
+    ),
+    "auc_mu_weights": _where(
+        lambda s: not any(isinstance(metric, AucMu) for metric in s.state.metrics), "without metric='auc_mu'"
+    ),
     "metric_freq": _where(lambda s: not s.evaluates, "where nothing is evaluated"),
     "device_memory_limit": _where(lambda s: not s.state.engine.has_own_memory, "on a CPU: it is a limit of GPU memory"),
 }

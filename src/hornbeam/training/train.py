@@ -37,11 +37,11 @@ def train(
     valid_names: Sequence[str] | str | None = None,
     feval: MetricFunction | Sequence[MetricFunction] | None = None,
     init_model: Booster | str | os.PathLike[str] | None = None,
-    *,
+    keep_training_booster: bool = False,
     callbacks: Sequence[Callback] | None = None,
+    *,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_freq: int = 10,
-    keep_training_booster: bool = False,
 ) -> Booster:
     """Train a model.
 
