@@ -23,7 +23,7 @@ from hornbeam.data.sources.labelled import column_roles, load_labelled
 from hornbeam.data.sources.opening import open_table
 from hornbeam.data.sources.reader import TableReader
 from hornbeam.data.target_encoding import EncodedLevels, deal_folds, encode_training
-from hornbeam.dataset.names import check_names
+from hornbeam.dataset.names import check_names, positions_of_mask
 from hornbeam.dataset.peer_methods import PeerMethods
 from hornbeam.dataset.rows import row_numbers, whole_queries
 from hornbeam.dataset.saved import read_saved
@@ -240,12 +240,12 @@ class Dataset(PeerMethods):
 
     def _positions(self, given: Sequence[Any] | str, what: str) -> tuple[int, ...] | None:
         """Return the positions of categorical features given by name or position, ascending; None for "auto"."""
-        if isinstance(given, str) and given == "auto":
+        if isinstance(given, str) and given in ("auto", "from_dtype"):
             return None
         if isinstance(given, str) or not isinstance(given, Iterable):
             raise DataError(f'{what}={given!r}: pass a list of names or positions of columns, or "auto"')
         found = set()
-        for entry in given:
+        for entry in positions_of_mask(given):
             if isinstance(entry, str):
                 if entry not in self.feature_names:
                     raise DataError(f"{what} has {entry!r}, which is no feature; features are {self.feature_names[:5]}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from hornbeam.backends.costs import PredictionWork
 from hornbeam.backends.devices import choose_device
 from hornbeam.backends.prediction import (
+    add_trees,
     predict_in_place,
     predict_leaf,
     predict_leaf_in_place,
@@ -31,7 +33,7 @@ from hornbeam.data.sources.wanted_columns import Wanted
 from hornbeam.model.early_stopped import EarlyStop, can_stop, early_stopped_scores
 from hornbeam.params.params import BY_NAME, whole_number
 from hornbeam.params.peer_arguments import PREDICT, takes_peer_arguments
-from hornbeam.trees.forest import Forest, average_scores, checked_init
+from hornbeam.trees.forest import Forest, average_scores, checked_init, fitting
 
 if TYPE_CHECKING:
     from hornbeam.data.levels import Levels
@@ -133,6 +135,23 @@ class PredictingModel:
             else:
                 result = self._predict(reader, *given, device or "cpu")
         return result if reader.device is None else in_library_of(data, reader.to_device(result))
+
+    def staged_predict(self, data: Any, raw_score: bool = False) -> Iterator[NDArray[Any]]:
+        """Yield what `predict` returns with 1, 2, ... iterations, up to those that it uses; a tree is added once."""
+        reader = self.checked_table(data)
+        first, last = self.forest.tree_range(*self.chosen_iterations(0, None))
+        n_threads = resolve_threads(self.num_threads)
+        start = np.zeros(self.n_outputs) if self.averages_trees else self.init_scores
+        scores = np.repeat(np.asarray(start, np.float64)[:, None], reader.n_rows, axis=1)
+        forest, rows = fitting(self.forest, reader)
+        for tree in range(first, last, self.n_outputs):
+            with default_mode():
+                add_trees(forest, rows, tree, tree + self.n_outputs, scores, n_threads, "cpu")
+                made = scores.copy()
+                if self.averages_trees:
+                    average_scores(made, self.init_scores, tree // self.n_outputs + 1)
+                result = self._finished(made, raw_score, n_threads, "cpu")
+            yield result
 
     def chosen_iterations(self, start: int, number: int | None) -> tuple[int, int | None]:
         """Return start_iteration and num_iteration as `Forest.tree_range` takes them, checked.

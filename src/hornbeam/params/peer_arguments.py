@@ -81,6 +81,9 @@ FIT: Table = {
     "base_margin_eval_set": "eval_init_score",
     "sample_weight_eval_set": "eval_sample_weight",
     "xgb_model": "init_model",
+    "X_val": "eval_X",
+    "y_val": "eval_y",
+    "sample_weight_val": "eval_sample_weight",
     "verbose": _LOGGING,
     "early_stopping_rounds": PeerParameter(
         (), "set it in the constructor, or pass callbacks=[hornbeam.early_stopping(rounds)]"

@@ -118,6 +118,8 @@ def eval_pairs(eval_set: Any, eval_X: Any = None, eval_y: Any = None) -> list[tu
 
 def one_each(values: Sequence[Any] | None, name: str, n_sets: int) -> list[Any]:
     """Return one value for each validation set; None for all where nothing was given."""
+    if n_sets == 1 and getattr(values, "ndim", 0) == 1 and np.asarray(values).dtype.kind in "fiu":
+        values = [values]  # of the only set, as scikit-learn's sample_weight_val
     given = [None] * n_sets if values is None else list(values)
     if len(given) != n_sets:
         raise DataError(f"{name} has {len(given)} entries and eval_set {n_sets}; pass one each, or None in its place")

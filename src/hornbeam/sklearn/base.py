@@ -45,6 +45,7 @@ from hornbeam.sklearn.arguments import (
 from hornbeam.sklearn.device_targets import read_target
 from hornbeam.sklearn.fit_tasks import FitTask, TakesFitCallbacks, is_fit_task
 from hornbeam.sklearn.fitted_attributes import FittedAttributes
+from hornbeam.sklearn.held_out import FitData, hold_out, rounds_to_go, wants_warm_start, without_fit_parameters
 from hornbeam.sklearn.tables import (
     has_rows_of_no_weight,
     refuse_strings,
@@ -200,8 +201,8 @@ class HornbeamModel(FittedAttributes, TakesFitCallbacks, BaseEstimator, PeerAttr
     def _train_params(self) -> Params:
         """Return the checked parameters of a training."""
         defaults = {name: p.default for name, p in inspect.signature(HornbeamModel.__init__).parameters.items()}
-        renamed = {BY_NAME[name].name for name in self._other_params if name in BY_NAME}
-        values = dict(self._other_params)
+        values = without_fit_parameters(self._other_params)
+        renamed = {BY_NAME[name].name for name in values if name in BY_NAME}
         for name in sorted({*HornbeamModel._get_param_names(), *self._get_param_names()}):
             value = getattr(self, name)
             if name not in BY_NAME or value is None or (BY_NAME[name].name in renamed and value == defaults.get(name)):
@@ -216,7 +217,7 @@ class HornbeamModel(FittedAttributes, TakesFitCallbacks, BaseEstimator, PeerAttr
         given = canonical_names(values)
         refuse_two_strategies(given)
         params = Params(**self._with_objective(given))
-        object.__setattr__(params, "idle", idle_names(self._other_params))
+        object.__setattr__(params, "idle", idle_names(without_fit_parameters(self._other_params)))
         if "alpha" in renamed:
             params.refuse_idle_alpha()
         return params
@@ -355,11 +356,17 @@ class HornbeamModel(FittedAttributes, TakesFitCallbacks, BaseEstimator, PeerAttr
             As in `hornbeam.train`: a file from which a training that was cut short goes on.
         """
         pairs = eval_pairs(eval_set, eval_X, eval_y)
-        return self._fit(
-            X, y, sample_weight, init_score, pairs, eval_names, eval_sample_weight, eval_init_score, eval_metric,
-            callbacks, init_model, (checkpoint, checkpoint_freq), eval_class_weight=eval_class_weight,
-            feature_name=feature_name, **named_categories(categorical_feature),
+        given = FitData(X, y, sample_weight, init_score, pairs, eval_sample_weight, eval_init_score)
+        data, stopping = hold_out(self, given)
+        calls = callbacks if stopping is None else [*(callbacks or []), stopping]
+        self._fit(
+            data.X, data.y, data.sample_weight, data.init_score, data.pairs, eval_names, data.eval_sample_weight,
+            data.eval_init_score, eval_metric, calls, init_model, (checkpoint, checkpoint_freq),
+            eval_class_weight=eval_class_weight, feature_name=feature_name, **named_categories(categorical_feature),
         )  # fmt: skip
+        self.do_early_stopping_ = stopping is not None or self._train_params().early_stopping_round > 0
+        self.validation_score_ = np.array([] if stopping is None else stopping.scores)
+        return self
 
     @is_fit_task
     def _fit(
@@ -407,6 +414,8 @@ class HornbeamModel(FittedAttributes, TakesFitCallbacks, BaseEstimator, PeerAttr
             rows = label if device_of(label, "y") is None else np.empty((len(label), 0))
             weight = _check_sample_weight(weight, rows, dtype=np.float64)
         params = self._train_params().replace(**changes)
+        if init_model is None and wants_warm_start(self._other_params) and hasattr(self, "booster_"):
+            init_model, params = self, rounds_to_go(params, self.booster_)
         names, functions = split_metrics(eval_metric)
         params = self._with_metrics(params, names)
         if params.early_stopping_round > 0 and not pairs:

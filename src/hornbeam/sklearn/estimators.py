@@ -21,11 +21,12 @@ from hornbeam.params.params import BY_NAME, Params, canonical_names
 from hornbeam.params.peer_arguments import PREDICT, takes_peer_arguments
 from hornbeam.sklearn.base import FloatArray, HornbeamModel
 from hornbeam.sklearn.device_targets import classes_of, divided_by_sum, find_classes, places_among, probabilities
+from hornbeam.sklearn.staged import StagedClassifier, StagedRegressor
 
 __all__ = ["HornbeamClassifier", "HornbeamModel", "HornbeamRegressor"]
 
 
-class HornbeamRegressor(RegressorMixin, HornbeamModel):
+class HornbeamRegressor(StagedRegressor, RegressorMixin, HornbeamModel):
     """Gradient boosted trees for regression; parameters and attributes are those of `HornbeamModel`.
 
     Examples
@@ -40,7 +41,7 @@ class HornbeamRegressor(RegressorMixin, HornbeamModel):
         return float(r2_score(*_in_host_memory(y, self.predict(X)), sample_weight=_in_host_memory(sample_weight)[0]))
 
 
-class HornbeamClassifier(ClassifierMixin, HornbeamModel):
+class HornbeamClassifier(StagedClassifier, ClassifierMixin, HornbeamModel):
     """Gradient boosted trees for classification; parameters and attributes are those of `HornbeamModel`.
 
     Labels may be numbers, strings or booleans. Trained on a single class, the model predicts that class.
@@ -92,9 +93,13 @@ class HornbeamClassifier(ClassifierMixin, HornbeamModel):
         if device_of(result, "result") is not None:
             made = probabilities(as_cupy(result, "result"), self.n_classes_, divide)
             return in_library_of(X, made)  # type: ignore[no-any-return]
+        return self._probabilities(result)
+
+    def _probabilities(self, result: FloatArray) -> FloatArray:
+        """Return the probabilities of all classes, (n_rows, n_classes), from what the Booster predicts."""
         if self.n_classes_ == 1:
             return np.ones((len(result), 1))
-        if divide:
+        if self.booster_.objective.name == "multiclassova":
             return np.asarray(divided_by_sum(result))
         return result if result.ndim == 2 else np.column_stack((1.0 - result, result))
 
