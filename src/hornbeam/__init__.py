@@ -25,6 +25,7 @@ from hornbeam.core.errors import (
 from hornbeam.core.log import register_logger
 from hornbeam.data.sources.sequences import Sequence
 from hornbeam.dataset.dataset import Dataset
+from hornbeam.dataset.dmatrix import DataIter, DMatrix, QuantileDMatrix
 from hornbeam.model.booster import Booster, load
 from hornbeam.model.cv_booster import CVBooster
 from hornbeam.model.merging import merge
@@ -32,6 +33,7 @@ from hornbeam.model.rooms import room
 from hornbeam.objectives.device_functions import on_device
 from hornbeam.params.params import Params
 from hornbeam.params.peer_arguments import MODULE_ATTRIBUTES
+from hornbeam.training import peer_callbacks as callback
 from hornbeam.training.callbacks import (
     EarlyStopException,
     early_stopping,
@@ -70,7 +72,9 @@ __all__ = [
     "Booster",
     "CVBooster",
     "ConversionError",
+    "DMatrix",
     "DataError",
+    "DataIter",
     "Dataset",
     "DeviceError",
     "DeviceInfo",
@@ -82,9 +86,11 @@ __all__ = [
     "ModelFormatError",
     "ParameterError",
     "Params",
+    "QuantileDMatrix",
     "Sequence",
     "Tree",
     "__version__",
+    "callback",
     "create_tree_digraph",
     "create_tree_svg",
     "cv",

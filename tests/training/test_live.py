@@ -235,9 +235,10 @@ def test_parameters_that_only_a_loop_reads_are_named(caplog):
 
 
 def test_what_makes_no_booster_is_refused():
-    for arguments in ((), (PLAIN,), (PLAIN, data(), "model.json")):
-        with pytest.raises(hb.ParameterError, match="params and train_set"):
-            hb.Booster(*arguments)
+    with pytest.raises(hb.ParameterError, match="params and train_set"):
+        hb.Booster(PLAIN, data(), "model.json")
+    with pytest.raises(hb.DataError, match="features"):
+        hb.Booster(PLAIN).predict(X)  # empty until load_model
     with pytest.raises(hb.DataError, match="wrap it"):
         hb.Booster(PLAIN, X)
 

@@ -26,6 +26,7 @@ from hornbeam.model.live import LiveModel
 from hornbeam.model.predicting import PredictingModel
 from hornbeam.model.refitting import refit
 from hornbeam.model.saved import SavedModel
+from hornbeam.model.xgboost_face import XGBoostFace
 from hornbeam.objectives import Objective, objective_from_dict
 from hornbeam.params.params import Params, whole_number
 from hornbeam.params.peer_arguments import (
@@ -40,7 +41,7 @@ from hornbeam.trees.forest import Forest
 from hornbeam.trees.tree import Tree
 
 
-class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveModel, PeerAttributes):
+class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveModel, XGBoostFace, PeerAttributes):
     """A trained model, as `hornbeam.train` returns it and `hornbeam.load` reads it.
 
     Parameters
@@ -50,7 +51,8 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
     model_file, model_str
         a model file, or its text, of any format that `hornbeam.load` reads. `num_threads` of params is taken.
     model
-        What a model file holds, as an object or as the bytes of the file, in the place of params.
+        What a model file holds, as an object or as the bytes of the file, in the place of params. Without any of these
+        a Booster is empty, and `load_model` makes it a model.
 
     Attributes
     ----------
@@ -77,6 +79,8 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
         was evaluated. Not saved.
     eval_history
         `eval_history[dataset][metric]`: list, one value an evaluated iteration. Not saved.
+    metric
+        Metrics of the training, as in the parameter of that name. Not saved.
     interrupted
         Whether training was ended by Ctrl-C, with the trees built so far.
 
@@ -98,7 +102,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
     ) -> None:
         is_model = isinstance(params, (ModelData, bytes))
         given = (params if is_model else None, train_set, model_file, model_str)
-        if sum(one is not None for one in given) != 1:
+        if sum(one is not None for one in given) > 1:
             raise ParameterError(
                 "a Booster is made from params and train_set, or from one of model_file and model_str; hornbeam.train "
                 "makes trained ones"
@@ -110,8 +114,10 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
             self.take(model_of(model_str.encode()))
         elif model_file is not None:
             self.take(read_file(model_file))
-        else:
+        elif is_model:
             self.take(model_of(params) if isinstance(params, bytes) else params)  # type: ignore[arg-type]
+        else:
+            self.take(ModelData([], 1, {"name": "custom", "num_class": 1}, {}, [0.0]))  # until load_model
         if params is not None and not is_model:
             self._take_params(params)
 
@@ -129,6 +135,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
         self.eval_history: dict[str, dict[str, list[float]]] = {}
         self.interrupted = False
         self.num_threads = 0
+        self.metric: str | tuple[str, ...] | None = None
         self._objective: Objective = objective_from_dict(model.objective)
         self._forest: Forest | None = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -79,12 +80,18 @@ class DescribedModel:
 
     def dump_model(
         self,
-        num_iteration: int | None = None,
-        start_iteration: int = 0,
-        importance_type: str = "split",
+        num_iteration: Any = None,
+        start_iteration: Any = 0,
+        importance_type: Any = "split",
         object_hook: Callable[[dict[str, Any]], Any] | None = None,
-    ) -> dict[str, Any]:
+        *,
+        with_stats: bool = False,
+        dump_format: str = "text",
+    ) -> Any:
         """Return the model as a dictionary with the keys of LightGBM's.
+
+        With a path in the place of num_iteration, write the texts of `get_dump` to that file, as XGBoost does:
+        `dump_model(fout, fmap, with_stats, dump_format)`.
 
         Leaf values of the first iteration have the start in them, so that trees add up to raw scores. A model does not
         keep the ranges of its features: `feature_infos` has infinities for numbers.
@@ -98,12 +105,14 @@ class DescribedModel:
         object_hook
             What becomes of every dictionary, from the leaves up, as for `json.loads`.
         """
+        if isinstance(num_iteration, (str, os.PathLike)):
+            stats = importance_type if isinstance(importance_type, bool) else with_stats
+            self.dump_model_file(num_iteration, stats, dump_format)
+            return None
         start, number = self.chosen_iterations(start_iteration, num_iteration)
         last = self.n_iterations if number is None or number <= 0 else min(start + number, self.n_iterations)
         importances = self.feature_importance(importance_type)
-        return room("convert.lightgbm.dump").dump(  # type: ignore[no-any-return]
-            self[:].to_model(), start, last, importances, object_hook
-        )
+        return room("convert.lightgbm.dump").dump(self[:].to_model(), start, last, importances, object_hook)
 
     def trees_to_dataframe(self) -> Any:
         """Return a pandas table with a row for each split and leaf, and the columns of LightGBM's."""
@@ -174,6 +183,7 @@ class DescribedModel:
         init_scores: NDArray[np.float64]
         feature_importance: Callable[..., Any]
         free_dataset: Callable[[], Any]
+        dump_model_file: Callable[..., None]
         take: Callable[[ModelData], None]
 
         @property

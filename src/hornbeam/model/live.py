@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hornbeam.core.errors import ParameterError
+from hornbeam.dataset.dmatrix import DMatrix
 from hornbeam.model.rooms import room
+from hornbeam.model.xgboost_face import evaluation_line
 from hornbeam.params.params import whole_number
 
 if TYPE_CHECKING:
@@ -94,12 +96,22 @@ class LiveModel:
         """Evaluate every set that was added by `add_valid`; tuples as of `eval_train`."""
         return self._under_way.evaluate_valid(feval)  # type: ignore[no-any-return]
 
-    def eval(self, data: Any, name: str = "eval", feval: Any = None) -> Any:
-        """Evaluate a Dataset, which is added to the validation sets if it is new; tuples as of `eval_train`.
+    def eval(self, data: Any, name: str = "eval", feval: Any = None, iteration: int = 0) -> Any:
+        """Evaluate a Dataset; tuples as of `eval_train`, but for a DMatrix the line of text that XGBoost returns.
 
-        The metrics are those of the parameters, and the functions in feval.
+        The metrics are those of the training, and the functions in feval. In a training the set is added to the
+        validation sets if it is new.
         """
-        return self._under_way.evaluate(data, name, feval)
+        if isinstance(feval, int):  # XGBoost's third argument is the number of the iteration
+            feval, iteration = None, feval
+        results = self.evaluate(data, name, feval)
+        return evaluation_line(iteration, results) if isinstance(data, DMatrix) else results
+
+    def evaluate(self, data: Any, name: str = "eval", feval: Any = None) -> list[tuple[str, str, float, bool]]:
+        """Evaluate a Dataset by the metrics of the training: tuples as of `eval_train`."""
+        if self._training is not None:
+            return self._training.evaluate(data, name, feval)  # type: ignore[no-any-return]
+        return room("training.live").evaluate_model(self, data, name, feval)  # type: ignore[no-any-return]
 
     def reset_parameter(self, params: Mapping[str, Any]) -> Self:
         """Set parameters of the iterations to come; returns self."""

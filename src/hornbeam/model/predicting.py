@@ -30,6 +30,7 @@ from hornbeam.data.fields import Fields
 from hornbeam.data.sources.opening import open_numbers, open_table
 from hornbeam.data.sources.reader import TableReader
 from hornbeam.data.sources.wanted_columns import Wanted
+from hornbeam.dataset.dmatrix import DMatrix
 from hornbeam.model.early_stopped import EarlyStop, can_stop, early_stopped_scores
 from hornbeam.params.params import BY_NAME, whole_number
 from hornbeam.params.peer_arguments import PREDICT, takes_peer_arguments
@@ -56,6 +57,9 @@ class PredictingModel:
         validate_features: bool = True,
         *,
         pred_interactions: bool = False,
+        iteration_range: tuple[int, int] | None = None,
+        ntree_limit: int = 0,
+        base_margin: Any = None,
         pred_early_stop: bool = False,
         pred_early_stop_freq: int = 10,
         pred_early_stop_margin: float = 10.0,
@@ -85,6 +89,10 @@ class PredictingModel:
             Whether the first line of a text file names its columns; False: the file itself tells.
         validate_features
             Whether the names of columns are compared with those of the training; False: places alone count.
+        iteration_range, ntree_limit
+            XGBoost's: the iterations from the first to before the second, (0, 0): as without it; or the first ones.
+        base_margin
+            Numbers to be added to the raw scores, one a row or (n_rows, n_outputs). A DMatrix brings its own.
         pred_early_stop, pred_early_stop_freq, pred_early_stop_margin
             Stop adding trees to a row, checked every so many iterations, when its class is clear by that margin: twice
             the size of the raw score of two classes, or of a rank; the distance of the two highest ones of several.
@@ -109,7 +117,11 @@ class PredictingModel:
             asked.insert(0, "raw_score")
         if len(asked) > 1:
             raise ParameterError(f"{asked[0]} and {asked[1]} are both set; ask for one of them")
+        if iteration_range is not None or ntree_limit:
+            start_iteration, num_iteration = _range_of(iteration_range, ntree_limit, start_iteration, num_iteration)
         start_iteration, num_iteration = self.chosen_iterations(start_iteration, num_iteration)
+        if base_margin is None and isinstance(data, DMatrix):
+            base_margin = data.get_init_score()
         if device is not None:
             device = BY_NAME["device"].check(device)
         if num_threads is not None:
@@ -122,7 +134,7 @@ class PredictingModel:
         n_threads = resolve_threads(self.num_threads if num_threads is None else num_threads)
         if reader.device is not None:
             check_device(reader.device, device or reader.device)
-            if device not in ("cpu", "reference"):
+            if device not in ("cpu", "reference") and base_margin is None:
                 found = self._predict_in_place(reader, raw_score, pred_leaf, start_iteration, num_iteration)
                 return in_library_of(data, found)
         given = raw_score, pred_leaf, start_iteration, num_iteration, n_threads
@@ -131,6 +143,10 @@ class PredictingModel:
                 stop = EarlyStop.checked(pred_early_stop_freq, pred_early_stop_margin)
                 trees = self.forest.tree_range(start_iteration, num_iteration)
                 scores = early_stopped_scores(self.forest, reader, self.init_scores, trees, stop, n_threads)
+                result = self._finished(scores, raw_score, n_threads, "cpu")
+            elif base_margin is not None and not pred_leaf:
+                raw = self._predict(reader, True, *given[1:], device or "cpu")
+                scores = _with_margin(raw, base_margin)
                 result = self._finished(scores, raw_score, n_threads, "cpu")
             else:
                 result = self._predict(reader, *given, device or "cpu")
@@ -269,3 +285,27 @@ class PredictingModel:
         @property
         def n_iterations(self) -> int:
             """Number of iterations."""
+
+
+def _range_of(given: tuple[int, int] | None, limit: int, start: int, number: int | None) -> tuple[int, int | None]:
+    """Return start_iteration and num_iteration for XGBoost's arguments, which are given beside neither of them."""
+    if start != 0 or number is not None or (given is not None and limit):
+        raise ParameterError("iteration_range, ntree_limit and start_iteration, num_iteration say the same; give one")
+    if given is None:
+        return 0, whole_number(limit, "ntree_limit", 0) or None
+    if len(given) != 2:
+        raise ParameterError(f"iteration_range={given!r}: must be two numbers, (first, one past the last)")
+    first, end = whole_number(given[0], "iteration_range", 0), whole_number(given[1], "iteration_range", 0)
+    if end == 0:
+        return first, None
+    if end <= first:
+        raise ParameterError(f"iteration_range={given!r}: the second number must be above the first, or 0")
+    return first, end - first
+
+
+def _with_margin(raw: NDArray[np.float64], margin: Any) -> NDArray[np.float64]:
+    """Return raw scores with numbers added, float64 (n_outputs, n_rows)."""
+    values = np.asarray(margin, np.float64)
+    if values.size != raw.size:
+        raise DataError(f"base_margin has {values.size} numbers for {raw.size} scores; pass one a row and output")
+    return np.ascontiguousarray(np.atleast_2d((raw + values.reshape(raw.shape)).T))

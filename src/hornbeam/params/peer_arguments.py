@@ -21,16 +21,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _ANY = PeerParameter(None)
-_STOPPING = PeerParameter(
-    (),
-    "pass callbacks=[hornbeam.early_stopping(rounds)], which watches every metric on every validation set, or set "
-    "early_stopping_round in the parameters",
-)
-_LOGGING = PeerParameter((False, 0), "pass callbacks=[hornbeam.log_evaluation(period)]")
-_OBJECTIVE = PeerParameter((), "set the function in the parameters: {'objective': function}")
 _ON_DATASET = PeerParameter(("auto",), "pass it to Dataset")
-_ROUNDS = PeerParameter((0,), "pass num_iteration=, and start_iteration= for others than the first ones")
-_MAXIMIZE = PeerParameter((), "a metric function returns (name, value, higher_is_better)")
 
 DATASET: Table = {
     "feature_name": "feature_names",
@@ -48,14 +39,6 @@ TRAIN: Table = {
     "evals": "valid_sets",
     "xgb_model": "init_model",
     "custom_metric": "feval",
-    "early_stopping_rounds": _STOPPING,
-    "verbose_eval": _LOGGING,
-    "evals_result": PeerParameter(
-        (), "pass callbacks=[hornbeam.record_evaluation(dict)], or look at booster.eval_history"
-    ),
-    "obj": _OBJECTIVE,
-    "fobj": _OBJECTIVE,
-    "maximize": _MAXIMIZE,
     "learning_rates": PeerParameter((), "pass callbacks=[hornbeam.reset_parameter(learning_rate=rates)]"),
     "categorical_feature": _ON_DATASET,
     "feature_name": _ON_DATASET,
@@ -67,14 +50,9 @@ CV: Table = {
 }
 PREDICT: Table = {
     "output_margin": "raw_score",
-    "ntree_limit": _ROUNDS,
-    "iteration_range": PeerParameter(((0, 0),), "pass start_iteration=begin, num_iteration=end - begin"),
     "pred_contribs": "pred_contrib",
     "approx_contribs": PeerParameter((False,), "contributions are exact; leave it out"),
-    **dict.fromkeys(
-        ("training", "strict_shape", "base_margin"),
-        PeerParameter((False,), "predict has no such mode; add initial scores to predict(raw_score=True) yourself"),
-    ),
+    **dict.fromkeys(("training", "strict_shape"), PeerParameter((False,), "predict has no such mode; leave it out")),
 }
 FIT: Table = {
     "base_margin": "init_score",
@@ -84,7 +62,6 @@ FIT: Table = {
     "X_val": "eval_X",
     "y_val": "eval_y",
     "sample_weight_val": "eval_sample_weight",
-    "verbose": _LOGGING,
     "early_stopping_rounds": PeerParameter(
         (), "set it in the constructor, or pass callbacks=[hornbeam.early_stopping(rounds)]"
     ),
@@ -99,19 +76,10 @@ REFIT: Table = {
 }
 
 BOOSTER_ATTRIBUTES = {
-    "load_model": "hornbeam.load(path)",
-    "get_dump": "booster.trees",
     "create_tree_digraph": "hornbeam.create_tree_digraph(booster)",
-    **dict.fromkeys(
-        ("get_score", "get_fscore"),
-        "feature_importance() beside feature_names: 'split' is XGBoost's weight, 'gain' its total_gain, 'cover' its "
-        "total_cover",
-    ),
     "num_class": "n_outputs",
     "best_ntree_limit": "best_iteration",
-    "inplace_predict": "predict",
     "set_param": "hornbeam.train with init_model=booster; num_threads is an attribute",
-    "eval_set": "hornbeam.train with valid_sets=, then eval_history",
 }
 CV_BOOSTER_ATTRIBUTES = {
     **BOOSTER_ATTRIBUTES,
@@ -123,11 +91,6 @@ DATASET_ATTRIBUTES = {
     "num_nonmissing": "a count of the table itself",
 }
 ESTIMATOR_ATTRIBUTES = {
-    "get_booster": "booster_",
-    "best_iteration": "best_iteration_, which counts iterations: one more than XGBoost's number of the best",
-    "best_score": "best_score_",
-    "evals_result": "evals_result_",
-    "get_num_boosting_rounds": "n_iter_",
     "get_xgb_params": "get_params",
     "save_model": "booster_.save, or pickle for the whole estimator",
     "load_model": "pickle for estimators, hornbeam.load for models",
@@ -137,9 +100,8 @@ MODULE_ATTRIBUTES = {
     **{
         f"{peer}{kind}": f"Hornbeam{kind}" for peer in ("LGBM", "XGB") for kind in ("Classifier", "Regressor", "Ranker")
     },
-    **dict.fromkeys(("DMatrix", "QuantileDMatrix", "DeviceQuantileDMatrix"), "Dataset"),
+    **dict.fromkeys(("DeviceQuantileDMatrix", "ExtMemQuantileDMatrix"), "QuantileDMatrix"),
     **dict.fromkeys(("XGBRFClassifier", "XGBRFRegressor"), "an estimator with boosting_type='rf'"),
-    "callback": "the callbacks of this module: early_stopping, log_evaluation, record_evaluation, reset_parameter",
     "to_graphviz": "create_tree_digraph, or create_tree_svg, which needs no Graphviz",
     "LightGBMError": "HornbeamError",
 }

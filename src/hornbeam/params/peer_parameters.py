@@ -38,6 +38,9 @@ class PeerParameter:
         return isinstance(value, (str, int, float, np.generic, tuple)) and value in self.idle
 
 
+LABELS = 32
+"""Labels that have a gain by ndcg_exp_gain=False: 0 to 31, as XGBoost's may have."""
+
 _ANY = PeerParameter(None)
 _NO_FILES = "train takes a Dataset, which reads files: Dataset('train.csv', label='y'); or use the command line"
 _ONE_MACHINE = "Hornbeam trains on one machine; leave it out"
@@ -152,14 +155,12 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
     "normalize_type": PeerParameter((), "set xgboost_dart_mode=True for 'tree'; 'forest' is not offered"),
     "lambdarank_pair_method": PeerParameter(("topk",), "pairs are those of lambdarank_truncation_level"),
     "lambdarank_unbiased": PeerParameter((False,), "positions are not modelled; leave it out"),
-    "ndcg_exp_gain": PeerParameter((True,), "set label_gain, for linear gains [0, 1, 2, ...]"),
     **dict.fromkeys(
         ("aft_loss_distribution", "aft_loss_distribution_scale"), PeerParameter((), "pass an objective function")
     ),
     **dict.fromkeys(("feature_selector", "top_k"), PeerParameter((), "there is no linear booster; use trees")),
     "feature_weights": PeerParameter((), "feature_contri weighs the gains of features"),
     "feature_types": PeerParameter((), "name categorical columns in categorical_feature"),
-    "callbacks": PeerParameter((), "pass callbacks= to fit, or to train"),
 }
 """By the names that users type; a name that Hornbeam has, or has as an alias, is not among them."""
 
@@ -168,12 +169,26 @@ def without_peer_parameters(params: Mapping[Any, Any]) -> dict[Any, Any]:
     """Return the parameters without those that change nothing here; raise for values that would."""
     kept = {}
     for name, value in params.items():
+        if name == "ndcg_exp_gain" and value is not None:
+            kept.update(_gains(value, params))
+            continue
         row = PEER_PARAMETERS.get(name) if isinstance(name, str) else None
         if row is None:
             kept[name] = value
         elif not row.is_idle(value):
             raise ParameterError(f"{name}={value!r} is not available here; {row.instead}")
     return kept
+
+
+def _gains(exponential: Any, params: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the gains of labels that XGBoost's ndcg_exp_gain stands for: 2**label - 1, ours too, or the label."""
+    if not isinstance(exponential, (bool, np.bool_)):
+        raise ParameterError(f"ndcg_exp_gain={exponential!r}: must be True or False")
+    if exponential:
+        return {}
+    if params.get("label_gain") is not None:
+        raise ParameterError("ndcg_exp_gain=False beside label_gain: both say what labels are worth; give one of them")
+    return {"label_gain": [float(label) for label in range(LABELS)]}
 
 
 def idle_names(params: Mapping[Any, Any]) -> tuple[str, ...]:

@@ -65,7 +65,10 @@ def adapt_metric(function: UserFunction) -> MetricFunction:
     n_fields = _count_fields(function, "the metric function")
 
     def metric(predictions: Any, data: Any) -> Any:
-        return function(data.label, predictions, *(data.weight, data.group)[:n_fields])
+        found = function(data.label, predictions, *(data.weight, data.group)[:n_fields])
+        if isinstance(found, (tuple, list)):
+            return found
+        return getattr(function, "__name__", type(function).__name__), found, False  # as XGBoost has it: a loss
 
     return on_device(metric) if is_on_device(function) else metric
 

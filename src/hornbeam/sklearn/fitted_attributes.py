@@ -65,5 +65,32 @@ class FittedAttributes:
         """Number of splits, sum of gains or of covers (`importance_type`) of every feature; not normalised."""
         return self._fitted.feature_importance(self.importance_type or "split")
 
+    def get_booster(self) -> Booster:
+        """Return the trained model, as XGBoost's estimators do."""
+        return self._fitted
+
+    def evals_result(self) -> dict[str, dict[str, list[float]]]:
+        """Return `evals_result_`, as XGBoost's estimators do."""
+        return self._fitted.eval_history
+
+    def get_num_boosting_rounds(self) -> int:
+        """Return the number of iterations trained."""
+        return self._fitted.n_iterations
+
+    @property
+    def best_iteration(self) -> int:
+        """Number of the best iteration as XGBoost counts, from 0: one less than `best_iteration_`."""
+        if self._fitted.best_iteration == 0:
+            raise AttributeError("best_iteration is there after early stopping alone")
+        return self._fitted.best_iteration - 1
+
+    @property
+    def best_score(self) -> float:
+        """The last metric on the last set at the best iteration, as XGBoost's estimators have it."""
+        scores = self._fitted.best_score
+        if self._fitted.best_iteration == 0 or not scores:
+            raise AttributeError("best_score is there after early stopping alone")
+        return list(list(scores.values())[-1].values())[-1]
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "booster_")

@@ -31,7 +31,7 @@ MANY_ROWS = 10_000
 """Rows beyond which early_stopping="auto" holds rows out, as in scikit-learn."""
 
 _ALONE = ("validation_fraction", "scoring", "tol")
-_PLAIN = (*_ALONE, "warm_start")
+_PLAIN = (*_ALONE, "warm_start", "callbacks")
 
 
 def without_fit_parameters(others: Mapping[str, Any]) -> dict[str, Any]:
@@ -39,8 +39,26 @@ def without_fit_parameters(others: Mapping[str, Any]) -> dict[str, Any]:
     left = {name: value for name, value in others.items() if name not in _PLAIN}
     if _mode(others) is not None:
         left = {name: value for name, value in left.items() if name not in ("early_stopping", "n_iter_no_change")}
+    if callable(left.get("eval_metric")) or isinstance(left.get("eval_metric"), (list, tuple)):
+        left["eval_metric"] = [metric for metric in _listed(left["eval_metric"]) if not callable(metric)] or None
     quantile = left.pop("quantile", None)
     return left if quantile is None else {**left, "alpha": quantile}
+
+
+def _listed(value: Any) -> list[Any]:
+    """Return what is one thing or a list of them as a list; None: none."""
+    if value is None:
+        return []
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def joined_functions(others: Mapping[str, Any], metrics: Any, callbacks: Any) -> tuple[Any, Any]:
+    """Return metrics and callbacks of `fit` with those of the constructor, as XGBoost's estimators take them there."""
+    functions = [metric for metric in _listed(others.get("eval_metric")) if callable(metric)]
+    before = _listed(others.get("callbacks"))
+    if functions:
+        metrics = [*_listed(metrics), *functions]
+    return metrics, [*before, *_listed(callbacks)] if before else callbacks
 
 
 def _mode(others: Mapping[str, Any]) -> bool | str | None:

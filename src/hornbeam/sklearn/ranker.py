@@ -21,6 +21,7 @@ from hornbeam.objectives import RANKING
 from hornbeam.params.peer_arguments import FIT, PREDICT, takes_peer_arguments
 from hornbeam.sklearn.arguments import UserFunction, adapt_objective, eval_pairs, named_categories, one_each
 from hornbeam.sklearn.base import HornbeamModel
+from hornbeam.sklearn.fit_tasks import takes_verbose
 from hornbeam.training.callbacks import Callback
 
 __all__ = ["HornbeamRanker"]
@@ -38,6 +39,7 @@ class HornbeamRanker(HornbeamModel):
     keeps queries whole, such as GroupKFold) need no more than X and y.
     """
 
+    @takes_verbose
     @takes_peer_arguments(FIT)
     def fit(  # type: ignore[override]
         self,

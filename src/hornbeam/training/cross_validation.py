@@ -25,9 +25,11 @@ from hornbeam.training.function_calls import MetricFunction, metric_functions
 from hornbeam.training.idle_parameters import warn_of_idle
 from hornbeam.training.init_model import model_to_train_on
 from hornbeam.training.loop import CheckpointHook, Hook, Loop, Member
+from hornbeam.training.peer_callbacks import adapted
 from hornbeam.training.run import TrainingRun
 from hornbeam.training.state import TrainingState
 from hornbeam.training.train import number_of_rounds
+from hornbeam.training.xgboost_arguments import takes_xgboost_arguments
 
 Preparation = Callable[[Dataset, Dataset, dict[str, Any]], Any]
 """function(training set, validation set, parameters) of a fold -> the three to be used."""
@@ -36,6 +38,7 @@ VALID = "valid"
 """Name of the validation set of each fold."""
 
 
+@takes_xgboost_arguments
 @takes_peer_arguments(CV)
 def cv(
     params: Mapping[str, Any] | Params | None,
@@ -150,7 +153,7 @@ def _boost_together(
 ) -> dict[str, Any]:
     """Run the iterations of all folds in step; callbacks see the means over the folds. Returns what `cv` does."""
     state = runs[0].state
-    prepared = prepare(callbacks, params, [VALID], bool(state.metrics or functions))
+    prepared = prepare(adapted(callbacks), params, [VALID], bool(state.metrics or functions))
     history = History(result)
     members = [Member(run, is_eager=True) for run in runs]
     hooks: list[Hook] = [CheckpointHook(), history]

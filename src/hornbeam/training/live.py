@@ -14,17 +14,20 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.core.float_mode import default_mode
 from hornbeam.core.log import speaking, warn
 from hornbeam.dataset.dataset import Dataset
+from hornbeam.metrics import get_metrics
 from hornbeam.model.booster import Booster
 from hornbeam.objectives import CustomObjective
 from hornbeam.params.params import Params, canonical_names
 from hornbeam.training.boosting import check_boosting
 from hornbeam.training.callbacks import RESETTABLE, CallbackEnv, Evaluation
 from hornbeam.training.evaluated_sets import TRAINING, EvaluatedSet
-from hornbeam.training.function_calls import metric_functions
+from hornbeam.training.function_calls import call_metric, metric_functions
 from hornbeam.training.idle_parameters import Situation, warn_of_situation
 from hornbeam.training.loop import Member
 from hornbeam.training.run import TrainingRun
@@ -57,6 +60,24 @@ def keep(booster: Booster, run: TrainingRun) -> None:
     training = LiveTraining(run.state.params, run.state.train_set)
     training.valid_sets = {entry.name: entry.dataset for entry in run.state.evaluated if not entry.is_training}
     training.attach(booster, run)
+
+
+def evaluate_model(booster: Booster, data: Any, name: str, feval: Any) -> list[Evaluation]:
+    """Evaluate a model that has no training: by its predictions, on the metrics of its training."""
+    if not isinstance(data, Dataset):
+        raise DataError(f"data must be a hornbeam.Dataset, not {type(data).__name__}; wrap it: Dataset(X, label=y)")
+    objective = booster.objective
+    metrics = get_metrics(Params(metric=booster.metric, num_class=1), objective)
+    raw = np.atleast_2d(np.ascontiguousarray(booster.predict(data, raw_score=True).T))
+    results = []
+    for metric in metrics:
+        metric.check(data, name)
+        pairs = metric.evaluate(data, raw, objective)
+        results += [Evaluation(name, *pair, metric.higher_is_better) for pair in pairs]
+    for function in metric_functions(feval):
+        found = call_metric(function, objective.transform(raw), data)
+        results += [Evaluation(name, *one) for one in found]
+    return results
 
 
 class LiveTraining:
@@ -112,7 +133,7 @@ class LiveTraining:
         made = run.state.booster
         if made is not booster:
             booster.take(made.to_model())
-            booster.num_threads = made.num_threads
+            booster.num_threads, booster.metric = made.num_threads, made.metric
         self._booster = weakref.ref(booster)
         run.state.booster = weakref.proxy(booster)  # a strong one were a circle: data would wait for the collector
         self._run, self._member, self.is_stale = run, Member(run, is_eager=True), False

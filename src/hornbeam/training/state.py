@@ -203,7 +203,7 @@ class TrainingState:
                 column_names=self.train_set.column_names,
             )
         )
-        booster.num_threads = self.params.num_threads
+        booster.num_threads, booster.metric = self.params.num_threads, self.params.metric
         return booster
 
     def check_evaluated(self, name: str, dataset: Dataset) -> bool:

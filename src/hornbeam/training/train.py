@@ -23,11 +23,14 @@ from hornbeam.training.idle_parameters import warn_of_idle
 from hornbeam.training.init_model import model_to_train_on
 from hornbeam.training.live import keep
 from hornbeam.training.loop import CheckpointHook, Hook, Loop, Member
+from hornbeam.training.peer_callbacks import adapted
 from hornbeam.training.run import TrainingRun
 from hornbeam.training.state import TrainingState
 from hornbeam.training.watchers import watched
+from hornbeam.training.xgboost_arguments import takes_xgboost_arguments
 
 
+@takes_xgboost_arguments
 @takes_peer_arguments(TRAIN)
 def train(
     params: Mapping[str, Any] | Params | None,
@@ -132,7 +135,7 @@ def _boost(
     state, booster = run.state, run.state.booster
     others = [entry.name for entry in state.evaluated if not entry.is_training]
     only_training = bool(state.evaluated) and not others
-    prepared = prepare(callbacks, state.params, others, bool(state.metrics or functions), only_training)
+    prepared = prepare(adapted(callbacks), state.params, others, bool(state.metrics or functions), only_training)
     hooks: list[Hook] = [CheckpointHook(), ModelHook()]
     with watched(state.params, n_rounds) as watches:
         called: list[Callback] = [*watches, *prepared]  # first, so that they see what ends the training
