@@ -118,12 +118,12 @@ def test_arguments_of_train_become_callbacks(data, caplog):
         params, data[0], 60, evals=[(data[0], "train"), (data[1], "eval")], early_stopping_rounds=4,
         evals_result=record, verbose_eval=5,
     )  # fmt: skip
-    assert list(record) == ["train", "eval"] and list(record["eval"]) == ["binary_error", "binary_logloss"]
-    losses = record["eval"]["binary_logloss"]
+    assert list(record) == ["train", "eval"] and list(record["eval"]) == ["error", "logloss"]
+    losses = record["eval"]["logloss"]
     assert model.best_iteration == int(np.argmin(losses)) + 1 and model.n_iterations == model.best_iteration + 4
     assert "[5]" in caplog.text and "[4]" not in caplog.text
     plain = hb.train(params, data[0], 60, callbacks=[hb.record_evaluation(ours)], evals=[(data[1], "eval")])
-    assert plain.n_iterations == 60 and ours["eval"]["binary_logloss"][: len(losses)] == losses
+    assert plain.n_iterations == 60 and ours["eval"]["logloss"][: len(losses)] == losses
 
 
 def test_the_best_iteration_is_that_of_xgboost_on_the_same_scores():
@@ -162,7 +162,39 @@ def test_objective_and_metric_functions(data):
     with pytest.raises(hb.ParameterError, match="obj="):
         hb.train(BINARY, data[0], 3, obj="logistic")
     history = hb.cv(BINARY, data[0], 20, nfold=3, metrics=["logloss"], early_stopping_rounds=2, seed=1)
-    assert "valid binary_logloss-mean" in history
+    assert list(history) == ["train-logloss-mean", "train-logloss-std", "test-logloss-mean", "test-logloss-std"]
+
+
+def test_cross_validation_returns_what_xgboosts_does():
+    columns = []
+    for library in (xgboost, hb):
+        params = {"objective": "binary:logistic", "max_depth": 3} if library is xgboost else BINARY
+        table = library.cv(params, library.DMatrix(X, LABEL), 4, nfold=3, metrics=("auc", "logloss"), seed=0)
+        assert table.shape == (4, 8)
+        columns.append(set(table.columns))
+        plain = library.cv(params, library.DMatrix(X, LABEL), 2, nfold=3, metrics=("auc",), as_pandas=False)
+        assert isinstance(plain, dict) and len(plain["test-auc-mean"]) == 2
+    assert columns[0] == columns[1]
+
+
+def test_metrics_bear_xgboosts_names():
+    for objective, target in (("reg:squarederror", NUMBER), ("binary:logistic", LABEL), ("multi:softprob", CLASSES)):
+        names = []
+        for library in (xgboost, hb):
+            data, record = library.DMatrix(X, target), {}
+            params = {"objective": objective, **({"num_class": 3} if objective[0] == "m" else {})}
+            params.update(SMALL if library is hb else {})
+            library.train(params, data, 2, evals=[(data, "t")], evals_result=record, verbose_eval=False)
+            names.append({name: list(metrics) for name, metrics in record.items()})
+        assert names[0] == names[1]
+
+
+def test_the_best_iteration_of_xgboosts_scripts_is_pointed_out(data, caplog):
+    model = hb.train({**BINARY, "learning_rate": 0.9}, data[0], 60, evals=[(data[1], "eval")], early_stopping_rounds=4)
+    model.predict(data[1], iteration_range=(0, model.best_iteration))
+    assert "counts iterations" not in caplog.text
+    model.predict(data[1], iteration_range=(0, model.best_iteration + 1))
+    assert "counts iterations" in caplog.text
 
 
 class Counter(hb.callback.TrainingCallback):
@@ -178,7 +210,7 @@ class Counter(hb.callback.TrainingCallback):
         return False
 
     def after_iteration(self, model, epoch, evals_log):
-        self.seen.append(("after", epoch, len(evals_log["eval"]["binary_logloss"])))
+        self.seen.append(("after", epoch, len(evals_log["eval"]["logloss"])))
         return epoch == self.stop_at
 
     def after_training(self, model):
@@ -206,9 +238,9 @@ def test_classes_of_callbacks_see_what_they_see_in_xgboost(data):
 def test_callbacks_by_xgboosts_names(data, caplog):
     callback = hb.callback
     params, sets = {**BINARY, "metric": ["logloss", "auc"]}, [(data[0], "train"), (data[1], "eval")]
-    stopping = callback.EarlyStopping(rounds=3, metric_name="binary_logloss", data_name="eval", save_best=True)
+    stopping = callback.EarlyStopping(rounds=3, metric_name="logloss", data_name="eval", save_best=True)
     model = hb.train({**params, "eta": 0.9}, data[0], 60, evals=sets, callbacks=[stopping])
-    losses = model.eval_history["eval"]["binary_logloss"]
+    losses = model.eval_history["eval"]["logloss"]
     assert model.best_iteration == int(np.argmin(losses)) + 1
     rates = callback.LearningRateScheduler([0.3, 0.2, 0.1])
     expected = hb.train(BINARY, data[0], 3, callbacks=[hb.reset_parameter(learning_rate=[0.3, 0.2, 0.1])])
@@ -327,15 +359,15 @@ def test_evaluations_are_lines_of_text_for_a_dmatrix(booster, data):
     line = booster.eval(data[1], "test", 3)
     assert line == booster.eval_set([(data[1], "test")], 3)
     begin, *values = line.split("\t")
-    assert begin == "[3]" and [value.split(":")[0] for value in values] == ["test-binary_error", "test-binary_logloss"]
+    assert begin == "[3]" and [value.split(":")[0] for value in values] == ["test-error", "test-logloss"]
     assert float(values[1].split(":")[1]) == pytest.approx(log_loss(LABEL[300:], booster.predict(data[1])))
     both = booster.eval_set([(data[0], "train"), (data[1], "eval")], feval=pair)
-    assert both.startswith("[0]\ttrain-binary_error:") and "eval-mine:" in both
+    assert both.startswith("[0]\ttrain-error:") and "eval-mine:" in both
     tuples = booster.eval(hb.Dataset(X, LABEL), "whole")
     assert [(name, metric) for name, metric, *_ in tuples] == [("whole", "binary_error"), ("whole", "binary_logloss")]
     live = hb.Booster({**BINARY, "metric": "logloss"}, [data[0]])
     live.update(data[0], 0)
-    assert live.eval(data[0]).startswith("[0]\teval-binary_logloss:")
+    assert live.eval(data[0]).startswith("[0]\teval-logloss:")
     with pytest.raises(hb.DataError, match="wrap it"):
         booster.eval(X)
 
@@ -357,7 +389,7 @@ def test_auc_of_several_classes_is_xgboosts(weighted):
     record = {}
     xgboost.train({**params, "eta": 0.0}, theirs, 1, evals=[(theirs, "t")], evals_result=record, verbose_eval=False)
     assert model.eval_history["train"]["auc"][-1] == pytest.approx(record["t"]["auc"][-1], abs=1e-5)
-    assert 0.3 < model.eval_history["train"]["average_precision"][-1] <= 1.0
+    assert 0.3 < model.eval_history["train"]["aucpr"][-1] <= 1.0
 
 
 def test_gains_of_labels_may_be_linear():
@@ -388,9 +420,9 @@ def test_estimators_as_xgboosts_are_called(caplog):
     model = hb.HornbeamRegressor(
         n_estimators=60, learning_rate=0.9, early_stopping_rounds=3, eval_metric=my_loss, callbacks=[callback], **SMALL
     ).fit(X[:300], NUMBER[:300], eval_set=[(X[300:], NUMBER[300:])], verbose=False)
-    assert model.evals_result() == model.evals_result_ and "my_loss" in model.evals_result()["valid_0"]
+    assert list(model.evals_result()["validation_0"]) == ["l2", "my_loss"]
     assert model.best_iteration == model.best_iteration_ - 1 and model.get_booster() is model.booster_
-    last = list(model.evals_result()["valid_0"].values())[-1]
+    last = list(model.evals_result_["valid_0"].values())[-1]
     assert model.best_score == last[model.best_iteration]
     assert callback.seen[0] == "begin" and len(callback.seen) > model.n_iter_
     assert model.get_num_boosting_rounds() == model.n_iter_

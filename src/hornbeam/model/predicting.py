@@ -23,7 +23,7 @@ from hornbeam.backends.prediction import (
 from hornbeam.core.cpus import resolve_threads
 from hornbeam.core.errors import DataError, DeviceError, ParameterError
 from hornbeam.core.float_mode import default_mode
-from hornbeam.core.log import inform
+from hornbeam.core.log import inform, warn
 from hornbeam.data.column_names import same_columns
 from hornbeam.data.device_arrays import check_device, in_library_of
 from hornbeam.data.fields import Fields
@@ -119,6 +119,11 @@ class PredictingModel:
             raise ParameterError(f"{asked[0]} and {asked[1]} are both set; ask for one of them")
         if iteration_range is not None or ntree_limit:
             start_iteration, num_iteration = _range_of(iteration_range, ntree_limit, start_iteration, num_iteration)
+            if num_iteration is not None and start_iteration + num_iteration == self.best_iteration + 1 > 1:
+                warn(
+                    f"iteration_range={iteration_range}: best_iteration counts iterations here, as LightGBM's; those "
+                    f"up to the best one are (0, {self.best_iteration})"
+                )
         start_iteration, num_iteration = self.chosen_iterations(start_iteration, num_iteration)
         if base_margin is None and isinstance(data, DMatrix):
             base_margin = data.get_init_score()

@@ -45,7 +45,6 @@ TRAIN: Table = {
 }
 CV: Table = {
     **{name: row for name, row in TRAIN.items() if name != "evals"},
-    "as_pandas": PeerParameter((False,), "make a table of the result: pandas.DataFrame(result)"),
     "show_stdv": PeerParameter((), "pass callbacks=[hornbeam.log_evaluation(period, show_stdv=...)]"),
 }
 PREDICT: Table = {

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from hornbeam.model.booster import Booster
+from hornbeam.training.xgboost_arguments import METRIC_NAMES
 
 
 class FittedAttributes:
@@ -70,8 +71,12 @@ class FittedAttributes:
         return self._fitted
 
     def evals_result(self) -> dict[str, dict[str, list[float]]]:
-        """Return `evals_result_`, as XGBoost's estimators do."""
-        return self._fitted.eval_history
+        """Return the evaluations by XGBoost's names of sets and metrics: `["validation_0"]["logloss"]`."""
+        made = {}
+        for place, (name, metrics) in enumerate(self._fitted.eval_history.items()):
+            of_set = f"validation_{place}" if name in (f"valid_{place}", "training") else name
+            made[of_set] = {METRIC_NAMES.get(metric, metric): values for metric, values in metrics.items()}
+        return made
 
     def get_num_boosting_rounds(self) -> int:
         """Return the number of iterations trained."""

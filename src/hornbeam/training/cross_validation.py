@@ -13,6 +13,7 @@ from hornbeam.core.errors import ParameterError
 from hornbeam.core.float_mode import default_mode
 from hornbeam.core.log import speaking
 from hornbeam.dataset.dataset import Dataset
+from hornbeam.dataset.dmatrix import DMatrix
 from hornbeam.model.booster import Booster
 from hornbeam.model.cv_booster import CVBooster
 from hornbeam.params.params import Params
@@ -29,7 +30,7 @@ from hornbeam.training.peer_callbacks import adapted
 from hornbeam.training.run import TrainingRun
 from hornbeam.training.state import TrainingState
 from hornbeam.training.train import number_of_rounds
-from hornbeam.training.xgboost_arguments import takes_xgboost_arguments
+from hornbeam.training.xgboost_arguments import as_xgboosts_history, takes_xgboost_arguments, with_default_metric
 
 Preparation = Callable[[Dataset, Dataset, dict[str, Any]], Any]
 """function(training set, validation set, parameters) of a fold -> the three to be used."""
@@ -57,6 +58,7 @@ def cv(
     eval_train_metric: bool = False,
     return_cvbooster: bool = False,
     *,
+    as_pandas: bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_freq: int = 10,
 ) -> dict[str, Any]:
@@ -85,6 +87,9 @@ def cv(
         Evaluate the training rows of each fold too.
     return_cvbooster
         Add the Boosters under the key "cvbooster".
+    as_pandas
+        Whether a DMatrix gives a table of pandas, as in XGBoost; None: if pandas is installed. Its columns are
+        "test-auc-mean", "test-auc-std" and those of the training rows.
 
     Returns
     -------
@@ -100,8 +105,12 @@ def cv(
     ['valid auc-mean', 'valid auc-stdv']
     """
     params = params if isinstance(params, Params) else Params.from_dict(params)
+    is_xgboosts = isinstance(train_set, DMatrix)
+    if as_pandas and not is_xgboosts:
+        raise ParameterError("as_pandas=True: make a table of the result: pandas.DataFrame(result)")
     if metrics is not None:
         params = params.replace(metric=metrics)
+    params = with_default_metric(params, train_set)
     n_rounds = number_of_rounds(params, num_boost_round, 1)
     check_boosting(params)
     start = model_to_train_on(init_model)
@@ -113,6 +122,7 @@ def cv(
         rows_of_folds = make_folds(params, train_set, folds, nfold, stratified, shuffle, seed)
         for number, (train_rows, valid_rows) in enumerate(rows_of_folds):
             part = train_set.take_rows(train_rows)
+            eval_train_metric = eval_train_metric or is_xgboosts
             valid, own_params = train_set.take_rows(valid_rows, reference=part), params
             if fpreproc is not None:
                 part, valid, own_params = _prepared(fpreproc, part, valid, params)
@@ -129,6 +139,8 @@ def cv(
         runs[0].state.inform_of_encoding()
         result = CVBooster([run.state.booster for run in runs])
         history = _boost_together(params, runs, result, n_rounds, functions, list(callbacks or []))
+    if is_xgboosts and not return_cvbooster:
+        return as_xgboosts_history(history, as_pandas is not False)  # type: ignore[no-any-return]
     if return_cvbooster:
         history["cvbooster"] = result
     return history

@@ -32,6 +32,7 @@ from hornbeam.training.idle_parameters import Situation, warn_of_situation
 from hornbeam.training.loop import Member
 from hornbeam.training.run import TrainingRun
 from hornbeam.training.state import TrainingState
+from hornbeam.training.xgboost_arguments import metric_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +74,8 @@ def evaluate_model(booster: Booster, data: Any, name: str, feval: Any) -> list[E
     for metric in metrics:
         metric.check(data, name)
         pairs = metric.evaluate(data, raw, objective)
-        results += [Evaluation(name, *pair, metric.higher_is_better) for pair in pairs]
+        names = metric_names(data)
+        results += [Evaluation(name, names.get(own, own), value, metric.higher_is_better) for own, value in pairs]
     for function in metric_functions(feval):
         found = call_metric(function, objective.transform(raw), data)
         results += [Evaluation(name, *one) for one in found]

@@ -84,7 +84,10 @@ class TrainingRun:
             values = self.boosting.evaluate(entry, metric)
             if values is None:
                 values = metric.evaluate(dataset, scores(), state.objective, arithmetic)
-            results += [Evaluation(entry.name, *pair, metric.higher_is_better) for pair in values]
+            results += [
+                Evaluation(entry.name, state.metric_names.get(name, name), value, metric.higher_is_better)
+                for name, value in values
+            ]
         for function in functions:
             given = state.engine, state.objective, dataset, entry.valid, self.boosting.forest_mean(), scores
             results += [Evaluation(entry.name, *found) for found in evaluate_metric(function, *given)]

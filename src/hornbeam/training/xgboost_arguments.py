@@ -13,8 +13,17 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 from hornbeam.core.errors import ParameterError
+from hornbeam.dataset.dataset import Dataset
+from hornbeam.dataset.dmatrix import DMatrix
 from hornbeam.params.params import Params, whole_number
 from hornbeam.training.callbacks import CallbackEnv, EarlyStopping, LogEvaluation, RecordEvaluation
+
+METRIC_NAMES = {
+    "binary_logloss": "logloss", "binary_error": "error", "multi_logloss": "mlogloss", "multi_error": "merror",
+    "average_precision": "aucpr", "l1": "mae", "poisson": "poisson-nloglik", "gamma": "gamma-nloglik",
+    "gamma_deviance": "gamma-deviance", "tweedie": "tweedie-nloglik",
+}  # fmt: skip
+"""What XGBoost calls metrics, which evaluations of a training on a DMatrix bear; others have one name in both."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -44,6 +53,37 @@ class LastMetricStopping(EarlyStopping):
             super().__call__(env)
         finally:
             env.evaluation_result_list = every
+
+
+def with_default_metric(params: Params, train_set: Dataset) -> Params:
+    """Return the parameters with XGBoost's metric of squared errors, rmse, where a DMatrix comes without a metric."""
+    if isinstance(train_set, DMatrix) and params.metric is None and params.objective == "regression":
+        return params.replace(metric="rmse")
+    return params
+
+
+def metric_names(train_set: Dataset) -> dict[str, str]:
+    """Return what evaluations call metrics: XGBoost's names for a DMatrix."""
+    return METRIC_NAMES if isinstance(train_set, DMatrix) else {}
+
+
+def as_xgboosts_history(history: dict[str, Any], as_pandas: bool) -> Any:
+    """Return what `cv` returns as XGBoost's does: "test-auc-mean", "test-auc-std", a table where pandas is there."""
+    made: dict[str, Any] = {}
+    for key, values in history.items():
+        if " " not in key:
+            continue
+        name, _, rest = key.partition(" ")
+        metric, _, kind = rest.rpartition("-")
+        place, of_folds = {"valid": "test"}.get(name, name), {"stdv": "std"}.get(kind, kind)
+        made[f"{place}-{METRIC_NAMES.get(metric, metric)}-{of_folds}"] = values
+    if not as_pandas:
+        return made
+    try:
+        import pandas as pd
+    except ImportError:
+        return made
+    return pd.DataFrame(made)
 
 
 def takes_xgboost_arguments(function: Callable[P, R]) -> Callable[P, R]:
