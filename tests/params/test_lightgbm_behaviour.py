@@ -49,6 +49,20 @@ def test_arguments_come_in_lightgbms_order(booster):
     assert {"train l1-mean", "valid l1-mean", "cvbooster"} <= set(history) and len(history["cvbooster"].boosters) == 3
 
 
+def test_arguments_of_estimators_come_in_lightgbms_order():
+    model = hb.HornbeamClassifier(n_estimators=4, **SMALL).fit(X, LABEL)
+    number = hb.HornbeamRegressor(n_estimators=4, **SMALL).fit(X, Y)
+    for predict in (model.predict, model.predict_proba, number.predict):
+        np.testing.assert_array_equal(
+            predict(X, True, 1, 2), predict(X, raw_score=True, start_iteration=1, num_iteration=2)
+        )
+        assert predict(X, False, 0, 3, True).shape == (400, 3)
+        with pytest.raises(TypeError, match="by place and by name"):
+            predict(X, True, raw_score=True)
+        with pytest.raises(TypeError, match="at most 6"):
+            predict(X, *[False] * 7)
+
+
 # --- parameters -----------------------------------------------------------------------------------------------------
 
 

@@ -82,6 +82,21 @@ def split_metrics(eval_metric: Any) -> tuple[list[str], list[MetricFunction]]:
     return names, [adapt_metric(metric) for metric in given if not isinstance(metric, str)]
 
 
+ORDER = ("raw_score", "start_iteration", "num_iteration", "pred_leaf", "pred_contrib", "validate_features")
+"""Arguments of `predict` of LightGBM's estimators after the table, in their order."""
+
+
+def in_order(places: tuple[Any, ...], choices: dict[str, Any]) -> dict[str, Any]:
+    """Return the choices of a prediction with those that came by place named."""
+    if len(places) > len(ORDER):
+        raise TypeError(f"predict takes a table and at most {len(ORDER)} choices by place: {', '.join(ORDER)}")
+    named = dict(zip(ORDER, places, strict=False))
+    twice = [name for name in named if name in choices]
+    if twice:
+        raise TypeError(f"predict got {twice[0]} by place and by name")
+    return {**named, **choices}
+
+
 def seed_of(random_state: Any) -> Any:
     """Return a seed; a generator is asked for one, anything else is left to the check of parameters."""
     if isinstance(random_state, np.random.RandomState):

@@ -37,6 +37,7 @@ from hornbeam.sklearn.arguments import (
     UserFunction,
     adapt_objective,
     eval_pairs,
+    in_order,
     named_categories,
     one_each,
     seed_of,
@@ -477,13 +478,12 @@ class HornbeamModel(FittedAttributes, TakesFitCallbacks, BaseEstimator, PeerAttr
         return Dataset(table, label, weight=weight, init_score=init_score, reference=train_set, **queries)
 
     @takes_peer_arguments(PREDICT)
-    def predict(self, X: Any, **choices: Any) -> NDArray[Any]:
+    def predict(self, X: Any, *places: Any, **choices: Any) -> NDArray[Any]:
         """Predict the target of every row.
 
-        Keywords `raw_score`, `pred_leaf`, `pred_contrib`, `pred_interactions`, `start_iteration` and `num_iteration`
-        are those of `Booster.predict`.
+        Keywords are those of `Booster.predict`; by place they come in LightGBM's order (`arguments.ORDER`).
         """
-        booster = self._fitted
+        booster, choices = self._fitted, in_order(places, choices)
         result: NDArray[Any] = booster.predict(self._check_table(X, reset=False), **choices)
         return result
 

@@ -19,6 +19,7 @@ from hornbeam.data.device_arrays import as_cupy, device_of, host_array, in_libra
 from hornbeam.metrics import fit_to_outputs
 from hornbeam.params.params import BY_NAME, Params, canonical_names
 from hornbeam.params.peer_arguments import PREDICT, takes_peer_arguments
+from hornbeam.sklearn.arguments import in_order
 from hornbeam.sklearn.base import FloatArray, HornbeamModel
 from hornbeam.sklearn.device_targets import classes_of, divided_by_sum, find_classes, places_among, probabilities
 from hornbeam.sklearn.staged import StagedClassifier, StagedRegressor
@@ -57,11 +58,12 @@ class HornbeamClassifier(StagedClassifier, ClassifierMixin, HornbeamModel):
     n_classes_: int
 
     @takes_peer_arguments(PREDICT)
-    def predict(self, X: Any, **choices: Any) -> NDArray[Any]:
+    def predict(self, X: Any, *places: Any, **choices: Any) -> NDArray[Any]:
         """Predict the class of every row; keywords (`raw_score`, `pred_contrib`, ...) are those of `Booster.predict`.
 
         With an objective function, whose scores have no known link to the classes, raw scores are returned.
         """
+        choices = in_order(places, choices)
         result = self.predict_proba(X, **choices)
         if _asks_for_no_classes(choices) or self.booster_.objective.name == "custom":
             return result
@@ -77,12 +79,13 @@ class HornbeamClassifier(StagedClassifier, ClassifierMixin, HornbeamModel):
         return float(accuracy_score(*given, sample_weight=_in_host_memory(sample_weight)[0]))
 
     @takes_peer_arguments(PREDICT)
-    def predict_proba(self, X: Any, **choices: Any) -> NDArray[Any]:
+    def predict_proba(self, X: Any, *places: Any, **choices: Any) -> NDArray[Any]:
         """Predict the probability of every class: float64 (n_rows, n_classes), in the order of `classes_`.
 
         With "multiclassova", where each class has a probability of its own, they are divided by their sum (as
         scikit-learn's OneVsRestClassifier); `booster_.predict` returns them as they are.
         """
+        choices = in_order(places, choices)
         result = super().predict(X, **choices)
         if _asks_for_no_classes(choices):
             return result

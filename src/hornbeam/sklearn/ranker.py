@@ -104,12 +104,12 @@ class HornbeamRanker(HornbeamModel):
         )  # fmt: skip
 
     @takes_peer_arguments(PREDICT)
-    def predict(self, X: Any, **choices: Any) -> NDArray[Any]:
+    def predict(self, X: Any, *places: Any, **choices: Any) -> NDArray[Any]:
         """Return the raw score of every row: the higher, the better within its query.
 
         Keywords `pred_leaf`, `start_iteration` and `num_iteration` are those of `Booster.predict`.
         """
-        return super().predict(_without_query_column(X)[0], **choices)
+        return super().predict(_without_query_column(X)[0], *places, **choices)
 
     def score(
         self, X: Any, y: Any, sample_weight: Any = None, group: Any = None, qid: Any = None, at: int | None = None
