@@ -294,7 +294,8 @@ def test_of_two_names_with_different_values_the_canonical_one_counts(caplog):
     assert Params.from_dict({"eta": 0.1, "learning_rate": 0.2}).learning_rate == 0.2
     assert "eta=0.1 and learning_rate=0.2 are two names of one parameter (learning_rate)" in caplog.text
     caplog.clear()
-    assert Params.from_dict({"eta": 0.1, "shrinkage_rate": 0.2, "verbosity": -1}).learning_rate == 0.1
+    for quiet in ("verbosity", "verbose"):
+        assert Params.from_dict({"eta": 0.1, "shrinkage_rate": 0.2, quiet: -1}).learning_rate == 0.1
     assert not caplog.text
 
 

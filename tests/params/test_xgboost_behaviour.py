@@ -430,3 +430,25 @@ def test_estimators_as_xgboosts_are_called(caplog):
     assert "[2]" in caplog.text and "[1]" not in caplog.text
     for name in ("best_iteration", "best_score"):
         assert not hasattr(plain, name)
+
+
+@pytest.mark.parametrize("target", [LABEL.astype(int), CLASSES, NUMBER], ids=["two", "three", "number"])
+def test_estimators_are_saved_and_loaded(tmp_path, target):
+    kind = hb.HornbeamRegressor if target is NUMBER else hb.HornbeamClassifier
+    fitted = kind(n_estimators=3, **SMALL).fit(X, target)
+    fitted.save_model(tmp_path / "model.json")
+    again = kind()
+    again.load_model(str(tmp_path / "model.json"))
+    np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
+    assert again.n_features_in_ == 4
+    if target is not NUMBER:
+        np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
+
+
+def test_estimators_that_a_model_file_cannot_hold(tmp_path):
+    words = hb.HornbeamClassifier(n_estimators=2, **SMALL).fit(X, np.where(LABEL > 0, "yes", "no"))
+    with pytest.raises(hb.ParameterError, match="pickle the estimator"):
+        words.save_model(tmp_path / "model.json")
+    hb.HornbeamRegressor(n_estimators=2, **SMALL).fit(X, NUMBER).save_model(tmp_path / "number.json")
+    with pytest.raises(hb.ParameterError, match="no objective of a classifier"):
+        hb.HornbeamClassifier().load_model(tmp_path / "number.json")

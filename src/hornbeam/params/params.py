@@ -202,11 +202,17 @@ def canonical_names(params: Mapping[Any, Any]) -> dict[str, Any]:
             before = spelled[row.name]
             kept = min(before, name, key=lambda spelling: (spelling != row.name, len(spelling), spelling))
             shown = f"{before}={values[row.name]!r} and {name}={value!r}"
-            warn(f"{shown} are two names of one parameter ({row.name}): {kept} is taken", params.get("verbosity"))
+            warn(f"{shown} are two names of one parameter ({row.name}): {kept} is taken", _verbosity(params))
             if kept == before:
                 continue
         values[row.name], spelled[row.name] = value, name
     return values
+
+
+def _verbosity(params: Mapping[Any, Any]) -> int | None:
+    """Return the verbosity that parameters ask for; None: they do not say."""
+    given = params.get("verbosity", params.get("verbose"))
+    return given if isinstance(given, int) else None
 
 
 def refuse_two_strategies(given: Mapping[str, Any]) -> None:

@@ -91,8 +91,6 @@ DATASET_ATTRIBUTES = {
 }
 ESTIMATOR_ATTRIBUTES = {
     "get_xgb_params": "get_params",
-    "save_model": "booster_.save, or pickle for the whole estimator",
-    "load_model": "pickle for estimators, hornbeam.load for models",
     "apply": "predict(X, pred_leaf=True)",
 }
 MODULE_ATTRIBUTES = {
