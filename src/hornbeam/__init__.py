@@ -25,7 +25,10 @@ if TYPE_CHECKING:
         ModelFormatError,
         ParameterError,
     )
+    from hornbeam.core.log import register_logger
+    from hornbeam.data.sources.sequences import Sequence
     from hornbeam.dataset.dataset import Dataset
+    from hornbeam.dataset.dmatrix import DataIter, DMatrix, QuantileDMatrix
     from hornbeam.model.booster import Booster, load
     from hornbeam.model.cv_booster import CVBooster
     from hornbeam.model.merging import merge
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
         plot_waterfall,
     )
     from hornbeam.sklearn import HornbeamClassifier, HornbeamRanker, HornbeamRegressor
+    from hornbeam.training import peer_callbacks as callback
     from hornbeam.training.callbacks import (
         EarlyStopException,
         early_stopping,
@@ -66,7 +70,9 @@ __all__ = [
     "Booster",
     "CVBooster",
     "ConversionError",
+    "DMatrix",
     "DataError",
+    "DataIter",
     "Dataset",
     "DeviceError",
     "DeviceInfo",
@@ -78,8 +84,11 @@ __all__ = [
     "ModelFormatError",
     "ParameterError",
     "Params",
+    "QuantileDMatrix",
+    "Sequence",
     "Tree",
     "__version__",
+    "callback",
     "create_tree_digraph",
     "create_tree_svg",
     "cv",
@@ -103,6 +112,7 @@ __all__ = [
     "plot_waterfall",
     "progress",
     "record_evaluation",
+    "register_logger",
     "reset_parameter",
     "train",
     "warmup",
@@ -116,7 +126,10 @@ _NAMES = {
     "core.errors": (
         "ConversionError", "DataError", "DeviceError", "HornbeamError", "ModelFormatError", "ParameterError",
     ),
+    "core.log": ("register_logger",),
+    "data.sources.sequences": ("Sequence",),
     "dataset.dataset": ("Dataset",),
+    "dataset.dmatrix": ("DMatrix", "DataIter", "QuantileDMatrix"),
     "model.booster": ("Booster", "load"),
     "model.cv_booster": ("CVBooster",),
     "model.merging": ("merge",),
@@ -128,6 +141,7 @@ _NAMES = {
         "plot_roc", "plot_split_value_histogram", "plot_tree", "plot_waterfall",
     ),
     "sklearn": ("HornbeamClassifier", "HornbeamRanker", "HornbeamRegressor"),
+    "training": ("peer_callbacks as callback",),
     "training.callbacks": (
         "EarlyStopException", "early_stopping", "log_evaluation", "record_evaluation", "reset_parameter",
     ),

@@ -95,7 +95,6 @@ def test_bad_parameters_are_named(tmp_path):
         (None, ["num_leaves"], ParameterError, "KEY=VALUE"),
         (None, ["num_leaves=many"], ParameterError, "must be an integer"),
         (None, ["num_leavs=7"], ParameterError, "did you mean 'num_leaves'"),
-        (None, ["num_leaves=7", "max_leaves=8"], ParameterError, "two names of one parameter"),
         (None, ["task=predict"], ParameterError, "a command is a task"),
         (tmp_path / "a.conf", [], ParameterError, "line 1"),
         (tmp_path / "a.toml", [], ParameterError, "no TOML"),

@@ -176,11 +176,6 @@ def test_unknown_parameter_suggests_the_nearest():
         train({"num_leafs": 7})
 
 
-def test_conflicting_aliases_name_both():
-    with refused(hb.ParameterError, "eta=0.5", "learning_rate=0.1", "give one"):
-        train({"eta": 0.5, "learning_rate": 0.1})
-
-
 @pytest.mark.parametrize(
     ("params", "words"),
     [

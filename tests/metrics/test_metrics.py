@@ -385,7 +385,7 @@ def test_get_metrics_follows_the_parameters(params, names):
         ({"metric": "binary_loglos"}, "did you mean 'binary_logloss'"),
         ({"metric": ["l2", "none"]}, "leave one"),
         ({"metric": "multi_logloss"}, "use one of l1, l2"),
-        ({"objective": "multiclass", "num_class": 3, "metric": "auc"}, "use one of multi_logloss, multi_error"),
+        ({"objective": "multiclass", "num_class": 3, "metric": "l2"}, "use one of multi_logloss, multi_error"),
     ],
 )
 def test_metrics_that_cannot_be_meant_are_errors(params, message):

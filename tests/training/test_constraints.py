@@ -97,7 +97,6 @@ def test_bad_groups_are_refused(value):
         ({"interaction_constraints": [[0, 1], [3]]}, "feature 3, and the data have features 0 to 2"),
         ({"interaction_constraints": [[0, -1], [2]]}, "feature -1"),
         ({"interaction_constraints": [["age", "prize"], [2]]}, "names feature 'prize'"),
-        ({"interaction_constraints": [["age"], ["price"]]}, "1 feature.s. in no group, 'a b,c'.*group"),
         ({"path_smooth": 1.0, "min_data_in_leaf": 1}, "path_smooth=1.0 needs min_data_in_leaf of 2"),
         ({"path_smooth": -1.0}, "path_smooth=-1.0"),
         ({"monotone_constraints_method": "advanced"}, "monotone_constraints_method='advanced'.*'intermediate'"),
@@ -108,7 +107,6 @@ def test_bad_groups_are_refused(value):
         ({"feature_fraction_seed": -1}, "feature_fraction_seed"),
         ({"extra_trees": 1}, "extra_trees"),
         ({"cegb_penalty_split": 1.0}, "cegb_penalty_split=1.0 is not available"),
-        ({"mc": [1, 0, 0], "monotonic_cst": [0, 0, 0]}, "two names of one parameter"),
     ],
 )
 def test_contradictions_are_refused_before_training(params, words):

@@ -161,7 +161,7 @@ def test_models_of_the_folds_are_asked_together(tmp_path):
         assert again.fingerprint() == expected and again.best_iteration == models.best_iteration > 0
     with pytest.raises(AttributeError, match=r"'CVBooster' object has no attribute 'nothing'$"):
         models.nothing()
-    with pytest.raises(AttributeError, match="'update'; use train in one call"):
+    with pytest.raises(hb.ParameterError, match="no training data"):
         models.update()
     with pytest.raises(hb.ModelFormatError, match="models of cv"):
         hb.CVBooster(model_str="{}")

@@ -62,6 +62,8 @@ WARNS = {
     "first_metric_only": {"first_metric_only": True},
     "early_stopping_min_delta": {"early_stopping_min_delta": 0.1},
     "eval_at": {"eval_at": [3]},
+    "multi_error_top_k": {"multi_error_top_k": 2},
+    "auc_mu_weights": {"auc_mu_weights": [0.0, 1.0, 1.0, 0.0]},
     "metric_freq": {"metric_freq": 2},
     "device_memory_limit": {"device_memory_limit": 100.0},
 }

@@ -231,7 +231,7 @@ def test_metric_function_of_several_outputs_sees_one_column_a_class():
     assert shapes == [(300, 3)] * 2
 
 
-@pytest.mark.parametrize("result", [1.0, ("name", 1.0), (1, 2, 3), [("a", 1.0)], None])
+@pytest.mark.parametrize("result", [1.0, ("name",), (1, 2, 3), [("a", 1.0, True, 2)], None])
 def test_metric_function_that_returns_nonsense_is_refused(result):
     with pytest.raises(hb.ParameterError, match="feval returned"):
         hb.train(BINARY, train_set(), 2, valid_set(), feval=lambda predictions, dataset: result)

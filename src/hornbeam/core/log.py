@@ -10,6 +10,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
+
+from hornbeam.core.errors import ParameterError
 
 logger = logging.getLogger("hornbeam")
 
@@ -20,6 +23,38 @@ class _FallbackHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if not logging.getLogger().handlers:
             sys.stderr.write(f"[hornbeam] {record.getMessage()}\n")
+
+
+class _ForwardingHandler(logging.Handler):
+    """Hands messages to an object of the user's own."""
+
+    def __init__(self, target: Any, info: str, warning: str) -> None:
+        super().__init__()
+        self.target, self.info, self.warning = target, info, warning
+
+    def emit(self, record: logging.LogRecord) -> None:
+        name = self.warning if record.levelno >= logging.WARNING else self.info
+        getattr(self.target, name)(record.getMessage())
+
+
+def register_logger(logger: Any, info_method_name: str = "info", warning_method_name: str = "warning") -> None:
+    """Send all messages to an object with methods for information and warnings, as LightGBM's function does.
+
+    Parameters
+    ----------
+    logger
+        The object; a `logging.Logger`, say.
+    info_method_name, warning_method_name
+        Names of its methods, which take a text.
+    """
+    for name in (info_method_name, warning_method_name):
+        if not callable(getattr(logger, name, None)):
+            raise ParameterError(f"register_logger: {type(logger).__name__} has no method {name!r}")
+    own = logging.getLogger("hornbeam")
+    for handler in [one for one in own.handlers if isinstance(one, (_FallbackHandler, _ForwardingHandler))]:
+        own.removeHandler(handler)
+    own.addHandler(_ForwardingHandler(logger, info_method_name, warning_method_name))
+    own.propagate = False
 
 
 if not logger.handlers:

@@ -27,9 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.dtypes import BIN_LARGE, BIN_SMALL
+from hornbeam.core.errors import DataError
 from hornbeam.core.hashing import hash_rows
 from hornbeam.core.lazy import lazy
 from hornbeam.data.stored_bins import StoredBins
+from hornbeam.params.forced_bins import forced_bounds
 
 ALIGNMENT = 64
 """Bytes; the first row of bins starts on a cache line."""
@@ -69,6 +71,36 @@ class BinParams:
     enable_bundle: bool = True
     target_encoding_levels: int = 1000
     target_encoding_smooth: float = 10.0
+    max_bin_by_feature: tuple[int, ...] | None = None
+    forcedbins_filename: str | None = None
+
+    def bins_of(self, feature: int) -> int:
+        """Return the largest number of bins of a feature, without those that `forced` bounds make."""
+        most = self.max_bin if self.max_bin_by_feature is None else self.max_bin_by_feature[feature]
+        return max(most - len(self.forced(feature)), 1)
+
+    def forced(self, feature: int) -> tuple[float, ...]:
+        """Return the bounds that a feature has in any case, ascending."""
+        return forced_bounds(self.forcedbins_filename).get(feature, ())
+
+    def with_forced(self, feature: int, bounds: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return bounds of a feature of numbers, float64 (n,), and those that it has in any case."""
+        forced = self.forced(feature)
+        return np.union1d(bounds, forced) if forced and len(bounds) else bounds
+
+    def check(self, n_features: int) -> None:
+        """Raise DataError where the parameters name other features than a table has."""
+        given = self.max_bin_by_feature
+        if given is not None and len(given) != n_features:
+            raise DataError(
+                f"max_bin_by_feature has {len(given)} entries and data {n_features} features; give one each"
+            )
+        for feature, bounds in forced_bounds(self.forcedbins_filename).items():
+            if feature >= n_features:
+                raise DataError(f"forcedbins_filename names feature {feature}; they are numbered 0 to {n_features - 1}")
+            most = self.max_bin if given is None else given[feature]
+            if len(bounds) >= most:
+                raise DataError(f"forcedbins_filename has {len(bounds)} bounds for feature {feature}, of {most} bins")
 
     @property
     def zeros_are_missing(self) -> bool:

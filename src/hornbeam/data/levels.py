@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from hornbeam.core.dtypes import MAX_LEVELS
 from hornbeam.core.errors import DataError
 from hornbeam.core.lazy import lazy
+from hornbeam.core.log import warn
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -264,10 +265,11 @@ def _no_integer(value: Any, name: str) -> DataError:
     )
 
 
-def code_numbers(numbers: NDArray[Any], name: str) -> CodedColumn:
+def code_numbers(numbers: NDArray[Any], name: str, others_are_missing: bool = False) -> CodedColumn:
     """Code a column of numbers: integers, floats that are integers, or booleans; NaN and negative ones are missing.
 
-    numbers  any real dtype (n_rows,)  in
+    numbers             any real dtype (n_rows,)  in
+    others_are_missing  other numbers are levels that a model has not seen, with a warning; else they are an error
     """
     if numbers.dtype.kind == "b":
         return CodedColumn([False, True], numbers.astype(np.int32))
@@ -278,7 +280,12 @@ def code_numbers(numbers: NDArray[Any], name: str) -> CodedColumn:
         wrong = whole != np.floor(whole)
         wrong |= np.isinf(whole)
         if wrong.any():
-            raise _no_integer(whole[int(np.argmax(wrong))], name)
+            if not others_are_missing:
+                raise _no_integer(whole[int(np.argmax(wrong))], name)
+            first = whole[int(np.argmax(wrong))]
+            warn(f"categorical feature {name!r} holds {first}, which is no integer: it counts as an unseen level")
+            known &= ~wrong
+            whole = np.where(wrong, 0.0, whole)
         numbers = whole
     without_code = np.where(known & (numbers < 0), NEGATIVE, MISSING).astype(np.int32)
     known &= numbers >= 0
@@ -302,13 +309,13 @@ def code_numbers(numbers: NDArray[Any], name: str) -> CodedColumn:
     return CodedColumn(values.tolist(), np.where(known, codes, without_code).astype(np.int32))
 
 
-def code_series(column: nw.Series[Any], name: str) -> CodedColumn:
-    """Code a column of a pandas, polars or pyarrow table."""
+def code_series(column: nw.Series[Any], name: str, others_are_missing: bool = False) -> CodedColumn:
+    """Code a column of a pandas, polars or pyarrow table; arguments as of `code_numbers`."""
     import narwhals
 
     if column.dtype.is_numeric() or column.dtype == narwhals.Boolean:
         if column.null_count() == 0 or column.dtype.is_float():
-            return code_numbers(column.to_numpy(), name)
+            return code_numbers(column.to_numpy(), name, others_are_missing)
         numbers, is_null = _with_nulls(column)
         coded = CodedColumn([False, True], numbers) if column.dtype == narwhals.Boolean else code_numbers(numbers, name)
         return CodedColumn(coded.values, np.where(is_null, MISSING, coded.codes).astype(np.int32))

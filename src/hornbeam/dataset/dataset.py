@@ -18,20 +18,22 @@ from hornbeam.data.binning import BinMapper, BinnedData, BinParams
 from hornbeam.data.column_names import same_columns
 from hornbeam.data.columns import DeviceColumn, FindFacts
 from hornbeam.data.device_arrays import check_device
-from hornbeam.data.fields import Fields
 from hornbeam.data.levels import Levels, choose_levels, count_levels
 from hornbeam.data.sources.labelled import column_roles, load_labelled
 from hornbeam.data.sources.opening import open_table
 from hornbeam.data.sources.reader import TableReader
 from hornbeam.data.target_encoding import EncodedLevels, deal_folds, encode_training
+from hornbeam.dataset.names import check_names, positions_of_mask
+from hornbeam.dataset.peer_methods import PeerMethods
 from hornbeam.dataset.rows import row_numbers, whole_queries
+from hornbeam.dataset.saved import read_saved
 from hornbeam.params.params import BY_NAME, Params, canonical_names
 from hornbeam.params.peer_arguments import CREATE_VALID, DATASET, takes_peer_arguments
 
 _BIN_PARAMS = tuple(BinParams.__dataclass_fields__)
 
 
-class Dataset(Fields):
+class Dataset(PeerMethods):
     """A table of features with labels and weights, binned once for any number of trainings.
 
     Parameters
@@ -112,13 +114,14 @@ class Dataset(Fields):
         data: Any,
         label: Any = None,
         reference: Dataset | None = None,
-        *,
         weight: Any = None,
         group: Any = None,
-        qid: Any = None,
         init_score: Any = None,
         feature_names: Sequence[str] | str | None = "auto",
         categorical_features: Sequence[Any] | str | None = "auto",
+        params: Mapping[str, Any] | None = None,
+        *,
+        qid: Any = None,
         max_bin: int | None = None,
         min_data_in_bin: int | None = None,
         bin_construct_sample_cnt: int | None = None,
@@ -129,10 +132,17 @@ class Dataset(Fields):
         enable_bundle: bool | None = None,
         target_encoding_levels: int | None = None,
         target_encoding_smooth: float | None = None,
-        params: Mapping[str, Any] | None = None,
     ) -> None:
-        params, roles = column_roles(params or {})
         given = {"label": label, "weight": weight, "group": group, "qid": qid, "init_score": init_score}
+        saved = read_saved(data)
+        if saved is not None:
+            data, kept, facts = saved
+            given = {name: kept.get(name) if value is None else value for name, value in given.items()}
+            params = {**facts["params"], **(params or {})}
+            feature_names = facts["feature_names"] if feature_names in ("auto", None) else feature_names
+            if categorical_features in ("auto", None):
+                categorical_features = facts["categorical_features"]
+        params, roles = column_roles(params or {})
         self.data, fields = load_labelled(data, given, roles, *_columns_of(reference))
         self._reader = open_table(self.data)
         super().__init__(self._reader.n_rows, self._reader.n_features)
@@ -144,7 +154,7 @@ class Dataset(Fields):
             sparse_threshold, enable_bundle, target_encoding_levels, target_encoding_smooth,
         )  # fmt: skip
         self._own_params: dict[str, Any] = {
-            name: BY_NAME[name].check(value) for name, value in zip(_BIN_PARAMS, own, strict=True) if value is not None
+            name: BY_NAME[name].check(value) for name, value in zip(_BIN_PARAMS, own, strict=False) if value is not None
         }
         chosen = self._take_params(params, "auto" if categorical_features is None else categorical_features)
         self.reference = reference
@@ -154,7 +164,7 @@ class Dataset(Fields):
                 raise DataError(f'feature_names={feature_names!r}: pass a list of {self.n_features} names, or "auto"')
             named = list(feature_names)
         if named is not None:
-            _check_names(named, self.n_features)
+            check_names(named, self.n_features)
         self.has_names = named is not None
         self.column_names = self._reader.names if named is not None and named != self._reader.names else None
         if reference is not None:
@@ -230,12 +240,12 @@ class Dataset(Fields):
 
     def _positions(self, given: Sequence[Any] | str, what: str) -> tuple[int, ...] | None:
         """Return the positions of categorical features given by name or position, ascending; None for "auto"."""
-        if isinstance(given, str) and given == "auto":
+        if isinstance(given, str) and given in ("auto", "from_dtype"):
             return None
         if isinstance(given, str) or not isinstance(given, Iterable):
             raise DataError(f'{what}={given!r}: pass a list of names or positions of columns, or "auto"')
         found = set()
-        for entry in given:
+        for entry in positions_of_mask(given):
             if isinstance(entry, str):
                 if entry not in self.feature_names:
                     raise DataError(f"{what} has {entry!r}, which is no feature; features are {self.feature_names[:5]}")
@@ -444,6 +454,7 @@ class Dataset(Fields):
             return
         given = {} if params is None else {name: getattr(params, name) for name in _BIN_PARAMS}
         own = self._bin_params = BinParams(**{**given, **self._own_params})
+        own.check(self.n_features)
         self._reader.zero_as_missing = own.zeros_are_missing
         self._reader = self._with_own_levels(params, own, init_levels)
         self._binned = bin_table(self._reader, own, params)
@@ -487,14 +498,3 @@ def _columns_of(reference: Any) -> tuple[tuple[Sequence[str], ...], int | None]:
         return (), None
     named = (reference.column_names or reference.feature_names,) if reference.has_names else ()
     return named, reference.n_features
-
-
-def _check_names(names: list[Any], n_features: int) -> None:
-    if len(names) != n_features:
-        raise DataError(f"feature_names has {len(names)} names and data {n_features} features; pass one name a feature")
-    for position, name in enumerate(names):
-        if not isinstance(name, str) or not name:
-            raise DataError(f"feature_names[{position}] is {name!r}; names must be strings and not empty")
-    if len(set(names)) < n_features:
-        twice = next(name for position, name in enumerate(names) if name in names[:position])
-        raise DataError(f"feature name {twice!r} occurs more than once; rename the columns so that names are unique")

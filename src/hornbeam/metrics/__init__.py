@@ -8,7 +8,7 @@ from hornbeam.core.errors import ParameterError
 from hornbeam.metrics.amounts import GammaDeviance, GammaLoss, PoissonLoss, TweedieDeviance, TweedieLoss
 from hornbeam.metrics.auc_mu import AucMu
 from hornbeam.metrics.base import Metric
-from hornbeam.metrics.class_order import AreaUnderCurve, AveragePrecision
+from hornbeam.metrics.class_order import AreaUnderCurve, AveragePrecision, OrderOfClasses
 from hornbeam.metrics.classes import (
     BinaryError,
     BinaryLogLoss,
@@ -18,6 +18,7 @@ from hornbeam.metrics.classes import (
     MultiError,
     MultiLogLoss,
 )
+from hornbeam.metrics.one_against_rest import OneAgainstRest
 from hornbeam.metrics.ranked_lists import MeanAveragePrecision, NormalizedGain, QueryMetric, ReciprocalRank
 from hornbeam.metrics.regression import (
     ExpectileLoss,
@@ -193,6 +194,9 @@ def get_metrics(params: Params, objective: Objective) -> list[Metric]:
         seen = metrics.setdefault(metric.name, metric)
         if isinstance(seen, QueryMetric) and isinstance(metric, QueryMetric):
             metrics[metric.name] = type(seen)((*seen.at, *metric.at), params.label_gain)
+    for name, metric in metrics.items():
+        if isinstance(metric, OrderOfClasses) and objective.n_outputs > 1:
+            metrics[name] = OneAgainstRest(metric)
     for metric in metrics.values():
         if metric.for_classes != (objective.n_outputs > 1):
             fitting = [name for name, kind in METRICS.items() if kind.for_classes == (objective.n_outputs > 1)]

@@ -7,8 +7,9 @@ from typing import ClassVar
 import numpy as np
 
 from hornbeam.core import numerics
+from hornbeam.metrics.arithmetic import NUMPY, Arithmetic
 from hornbeam.metrics.base import MeanLoss, is_positive
-from hornbeam.objectives.base import FloatArray
+from hornbeam.objectives.base import FloatArray, Objective
 from hornbeam.params.params import Params
 
 SMALLEST_PROBABILITY = 1e-15
@@ -109,13 +110,37 @@ class MultiLogLoss(MeanLoss):
 
 
 class MultiError(MeanLoss):
-    """Share of rows whose true class has not the highest raw score alone; a tie counts as an error (as LightGBM)."""
+    """Share of rows whose true class is not among the `top_k` highest raw scores; ties count against it (as LightGBM).
+
+    Kernels are those of `top_k` = 1; for others NumPy runs.
+    """
 
     name: ClassVar[str] = "multi_error"
     for_classes: ClassVar[bool] = True
     uses_raw_scores: ClassVar[bool] = True
 
+    def __init__(self, top_k: int = 1) -> None:
+        self.top_k = top_k
+        if top_k > 1:
+            self.name = f"multi_error@{top_k}"  # type: ignore[misc]
+
+    @classmethod
+    def from_params(cls, params: Params) -> MultiError:
+        """Take multi_error_top_k."""
+        return cls(params.multi_error_top_k)
+
+    def __call__(
+        self,
+        label: FloatArray,
+        raw_scores: FloatArray,
+        weight: FloatArray | None,
+        objective: Objective,
+        arithmetic: Arithmetic = NUMPY,
+    ) -> float:
+        """Evaluate the metric; arguments as in `Metric.__call__`."""
+        return super().__call__(label, raw_scores, weight, objective, arithmetic if self.top_k == 1 else NUMPY)
+
     def losses(self, label: FloatArray, predictions: FloatArray) -> FloatArray:
-        """0 where the score of the true class is above all others, else 1."""
+        """0 where less than `top_k` scores besides that of the true class are as high as it, else 1."""
         own = predictions[label.astype(np.int64), np.arange(len(label))]
-        return np.asarray((predictions >= own).sum(axis=0) > 1, np.float64)
+        return np.asarray((predictions >= own).sum(axis=0) > self.top_k, np.float64)

@@ -13,56 +13,46 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.costs import PredictionWork
-from hornbeam.backends.devices import choose_device
-from hornbeam.backends.prediction import (
-    predict_in_place,
-    predict_leaf,
-    predict_leaf_in_place,
-    predict_raw,
-    rows_first,
-    transform,
-)
 from hornbeam.core.cpus import resolve_threads
-from hornbeam.core.errors import DataError, DeviceError, ParameterError
+from hornbeam.core.errors import ParameterError
 from hornbeam.core.float_mode import default_mode
 from hornbeam.core.log import inform
-from hornbeam.data.column_names import same_columns
-from hornbeam.data.device_arrays import check_device, in_library_of
-from hornbeam.data.fields import Fields
-from hornbeam.data.sources.opening import open_numbers, open_table
-from hornbeam.data.sources.reader import TableReader
-from hornbeam.data.sources.wanted_columns import Wanted
 from hornbeam.dataset.dataset import Dataset
+from hornbeam.model.described import DescribedModel
 from hornbeam.model.explained import ExplainedModel
 from hornbeam.model.file import ModelData
 from hornbeam.model.formats import model_of, read_file
+from hornbeam.model.live import LiveModel
+from hornbeam.model.predicting import PredictingModel
 from hornbeam.model.refitting import refit
 from hornbeam.model.saved import SavedModel
+from hornbeam.model.xgboost_face import XGBoostFace
 from hornbeam.objectives import Objective, objective_from_dict
-from hornbeam.params.params import BY_NAME, whole_number
+from hornbeam.params.params import Params, whole_number
 from hornbeam.params.peer_arguments import (
     BOOSTER,
     BOOSTER_ATTRIBUTES,
-    PREDICT,
     REFIT,
     SAVE,
     PeerAttributes,
     takes_peer_arguments,
 )
-from hornbeam.trees.forest import Forest, average_scores, checked_init
+from hornbeam.trees.forest import Forest
 from hornbeam.trees.tree import Tree
 
 
-class Booster(ExplainedModel, SavedModel, PeerAttributes):
+class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveModel, XGBoostFace, PeerAttributes):
     """A trained model, as `hornbeam.train` returns it and `hornbeam.load` reads it.
 
     Parameters
     ----------
-    model
-        What a model file holds, as an object or as the bytes of the file; or
+    params, train_set
+        Parameters and a Dataset: an empty model, which `update` trains iteration by iteration; or
     model_file, model_str
-        a model file, or its text, of any format that `hornbeam.load` reads.
+        a model file, or its text, of any format that `hornbeam.load` reads. `num_threads` of params is taken.
+    model
+        What a model file holds, as an object or as the bytes of the file, in the place of params. Without any of these
+        a Booster is empty, and `load_model` makes it a model.
 
     Attributes
     ----------
@@ -89,6 +79,8 @@ class Booster(ExplainedModel, SavedModel, PeerAttributes):
         was evaluated. Not saved.
     eval_history
         `eval_history[dataset][metric]`: list, one value an evaluated iteration. Not saved.
+    metric
+        Metrics of the training, as in the parameter of that name. Not saved.
     interrupted
         Whether training was ended by Ctrl-C, with the trees built so far.
 
@@ -103,25 +95,34 @@ class Booster(ExplainedModel, SavedModel, PeerAttributes):
     @takes_peer_arguments(BOOSTER)
     def __init__(
         self,
-        model: ModelData | bytes | None = None,
-        *,
+        params: Mapping[str, Any] | Params | ModelData | bytes | None = None,
+        train_set: Dataset | None = None,
         model_file: str | os.PathLike[str] | None = None,
         model_str: str | None = None,
     ) -> None:
-        if sum(given is not None for given in (model, model_file, model_str)) != 1:
+        is_model = isinstance(params, (ModelData, bytes))
+        given = (params if is_model else None, train_set, model_file, model_str)
+        if sum(one is not None for one in given) > 1:
             raise ParameterError(
-                "a Booster is made from one of model, model_file and model_str; hornbeam.train makes new ones"
+                "a Booster is made from params and train_set, or from one of model_file and model_str; hornbeam.train "
+                "makes trained ones"
             )
+        if train_set is not None:
+            self._begin_training(params, train_set)
+            return
         if model_str is not None:
-            model = model_of(model_str.encode())
+            self.take(model_of(model_str.encode()))
         elif model_file is not None:
-            model = read_file(model_file)
-        elif isinstance(model, bytes):
-            model = model_of(model)
-        if not isinstance(model, ModelData):
-            raise ParameterError(
-                f"Booster({type(model).__name__}): pass model_file= or model_str=; hornbeam.train makes new Boosters"
-            )
+            self.take(read_file(model_file))
+        elif is_model:
+            self.take(model_of(params) if isinstance(params, bytes) else params)  # type: ignore[arg-type]
+        else:
+            self.take(ModelData([], 1, {"name": "custom", "num_class": 1}, {}, [0.0]))  # until load_model
+        if params is not None and not is_model:
+            self._take_params(params)
+
+    def take(self, model: ModelData) -> None:
+        """Become the model of a file: every attribute is set anew."""
         self.feature_names = list(model.feature_names)
         self.levels = model.levels
         self.column_names = model.column_names
@@ -134,8 +135,17 @@ class Booster(ExplainedModel, SavedModel, PeerAttributes):
         self.eval_history: dict[str, dict[str, list[float]]] = {}
         self.interrupted = False
         self.num_threads = 0
+        self.metric: str | tuple[str, ...] | None = None
         self._objective: Objective = objective_from_dict(model.objective)
         self._forest: Forest | None = None
+
+    def _take_params(self, params: Any) -> None:
+        """Take parameters beside a model that is read, of which prediction looks at the number of threads alone."""
+        checked = params if isinstance(params, Params) else Params.from_dict(params)
+        self.num_threads = checked.num_threads
+        others = [name for name in sorted(checked.given) if name not in ("num_threads", "verbosity")]
+        if others:
+            inform(f"without effect on a model that is read: {', '.join(others)}", checked.verbosity)
 
     @property
     def n_features(self) -> int:
@@ -163,178 +173,12 @@ class Booster(ExplainedModel, SavedModel, PeerAttributes):
             self.trees[number] = tree
         self._forest = None
 
-    def current_iteration(self) -> int:
-        """Return the number of iterations, as LightGBM's Booster does."""
-        return self.n_iterations
-
-    def num_trees(self) -> int:
-        """Return the number of trees."""
-        return len(self.trees)
-
-    def num_feature(self) -> int:
-        """Return the number of features."""
-        return self.n_features
-
-    def feature_name(self) -> list[str]:
-        """Return the names of the features."""
-        return list(self.feature_names)
-
     @property
     def forest(self) -> Forest:
         """The trees in the form that prediction uses; made when first asked for."""
         if self._forest is None or len(self._forest.trees) != len(self.trees):
             self._forest = Forest(self.trees, self.n_outputs)
         return self._forest
-
-    @takes_peer_arguments(PREDICT)
-    def predict(
-        self,
-        data: Any,
-        *,
-        raw_score: bool = False,
-        pred_leaf: bool = False,
-        pred_contrib: bool = False,
-        pred_interactions: bool = False,
-        start_iteration: int = 0,
-        num_iteration: int | None = None,
-        num_threads: int | None = None,
-        device: str | None = None,
-    ) -> Any:
-        """Predict for every row of data.
-
-        Parameters
-        ----------
-        data
-            Table with the columns that the model was trained on, in the same order; sparse ones are not made dense.
-            Categorical features are matched by value, whatever holds them; unseen levels count as missing.
-        raw_score
-            Return raw scores instead of predictions (probabilities, means).
-        pred_leaf
-            Return the leaf number of every row in every tree instead.
-        pred_contrib
-            Return what every feature adds to the raw scores (SHAP values), and the expected score behind them, instead.
-        pred_interactions
-            Return what every two features do together instead: half of it at (i, j), half at (j, i).
-        start_iteration, num_iteration
-            Which iterations to use; None: up to the best iteration if early stopping found one, else all; 0 or less:
-            all.
-        num_threads
-            None or 0: all that the process may use.
-        device
-            As in the parameter `device`: "cpu", "cuda:0", "gpu", ...; "auto": the one expected to be done first; None:
-            where the data is, so "cpu" for data in host memory. It cannot be seen in the result.
-
-        Returns
-        -------
-        float64 (n_rows,), or (n_rows, n_outputs) with several outputs; int32 (n_rows, n_trees) with `pred_leaf`.
-        With `pred_contrib` float64 (n_rows, n_outputs * (n_features + 1)), for sparse matrices of SciPy a sparse matrix
-        (n_rows, n_features + 1), or a list with one an output; with `pred_interactions` float64 (n_rows, n_features +
-        1, n_features + 1), or (n_rows, n_outputs, ...).
-        NumPy arrays; for data on a CUDA device, arrays on that device: PyTorch's for PyTorch's, else CuPy's.
-        """
-        modes = {"pred_leaf": pred_leaf, "pred_contrib": pred_contrib, "pred_interactions": pred_interactions}
-        asked = [mode for mode, is_asked in modes.items() if is_asked]
-        if raw_score and pred_leaf:
-            asked.insert(0, "raw_score")
-        if len(asked) > 1:
-            raise ParameterError(f"{asked[0]} and {asked[1]} are both set; ask for one of them")
-        start_iteration, num_iteration = self.chosen_iterations(start_iteration, num_iteration)
-        if device is not None:
-            device = BY_NAME["device"].check(device)
-        if num_threads is not None:
-            num_threads = BY_NAME["num_threads"].check(num_threads)
-        reader = self.checked_table(data)
-        if pred_contrib or pred_interactions:
-            task = self._explained(reader, (start_iteration, num_iteration), num_threads, device)
-            result = self._predict_explained(task, data, pred_interactions)
-            return result if reader.device is None else in_library_of(data, reader.to_device(result))
-        n_threads = resolve_threads(self.num_threads if num_threads is None else num_threads)
-        if reader.device is not None:
-            check_device(reader.device, device or reader.device)
-            if device not in ("cpu", "reference"):
-                found = self._predict_in_place(reader, raw_score, pred_leaf, start_iteration, num_iteration)
-                return in_library_of(data, found)
-        given = raw_score, pred_leaf, start_iteration, num_iteration, n_threads
-        with default_mode():
-            result = self._predict(reader, *given, device or "cpu")
-        return result if reader.device is None else in_library_of(data, reader.to_device(result))
-
-    def chosen_iterations(self, start: int, number: int | None) -> tuple[int, int | None]:
-        """Return start_iteration and num_iteration as `Forest.tree_range` takes them, checked.
-
-        number  None: up to the best iteration if early stopping found one, else all
-        """
-        start = whole_number(start, "start_iteration", 0)
-        if number is not None:
-            return start, whole_number(number, "num_iteration", -sys.maxsize)
-        if self.best_iteration <= 0:
-            return start, None
-        if start >= self.best_iteration:
-            return self.n_iterations, None  # nothing is left up to the best iteration
-        return start, self.best_iteration - start
-
-    def _predict(
-        self,
-        reader: TableReader,
-        raw_score: bool,
-        pred_leaf: bool,
-        start_iteration: int,
-        num_iteration: int | None,
-        n_threads: int,
-        device: str,
-    ) -> NDArray[Any]:
-        """Predict for a table that is read block by block; the result is in host memory."""
-        if device == "auto":
-            first, last = self.forest.tree_range(start_iteration, num_iteration)
-            device = choose_device("auto", PredictionWork(reader.n_rows, reader.n_features, last - first, n_threads))
-            if device != "cpu":
-                given = raw_score, pred_leaf, start_iteration, num_iteration, n_threads
-                try:
-                    return self._predict(reader, *given, device)
-                except DeviceError as error:
-                    inform(f"predicting on the CPU: {error}")
-                    device = "cpu"
-        if pred_leaf:
-            return predict_leaf(self.forest, reader, start_iteration, num_iteration, n_threads, device)
-        init = None if self.averages_trees else self.init_scores
-        scores = predict_raw(self.forest, reader, init, start_iteration, num_iteration, n_threads, device)
-        if self.averages_trees:
-            first, last = self.forest.tree_range(start_iteration, num_iteration)
-            average_scores(scores, self.init_scores, (last - first) // self.n_outputs)
-        result = scores if raw_score else transform(self._objective, scores, n_threads, device)
-        return result[0] if self.n_outputs == 1 else np.ascontiguousarray(result.T)
-
-    def _predict_in_place(
-        self, reader: TableReader, raw_score: bool, pred_leaf: bool, start_iteration: int, num_iteration: int | None
-    ) -> Any:
-        """Predict for data on a CUDA device; the result is a CuPy array there."""
-        trees = self.forest.tree_range(start_iteration, num_iteration)
-        if pred_leaf:
-            return predict_leaf_in_place(self.forest, reader, trees)
-        init = checked_init(self.forest, self.init_scores)
-        objective = None if raw_score else self._objective
-        return rows_first(predict_in_place(self.forest, reader, init, trees, objective, self.averages_trees))
-
-    def checked_table(self, data: Any, name: str = "data") -> TableReader:
-        """Return a reader of a table, which messages call `name`; its columns must be those of the training data."""
-        if isinstance(data, Fields):
-            raise DataError(f"{name} is a Dataset, whose bins are no values; pass its table: predict(dataset.data)")
-        wanted = Wanted((self.feature_names, self.column_names or self.feature_names), n_features=self.n_features)
-        reader = open_numbers(data, name, wanted) if self.levels is None else open_table(data, name, wanted)
-        reader.zero_as_missing = bool(self.params.get("zero_as_missing")) and bool(self.params.get("use_missing", True))
-        if reader.n_features != self.n_features:
-            raise DataError(
-                f"{name} has {reader.n_features} features, but the model was trained on {self.n_features}; pass the "
-                "same columns in the same order"
-            )
-        named = reader.names
-        if named is not None and named != self.column_names and not same_columns(named, self.feature_names):
-            position = next(i for i, name in enumerate(named) if name != self.feature_names[i])
-            raise DataError(
-                f"feature {position} of {name} is {named[position]!r}, but the model was trained on "
-                f"{self.feature_names[position]!r} there; pass the same columns in the same order"
-            )
-        return reader.with_levels(self.levels)
 
     def __getitem__(self, which: int | slice) -> Booster:
         """Return some iterations as a model of their own: `booster[:10]`, `booster[5:]`, `booster[::2]`, `booster[-1]`.
@@ -455,7 +299,8 @@ class Booster(ExplainedModel, SavedModel, PeerAttributes):
         return copyreg.__newobj__, (type(self),), self.__getstate__()  # type: ignore[attr-defined]
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {key: value for key, value in self.__dict__.items() if key not in ("_forest", "_objective")}
+        left_out = ("_forest", "_objective", "_training")
+        state = {key: value for key, value in self.__dict__.items() if key not in left_out}
         return {**state, "objective": self._objective.to_dict()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -16,8 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from hornbeam.core.dtypes import MAX_BIN
 from hornbeam.core.errors import ParameterError
 from hornbeam.params.constraints import numbers_of, parse_contributions, parse_interactions, parse_monotone
+from hornbeam.params.forced_bins import parse_forced_bins
 
 DEVICE = re.compile(r"auto|gpu|cpu|reference|(cuda|opencl)(:\d+)?")
 
@@ -127,13 +129,17 @@ def _check_metric(parameter: Parameter, value: Any) -> str | tuple[str, ...] | N
     given = value.split(",") if isinstance(value, str) else value
     if isinstance(given, (set, frozenset)):
         given = sorted(given, key=str)  # the order of a set differs from one run to the next
+    if isinstance(given, (list, tuple)):
+        given = [name for name in given if name is not None and name != ""]  # LightGBM leaves these out
+        if not given:
+            return None
     if not isinstance(given, (list, tuple)) or not all(isinstance(name, str) for name in given):
         raise parameter.error(
             value,
             "a metric's name, a list of names or None; pass a function to train as feval=, to fit as eval_metric=",
         )
     names = tuple(dict.fromkeys(str(name).strip() for name in given))
-    if not names or "" in names:
+    if "" in names:
         raise parameter.error(value, "one name or more; None means the objective's own metric, 'none' no metric")
     return names[0] if isinstance(value, str) and len(names) == 1 else names
 
@@ -161,6 +167,32 @@ def _check_gains(parameter: Parameter, value: Any) -> tuple[float, ...] | None:
     return gains
 
 
+def _check_bins(parameter: Parameter, value: Any) -> tuple[int, ...] | None:
+    if value is None or (isinstance(value, (str, list, tuple)) and len(value) == 0):
+        return None
+    given = value
+    if isinstance(value, str):
+        given = [int(text) if text.isdecimal() else text for text in numbers_of(value)]
+    is_list = isinstance(given, (list, tuple, np.ndarray))
+    if not is_list or any(isinstance(one, bool) or not isinstance(one, (int, np.integer)) for one in given):
+        raise parameter.error(value, "a list of integers, one a feature, or None")
+    if any(not 2 <= one <= MAX_BIN for one in given):
+        raise parameter.error(value, f"a list of integers from 2 to {MAX_BIN}, one a feature")
+    return tuple(int(one) for one in given)
+
+
+def _check_costs(parameter: Parameter, value: Any) -> tuple[float, ...] | None:
+    if value is None or (isinstance(value, (str, list, tuple)) and len(value) == 0):
+        return None
+    try:
+        numbers = [float(one) for one in (numbers_of(value) if isinstance(value, str) else np.ravel(value).tolist())]
+    except (TypeError, ValueError):
+        raise parameter.error(value, "a list of numbers, num_class squared of them, or None") from None
+    if not all(math.isfinite(one) for one in numbers) or math.isqrt(len(numbers)) ** 2 != len(numbers):
+        raise parameter.error(value, "a list of finite numbers, num_class squared of them, or None")
+    return tuple(numbers)
+
+
 def _check_device(parameter: Parameter, value: Any) -> str:
     if not isinstance(value, str) or DEVICE.fullmatch(value) is None:
         allowed = "'auto', 'cpu', 'gpu', 'cuda', 'cuda:1', 'opencl', 'opencl:0' or 'reference'"
@@ -175,13 +207,15 @@ def _check_threads(parameter: Parameter, value: Any) -> int:
 
 def _check_columns(parameter: Parameter, value: Any) -> str | tuple[int | str, ...]:
     if isinstance(value, str):
-        if value == "auto":
-            return value
+        if value in ("auto", "from_dtype"):  # the latter as scikit-learn says it
+            return "auto"
         names = value.removeprefix("name:").split(",")
         value = names if value.startswith("name:") else [int(n) if n.strip().isdecimal() else n for n in names]
     given = [value] if isinstance(value, (int, np.integer)) else value
     if not isinstance(given, (list, tuple, set, frozenset, np.ndarray)):
         raise parameter.error(value, "'auto', or names and positions of columns")
+    if len(given) and not isinstance(given, (set, frozenset)) and all(isinstance(e, (bool, np.bool_)) for e in given):
+        given = [position for position, is_one in enumerate(given) if is_one]  # a mask, as scikit-learn takes it
     if any(isinstance(entry, bool) or not isinstance(entry, (int, np.integer, str)) for entry in given):
         raise parameter.error(value, "'auto', or names and positions of columns")
     return tuple(entry.strip() if isinstance(entry, str) else int(entry) for entry in given)
@@ -214,6 +248,9 @@ _CHECKS: dict[str, Callable[[Parameter, Any], Any]] = {
     "groups": _parsed(parse_interactions),
     "ranks": _check_ranks,
     "gains": _check_gains,
+    "bins": _check_bins,
+    "bounds": _parsed(parse_forced_bins),
+    "costs": _check_costs,
 }
 
 
@@ -225,7 +262,9 @@ def did_you_mean(name: Any, known: Iterable[str]) -> str:
 
 def whole_number(value: object, name: str, low: int, high: int | None = None) -> int:
     """Check an argument that must be an integer from low to high, and return it."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low or value > (high or value):
+    is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    number = int(value) if isinstance(value, (int, np.integer)) else low
+    if not is_whole or number < low or (high is not None and number > high):
         allowed = f"from {low} to {high}" if high is not None else f"of at least {low}"
         raise ParameterError(f"{name}={value!r}: must be an integer {allowed}")
-    return int(value)
+    return number

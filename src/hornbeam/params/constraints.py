@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.errors import ParameterError
+from hornbeam.core.log import warn
 
 
 def numbers_of(text: str) -> list[str]:
@@ -141,7 +142,10 @@ def resolve_per_feature(
 
 
 def resolve_groups(value: str | None, feature_names: Sequence[str]) -> list[NDArray[np.bool_]]:
-    """Return the members of each interaction group, bool (n_features,), from a canonical value."""
+    """Return the members of each interaction group, bool (n_features,), from a canonical value.
+
+    A feature that is in no group has one of its own, with a warning.
+    """
     if value is None:
         return []
     n_features = len(feature_names)
@@ -159,9 +163,9 @@ def resolve_groups(value: str | None, feature_names: Sequence[str]) -> list[NDAr
         groups.append(members)
     outside = np.flatnonzero(~np.any(groups, axis=0))
     if len(outside):
-        name = feature_names[int(outside[0])]
-        raise ParameterError(
-            f"interaction_constraints leaves {len(outside)} feature(s) in no group, {name!r} for one: give each a "
-            f"group (of its own, [{name!r}], if it may be used alone), or take the column out of the data"
+        warn(
+            f"interaction_constraints leaves {len(outside)} feature(s) in no group, {feature_names[int(outside[0])]!r} "
+            "for one: each stands alone, as in XGBoost and scikit-learn (LightGBM would never use it)"
         )
+        groups += [np.arange(n_features) == feature for feature in outside.tolist()]
     return groups

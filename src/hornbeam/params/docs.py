@@ -16,6 +16,9 @@ _TYPE_TEXT = {
     "groups": "list of lists, str or None",
     "ranks": "int, list of int or str",
     "gains": "list of float or None",
+    "bins": "list of int or None",
+    "bounds": "path, list or None",
+    "costs": "list of float, str or None",
 }
 
 
@@ -27,7 +30,8 @@ def to_markdown() -> str:
         "<!-- Written by `make docs` from src/hornbeam/params/rows/; change it there. -->",
         "",
         "Names and defaults are LightGBM's. The aliases are the names that LightGBM, XGBoost and scikit-learn use. An",
-        "unknown name, a value out of range and two names of one parameter that disagree raise `ParameterError`.",
+        "unknown name and a value out of range raise `ParameterError`. Where two names of one parameter disagree, a",
+        "warning says which one counts: the name of the section, else the shortest.",
         'Strings are not numbers (`"0.1"`), and `True` is not an integer. None means: not given.',
         "[Coming from another library](migration.md) has the parameters of LightGBM and XGBoost that are not here.",
         "",

@@ -27,7 +27,7 @@ SPELLINGS = {
         "lambdarank": ("rank:ndcg",),
         "rank_xendcg": ("xendcg", "xe_ndcg", "xe_ndcg_mart", "xendcg_mart"),
         "pairwise": ("rank:pairwise", "ranknet"),
-        "custom": (),
+        "custom": ("none", "None", "null", "na"),
     }.items()
     for spelling in (name, *spellings)
 }  # fmt: skip

@@ -1,7 +1,7 @@
 """Training parameters: one frozen, validated object, made from names and aliases.
 
 The table of names, aliases, defaults, ranges and documentation is table.py. Nothing is dropped in silence: an
-unknown name, a value out of range and two names of one parameter that disagree are errors.
+unknown name and a value out of range are errors; two names of one parameter that disagree are a warning.
 
 `python -m hornbeam.params` prints docs/parameters.md.
 """
@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from hornbeam.core.dtypes import MAX_LEAVES
 from hornbeam.core.errors import ParameterError
+from hornbeam.core.log import warn
 from hornbeam.params.checks import did_you_mean, whole_number
 from hornbeam.params.objective_names import RENEWED, USED_BY
 from hornbeam.params.peer_parameters import idle_names, without_peer_parameters
@@ -118,7 +119,7 @@ class Params(ParameterTable):
         Raises
         ------
         ParameterError
-            For an unknown name, a value that is not allowed, or two names of one parameter with different values.
+            For an unknown name, or a value that is not allowed.
         """
         if params is not None and not isinstance(params, Mapping):
             raise ParameterError(f"params must be a dict of parameter names and values, not {type(params).__name__}")
@@ -178,9 +179,10 @@ NONE_IS_NO_LIMIT = {"max_leaf_nodes": MAX_LEAVES}
 
 
 def canonical_names(params: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return checked values by canonical name; raise for unknown names and for aliases that disagree.
+    """Return checked values by canonical name; raise for unknown names.
 
-    What is None is not given.
+    What is None is not given. Of names of one parameter that disagree the canonical one counts, else the shortest, of
+    equally long ones the first by the alphabet, as in LightGBM, and a warning says so.
     """
     values: dict[str, Any] = {}
     spelled: dict[str, str] = {}
@@ -197,12 +199,20 @@ def canonical_names(params: Mapping[Any, Any]) -> dict[str, Any]:
             continue
         value = row.check(value)
         if values.get(row.name) is not None and values[row.name] != value:
-            raise ParameterError(
-                f"{spelled[row.name]}={values[row.name]!r} and {name}={value!r} are two names of one parameter "
-                f"({row.name}) with different values; give one of them"
-            )
+            before = spelled[row.name]
+            kept = min(before, name, key=lambda spelling: (spelling != row.name, len(spelling), spelling))
+            shown = f"{before}={values[row.name]!r} and {name}={value!r}"
+            warn(f"{shown} are two names of one parameter ({row.name}): {kept} is taken", _verbosity(params))
+            if kept == before:
+                continue
         values[row.name], spelled[row.name] = value, name
     return values
+
+
+def _verbosity(params: Mapping[Any, Any]) -> int | None:
+    """Return the verbosity that parameters ask for; None: they do not say."""
+    given = params.get("verbosity", params.get("verbose"))
+    return given if isinstance(given, int) else None
 
 
 def refuse_two_strategies(given: Mapping[str, Any]) -> None:

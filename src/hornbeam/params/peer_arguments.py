@@ -21,16 +21,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _ANY = PeerParameter(None)
-_STOPPING = PeerParameter(
-    (),
-    "pass callbacks=[hornbeam.early_stopping(rounds)], which watches every metric on every validation set, or set "
-    "early_stopping_round in the parameters",
-)
-_LOGGING = PeerParameter((False, 0), "pass callbacks=[hornbeam.log_evaluation(period)]")
-_OBJECTIVE = PeerParameter((), "set the function in the parameters: {'objective': function}")
 _ON_DATASET = PeerParameter(("auto",), "pass it to Dataset")
-_ROUNDS = PeerParameter((0,), "pass num_iteration=, and start_iteration= for others than the first ones")
-_MAXIMIZE = PeerParameter((), "a metric function returns (name, value, higher_is_better)")
 
 DATASET: Table = {
     "feature_name": "feature_names",
@@ -48,54 +39,34 @@ TRAIN: Table = {
     "evals": "valid_sets",
     "xgb_model": "init_model",
     "custom_metric": "feval",
-    "early_stopping_rounds": _STOPPING,
-    "verbose_eval": _LOGGING,
-    "evals_result": PeerParameter(
-        (), "pass callbacks=[hornbeam.record_evaluation(dict)], or look at booster.eval_history"
-    ),
-    "obj": _OBJECTIVE,
-    "fobj": _OBJECTIVE,
-    "maximize": _MAXIMIZE,
     "learning_rates": PeerParameter((), "pass callbacks=[hornbeam.reset_parameter(learning_rate=rates)]"),
     "categorical_feature": _ON_DATASET,
     "feature_name": _ON_DATASET,
-    "keep_training_booster": PeerParameter((False,), "a Booster keeps no data; to train on pass init_model=booster"),
 }
 CV: Table = {
-    **{name: row for name, row in TRAIN.items() if name not in ("evals", "keep_training_booster")},
-    "as_pandas": PeerParameter((False,), "make a table of the result: pandas.DataFrame(result)"),
+    **{name: row for name, row in TRAIN.items() if name != "evals"},
     "show_stdv": PeerParameter((), "pass callbacks=[hornbeam.log_evaluation(period, show_stdv=...)]"),
-    "fpreproc": PeerParameter((), "prepare each fold yourself and call train, or put a Pipeline into cross_validate"),
 }
 PREDICT: Table = {
     "output_margin": "raw_score",
-    "ntree_limit": _ROUNDS,
-    "iteration_range": PeerParameter(((0, 0),), "pass start_iteration=begin, num_iteration=end - begin"),
     "pred_contribs": "pred_contrib",
     "approx_contribs": PeerParameter((False,), "contributions are exact; leave it out"),
-    **dict.fromkeys(("validate_features", "data_has_header"), _ANY),
-    **dict.fromkeys(
-        ("pred_early_stop", "training", "strict_shape", "base_margin"),
-        PeerParameter((False,), "predict has no such mode; add initial scores to predict(raw_score=True) yourself"),
-    ),
+    **dict.fromkeys(("training", "strict_shape"), PeerParameter((False,), "predict has no such mode; leave it out")),
 }
 FIT: Table = {
     "base_margin": "init_score",
     "base_margin_eval_set": "eval_init_score",
     "sample_weight_eval_set": "eval_sample_weight",
     "xgb_model": "init_model",
-    "verbose": _LOGGING,
+    "X_val": "eval_X",
+    "y_val": "eval_y",
+    "sample_weight_val": "eval_sample_weight",
     "early_stopping_rounds": PeerParameter(
         (), "set it in the constructor, or pass callbacks=[hornbeam.early_stopping(rounds)]"
     ),
     "feature_weights": PeerParameter((), "set feature_contri in the constructor"),
 }
-BOOSTER: Table = {
-    **dict.fromkeys(
-        ("params", "train_set", "cache"),
-        PeerParameter((), "call hornbeam.train, which returns a Booster; to train on pass it as init_model="),
-    ),
-}
+BOOSTER: Table = {"cache": "train_set", "model": "params"}
 SAVE: Table = {"importance_type": _ANY}
 REFIT: Table = {
     "dataset_params": _ANY,
@@ -104,74 +75,32 @@ REFIT: Table = {
 }
 
 BOOSTER_ATTRIBUTES = {
-    **dict.fromkeys(
-        ("update", "rollback_one_iter", "boost", "add_valid", "eval", "eval_train", "eval_valid", "reset_parameter"),
-        "train in one call of hornbeam.train, with valid_sets= and callbacks=; train on with init_model=booster",
-    ),
-    "load_model": "hornbeam.load(path)",
-    "model_from_string": "Booster(model_str=text)",
-    "dump_model": "json.loads(booster.model_to_string()), or booster.trees",
-    "get_dump": "booster.trees",
-    "trees_to_dataframe": "booster.trees",
     "create_tree_digraph": "hornbeam.create_tree_digraph(booster)",
-    **dict.fromkeys(
-        ("get_score", "get_fscore"),
-        "feature_importance() beside feature_names: 'split' is XGBoost's weight, 'gain' its total_gain, 'cover' its "
-        "total_cover",
-    ),
-    "num_boosted_rounds": "n_iterations",
-    "num_model_per_iteration": "n_outputs",
-    "num_features": "n_features",
     "num_class": "n_outputs",
     "best_ntree_limit": "best_iteration",
-    "inplace_predict": "predict",
-    "get_leaf_output": "trees[tree].leaf_value[leaf]",
-    **dict.fromkeys(("lower_bound", "upper_bound"), "the smallest and largest of booster.trees[i].leaf_value"),
-    "get_split_value_histogram": "booster.trees[i].threshold where booster.trees[i].feature is the one",
-    "set_train_data_name": "hornbeam.train with valid_sets={name: train_set}",
     "set_param": "hornbeam.train with init_model=booster; num_threads is an attribute",
-    "free_dataset": "nothing: a Booster keeps no data",
-    "eval_set": "hornbeam.train with valid_sets=, then eval_history",
 }
 CV_BOOSTER_ATTRIBUTES = {
     **BOOSTER_ATTRIBUTES,
     **dict.fromkeys(("load_model", "model_from_string"), "CVBooster(model_file=path) or CVBooster(model_str=text)"),
 }
 DATASET_ATTRIBUTES = {
-    "save_binary": "pickle, which keeps the bins too",
-    "set_info": "set_label, set_weight, set_group and set_init_score",
-    **dict.fromkeys(("get_float_info", "get_uint_info"), "get_label, get_weight, get_group and get_init_score"),
-    "set_base_margin": "set_init_score",
-    "get_base_margin": "get_init_score",
-    "add_features_from": "a table with all columns",
-    **dict.fromkeys(("set_categorical_feature", "set_feature_name"), "Dataset(categorical_features=, feature_names=)"),
-    "get_params": "params= of hornbeam.train; bin_params has those of the bins",
-    "feature_num_bin": "len(mapper.upper_bounds[feature]), once it is binned",
-    "num_row": "n_rows",
-    "num_col": "n_features",
-    "slice": "subset",
+    **dict.fromkeys(("get_position", "set_position"), "queries without positions: they are not modelled"),
+    "get_quantile_cut": "mapper.upper_bounds[feature], once it is binned",
+    "num_nonmissing": "a count of the table itself",
 }
 ESTIMATOR_ATTRIBUTES = {
-    "get_booster": "booster_",
-    "best_iteration": "best_iteration_, which counts iterations: one more than XGBoost's number of the best",
-    "best_score": "best_score_",
-    "evals_result": "evals_result_",
-    "get_num_boosting_rounds": "n_iter_",
     "get_xgb_params": "get_params",
-    "save_model": "booster_.save, or pickle for the whole estimator",
-    "load_model": "pickle for estimators, hornbeam.load for models",
     "apply": "predict(X, pred_leaf=True)",
 }
 MODULE_ATTRIBUTES = {
     **{
         f"{peer}{kind}": f"Hornbeam{kind}" for peer in ("LGBM", "XGB") for kind in ("Classifier", "Regressor", "Ranker")
     },
-    **dict.fromkeys(("DMatrix", "QuantileDMatrix", "DeviceQuantileDMatrix", "Sequence"), "Dataset"),
+    **dict.fromkeys(("DeviceQuantileDMatrix", "ExtMemQuantileDMatrix"), "QuantileDMatrix"),
     **dict.fromkeys(("XGBRFClassifier", "XGBRFRegressor"), "an estimator with boosting_type='rf'"),
-    "callback": "the callbacks of this module: early_stopping, log_evaluation, record_evaluation, reset_parameter",
     "to_graphviz": "create_tree_digraph, or create_tree_svg, which needs no Graphviz",
     "LightGBMError": "HornbeamError",
-    "register_logger": "logging.getLogger('hornbeam')",
 }
 
 

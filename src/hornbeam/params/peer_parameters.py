@@ -38,6 +38,9 @@ class PeerParameter:
         return isinstance(value, (str, int, float, np.generic, tuple)) and value in self.idle
 
 
+LABELS = 32
+"""Labels that have a gain by ndcg_exp_gain=False: 0 to 31, as XGBoost's may have."""
+
 _ANY = PeerParameter(None)
 _NO_FILES = "train takes a Dataset, which reads files: Dataset('train.csv', label='y'); or use the command line"
 _ONE_MACHINE = "Hornbeam trains on one machine; leave it out"
@@ -59,7 +62,7 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
     ),
     **dict.fromkeys(("local_listen_port", "local_port", "port", "time_out", "topk"), _ANY),
     **dict.fromkeys(("two_round_loading", "use_two_round_loading", "precise_float_parser"), _ANY),
-    **dict.fromkeys(("pred_early_stop_freq", "pred_early_stop_margin"), _ANY),
+    **dict.fromkeys(("pred_early_stop_freq", "pred_early_stop_margin"), _ANY),  # predict takes them
     "gpu_device_id_list": PeerParameter(("",), "name the device: device='cuda:1'; hornbeam.devices() lists them"),
     **dict.fromkeys(
         ("gpu_platform_id", "gpu_device_id"),
@@ -70,7 +73,6 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
         ("linear_tree", "linear_trees"), PeerParameter((False,), "leaves are constants here; leave it out")
     ),
     "linear_lambda": PeerParameter((0.0,), "leaves are constants here; leave it out"),
-    "multi_error_top_k": PeerParameter((1,), "multi_error looks at the first class; pass a function as feval"),
     **dict.fromkeys(
         (
             "forcedsplits_filename",
@@ -78,11 +80,9 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
             "forced_splits_file",
             "forced_splits_filename",
             "fs",
-            "forcedbins_filename",
         ),
-        PeerParameter(("",), "splits and bins cannot be given; interaction_constraints and max_bin steer them"),
+        PeerParameter(("",), "splits cannot be given; interaction_constraints and feature_contri steer them"),
     ),
-    "max_bin_by_feature": PeerParameter((), "max_bin holds for all features; round a column to have fewer bins of it"),
     "cegb_tradeoff": PeerParameter((0.0, 1.0), _NO_COSTS),
     **dict.fromkeys(
         ("cegb_penalty_split", "cegb_penalty_feature_lazy", "cegb_penalty_feature_coupled"),
@@ -97,7 +97,6 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
         ("is_provide_training_metric", "training_metric", "is_training_metric", "train_metric"),
         PeerParameter((False,), "put the training set among valid_sets"),
     ),
-    "auc_mu_weights": PeerParameter((), "auc_mu weighs all pairs of classes alike; leave it out"),
     "lambdarank_position_bias_regularization": PeerParameter((0.0,), "positions are not modelled; leave it out"),
     **dict.fromkeys(
         ("pred_early_stop", "predict_disable_shape_check"), PeerParameter((False,), "predict has no such mode")
@@ -117,7 +116,8 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
         PeerParameter((False,), "contributions of features are not offered"),
     ),
     **dict.fromkeys(
-        ("save_binary", "is_save_binary", "is_save_binary_file"), PeerParameter((False,), "pickle keeps a Dataset")
+        ("save_binary", "is_save_binary", "is_save_binary_file"),
+        PeerParameter((False,), "Dataset.save_binary(path) writes it"),
     ),
     **dict.fromkeys(("data", "train", "valid", "test", "config", "input_model"), PeerParameter((), _NO_FILES)),
     **dict.fromkeys(("header", "has_header"), PeerParameter((False,), _NO_FILES)),
@@ -155,14 +155,12 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
     "normalize_type": PeerParameter((), "set xgboost_dart_mode=True for 'tree'; 'forest' is not offered"),
     "lambdarank_pair_method": PeerParameter(("topk",), "pairs are those of lambdarank_truncation_level"),
     "lambdarank_unbiased": PeerParameter((False,), "positions are not modelled; leave it out"),
-    "ndcg_exp_gain": PeerParameter((True,), "set label_gain, for linear gains [0, 1, 2, ...]"),
     **dict.fromkeys(
         ("aft_loss_distribution", "aft_loss_distribution_scale"), PeerParameter((), "pass an objective function")
     ),
     **dict.fromkeys(("feature_selector", "top_k"), PeerParameter((), "there is no linear booster; use trees")),
     "feature_weights": PeerParameter((), "feature_contri weighs the gains of features"),
     "feature_types": PeerParameter((), "name categorical columns in categorical_feature"),
-    "callbacks": PeerParameter((), "pass callbacks= to fit, or to train"),
 }
 """By the names that users type; a name that Hornbeam has, or has as an alias, is not among them."""
 
@@ -171,12 +169,26 @@ def without_peer_parameters(params: Mapping[Any, Any]) -> dict[Any, Any]:
     """Return the parameters without those that change nothing here; raise for values that would."""
     kept = {}
     for name, value in params.items():
+        if name == "ndcg_exp_gain" and value is not None:
+            kept.update(_gains(value, params))
+            continue
         row = PEER_PARAMETERS.get(name) if isinstance(name, str) else None
         if row is None:
             kept[name] = value
         elif not row.is_idle(value):
             raise ParameterError(f"{name}={value!r} is not available here; {row.instead}")
     return kept
+
+
+def _gains(exponential: Any, params: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the gains of labels that XGBoost's ndcg_exp_gain stands for: 2**label - 1, ours too, or the label."""
+    if not isinstance(exponential, (bool, np.bool_)):
+        raise ParameterError(f"ndcg_exp_gain={exponential!r}: must be True or False")
+    if exponential:
+        return {}
+    if params.get("label_gain") is not None:
+        raise ParameterError("ndcg_exp_gain=False beside label_gain: both say what labels are worth; give one of them")
+    return {"label_gain": [float(label) for label in range(LABELS)]}
 
 
 def idle_names(params: Mapping[Any, Any]) -> tuple[str, ...]:

@@ -92,21 +92,6 @@ def plot_importance(
     return dress(ax, title=title, xlabel=xlabel, ylabel=ylabel, xlim=sides, ylim=ends, grid="x" if grid else False)
 
 
-def split_values(booster: Booster, feature: int) -> NDArray[np.float64]:
-    """Return the finite thresholds of all splits of a feature of numbers, float64 (n,)."""
-    parts = [np.empty(0)]
-    for tree in booster.trees:
-        chosen = tree.feature == feature
-        if tree.left_codes is not None and any(tree.left_codes[i] is not None for i in np.flatnonzero(chosen)):
-            raise ParameterError(
-                f"feature {booster.feature_names[feature]!r} is categorical: its splits are sets of levels, without "
-                "values to draw; plot_tree shows them"
-            )
-        parts.append(tree.threshold[chosen])
-    values = np.concatenate(parts)
-    return values[np.isfinite(values)]
-
-
 def plot_split_value_histogram(
     booster: Any,
     feature: int | str,
@@ -141,7 +126,7 @@ def plot_split_value_histogram(
         To `Axes.bar`.
     """
     model = booster_of(booster)
-    values = split_values(model, feature_position(model, feature))
+    values = model.split_values(feature_position(model, feature))
     if not len(values):
         raise ParameterError(f"feature {feature!r} is split nowhere in the model; choose another one")
     distinct = len(np.unique(values))

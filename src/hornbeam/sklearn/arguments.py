@@ -65,7 +65,10 @@ def adapt_metric(function: UserFunction) -> MetricFunction:
     n_fields = _count_fields(function, "the metric function")
 
     def metric(predictions: Any, data: Any) -> Any:
-        return function(data.label, predictions, *(data.weight, data.group)[:n_fields])
+        found = function(data.label, predictions, *(data.weight, data.group)[:n_fields])
+        if isinstance(found, (tuple, list)):
+            return found
+        return getattr(function, "__name__", type(function).__name__), found, False  # as XGBoost has it: a loss
 
     return on_device(metric) if is_on_device(function) else metric
 
@@ -77,6 +80,21 @@ def split_metrics(eval_metric: Any) -> tuple[list[str], list[MetricFunction]]:
     given = [eval_metric] if isinstance(eval_metric, str) or callable(eval_metric) else list(eval_metric)
     names = [name.strip() for metric in given if isinstance(metric, str) for name in metric.split(",")]
     return names, [adapt_metric(metric) for metric in given if not isinstance(metric, str)]
+
+
+ORDER = ("raw_score", "start_iteration", "num_iteration", "pred_leaf", "pred_contrib", "validate_features")
+"""Arguments of `predict` of LightGBM's estimators after the table, in their order."""
+
+
+def in_order(places: tuple[Any, ...], choices: dict[str, Any]) -> dict[str, Any]:
+    """Return the choices of a prediction with those that came by place named."""
+    if len(places) > len(ORDER):
+        raise TypeError(f"predict takes a table and at most {len(ORDER)} choices by place: {', '.join(ORDER)}")
+    named = dict(zip(ORDER, places, strict=False))
+    twice = [name for name in named if name in choices]
+    if twice:
+        raise TypeError(f"predict got {twice[0]} by place and by name")
+    return {**named, **choices}
 
 
 def seed_of(random_state: Any) -> Any:
@@ -118,6 +136,8 @@ def eval_pairs(eval_set: Any, eval_X: Any = None, eval_y: Any = None) -> list[tu
 
 def one_each(values: Sequence[Any] | None, name: str, n_sets: int) -> list[Any]:
     """Return one value for each validation set; None for all where nothing was given."""
+    if n_sets == 1 and getattr(values, "ndim", 0) == 1 and np.asarray(values).dtype.kind in "fiu":
+        values = [values]  # of the only set, as scikit-learn's sample_weight_val
     given = [None] * n_sets if values is None else list(values)
     if len(given) != n_sets:
         raise DataError(f"{name} has {len(given)} entries and eval_set {n_sets}; pass one each, or None in its place")

@@ -32,10 +32,12 @@ from hornbeam.objectives import get_objective
 from hornbeam.params.params import BY_NAME, Params, canonical_names, refuse_two_strategies
 from hornbeam.params.peer_arguments import ESTIMATOR_ATTRIBUTES, FIT, PREDICT, PeerAttributes, takes_peer_arguments
 from hornbeam.params.peer_parameters import idle_names
+from hornbeam.sklearn import held_out
 from hornbeam.sklearn.arguments import (
     UserFunction,
     adapt_objective,
     eval_pairs,
+    in_order,
     named_categories,
     one_each,
     seed_of,
@@ -44,7 +46,7 @@ from hornbeam.sklearn.arguments import (
 )
 from hornbeam.sklearn.device_targets import read_target
 from hornbeam.sklearn.explained import ExplainedEstimator
-from hornbeam.sklearn.fit_tasks import FitTask, TakesFitCallbacks, is_fit_task
+from hornbeam.sklearn.fit_tasks import FitTask, TakesFitCallbacks, is_fit_task, takes_verbose
 from hornbeam.sklearn.fitted_attributes import FittedAttributes
 from hornbeam.sklearn.tables import (
     has_rows_of_no_weight,
@@ -201,8 +203,8 @@ class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, Bas
     def _train_params(self) -> Params:
         """Return the checked parameters of a training."""
         defaults = {name: p.default for name, p in inspect.signature(HornbeamModel.__init__).parameters.items()}
-        renamed = {BY_NAME[name].name for name in self._other_params if name in BY_NAME}
-        values = dict(self._other_params)
+        values = held_out.without_fit_parameters(self._other_params)
+        renamed = {BY_NAME[name].name for name in values if name in BY_NAME}
         for name in sorted({*HornbeamModel._get_param_names(), *self._get_param_names()}):
             value = getattr(self, name)
             if name not in BY_NAME or value is None or (BY_NAME[name].name in renamed and value == defaults.get(name)):
@@ -217,7 +219,7 @@ class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, Bas
         given = canonical_names(values)
         refuse_two_strategies(given)
         params = Params(**self._with_objective(given))
-        object.__setattr__(params, "idle", idle_names(self._other_params))
+        object.__setattr__(params, "idle", idle_names(held_out.without_fit_parameters(self._other_params)))
         if "alpha" in renamed:
             params.refuse_idle_alpha()
         return params
@@ -295,6 +297,7 @@ class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, Bas
             raise ParameterError(f"class_weight={class_weight!r}: {type(self).__name__} has no classes; leave it None")
         return weight
 
+    @takes_verbose
     @takes_peer_arguments(FIT)
     def fit(
         self: SelfModel,
@@ -335,7 +338,7 @@ class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, Bas
         eval_set
             Pairs (X, y) to evaluate after every iteration.
         eval_X, eval_y
-            The same as LightGBM 4.7 has it: a table and its target, or a tuple of each; instead of `eval_set`.
+            The same as a table and its target, or a tuple of each.
         eval_names, eval_sample_weight, eval_init_score
             One entry for each pair of `eval_set`.
         eval_class_weight
@@ -348,19 +351,24 @@ class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, Bas
             the sizes of queries as a fourth. The classifier's labels come as 0, 1, ...; for it "logloss" and "error" in
             all their names (`binary_logloss`, `multi_error`, ...) are those of as many classes as there are, in the
             parameter `metric` too.
-        callbacks
-            As in `hornbeam.train`.
+        callbacks, checkpoint, checkpoint_freq
+            As in `hornbeam.train`: a checkpoint is a file from which a training that was cut short goes on.
         init_model
             Fitted estimator, Booster or model file to train on. A classifier must have learned the classes of y.
-        checkpoint, checkpoint_freq
-            As in `hornbeam.train`: a file from which a training that was cut short goes on.
         """
         pairs = eval_pairs(eval_set, eval_X, eval_y)
-        return self._fit(
-            X, y, sample_weight, init_score, pairs, eval_names, eval_sample_weight, eval_init_score, eval_metric,
-            callbacks, init_model, (checkpoint, checkpoint_freq), eval_class_weight=eval_class_weight,
-            feature_name=feature_name, **named_categories(categorical_feature),
+        given = held_out.FitData(X, y, sample_weight, init_score, pairs, eval_sample_weight, eval_init_score)
+        data, stopping = held_out.hold_out(self, given)
+        metrics, calls = held_out.joined_functions(self._other_params, eval_metric, callbacks)
+        calls = calls if stopping is None else [*(calls or []), stopping]
+        self._fit(
+            data.X, data.y, data.sample_weight, data.init_score, data.pairs, eval_names, data.eval_sample_weight,
+            data.eval_init_score, metrics, calls, init_model, (checkpoint, checkpoint_freq),
+            eval_class_weight=eval_class_weight, feature_name=feature_name, **named_categories(categorical_feature),
         )  # fmt: skip
+        self.do_early_stopping_ = stopping is not None or self._train_params().early_stopping_round > 0
+        self.validation_score_ = np.array([] if stopping is None else stopping.scores)
+        return self
 
     @is_fit_task
     def _fit(
@@ -408,6 +416,8 @@ class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, Bas
             rows = label if device_of(label, "y") is None else np.empty((len(label), 0))
             weight = _check_sample_weight(weight, rows, dtype=np.float64)
         params = self._train_params().replace(**changes)
+        if init_model is None and held_out.wants_warm_start(self._other_params) and hasattr(self, "booster_"):
+            init_model, params = self, held_out.rounds_to_go(params, self.booster_)
         names, functions = split_metrics(eval_metric)
         params = self._with_metrics(params, names)
         if params.early_stopping_round > 0 and not pairs:
@@ -469,13 +479,12 @@ class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, Bas
         return Dataset(table, label, weight=weight, init_score=init_score, reference=train_set, **queries)
 
     @takes_peer_arguments(PREDICT)
-    def predict(self, X: Any, **choices: Any) -> NDArray[Any]:
+    def predict(self, X: Any, *places: Any, **choices: Any) -> NDArray[Any]:
         """Predict the target of every row.
 
-        Keywords `raw_score`, `pred_leaf`, `pred_contrib`, `pred_interactions`, `start_iteration` and `num_iteration`
-        are those of `Booster.predict`.
+        Keywords are those of `Booster.predict`; by place they come in LightGBM's order (`arguments.ORDER`).
         """
-        booster = self._fitted
+        booster, choices = self._fitted, in_order(places, choices)
         result: NDArray[Any] = booster.predict(self._check_table(X, reset=False), **choices)
         return result
 

@@ -19,13 +19,15 @@ from hornbeam.data.device_arrays import as_cupy, device_of, host_array, in_libra
 from hornbeam.metrics import fit_to_outputs
 from hornbeam.params.params import BY_NAME, Params, canonical_names
 from hornbeam.params.peer_arguments import PREDICT, takes_peer_arguments
+from hornbeam.sklearn.arguments import in_order
 from hornbeam.sklearn.base import FloatArray, HornbeamModel
 from hornbeam.sklearn.device_targets import classes_of, divided_by_sum, find_classes, places_among, probabilities
+from hornbeam.sklearn.staged import StagedClassifier, StagedRegressor
 
 __all__ = ["HornbeamClassifier", "HornbeamModel", "HornbeamRegressor"]
 
 
-class HornbeamRegressor(RegressorMixin, HornbeamModel):
+class HornbeamRegressor(StagedRegressor, RegressorMixin, HornbeamModel):
     """Gradient boosted trees for regression; parameters and attributes are those of `HornbeamModel`.
 
     Examples
@@ -40,7 +42,7 @@ class HornbeamRegressor(RegressorMixin, HornbeamModel):
         return float(r2_score(*_in_host_memory(y, self.predict(X)), sample_weight=_in_host_memory(sample_weight)[0]))
 
 
-class HornbeamClassifier(ClassifierMixin, HornbeamModel):
+class HornbeamClassifier(StagedClassifier, ClassifierMixin, HornbeamModel):
     """Gradient boosted trees for classification; parameters and attributes are those of `HornbeamModel`.
 
     Labels may be numbers, strings or booleans. Trained on a single class, the model predicts that class.
@@ -56,11 +58,12 @@ class HornbeamClassifier(ClassifierMixin, HornbeamModel):
     n_classes_: int
 
     @takes_peer_arguments(PREDICT)
-    def predict(self, X: Any, **choices: Any) -> NDArray[Any]:
+    def predict(self, X: Any, *places: Any, **choices: Any) -> NDArray[Any]:
         """Predict the class of every row; keywords (`raw_score`, `pred_contrib`, ...) are those of `Booster.predict`.
 
         With an objective function, whose scores have no known link to the classes, raw scores are returned.
         """
+        choices = in_order(places, choices)
         result = self.predict_proba(X, **choices)
         if _asks_for_no_classes(choices) or self.booster_.objective.name == "custom":
             return result
@@ -76,12 +79,13 @@ class HornbeamClassifier(ClassifierMixin, HornbeamModel):
         return float(accuracy_score(*given, sample_weight=_in_host_memory(sample_weight)[0]))
 
     @takes_peer_arguments(PREDICT)
-    def predict_proba(self, X: Any, **choices: Any) -> NDArray[Any]:
+    def predict_proba(self, X: Any, *places: Any, **choices: Any) -> NDArray[Any]:
         """Predict the probability of every class: float64 (n_rows, n_classes), in the order of `classes_`.
 
         With "multiclassova", where each class has a probability of its own, they are divided by their sum (as
         scikit-learn's OneVsRestClassifier); `booster_.predict` returns them as they are.
         """
+        choices = in_order(places, choices)
         result = super().predict(X, **choices)
         if _asks_for_no_classes(choices):
             return result
@@ -92,9 +96,13 @@ class HornbeamClassifier(ClassifierMixin, HornbeamModel):
         if device_of(result, "result") is not None:
             made = probabilities(as_cupy(result, "result"), self.n_classes_, divide)
             return in_library_of(X, made)  # type: ignore[no-any-return]
+        return self._probabilities(result)
+
+    def _probabilities(self, result: FloatArray) -> FloatArray:
+        """Return the probabilities of all classes, (n_rows, n_classes), from what the Booster predicts."""
         if self.n_classes_ == 1:
             return np.ones((len(result), 1))
-        if divide:
+        if self.booster_.objective.name == "multiclassova":
             return np.asarray(divided_by_sum(result))
         return result if result.ndim == 2 else np.column_stack((1.0 - result, result))
 

@@ -7,9 +7,10 @@ estimator as fitted so far, and may ask to stop. scikit-learn before 1.9 has no 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import wraps
 from typing import Any, TypeVar
 
-from hornbeam.training.callbacks import CallbackEnv, EarlyStopException
+from hornbeam.training.callbacks import CallbackEnv, EarlyStopException, log_evaluation
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -23,6 +24,19 @@ def is_fit_task(method: Method) -> Method:
     """Let callbacks of scikit-learn put away what they have set up for a fit, however it ends."""
     wrapped: Method = with_callbacks(method)
     return wrapped
+
+
+def takes_verbose(method: Method) -> Method:
+    """Let a method `fit` take XGBoost's `verbose`: the evaluations are logged every so many iterations."""
+
+    @wraps(method)
+    def fit(*arguments: Any, verbose: bool | int | None = None, **keywords: Any) -> Any:
+        if verbose:
+            log = log_evaluation(1 if verbose is True else verbose)
+            keywords["callbacks"] = [*(keywords.get("callbacks") or []), log]
+        return method(*arguments, **keywords)
+
+    return fit  # type: ignore[return-value]
 
 
 class TakesFitCallbacks(CallbackSupportMixin):

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from hornbeam.model.booster import Booster
+from hornbeam.core.errors import ParameterError
+from hornbeam.model.booster import Booster, load
+from hornbeam.training.xgboost_arguments import METRIC_NAMES
+
+CLASSIFYING = ("binary", "cross_entropy", "focal", "multiclass", "multiclassova")
+"""Objectives whose predictions are probabilities of classes."""
 
 
 class FittedAttributes:
@@ -64,6 +72,62 @@ class FittedAttributes:
     def feature_importances_(self) -> NDArray[np.int64] | NDArray[np.float64]:
         """Number of splits, sum of gains or of covers (`importance_type`) of every feature; not normalised."""
         return self._fitted.feature_importance(self.importance_type or "split")
+
+    def get_booster(self) -> Booster:
+        """Return the trained model, as XGBoost's estimators do."""
+        return self._fitted
+
+    def evals_result(self) -> dict[str, dict[str, list[float]]]:
+        """Return the evaluations by XGBoost's names of sets and metrics: `["validation_0"]["logloss"]`."""
+        made = {}
+        for place, (name, metrics) in enumerate(self._fitted.eval_history.items()):
+            of_set = f"validation_{place}" if name in (f"valid_{place}", "training") else name
+            made[of_set] = {METRIC_NAMES.get(metric, metric): values for metric, values in metrics.items()}
+        return made
+
+    def save_model(self, fname: str | os.PathLike[str]) -> None:
+        """Write the model to a file, as XGBoost's estimators do; `load_model` reads it.
+
+        The file has no names of classes: those of a classifier must be 0, 1, ...
+        """
+        classes = getattr(self, "classes_", None)
+        if classes is not None and classes.tolist() != list(range(len(classes))):
+            raise ParameterError(
+                f"save_model: classes are {classes[:5].tolist()}, and a model file numbers them 0, 1, ...; pickle the "
+                "estimator, or number the classes"
+            )
+        self._fitted.save_model(fname)
+
+    def load_model(self, fname: str | os.PathLike[str]) -> None:
+        """Become the fitted estimator of a model file, of any format that is read; classes are 0, 1, ..."""
+        booster = load(fname)
+        if is_classifier(self):
+            if booster.objective.name not in CLASSIFYING:
+                raise ParameterError(
+                    f"load_model: {booster.objective.name!r} is no objective of a classifier; use HornbeamRegressor"
+                )
+            self.n_classes_ = max(booster.n_outputs, 2)
+            self.classes_: NDArray[np.int64] = np.arange(self.n_classes_)
+        self.booster_, self.n_features_in_ = booster, booster.n_features
+
+    def get_num_boosting_rounds(self) -> int:
+        """Return the number of iterations trained."""
+        return self._fitted.n_iterations
+
+    @property
+    def best_iteration(self) -> int:
+        """Number of the best iteration as XGBoost counts, from 0: one less than `best_iteration_`."""
+        if self._fitted.best_iteration == 0:
+            raise AttributeError("best_iteration is there after early stopping alone")
+        return self._fitted.best_iteration - 1
+
+    @property
+    def best_score(self) -> float:
+        """The last metric on the last set at the best iteration, as XGBoost's estimators have it."""
+        scores = self._fitted.best_score
+        if self._fitted.best_iteration == 0 or not scores:
+            raise AttributeError("best_score is there after early stopping alone")
+        return list(list(scores.values())[-1].values())[-1]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "booster_")

@@ -21,6 +21,7 @@ from hornbeam.objectives import RANKING
 from hornbeam.params.peer_arguments import FIT, PREDICT, takes_peer_arguments
 from hornbeam.sklearn.arguments import UserFunction, adapt_objective, eval_pairs, named_categories, one_each
 from hornbeam.sklearn.base import HornbeamModel
+from hornbeam.sklearn.fit_tasks import takes_verbose
 from hornbeam.training.callbacks import Callback
 
 __all__ = ["HornbeamRanker"]
@@ -38,6 +39,7 @@ class HornbeamRanker(HornbeamModel):
     keeps queries whole, such as GroupKFold) need no more than X and y.
     """
 
+    @takes_verbose
     @takes_peer_arguments(FIT)
     def fit(  # type: ignore[override]
         self,
@@ -102,12 +104,12 @@ class HornbeamRanker(HornbeamModel):
         )  # fmt: skip
 
     @takes_peer_arguments(PREDICT)
-    def predict(self, X: Any, **choices: Any) -> NDArray[Any]:
+    def predict(self, X: Any, *places: Any, **choices: Any) -> NDArray[Any]:
         """Return the raw score of every row: the higher, the better within its query.
 
         Keywords `pred_leaf`, `start_iteration` and `num_iteration` are those of `Booster.predict`.
         """
-        return super().predict(_without_query_column(X)[0], **choices)
+        return super().predict(_without_query_column(X)[0], *places, **choices)
 
     def score(
         self, X: Any, y: Any, sample_weight: Any = None, group: Any = None, qid: Any = None, at: int | None = None

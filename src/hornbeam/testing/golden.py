@@ -291,6 +291,9 @@ CASES |= {  # what the cases above leave at its default: every parameter has a c
         "binary, least hessian": GoldenCase({"objective": "binary", "min_sum_hessian_in_leaf": 12.0}),
         "regression, NaN as zero": GoldenCase({"use_missing": False}, missing=True),
         "regression, bins from a sample": GoldenCase({"bin_construct_sample_cnt": 150, "max_bin": 40}),
+        "regression, bins by feature": GoldenCase(
+            {"max_bin_by_feature": [3, 200, 5, 2, 9, 40], "forcedbins_filename": [[0, [0.25]], [4, [3.0, 20.0]]]}
+        ),
         "rank_xendcg, objective_seed": GoldenCase({"objective": "rank_xendcg", "objective_seed": 11}, group=QUERIES),
         "fair, fair_c": GoldenCase({"objective": "fair", "fair_c": 0.5}),
         "poisson, small steps": GoldenCase({"objective": "poisson", "poisson_max_delta_step": 0.2}),

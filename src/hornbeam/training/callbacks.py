@@ -140,6 +140,7 @@ def _evaluation_of(result: Any) -> Evaluation:
 class EarlyStopping:
     """Ends training when no metric on any validation set has got better for some rounds."""
 
+    before_iteration = False
     order = 30
     replayed = True
 
@@ -153,7 +154,8 @@ class EarlyStopping:
         deltas = min_delta if isinstance(min_delta, Sequence) else [min_delta]
         if any(not delta >= 0.0 for delta in deltas):
             raise ParameterError(f"min_delta={min_delta!r}: must be >= 0")
-        self.stopping_rounds = whole_number(stopping_rounds, "stopping_rounds", low=1)
+        self.stopping_rounds = whole_number(stopping_rounds, "stopping_rounds", low=-sys.maxsize)
+        self.enabled = self.stopping_rounds > 0
         self.first_metric_only = first_metric_only
         self.verbose = verbose
         self.min_delta = min_delta
@@ -251,7 +253,7 @@ def prepare(
         raise ParameterError("callbacks is one function; pass a list, also of one")
     if callbacks is not None and not isinstance(callbacks, Iterable):
         raise ParameterError(f"callbacks must be a list of functions, not {type(callbacks).__name__}")
-    every = list(callbacks or [])
+    every = [callback for callback in callbacks or [] if getattr(callback, "enabled", True)]
     _check_callable(every)
     if params.early_stopping_round > 0:
         every.append(
@@ -318,7 +320,7 @@ def early_stopping(
     Parameters
     ----------
     stopping_rounds
-        Rounds without improvement.
+        Rounds without improvement; 0 or less: the callback does nothing.
     first_metric_only
         Look at the first metric alone.
     verbose
@@ -337,6 +339,7 @@ def _deviation(result: Evaluation | MeanEvaluation) -> float | None:
 class LogEvaluation:
     """Logs the evaluations every `period` iterations."""
 
+    before_iteration = False
     order = 10
 
     def __init__(self, period: int, show_stdv: bool) -> None:
@@ -366,6 +369,7 @@ def log_evaluation(period: int = 1, show_stdv: bool = True) -> LogEvaluation:
 class RecordEvaluation:
     """Writes the evaluations into a dict."""
 
+    before_iteration = False
     order = 20
     replayed = True
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import Any
 
 import numpy as np
 
+from hornbeam.core.errors import ParameterError
 from hornbeam.core.float_mode import default_mode
 from hornbeam.core.log import speaking
 from hornbeam.dataset.dataset import Dataset
+from hornbeam.dataset.dmatrix import DMatrix
 from hornbeam.model.booster import Booster
 from hornbeam.model.cv_booster import CVBooster
 from hornbeam.params.params import Params
@@ -24,33 +26,41 @@ from hornbeam.training.function_calls import MetricFunction, metric_functions
 from hornbeam.training.idle_parameters import warn_of_idle
 from hornbeam.training.init_model import model_to_train_on
 from hornbeam.training.loop import CheckpointHook, Hook, Loop, Member
+from hornbeam.training.peer_callbacks import adapted
 from hornbeam.training.run import TrainingRun
 from hornbeam.training.state import TrainingState
 from hornbeam.training.train import number_of_rounds
+from hornbeam.training.xgboost_arguments import as_xgboosts_history, takes_xgboost_arguments, with_default_metric
+
+Preparation = Callable[[Dataset, Dataset, dict[str, Any]], Any]
+"""function(training set, validation set, parameters) of a fold -> the three to be used."""
 
 VALID = "valid"
 """Name of the validation set of each fold."""
 
 
+@takes_xgboost_arguments
 @takes_peer_arguments(CV)
 def cv(
     params: Mapping[str, Any] | Params | None,
     train_set: Dataset,
     num_boost_round: int | None = None,
     folds: Iterable[tuple[Any, Any]] | Any = None,
-    *,
     nfold: int = 5,
     stratified: bool = True,
     shuffle: bool = True,
-    seed: int | None = None,
     metrics: str | Sequence[str] | None = None,
     feval: MetricFunction | Sequence[MetricFunction] | None = None,
-    callbacks: Sequence[Callback] | None = None,
     init_model: Booster | str | os.PathLike[str] | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_freq: int = 10,
+    fpreproc: Preparation | None = None,
+    seed: int | None = None,
+    callbacks: Sequence[Callback] | None = None,
     eval_train_metric: bool = False,
     return_cvbooster: bool = False,
+    *,
+    as_pandas: bool | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_freq: int = 10,
 ) -> dict[str, Any]:
     """Cross-validate: train on all folds in step and average the metrics.
 
@@ -67,6 +77,9 @@ def cv(
         on average. The seed defaults to the parameter `seed`.
     metrics
         Replaces the parameter `metric`.
+    fpreproc
+        Function of (training set, validation set, parameters) of a fold that returns the three it shall have: it may
+        transform the data by what the training rows say. The parameters are a dict.
     checkpoint, checkpoint_freq
         As in `train`, with a file for each fold: `run.ckpt.fold0` and so on for `checkpoint="run.ckpt"`. Folds that
         were interrupted at different iterations come back into step.
@@ -74,6 +87,9 @@ def cv(
         Evaluate the training rows of each fold too.
     return_cvbooster
         Add the Boosters under the key "cvbooster".
+    as_pandas
+        Whether a DMatrix gives a table of pandas, as in XGBoost; None: if pandas is installed. Its columns are
+        "test-auc-mean", "test-auc-std" and those of the training rows.
 
     Returns
     -------
@@ -89,8 +105,12 @@ def cv(
     ['valid auc-mean', 'valid auc-stdv']
     """
     params = params if isinstance(params, Params) else Params.from_dict(params)
+    is_xgboosts = isinstance(train_set, DMatrix)
+    if as_pandas and not is_xgboosts:
+        raise ParameterError("as_pandas=True: make a table of the result: pandas.DataFrame(result)")
     if metrics is not None:
         params = params.replace(metric=metrics)
+    params = with_default_metric(params, train_set)
     n_rounds = number_of_rounds(params, num_boost_round, 1)
     check_boosting(params)
     start = model_to_train_on(init_model)
@@ -102,22 +122,37 @@ def cv(
         rows_of_folds = make_folds(params, train_set, folds, nfold, stratified, shuffle, seed)
         for number, (train_rows, valid_rows) in enumerate(rows_of_folds):
             part = train_set.take_rows(train_rows)
+            eval_train_metric = eval_train_metric or is_xgboosts
+            valid, own_params = train_set.take_rows(valid_rows, reference=part), params
+            if fpreproc is not None:
+                part, valid, own_params = _prepared(fpreproc, part, valid, params)
             sets = {"train": part} if eval_train_metric else {}
-            sets[VALID] = train_set.take_rows(valid_rows, reference=part)
+            sets[VALID] = valid
             file = None
             if checkpoint is not None:
                 path = f"{os.fspath(checkpoint)}.fold{number}"
                 file = stack.enter_context(closing(Checkpoints(path, checkpoint_freq)))
-            state = TrainingState(params, part, start, file, sets)
+            state = TrainingState(own_params, part, start, file, sets)
             stack.callback(state.engine.close)
             runs.append(TrainingRun(state, sets))
         warn_of_idle(runs[0].state, bool(functions))  # once, not once a fold
         runs[0].state.inform_of_encoding()
         result = CVBooster([run.state.booster for run in runs])
         history = _boost_together(params, runs, result, n_rounds, functions, list(callbacks or []))
+    if is_xgboosts and not return_cvbooster:
+        return as_xgboosts_history(history, as_pandas is not False)  # type: ignore[no-any-return]
     if return_cvbooster:
         history["cvbooster"] = result
     return history
+
+
+def _prepared(fpreproc: Preparation, part: Dataset, valid: Dataset, params: Params) -> tuple[Dataset, Dataset, Params]:
+    """Return the data and parameters of a fold as a function of the user's own makes them."""
+    given = {name: value for name, value in params.to_dict().items() if name in params.given}
+    made = fpreproc(part, valid, dict(given))
+    if not isinstance(made, tuple) or len(made) != 3 or not all(isinstance(one, Dataset) for one in made[:2]):
+        raise ParameterError("fpreproc must return (training Dataset, validation Dataset, parameters)")
+    return made[0], made[1], params if made[2] == given else Params.from_dict(made[2])
 
 
 def _boost_together(
@@ -130,7 +165,7 @@ def _boost_together(
 ) -> dict[str, Any]:
     """Run the iterations of all folds in step; callbacks see the means over the folds. Returns what `cv` does."""
     state = runs[0].state
-    prepared = prepare(callbacks, params, [VALID], bool(state.metrics or functions))
+    prepared = prepare(adapted(callbacks), params, [VALID], bool(state.metrics or functions))
     history = History(result)
     members = [Member(run, is_eager=True) for run in runs]
     hooks: list[Hook] = [CheckpointHook(), history]

@@ -66,8 +66,12 @@ def evaluate_metric(
         predictions = exchange.predictions(objective, dataset, valid, forest)
         with exchange.scope():  # values on the device come to the host in the function's own stream
             return _checked(function(predictions, DeviceData(dataset, exchange, valid)))  # type: ignore[arg-type]
-    made = objective.transform(host_scores())
     given = DeviceData(dataset, valid=valid) if marked else dataset
+    return call_metric(function, objective.transform(host_scores()), given)
+
+
+def call_metric(function: MetricFunction, made: NDArray[np.float64], given: Any) -> list[tuple[str, float, bool]]:
+    """Call a metric function on predictions in host memory, float64 (n_outputs, n_rows); returns as above."""
     return _checked(function(made[0].copy() if len(made) == 1 else made.T.copy(), given))
 
 
@@ -75,11 +79,12 @@ def _checked(found: Any) -> list[tuple[str, float, bool]]:
     """Return the results of a metric function, which may be one or a list of them."""
     many = found if isinstance(found, list) else [found]
     for one in many:
-        if not (isinstance(one, tuple) and len(one) == 3 and isinstance(one[0], str)):
+        if not (isinstance(one, tuple) and len(one) in (2, 3) and isinstance(one[0], str)):
             raise ParameterError(
                 f"feval returned {one!r}; return (name, value, higher_is_better), or a list of such tuples"
             )
-    return [(name, _number(value, name), bool(higher)) for name, value, higher in many]
+    triples = [(*one, False)[:3] for one in many]  # pairs are XGBoost's, whose metrics are better when they fall
+    return [(name, _number(value, name), bool(higher)) for name, value, higher in triples]
 
 
 def _number(value: Any, name: str) -> float:

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from hornbeam.core.log import inform, warn
+from hornbeam.metrics.auc_mu import AucMu
+from hornbeam.metrics.classes import MultiError
 from hornbeam.metrics.ranked_lists import QueryMetric
 from hornbeam.objectives import RANKING, CustomObjective
 from hornbeam.params.params import BY_NAME, USED_BY, Params
@@ -168,6 +170,12 @@ IDLE: dict[str, Rule] = {
     "first_metric_only": _NO_EARLY_STOPPING,
     "early_stopping_min_delta": _NO_EARLY_STOPPING,
     "eval_at": _eval_at,
+    "multi_error_top_k": _where(
+        lambda s: not any(isinstance(metric, MultiError) for metric in s.state.metrics), "without metric='multi_error'"
+    ),
+    "auc_mu_weights": _where(
+        lambda s: not any(isinstance(metric, AucMu) for metric in s.state.metrics), "without metric='auc_mu'"
+    ),
     "metric_freq": _where(lambda s: not s.evaluates, "where nothing is evaluated"),
     "device_memory_limit": _where(lambda s: not s.state.engine.has_own_memory, "on a CPU: it is a limit of GPU memory"),
 }
@@ -180,11 +188,16 @@ def warn_of_idle(state: TrainingState, has_functions: bool) -> None:
     state          its validation sets are entered
     has_functions  whether there are metric functions
     """
-    situation = Situation(state, bool(state.evaluated) and (has_functions or bool(state.metrics)))
+    warn_of_situation(Situation(state, bool(state.evaluated) and (has_functions or bool(state.metrics))))
+
+
+def warn_of_situation(situation: Situation) -> None:
+    """Warn of what has no effect in a situation, and name the parameters of the peers."""
+    params = situation.params
     for name, rule in IDLE.items():
-        if getattr(state.params, name) != BY_NAME[name].default:
+        if getattr(params, name) != BY_NAME[name].default:
             why = rule(situation)
             if why is not None:
-                warn(f"{name} has no effect {why}", state.params.verbosity)
-    if state.params.idle:
-        inform(f"without effect here: {', '.join(state.params.idle)} (see docs/migration.md)", state.params.verbosity)
+                warn(f"{name} has no effect {why}", params.verbosity)
+    if params.idle:
+        inform(f"without effect here: {', '.join(params.idle)} (see docs/migration.md)", params.verbosity)

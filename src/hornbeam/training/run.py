@@ -35,17 +35,19 @@ class TrainingRun:
             self.boosting = make_boosting(state)
             state.engine.set_scores(start_scores(state, self.boosting, state.train_set))
             for name, dataset in valid_sets.items():
-                self._add_valid_set(name, dataset)
+                self.add_valid_set(name, dataset)
         except BaseException:
             state.engine.close()
             raise
 
-    def _add_valid_set(self, name: str, dataset: Dataset) -> None:
+    def add_valid_set(self, name: str, dataset: Dataset) -> EvaluatedSet:
         """Enter a data set to evaluate."""
         state, valid = self.state, -1
         if state.check_evaluated(name, dataset):
             valid = state.engine.add_valid(dataset.binned, start_scores(state, self.boosting, dataset))
-        state.evaluated.append(EvaluatedSet(name, dataset, valid, dataset is state.train_set))
+        entry = EvaluatedSet(name, dataset, valid, dataset is state.train_set)
+        state.evaluated.append(entry)
+        return entry
 
     def boost_once(self, learning_rate: float) -> list[GrownTree]:
         """Grow one tree for each output and update all scores."""
@@ -69,22 +71,28 @@ class TrainingRun:
 
     def evaluate(self, functions: list[MetricFunction]) -> list[Evaluation]:
         """Evaluate every metric on every set, and enter the values into the history."""
-        state = self.state
-        arithmetic, results = arithmetic_on(state.engine.host_device, state.n_threads), []
-        for entry in state.evaluated:
-            dataset, valid = entry.dataset, entry.valid
-            scores = cache(partial(self.boosting.scores, entry))
-            for metric in state.metrics:
-                values = self.boosting.evaluate(entry, metric)
-                if values is None:
-                    values = metric.evaluate(dataset, scores(), state.objective, arithmetic)
-                results += [Evaluation(entry.name, *pair, metric.higher_is_better) for pair in values]
-            for function in functions:
-                given = state.engine, state.objective, dataset, valid, self.boosting.forest_mean(), scores
-                results += [Evaluation(entry.name, *found) for found in evaluate_metric(function, *given)]
-            if functions:
-                check_names([result.metric for result in results if result.dataset == entry.name])
-        enter_history(state.booster, results)
+        results = [result for entry in self.state.evaluated for result in self.evaluate_set(entry, functions)]
+        enter_history(self.state.booster, results)
+        return results
+
+    def evaluate_set(self, entry: EvaluatedSet, functions: list[MetricFunction]) -> list[Evaluation]:
+        """Evaluate every metric on one set."""
+        state, dataset, results = self.state, entry.dataset, []
+        scores = cache(partial(self.boosting.scores, entry))
+        arithmetic = arithmetic_on(state.engine.host_device, state.n_threads)
+        for metric in state.metrics:
+            values = self.boosting.evaluate(entry, metric)
+            if values is None:
+                values = metric.evaluate(dataset, scores(), state.objective, arithmetic)
+            results += [
+                Evaluation(entry.name, state.metric_names.get(name, name), value, metric.higher_is_better)
+                for name, value in values
+            ]
+        for function in functions:
+            given = state.engine, state.objective, dataset, entry.valid, self.boosting.forest_mean(), scores
+            results += [Evaluation(entry.name, *found) for found in evaluate_metric(function, *given)]
+        if functions:
+            check_names([result.metric for result in results])
         return results
 
     def describe_evaluation(self, functions: list[MetricFunction]) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from hornbeam.training.evaluated_sets import EvaluatedSet, check_valid
 from hornbeam.training.function_calls import compute_gradients
 from hornbeam.training.init_model import check_reading, check_start
 from hornbeam.training.row_sampling import RowSampler
+from hornbeam.training.xgboost_arguments import metric_names, with_default_metric
 from hornbeam.trees.contexts import ContextPlan
 from hornbeam.trees.engine import Engine
 from hornbeam.trees.frontier import GrowthLimits
@@ -89,6 +90,8 @@ class TrainingState:
         check_domain(self.objective, train_set.given("label"))
         self.objective = self.objective.bind(train_set)
         params = self.params = self._settled(params)
+        params = self.params = with_default_metric(params, train_set)
+        self.metric_names = metric_names(train_set)
         self.metrics: list[Metric] = get_metrics(params, self.objective)
         if start is not None:
             check_start(start, train_set, params, self.objective)
@@ -203,7 +206,7 @@ class TrainingState:
                 column_names=self.train_set.column_names,
             )
         )
-        booster.num_threads = self.params.num_threads
+        booster.num_threads, booster.metric = self.params.num_threads, self.params.metric
         return booster
 
     def check_evaluated(self, name: str, dataset: Dataset) -> bool:

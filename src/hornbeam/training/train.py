@@ -21,12 +21,16 @@ from hornbeam.training.evaluated_sets import ValidSets, named_sets
 from hornbeam.training.function_calls import MetricFunction, metric_functions
 from hornbeam.training.idle_parameters import warn_of_idle
 from hornbeam.training.init_model import model_to_train_on
+from hornbeam.training.live import keep
 from hornbeam.training.loop import CheckpointHook, Hook, Loop, Member
+from hornbeam.training.peer_callbacks import adapted
 from hornbeam.training.run import TrainingRun
 from hornbeam.training.state import TrainingState
 from hornbeam.training.watchers import watched
+from hornbeam.training.xgboost_arguments import takes_xgboost_arguments
 
 
+@takes_xgboost_arguments
 @takes_peer_arguments(TRAIN)
 def train(
     params: Mapping[str, Any] | Params | None,
@@ -36,8 +40,9 @@ def train(
     valid_names: Sequence[str] | str | None = None,
     feval: MetricFunction | Sequence[MetricFunction] | None = None,
     init_model: Booster | str | os.PathLike[str] | None = None,
-    *,
+    keep_training_booster: bool = False,
     callbacks: Sequence[Callback] | None = None,
+    *,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_freq: int = 10,
 ) -> Booster:
@@ -75,6 +80,8 @@ def train(
         damaged file are errors. The file stays when training is over.
     checkpoint_freq
         Iterations from one writing of the file to the next; it is written at the end too, and after Ctrl-C.
+    keep_training_booster
+        Whether the Booster keeps data and engine, so that `Booster.update` trains on.
 
     Returns
     -------
@@ -108,12 +115,17 @@ def train(
         if checkpoint is not None:
             checkpoints = stack.enter_context(closing(Checkpoints(checkpoint, checkpoint_freq)))
         state = TrainingState(params, train_set, start, checkpoints, named)
-        stack.callback(state.engine.close)
+        engine = stack.enter_context(ExitStack())
+        engine.callback(state.engine.close)
         run = TrainingRun(state, named)
         warn_of_idle(state, bool(functions))
         state.inform_of_encoding()
         _boost(run, n_rounds, functions, callbacks)
-    return state.booster
+        booster = state.booster
+        if keep_training_booster:
+            engine.pop_all()
+            keep(booster, run)
+    return booster
 
 
 def _boost(
@@ -123,7 +135,7 @@ def _boost(
     state, booster = run.state, run.state.booster
     others = [entry.name for entry in state.evaluated if not entry.is_training]
     only_training = bool(state.evaluated) and not others
-    prepared = prepare(callbacks, state.params, others, bool(state.metrics or functions), only_training)
+    prepared = prepare(adapted(callbacks), state.params, others, bool(state.metrics or functions), only_training)
     hooks: list[Hook] = [CheckpointHook(), ModelHook()]
     with watched(state.params, n_rounds) as watches:
         called: list[Callback] = [*watches, *prepared]  # first, so that they see what ends the training

@@ -56,7 +56,8 @@ def find_bounds(reader: TableReader, table: NDArray[np.float64], params: BinPara
         values = table[rows, feature]
         if not params.use_missing:
             values = np.where(np.isnan(values), 0.0, values)
-        bounds.append(find_upper_bounds(values, params.max_bin, params.min_data_in_bin))
+        found = find_upper_bounds(values, params.bins_of(feature), params.min_data_in_bin)
+        bounds.append(params.with_forced(feature, found))
     return bounds
 
 

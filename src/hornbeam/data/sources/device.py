@@ -45,7 +45,8 @@ class DeviceReader(TableReader):
             return to_host(chosen if rows is None else chosen[_on_device(rows)])
 
     def _code_column(self, position: int) -> CodedColumn:
-        return code_numbers(self._sample_values(None, position, position + 1)[:, 0], self.column_name(position))
+        values = self._sample_values(None, position, position + 1)[:, 0]
+        return code_numbers(values, self.column_name(position), self.unknown_levels_are_missing)
 
     def device_blocks(self) -> Iterator[tuple[int, Any]]:
         """Yield (first row, CuPy block of `block_dtype`): one view where the dtype is right.

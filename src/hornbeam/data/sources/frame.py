@@ -54,7 +54,7 @@ class FrameReader(TableReader):
         return out
 
     def _code_column(self, position: int) -> CodedColumn:
-        return code_series(self._columns[position], self.column_name(position))
+        return code_series(self._columns[position], self.column_name(position), self.unknown_levels_are_missing)
 
     def _column_type(self, position: int) -> str:
         return str(self._columns[position].dtype)

@@ -3,6 +3,7 @@
 A reader (opening.py) knows tables in memory. What becomes such a table by a call of its library has a loader here:
 
     files             paths, patterns, folders and open files: Parquet, CSV, Arrow, LibSVM     pyarrow Table, SciPy CSR
+    parts             objects of `Sequence`, lists of arrays                                   NumPy
     Dask              computed, with a line of information                                    pandas, NumPy
     lazy frames       polars' LazyFrame, pyarrow's Dataset, what narwhals calls lazy           polars, pyarrow
     Arrow streams     RecordBatchReader, anything with `__arrow_c_stream__`                    pyarrow Table
@@ -24,6 +25,7 @@ from hornbeam.core.errors import DataError
 from hornbeam.core.log import inform
 from hornbeam.data.device_arrays import device_of, from_tensor
 from hornbeam.data.sources.files import holds_files, read_files
+from hornbeam.data.sources.sequences import load_parts
 from hornbeam.data.sources.wanted_columns import Loaded, Wanted
 
 Loader = Callable[[Any, str, Wanted], "Loaded | None"]
@@ -114,5 +116,5 @@ def load_dlpack(data: Any, name: str, wanted: Wanted) -> Loaded | None:
     return Loaded(from_tensor(data, name))
 
 
-LOADERS: tuple[Loader, ...] = (load_files, load_dask, load_lazy, load_stream, load_dlpack)
+LOADERS: tuple[Loader, ...] = (load_files, load_parts, load_dask, load_lazy, load_stream, load_dlpack)
 """In the order in which they are asked."""

@@ -70,6 +70,7 @@ class TableReader(ABC):
         self.n_rows, self.n_features = (int(size) for size in shape)
         self.names = names
         self.zero_as_missing = False
+        self.unknown_levels_are_missing = False
         self.level_columns: list[int] = list(levels)
         self.levels: list[Levels | None] | None = None
         self.block_dtype: np.dtype[Any] = np.dtype(np.float32 if dtype == np.float32 else np.float64)

@@ -115,10 +115,10 @@ class SparseTable:
                 self._entries[column] = places[ends[column - 1] if column > 0 else 0 : ends[column]]
         return {column: self._entries[column] for column in columns}
 
-    def coded(self, column: int, name: str) -> SparseColumn:
-        """Return a column as places in its distinct values: integers or booleans."""
+    def coded(self, column: int, name: str, others_are_missing: bool = False) -> SparseColumn:
+        """Return a column as places in its distinct values: integers or booleans; as `code_numbers` does."""
         places = self.list_entries([column])[column]
-        found = code_numbers(np.append(self.values[places], self.values.dtype.type(0)), name)
+        found = code_numbers(np.append(self.values[places], self.values.dtype.type(0)), name, others_are_missing)
         return SparseColumn(found.values, found.codes, self._rows(places), self.n_rows)
 
     def _rows(self, places: NDArray[np.int64]) -> NDArray[np.int64]:

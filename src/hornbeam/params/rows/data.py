@@ -49,6 +49,20 @@ class DataRows:
         low=2,
         high=MAX_BIN,
     )
+    max_bin_by_feature: tuple[int, ...] | None = parameter(
+        "bins",
+        None,
+        "Binning",
+        "`max_bin` of each feature, a list or a string; None: `max_bin` for all.",
+    )
+    forcedbins_filename: str | None = parameter(
+        "bounds",
+        None,
+        "Binning",
+        "Bounds that features of numbers shall have among those of their bins: a JSON file as LightGBM reads it, "
+        '`[{"feature": 0, "bin_upper_bound": [0.3, 0.5]}]`, or pairs of a feature and its bounds. A model keeps them, '
+        "not the name of the file. The other bins are found as usual, as many as `max_bin` leaves.",
+    )
     min_data_in_bin: int = parameter("int", 3, "Binning", "Smallest number of sampled rows of a bin.", low=1)
     bin_construct_sample_cnt: int = parameter(
         "int",

@@ -30,6 +30,22 @@ class EvaluationRows:
         aliases=("ndcg_eval_at", "ndcg_at", "map_eval_at", "map_at"),
         in_model=False,
     )
+    multi_error_top_k: int = parameter(
+        "int",
+        1,
+        "Evaluation",
+        "`multi_error` counts a row as right when its class is among this many with the highest scores.",
+        low=1,
+        in_model=False,
+    )
+    auc_mu_weights: tuple[float, ...] | None = parameter(
+        "costs",
+        None,
+        "Evaluation",
+        "`auc_mu`: matrix of misclassification costs, row after row, `num_class` squared numbers; None: all are 1. Its "
+        "diagonal counts as 0.",
+        in_model=False,
+    )
     metric_freq: int = parameter(
         "int",
         1,

@@ -79,7 +79,8 @@ def find_bounds(reader: TableReader, params: BinParams, n_threads: int) -> list[
             n_zeros = 0
         if not params.use_missing:
             values = np.where(np.isnan(values), values.dtype.type(0.0), values)
-        bounds[feature] = find_bounds_of(values, params.max_bin, params.min_data_in_bin, n_zeros)
+        found = find_bounds_of(values, params.bins_of(feature), params.min_data_in_bin, n_zeros)
+        bounds[feature] = params.with_forced(feature, found)
 
     def find_coded(feature: int) -> bool:
         """Give every code of a categorical feature a bin; False: it has none."""

@@ -92,6 +92,8 @@ class DeviceMetrics:
         """
         of_losses = isinstance(metric, RSquared) or (isinstance(metric, MeanLoss) and metric.name in LOSSES)
         of_scores = isinstance(metric, (AreaUnderCurve, AveragePrecision, QueryMetric, AucMu))
+        if isinstance(metric, AucMu) and metric.weights is not None:
+            return None
         if not of_scores and not (of_losses and objective.link in LINKS):
             return None
         held = self._sets.find(dataset, valid, *scores)

@@ -1,0 +1,157 @@
+"""`DMatrix`: a Dataset by XGBoost's name and arguments."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hornbeam.core.errors import DataError, ParameterError
+from hornbeam.data.fields import Fields
+from hornbeam.data.sources.loading import load_table
+from hornbeam.dataset.dataset import Dataset
+
+CATEGORY = "c"
+"""What XGBoost calls the type of a categorical feature; all others are numbers."""
+
+
+class DataIter(abc.ABC):
+    """Data that come in batches, as XGBoost's DataIter: a class of the user's own with `next` and `reset`."""
+
+    def __init__(self, cache_prefix: str | None = None, **others: Any) -> None:
+        self.cache_prefix = cache_prefix
+
+    @abc.abstractmethod
+    def next(self, input_data: Any) -> Any:
+        """Hand the next batch to `input_data(data=, label=, weight=, ...)`, and return whether there was one."""
+
+    @abc.abstractmethod
+    def reset(self) -> None:
+        """Begin again."""
+
+
+class DMatrix(Dataset):
+    """A Dataset with the arguments of XGBoost's DMatrix; trainings and predictions take either.
+
+    Parameters
+    ----------
+    data
+        What `Dataset` takes, or a `DataIter`.
+    label, weight, group, qid, feature_names
+        As for `Dataset`.
+    base_margin
+        `init_score` of `Dataset`. `predict` adds it to the scores of the rows.
+    missing
+        A number that marks missing values in an array, besides NaN; None: NaN alone.
+    feature_types
+        One a feature: "c" is a categorical feature, anything else a number. None: those of a frame.
+    ref
+        The training data whose bins a validation set takes, `reference` of `Dataset`.
+    max_bin
+        As for `Dataset`.
+    nthread, silent, enable_categorical
+        Taken, and without effect: threads are chosen by training, and categories of frames are known.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        label: Any = None,
+        *,
+        weight: Any = None,
+        base_margin: Any = None,
+        missing: float | None = None,
+        feature_names: Sequence[str] | None = None,
+        feature_types: Sequence[str] | None = None,
+        group: Any = None,
+        qid: Any = None,
+        ref: Dataset | None = None,
+        max_bin: int | None = None,
+        **others: Any,
+    ) -> None:
+        if isinstance(data, DataIter):
+            data, fields = _gathered(data)
+            label = fields.get("label", label)
+            weight = fields.get("weight", weight)
+            base_margin, qid = fields.get("base_margin", base_margin), fields.get("qid", qid)
+        data = data.data if isinstance(data, Fields) else data
+        if missing is not None and not np.isnan(missing):
+            data = _without_marker(load_table(data), missing)
+        for name, value in others.items():
+            if name not in ("nthread", "silent", "enable_categorical", "max_quantile_batches", "data_split_mode"):
+                _refuse(name, value)
+        super().__init__(
+            data,
+            label,
+            ref,
+            weight,
+            group,
+            base_margin,
+            feature_names if feature_names is not None else "auto",
+            _categories(feature_types),
+            qid=qid,
+            max_bin=max_bin,
+        )
+        self._types = None if feature_types is None else [str(kind) for kind in feature_types]
+
+    @property
+    def feature_types(self) -> list[str] | None:
+        """The types that were given, or None."""
+        return self._types
+
+
+def _refuse(name: str, value: Any) -> None:
+    """Raise for arguments of XGBoost's that would change something."""
+    instead = {
+        "label_lower_bound": "survival is not offered",
+        "label_upper_bound": "survival is not offered",
+        "feature_weights": "set feature_contri in the parameters",
+    }
+    if name not in instead:
+        raise TypeError(f"DMatrix got an unexpected argument {name!r}")
+    if value is not None:
+        raise ParameterError(f"{name}= is not taken by DMatrix; {instead[name]}")
+
+
+def _categories(feature_types: Sequence[str] | None) -> Any:
+    if feature_types is None:
+        return "auto"
+    if isinstance(feature_types, str):
+        raise DataError(f"feature_types={feature_types!r}: pass a list, one type a feature")
+    return [place for place, kind in enumerate(feature_types) if kind == CATEGORY]
+
+
+def _without_marker(data: Any, missing: float) -> Any:
+    """Return an array with NaN in the place of a number."""
+    array = np.asarray(data) if isinstance(data, (list, tuple, np.ndarray)) else None
+    if array is None or array.dtype.kind not in "fiu":
+        raise DataError(f"missing={missing}: replace the marker by NaN in a {type(data).__name__} yourself")
+    return np.where(array == missing, np.nan, array)
+
+
+def _gathered(batches: DataIter) -> tuple[Any, dict[str, Any]]:
+    """Return the table and the fields of all batches."""
+    tables: list[Any] = []
+    fields: dict[str, list[Any]] = {}
+
+    def take(data: Any = None, **given: Any) -> None:
+        tables.append(np.asarray(data))
+        for name, value in given.items():
+            if value is not None and name not in ("feature_names", "feature_types"):
+                fields.setdefault(name, []).append(np.asarray(value))
+
+    batches.reset()
+    while batches.next(take):
+        pass
+    if not tables:
+        raise DataError("the DataIter has no batches; next() hands one to its argument and returns True")
+    wrong = [name for name, parts in fields.items() if len(parts) != len(tables)]
+    if wrong:
+        raise DataError(f"the DataIter has {wrong[0]} in some batches and not in others; pass it in all")
+    return np.concatenate(tables), {name: np.concatenate(parts) for name, parts in fields.items()}
+
+
+class QuantileDMatrix(DMatrix):
+    """The same by its other name: every Dataset is binned once."""

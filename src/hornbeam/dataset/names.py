@@ -1,0 +1,30 @@
+"""Names and places of features, as users give them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from hornbeam.core.errors import DataError
+
+
+def check_names(names: list[Any], n_features: int) -> None:
+    """Raise DataError unless there is one name a feature, all of them different strings."""
+    if len(names) != n_features:
+        raise DataError(f"feature_names has {len(names)} names and data {n_features} features; pass one name a feature")
+    for position, name in enumerate(names):
+        if not isinstance(name, str) or not name:
+            raise DataError(f"feature_names[{position}] is {name!r}; names must be strings and not empty")
+    if len(set(names)) < n_features:
+        twice = next(name for position, name in enumerate(names) if name in names[:position])
+        raise DataError(f"feature name {twice!r} occurs more than once; rename the columns so that names are unique")
+
+
+def positions_of_mask(given: Iterable[Any]) -> list[Any]:
+    """Return the positions of what is True where all entries are booleans, as scikit-learn takes masks; else them."""
+    entries = list(given)
+    if entries and all(isinstance(entry, (bool, np.bool_)) for entry in entries):
+        return [position for position, is_one in enumerate(entries) if is_one]
+    return entries

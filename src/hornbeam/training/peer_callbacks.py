@@ -1,0 +1,188 @@
+"""Callbacks by XGBoost's names, `hornbeam.callback`: classes with methods, which are made callbacks of ours.
+
+LightGBM's functions are here too, since its users find them in `lightgbm.callback`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from hornbeam.core.errors import ParameterError
+from hornbeam.training.callbacks import (
+    CallbackEnv,
+    EarlyStopException,
+    LogEvaluation,
+    ResetParameter,
+    early_stopping,
+    log_evaluation,
+    record_evaluation,
+    reset_parameter,
+)
+from hornbeam.training.xgboost_arguments import LastMetricStopping
+
+__all__ = [
+    "CallbackEnv",
+    "EarlyStopException",
+    "EarlyStopping",
+    "EvaluationMonitor",
+    "LearningRateScheduler",
+    "TrainingCallback",
+    "early_stopping",
+    "log_evaluation",
+    "record_evaluation",
+    "reset_parameter",
+]
+
+
+class TrainingCallback:
+    """A callback as XGBoost's users write it: a class with some of these methods.
+
+    `evals_log[set][metric]` is a list, one value an evaluated iteration.
+    """
+
+    def before_training(self, model: Any) -> Any:
+        """Follow the start; returns the model."""
+        return model
+
+    def after_training(self, model: Any) -> Any:
+        """Follow the end; returns the model."""
+        return model
+
+    def before_iteration(self, model: Any, epoch: int, evals_log: dict[str, dict[str, list[float]]]) -> bool:
+        """Come before an iteration; True ends the training."""
+        return False
+
+    def after_iteration(self, model: Any, epoch: int, evals_log: dict[str, dict[str, list[float]]]) -> bool:
+        """Follow an iteration; True ends the training."""
+        return False
+
+
+class _Watch:
+    """What the two halves of a TrainingCallback share."""
+
+    def __init__(self, callback: Any) -> None:
+        self.callback = callback
+        self.log: dict[str, dict[str, list[float]]] = {}
+        self.model: Any = None
+        self.has_begun = False
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        method = getattr(self.callback, name, None)
+        return None if method is None else method(*arguments)
+
+
+class _Before:
+    """Calls `before_training` and `before_iteration`."""
+
+    before_iteration = True
+    order = 0
+
+    def __init__(self, watch: _Watch) -> None:
+        self.watch = watch
+
+    def __call__(self, env: CallbackEnv) -> None:
+        watch = self.watch
+        watch.model = env.model
+        if not watch.has_begun:
+            watch.has_begun, watch.log = True, {}
+            watch.call("before_training", env.model)
+        if watch.call("before_iteration", env.model, env.iteration, watch.log):
+            raise EarlyStopException(env.iteration - 1)
+
+
+class _After:
+    """Calls `after_iteration` and `after_training`."""
+
+    before_iteration = False
+    order = 25  # after evaluations are recorded, before early stopping
+
+    def __init__(self, watch: _Watch) -> None:
+        self.watch = watch
+
+    def __call__(self, env: CallbackEnv) -> None:
+        for result in env.evaluation_result_list:
+            self.watch.log.setdefault(result.dataset, {}).setdefault(result.metric, []).append(result.value)
+        if self.watch.call("after_iteration", env.model, env.iteration, self.watch.log):
+            raise EarlyStopException(env.iteration, env.evaluation_result_list)
+
+    def close(self) -> None:
+        """Tell that training is over."""
+        if self.watch.has_begun:
+            self.watch.call("after_training", self.watch.model)
+            self.watch.has_begun = False
+
+
+def adapted(callbacks: Any) -> Any:
+    """Return callbacks with those of XGBoost's kind made ours; what is no list is left to the check of callbacks."""
+    if not isinstance(callbacks, Iterable) or isinstance(callbacks, str):
+        return callbacks
+    made: list[Any] = []
+    for callback in callbacks:
+        is_class = not callable(callback) and callable(getattr(callback, "after_iteration", None))
+        if isinstance(callback, TrainingCallback) or is_class:
+            watch = _Watch(callback)
+            made += [_Before(watch), _After(watch)]
+        else:
+            made.append(callback)
+    return made
+
+
+class EarlyStopping(LastMetricStopping):
+    """Ends training by one metric on one validation set, by default the last metric on the last set.
+
+    Parameters
+    ----------
+    rounds
+        Rounds without improvement.
+    metric_name, data_name
+        The metric and the set; None: the last.
+    maximize
+        Whether higher values are better; None: what the metric says.
+    save_best
+        Taken, and without effect: `predict` uses the iterations up to the best one anyway.
+    min_delta
+        Improvement that counts.
+    """
+
+    def __init__(
+        self,
+        *,
+        rounds: int,
+        metric_name: str | None = None,
+        data_name: str | None = None,
+        maximize: bool | None = None,
+        save_best: bool = False,
+        min_delta: float = 0.0,
+    ) -> None:
+        super().__init__(rounds, maximize)
+        if not min_delta >= 0.0:
+            raise ParameterError(f"min_delta={min_delta!r}: must be >= 0")
+        self.metric_name, self.data_name, self.min_delta = metric_name, data_name, min_delta
+
+    def __call__(self, env: CallbackEnv) -> None:
+        """Look at the chosen evaluation."""
+        every = env.evaluation_result_list
+        chosen = [result for result in every if self.data_name in (None, result.dataset)]
+        chosen = [result for result in chosen if self.metric_name in (None, result.metric)]
+        if every and not chosen:
+            there = sorted({f"{result.dataset} {result.metric}" for result in every})
+            raise ParameterError(
+                f"EarlyStopping(metric_name={self.metric_name!r}, data_name={self.data_name!r}): there are "
+                f"{', '.join(there)}"
+            )
+        env.evaluation_result_list = chosen
+        try:
+            super().__call__(env)
+        finally:
+            env.evaluation_result_list = every
+
+
+def EvaluationMonitor(rank: int = 0, period: int = 1, show_stdv: bool = False) -> LogEvaluation:  # noqa: N802
+    """Log the evaluations every `period` iterations: `log_evaluation` by XGBoost's name; `rank` is of no concern."""
+    return log_evaluation(period, show_stdv)
+
+
+def LearningRateScheduler(learning_rates: Sequence[float] | Callable[[int], float]) -> ResetParameter:  # noqa: N802
+    """Change the learning rate from iteration to iteration: `reset_parameter` by XGBoost's name."""
+    return reset_parameter(learning_rate=learning_rates)

@@ -1,0 +1,137 @@
+"""Arguments of XGBoost's `train` and `cv` that become callbacks and parameters here.
+
+early_stopping_rounds, maximize     a callback that looks at the last metric on the last set, as XGBoost does
+evals_result                        `record_evaluation`
+verbose_eval                        `log_evaluation`
+obj, fobj                           the parameter objective
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from hornbeam.core.errors import ParameterError
+from hornbeam.dataset.dataset import Dataset
+from hornbeam.dataset.dmatrix import DMatrix
+from hornbeam.params.params import Params, whole_number
+from hornbeam.training.callbacks import CallbackEnv, EarlyStopping, LogEvaluation, RecordEvaluation
+
+METRIC_NAMES = {
+    "binary_logloss": "logloss", "binary_error": "error", "multi_logloss": "mlogloss", "multi_error": "merror",
+    "average_precision": "aucpr", "l1": "mae", "poisson": "poisson-nloglik", "gamma": "gamma-nloglik",
+    "gamma_deviance": "gamma-deviance", "tweedie": "tweedie-nloglik",
+}  # fmt: skip
+"""What XGBoost calls metrics, which evaluations of a training on a DMatrix bear; others have one name in both."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+NAMES = ("early_stopping_rounds", "maximize", "evals_result", "verbose_eval", "obj", "fobj")
+
+
+class LastMetricStopping(EarlyStopping):
+    """Ends training when the last metric on the last validation set has not got better for some rounds.
+
+    maximize  whether higher values are better; None: what the metric says
+    """
+
+    def __init__(self, stopping_rounds: int, maximize: bool | None = None, verbose: bool = True) -> None:
+        super().__init__(whole_number(stopping_rounds, "early_stopping_rounds", 1), verbose=verbose)
+        self.maximize = maximize
+
+    def __call__(self, env: CallbackEnv) -> None:
+        """Look at one evaluation alone."""
+        every = env.evaluation_result_list
+        others = [result for result in every if result.dataset not in env.training_names]
+        last = others[-1:]
+        if self.maximize is not None:
+            last = [result._replace(higher_is_better=self.maximize) for result in last]
+        env.evaluation_result_list = last
+        try:
+            super().__call__(env)
+        finally:
+            env.evaluation_result_list = every
+
+
+def with_default_metric(params: Params, train_set: Dataset) -> Params:
+    """Return the parameters with XGBoost's metric of squared errors, rmse, where a DMatrix comes without a metric."""
+    if isinstance(train_set, DMatrix) and params.metric is None and params.objective == "regression":
+        return params.replace(metric="rmse")
+    return params
+
+
+def metric_names(train_set: Dataset) -> dict[str, str]:
+    """Return what evaluations call metrics: XGBoost's names for a DMatrix."""
+    return METRIC_NAMES if isinstance(train_set, DMatrix) else {}
+
+
+def as_xgboosts_history(history: dict[str, Any], as_pandas: bool) -> Any:
+    """Return what `cv` returns as XGBoost's does: "test-auc-mean", "test-auc-std", a table where pandas is there."""
+    made: dict[str, Any] = {}
+    for key, values in history.items():
+        if " " not in key:
+            continue
+        name, _, rest = key.partition(" ")
+        metric, _, kind = rest.rpartition("-")
+        place, of_folds = {"valid": "test"}.get(name, name), {"stdv": "std"}.get(kind, kind)
+        made[f"{place}-{METRIC_NAMES.get(metric, metric)}-{of_folds}"] = values
+    if not as_pandas:
+        return made
+    try:
+        import pandas as pd
+    except ImportError:
+        return made
+    return pd.DataFrame(made)
+
+
+def takes_xgboost_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """Make `train` or `cv` take XGBoost's arguments: parameters first, callbacks by name."""
+
+    @wraps(function)
+    def call(*arguments: P.args, **keywords: P.kwargs) -> R:
+        given: dict[str, Any] = {name: keywords.pop(name) for name in NAMES if name in keywords}
+        if not any(value is not None for value in given.values()):
+            return function(*arguments, **keywords)
+        places: list[Any] = list(arguments)
+        named: dict[str, Any] = dict(keywords)
+        objective = given.get("obj") if given.get("obj") is not None else given.get("fobj")
+        if objective is not None:
+            if not callable(objective):
+                raise ParameterError(f"obj={objective!r}: must be a function of scores and dataset")
+            params = places.pop(0) if places else named.pop("params", None)
+            places.insert(0, _with_objective(params, objective))
+        made = _callbacks(given)
+        if made:
+            named["callbacks"] = [*(named.get("callbacks") or []), *made]
+        return function(*places, **named)
+
+    return call
+
+
+def _with_objective(params: Any, objective: Any) -> Any:
+    if isinstance(params, Params):
+        return params.replace(objective=objective)
+    others = {name: value for name, value in (params or {}).items() if name not in _OBJECTIVE_NAMES}
+    return {**others, "objective": objective}
+
+
+_OBJECTIVE_NAMES = ("objective", "objective_type", "app", "application", "loss")
+
+
+def _callbacks(given: dict[str, Any]) -> list[Any]:
+    made: list[Any] = []
+    if given.get("evals_result") is not None:
+        made.append(RecordEvaluation(given["evals_result"]))
+    period = given.get("verbose_eval")
+    if period is not None and period is not False:
+        made.append(LogEvaluation(1 if period is True else period, True))
+    rounds = given.get("early_stopping_rounds")
+    if rounds is not None:
+        made.append(LastMetricStopping(rounds, given.get("maximize"), verbose=period is not False))
+    elif given.get("maximize") is not None:
+        raise ParameterError(
+            "maximize= belongs to early_stopping_rounds=; a metric function says (name, value, higher)"
+        )
+    return made

@@ -1,0 +1,454 @@
+"""What a script written for XGBoost relies on: DMatrix, arguments of train, methods of its Booster, its estimators."""
+
+import json
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import log_loss
+
+import hornbeam as hb
+
+xgboost = pytest.importorskip("xgboost")
+
+RANDOM = np.random.default_rng(6)
+X = RANDOM.normal(size=(400, 4))
+NUMBER = X[:, 0] + np.sin(3 * X[:, 1]) + 0.3 * RANDOM.normal(size=400)
+LABEL = (NUMBER > 0).astype(float)
+CLASSES = np.clip(np.floor(NUMBER + 1.5), 0, 2).astype(int)
+SMALL = {"num_leaves": 5, "verbosity": -1, "device": "reference"}
+BINARY = {**SMALL, "objective": "binary:logistic"}
+
+
+def logistic(scores, dtrain):
+    chance = 1.0 / (1.0 + np.exp(-scores))
+    return chance - dtrain.get_label(), chance * (1.0 - chance)
+
+
+def pair(predictions, dtrain):
+    return "mine", float(np.mean(np.abs(predictions - dtrain.get_label())))
+
+
+@pytest.fixture(scope="module")
+def data():
+    train = hb.DMatrix(X[:300], label=LABEL[:300])
+    return train, hb.DMatrix(X[300:], label=LABEL[300:])
+
+
+@pytest.fixture(scope="module")
+def booster(data):
+    return hb.train({**BINARY, "eval_metric": ["error", "logloss"]}, data[0], num_boost_round=6)
+
+
+# --- DMatrix --------------------------------------------------------------------------------------------------------
+
+
+def test_a_dmatrix_is_a_dataset(data):
+    expected = hb.train(BINARY, hb.Dataset(X[:300], LABEL[:300]), 3).fingerprint()
+    for made in (data[0], hb.QuantileDMatrix(X[:300], LABEL[:300], max_bin=255), pickle.loads(pickle.dumps(data[0]))):
+        assert isinstance(made, hb.Dataset)
+        assert hb.train(BINARY, made, 3).fingerprint() == expected
+    valid = hb.QuantileDMatrix(X[300:], LABEL[300:], ref=data[0], nthread=2, enable_categorical=True)
+    assert valid.reference is data[0] and (valid.num_row(), valid.num_col()) == (100, 4)
+    given = hb.DMatrix(X, weight=LABEL + 1, base_margin=X[:, 0], qid=[0] * 400, feature_names=list("abcd"))
+    np.testing.assert_array_equal(given.get_base_margin(), X[:, 0])
+    assert given.feature_names == list("abcd") and given.feature_types is None
+
+
+def test_types_of_features_name_the_categorical_ones():
+    table = np.column_stack([X[:, 0], RANDOM.integers(0, 4, 400)])
+    made = hb.DMatrix(table, NUMBER, feature_types=["q", "c"])
+    assert made.categorical_features == [1] and made.feature_types == ["q", "c"]
+    same = hb.Dataset(table, NUMBER, categorical_features=[1])
+    assert hb.train(SMALL, made, 2).fingerprint() == hb.train(SMALL, same, 2).fingerprint()
+    with pytest.raises(hb.DataError, match="one type a feature"):
+        hb.DMatrix(table, feature_types="qc")
+
+
+def test_a_marker_of_missing_values_becomes_nan():
+    marked = np.where(X > 1, -999.0, X)
+    expected = hb.Dataset(np.where(X > 1, np.nan, X), NUMBER)
+    for missing in (-999.0, -999):
+        made = hb.DMatrix(marked, NUMBER, missing=missing)
+        assert hb.train(SMALL, made, 2).fingerprint() == hb.train(SMALL, expected, 2).fingerprint()
+    with pytest.raises(hb.DataError, match="replace the marker"):
+        hb.DMatrix(pd.DataFrame(marked), missing=-999.0)
+
+
+class Batches(hb.DataIter):
+    def __init__(self, tables, labels):
+        self.tables, self.labels, self.place = tables, labels, 0
+        super().__init__()
+
+    def next(self, input_data):
+        if self.place == len(self.tables):
+            return 0
+        input_data(data=self.tables[self.place], label=self.labels[self.place])
+        self.place += 1
+        return 1
+
+    def reset(self):
+        self.place = 0
+
+
+def test_data_come_in_batches():
+    made = hb.QuantileDMatrix(Batches([X[:100], X[100:]], [NUMBER[:100], NUMBER[100:]]))
+    assert hb.train(SMALL, made, 2).fingerprint() == hb.train(SMALL, hb.Dataset(X, NUMBER), 2).fingerprint()
+    for tables, labels, word in (([], [], "no batches"), ([X, X], [NUMBER, None], "some batches")):
+        with pytest.raises(hb.DataError, match=word):
+            hb.DMatrix(Batches(tables, labels))
+
+
+def test_what_a_dmatrix_cannot_hold_is_refused():
+    for name, word in (("label_lower_bound", "survival"), ("feature_weights", "feature_contri")):
+        with pytest.raises(hb.ParameterError, match=word):
+            hb.DMatrix(X, **{name: NUMBER})
+    with pytest.raises(TypeError, match="no_such"):
+        hb.DMatrix(X, no_such=1)
+
+
+# --- train ----------------------------------------------------------------------------------------------------------
+
+
+def test_arguments_of_train_become_callbacks(data, caplog):
+    record, ours = {}, {}
+    params = {**BINARY, "eval_metric": ["error", "logloss"], "learning_rate": 0.9}
+    model = hb.train(
+        params, data[0], 60, evals=[(data[0], "train"), (data[1], "eval")], early_stopping_rounds=4,
+        evals_result=record, verbose_eval=5,
+    )  # fmt: skip
+    assert list(record) == ["train", "eval"] and list(record["eval"]) == ["error", "logloss"]
+    losses = record["eval"]["logloss"]
+    assert model.best_iteration == int(np.argmin(losses)) + 1 and model.n_iterations == model.best_iteration + 4
+    assert "[5]" in caplog.text and "[4]" not in caplog.text
+    plain = hb.train(params, data[0], 60, callbacks=[hb.record_evaluation(ours)], evals=[(data[1], "eval")])
+    assert plain.n_iterations == 60 and ours["eval"]["logloss"][: len(losses)] == losses
+
+
+def test_the_best_iteration_is_that_of_xgboost_on_the_same_scores():
+    values = [0.5, 0.4, 0.45, 0.3, 0.35, 0.36, 0.2, 0.1]
+    best = []
+    for library in (xgboost, hb):
+        seen = iter(values)
+        train, valid = library.DMatrix(X, LABEL), library.DMatrix(X[:50], LABEL[:50])
+        params = {"objective": "binary:logistic", "disable_default_eval_metric": 1} if library is xgboost else BINARY
+        model = library.train(
+            params, train, 8, evals=[(valid, "v")], custom_metric=lambda *_, seen=seen: ("m", next(seen)),
+            early_stopping_rounds=2, verbose_eval=False,
+        )  # fmt: skip
+        best.append(model.best_iteration - (library is hb))
+    assert best[0] == best[1]
+
+
+def test_higher_is_better_if_that_is_said(data):
+    rising = iter(range(100))
+    model = hb.train(
+        {**BINARY, "metric": "none"}, data[0], 6, evals=[(data[1], "eval")], early_stopping_rounds=2, maximize=True,
+        custom_metric=lambda *_: ("rising", next(rising)),
+    )  # fmt: skip
+    assert model.n_iterations == 6
+    with pytest.raises(hb.ParameterError, match="maximize"):
+        hb.train(BINARY, data[0], 2, maximize=True)
+
+
+def test_objective_and_metric_functions(data):
+    record = {}
+    model = hb.train(
+        BINARY, data[0], 3, obj=logistic, custom_metric=pair, evals=[(data[1], "eval")], evals_result=record
+    )
+    assert model.fingerprint() == hb.train({**BINARY, "objective": logistic}, data[0], 3).fingerprint()
+    assert len(record["eval"]["mine"]) == 3
+    with pytest.raises(hb.ParameterError, match="obj="):
+        hb.train(BINARY, data[0], 3, obj="logistic")
+    history = hb.cv(BINARY, data[0], 20, nfold=3, metrics=["logloss"], early_stopping_rounds=2, seed=1)
+    assert list(history) == ["train-logloss-mean", "train-logloss-std", "test-logloss-mean", "test-logloss-std"]
+
+
+def test_cross_validation_returns_what_xgboosts_does():
+    columns = []
+    for library in (xgboost, hb):
+        params = {"objective": "binary:logistic", "max_depth": 3} if library is xgboost else BINARY
+        table = library.cv(params, library.DMatrix(X, LABEL), 4, nfold=3, metrics=("auc", "logloss"), seed=0)
+        assert table.shape == (4, 8)
+        columns.append(set(table.columns))
+        plain = library.cv(params, library.DMatrix(X, LABEL), 2, nfold=3, metrics=("auc",), as_pandas=False)
+        assert isinstance(plain, dict) and len(plain["test-auc-mean"]) == 2
+    assert columns[0] == columns[1]
+
+
+def test_metrics_bear_xgboosts_names():
+    for objective, target in (("reg:squarederror", NUMBER), ("binary:logistic", LABEL), ("multi:softprob", CLASSES)):
+        names = []
+        for library in (xgboost, hb):
+            data, record = library.DMatrix(X, target), {}
+            params = {"objective": objective, **({"num_class": 3} if objective[0] == "m" else {})}
+            params.update(SMALL if library is hb else {})
+            library.train(params, data, 2, evals=[(data, "t")], evals_result=record, verbose_eval=False)
+            names.append({name: list(metrics) for name, metrics in record.items()})
+        assert names[0] == names[1]
+
+
+def test_the_best_iteration_of_xgboosts_scripts_is_pointed_out(data, caplog):
+    model = hb.train({**BINARY, "learning_rate": 0.9}, data[0], 60, evals=[(data[1], "eval")], early_stopping_rounds=4)
+    model.predict(data[1], iteration_range=(0, model.best_iteration))
+    assert "counts iterations" not in caplog.text
+    model.predict(data[1], iteration_range=(0, model.best_iteration + 1))
+    assert "counts iterations" in caplog.text
+
+
+class Counter(hb.callback.TrainingCallback):
+    def __init__(self, stop_at=None):
+        self.seen, self.stop_at = [], stop_at
+
+    def before_training(self, model):
+        self.seen.append("begin")
+        return model
+
+    def before_iteration(self, model, epoch, evals_log):
+        self.seen.append(("before", epoch, model.num_boosted_rounds()))
+        return False
+
+    def after_iteration(self, model, epoch, evals_log):
+        self.seen.append(("after", epoch, len(evals_log["eval"]["logloss"])))
+        return epoch == self.stop_at
+
+    def after_training(self, model):
+        self.seen.append("end")
+        return model
+
+
+def test_classes_of_callbacks_see_what_they_see_in_xgboost(data):
+    callback = Counter(stop_at=1)
+    model = hb.train({**BINARY, "metric": "logloss"}, data[0], 5, evals=[(data[1], "eval")], callbacks=[callback])
+    assert callback.seen == ["begin", ("before", 0, 0), ("after", 0, 1), ("before", 1, 1), ("after", 1, 2), "end"]
+    assert model.n_iterations == 2
+
+    class Theirs(xgboost.callback.TrainingCallback):
+        after_iteration = Counter.after_iteration
+
+        def __init__(self):
+            self.seen, self.stop_at = [], None
+
+    theirs = Theirs()
+    hb.train({**BINARY, "metric": "logloss"}, data[0], 2, evals=[(data[1], "eval")], callbacks=[theirs])
+    assert [kind for kind, *_ in theirs.seen] == ["after", "after"]
+
+
+def test_callbacks_by_xgboosts_names(data, caplog):
+    callback = hb.callback
+    params, sets = {**BINARY, "metric": ["logloss", "auc"]}, [(data[0], "train"), (data[1], "eval")]
+    stopping = callback.EarlyStopping(rounds=3, metric_name="logloss", data_name="eval", save_best=True)
+    model = hb.train({**params, "eta": 0.9}, data[0], 60, evals=sets, callbacks=[stopping])
+    losses = model.eval_history["eval"]["logloss"]
+    assert model.best_iteration == int(np.argmin(losses)) + 1
+    rates = callback.LearningRateScheduler([0.3, 0.2, 0.1])
+    expected = hb.train(BINARY, data[0], 3, callbacks=[hb.reset_parameter(learning_rate=[0.3, 0.2, 0.1])])
+    assert hb.train(BINARY, data[0], 3, callbacks=[rates]).fingerprint() == expected.fingerprint()
+    hb.train(params, data[0], 2, evals=sets, callbacks=[callback.EvaluationMonitor(period=2)])
+    assert "[2]" in caplog.text and "[1]" not in caplog.text
+    with pytest.raises(hb.ParameterError, match="there are eval auc"):
+        hb.train(params, data[0], 3, evals=sets[1:], callbacks=[callback.EarlyStopping(rounds=2, metric_name="no")])
+    with pytest.raises(hb.ParameterError, match="min_delta"):
+        callback.EarlyStopping(rounds=2, min_delta=-1.0)
+
+
+# --- Booster --------------------------------------------------------------------------------------------------------
+
+
+def test_predictions_of_a_dmatrix(booster, data):
+    np.testing.assert_array_equal(booster.predict(data[1]), booster.predict(X[300:]))
+    np.testing.assert_array_equal(
+        booster.predict(data[1], iteration_range=(1, 3)), booster.predict(X[300:], start_iteration=1, num_iteration=2)
+    )
+    np.testing.assert_array_equal(booster.predict(X, iteration_range=(0, 0)), booster.predict(X))
+    np.testing.assert_array_equal(booster.predict(X, ntree_limit=2), booster.predict(X, num_iteration=2))
+    np.testing.assert_array_equal(booster.inplace_predict(X, predict_type="margin"), booster.predict(X, raw_score=True))
+    for wrong in (
+        {"iteration_range": (3, 2)}, {"iteration_range": (1, 2, 3)}, {"iteration_range": (0, 2), "num_iteration": 1},
+        {"iteration_range": (-1, 2)},
+    ):  # fmt: skip
+        with pytest.raises(hb.ParameterError, match="iteration_range"):
+            booster.predict(X, **wrong)
+    with pytest.raises(hb.ParameterError, match="predict_type"):
+        booster.inplace_predict(X, predict_type="leaf")
+
+
+def test_margins_are_added_to_the_scores_of_the_rows(booster):
+    margin = X[:, 2]
+    raw = booster.predict(X, raw_score=True)
+    chance = booster.objective.transform((raw + margin)[None])[0]
+    for predicted in (
+        booster.predict(X, base_margin=margin),
+        booster.predict(hb.DMatrix(X, base_margin=margin)),
+        booster.inplace_predict(X, base_margin=margin),
+    ):
+        np.testing.assert_array_equal(predicted, chance)
+    np.testing.assert_array_equal(booster.predict(X, base_margin=margin, output_margin=True), raw + margin)
+    several = hb.train({**SMALL, "objective": "multi:softprob", "num_class": 3}, hb.DMatrix(X, CLASSES), 2)
+    np.testing.assert_array_equal(
+        several.predict(X, base_margin=X[:, :3], raw_score=True), several.predict(X, raw_score=True) + X[:, :3]
+    )
+    with pytest.raises(hb.DataError, match="base_margin has 5 numbers"):
+        booster.predict(X, base_margin=margin[:5])
+
+
+def test_scores_of_features_are_those_of_the_trees(booster):
+    splits, gains = booster.feature_importance("split"), booster.feature_importance("gain")
+    assert booster.get_fscore() == {f"Column_{i}": float(n) for i, n in enumerate(splits) if n}
+    assert booster.get_score(importance_type="total_gain") == {f"Column_{i}": g for i, g in enumerate(gains) if g}
+    for place, name in enumerate(booster.get_score()):
+        mean = booster.get_score(importance_type="gain")[name]
+        assert mean == pytest.approx(gains[place] / splits[place])
+    theirs = xgboost.train({"max_depth": 2}, xgboost.DMatrix(X, NUMBER), 2)
+    assert all(isinstance(value, float) for value in (*theirs.get_score().values(), *booster.get_score().values()))
+    with pytest.raises(hb.ParameterError, match="importance_type"):
+        booster.get_score(importance_type="split")
+    with pytest.raises(hb.ParameterError, match="fmap"):
+        booster.get_score("names.txt")
+
+
+def _walk(node, row, names):
+    while "leaf" not in node:
+        value = row[names.index(node["split"])]
+        if isinstance(node["split_condition"], list):
+            goes = node["yes"] if value in node["split_condition"] else node["no"]
+        else:
+            goes = node["missing"] if np.isnan(value) else node["yes" if value < node["split_condition"] else "no"]
+        node = next(child for child in node["children"] if child["nodeid"] == goes)
+    return node["leaf"]
+
+
+def test_dumps_hold_the_trees(tmp_path):
+    table = np.column_stack([np.where(X[:, 0] > 1.5, np.nan, X[:, 0]), X[:, 1], RANDOM.integers(0, 5, 400)])
+    model = hb.train({**SMALL, "min_data_per_group": 5}, hb.DMatrix(table, NUMBER, feature_types=["q", "q", "c"]), 4)
+    trees = [json.loads(text) for text in model.get_dump(dump_format="json", with_stats=True)]
+    sums = [sum(_walk(tree, row, model.feature_names) for tree in trees) + model.init_scores[0] for row in table]
+    np.testing.assert_allclose(sums, model.predict(table), rtol=1e-12)
+    assert trees[0]["cover"] == 400.0 and trees[0]["gain"] > 0
+    text = model.get_dump()[0].splitlines()
+    assert text[0].startswith("0:[Column_") and "yes=1,no=2,missing=" in text[0]
+    assert len(text) == 2 * model.trees[0].n_leaves - 1
+    assert model.dump_model(tmp_path / "text.txt") is None
+    assert (tmp_path / "text.txt").read_text().startswith("booster[0]:\n0:[")
+    model.dump_model(str(tmp_path / "trees.json"), dump_format="json")
+    assert len(json.loads((tmp_path / "trees.json").read_text())) == 4
+    theirs = xgboost.train({"max_depth": 2}, xgboost.DMatrix(X, NUMBER), 1)
+    their_tree, our_tree = json.loads(theirs.get_dump(dump_format="json", with_stats=True)[0]), trees[0]
+    assert set(our_tree) == set(their_tree)
+    with pytest.raises(hb.ParameterError, match="dump_format"):
+        model.get_dump(dump_format="dot")
+
+
+def test_models_are_loaded_saved_and_copied(tmp_path, booster):
+    booster.save_model(tmp_path / "model.json")
+    for source in (tmp_path / "model.json", booster.save_raw()):
+        empty = hb.Booster({"nthread": 1})
+        empty.load_model(source)
+        assert empty.fingerprint() == booster.fingerprint()
+    assert booster.copy().fingerprint() == booster.fingerprint() and booster.copy() is not booster
+    assert json.loads(booster.save_config())["objective"]["name"] == "binary"
+    theirs = xgboost.train({"max_depth": 2}, xgboost.DMatrix(X, NUMBER), 2)
+    theirs.save_model(tmp_path / "theirs.json")
+    ours = hb.Booster()
+    ours.load_model(tmp_path / "theirs.json")
+    np.testing.assert_allclose(ours.predict(X), theirs.predict(xgboost.DMatrix(X)), rtol=1e-5)
+
+
+def test_evaluations_are_lines_of_text_for_a_dmatrix(booster, data):
+    line = booster.eval(data[1], "test", 3)
+    assert line == booster.eval_set([(data[1], "test")], 3)
+    begin, *values = line.split("\t")
+    assert begin == "[3]" and [value.split(":")[0] for value in values] == ["test-error", "test-logloss"]
+    assert float(values[1].split(":")[1]) == pytest.approx(log_loss(LABEL[300:], booster.predict(data[1])))
+    both = booster.eval_set([(data[0], "train"), (data[1], "eval")], feval=pair)
+    assert both.startswith("[0]\ttrain-error:") and "eval-mine:" in both
+    tuples = booster.eval(hb.Dataset(X, LABEL), "whole")
+    assert [(name, metric) for name, metric, *_ in tuples] == [("whole", "binary_error"), ("whole", "binary_logloss")]
+    live = hb.Booster({**BINARY, "metric": "logloss"}, [data[0]])
+    live.update(data[0], 0)
+    assert live.eval(data[0]).startswith("[0]\teval-logloss:")
+    with pytest.raises(hb.DataError, match="wrap it"):
+        booster.eval(X)
+
+
+# --- metrics and parameters -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_auc_of_several_classes_is_xgboosts(weighted):
+    weight = RANDOM.random(400) + 0.5 if weighted else None
+    train = hb.DMatrix(X, CLASSES, weight=weight)
+    model = hb.train(
+        {**SMALL, "objective": "multi:softprob", "num_class": 3, "eval_metric": ["auc", "aucpr"]}, train, 3,
+        evals=[(train, "train")],
+    )  # fmt: skip
+    raw = model.predict(X, raw_score=True)
+    theirs = xgboost.DMatrix(X, CLASSES, weight=weight, base_margin=raw)
+    params = {"objective": "multi:softprob", "num_class": 3, "eval_metric": "auc", "max_depth": 1}
+    record = {}
+    xgboost.train({**params, "eta": 0.0}, theirs, 1, evals=[(theirs, "t")], evals_result=record, verbose_eval=False)
+    assert model.eval_history["train"]["auc"][-1] == pytest.approx(record["t"]["auc"][-1], abs=1e-5)
+    assert 0.3 < model.eval_history["train"]["aucpr"][-1] <= 1.0
+
+
+def test_gains_of_labels_may_be_linear():
+    labels = RANDOM.integers(0, 4, 400)
+    ranked = {**SMALL, "objective": "rank:ndcg", "metric": "ndcg@5"}
+    data = hb.DMatrix(X, labels, group=[40] * 10)
+    linear = hb.train({**ranked, "ndcg_exp_gain": False}, data, 2, evals=[(data, "t")])
+    spelled = hb.train({**ranked, "label_gain": list(range(32))}, data, 2, evals=[(data, "t")])
+    assert linear.fingerprint() == spelled.fingerprint() and linear.eval_history == spelled.eval_history
+    plain = hb.train(ranked, data, 2)
+    assert hb.train({**ranked, "ndcg_exp_gain": True}, data, 2).fingerprint() == plain.fingerprint()
+    with pytest.raises(hb.ParameterError, match="beside label_gain"):
+        hb.train({**ranked, "ndcg_exp_gain": False, "label_gain": [0, 1, 2, 3]}, data, 2)
+    with pytest.raises(hb.ParameterError, match="True or False"):
+        hb.train({**ranked, "ndcg_exp_gain": 2}, data, 2)
+
+
+# --- estimators -----------------------------------------------------------------------------------------------------
+
+
+def test_estimators_as_xgboosts_are_called(caplog):
+    callback = Counter()
+    callback.after_iteration = lambda model, epoch, log: callback.seen.append(epoch)
+
+    def my_loss(y_true, y_pred):
+        return float(np.mean(np.abs(y_true - y_pred)))
+
+    model = hb.HornbeamRegressor(
+        n_estimators=60, learning_rate=0.9, early_stopping_rounds=3, eval_metric=my_loss, callbacks=[callback], **SMALL
+    ).fit(X[:300], NUMBER[:300], eval_set=[(X[300:], NUMBER[300:])], verbose=False)
+    assert list(model.evals_result()["validation_0"]) == ["l2", "my_loss"]
+    assert model.best_iteration == model.best_iteration_ - 1 and model.get_booster() is model.booster_
+    last = list(model.evals_result_["valid_0"].values())[-1]
+    assert model.best_score == last[model.best_iteration]
+    assert callback.seen[0] == "begin" and len(callback.seen) > model.n_iter_
+    assert model.get_num_boosting_rounds() == model.n_iter_
+    plain = hb.HornbeamRegressor(n_estimators=2, **SMALL).fit(X, NUMBER, eval_set=[(X, NUMBER)], verbose=2)
+    assert "[2]" in caplog.text and "[1]" not in caplog.text
+    for name in ("best_iteration", "best_score"):
+        assert not hasattr(plain, name)
+
+
+@pytest.mark.parametrize("target", [LABEL.astype(int), CLASSES, NUMBER], ids=["two", "three", "number"])
+def test_estimators_are_saved_and_loaded(tmp_path, target):
+    kind = hb.HornbeamRegressor if target is NUMBER else hb.HornbeamClassifier
+    fitted = kind(n_estimators=3, **SMALL).fit(X, target)
+    fitted.save_model(tmp_path / "model.json")
+    again = kind()
+    again.load_model(str(tmp_path / "model.json"))
+    np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
+    assert again.n_features_in_ == 4
+    if target is not NUMBER:
+        np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
+
+
+def test_estimators_that_a_model_file_cannot_hold(tmp_path):
+    words = hb.HornbeamClassifier(n_estimators=2, **SMALL).fit(X, np.where(LABEL > 0, "yes", "no"))
+    with pytest.raises(hb.ParameterError, match="pickle the estimator"):
+        words.save_model(tmp_path / "model.json")
+    hb.HornbeamRegressor(n_estimators=2, **SMALL).fit(X, NUMBER).save_model(tmp_path / "number.json")
+    with pytest.raises(hb.ParameterError, match="no objective of a classifier"):
+        hb.HornbeamClassifier().load_model(tmp_path / "number.json")
