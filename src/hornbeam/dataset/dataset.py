@@ -278,6 +278,10 @@ class Dataset(Fields):
         """The table, to be read block by block."""
         return self._reader
 
+    def pieces(self) -> list[tuple[slice, TableReader]]:
+        """Return the pieces of the table that this process has, and which rows they are: all rows in one piece."""
+        return [(slice(0, self.n_rows), self.reader)]
+
     @property
     def levels(self) -> list[Levels | None] | None:
         """Levels of each categorical feature, None for the others (the Dataset is binned first if need be).
