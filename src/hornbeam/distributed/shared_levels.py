@@ -108,8 +108,8 @@ class SharedLevels:
                 kinds.add(type(value).__name__)
         if len(kinds) > 1:
             raise DataError(
-                f"categorical feature {name!r} has levels of several kinds in its parts ({', '.join(sorted(kinds))}); make all "
-                "levels one kind, such as strings"
+                f"categorical feature {name!r} has levels of several kinds in its parts ({', '.join(sorted(kinds))}); "
+                "make all levels one kind, such as strings"
             )
         return CountedColumn(list(whole), np.array(list(whole.values()), np.int64))
 
