@@ -37,6 +37,9 @@ SMALL_BYTES = 4096
 
 TAG_BYTES = 4
 
+ABORT_TAG = b"stop"
+"""Tag of a message that says why its sender gives up, in the place of the one that is waited for."""
+
 
 @dataclass(slots=True)
 class Traffic:
@@ -59,11 +62,13 @@ class Collective(ABC):
     size     number of workers
     timeout  seconds to wait for the others in one operation
     traffic  what was sent so far
+    is_over  whether a worker has given up
     """
 
     def __init__(self, rank: int, size: int, timeout: float = DEFAULT_TIMEOUT) -> None:
         self.rank, self.size, self.timeout = rank, size, timeout
         self.traffic = Traffic()
+        self.is_over = False
 
     @abstractmethod
     def _exchange(self, messages: list[bytes], what: str) -> list[bytes]:
@@ -84,6 +89,10 @@ class Collective(ABC):
             received = [tag + messages[0]]
         else:
             received = self._exchange([tag + message for message in messages], what)
+        for sender, message in enumerate(received):
+            if message[:TAG_BYTES] == ABORT_TAG:
+                self.is_over = True
+                raise failed(self.rank, sender, what, message[TAG_BYTES:].decode())
         for sender, message in enumerate(received):
             if message[:TAG_BYTES] != tag:
                 raise CollectiveError(
