@@ -30,16 +30,15 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.evaluation import arithmetic_on
 from hornbeam.backends.reference.engine import route
-from hornbeam.core.dtypes import SPLIT
 from hornbeam.core.fixed_point import Quantization, exact_exponent, exact_sum, round_gradients
 from hornbeam.data.binning import BinnedData
 from hornbeam.data.fields import Fields
 from hornbeam.distributed.collective import Collective
 from hornbeam.distributed.leaf_renewal import SharedLeaves
 from hornbeam.distributed.rows import RowMap
-from hornbeam.distributed.search import SectionSearch, sections
+from hornbeam.distributed.search import Candidates, SectionSearch, sections
 from hornbeam.distributed.selection import select
-from hornbeam.distributed.tree_rows import TreeRows
+from hornbeam.distributed.tree_rows import CompiledRows, TreeRows
 from hornbeam.metrics.base import MeanLoss, Metric, check_classes
 from hornbeam.objectives.base import Objective
 from hornbeam.objectives.ranking import RankingObjective
@@ -70,6 +69,10 @@ class DistributedEngine:
         Which rows are whose.
     row_maps
         The same of validation sets, by the id of their bins.
+    compiled
+        Whether trees grow by compiled kernels, or by NumPy alone.
+    n_threads
+        Threads of the kernels.
     """
 
     rounds_are_costly = True
@@ -77,7 +80,14 @@ class DistributedEngine:
     arrays = None
 
     def __init__(
-        self, collective: Collective, local: Engine, binned: BinnedData, rows: RowMap, row_maps: dict[int, RowMap]
+        self,
+        collective: Collective,
+        local: Engine,
+        binned: BinnedData,
+        rows: RowMap,
+        row_maps: dict[int, RowMap],
+        compiled: bool,
+        n_threads: int = 1,
     ) -> None:
         self._collective, self._local, self._binned = collective, local, binned
         self._rows, self._row_maps = rows, row_maps
@@ -88,7 +98,8 @@ class DistributedEngine:
         self._bins = [slice(*binned.offsets[[first, last]].tolist()) for first, last in self._sections]
         largest = max(section.stop - section.start for section in self._bins)
         self.slot_bytes = 8 * ROW_SUMS * max(1, largest)
-        self._search = SectionSearch(binned, *self._sections[collective.rank])
+        self._compiled, self._n_threads = compiled, n_threads
+        self._search = SectionSearch(binned, *self._sections[collective.rank], compiled)
         self._valid: list[RowMap] = []
         self._bag: Bag | None = None
         self._features: NDArray[np.int32] | None = None
@@ -218,7 +229,8 @@ class DistributedEngine:
         """Start a tree on the chosen rows of all workers."""
         rows = np.arange(self._binned.n_rows) if self._bag is None else self._bag.inside.astype(np.int64)
         gradient, hessian = self._rounded
-        self._tree = TreeRows(self._binned, rows, gradient, hessian, not self._hessians_count)
+        given = self._binned, rows, gradient, hessian, not self._hessians_count
+        self._tree = CompiledRows(self._n_threads, *given) if self._compiled else TreeRows(*given)
         self._histograms: dict[int, NDArray[np.int64]] = {}
         self._left_rows: dict[tuple[int, int], int] = {}
         self._sets = np.zeros((0, self._binned.set_words), np.uint32)
@@ -253,25 +265,14 @@ class DistributedEngine:
         context: NodeContext | None = None,
     ) -> NDArray[np.void]:
         """Search this worker's section, and take the best of all workers'."""
-        n_nodes, first_set = len(slots), len(self._sets)
-        words = np.zeros((n_nodes, self._binned.set_words), np.uint32)
-        splits, n_left = np.zeros(n_nodes, SPLIT), np.zeros(n_nodes, np.int64)
-        chosen = np.arange(self._binned.n_used, dtype=np.int32) if self._features is None else self._features
-        for i, slot in enumerate(slots.tolist()):
-            splits[i], n_left[i], words[i] = self._search.find(
-                self._histograms[slot], chosen, self._quantization, rules, context, i, first_set + i
-            )
-        fields = splits.view(np.uint8).reshape(n_nodes, -1), n_left[:, None].view(np.uint8), words.view(np.uint8)
-        every = self._collective.gather_array(np.concatenate(fields, axis=1), "best splits")
-        found = np.ascontiguousarray(every[..., : SPLIT.itemsize]).view(SPLIT)[..., 0]
-        best = np.argmax(found["gain"], axis=0), np.arange(n_nodes)  # of equals the first: the lowest feature
-        after = SPLIT.itemsize + 8
-        rows = np.ascontiguousarray(every[..., SPLIT.itemsize : after]).view(np.int64)[..., 0][best]
+        sums = np.stack([self._histograms[slot] for slot in slots.tolist()])
+        found = self._search.find(sums, self._features, self._quantization, rules, context, len(self._sets))
+        received = self._collective.all_gather(found.to_bytes(), "best splits")
+        best = Candidates.best_of(received, len(slots), self._binned.set_words)
         keys = zip(nodes.begin.tolist(), nodes.depth.tolist(), strict=True)
-        self._left_rows.update(zip(keys, rows.tolist(), strict=True))
-        self._sets = np.concatenate([self._sets, np.ascontiguousarray(every[..., after:][best]).view(np.uint32)])
-        chosen_splits: NDArray[np.void] = found[best]
-        return chosen_splits
+        self._left_rows.update(zip(keys, best.n_left.tolist(), strict=True))
+        self._sets = np.concatenate([self._sets, best.sets])
+        return best.splits
 
     def left_sets(self, numbers: NDArray[np.int32]) -> NDArray[np.uint32]:
         """Return sets of the growing tree."""

@@ -8,6 +8,7 @@ from typing import Any
 from hornbeam.backends.demand import Demand
 from hornbeam.backends.engines import make_engine
 from hornbeam.backends.reference.engine import ReferenceEngine
+from hornbeam.core.cpus import resolve_threads
 from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.data.binning import BinnedData
 from hornbeam.distributed.dataset import PartDataset
@@ -43,7 +44,9 @@ def train(
     def engine_maker(binned: BinnedData, params: Params, demand: Demand | None) -> Engine:
         maps = {id(each.binned): each.rows for each in given if isinstance(each, PartDataset)}
         local = make_engine(binned, params, demand) if binned.n_rows > 0 else ReferenceEngine(binned)
-        return DistributedEngine(collective, local, binned, train_set.rows, maps)
+        compiled = params.device != "reference"
+        threads = resolve_threads(params.num_threads)
+        return DistributedEngine(collective, local, binned, train_set.rows, maps, compiled, threads)
 
     return train_with(engine_maker, checked, train_set, num_boost_round, valid_sets, **options)
 
