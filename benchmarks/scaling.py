@@ -2,9 +2,9 @@
 
     python benchmarks/scaling.py --rows 200000 --features 28 --leaves 63 --workers 1 2 4
 
-Workers are threads of this process, with --threads each, so that what is counted is the same for every transport; beside
-them one process without workers, with as many threads as all of them have. Compute and communication are measured apart:
-communication is the time that the first worker spends in collectives, waiting for the others included.
+Workers are threads of this process, with --threads each, so that what is counted is the same for every transport;
+beside them one process without workers, with as many threads as all of them have. Compute and communication are measured
+apart: communication is the time that the first worker spends in collectives, waiting for the others included.
 
 --project prints what the figures of the last number of workers mean for 16 machines with 10 Gb/s between them and 1.7
 billion rows x 67 features, the largest set that LightGBM has published times of (42 s a tree). Every assumption is
@@ -34,7 +34,7 @@ def make_data(n_rows: int, n_features: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def timed(params: dict, rounds: int, run) -> tuple[float, object]:
-    """Return the seconds of an iteration, from trainings of two lengths: what comes before the first tree cancels out."""
+    """Return the seconds of an iteration, from trainings of two lengths: what comes before the trees cancels out."""
     run(params, 1)  # kernels are compiled, or loaded
     seconds = []
     for n_rounds in (1, 1 + rounds):

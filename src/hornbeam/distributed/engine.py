@@ -99,7 +99,8 @@ class DistributedEngine:
         largest = max(section.stop - section.start for section in self._bins)
         self.slot_bytes = 8 * ROW_SUMS * max(1, largest)
         self._compiled, self._n_threads = compiled, n_threads
-        self._search = SectionSearch(binned, *self._sections[collective.rank], compiled)
+        self._search = SectionSearch(binned, *self._sections[collective.rank], compiled, n_threads)
+        self._columns = np.ascontiguousarray(binned.bins[:, : binned.n_used].T) if compiled else binned.bins
         self._valid: list[RowMap] = []
         self._bag: Bag | None = None
         self._features: NDArray[np.int32] | None = None
@@ -230,7 +231,7 @@ class DistributedEngine:
         rows = np.arange(self._binned.n_rows) if self._bag is None else self._bag.inside.astype(np.int64)
         gradient, hessian = self._rounded
         given = self._binned, rows, gradient, hessian, not self._hessians_count
-        self._tree = CompiledRows(self._n_threads, *given) if self._compiled else TreeRows(*given)
+        self._tree = CompiledRows(self._columns, self._n_threads, *given) if self._compiled else TreeRows(*given)
         self._histograms: dict[int, NDArray[np.int64]] = {}
         self._left_rows: dict[tuple[int, int], int] = {}
         self._sets = np.zeros((0, self._binned.set_words), np.uint32)

@@ -38,10 +38,12 @@ class SectionSearch:
     binned       of this worker; its bins are not looked at
     first, last  used features of the section
     compiled     whether kernels may be used, where they know the rules
+    n_threads    threads of the kernels
     """
 
-    def __init__(self, binned: BinnedData, first: int, last: int, compiled: bool) -> None:
-        self._binned, self._first, self._last, self._compiled = binned, first, last, compiled
+    def __init__(self, binned: BinnedData, first: int, last: int, compiled: bool, n_threads: int) -> None:
+        self._binned, self._first, self._last = binned, first, last
+        self._compiled, self._n_threads = compiled, n_threads
         self._offsets = binned.offsets.astype(np.int64) - int(binned.offsets[first])
 
     def find(
@@ -102,6 +104,7 @@ class SectionSearch:
         self, sums: NDArray[np.int64], features: NDArray[np.int32], quantization: Quantization, rules: SplitRules
     ) -> Candidates:
         """Search features of numbers by a kernel."""
+        from hornbeam.backends.cpu.host.threads import run_threads
         from hornbeam.backends.cpu.workers.search import best_splits_kernel
 
         found = Candidates.none(len(sums), self._binned.set_words)
@@ -109,11 +112,19 @@ class SectionSearch:
         gain, place = np.empty(n_nodes), np.full((n_nodes, 2), -1, np.int32)
         side, left = np.zeros(n_nodes, np.bool_), np.zeros((n_nodes, 3), np.int64)
         limits = rules.lambda_l1, rules.lambda_l2, rules.min_gain_to_split, rules.min_sum_hessian_in_leaf
-        best_splits_kernel(
-            sums, self._offsets, self._binned.has_missing, features,
-            np.array([quantization.gradient_unit, quantization.hessian_unit]),
-            np.array([*limits, float(rules.min_data_in_leaf)]), gain, place, side, left,
-        )  # fmt: skip
+        units = np.array([quantization.gradient_unit, quantization.hessian_unit])
+        numbers = np.array([*limits, float(rules.min_data_in_leaf)])
+        n_threads = max(1, min(self._n_threads, n_nodes // 2))
+        cuts = [n_nodes * t // n_threads for t in range(n_threads + 1)]
+
+        def work(t: int) -> None:
+            own = slice(cuts[t], cuts[t + 1])
+            best_splits_kernel(
+                sums[own], self._offsets, self._binned.has_missing, features, units, numbers, gain[own], place[own],
+                side[own], left[own],
+            )  # fmt: skip
+
+        run_threads(work, n_threads)
         splits["gain"], splits["missing_left"] = gain, side
         splits["feature"], splits["bin"] = place.T
         splits["left_gradient"], splits["left_hessian"], found.n_left[:] = left.T

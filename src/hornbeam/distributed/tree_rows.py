@@ -38,7 +38,7 @@ class TreeRows:
     ) -> None:
         self._binned, self._n_sums = binned, 2 + counted
         self._rows = rows.astype(np.uint32)  # records, in the order of the places
-        self._values = np.stack([gradient, hessian], axis=1).astype(np.int32)
+        self._values: NDArray[np.int64] = np.stack([gradient, hessian], axis=1)
         self._places: dict[tuple[int, int], tuple[int, int]] = {(0, 0): (0, len(rows))}
 
     def places(self, nodes: Segments) -> list[tuple[int, int]]:
@@ -93,11 +93,22 @@ class TreeRows:
 
 
 class CompiledRows(TreeRows):
-    """The same by compiled kernels on some threads."""
+    """The same by compiled kernels on some threads.
 
-    def __init__(self, n_threads: int, *rows: Any) -> None:
+    columns  bins, feature by feature, (n_used, n_rows)
+    """
+
+    def __init__(self, columns: NDArray[Any], n_threads: int, *rows: Any) -> None:
+        from hornbeam.backends.cpu.workers.rows import PACKED_BITS, PACKED_ROWS
+
         super().__init__(*rows)
-        self._n_threads = n_threads
+        self._columns, self._n_threads = columns, n_threads
+        self._offsets = self._binned.offsets.astype(np.uint32)
+        self._n_bits = PACKED_BITS
+        largest = int(self._values[:, 1].max(initial=0))
+        self._is_packed = self._n_sums > 2 and len(self._rows) < PACKED_ROWS and largest < 1 << 16
+        if self._is_packed:
+            self._values[:, 1] += 1 << PACKED_BITS
         self._spare = np.empty_like(self._rows), np.empty_like(self._values)
 
     def _add_up(self, places: list[tuple[int, int]], sums: NDArray[np.int64]) -> None:
@@ -105,8 +116,20 @@ class CompiledRows(TreeRows):
         from hornbeam.backends.cpu.workers.rows import sum_bins
 
         begin, end = np.array(places, np.int64).T.copy()
-        binned = self._binned
-        sum_bins(binned.bins, self._rows, self._values, begin, end, binned.offsets, sums, self._n_threads)
+        bins, two = self._binned.bins, sums
+        if self._n_sums > 2:
+            two = np.zeros((*sums.shape[:2], 2), np.int64)
+        sum_bins(bins, self._rows, self._values, begin, end, self._offsets, two, self._n_threads)
+        if self._is_packed:
+            sums[..., 0] = two[..., 0]
+            np.bitwise_and(two[..., 1], (1 << self._n_bits) - 1, out=sums[..., 1])
+            np.right_shift(two[..., 1], self._n_bits, out=sums[..., 2])
+        elif self._n_sums > 2:
+            sums[..., :2] = two
+            counts = np.zeros_like(two)
+            ones = np.ones_like(self._values)
+            sum_bins(bins, self._rows, ones, begin, end, self._offsets, counts, self._n_threads)
+            sums[..., 2] = counts[..., 0]
 
     def partition(
         self, nodes: Segments, splits: NDArray[np.void], left_sets: list[NDArray[np.uint32] | None]
@@ -125,4 +148,4 @@ class CompiledRows(TreeRows):
         begin, end = np.array(self.places(nodes), np.int64).T.copy()
         records = self._rows, self._values
         features = splits["feature"].astype(np.int64)
-        return divide(binned.bins, records, self._spare, begin, end, features, goes_left, self._n_threads)
+        return divide(self._columns, records, self._spare, begin, end, features, goes_left, self._n_threads)

@@ -1,7 +1,8 @@
 """The rows of a tree that grows on several workers: histograms and partition of the rows of one of them.
 
 Records (row number, gradient, hessian) lie side by side in the order of the nodes, so that a node's rows are read in
-sequence; only their bins are fetched from all over the table.
+sequence; only their bins are fetched from all over the table. Where rows are counted, a one above the hessian's bits
+counts them, so that each (row, feature) is two additions.
 """
 
 from __future__ import annotations
@@ -18,75 +19,76 @@ ROWS_A_THREAD = 4096
 """Rows below which another thread is not worth its waking."""
 
 
+PACKED_BITS = 40
+"""Bits of a hessian sum in a packed sum, whose upper bits count rows."""
+
+PACKED_ROWS = 1 << 23
+"""Rows below which packed sums hold: 2**23 hessians of 16 bits stay below 2**40, and 2**23 rows below 2**63."""
+
+
 @kernel
 def sum_bins_kernel(bins, rows, values, begin, end, offsets, first, last, out):
     """Add up the rows of nodes by bin, for the features first to last.
 
     bins     uint8 or uint16 (n_rows, stride)  in
     rows     uint32 (n,)                       in   row of each place
-    values   int32 (n, 2)                      in   gradient and hessian of each place
+    values   int64 (n, 2)                      in   what is added for each place, see `packed_values`
     begin    int64 (n_nodes,)                  in   places of each node
     end      int64 (n_nodes,)                  in
-    offsets  int64 (n_used + 1,)               in
-    out      int64 (n_nodes, n_bins, 2 or 3)   out  zeros before; a third sum counts rows
+    offsets  uint32 (n_used + 1,)              in   unsigned, so that sums of them and bins are
+    out      int64 (n_nodes, n_bins, 2)        out  zeros before
     """
-    counted = out.shape[2] > 2
     for node in range(len(begin)):
         sums = out[node]
         for place in range(begin[node], end[node]):
-            row, gradient, hessian = rows[place], values[place, 0], values[place, 1]
+            row, a, b = rows[place], values[place, 0], values[place, 1]
             for feature in range(first, last):
                 entry = offsets[feature] + bins[row, feature]
-                sums[entry, 0] += gradient
-                sums[entry, 1] += hessian
-                if counted:
-                    sums[entry, 2] += 1
+                sums[entry, 0] += a
+                sums[entry, 1] += b
 
 
 @kernel
-def divide_kernel(bins, rows, values, spare_rows, spare_values, begin, end, features, goes_left, n_left):
+def divide_kernel(columns, rows, values, spare_rows, spare_values, begin, end, features, goes_left, n_left):
     """Move the rows of nodes to the places of their children, in their order.
 
-    bins          uint8 or uint16 (n_rows, stride)  in
+    columns       uint8 or uint16 (n_used, n_rows)  in   bins, feature by feature
     rows          uint32 (n,)                       in, out
-    values        int32 (n, 2)                      in, out
+    values        int64 (n, 2)                      in, out
     spare_rows    uint32 (n,)                       scratch
-    spare_values  int32 (n, 2)                      scratch
+    spare_values  int64 (n, 2)                      scratch
     begin, end    int64 (n_nodes,)                  in   places of each node
     features      int64 (n_nodes,)                  in   used feature of each split
     goes_left     uint8 (n_nodes, most bins)        in   by bin
     n_left        int64 (n_nodes,)                  out
     """
     for node in range(len(begin)):
-        feature, table = features[node], goes_left[node]
+        column, table = columns[features[node]], goes_left[node]
         left, n_right = begin[node], 0
         for place in range(begin[node], end[node]):
-            row = rows[place]
-            if table[bins[row, feature]]:
-                rows[left] = row
-                values[left, 0], values[left, 1] = values[place, 0], values[place, 1]
-                left += 1
-            else:
-                spare = begin[node] + n_right
-                spare_rows[spare] = row
-                spare_values[spare, 0], spare_values[spare, 1] = values[place, 0], values[place, 1]
-                n_right += 1
+            row, a, b = rows[place], values[place, 0], values[place, 1]
+            spare = begin[node] + n_right
+            is_left = table[column[row]]
+            # both are written, and the next row overwrites the wrong one: a branch would be foretold wrongly
+            rows[left], spare_rows[spare] = row, row
+            values[left, 0], values[left, 1] = a, b
+            spare_values[spare, 0], spare_values[spare, 1] = a, b
+            left += is_left
+            n_right += 1 - is_left
         for i in range(n_right):
             rows[left + i] = spare_rows[begin[node] + i]
-            values[left + i, 0], values[left + i, 1] = (
-                spare_values[begin[node] + i, 0],
-                spare_values[begin[node] + i, 1],
-            )
+            values[left + i, 0] = spare_values[begin[node] + i, 0]
+            values[left + i, 1] = spare_values[begin[node] + i, 1]
         n_left[node] = left - begin[node]
 
 
 def sum_bins(
     bins: NDArray[Any],
     rows: NDArray[np.uint32],
-    values: NDArray[np.int32],
+    values: NDArray[np.int64],
     begin: NDArray[np.int64],
     end: NDArray[np.int64],
-    offsets: NDArray[np.int64],
+    offsets: NDArray[np.uint32],
     out: NDArray[np.int64],
     n_threads: int,
 ) -> None:
@@ -100,9 +102,9 @@ def sum_bins(
 
 
 def divide(
-    bins: NDArray[Any],
-    records: tuple[NDArray[np.uint32], NDArray[np.int32]],
-    spare: tuple[NDArray[np.uint32], NDArray[np.int32]],
+    columns: NDArray[Any],
+    records: tuple[NDArray[np.uint32], NDArray[np.int64]],
+    spare: tuple[NDArray[np.uint32], NDArray[np.int64]],
     begin: NDArray[np.int64],
     end: NDArray[np.int64],
     features: NDArray[np.int64],
@@ -121,7 +123,7 @@ def divide(
 
     def work(t: int) -> None:
         own = slice(cuts[t], cuts[t + 1])
-        divide_kernel(bins, *records, *spare, begin[own], end[own], features[own], goes_left[own], n_left[own])
+        divide_kernel(columns, *records, *spare, begin[own], end[own], features[own], goes_left[own], n_left[own])
 
     run_threads(work, n_threads)
     return n_left

@@ -38,28 +38,31 @@ def best_splits_kernel(sums, offsets, has_missing, features, units, limits, gain
     l1, l2, least_gain, least_hessian, least_rows = limits[0], limits[1], limits[2], limits[3], int(limits[4])
     for node in range(len(sums)):
         gain[node] = -np.inf
+        own = sums[node]
         for feature in features:
             first, last = offsets[feature], offsets[feature + 1]
             total_g, total_h, n_rows = 0, 0, 0
             for entry in range(first, last):
-                total_g += sums[node, entry, 0]
-                total_h += sums[node, entry, 1]
-                n_rows += sums[node, entry, 2]
+                total_g += own[entry, 0]
+                total_h += own[entry, 1]
+                n_rows += own[entry, 2]
             parent = score(total_g * units[0], total_h * units[1], l1, l2)
             sum_g, sum_h, sum_rows = 0, 0, 0
             for entry in range(first, last - 1):
-                sum_g += sums[node, entry, 0]
-                sum_h += sums[node, entry, 1]
-                sum_rows += sums[node, entry, 2]
+                if own[entry, 2] == 0 and entry > first and not has_missing[feature]:
+                    continue  # the same as the bin before, which comes first
+                sum_g += own[entry, 0]
+                sum_h += own[entry, 1]
+                sum_rows += own[entry, 2]
                 for choice in range(2):  # missing values left, then right
                     missing_left = choice == 0 and has_missing[feature]
                     if choice == 0 and not missing_left:
                         continue
                     g, h, rows = sum_g, sum_h, sum_rows
                     if missing_left:
-                        g += sums[node, last - 1, 0]
-                        h += sums[node, last - 1, 1]
-                        rows += sums[node, last - 1, 2]
+                        g += own[last - 1, 0]
+                        h += own[last - 1, 1]
+                        rows += own[last - 1, 2]
                     right_h = total_h - h
                     if rows < least_rows or n_rows - rows < least_rows or h <= 0 or right_h <= 0:
                         continue
