@@ -3,8 +3,8 @@
     python benchmarks/scaling.py --rows 200000 --features 28 --leaves 63 --workers 1 2 4
 
 Workers are threads of this process, with --threads each, so that what is counted is the same for every transport;
-beside them one process without workers, with as many threads as all of them have. Compute and communication are measured
-apart: communication is the time that the first worker spends in collectives, waiting for the others included.
+beside them one process without workers, with as many threads as all of them have. Compute and communication are
+measured apart: communication is the time that the first worker spends in collectives, waiting for the others included.
 
 --project prints what the figures of the last number of workers mean for 16 machines with 10 Gb/s between them and 1.7
 billion rows x 67 features, the largest set that LightGBM has published times of (42 s a tree). Every assumption is
@@ -101,14 +101,13 @@ def project(given: argparse.Namespace, compute: float, operations: float, sent: 
     bytes_a_tree = sent * 1e6 * wider * (MACHINES - 1) / MACHINES / max((n_workers - 1) / n_workers, 1e-9)
     transfer, waiting = bytes_a_tree * 8 / (GIGABITS * 1e9), operations * LATENCY * np.log2(MACHINES)
     print(f"\nprojection to {MACHINES} machines, {ROWS:.2g} rows x {FEATURES}, {given.leaves} leaves; assumed:")
-    print(f"  each machine is {given.threads} threads like those measured, {compute:.3f} s of compute a tree here")
+    print(f"  each machine has {given.threads} threads like those measured; {compute:.3f} s of compute a tree here")
     print(f"  compute grows with rows x features of a machine: {cells:.0f} times as many")
     print(f"  bytes grow with the features and with (machines - 1) / machines: {bytes_a_tree / 1e6:.1f} MB sent a tree")
     print(f"  {GIGABITS:g} Gb/s a machine, {LATENCY * 1e6:g} us a step, log2(machines) steps an operation")
     total = compute * cells + transfer + waiting
-    print(
-        f"  compute {compute * cells:.1f} s + transfer {transfer:.3f} s + latency {waiting:.4f} s = {total:.1f} s a tree"
-    )
+    parts = f"compute {compute * cells:.1f} s + transfer {transfer:.3f} s + latency {waiting:.4f} s"
+    print(f"  {parts} = {total:.1f} s a tree")
     print(f"  LightGBM's published time for that size: {LIGHTGBM_SECONDS:g} s a tree, on machines of 16 cores (2 CPUs)")
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from hornbeam.backends.devices import devices
 from hornbeam.core.device_info import DeviceInfo
 from hornbeam.core.errors import (
+    CollectiveError,
     ConversionError,
     DataError,
     DeviceError,
@@ -67,6 +68,7 @@ __version__ = "0.2.0"
 __all__ = [
     "Booster",
     "CVBooster",
+    "CollectiveError",
     "ConversionError",
     "DataError",
     "Dataset",

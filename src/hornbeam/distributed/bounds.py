@@ -17,8 +17,8 @@ from hornbeam.data.sources.reader import TableReader
 from hornbeam.distributed.collective import Collective
 from hornbeam.distributed.rows import RowMap
 
-BLOCK_ROWS = 1 << 16
-"""Rows that are read at a time."""
+BLOCK_CELLS = 1 << 23
+"""Values that are read at a time: 64 MB."""
 
 
 def find_bounds(
@@ -70,10 +70,10 @@ def sampled_values(
 ) -> NDArray[np.float64]:
     """Return the values of this worker's rows that are in the sample, float64 (n, n_features)."""
     sample = sample_rows(rows.n_rows, min(params.bin_construct_sample_cnt, rows.n_rows))
-    taken = [np.empty((0, n_features))]
+    taken, step = [np.empty((0, n_features))], max(1, BLOCK_CELLS // n_features)
     for (first, last), reader in zip(rows.ranges[rows.rank], parts, strict=True):
-        for start in range(first, last, BLOCK_ROWS):
-            stop = min(start + BLOCK_ROWS, last)
+        for start in range(first, last, step):
+            stop = min(start + step, last)
             wanted = sample[np.searchsorted(sample, start) : np.searchsorted(sample, stop)]
             if len(wanted):
                 taken.append(reader.read(start - first, stop - first)[wanted - start])
@@ -86,8 +86,9 @@ def find_missing(
     """Say whether some features have missing values, and whether they have others, in any row; each bool (n,)."""
     seen = np.zeros((2, len(features)), np.bool_)
     for reader in parts:
-        for start in range(0, reader.n_rows, BLOCK_ROWS):
-            missing = np.isnan(reader.read(start, min(start + BLOCK_ROWS, reader.n_rows))[:, features])
+        step = max(1, BLOCK_CELLS // reader.n_features)
+        for start in range(0, reader.n_rows, step):
+            missing = np.isnan(reader.read(start, min(start + step, reader.n_rows))[:, features])
             seen |= np.stack([missing.any(axis=0), ~missing.all(axis=0)])
     every = collective.gather_array(seen, "features without values")
     return np.logical_or.reduce(every[:, 0]), np.logical_or.reduce(every[:, 1])
