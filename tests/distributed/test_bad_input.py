@@ -104,9 +104,9 @@ def test_weights_of_a_part_may_all_be_zero():
     assert {model.fingerprint() for model in models} == {one.fingerprint()}
 
 
-def test_checkpoints_are_refused(tmp_path):
-    with pytest.raises(ParameterError, match="checkpoint= is not available on several workers"):
-        fit(piece(FIRST), piece(LAST), checkpoint=tmp_path / "state")
+def test_a_checkpoint_that_cannot_be_written_is_an_error_everywhere(tmp_path):
+    with pytest.raises(ParameterError, match="must be a file in a folder that exists"):
+        fit(piece(FIRST), piece(LAST), checkpoint=tmp_path / "nowhere" / "state")
 
 
 def test_data_of_one_process_are_refused():

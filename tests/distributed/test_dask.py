@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import signal
 import threading
 import time
@@ -160,6 +161,10 @@ def test_two_trainings_at_once_end_well(client, train_set, one):
     assert found == dict.fromkeys("ab", one.fingerprint())
 
 
+def states():
+    return len(mailbox.STATES)
+
+
 def mailboxes():
     return len(mailbox.MAILBOXES)
 
@@ -225,14 +230,17 @@ def kill_soon(client):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_training_starts_again_without_a_worker_that_was_killed(client, train_set, caplog):
-    one = hb.train(PARAMS, hb.Dataset(X, label=Y, weight=WEIGHT), 10)
+def test_training_goes_on_without_a_worker_that_was_killed(client, train_set, caplog):
+    whole = hb.Dataset(X, label=Y, weight=WEIGHT)
+    one = hb.train(PARAMS, whole, 10, {"training": whole})
     timer = kill_soon(client)
-    params = {**PARAMS, "verbosity": 0}
-    booster = hbd.train(client, params, train_set, 10, callbacks=[slow_down], retries=1)
+    options = {"callbacks": [slow_down], "retries": 1, "checkpoint_freq": 1}
+    booster = hbd.train(client, {**PARAMS, "verbosity": 0}, train_set, 10, {"training": train_set}, **options)
     timer.join()
     assert booster.fingerprint() == one.fingerprint()
-    assert "was lost during the training; starting again" in caplog.text
+    assert booster.eval_history == one.eval_history
+    assert re.search(r"was lost during the training; going on after \d+ iterations on the workers", caplog.text)
+    assert set(client.run(states).values()) == {0}
 
 
 @pytest.mark.large

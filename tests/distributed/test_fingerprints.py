@@ -61,26 +61,34 @@ def problem():
     return hb.Dataset(table[:600], label=label[:600]), hb.Dataset(table[600:], label=label[600:])
 
 
-def both(problem, params, n_workers, n_rounds=12, callbacks=list, **options):
-    """Train in one process, then on workers; returns the one model and those of the workers.
+def in_full(params):
+    return {"device": "reference", "verbosity": -1, "num_leaves": 7, **params}
+
+
+def on_workers(problem, params, n_workers, n_rounds, callbacks, **options):
+    """Train on workers; returns the models of all of them.
 
     callbacks  function that makes them
     """
-    train_set, valid_set = problem
-    params = {"device": "reference", "verbosity": -1, "num_leaves": 7, **params}
-    whole = [hb.Dataset(each.data, label=each.label) for each in problem]
-    whole[1].set_reference(whole[0])
-    sets = {"training": whole[0], "valid": whole[1]}
-    one = hb.train(params, whole[0], n_rounds, sets, callbacks=callbacks(), **options)
-    pieces = cut(train_set, [100, 100, 350]), cut(valid_set, [7, 30, 280])
+    pieces = cut(problem[0], [100, 100, 350]), cut(problem[1], [7, 30, 280])
 
     def work(collective):
         mine = [parts_of_worker(parts, collective.rank, n_workers) for parts in pieces]
         data = PartDataset(collective, mine[0])
         valid = PartDataset(collective, mine[1], reference=data, name="valid")
-        return train(params, data, n_rounds, {"training": data, "valid": valid}, callbacks=callbacks(), **options)
+        sets = {"training": data, "valid": valid}
+        return train(in_full(params), data, n_rounds, sets, callbacks=callbacks(), **options)
 
-    return one, run_workers(n_workers, work, timeout=60)
+    return run_workers(n_workers, work, timeout=60)
+
+
+def both(problem, params, n_workers, n_rounds=12, callbacks=list, **options):
+    """Train in one process, then on workers; returns the one model and those of the workers."""
+    whole = [hb.Dataset(each.data, label=each.label) for each in problem]
+    whole[1].set_reference(whole[0])
+    sets = {"training": whole[0], "valid": whole[1]}
+    one = hb.train(in_full(params), whole[0], n_rounds, sets, callbacks=callbacks(), **options)
+    return one, on_workers(problem, params, n_workers, n_rounds, callbacks, **options)
 
 
 @pytest.mark.parametrize("boosting", ["gbdt", "dart", "rf"])
@@ -100,6 +108,32 @@ def test_training_goes_on_from_a_model_as_in_one_process(problem):
     assert one.n_iterations == 7
     assert {model.fingerprint() for model in several} == {one.fingerprint()}
     assert several[0].eval_history == one.eval_history
+
+
+@pytest.mark.parametrize("boosting", ["gbdt", "dart"])
+def test_a_checkpoint_goes_on_with_other_workers_and_with_one_process(problem, tmp_path, boosting):
+    params = {"objective": "binary", "metric": "auc", "boosting": boosting}
+    whole, _ = both(problem, params, 1, 9)
+    file = tmp_path / "state"
+
+    def stop_after(n_iterations):
+        def stop(env):
+            if env.iteration + 1 == n_iterations:
+                raise RuntimeError("power cut")
+
+        return lambda: [stop]
+
+    def cut_short(n_workers, n_iterations):
+        with pytest.raises(RuntimeError, match="power cut"):
+            on_workers(problem, params, n_workers, 9, stop_after(n_iterations), checkpoint=file, checkpoint_freq=2)
+
+    cut_short(3, 5)
+    cut_short(2, 8)
+    several = on_workers(problem, params, 2, 9, list, checkpoint=file)
+    assert {model.fingerprint() for model in several} == {whole.fingerprint()}
+    assert several[1].eval_history == whole.eval_history
+    again, _ = both(problem, params, 1, 9, checkpoint=file)  # the file of workers is that of one process
+    assert again.fingerprint() == whole.fingerprint()
 
 
 def test_functions_of_the_user_see_all_rows(problem):

@@ -180,6 +180,16 @@ class PartDataset(Dataset):
         ranges = self.rows.ranges[self.rows.rank]
         return [(slice(*pair), reader) for pair, reader in zip(ranges, self._reader.parts, strict=True)]  # type: ignore[attr-defined]
 
+    def read_rows(self, start: int, stop: int) -> NDArray[np.float64]:
+        """Return some of all rows; all workers ask for them at the same time."""
+        values = np.zeros((stop - start, self.n_features))
+        for rows, reader in self.pieces():
+            first, last = max(start, rows.start), min(stop, rows.stop)
+            if first < last:
+                values[first - start : last - start] = reader.read(first - rows.start, last - rows.start)
+        self.collective.all_reduce(values.view(np.int64), "some rows")  # bits of one worker, zeros of the others
+        return values
+
     def _bin(self, params: Params | None, init_levels: Sequence[Levels | None] | None) -> None:
         """Find the bins from the rows of all workers, and code those of this one."""
         table: SharedTable = self._reader  # type: ignore[assignment]

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
 from typing import Any
 
 from hornbeam.backends.demand import Demand
 from hornbeam.backends.engines import make_engine
 from hornbeam.backends.reference.engine import ReferenceEngine
 from hornbeam.core.cpus import resolve_threads
-from hornbeam.core.errors import DataError, ParameterError
+from hornbeam.core.errors import DataError
 from hornbeam.data.binning import BinnedData
+from hornbeam.distributed.collective import Collective
 from hornbeam.distributed.dataset import PartDataset
 from hornbeam.distributed.engine import DistributedEngine
 from hornbeam.model.booster import Booster
 from hornbeam.params.params import Params
+from hornbeam.training.checkpoints import Checkpoints, KeptState
 from hornbeam.training.train import train_with
 from hornbeam.trees.engine import Engine
 
@@ -29,12 +32,11 @@ def train(
     """Train a model with the other workers; all of them call this with the same arguments.
 
     Arguments are those of `hornbeam.train`, and so is the result, on every worker: the model of one worker with all
-    rows, bit for bit. `checkpoint` is not available. The data sets are made by the group of workers that trains.
+    rows, bit for bit. The data sets are made by the group of workers that trains. The first worker reads and writes the
+    file of `checkpoint`; the others go on from what it has read.
     """
     if not isinstance(train_set, PartDataset):
         raise DataError(f"train_set must be a PartDataset, not {type(train_set).__name__}")
-    if options.get("checkpoint") is not None:
-        raise ParameterError("checkpoint= is not available on several workers; save the model, and pass init_model=")
     collective = train_set.collective
     checked = params if isinstance(params, Params) else Params.from_dict(params)
     if collective.rank > 0:
@@ -48,7 +50,23 @@ def train(
         threads = resolve_threads(params.num_threads)
         return DistributedEngine(collective, local, binned, train_set.rows, maps, compiled, threads)
 
-    return train_with(engine_maker, checked, train_set, num_boost_round, valid_sets, **options)
+    with ExitStack() as stack:
+        checkpoint = options.get("checkpoint")
+        if checkpoint is not None and not isinstance(checkpoint, Checkpoints):
+            opened = _open_checkpoint(collective, checkpoint, options.get("checkpoint_freq", 10))
+            options["checkpoint"] = stack.enter_context(closing(opened))
+        return train_with(engine_maker, checked, train_set, num_boost_round, valid_sets, **options)
+
+
+def _open_checkpoint(collective: Collective, path: Any, freq: int) -> Checkpoints:
+    """Return the checkpoints of this worker: the first one has the file, and the others its content."""
+    if collective.rank == 0:
+        file = Checkpoints(path, freq)
+        content = file.path.read_bytes() if file.saved is not None else b""
+        collective.broadcast(content, 0, "checkpoint")
+        return file
+    content = collective.broadcast(b"", 0, "checkpoint")
+    return KeptState(freq, content or None, lambda _: None)
 
 
 def _sets(valid_sets: Any) -> list[Any]:

@@ -147,7 +147,7 @@ def to_markdown() -> str:
         "",
         "Every golden case has the same fingerprint on 1, 2, 3 and 7 workers as in one process, with uneven and empty",
         "parts (`tests/distributed/test_fingerprints.py`): [several workers](distributed.md). Refused before training:",
-        "`checkpoint`, `tree_learner='voting'`.",
+        "`tree_learner='voting'`.",
         "",
     ]
     lines += ["## Refused on every device", "", "| | parameters | error |", "|---|---|---|"]

@@ -109,7 +109,7 @@ def train_with(
     init_model: Booster | str | os.PathLike[str] | None = None,
     *,
     callbacks: Sequence[Callback] | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint: str | os.PathLike[str] | Checkpoints | None = None,
     checkpoint_freq: int = 10,
 ) -> Booster:
     """Train on the engine that `engine_maker` makes; see `train`."""
@@ -128,7 +128,8 @@ def train_with(
         stack.enter_context(default_mode())
         checkpoints = None
         if checkpoint is not None:
-            checkpoints = stack.enter_context(closing(Checkpoints(checkpoint, checkpoint_freq)))
+            made = checkpoint if isinstance(checkpoint, Checkpoints) else Checkpoints(checkpoint, checkpoint_freq)
+            checkpoints = stack.enter_context(closing(made))
         state = TrainingState(params, train_set, start, checkpoints, named, engine_maker)
         stack.callback(state.engine.close)
         run = TrainingRun(state, named)

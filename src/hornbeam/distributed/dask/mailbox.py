@@ -55,6 +55,20 @@ MAILBOXES: dict[tuple[str, int], Mailbox] = {}
 """By group and number of the worker: workers may be threads of one process."""
 
 
+STATES: dict[str, bytes] = {}
+"""The last state of each training that this process has kept, for another attempt."""
+
+
+def kept_state(training: str) -> bytes | None:
+    """Return what this process has kept of a training."""
+    return STATES.get(training)
+
+
+def forget_state(training: str) -> None:
+    """Forget it."""
+    STATES.pop(training, None)
+
+
 async def receive(group: str, rank: int, number: int, sender: int, message: Any) -> bool:
     """Take a message from another worker; returns whether there is such a group here."""
     mailbox = MAILBOXES.get((group, rank))

@@ -15,13 +15,21 @@ from hornbeam.core.errors import CollectiveError, DataError, HornbeamError, Para
 from hornbeam.core.log import warn
 from hornbeam.distributed.collective import DEFAULT_TIMEOUT
 from hornbeam.distributed.dask.dataset import DaskDataset
-from hornbeam.distributed.dask.mailbox import DaskCollective, close_mailbox, open_mailbox
+from hornbeam.distributed.dask.mailbox import (
+    STATES,
+    DaskCollective,
+    close_mailbox,
+    forget_state,
+    kept_state,
+    open_mailbox,
+)
 from hornbeam.distributed.dask.packages import require_dask
 from hornbeam.distributed.dataset import Part, PartDataset
 from hornbeam.distributed.threads import first_cause
 from hornbeam.distributed.training import train as train_on_worker
 from hornbeam.model.booster import Booster
-from hornbeam.params.params import Params
+from hornbeam.params.params import Params, whole_number
+from hornbeam.training.checkpoints import KeptState, iterations_in
 
 LOOK_SECONDS = 1.0
 """The client looks this often whether all workers are still there."""
@@ -58,10 +66,12 @@ def train(
     timeout
         Seconds that a worker waits for the others in one operation.
     retries
-        How often to start again on the workers that are left when a worker is lost: Dask makes its partitions anew.
+        How often to go on without a worker that is lost. Dask makes its partitions anew elsewhere, and training goes
+        on from the last state, which every worker keeps after each `checkpoint_freq` iterations (10).
     options
-        `feval`, `init_model` and `callbacks` of `hornbeam.train`. Functions and callbacks are called on every worker,
-        with all rows, and must decide alike on all of them.
+        `feval`, `init_model`, `callbacks`, `checkpoint` and `checkpoint_freq` of `hornbeam.train`. Functions and
+        callbacks are called on every worker, with all rows, and must decide alike on all of them. A checkpoint is a
+        file that all workers see.
 
     Returns
     -------
@@ -71,14 +81,55 @@ def train(
     require_dask()
     checked = _check(client, params, train_set, valid_sets)
     sets: dict[str, DaskDataset] = {"train_set": train_set, **_named(valid_sets, valid_names)}
-    for attempt in range(retries + 1):
-        try:
-            return _train_once(client, checked, sets, num_boost_round, timeout, options)
-        except LostWorkerError as error:
-            if attempt == retries:
-                raise
-            warn(f"{error}; starting again on the workers that are left", checked.verbosity)
+    elastic = Elastic(client, options) if retries > 0 and options.get("checkpoint") is None else None
+    try:
+        for attempt in range(retries + 1):
+            try:
+                return _train_once(client, checked, sets, num_boost_round, timeout, options, elastic)
+            except LostWorkerError as error:
+                if attempt == retries:
+                    raise
+                done = 0 if elastic is None else elastic.fetch()
+                text = f"going on after {done} iterations" if done else "starting again"
+                warn(f"{error}; {text} on the workers that are left", checked.verbosity)
+    finally:
+        if elastic is not None:
+            elastic.forget()
     raise AssertionError("the last attempt returns or raises")
+
+
+class Elastic:
+    """The state of a training that outlives workers: every worker keeps it, and any that is left has it.
+
+    training  name of the training, on the workers
+    freq      iterations from one state to the next
+    state     the last one that the client has fetched; None: there is none
+    """
+
+    def __init__(self, client: Any, options: Mapping[str, Any]) -> None:
+        self._client, self.training = client, uuid.uuid4().hex
+        self.freq = whole_number(options.get("checkpoint_freq", 10), "checkpoint_freq", low=1)
+        self.state: bytes | None = None
+
+    def fetch(self) -> int:
+        """Take the latest state of the workers that are left; returns its number of iterations."""
+        found = self._client.run(kept_state, self.training, on_error="ignore").values()
+        states = [state for state in (self.state, *found) if state is not None]
+        by_length = {iterations_in(state): state for state in states}
+        if not by_length:
+            return 0
+        longest = max(by_length)
+        self.state = by_length[longest]
+        return longest
+
+    def forget(self) -> None:
+        """Let the workers forget the state."""
+        with suppress(OSError, TimeoutError):
+            self._client.run(forget_state, self.training, on_error="ignore")
+
+    def for_worker(self) -> tuple[str, int, bytes | None]:
+        """Return what a worker has to know."""
+        return self.training, self.freq, self.state
 
 
 def _check(client: Any, params: Any, train_set: Any, valid_sets: Any) -> Params:
@@ -111,6 +162,7 @@ def _train_once(
     n_rounds: int | None,
     timeout: float,
     options: Mapping[str, Any],
+    elastic: Elastic | None,
 ) -> Booster:
     """Make the partitions, and train on the workers that hold them."""
     from distributed import MultiLock
@@ -129,6 +181,7 @@ def _train_once(
             work[rank][name] = {"numbers": numbers, "parts": [every[i] for i in numbers]}
     described = {name: each.options for name, each in sets.items()}
     same = [name for name, each in sets.items() if name != "train_set" and each is train_set]
+    kept = None if elastic is None else elastic.for_worker()
     group, ranks = uuid.uuid4().hex, {address: rank for rank, address in enumerate(addresses)}
     with MultiLock(names=[f"hornbeam {address}" for address in addresses], client=client):
         reason: str | None = "the client has ended the training"
@@ -137,7 +190,7 @@ def _train_once(
             tasks = [
                 client.submit(
                     train_in_task, group, addresses, timeout, params, work[rank], described, same, n_rounds,
-                    dict(options), workers=[address], allow_other_workers=False, pure=False, retries=0,
+                    dict(options), kept, workers=[address], allow_other_workers=False, pure=False, retries=0,
                     key=f"hornbeam-train-{group}-{rank}",
                 )
                 for address, rank in ranks.items()
@@ -202,12 +255,14 @@ def train_in_task(
     same: Sequence[str],
     n_rounds: int | None,
     options: Mapping[str, Any],
+    kept: tuple[str, int, bytes | None] | None,
 ) -> Booster | None:
     """Train on one worker; returns the model on the first one.
 
     sets       numbers and partitions of this worker's parts, by name of the data set
     described  options of the data sets
     same       names under which the training set is evaluated
+    kept       name of the training, how often to keep its state, and the state to go on from; None: keep nothing
     """
     from distributed import get_worker
 
@@ -225,7 +280,11 @@ def train_in_task(
         train_set = data.pop("train_set")
         valid = {**dict.fromkeys(same, train_set), **data}
         ordered = {name: valid[name] for name in described if name != "train_set"}
-        model = train_on_worker(params, train_set, n_rounds, ordered, **options)
+        more = dict(options)
+        if kept is not None:
+            training, freq, state = kept
+            more["checkpoint"] = KeptState(freq, state, lambda data: STATES.update({training: data}))
+        model = train_on_worker(params, train_set, n_rounds, ordered, **more)
         return model if collective.rank == 0 else None
     except BaseException as error:
         collective.abort(f"{type(error).__name__}: {error}")
