@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.reference.engine import bins_go_left
+from hornbeam.core.fixed_point import NARROW_GRADIENT_LIMIT, NARROW_HESSIAN_LIMIT
 from hornbeam.data.binning import BinnedData
 from hornbeam.trees.records import Segments
 from hornbeam.trees.tree import bits_to_codes
@@ -99,16 +100,13 @@ class CompiledRows(TreeRows):
     """
 
     def __init__(self, columns: NDArray[Any], n_threads: int, *rows: Any) -> None:
-        from hornbeam.backends.cpu.workers.rows import PACKED_BITS, PACKED_ROWS
+        from hornbeam.backends.cpu.workers.rows import pack
 
         super().__init__(*rows)
         self._columns, self._n_threads = columns, n_threads
         self._offsets = self._binned.offsets.astype(np.uint32)
-        self._n_bits = PACKED_BITS
-        largest = int(self._values[:, 1].max(initial=0))
-        self._is_packed = self._n_sums > 2 and len(self._rows) < PACKED_ROWS and largest < 1 << 16
-        if self._is_packed:
-            self._values[:, 1] += 1 << PACKED_BITS
+        if fits_narrow(self._values):
+            self._values = pack(self._values[:, 0], self._values[:, 1])
         self._spare = np.empty_like(self._rows), np.empty_like(self._values)
 
     def _add_up(self, places: list[tuple[int, int]], sums: NDArray[np.int64]) -> None:
@@ -116,20 +114,9 @@ class CompiledRows(TreeRows):
         from hornbeam.backends.cpu.workers.rows import sum_bins
 
         begin, end = np.array(places, np.int64).T.copy()
-        bins, two = self._binned.bins, sums
-        if self._n_sums > 2:
-            two = np.zeros((*sums.shape[:2], 2), np.int64)
-        sum_bins(bins, self._rows, self._values, begin, end, self._offsets, two, self._n_threads)
-        if self._is_packed:
-            sums[..., 0] = two[..., 0]
-            np.bitwise_and(two[..., 1], (1 << self._n_bits) - 1, out=sums[..., 1])
-            np.right_shift(two[..., 1], self._n_bits, out=sums[..., 2])
-        elif self._n_sums > 2:
-            sums[..., :2] = two
-            counts = np.zeros_like(two)
-            ones = np.ones_like(self._values)
-            sum_bins(bins, self._rows, ones, begin, end, self._offsets, counts, self._n_threads)
-            sums[..., 2] = counts[..., 0]
+        sum_bins(
+            self._binned.bins, self._rows, self._values, begin, end, self._offsets, sums, self._n_threads
+        )  # fmt: skip
 
     def partition(
         self, nodes: Segments, splits: NDArray[np.void], left_sets: list[NDArray[np.uint32] | None]
@@ -149,3 +136,9 @@ class CompiledRows(TreeRows):
         records = self._rows, self._values
         features = splits["feature"].astype(np.int64)
         return divide(self._columns, records, self._spare, begin, end, features, goes_left, self._n_threads)
+
+
+def fits_narrow(values: NDArray[np.int64]) -> bool:
+    """Say whether gradients and hessians, int64 (n, 2), have the bits of narrow ones."""
+    largest = np.abs(values).max(axis=0, initial=0)
+    return bool(largest[0] <= NARROW_GRADIENT_LIMIT and largest[1] <= NARROW_HESSIAN_LIMIT)
