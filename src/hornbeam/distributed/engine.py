@@ -7,7 +7,7 @@ decisions and ends with the same model. There is no master.
     operation          what is exchanged
     choose_rows        sizes of the bag; GOSS: the last top row, in 8 rounds of 4 KB
     quantize           the largest gradient and hessian; sums of the rounded ones: 100 bytes, twice
-    begin_tree         the root's sums
+    begin_tree         the root's sums, and the largest gradient and hessian, for the sums of leaves
     build_histograms   histograms of the nodes, a section of the features to each worker
     subtract           nothing: each worker subtracts in its section
     find_splits        the best split of each node in every section, 48 bytes a node
@@ -235,9 +235,13 @@ class DistributedEngine:
         self._histograms: dict[int, NDArray[np.int64]] = {}
         self._left_rows: dict[tuple[int, int], int] = {}
         self._sets = np.zeros((0, self._binned.set_words), np.uint32)
-        sums = np.array([len(rows), gradient.sum(), hessian.sum()], np.int64)
-        self._collective.all_reduce(sums, "sums of the root")
-        return Root(*sums.tolist())
+        largest = np.array([np.max(np.abs(values), initial=0.0) for values in self._tree_gradients])
+        # floats that are not negative have the order of their bits
+        mine = np.array([len(rows), gradient.sum(), hessian.sum(), *largest.view(np.int64)], np.int64)
+        every = self._collective.gather_array(mine, "sums of the root")
+        self._root = Root(*every[:, :3].sum(axis=0).tolist())
+        self._largest: list[float] = every[:, 3:].max(axis=0).view(np.float64).tolist()
+        return self._root
 
     def build_histograms(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
         """Add up the histograms of all workers, a section of the features on each."""
@@ -325,10 +329,7 @@ class DistributedEngine:
     def leaf_sums(self, n_leaves: int) -> tuple[FloatArray, FloatArray]:
         """Sum gradients and hessians per leaf, over all workers."""
         leaf = self._leaf if self._bag is None else self._leaf[self._bag.inside]
-        largest = [np.max(np.abs(values), initial=0.0) for values in self._tree_gradients]
-        seen = self._gather(np.array([*largest, len(leaf)]))
-        n_rows = int(seen[:, 2].sum())
-        exponents = [exact_exponent(float(each), n_rows) for each in seen[:, :2].max(axis=0)]
+        exponents = [exact_exponent(largest, self._root.n_rows) for largest in self._largest]
         totals = np.zeros((2, n_leaves), np.int64)
         for total, values, exponent in zip(totals, self._tree_gradients, exponents, strict=True):
             np.add.at(total, leaf, np.rint(values * 2.0**exponent).astype(np.int64))
