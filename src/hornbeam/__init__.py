@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hornbeam.backends.devices import devices
     from hornbeam.core.device_info import DeviceInfo
     from hornbeam.core.errors import (
+        CollectiveError,
         ConversionError,
         DataError,
         DeviceError,
@@ -69,6 +70,7 @@ __version__ = "0.2.0"
 __all__ = [
     "Booster",
     "CVBooster",
+    "CollectiveError",
     "ConversionError",
     "DMatrix",
     "DataError",
@@ -124,7 +126,8 @@ _NAMES = {
     "backends.devices": ("devices",),
     "core.device_info": ("DeviceInfo",),
     "core.errors": (
-        "ConversionError", "DataError", "DeviceError", "HornbeamError", "ModelFormatError", "ParameterError",
+        "CollectiveError", "ConversionError", "DataError", "DeviceError", "HornbeamError", "ModelFormatError",
+        "ParameterError",
     ),
     "core.log": ("register_logger",),
     "data.sources.sequences": ("Sequence",),

@@ -92,6 +92,10 @@ class CpuEngine:
         self._gradient = np.ascontiguousarray(gradient, np.float64)
         self._hessian = np.ascontiguousarray(hessian, np.float64)
 
+    def read_gradients(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return what there is."""
+        return self._gradient, self._hessian
+
     def choose_rows(self, draw: Draw | Goss | None) -> int:
         """Choose the rows of the trees to come."""
         self._bag = None
