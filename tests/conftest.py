@@ -20,8 +20,9 @@ from hornbeam.backends.gpu.data import layout
 from hornbeam.testing.checks import usable_devices
 
 # The first call of a kernel compiles it, so no example may be judged by its time. Under CI the examples are the same in
-# every run; at home Hypothesis looks for new ones.
-settings.register_profile("hornbeam", deadline=None, derandomize="CI" in os.environ)
+# every run, and fewer; at home Hypothesis looks for new ones.
+in_ci = "CI" in os.environ
+settings.register_profile("hornbeam", deadline=None, derandomize=in_ci, max_examples=40 if in_ci else 100)
 settings.load_profile("hornbeam")
 
 
@@ -76,6 +77,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 _missed: set[tuple[str, str]] = set()
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
     """Collect what a worker of pytest-xdist has found."""
     _missed.update(map(tuple, getattr(node, "workeroutput", {}).get("missed", ())))

@@ -84,7 +84,7 @@ inner_twice = Kernel(twice, INNER, is_cached=False)
 def test_a_kernel_that_comes_from_the_cache_for_an_inner_one_is_finished(monkeypatch, tmp_path):
     """Else a call of it from Python would jump to nowhere."""
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(jit.CompilationNotice, "helper", "none")
+    monkeypatch.setattr(jit.CompilationNotice, "helpers", [])
     saved = numba.njit(**OPTIONS)(double)
     saved._cache = jit.KernelCache(double)
     assert saved(4) == 8

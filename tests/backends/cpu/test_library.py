@@ -243,29 +243,29 @@ def test_the_helper_compiles_each_of_its_kernels_once():
     assert [name for name, _ in warming.common_entries()] == list(warming.HELPED)
 
 
-def test_a_helper_starts_no_helper_and_needs_a_second_cpu_and_python(monkeypatch, tmp_path):
-    started = []
-    monkeypatch.setattr(warming.subprocess, "Popen", lambda command, **_: started.append(command) or "helper")
-    monkeypatch.setattr(warming, "available_cpus", lambda: 2)
-    assert warming.start_helper(str(tmp_path)) == "helper" and len(started) == 1
+def test_a_helper_starts_no_helper_and_needs_another_cpu_and_python(monkeypatch, tmp_path):
+    monkeypatch.setattr(warming.subprocess, "Popen", lambda command, **_: command[-1])
+    for n_cpus, n_helpers in ((1, 0), (2, 1), (4, 3), (64, warming.MOST_HELPERS)):
+        monkeypatch.setattr(warming, "available_cpus", lambda n=n_cpus: n)
+        started = warming.start_helpers(str(tmp_path))
+        assert len(started) == n_helpers
+        assert all(code.endswith(f", {part}, {n_helpers})") for part, code in enumerate(started))
     with monkeypatch.context() as patch:
         patch.setattr(warming, "_helping", [True])
-        assert warming.start_helper(str(tmp_path)) is None
-    with monkeypatch.context() as patch:
-        patch.setattr(warming, "available_cpus", lambda: 1)
-        assert warming.start_helper(str(tmp_path)) is None
+        assert warming.start_helpers(str(tmp_path)) == []
     monkeypatch.setattr(sys, "executable", "/usr/bin/spreadsheet")
-    assert warming.start_helper(str(tmp_path)) is None
+    assert warming.start_helpers(str(tmp_path)) == []
 
 
-def test_one_helper_for_all_processes_that_share_a_cache(monkeypatch, tmp_path):
+def test_helpers_of_all_processes_that_share_a_cache_compile_each_kernel_once(monkeypatch, tmp_path):
     compiled = []
-    monkeypatch.setattr(warming, "_compile", compiled.append)
-    warming.help_out(str(tmp_path))
-    assert len(compiled) == 1
+    monkeypatch.setattr(warming, "_compile", compiled.extend)
+    for part in range(3):
+        warming.help_out(str(tmp_path), part, 3)
+    assert sorted(compiled) == sorted(warming.common_entries())
     from hornbeam.backends.cpu.host.turns import Turn
 
-    turn = Turn(str(tmp_path / "hornbeam-helper.lock"))
+    turn = Turn(str(tmp_path / "hornbeam-helper-1.lock"))
     assert turn.take(patience=0.0)
-    warming.help_out(str(tmp_path))
-    assert len(compiled) == 1
+    warming.help_out(str(tmp_path), 1, 3)
+    assert len(compiled) == len(warming.HELPED)

@@ -25,14 +25,14 @@ from hornbeam.backends.cpu.host import instructions
 from hornbeam.backends.cpu.host.kernel_cache import KernelCache
 from hornbeam.backends.cpu.host.library import the_library
 from hornbeam.backends.cpu.host.unfinished import leave_unfinished
-from hornbeam.backends.cpu.host.warming import start_helper
+from hornbeam.backends.cpu.host.warming import start_helpers
 
 
 class CompilationNotice(event.Listener):  # type: ignore[misc]
     """Says once in a process that kernels are being compiled, and not read from the cache, and gets help."""
 
     said = False
-    helper: Any = None
+    helpers: Any = None
 
     def on_start(self, compilation: Any) -> None:
         """Speak if the function is a kernel of ours; functions made by exec may have no module."""
@@ -44,8 +44,8 @@ class CompilationNotice(event.Listener):  # type: ignore[misc]
             self.said = current_verbosity() >= 1
             inform("compiling CPU kernels: this happens once on a machine and takes some seconds")
         cache = getattr(dispatcher, "_cache", None)
-        if self.helper is None and isinstance(cache, KernelCache) and cache.is_kept and the_library() is None:
-            self.helper = start_helper(cache.cache_path) or "none"
+        if self.helpers is None and isinstance(cache, KernelCache) and cache.is_kept and the_library() is None:
+            self.helpers = start_helpers(cache.cache_path)
 
     def on_end(self, compilation: Any) -> None:
         """Say nothing."""

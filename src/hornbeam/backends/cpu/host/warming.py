@@ -95,12 +95,18 @@ def warmup(processes: int | None = None) -> None:
 HELPED = (
     "growth.dense.tree.search_in_tree",
     "growth.trees.driver.grow_kernel",
+    "growth.dense.tree.sum_in_tree",
     "prediction.walk.add_trees_kernel",
+    "growth.rows.rounding.round_kernel",
+    "growth.replay.replay_kernel",
     "growth.splits.pairs.search_pairs",
     "growth.splits.search.find_kernel",
     "growth.dense.histograms.sum_in_round",
 )
-"""Large kernels that a training on dense data without categories, and its predictions, need last or may need."""
+"""Large kernels that a training on dense data without categories, and its predictions, need last or may need: what one
+other process should compile, the first needed first. The rest takes as long."""
+
+MOST_HELPERS = 3
 
 RARE = ("Planes(i8", "DenseRows(u2", "PackedSets(")
 """What is in the signatures of other trainings."""
@@ -112,29 +118,34 @@ def common_entries() -> list[tuple[str, str]]:
     return [entry for name in HELPED for entry in entries if entry[0] == name]
 
 
-def start_helper(folder: str) -> subprocess.Popen[bytes] | None:
-    """Let another process compile the large kernels of a common training while this one compiles what it needs first.
+def start_helpers(folder: str) -> list[subprocess.Popen[bytes]]:
+    """Let other processes compile the large kernels of a common training while this one compiles what it needs first.
 
-    It is one process for all that share a cache, whose folder is given; None: there is no second CPU, or no Python to
-    start. This process waits where it needs what the other one is compiling (kernel_cache.py).
+    There are the same few for all processes that share a cache, whose folder is given; none where there is no second
+    CPU, or no Python to start. This process waits where it needs what another one is compiling (kernel_cache.py).
     """
-    if _helping or available_cpus() < 2 or not Path(sys.executable or "").name.startswith("python"):
-        return None
-    code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import help_out; help_out({folder!r})"
+    n_helpers = min(MOST_HELPERS, available_cpus() - 1)
+    if _helping or not Path(sys.executable or "").name.startswith("python"):
+        return []
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    try:
-        return subprocess.Popen([sys.executable, "-c", code], **quiet)  # type: ignore[call-overload,no-any-return]  # noqa: S603
-    except OSError:
-        return None
+    started = []
+    for part in range(n_helpers):
+        call = f"help_out({folder!r}, {part}, {n_helpers})"
+        code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import help_out; {call}"
+        try:
+            started.append(subprocess.Popen([sys.executable, "-c", code], **quiet))  # type: ignore[call-overload]  # noqa: S603
+        except OSError:
+            break
+    return started
 
 
-def help_out(folder: str) -> None:
-    """Compile what start_helper says, unless another process does."""
+def help_out(folder: str, part: int, n_parts: int) -> None:
+    """Compile a part of what start_helpers says, unless another process does."""
     from hornbeam.backends.cpu.host.turns import Turn
 
-    turn = Turn(str(Path(folder) / "hornbeam-helper.lock"))
+    turn = Turn(str(Path(folder) / f"hornbeam-helper-{part}.lock"))
     if turn.take(patience=0.0):
-        _compile(common_entries())
+        _compile(common_entries()[part::n_parts])
         turn.give()
 
 
