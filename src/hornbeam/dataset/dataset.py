@@ -245,7 +245,7 @@ class Dataset(PeerMethods):
         if isinstance(given, str) or not isinstance(given, Iterable):
             raise DataError(f'{what}={given!r}: pass a list of names or positions of columns, or "auto"')
         found = set()
-        for entry in positions_of_mask(given):
+        for entry in positions_of_mask(given, self.n_features):
             if isinstance(entry, str):
                 if entry not in self.feature_names:
                     raise DataError(f"{what} has {entry!r}, which is no feature; features are {self.feature_names[:5]}")
