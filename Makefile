@@ -9,12 +9,13 @@ KERNELS = $(shell find src benchmarks \( -name '*.c' -o -name '*.cl' -o -name '*
 
 BIN = $(VENV)/bin
 
-.PHONY: help demo test test-large lint format bench docs site kernels signatures wheel clean
+.PHONY: help demo test test-large test-companions lint format bench docs site kernels signatures wheel clean
 .NOTPARALLEL:
 
 help:
 	@echo "make demo    train, evaluate, save and load a model ($(ROWS) rows)"
 	@echo "make test    run the tests, but not the large ones (make test-large)"
+	@echo "make test-companions  the tests that need MLflow, MkDocs or a browser (Chromium)"
 	@echo "make lint    ruff, mypy, import-linter, codespell, clang-format (make format mends what it can)"
 	@echo "make bench   time a training beside LightGBM, XGBoost and scikit-learn"
 	@echo "make docs    write docs/parameters.md and docs/capabilities.md anew"
@@ -41,8 +42,11 @@ test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 test-large: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -m large $(ARGS)
-	$(BIN)/python -m pytest -n $(WORKERS) -k opencl --every-device $(ARGS)
+	PYOPENCL_BUILD_OPTIONS= $(BIN)/python -m pytest -m large $(ARGS)
+	PYOPENCL_BUILD_OPTIONS= $(BIN)/python -m pytest -n $(WORKERS) -k opencl --every-device $(ARGS)
+
+test-companions: $(VENV)/.installed-test-companions
+	$(BIN)/python -m pytest -n $(WORKERS) tests/companions tests/project tests/report tests/data/sources $(ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

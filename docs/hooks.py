@@ -5,6 +5,7 @@
 - Links to files that are no pages (sources, benchmarks) become links to the repository, or plain text without one.
 - An entry of the navigation in mkdocs.yml whose page does not exist is left out, and a page that no entry names is put
   under "More" (of docs/dev: under "Developers").
+- No page loads anything from elsewhere: the script of another site that search from the disk takes is one of ours.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ ROOT_PAGES = {
     "ARCHITECTURE.md": "dev/architecture.md",
 }
 """Pages of the repository's root, and their places in the site."""
+
+SHIM = "https://unpkg.com/iframe-worker/shim"
+"""What the theme's offline search loads; worker.js stands in for it."""
 
 LINK = re.compile(r"(?<!!)\[(?P<text>[^\]\n]+)\]\((?P<target>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")
 
@@ -93,3 +97,13 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return match["text"]
 
     return LINK.sub(turned, markdown)
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Let a page load nothing from elsewhere."""
+    return output.replace(SHIM, posixpath.relpath("worker.js", posixpath.dirname(page.file.dest_uri) or "."))
+
+
+def on_post_template(output: str, template_name: str, config: MkDocsConfig) -> str:
+    """Let the page for addresses that do not exist load nothing from elsewhere."""
+    return output.replace(SHIM, "/worker.js")

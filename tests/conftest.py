@@ -12,6 +12,10 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+# PoCL, which lets a CPU run the OpenCL kernels, takes less than half the time to compile them as they are written.
+# `make test-large` lets it optimise them.
+os.environ.setdefault("PYOPENCL_BUILD_OPTIONS", "-cl-opt-disable")
+
 from hornbeam.backends.gpu.data import layout
 from hornbeam.testing.checks import usable_devices
 

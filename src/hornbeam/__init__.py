@@ -5,49 +5,36 @@
 >>> booster = hb.train({"objective": "binary"}, train, 100)              # doctest: +SKIP
 >>> booster.predict(X)                                                   # doctest: +SKIP
 
-Importing touches no device and compiles nothing.
+Importing touches no device and compiles nothing; a name brings in its module when it is first asked for.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from hornbeam.backends.devices import devices
-from hornbeam.core.device_info import DeviceInfo
-from hornbeam.core.errors import (
-    ConversionError,
-    DataError,
-    DeviceError,
-    HornbeamError,
-    ModelFormatError,
-    ParameterError,
-)
-from hornbeam.core.log import register_logger
-from hornbeam.data.sources.sequences import Sequence
-from hornbeam.dataset.dataset import Dataset
-from hornbeam.dataset.dmatrix import DataIter, DMatrix, QuantileDMatrix
-from hornbeam.model.booster import Booster, load
-from hornbeam.model.cv_booster import CVBooster
-from hornbeam.model.merging import merge
-from hornbeam.model.rooms import room
-from hornbeam.objectives.device_functions import on_device
-from hornbeam.params.params import Params
-from hornbeam.params.peer_arguments import MODULE_ATTRIBUTES
-from hornbeam.training import peer_callbacks as callback
-from hornbeam.training.callbacks import (
-    EarlyStopException,
-    early_stopping,
-    log_evaluation,
-    record_evaluation,
-    reset_parameter,
-)
-from hornbeam.training.cross_validation import cv
-from hornbeam.training.progress import progress
-from hornbeam.training.train import train
-from hornbeam.trees.tree import Tree
 
 if TYPE_CHECKING:
     from hornbeam.backends.cpu.host.warming import warmup
+    from hornbeam.backends.devices import devices
+    from hornbeam.core.device_info import DeviceInfo
+    from hornbeam.core.errors import (
+        CollectiveError,
+        ConversionError,
+        DataError,
+        DeviceError,
+        HornbeamError,
+        ModelFormatError,
+        ParameterError,
+    )
+    from hornbeam.core.log import register_logger
+    from hornbeam.data.sources.sequences import Sequence
+    from hornbeam.dataset.dataset import Dataset
+    from hornbeam.dataset.dmatrix import DataIter, DMatrix, QuantileDMatrix
+    from hornbeam.model.booster import Booster, load
+    from hornbeam.model.cv_booster import CVBooster
+    from hornbeam.model.merging import merge
+    from hornbeam.objectives.device_functions import on_device
+    from hornbeam.params.params import Params
     from hornbeam.plotting import (
         create_tree_digraph,
         create_tree_svg,
@@ -65,12 +52,25 @@ if TYPE_CHECKING:
         plot_waterfall,
     )
     from hornbeam.sklearn import HornbeamClassifier, HornbeamRanker, HornbeamRegressor
+    from hornbeam.training import peer_callbacks as callback
+    from hornbeam.training.callbacks import (
+        EarlyStopException,
+        early_stopping,
+        log_evaluation,
+        record_evaluation,
+        reset_parameter,
+    )
+    from hornbeam.training.cross_validation import cv
+    from hornbeam.training.progress import progress
+    from hornbeam.training.train import train
+    from hornbeam.trees.tree import Tree
 
 __version__ = "0.2.0"
 
 __all__ = [
     "Booster",
     "CVBooster",
+    "CollectiveError",
     "ConversionError",
     "DMatrix",
     "DataError",
@@ -121,22 +121,60 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import when it is first asked for what is optional or slow to import: estimators, plots, what compiles."""
-    if name == "warmup":
-        from hornbeam.backends.cpu.host.warming import warmup
+_NAMES = {
+    "backends.cpu.host.warming": ("warmup",),
+    "backends.devices": ("devices",),
+    "core.device_info": ("DeviceInfo",),
+    "core.errors": (
+        "CollectiveError", "ConversionError", "DataError", "DeviceError", "HornbeamError", "ModelFormatError",
+        "ParameterError",
+    ),
+    "core.log": ("register_logger",),
+    "data.sources.sequences": ("Sequence",),
+    "dataset.dataset": ("Dataset",),
+    "dataset.dmatrix": ("DMatrix", "DataIter", "QuantileDMatrix"),
+    "model.booster": ("Booster", "load"),
+    "model.cv_booster": ("CVBooster",),
+    "model.merging": ("merge",),
+    "objectives.device_functions": ("on_device",),
+    "params.params": ("Params",),
+    "plotting": (
+        "create_tree_digraph", "create_tree_svg", "plot_beeswarm", "plot_calibration", "plot_confusion",
+        "plot_importance", "plot_metric", "plot_partial_dependence", "plot_precision_recall", "plot_residuals",
+        "plot_roc", "plot_split_value_histogram", "plot_tree", "plot_waterfall",
+    ),
+    "sklearn": ("HornbeamClassifier", "HornbeamRanker", "HornbeamRegressor"),
+    "training": ("peer_callbacks as callback",),
+    "training.callbacks": (
+        "EarlyStopException", "early_stopping", "log_evaluation", "record_evaluation", "reset_parameter",
+    ),
+    "training.cross_validation": ("cv",),
+    "training.progress": ("progress",),
+    "training.train": ("train",),
+    "trees.tree": ("Tree",),
+}  # fmt: skip
+"""Public names by the module that has them: the imports above, for when the program runs. "a as b" is b."""
 
-        return warmup
-    if name in ("HornbeamClassifier", "HornbeamRanker", "HornbeamRegressor"):
-        try:
-            from hornbeam import sklearn as estimators
-        except ImportError as error:
-            raise ImportError(f"{name} needs scikit-learn: pip install 'hornbeam[sklearn]' ({error})") from error
-        return getattr(estimators, name)
-    if name in __all__:
-        return getattr(room("plotting"), name)
-    hint = f"; use {MODULE_ATTRIBUTES[name]}" if name in MODULE_ATTRIBUTES else ""
-    raise AttributeError(f"module 'hornbeam' has no attribute {name!r}{hint}")
+_HOMES = {text.split(" as ")[-1]: (module, text.split(" as ")[0]) for module, names in _NAMES.items() for text in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for."""
+    if name not in _HOMES:
+        from hornbeam.params.peer_arguments import MODULE_ATTRIBUTES
+
+        hint = f"; use {MODULE_ATTRIBUTES[name]}" if name in MODULE_ATTRIBUTES else ""
+        raise AttributeError(f"module 'hornbeam' has no attribute {name!r}{hint}")
+    home, inside = _HOMES[name]
+    try:
+        module = import_module(f"hornbeam.{home}")
+    except ImportError as error:
+        if home != "sklearn":
+            raise
+        raise ImportError(f"{name} needs scikit-learn: pip install 'hornbeam[sklearn]' ({error})") from error
+    is_module = not hasattr(module, inside)  # of a package that has not imported it
+    globals()[name] = value = import_module(f"hornbeam.{home}.{inside}") if is_module else getattr(module, inside)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -119,7 +119,7 @@ def test_rows_of_no_weight_are_left_out():
         ({"y": Array(np.full(400, np.nan))}, r"y\[0\] is nan"),
         ({"y": Array(SCORE)}, "no classes"),
         ({"sample_weight": Array(-WEIGHT)}, "weights must be >= 0"),
-        ({"eval_set": [(Array(X), Array(np.full(400, 5)))]}, r"eval_set has classes that y has not \(5\)"),
+        ({"eval_set": [(Array(X), Array(np.full(400, 5)))]}, r"there are classes that fit has not seen \(5\)"),
     ],
 )
 def test_wrong_arrays_are_named(change, match):

@@ -10,7 +10,7 @@ import pytest
 import hornbeam as hb
 from hornbeam.backends.cpu.losses import ranking
 from hornbeam.core.random_choices import uniform
-from hornbeam.objectives import LambdarankObjective, PairwiseObjective, XendcgObjective
+from hornbeam.objectives import LambdarankObjective, PairwiseObjective, XendcgObjective, get_objective
 from hornbeam.objectives.ranking import STRIPES, striped_sum
 from hornbeam.testing.checks import assert_same_bits, engine_on, gradients_of
 from hornbeam.testing.data import make_ranking
@@ -202,7 +202,7 @@ def test_leaf_values_of_lightgbm_follow_from_our_gradients(extra):
     weight = np.random.default_rng(0).exponential(size=len(y))
     params = {"objective": "lambdarank", "learning_rate": 0.3, "num_leaves": 15, "verbosity": -1, "num_threads": 1}
     theirs = lightgbm.train({**params, **extra}, lightgbm.Dataset(X, y, group=sizes, weight=weight), 4)
-    ours = hb.objectives.get_objective(hb.Params.from_dict({**params, **extra}))
+    ours = get_objective(hb.Params.from_dict({**params, **extra}))
     bound = ours.bind(hb.Dataset(X, y, group=sizes))
     leaves = theirs.predict(X, pred_leaf=True)
     for iteration in range(4):

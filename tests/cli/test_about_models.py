@@ -110,3 +110,15 @@ def test_contributions_add_up_to_raw_scores(run):
 def test_a_report_is_written(run):
     shown = json.loads(run("report", "m.json", "test.csv", "-l", "y", "-o", "r.html", "--json").stdout)
     assert shown["report"] == "r.html" and "<html" in Path("r.html").read_text(encoding="utf-8").lower()
+
+
+def test_a_report_takes_training_data_slices_and_a_title(run):
+    run("report", "m.json", "test.csv", "-l", "y", "--train", "train.csv", "--slice", "city", "--title", "Who <buys>")
+    text = Path("report.html").read_text(encoding="utf-8")
+    assert "Who &lt;buys&gt;" in text and "training data" in text and "city" in text
+
+
+def test_a_report_on_the_model_alone_is_asked_for(run):
+    run("report", "m.json", "--alone", "-o", "alone.html")
+    run("report", "m.json", "test.csv", "-l", "y", "-o", "judged.html")
+    assert Path("alone.html").stat().st_size < Path("judged.html").stat().st_size

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import hornbeam as hb
+from hornbeam.convert import FORMATS
 from hornbeam.convert.lightgbm import writing as lightgbm
 from hornbeam.convert.xgboost import writing as xgboost
 from hornbeam.convert.xgboost.ubj import decode, encode
@@ -232,7 +233,7 @@ OTHER_FILES = {
 def test_file_of_another_kind_is_named(kind, tmp_path, models):
     data, message = OTHER_FILES[kind]
     path = tmp_path / "model.bin"
-    path.write_bytes(data if data is not None else hb.convert.FORMATS["treelite"].write(models["numbers"](), False))
+    path.write_bytes(data if data is not None else FORMATS["treelite"].write(models["numbers"](), False))
     with pytest.raises(ModelFormatError, match=f"model.bin: .*({message})"):
         hb.load(path)
 

@@ -271,3 +271,13 @@ def test_format_is_recognised_by_content_not_by_name(X, y, tmp_path):
     named = hb.train({"num_leaves": 4}, hb.Dataset(X[:, :2], y, feature_names=["learner", "version=v4"]), 1)
     named.save(tmp_path / "c")
     assert hb.load(tmp_path / "c").fingerprint() == named.fingerprint()
+
+
+def test_report_on_an_imported_model_says_what_its_file_does_not(tmp_path):
+    X = np.random.default_rng(0).normal(size=(120, 3))
+    peer = xgb.train({"max_depth": 3, "nthread": 1}, xgb.DMatrix(X, X[:, 0]), 2)
+    peer.save_model(str(tmp_path / "model.json"))
+    hb.load(tmp_path / "model.json").report(tmp_path / "report.html", (X, X[:, 0]), sample_rows=20, bootstrap=0)
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "read from a file of another library" in text and "hb.train(" not in text  # it would be another model
+    assert '"u":"hessian"' in text.replace(" ", "")  # sizes of branches; files of XGBoost have no counts of rows

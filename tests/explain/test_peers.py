@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import numpy as np
 import pytest
 
@@ -84,12 +82,59 @@ def test_models_that_shap_cannot_express_are_refused(params, table, word):
         booster.to_shap()
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("hornbeam.convert") is None, reason="models of peers cannot be imported yet"
-)
 def test_imported_models_are_explained_as_lightgbm_explains_them(tmp_path):
     lightgbm = pytest.importorskip("lightgbm")
     peer = lightgbm.train({"objective": "binary", "verbosity": -1, "num_threads": 1}, lightgbm.Dataset(X, Y > 0), 5)
     peer.save_model(str(tmp_path / "model.txt"))
     booster = hb.load(tmp_path / "model.txt")
     np.testing.assert_allclose(booster.predict(X, pred_contrib=True), peer.predict(X, pred_contrib=True), atol=1e-6)
+
+
+@pytest.fixture(scope="module", params=["binary:logistic", "multi:softprob"])
+def xgboost_models(request, tmp_path_factory):
+    """A model of XGBoost, and the same as it is read from its file."""
+    xgboost = pytest.importorskip("xgboost")
+    params = {"objective": request.param, "max_depth": 5, "nthread": 1}
+    params |= {"num_class": 3} if request.param == "multi:softprob" else {}
+    peer = xgboost.train(params, xgboost.DMatrix(X, np.digitize(Y, [0.0, 1.0]) if "num_class" in params else Y > 0), 5)
+    path = tmp_path_factory.mktemp("xgboost") / "model.ubj"
+    peer.save_model(str(path))
+    return peer, hb.load(path)
+
+
+def test_imported_models_are_explained_as_xgboost_explains_them(xgboost_models):
+    """Their files have no counts of rows, so that sums of hessians are the sizes of branches, as in XGBoost."""
+    xgboost = pytest.importorskip("xgboost")
+    peer, booster = xgboost_models
+    few = xgboost.DMatrix(X[:60])
+    expected = peer.predict(few, pred_contribs=True)
+    found = booster.predict(X[:60], pred_contrib=True).reshape(expected.shape)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    expected = peer.predict(few, pred_interactions=True)
+    np.testing.assert_allclose(booster.predict(X[:60], pred_interactions=True), expected, atol=2e-6)
+    weighed = booster.explain(X[:60], cover="weight")
+    assert (booster.explain(X[:60]).values == weighed.values).all()
+    assert (
+        booster.feature_importance("shap", data=X) == booster.feature_importance("shap", data=X, cover="weight")
+    ).all()
+
+
+def test_sizes_of_branches_that_a_file_does_not_have_are_refused(xgboost_models):
+    _, booster = xgboost_models
+    with pytest.raises(hb.ParameterError, match=r"cover='weight', or background="):
+        booster.explain(X[:5], cover="count")
+    with pytest.raises(hb.ParameterError, match="cover='weight'"):
+        booster.to_shap(cover="count")
+    assert booster.explain(X[:5], X[5:9], cover="count").values.shape[0] == 5  # rows alone are compared
+
+
+def test_files_without_any_sizes_are_explained_against_rows_alone():
+    lightgbm = pytest.importorskip("lightgbm")
+    peer = lightgbm.train({"objective": "regression", "verbosity": -1, "num_threads": 1}, lightgbm.Dataset(X, Y), 2)
+    lines = peer.model_to_string().split("\n")
+    text = "\n".join(line for line in lines if not line.startswith(("leaf_count", "leaf_weight", "internal_")))
+    booster = hb.Booster(model_str=text.replace("tree_sizes", "old_sizes"))
+    with pytest.raises(hb.ParameterError, match="pass background="):
+        booster.predict(X[:5], pred_contrib=True)
+    found = booster.explain(X[:5], X[5:9])
+    np.testing.assert_allclose(found.values.sum(axis=1) + found.base_values, booster.predict(X[:5]), rtol=1e-10)

@@ -425,7 +425,7 @@ def assert_refused_or_sound(data: bytes) -> None:
 FUZZ = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-@FUZZ
+@settings(FUZZ, max_examples=100)
 @given(st.data())
 def test_changed_values_never_cause_another_error(data: st.DataObject) -> None:
     document = document_of(SMALL)

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 import hornbeam as hb
 from hornbeam.model.refit_outputs import TreeShape, keep_order
-from hornbeam.testing.checks import usable_devices
 
 QUIET = {"verbosity": -1, "min_data_in_leaf": 5, "num_leaves": 14, "device": "cpu"}
 SIGNS = [1, -1, 0, 0]
@@ -158,12 +157,12 @@ def test_strong_smoothing_leaves_the_output_of_the_root():
 
 
 @pytest.mark.parametrize("name", ["basic, path_smooth", "intermediate"])
-def test_models_of_all_devices_are_refitted_alike(name):
+def test_models_of_all_devices_are_refitted_alike(name, device):
     X, y = table(200, seed=5)
     order = np.random.default_rng(0).permutation(len(X))
-    found = {trained(name, 2, device).refit(X, y, decay_rate=0.3).fingerprint() for device in usable_devices()}
-    found.add(trained(name, 2).refit(X[order], y[order], decay_rate=0.3).fingerprint())
-    assert len(found) == 1
+    booster = trained(name, 2, device)
+    found = {booster.refit(*rows, decay_rate=0.3).fingerprint() for rows in ((X, y), (X[order], y[order]))}
+    assert found == {trained(name, 2).refit(X, y, decay_rate=0.3).fingerprint()}
 
 
 @given(st.data())

@@ -26,7 +26,7 @@ def test_a_name_of_a_peer_is_not_one_of_ours():
 @pytest.mark.parametrize(
     "params",
     [
-        {"force_col_wise": True, "deterministic": True, "feature_pre_filter": False, "tree_learner": "serial"},
+        {"force_col_wise": True, "deterministic": True, "feature_pre_filter": False, "tree_learner": "data"},
         {"use_quantized_grad": True, "num_grad_quant_bins": 4, "gpu_use_dp": "true", "linear_tree": "False"},
         {"tree_method": "hist", "silent": 1, "use_label_encoder": False, "missing": np.nan, "num_parallel_tree": 1},
         {"process_type": "default", "sampling_method": "uniform", "base_score": None, "disable_default_eval_metric": 0},
@@ -83,7 +83,7 @@ def test_what_is_taken_without_effect_is_named(caplog):
         ({"sampling_method": "gradient_based"}, ["goss"]),
         ({"huber_slope": 2.0}, ["alpha"]),
         ({"data": "train.txt"}, ["Dataset"]),
-        ({"tree_learner": "voting"}, ["one machine"]),
+        ({"tree_learner": "voting"}, ["approximation", "'data' ends with the model of one machine"]),
         ({"objective": "rank:map"}, ["rank:ndcg"]),
         ({"objective": "binary:hinge"}, ["use 'binary'"]),
         ({"booster": "gblinear"}, ["linear", "gbtree"]),

@@ -54,9 +54,14 @@ def test_documented_commands_name_scripts_and_options_that_exist():
             assert f'"{option}"' in known, f"{text}: {script} does not take {option}"
 
 
+@pytest.fixture(scope="module")
+def tops() -> dict[str, set[str]]:
+    """The names at the top of each benchmark."""
+    return {script.stem: defined(ast.parse(script.read_text(encoding="utf-8"))) for script in BENCHMARKS}
+
+
 @pytest.mark.parametrize("script", BENCHMARKS, ids=lambda script: script.stem)
-def test_benchmarks_import_from_one_another_what_is_there(script):
-    tops = {other.stem: defined(ast.parse(other.read_text(encoding="utf-8"))) for other in BENCHMARKS}
+def test_benchmarks_import_from_one_another_what_is_there(script, tops):
     for node in ast.walk(ast.parse(script.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module in tops:
             assert {alias.name for alias in node.names} <= tops[node.module], f"from {node.module}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +13,10 @@ import hornbeam as hb
 
 HEAVY = ("numba", "llvmlite", "sklearn", "scipy", "pandas", "polars", "pyarrow", "narwhals", "rich", "matplotlib",
          "cupy", "pyopencl", "lightgbm", "xgboost", "optuna", "mlflow", "skops", "IPython",
-         "hornbeam.companions")  # fmt: skip
+         "typer", "asyncio", "email", "xml", "multiprocessing", "importlib.metadata")  # fmt: skip
+
+
+ROOMS = ("explain", "convert", "plotting", "report", "cli", "companions", "sklearn", "testing")
 
 
 def modules_after(code: str) -> set[str]:
@@ -30,13 +35,55 @@ def modules_after(code: str) -> set[str]:
     ],
 )
 def test_import_brings_in_nothing_heavy(code):
-    assert modules_after(code).isdisjoint(HEAVY)
+    assert modules_after(code).isdisjoint({*HEAVY, *(f"hornbeam.{room}" for room in ROOMS)})
+
+
+def test_import_alone_brings_in_nothing_else():
+    """Not even NumPy: every name brings in its module when it is first asked for."""
+    modules = modules_after("import hornbeam; dir(hornbeam)")
+    assert "numpy" not in modules
+    assert {name for name in modules if name.startswith("hornbeam")} == {"hornbeam"}
+
+
+def test_training_on_a_file_from_the_shell_imports_no_library_that_it_does_not_need(tmp_path):
+    """pyarrow reads the file, and its numbers are taken from where it keeps them."""
+    data = tmp_path / "data.csv"
+    data.write_text("a,b,y\n" + "".join(f"{row % 7},{row % 5}.5,{row % 2}\n" for row in range(60)))
+    arguments = ["train", str(data), "--label", "y", "-o", str(tmp_path / "model.json"), "device=reference", "-q"]
+    modules = modules_after(
+        "from hornbeam.__main__ import main\n"
+        f"sys.argv[1:] = {[*arguments, 'num_iterations=1', 'min_data_in_leaf=5']}\n"
+        "try:\n    main()\nexcept SystemExit as ended:\n    assert ended.code == 0"
+    )
+    assert modules.isdisjoint(
+        {"pandas", "polars", "rich", "numba", "scipy", "sklearn", "matplotlib", "hornbeam.testing"}
+    )
+
+
+def test_help_of_the_command_line_imports_no_numpy():
+    code = "from hornbeam.cli.app import app\ntry:\n    app(['--help'])\nexcept SystemExit:\n    pass"
+    assert modules_after(code).isdisjoint({"numpy", "numba", "pyarrow"})
+
+
+def test_type_checkers_see_the_names_that_programs_get():
+    tree = ast.parse(Path(hb.__file__).read_text())
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    seen = {alias.asname or alias.name: (node.module, alias.name) for node in block.body for alias in node.names}
+    assert seen == {name: (f"hornbeam.{module}", inside) for name, (module, inside) in hb._HOMES.items()}
+    assert set(seen) == set(hb.__all__) - {"__version__"}
 
 
 def test_every_public_name_is_there():
     for name in hb.__all__:
         assert getattr(hb, name) is not None
     assert set(dir(hb)) >= set(hb.__all__)
+
+
+def test_a_module_may_be_a_public_name(monkeypatch):
+    monkeypatch.setitem(hb._HOMES, "looks", ("plotting", "curves"))
+    monkeypatch.setitem(hb.__dict__, "looks", None)
+    monkeypatch.delitem(hb.__dict__, "looks")
+    assert hb.looks.__name__ == "hornbeam.plotting.curves"
 
 
 def test_unknown_name_is_an_attribute_error():

@@ -6,9 +6,12 @@ import shutil
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
-api = pytest.importorskip("playwright.sync_api")
+import hornbeam as hb
+
+api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: make test-companions has it")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 MOVE = "(slider, at) => { slider.value = at; slider.dispatchEvent(new Event('input')) }"
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
@@ -79,7 +82,7 @@ def test_browser_of_trees_traces_rows(binary, watched):
     page, trouble = watched
     page.goto(binary.path.as_uri() + "#trees")
     tree = binary.booster.trees[0]
-    assert page.locator("#tree-view g").count() == 2 * tree.n_leaves - 1
+    assert f"{tree.n_leaves} leaves" in page.inner_text("#tree-facts")
     number = int(page.locator("#tree-row option").nth(1).inner_text().split()[0])
     leaf = int(binary.booster.predict(binary.valid.data[number : number + 1], pred_leaf=True)[0, 0])
     assert f"leaf {leaf}," in page.inner_text("#tree-facts")
@@ -88,6 +91,25 @@ def test_browser_of_trees_traces_rows(binary, watched):
     assert page.input_value("#tree") == "1"
     page.select_option("#tree-row", "")
     assert page.locator("#tree-view g.on").count() == 0
+    assert trouble == []
+
+
+def test_large_trees_are_opened_by_clicks(watched, tmp_path):
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    params = {"num_leaves": 24, "min_data_in_leaf": 2, "device": "reference", "verbosity": -1}
+    booster = hb.train(params, hb.Dataset(X, label=X[:, 0] * X[:, 1]), 1)
+    booster.report(tmp_path / "report.html", (X, X[:, 0] * X[:, 1]), sample_rows=20, bootstrap=0)
+    page, trouble = watched
+    page.goto((tmp_path / "report.html").as_uri() + "#trees")
+    tree, drawn = booster.trees[0], page.locator("#tree-view g")
+    assert 1 < drawn.count() < 2 * tree.n_leaves - 1
+    assert page.locator("#tree-view g.leaf.on").count() == 1  # the way of the row is open
+    closed = page.locator("#tree-view g.closed")
+    while closed.count():
+        closed.first.click()
+    assert drawn.count() == 2 * tree.n_leaves - 1
+    page.locator("#tree-view g[data-split='0']").press("Enter")
+    assert drawn.count() == 1 and f"{tree.n_leaves} leaves" in drawn.text_content()
     assert trouble == []
 
 

@@ -9,9 +9,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+import hornbeam as hb
 from hornbeam.plotting.curves import thresholds
+from hornbeam.plotting.seen import SeeingModel
 from hornbeam.report.charts import Plot, short, ticks
-from hornbeam.report.columns import drift
+from hornbeam.report.columns import describe, drift
 from hornbeam.report.markup import as_json, el, joined
 from hornbeam.report.sections.quality import threshold_table
 from hornbeam.report.sections.trees import chosen_trees
@@ -96,3 +98,13 @@ def test_charts_take_values_without_a_range():
     plot.line(np.array([2.0, np.nan]), np.array([0.0, 1.0]), "s0")
     assert "nan" not in plot.svg("x")
     assert short("a" * 100, 9) == "aaaa…aaaa"
+
+
+def test_few_values_have_a_bar_each():
+    X = np.arange(60.0)[:, None] % 5
+    model = SeeingModel(hb.train({"device": "reference", "verbosity": -1}, hb.Dataset(X, label=X[:, 0]), 1))
+    column = describe(model, 0, np.array([0.0, 1.0, 1.0, 9.0]), np.array([0.0, 2.0, np.nan, np.inf]))
+    assert column.bars.tolist() == [0.25, 0.5, 0.0, 0.25]  # 0, 1, 2, 9
+    assert column.other.tolist() == [1 / 3, 0.0, 1 / 3, 0.0]
+    assert len(describe(model, 0, np.linspace(0.0, 1.0, 100), None).bars) == 16
+    assert describe(model, 0, np.full(3, 2.0), None).bars.sum() == 1.0

@@ -412,7 +412,7 @@ def test_early_stopping_needs_an_eval_set():
 
 
 def test_unseen_class_in_eval_set_is_an_error():
-    with pytest.raises(hb.DataError, match="classes that y has not"):
+    with pytest.raises(hb.DataError, match="classes that fit has not seen"):
         HornbeamClassifier(**QUIET).fit(X, CODES2, eval_set=[(X, CODES3)])
     with pytest.raises(hb.DataError, match="eval_sample_weight has 2 entries"):
         HornbeamClassifier(**QUIET).fit(X, CODES2, eval_set=[(X, CODES2)], eval_sample_weight=[WEIGHT, WEIGHT])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hornbeam.backends import devices
 from hornbeam.backends.costs import TrainingWork
 from hornbeam.backends.demand import PLAIN_DEMAND, Demand
@@ -10,6 +12,9 @@ from hornbeam.core.log import inform
 from hornbeam.data.binning import BinnedData
 from hornbeam.params.params import Params
 from hornbeam.trees.engine import Engine
+
+EngineMaker = Callable[[BinnedData, Params, Demand | None], Engine]
+"""`make_engine`, or what stands in for it."""
 
 
 def make_engine(binned: BinnedData, params: Params, demand: Demand | None = None) -> Engine:

@@ -29,3 +29,7 @@ class DeviceError(HornbeamError, RuntimeError):
 
 class DeviceMemoryError(DeviceError):
     """A device has too little memory, or may not give as much as is asked for."""
+
+
+class CollectiveError(HornbeamError, RuntimeError):
+    """Workers that train together lost each other: one failed, is late, or does something else than the others."""

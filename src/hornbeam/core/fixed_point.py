@@ -15,7 +15,9 @@ bits (`WIDE`) instead; the rule looks at integers alone, so every device takes t
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +40,15 @@ assert WIDE_LIMIT * (MAX_ROWS + 1) <= 2**62
 
 EXACT_BITS = 62
 """Exact sums stay below 2**62, whatever the number of rows."""
+
+
+Gather = Callable[[NDArray[Any]], NDArray[Any]]
+"""What brings together the figures of all workers that have rows: (n,) -> (n_workers, n), the same on every worker."""
+
+
+def alone(figures: NDArray[Any]) -> NDArray[Any]:
+    """Return the figures of one worker that has all rows, (1, n)."""
+    return figures[None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,52 +86,73 @@ def exact_exponent(largest: float, n_rows: int) -> int:
     return scale_exponent(largest, min(52, EXACT_BITS - int(n_rows).bit_length()))
 
 
-def exact_sum(values: NDArray[np.float64]) -> float:
+def exact_sum(values: NDArray[np.float64], gather: Gather = alone) -> float:
     """Sum floats so that the result does not depend on their order.
 
     values  float64 (n,)  in  finite
+    gather  what brings together the figures of the workers that the values are spread over
     """
-    if len(values) == 0:
+    largest = gather(np.array([np.max(np.abs(values), initial=0.0), len(values)]))
+    n_values = int(largest[:, 1].sum())
+    if n_values == 0:
         return 0.0
-    exponent = exact_exponent(float(np.max(np.abs(values))), len(values))
-    return float(int(np.rint(values * 2.0**exponent).astype(np.int64).sum())) * 2.0**-exponent
+    exponent = exact_exponent(float(largest[:, 0].max()), n_values)
+    sums = gather(np.rint(values * 2.0**exponent).astype(np.int64).sum(keepdims=True))
+    return float(int(sums.sum())) * 2.0**-exponent
 
 
 def round_gradients(
-    gradient: NDArray[np.float64], hessian: NDArray[np.float64], high_precision: bool = False
+    gradient: NDArray[np.float64],
+    hessian: NDArray[np.float64],
+    high_precision: bool = False,
+    gather: Gather = alone,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Quantization]:
     """Round gradients and hessians to fixed point: the definition that every backend follows.
 
     gradient  float64 (n_rows,)  in
     hessian   float64 (n_rows,)  in  >= 0
+    gather    what brings together the figures of the workers that the rows are spread over
 
     Returns the integers and how they were rounded. A positive hessian never rounds to zero. When every hessian is the
     same it becomes 1, so its sums count rows.
     """
-    largest_gradient = float(np.max(np.abs(gradient), initial=0.0))
-    largest_hessian = float(np.max(hessian, initial=0.0))
-    constant = largest_hessian > 0.0 and float(np.min(hessian, initial=np.inf)) == largest_hessian
+    seen = gather(
+        np.array([np.max(np.abs(gradient), initial=0.0), np.max(hessian, initial=0.0), np.min(hessian, initial=np.inf)])
+    )
+    largest_gradient, largest_hessian = float(seen[:, 0].max()), float(seen[:, 1].max())
+    constant = largest_hessian > 0.0 and float(seen[:, 2].min()) == largest_hessian
 
-    def rounded(wide: bool) -> tuple[NDArray[np.int64], NDArray[np.int64], Quantization]:
+    def rounded(wide: bool) -> tuple[NDArray[np.int64], NDArray[np.int64], Quantization, bool]:
+        """Return integers, how they were rounded, and whether too few bits were kept."""
         bits = (WIDE_BITS, WIDE_BITS) if wide else (NARROW_GRADIENT_BITS, NARROW_HESSIAN_BITS)
         limits = (WIDE_LIMIT, WIDE_LIMIT) if wide else (NARROW_GRADIENT_LIMIT, NARROW_HESSIAN_LIMIT)
-        exponent = scale_exponent(largest_gradient, bits[0])
+        exponent, h_exponent = scale_exponent(largest_gradient, bits[0]), scale_exponent(largest_hessian, bits[1])
         g = np.clip(np.rint(gradient * 2.0**exponent), -limits[0], limits[0]).astype(np.int64)
         if constant:
             h = np.ones(len(hessian), np.int64)
-            return g, h, Quantization(2.0**-exponent, largest_hessian, wide, 1, 1)
-        h_exponent = scale_exponent(largest_hessian, bits[1])
-        h = np.clip(np.rint(hessian * 2.0**h_exponent), hessian > 0.0, limits[1]).astype(np.int64)
-        low, high = int(h.min(initial=limits[1])), int(h.max(initial=0))
-        return g, h, Quantization(2.0**-exponent, 2.0**-h_exponent, wide, low, high)
+        else:
+            h = np.clip(np.rint(hessian * 2.0**h_exponent), hessian > 0.0, limits[1]).astype(np.int64)
+        seen = gather(
+            np.array(
+                [
+                    g.max(initial=-limits[0]), -g.min(initial=limits[0]), h.max(initial=0), -h.min(initial=limits[1]),
+                    np.abs(g).sum(), np.count_nonzero(gradient), h.sum(), np.count_nonzero(hessian),
+                ],
+                np.int64,
+            )
+        )  # fmt: skip
+        high_g, minus_low_g, high, minus_low = seen[:, :4].max(axis=0).tolist()
+        of_gradient, n_gradients, of_hessian, n_hessians = seen[:, 4:].sum(axis=0).tolist()
+        coarse = is_coarse(of_gradient, n_gradients) or 0 < high_g + minus_low_g < COARSE_SPREAD
+        if constant:
+            return g, h, Quantization(2.0**-exponent, largest_hessian, wide, 1, 1), coarse
+        coarse |= is_coarse(of_hessian, n_hessians)
+        return g, h, Quantization(2.0**-exponent, 2.0**-h_exponent, wide, -minus_low, high), coarse
 
-    if high_precision:
-        return rounded(wide=True)
-    g, h, how = rounded(wide=False)
-    coarse = is_coarse(int(np.abs(g).sum()), int(np.count_nonzero(gradient)))
-    coarse |= 0 < int(g.max()) - int(g.min()) < COARSE_SPREAD
-    coarse |= not constant and is_coarse(int(h.sum()), int(np.count_nonzero(hessian)))
-    return rounded(wide=True) if coarse else (g, h, how)
+    g, h, how, coarse = rounded(wide=high_precision)
+    if coarse and not high_precision:
+        g, h, how, _ = rounded(wide=True)
+    return g, h, how
 
 
 def is_coarse(total: int, n_nonzero: int) -> bool:

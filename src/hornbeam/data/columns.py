@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from hornbeam.core.errors import DataError, DeviceError
 from hornbeam.core.lazy import lazy
 from hornbeam.data.device_arrays import as_cupy, device_of, finish, host_array, to_host
+from hornbeam.data.masked_arrays import is_masked
 from hornbeam.data.queries import sizes_of_groups, sizes_of_ids
 
 FloatArray = NDArray[np.float64]
@@ -249,7 +250,7 @@ def query_sizes(group: Any, qid: Any, n_rows: int) -> NDArray[np.int64] | None:
     name, given = ("qid", qid) if group is None else ("group", group)
     if given is None:
         return None
-    if isinstance(given, np.ma.MaskedArray):
+    if is_masked(given):
         raise DataError(f"{name} is a masked array, whose mask would be lost; leave the masked rows out")
     array = host_array(given, name)
     return sizes_of_ids(array, n_rows) if group is None else sizes_of_groups(array, n_rows)
@@ -301,7 +302,7 @@ def _with_facts(array: Any, find_facts: FindFacts | None) -> DeviceColumn | None
 
 def _numbers(values: Any, name: str) -> FloatArray:
     """Return a copy of an argument as float64, C order, whatever array-like it is."""
-    if isinstance(values, np.ma.MaskedArray):
+    if is_masked(values):
         raise DataError(f"{name} is a masked array, whose mask would be lost; leave the masked rows out")
     try:
         array = host_array(values, name)

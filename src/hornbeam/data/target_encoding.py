@@ -108,6 +108,52 @@ def deal_folds(n_rows: int, boundaries: NDArray[np.int64] | None) -> NDArray[np.
     return fold
 
 
+@dataclass(frozen=True, eq=False)
+class FoldSums:
+    """Labels and weights of every level in every fold, as exact sums.
+
+    sums     int64 (n_values + 1, FOLDS)  labels, times weights; the last row is that of missing values
+    weights  int64 (n_values + 1, FOLDS)  weights, or rows
+    units    of both
+    """
+
+    sums: NDArray[np.int64]
+    weights: NDArray[np.int64]
+    units: tuple[float, float]
+
+    @classmethod
+    def of_rows(
+        cls,
+        cell: NDArray[np.int64],
+        n_values: int,
+        label: NDArray[np.float64],
+        weight: NDArray[np.float64] | None,
+        rows: slice = slice(None),
+    ) -> FoldSums:
+        """Add up some rows.
+
+        cell    int64 (n,)         in  from `fold_cells`
+        label   float64 (n_rows,)  in  of all rows
+        weight  float64 (n_rows,)  in  of all rows, or None
+        rows    which of them the cells are of
+        """
+        shape = n_values + 1, FOLDS
+        n_cells = shape[0] * shape[1]
+        if weight is None:
+            weights, weight_unit = np.bincount(cell, minlength=n_cells).astype(np.int64), 1.0
+            sums, unit = _exact_sums(label, rows, cell, n_cells)
+        else:
+            weights, weight_unit = _exact_sums(weight, rows, cell, n_cells)
+            sums, unit = _exact_sums(weight * label, rows, cell, n_cells)
+        return cls(sums.reshape(shape), weights.reshape(shape), (unit, weight_unit))
+
+
+def fold_cells(column: CodedColumn, fold: NDArray[np.int8]) -> NDArray[np.int64]:
+    """Return the cell of FoldSums, flat, that each row is in, int64 (n_rows,)."""
+    codes = column.row_codes()
+    return np.where(codes < 0, len(column.values), codes).astype(np.int64) * FOLDS + fold
+
+
 def encode_training(
     column: CodedColumn,
     label: NDArray[np.float64],
@@ -121,17 +167,18 @@ def encode_training(
     weight  float64 (n_rows,)  in  or None
     fold    int8 (n_rows,)     in  see deal_folds
     """
-    n_places = len(column.values) + 1  # the last is that of missing values
-    codes = column.row_codes()
-    place = np.where(codes < 0, n_places - 1, codes).astype(np.int64) * FOLDS + fold
-    n_cells = n_places * FOLDS
-    if weight is None:
-        weights, weight_unit = np.bincount(place, minlength=n_cells).astype(np.int64), 1.0
-        sums, unit = _exact_sums(label, place, n_cells)
-    else:
-        weights, weight_unit = _exact_sums(weight, place, n_cells)
-        sums, unit = _exact_sums(weight * label, place, n_cells)
-    sums, weights = sums.reshape(n_places, FOLDS), weights.reshape(n_places, FOLDS)
+    cell = fold_cells(column, fold)
+    levels, others = encode_levels(column, FoldSums.of_rows(cell, len(column.values), label, weight), smooth)
+    return levels, others.reshape(-1)[cell]
+
+
+def encode_levels(column: CodedColumn, cells: FoldSums, smooth: float) -> tuple[EncodedLevels, NDArray[np.float64]]:
+    """Return the levels of a feature with their values, and those of training rows by cell.
+
+    column  its values and their numbers of rows
+    Returns levels, and float64 (n_values + 1, FOLDS): the value of a row of this level and this fold.
+    """
+    sums, weights, (unit, weight_unit) = cells.sums, cells.weights, cells.units
     prior = (float(sums.sum()) * unit) / (float(weights.sum()) * weight_unit)
 
     def smoothed(sums: NDArray[np.int64], weights: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -151,20 +198,21 @@ def encode_training(
         missing=float(numbers[-1]),
         other=prior,
     )
-    return levels, others.reshape(-1)[place]
+    return levels, others
 
 
 def _exact_sums(
-    values: NDArray[np.float64], place: NDArray[np.int64], n_places: int
+    values: NDArray[np.float64], rows: slice, place: NDArray[np.int64], n_places: int
 ) -> tuple[NDArray[np.int64], float]:
     """Return the sum of each place's values in fixed point, int64 (n_places,), and the unit.
 
-    values  float64 (n_rows,)  in
-    place   int64 (n_rows,)    in
+    values  float64 (n_rows,)  in  of all rows: they set the unit
+    rows    those that are added up
+    place   int64 (n,)         in  theirs
     """
     exponent = exact_exponent(float(np.max(np.abs(values))), len(values))
     sums = np.zeros(n_places, np.int64)
-    np.add.at(sums, place, np.rint(values * 2.0**exponent).astype(np.int64))
+    np.add.at(sums, place, np.rint(values[rows] * 2.0**exponent).astype(np.int64))
     return sums, 2.0**-exponent
 
 

@@ -288,6 +288,14 @@ class Dataset(PeerMethods):
         """The table, to be read block by block."""
         return self._reader
 
+    def pieces(self) -> list[tuple[slice, TableReader]]:
+        """Return the pieces of the table that this process has, and which rows they are: all rows in one piece."""
+        return [(slice(0, self.n_rows), self.reader)]
+
+    def read_rows(self, start: int, stop: int) -> NDArray[np.float64]:
+        """Return rows start to stop as trees read them, float64 (stop - start, n_features)."""
+        return self.reader.read(start, stop)
+
     @property
     def levels(self) -> list[Levels | None] | None:
         """Levels of each categorical feature, None for the others (the Dataset is binned first if need be).

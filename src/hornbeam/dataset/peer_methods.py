@@ -108,7 +108,7 @@ class PeerMethods(Fields):
         `Dataset(filename)` reads it, and a training gives the same model. The file holds arrays alone: reading it runs
         no code, as reading a pickle would.
         """
-        write_saved(self, filename)  # type: ignore[arg-type]
+        write_saved(self, filename)
         return self
 
     def num_row(self) -> int:

@@ -14,7 +14,7 @@ import json
 import os
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,14 +22,11 @@ from hornbeam.core.errors import DataError
 from hornbeam.data.device_arrays import device_of, host_array
 from hornbeam.data.sources.frame import as_frame
 
-if TYPE_CHECKING:
-    from hornbeam.dataset.dataset import Dataset
-
 FORMAT = "hornbeam-dataset"
 FIELDS = ("label", "weight", "group", "init_score")
 
 
-def write_saved(dataset: Dataset, path: str | os.PathLike[str]) -> None:
+def write_saved(dataset: Any, path: str | os.PathLike[str]) -> None:
     """Write a Dataset to a file."""
     kind, arrays = _arrays_of(dataset.data)
     for name in FIELDS:

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from hornbeam.backends import explanation as backends
 from hornbeam.backends.costs import ExplanationWork
 from hornbeam.backends.devices import choose_device
-from hornbeam.core.errors import DeviceError, ParameterError
+from hornbeam.core.errors import DeviceError
 from hornbeam.core.float_mode import default_mode
 from hornbeam.core.log import inform
 from hornbeam.data.sources.reader import TableReader
+from hornbeam.explain.covers import known_cover
 from hornbeam.model.booster import Booster
-from hornbeam.trees.shapley_plan import COVERS
 
 FloatArray = NDArray[np.float64]
 Result = TypeVar("Result")
@@ -111,21 +111,13 @@ def explained(
     iterations: tuple[int, int | None],
     n_threads: int,
     device: str,
-    cover: str = "count",
+    cover: str = "auto",
+    has_background: bool = False,
 ) -> Explained:
     """Gather what is explained; iterations are (start_iteration, num_iteration) of `Forest.tree_range`."""
-    check_cover(cover)
     first, last = booster.forest.tree_range(*iterations)
+    cover = known_cover(booster.trees[first:last], cover, is_needed=not has_background)
     return Explained(booster, backends.Trees(booster.forest, first, last, cover, n_threads, device), reader)
-
-
-def check_cover(cover: str) -> None:
-    """Refuse what is no cover."""
-    if cover not in COVERS:
-        raise ParameterError(
-            f"cover={cover!r}: must be 'count' (shares of training rows, as LightGBM) or 'weight' (of sums of "
-            "hessians, as XGBoost)"
-        )
 
 
 def predict_contributions(task: Explained, form: str | None = None) -> Any:

@@ -47,7 +47,7 @@ def importance_of(
     n_threads = resolve_threads(BY_NAME["num_threads"].check(choices.get("num_threads") or 0) or booster.num_threads)
     device = BY_NAME["device"].check(choices.get("device") or reader.device or "cpu")
     iterations = booster.chosen_iterations(0, iteration)
-    return shap_importance(explained(booster, reader, iterations, n_threads, device, choices.get("cover", "count")))
+    return shap_importance(explained(booster, reader, iterations, n_threads, device, choices.get("cover", "auto")))
 
 
 def importance_of_trees(

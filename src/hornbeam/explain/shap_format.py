@@ -12,16 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.errors import ParameterError
-from hornbeam.explain.contributions import check_cover
+from hornbeam.explain.covers import known_cover
 from hornbeam.model.booster import Booster
 from hornbeam.trees.tree import Tree
 
 
-def to_shap(booster: Booster, iterations: tuple[int, int | None], cover: str = "count") -> dict[str, Any]:
+def to_shap(booster: Booster, iterations: tuple[int, int | None], cover: str = "auto") -> dict[str, Any]:
     """Return the model as a dictionary; iterations are (start_iteration, num_iteration) of `Forest.tree_range`."""
     _check_expressible(booster)
-    check_cover(cover)
     first, last = booster.forest.tree_range(*iterations)
+    cover = known_cover(booster.trees[first:last], cover)
     n_outputs = booster.n_outputs
     divisor = float(max(1, (last - first) // n_outputs)) if booster.averages_trees else 1.0
     trees = [_nodes(booster.trees[i], i % n_outputs, n_outputs, divisor, cover) for i in range(first, last)]

@@ -23,7 +23,7 @@ class ExplainedModel:
         X: Any,
         background: Any = None,
         *,
-        cover: str = "count",
+        cover: str = "auto",
         start_iteration: int = 0,
         num_iteration: int | None = None,
         num_threads: int | None = None,
@@ -41,7 +41,7 @@ class ExplainedModel:
             (path-dependent SHAP values).
         cover
             What counts as the size of a branch without background: "count", training rows, as LightGBM; "weight", sums
-            of hessians, as XGBoost.
+            of hessians, as XGBoost; "auto", rows where the model knows them, as all do but those read from XGBoost.
         start_iteration, num_iteration, num_threads, device
             As for `predict`.
 
@@ -53,7 +53,7 @@ class ExplainedModel:
         reader = self.checked_table(X)
         others = None if background is None else self.checked_table(_some_rows(background), "background")
         iterations = self.chosen_iterations(start_iteration, num_iteration)
-        task = self._explained(reader, iterations, num_threads, device, cover)
+        task = self._explained(reader, iterations, num_threads, device, cover, others is not None)
         return room("explain").explain(task, X, others)
 
     def feature_importance(
@@ -79,7 +79,7 @@ class ExplainedModel:
         return room("explain").importance_of(self, importance_type, iteration, data, choices)  # type: ignore[no-any-return]
 
     def to_shap(
-        self, *, cover: str = "count", start_iteration: int = 0, num_iteration: int | None = None
+        self, *, cover: str = "auto", start_iteration: int = 0, num_iteration: int | None = None
     ) -> dict[str, Any]:
         """Return the model as a dictionary of trees that `shap.TreeExplainer` takes.
 
@@ -95,7 +95,8 @@ class ExplainedModel:
         iterations: tuple[int, int | None],
         num_threads: int | None,
         device: str | None,
-        cover: str = "count",
+        cover: str = "auto",
+        has_background: bool = False,
     ) -> Any:
         """Return what the room `explain` works on: an `Explained`."""
         if device is not None:
@@ -106,7 +107,8 @@ class ExplainedModel:
             check_device(reader.device, device or reader.device)
             device = device if device in ("cpu", "reference") else reader.device
         n_threads = resolve_threads(self.num_threads if num_threads is None else num_threads)
-        return room("explain").explained(self, reader, iterations, n_threads, device or "cpu", cover)
+        chosen = (reader, iterations, n_threads, device or "cpu", cover, has_background)
+        return room("explain").explained(self, *chosen)
 
     def _predict_explained(self, task: Any, data: Any, interactions: bool) -> Any:
         """Return contributions or interactions, as `predict` returns them."""

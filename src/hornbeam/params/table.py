@@ -21,7 +21,7 @@ GROUPS = ("Objective", "Boosting", "Sampling", "Tree", "Constraints", "Binning",
 """Sections of docs/parameters.md, in order."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)  # Params has these
 class ParameterTable(EvaluationRows, DataRows, TreeRows, BoostingRows, ObjectiveRows):  # fields of the last base first
     """The fields of `Params`, each with its row."""
 

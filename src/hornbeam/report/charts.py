@@ -255,8 +255,8 @@ def waterfall(steps: Sequence[tuple[str, str, float]], base: float) -> Markup:
     def at(score: float) -> float:
         return left + 58 + (score - low) / (high - low) * room
 
-    drawn: list[Markup] = []
     total = len(steps)
+    drawn = [el("path", d=f"M{at(base):.1f} 0V{total * row}", class_="rule")]
     score = base
     for place, (name, text, amount) in enumerate(reversed(steps)):
         y = (total - 1 - place) * row
@@ -277,11 +277,10 @@ def waterfall(steps: Sequence[tuple[str, str, float]], base: float) -> Markup:
                     rx=2,
                     class_=f"fill {'d0' if amount >= 0 else 'd1'}",
                 ),
-                el("text", written, x=end + shift, y=y + 15, text_anchor=side, class_="tick"),
+                el("text", written, x=end + shift, y=y + 15, text_anchor=side, class_="tick over"),
             )
         )
         score += amount
-    drawn.append(el("path", d=f"M{at(base):.1f} 0V{total * row}", class_="rule"))
     drawn.append(
         el("text", f"starts at {number_text(base)}", x=left - 6, y=total * row + 15, text_anchor="end", class_="tick")
     )

@@ -52,14 +52,22 @@ def describe(model: SeeingModel, feature: int, values: FloatArray, other: FloatA
         kind = "number" if model.booster.levels is None or model.booster.levels[feature] is None else "encoded levels"
         finite = known[np.isfinite(known)]
         ends = (known.min(), np.median(finite), known.max()) if len(finite) else ()
-        summary = " · ".join(number_text(float(value)) for value in ends)
-        low, high = np.quantile(finite, (0.01, 0.99)) if len(finite) else (0.0, 1.0)
-        bins = np.linspace(low, high if high > low else low + 1.0, N_BARS + 1)
+        summary = "\u00a0·\u00a0".join(number_text(float(value)) for value in ends)  # on one line
+        bins = _edges(finite, other)
     return Column(
         feature, kind, missing, distinct, summary, _shares(known, bins),
         None if other is None else _shares(other[~np.isnan(other)], bins),
         float("nan") if other is None else drift(other, values, model.is_categorical(feature)),
     )  # fmt: skip
+
+
+def _edges(values: FloatArray, other: FloatArray | None) -> FloatArray:
+    """Return where the bars of a number begin and end: around each of a few values, else of equal width."""
+    several = np.unique(values if other is None else np.append(values, other[np.isfinite(other)]))
+    if 1 < len(several) <= N_BARS:
+        return np.concatenate(([-np.inf], (several[:-1] + several[1:]) / 2.0, [np.inf]))
+    low, high = np.quantile(values, (0.01, 0.99)) if len(values) else (0.0, 1.0)
+    return np.linspace(low, high if high > low else low + 1.0, N_BARS + 1)
 
 
 def _shares(known: FloatArray, bins: FloatArray) -> FloatArray:

@@ -102,25 +102,47 @@
     made.textContent = text;
     return made;
   };
+  // Large trees are drawn in part: the first splits, the way of the row, and what is opened by a click.
+  const SMALL = 16, FIRST = 3;
+  const opened = new Map();
+  const below = (tree) => {
+    const leaves = tree.f.map(() => 0), above = tree.f.map(() => -1);
+    tree.f.forEach((_, i) => [tree.a[i], tree.b[i]].forEach((child) => { if (child >= 0) above[child] = i; }));
+    const wayTo = (parent) => { const way = []; for (let i = parent; i >= 0; i = above[i]) way.push(i); return way; };
+    const ways = [];
+    tree.f.forEach((_, i) => [tree.a[i], tree.b[i]].forEach((child) => { if (child < 0) ways[~child] = wayTo(i); }));
+    ways.forEach((way) => way.forEach((i) => { leaves[i] += 1; }));
+    return { leaves, ways };
+  };
   function drawTree() {
     if (!picker) return;
     const place = +picker.value, tree = forest.trees[place];
     const row = rowPicker.value === "" ? null : forest.rows[+rowPicker.value];
     const aim = row ? row.leaves[place] : null;
     const nodes = [], pending = [[tree.f.length ? 0 : -1, -1, 0, false]];
+    const { leaves, ways } = below(tree), way = new Set(row && tree.f.length ? ways[aim] : []);
+    const isOpen = (split, depth) =>
+      opened.get(split) ?? (tree.v.length <= SMALL || way.has(split) || depth < FIRST);
+    const size = (of) => tree.u === "rows" ? of.toLocaleString("en") + " rows" : `${tree.u} ${number(of)}`;
     let count = 0, deepest = 0;
     while (pending.length) {
       const [child, parent, depth, isLeft] = pending.pop(), at = nodes.length;
-      const node = { child, parent, depth, isLeft, children: [], on: false };
+      const node = { child, parent, depth, isLeft, children: [], on: way.has(child) };
       if (child >= 0) {
         const name = forest.features[tree.f[child]];
-        node.lines = [name + " " + tree.r[child], tree.n[child].toLocaleString("en") + " rows"];
+        node.lines = [name + " " + tree.r[child], size(tree.n[child])];
         if (row) node.lines[1] += " · here " + (row.values[tree.f[child]] ?? "");
         node.title = node.lines[0] + "; missing: " + (tree.m[child] ? "yes" : "no");
-        pending.push([tree.b[child], at, depth + 1, false], [tree.a[child], at, depth + 1, true]);
+        node.open = isOpen(child, depth);
+        if (node.open) {
+          pending.push([tree.b[child], at, depth + 1, false], [tree.a[child], at, depth + 1, true]);
+        } else {
+          node.lines[1] = `${size(tree.n[child])} · ${leaves[child]} leaves ▸`;
+          node.across = count++;
+        }
       } else {
         const leaf = ~child;
-        node.lines = [(tree.v[leaf] > 0 ? "+" : "") + tree.v[leaf], tree.c[leaf].toLocaleString("en") + " rows"];
+        node.lines = [(tree.v[leaf] > 0 ? "+" : "") + tree.v[leaf], size(tree.c[leaf])];
         node.title = "leaf " + leaf;
         node.across = count++;
         node.on = leaf === aim;
@@ -132,12 +154,11 @@
     for (const node of [...nodes].reverse()) {
       if (!node.children.length) continue;
       node.across = node.children.reduce((sum, i) => sum + nodes[i].across, 0) / node.children.length;
-      node.on = node.children.some((i) => nodes[i].on);
     }
     const cut = (text) => text.length > 34 ? text.slice(0, 33) + "…" : text;
     const columns = Array.from({ length: deepest + 1 }, () => 80);
     nodes.forEach((node) => node.lines.forEach((line) => {
-      columns[node.depth] = Math.max(columns[node.depth], cut(line).length * 6.9 + 22);
+      columns[node.depth] = Math.max(columns[node.depth], cut(line).length * 6.4 + 22);
     }));
     const lefts = columns.map((_, i) => 14 + columns.slice(0, i).reduce((sum, width) => sum + width + 52, 0));
     const high = 42, step = 52;
@@ -152,8 +173,18 @@
       drawing.append(svg("text", { x: middle + 6, y: (y0 + 2 * y1) / 3 + 3, class: "way", "text-anchor": "middle" }, node.isLeft ? "yes" : "no"));
     });
     nodes.forEach((node) => {
-      const group = svg("g", { class: (node.child < 0 ? "leaf " : "") + (node.on ? "on" : "") });
+      const kind = node.child < 0 ? "leaf" : node.open ? "" : "closed";
+      const group = svg("g", { class: `${kind} ${node.on ? "on" : ""}` });
       group.append(svg("title", {}, node.title));
+      if (node.child >= 0) {
+        const turn = () => { opened.set(node.child, !node.open); redraw(node.child); };
+        group.dataset.split = node.child;
+        Object.entries({ tabindex: 0, role: "button", "aria-expanded": node.open }).forEach(([key, value]) => group.setAttribute(key, value));
+        group.addEventListener("click", turn);
+        group.addEventListener("keydown", (event) => {
+          if (event.key === "Enter" || event.key === " ") { event.preventDefault(); turn(); }
+        });
+      }
       const x = lefts[node.depth], wide = columns[node.depth];
       group.append(svg("rect", { x, y: y(node), width: wide, height: high, rx: 7 }));
       group.append(svg("text", { x: x + wide / 2, y: y(node) + 18, "text-anchor": "middle" }, cut(node.lines[0])));
@@ -163,9 +194,19 @@
     const view = byId("tree-view");
     view.replaceChildren(drawing);
     view.scrollTop = y(nodes[0]) + high / 2 - view.clientHeight / 2;
-    const facts = [`${count} leaves, depth ${deepest}`];
+    const depth = Math.max(0, ...ways.map((splits) => splits.length));
+    const facts = [`${tree.v.length} leaves, depth ${depth}`];
     if (row) facts.push(`row ${row.name} ends in leaf ${aim}, which adds ${tree.v[aim]}`);
     byId("tree-facts").textContent = facts.join(" · ");
+  }
+  function redraw(split) { // what was clicked stays where it is
+    const view = byId("tree-view"), find = () => view.querySelector(`[data-split="${split}"]`);
+    const before = find().getBoundingClientRect(), left = view.scrollLeft;
+    drawTree();
+    const after = find();
+    view.scrollLeft = left;
+    view.scrollTop += after.getBoundingClientRect().top - before.top;
+    after.focus({ preventScroll: true });
   }
   if (picker) {
     forest.numbers.forEach((name, i) => picker.append(option(i, name)));
@@ -174,10 +215,11 @@
     if (forest.rows.length) rowPicker.value = "0";
     const move = (by) => {
       picker.value = Math.min(Math.max(+picker.value + by, 0), forest.numbers.length - 1);
-      drawTree();
+      drawAnew();
     };
-    picker.addEventListener("change", drawTree);
-    rowPicker.addEventListener("change", drawTree);
+    const drawAnew = () => { opened.clear(); drawTree(); };
+    picker.addEventListener("change", drawAnew);
+    rowPicker.addEventListener("change", drawAnew);
     byId("tree-back").addEventListener("click", () => move(-1));
     byId("tree-next").addEventListener("click", () => move(1));
     drawTree();

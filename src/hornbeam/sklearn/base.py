@@ -45,6 +45,7 @@ from hornbeam.sklearn.arguments import (
     threads_of,
 )
 from hornbeam.sklearn.device_targets import read_target
+from hornbeam.sklearn.explained import ExplainedEstimator
 from hornbeam.sklearn.fit_tasks import FitTask, TakesFitCallbacks, is_fit_task, takes_verbose
 from hornbeam.sklearn.fitted_attributes import FittedAttributes
 from hornbeam.sklearn.tables import (
@@ -70,7 +71,7 @@ FloatArray = NDArray[np.float64]
 SelfModel = TypeVar("SelfModel", bound="HornbeamModel")
 
 
-class HornbeamModel(FittedAttributes, TakesFitCallbacks, BaseEstimator, PeerAttributes):
+class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, BaseEstimator, PeerAttributes):
     """What the estimators share; use `HornbeamClassifier`, `HornbeamRegressor` or `HornbeamRanker`.
 
     Parameters

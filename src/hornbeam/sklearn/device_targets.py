@@ -67,7 +67,7 @@ def places_among(y: Any, classes: NDArray[Any]) -> Any:
         n_wrong = int(wrong.sum())
         if n_wrong:
             first = y[int(wrong.argmax())].item()
-            raise DataError(f"eval_set has classes that y has not ({first!r}); leave these rows out")
+            raise DataError(f"there are classes that fit has not seen ({first!r}); leave these rows out")
     finish(places)
     return places
 

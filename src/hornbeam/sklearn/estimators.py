@@ -151,7 +151,7 @@ class HornbeamClassifier(StagedClassifier, ClassifierMixin, HornbeamModel):
         try:
             return np.asarray(encoder.transform(y), np.float64)
         except (ValueError, TypeError) as error:
-            raise DataError(f"eval_set has classes that y has not ({error}); leave these rows out") from None
+            raise DataError(f"there are classes that fit has not seen ({error}); leave these rows out") from None
 
     def _row_weights(
         self, label: FloatArray, weight: FloatArray | None, class_weight: dict[Any, float] | str | None

@@ -124,6 +124,10 @@ class HornbeamRanker(HornbeamModel):
         assert dataset.query_boundaries is not None
         return metric.at_ranks(label, scores, dataset.weight, dataset.query_boundaries)[0]
 
+    def _features(self, X: Any) -> tuple[Any, dict[str, Any]]:
+        table, qid = _without_query_column(X)
+        return super()._features(table)[0], {} if qid is None else {"qid": qid}
+
     def _with_objective(self, values: dict[str, Any]) -> dict[str, Any]:
         objective = values.get("objective", "lambdarank")
         if not callable(objective) and objective not in RANKING:

@@ -142,6 +142,14 @@ def to_markdown() -> str:
             lines += [f"## {group}", "", *head]
             lines += [_row(f"`{row.name}`", cases[row.name]) for row in rows] + [""]
     lines += ["## Data", "", *head, *(_row(kind, names) for kind, names in covered_data().items()), ""]
+    lines += [
+        "## On several workers",
+        "",
+        "Every golden case has the same fingerprint on 1, 2, 3 and 7 workers as in one process, with uneven and empty",
+        "parts (`tests/distributed/test_fingerprints.py`): [several workers](distributed.md). Refused before training:",
+        "`tree_learner='voting'`.",
+        "",
+    ]
     lines += ["## Refused on every device", "", "| | parameters | error |", "|---|---|---|"]
     for refusal in REFUSALS:
         error = refusal.error()

@@ -299,5 +299,6 @@ class Dart(Boosting):
 
     def _add_tree(self, tree: Tree, values: NDArray[np.float64], dataset: Dataset, scores: NDArray[np.float64]) -> None:
         """Add a tree that is known by thresholds alone, on the host."""
-        forest, reader = fitting(Forest([tree.with_leaf_values(values)]), dataset.reader)
-        add_trees(forest, reader, 0, 1, scores[None], self.state.n_threads, self.state.engine.host_device)
+        for rows, piece in dataset.pieces():
+            forest, reader = fitting(Forest([tree.with_leaf_values(values)]), piece)
+            add_trees(forest, reader, 0, 1, scores[None, rows], self.state.n_threads, self.state.engine.host_device)

@@ -22,7 +22,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -126,7 +126,7 @@ def _some_rows(train_set: Dataset) -> list[NDArray[np.float64]]:
     """
     n_rows, found = train_set.n_rows, []
     for start in sample_rows(n_rows, PLACES).tolist():
-        values = train_set.reader.read(start, min(start + ROWS_TOGETHER, n_rows))
+        values = train_set.read_rows(start, min(start + ROWS_TOGETHER, n_rows))
         found.append(np.where(np.isnan(values), np.nan, values) + 0.0)  # one NaN, and one zero
     return found
 
@@ -179,12 +179,15 @@ class Checkpoints:
             )
         self._lock = FileLock(self.path.with_name(f".{self.path.name[:40]}.lock"))
         self._take()
-        self.saved: Saved | None = None
         try:
-            self.saved = read_checkpoint(self.path) if self.path.exists() else None
+            self._start(read_checkpoint(self.path) if self.path.exists() else None)
         except BaseException:
             self.close()
             raise
+
+    def _start(self, saved: Saved | None) -> None:
+        """Begin with what is kept of the training, if anything is."""
+        self.saved = saved
         self.stopped: Stopped | None = None
         self._run: dict[str, Any] = {}
         self._begin = 0
@@ -349,8 +352,37 @@ class Checkpoints:
         text = json.dumps(head, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
         body = text[:-1].encode("ascii") + b',"model":' + model.to_bytes().rstrip(b"\n")
         seal = hashlib.sha256(body + b"}").hexdigest()
-        write_atomically(self.path, body + f',"sha256":"{seal}"}}\n'.encode("ascii"))
+        self._store(body + f',"sha256":"{seal}"}}\n'.encode("ascii"))
         self._written = state
+
+    def _store(self, data: bytes) -> None:
+        """Write the file."""
+        write_atomically(self.path, data)
+
+
+class KeptState(Checkpoints):
+    """The same in memory: for a training whose state is kept elsewhere.
+
+    kept  bytes of the last state, as in a file; None: there is none
+    keep  takes the bytes of a new one
+    """
+
+    def __init__(self, freq: int, kept: bytes | None, keep: Callable[[bytes], None]) -> None:
+        self.path, self.freq = Path("kept state"), whole_number(freq, "checkpoint_freq", low=1)
+        self._keep = keep
+        self._start(None if kept is None else _read(kept))
+
+    def close(self) -> None:
+        """Leave everything as it is."""
+
+    def _store(self, data: bytes) -> None:
+        """Hand the bytes over."""
+        self._keep(data)
+
+
+def iterations_in(kept: bytes) -> int:
+    """Return the number of iterations of a state, as `KeptState` has it."""
+    return _read(kept).booster.n_iterations
 
 
 def enter_history(booster: Booster, results: Sequence[Evaluation]) -> None:

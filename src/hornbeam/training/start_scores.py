@@ -25,8 +25,11 @@ def start_scores(state: TrainingState, boosting: Boosting, dataset: Dataset) -> 
     scores = boosting.start_scores(dataset)
     if state.booster.trees:
         scores = np.array(scores)
-        forest, reader = fitting(state.booster.forest, dataset.reader.with_levels(state.booster.levels))
-        add_trees(forest, reader, 0, len(forest.trees), scores, state.n_threads, state.engine.host_device)
+        for rows, piece in dataset.pieces():
+            forest, reader = fitting(state.booster.forest, piece.with_levels(state.booster.levels))
+            part = np.ascontiguousarray(scores[:, rows])
+            add_trees(forest, reader, 0, len(forest.trees), part, state.n_threads, state.engine.host_device)
+            scores[:, rows] = part
     return scores
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from hornbeam.backends.columns import first_scores, label_sums
 from hornbeam.backends.demand import Demand
-from hornbeam.backends.engines import make_engine
+from hornbeam.backends.engines import EngineMaker, make_engine
 from hornbeam.core.cpus import resolve_threads
 from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.core.float_mode import default_mode
@@ -54,6 +54,8 @@ class TrainingState:
     valid_sets
         Sets that will be evaluated: they are checked, and what they take is counted, before the engine takes any
         memory.
+    engine_maker
+        What makes the engine: one of all rows, or one that trains with other workers.
 
     Attributes
     ----------
@@ -78,8 +80,10 @@ class TrainingState:
         start: Booster | None,
         checkpoints: Checkpoints | None = None,
         valid_sets: Mapping[str, Dataset] | None = None,
+        engine_maker: EngineMaker = make_engine,
     ) -> None:
         self.params = params
+        self._engine_maker = engine_maker
         self.checkpoints = checkpoints
         self.train_set: Dataset = train_set
         self.evaluated: list[EvaluatedSet] = []
@@ -143,7 +147,7 @@ class TrainingState:
             self.params, self.train_set.binned, self.objective, self._renewal_weight, *given, *self.sampler.given,
             valid_sets=[dataset.binned for dataset in scored], plan=self.plan,
         )  # fmt: skip
-        return make_engine(self.train_set.binned, self.params, demand)
+        return self._engine_maker(self.train_set.binned, self.params, demand)
 
     def _prepare_labels(self) -> None:
         """Bring labels and weights into the form that gradients and the renewal of leaves take.

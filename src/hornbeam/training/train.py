@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import Any
 
+from hornbeam.backends.engines import EngineMaker, make_engine
 from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.core.float_mode import default_mode
 from hornbeam.core.log import speaking, warn
@@ -98,6 +99,29 @@ def train(
     >>> list(booster.eval_history["valid"])
     ['auc']
     """
+    return train_with(
+        make_engine, params, train_set, num_boost_round, valid_sets, valid_names, feval, init_model,
+        callbacks=callbacks, checkpoint=checkpoint, checkpoint_freq=checkpoint_freq,
+        keep_training_booster=keep_training_booster,
+    )  # fmt: skip
+
+
+def train_with(
+    engine_maker: EngineMaker,
+    params: Mapping[str, Any] | Params | None,
+    train_set: Dataset,
+    num_boost_round: int | None = None,
+    valid_sets: ValidSets = None,
+    valid_names: Sequence[str] | str | None = None,
+    feval: MetricFunction | Sequence[MetricFunction] | None = None,
+    init_model: Booster | str | os.PathLike[str] | None = None,
+    *,
+    callbacks: Sequence[Callback] | None = None,
+    checkpoint: str | os.PathLike[str] | Checkpoints | None = None,
+    checkpoint_freq: int = 10,
+    keep_training_booster: bool = False,
+) -> Booster:
+    """Train on the engine that `engine_maker` makes; see `train`."""
     params = params if isinstance(params, Params) else Params.from_dict(params)
     if not isinstance(train_set, Dataset):
         raise DataError(
@@ -113,8 +137,9 @@ def train(
         stack.enter_context(default_mode())
         checkpoints = None
         if checkpoint is not None:
-            checkpoints = stack.enter_context(closing(Checkpoints(checkpoint, checkpoint_freq)))
-        state = TrainingState(params, train_set, start, checkpoints, named)
+            made = checkpoint if isinstance(checkpoint, Checkpoints) else Checkpoints(checkpoint, checkpoint_freq)
+            checkpoints = stack.enter_context(closing(made))
+        state = TrainingState(params, train_set, start, checkpoints, named, engine_maker)
         engine = stack.enter_context(ExitStack())
         engine.callback(state.engine.close)
         run = TrainingRun(state, named)

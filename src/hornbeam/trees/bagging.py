@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.dtypes import ROW
+from hornbeam.core.fixed_point import Gather, alone
 from hornbeam.core.random_choices import random_bits
 
 ROOT_DEPTH = 2
@@ -79,11 +80,15 @@ class Bag:
     factor: float = 1.0
 
     @classmethod
-    def from_parts(cls, part: NDArray[np.uint8], factor: float = 1.0) -> Bag | None:
-        """Make a bag from the part of each row, 0, 1 or 2; None, all rows, if nothing would be in it."""
+    def from_parts(cls, part: NDArray[np.uint8], factor: float = 1.0, gather: Gather = alone) -> Bag | None:
+        """Make a bag from the part of each row, 0, 1 or 2; None, all rows, if nothing would be in it.
+
+        gather  what brings together the figures of the workers that the rows are spread over
+        """
         rows = np.argsort(part, kind="stable").astype(ROW)
         sizes = np.bincount(part, minlength=3)
-        return cls(rows, int(sizes[0]), int(sizes[0] + sizes[1]), factor) if sizes[0] + sizes[1] else None
+        is_empty = gather(sizes)[:, :2].sum() == 0
+        return None if is_empty else cls(rows, int(sizes[0]), int(sizes[0] + sizes[1]), factor)
 
     @property
     def inside(self) -> NDArray[np.uint32]:
@@ -102,15 +107,18 @@ class Bag:
         return taken
 
 
-def draw_bag(draw: Draw, n_rows: int) -> Bag | None:
-    """Draw the rows of a bag; None: all rows."""
+def draw_bag(draw: Draw, n_rows: int, gather: Gather = alone) -> Bag | None:
+    """Draw the rows of a bag; None: all rows.
+
+    gather  what brings together the figures of the workers that the rows are spread over: `query` numbers them then
+    """
     drawn = np.arange(n_rows) if draw.query is None else draw.query
     limit = np.full(n_rows, draw.limit, np.uint64)
     if draw.positive_limit is not None:
         assert draw.label is not None
         limit[draw.label > 0.0] = draw.positive_limit
     inside = (random_bits(draw.key, drawn) >> np.uint64(11)) < limit
-    return Bag.from_parts(np.where(inside, 0, 2).astype(np.uint8))
+    return Bag.from_parts(np.where(inside, 0, 2).astype(np.uint8), gather=gather)
 
 
 def goss_bag(goss: Goss, gradient: NDArray[np.float64], hessian: NDArray[np.float64]) -> Bag | None:
@@ -121,10 +129,15 @@ def goss_bag(goss: Goss, gradient: NDArray[np.float64], hessian: NDArray[np.floa
     n_rows = gradient.shape[1]
     importance = row_importance(gradient, hessian)
     top = np.argsort(-importance, kind="stable")[: goss.n_top]
-    drawn = (random_bits(goss.key, np.arange(n_rows)) >> np.uint64(11)) < np.uint64(goss.limit)
-    part = np.where(drawn, 1, 2).astype(np.uint8)
+    part = np.where(draw_others(goss, np.arange(n_rows)), 1, 2).astype(np.uint8)
     part[top] = 0
     return Bag.from_parts(part, goss.factor)
+
+
+def draw_others(goss: Goss, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Say which of some rows, by their numbers, GOSS draws unless they are top rows."""
+    drawn: NDArray[np.bool_] = (random_bits(goss.key, rows) >> np.uint64(11)) < np.uint64(goss.limit)
+    return drawn
 
 
 def row_importance(gradient: NDArray[np.float64], hessian: NDArray[np.float64]) -> NDArray[np.float64]:

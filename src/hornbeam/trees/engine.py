@@ -10,8 +10,7 @@ operation; all others are compared with it with `==` (testing/checks.py).
     Leaves       which leaf a row is in, and the values of leaves
     Evaluation   metrics and functions of the user's own, where the scores are
 
-An engine that adds up the histograms and counts of other workers wraps one of these: everything that crosses from a
-worker to the others is an integer sum that an operation here returns.
+An engine that trains with other workers wraps one of these for its rows (distributed/engine.py).
 """
 
 from __future__ import annotations
@@ -109,6 +108,9 @@ class Gradients(Protocol):
 
     def set_gradients(self, gradient: NDArray[np.float64], hessian: NDArray[np.float64]) -> None:
         """Take gradients and hessians that were computed elsewhere, float64 (n_outputs, n_rows)."""
+
+    def read_gradients(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return gradients and hessians in host memory, each float64 (n_outputs, n_rows); not to be written to."""
 
     def choose_rows(self, draw: Draw | Goss | None) -> int:
         """Choose the rows of the trees to come (bagging.py), None: all, and return their number.

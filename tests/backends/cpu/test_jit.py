@@ -64,6 +64,38 @@ def test_an_inner_kernel_that_cannot_be_compiled_leaves_the_next_ones_whole():
     assert not isinstance(library_of(own), unfinished._Unfinished)
 
 
+def double(x):
+    return 2 * x
+
+
+def twice(x):
+    return double_kernel(x)
+
+
+def call_twice(x):
+    return inner_twice(x)
+
+
+double_kernel = Kernel(double, OPTIONS, is_cached=False)
+twice.__module__ = "hornbeam.of_tests"
+inner_twice = Kernel(twice, INNER, is_cached=False)
+
+
+def test_a_kernel_that_comes_from_the_cache_for_an_inner_one_is_finished(monkeypatch, tmp_path):
+    """Else a call of it from Python would jump to nowhere."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(jit.CompilationNotice, "helper", "none")
+    saved = numba.njit(**OPTIONS)(double)
+    saved._cache = jit.KernelCache(double)
+    assert saved(4) == 8
+    dispatcher = double_kernel.dispatcher
+    dispatcher._cache = jit.KernelCache(double)
+    assert Kernel(call_twice, OPTIONS, is_cached=False)(3) == 6
+    assert sum(dispatcher.stats.cache_hits.values()) == 1
+    assert not isinstance(library_of(dispatcher), unfinished._Unfinished)
+    assert double_kernel(5) == 10
+
+
 def test_an_instruction_runs_in_compiled_code_alone():
     from hornbeam.backends.cpu.host.atomics import read
 

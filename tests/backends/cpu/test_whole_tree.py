@@ -15,13 +15,16 @@ from hypothesis import strategies as st
 from hornbeam.backends.cpu.engine import CpuEngine
 from hornbeam.backends.cpu.growth import growth
 from hornbeam.backends.cpu.growth.dense import running_sums
-from hornbeam.backends.cpu.growth.dense.partition import DenseRows
-from hornbeam.backends.cpu.growth.dense.running_sums import Planes, Scores, score_features
+from hornbeam.backends.cpu.growth.dense.partition import DenseRows, count_dense
+from hornbeam.backends.cpu.growth.dense.running_sums import Planes, Scores
+from hornbeam.backends.cpu.growth.dense.tree import search_in_tree
+from hornbeam.backends.cpu.growth.operations import CALL, Counting
 from hornbeam.backends.cpu.growth.rows.records import RowStore
-from hornbeam.backends.cpu.growth.splits.rules import Rules, plain_node
+from hornbeam.backends.cpu.growth.splits.contexts import NO_MARKS
+from hornbeam.backends.cpu.growth.splits.rules import RULES, Rules, enter_node
 from hornbeam.backends.cpu.host.kernels import kernel
+from hornbeam.backends.cpu.host.operations import NO_OPERATION, Operation, run
 from hornbeam.backends.cpu.tuning import Tuning
-from hornbeam.core.dtypes import SPLIT
 from hornbeam.core.fixed_point import NARROW_GRADIENT_LIMIT, NARROW_HESSIAN_LIMIT, Quantization
 from hornbeam.testing.checks import PLAIN_RULES, binned_data
 from hornbeam.testing.data import BinnedSample, make_binned
@@ -45,13 +48,12 @@ def run_up(gradient, hessian):
 
 
 @kernel
-def search_kernel(rows, planes, less, offsets, has_missing, total, n_rows, rules, scores, counts, found):
-    """Do what dense/tree.py does with the numbers of one node."""
-    node = plain_node(0, n_rows, 0, total[0], total[1], rules)
-    score_features(planes, less, 0, len(has_missing), offsets, node, rules, scores)
-    running_sums.choose_split(
-        rows, planes, 0, len(has_missing), offsets, has_missing, node, rules, scores, counts, found[0]
-    )
+def search_kernel(calls, n_rows, gradient, hessian, n_features, less, rules, search):
+    """Do what trees/driver.py does with one node, in slot 0; less: slot of its sibling, or -1."""
+    call = calls[0]
+    enter_node(call, 0, n_rows, 0, gradient, hessian, rules[0])
+    call.first, call.last, call.slot, call.less = 0, n_features, 0, less
+    run(search, 0)
 
 
 def assert_same_split(bins, n_values, has_missing, g, h, rules, widths=(4, 8)) -> np.void:
@@ -89,18 +91,24 @@ def assert_same_split_of(width, bins, n_values, has_missing, g, h, rules, units=
         store = RowStore(np.zeros((len(bins), 8), np.uint8), by_row=True)
         store.even[: len(records)] = records
         rows = DenseRows.of(store, columns, np.empty(0, np.uint8), np.empty((2, 1, 16), np.int64))
-        total = int(g[numbers].sum()), int(h[numbers].sum())
-        found, counts = np.zeros(1, SPLIT), np.empty(max(n_values) + 1, np.int64)
-        search_kernel(
-            rows, Planes(gradient, hessian), Planes(less_g, less_h), offsets, has_missing, total, len(records),
-            Rules.of(rules, how), Scores.make(int(offsets[-1]), bins.shape[1]), counts, found,
+        calls, rules_record = np.zeros(1, CALL), np.array([tuple(Rules.of(rules, how))], RULES)
+        counts, all_counts = np.empty((1, max(n_values) + 1), np.int64), np.empty((1, 0), np.int64)
+        count, searching = Operation(count_dense), Operation(search_in_tree)
+        counting = Counting(count.on(calls, rows, counts, all_counts), counts, all_counts)
+        planes = Planes(np.stack([gradient, less_g]), np.stack([hessian, less_h]))
+        operation = searching.on(
+            calls, offsets, has_missing, planes, Scores.make(int(offsets[-1]), bins.shape[1]),
+            np.empty((1, 0, 2), np.int64), NO_MARKS, rules_record, counting, NO_OPERATION,
         )  # fmt: skip
-        return found[0]
+        total_g, total_h, less = int(g[numbers].sum()), int(h[numbers].sum()), 1 if less_g.any() or less_h.any() else -1
+        search_kernel(calls, len(records), total_g, total_h, bins.shape[1], less, rules_record, operation)
+        return calls[0]["split"].copy()
 
     everything = np.arange(len(bins), dtype=np.uint64)
     histogram, counts, gradient, hessian = sums(slice(None))
     expected = best_split(histogram, counts, offsets, has_missing, how, rules)
-    found = search(everything, gradient, hessian, gradient[:0], hessian[:0])
+    nothing_g, nothing_h = np.zeros_like(gradient), np.zeros_like(hessian)
+    found = search(everything, gradient, hessian, nothing_g, nothing_h)
     assert found.tolist() == expected.tolist()
 
     half = len(bins) // 2

@@ -92,6 +92,10 @@ class CpuEngine:
         self._gradient = np.ascontiguousarray(gradient, np.float64)
         self._hessian = np.ascontiguousarray(hessian, np.float64)
 
+    def read_gradients(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return what there is."""
+        return self._gradient, self._hessian
+
     def choose_rows(self, draw: Draw | Goss | None) -> int:
         """Choose the rows of the trees to come."""
         self._bag = None
@@ -165,10 +169,10 @@ class CpuEngine:
         meanwhile: Callable[[], None] | None = None,
         contexts: ContextsAhead | None = None,
     ) -> GrownAhead | None:
-        """Grow trees whole where that is quicker; leave them to rounds otherwise, and where nodes have contexts."""
-        if contexts is not None or not self.growth.can_grow(limits):
+        """Grow trees whole where that is quicker; leave them to rounds otherwise."""
+        if not self.growth.can_grow(limits, contexts is not None):
             return None
-        return GrownAhead(self.growth.grow(root, rules, limits, meanwhile))
+        return self.growth.grow(root, rules, limits, meanwhile, contexts)
 
     def replay(self, nodes: NDArray[np.void], limits: GrowthLimits) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Replay the growth by the compiled kernel."""

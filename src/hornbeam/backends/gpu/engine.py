@@ -182,7 +182,7 @@ class GpuEngine:
         self._gradients.compute(objective, self._n_outputs, label, weight)
 
     def read_gradients(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return gradients and hessians, each float64 (n_outputs, n_rows), for tests."""
+        """Return copies of gradients and hessians."""
         self._gradients.store()
         found = np.empty((2, self._n_outputs, self.n_rows))
         self._runtime.download(self.workspace.buffer("gradient"), found[0])

@@ -65,6 +65,10 @@ class ReferenceEngine:
         """Take gradients and hessians from elsewhere."""
         self._gradient, self._hessian = gradient, hessian
 
+    def read_gradients(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return what there is."""
+        return self._gradient, self._hessian
+
     def choose_rows(self, draw: Draw | Goss | None) -> int:
         """Choose rows by the definition."""
         self._bag = None

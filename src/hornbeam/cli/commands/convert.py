@@ -34,14 +34,12 @@ def convert(
 ) -> None:
     """Write a model in another format."""
     import hornbeam as hb
-    from hornbeam.cli.packages import require
     from hornbeam.cli.printing import print_facts, print_json
     from hornbeam.cli.tables import check_writable
 
     kind = to or _by_name(output)
     choices: dict[str, Any] = {}
     if kind != "hornbeam":
-        require("convert")
         choices = {"format": kind, "approximate": approximate}
     check_writable(output)
     booster = hb.load(model)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from hornbeam.cli import options
@@ -83,6 +82,8 @@ STRUCTURE = ("feature", "threshold", "missing_left", "left", "right")
 
 def _same(left: Any, right: Any, names: tuple[str, ...]) -> bool:
     """Say whether arrays of two trees are the same, to the bit; codes of levels go with the structure."""
+    import numpy as np
+
     arrays = all(np.array_equal(getattr(left, name), getattr(right, name)) for name in names)
     if not arrays or names is not STRUCTURE:
         return arrays
@@ -95,6 +96,8 @@ def _same(left: Any, right: Any, names: tuple[str, ...]) -> bool:
 
 def _compare_predictions(models: tuple[Any, Any], data: str, header: bool | None) -> dict[str, Any]:
     """Return how predictions for a file differ; each model finds its columns by name."""
+    import numpy as np
+
     from hornbeam.cli.commands.predict import read_rows
     from hornbeam.cli.tables import STANDARD
     from hornbeam.core.errors import DataError

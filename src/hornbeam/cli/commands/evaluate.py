@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from hornbeam.cli import options
@@ -53,6 +52,8 @@ def evaluate_model(
     booster: Any, table: Any, dataset: Any, metric: str | None, iterations: int | None, device: str | None
 ) -> dict[str, float]:
     """Return the values of metrics by name; None: the metric of the model's objective."""
+    import numpy as np
+
     from hornbeam.backends.evaluation import arithmetic_on
     from hornbeam.core.cpus import resolve_threads
     from hornbeam.core.errors import ParameterError

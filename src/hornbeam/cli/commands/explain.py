@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from hornbeam.cli import options
@@ -35,6 +34,8 @@ def explain(
     Without --output: the mean size of each feature's contributions. With it: a column a feature and `bias`, which add
     up to the raw score of a row (one such set a class).
     """
+    import numpy as np
+
     import hornbeam as hb
     from hornbeam.cli.commands.predict import read_rows
     from hornbeam.cli.printing import be_quiet, print_json, print_table

@@ -66,6 +66,7 @@ def read_rows(booster: Any, data: str, keep: list[str], header: bool | None) -> 
     from hornbeam.core.errors import DataError
     from hornbeam.data.sources.frame import as_frame
     from hornbeam.data.sources.loading import load_table
+    from hornbeam.data.sources.series_values import series_values
     from hornbeam.data.sources.wanted_columns import Wanted
 
     names = (booster.feature_names, booster.column_names or booster.feature_names)
@@ -78,7 +79,7 @@ def read_rows(booster: Any, data: str, keep: list[str], header: bool | None) -> 
         missing = [name for name in keep if name not in there]
         raise DataError(f"--keep {','.join(missing)}: {data!r} has no such column")
     rest = [name for name in frame.columns if name not in keep or name in booster.feature_names]
-    return frame.select(rest).to_native(), {name: frame[name].to_numpy() for name in keep}
+    return frame.select(rest).to_native(), {name: series_values(frame[name]) for name in keep}
 
 
 def name_columns(values: Any, stem: str) -> dict[str, Any]:

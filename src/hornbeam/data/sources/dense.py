@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from hornbeam.core.errors import DataError
 from hornbeam.data.levels import CodedColumn, code_numbers
+from hornbeam.data.masked_arrays import is_masked
 from hornbeam.data.sources.moments import MOMENT_KINDS, seconds
 from hornbeam.data.sources.reader import TableReader, check_array
 
@@ -23,7 +24,7 @@ class DenseReader(TableReader):
     @classmethod
     def open(cls, data: Any, name: str) -> DenseReader:
         """Read whatever NumPy makes an array of; this is the last kind that is tried."""
-        if isinstance(data, np.ma.MaskedArray):
+        if is_masked(data):
             raise DataError(f"{name} is a masked array, whose mask would be lost; pass .filled(numpy.nan)")
         if data is None or isinstance(data, (str, bytes, dict, set)):
             shown = "None" if data is None else f"a {type(data).__name__}"

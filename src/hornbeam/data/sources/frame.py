@@ -17,6 +17,7 @@ from hornbeam.data.levels import CodedColumn, code_series
 from hornbeam.data.sources.dense import DenseReader
 from hornbeam.data.sources.moments import column_seconds, holds_moments
 from hornbeam.data.sources.reader import REAL_KINDS, TableReader, not_numbers
+from hornbeam.data.sources.series_values import series_values
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -154,4 +155,4 @@ def _column_values(column: nw.Series[Any]) -> NDArray[Any]:
         return np.full(len(column), np.nan)  # strings and categories, all of them null
     if column.null_count() > 0 and not column.dtype.is_float():
         column = column.cast(narwhals.Float64)
-    return column.to_numpy()
+    return series_values(column)

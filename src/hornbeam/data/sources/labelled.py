@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from numpy.typing import NDArray
+
 from hornbeam.core.errors import DataError
+from hornbeam.data.sources.arrow import is_arrow_table
 from hornbeam.data.sources.frame import as_frame
 from hornbeam.data.sources.loading import load
+from hornbeam.data.sources.series_values import arrow_values, series_values
 from hornbeam.data.sources.wanted_columns import Loaded, Wanted
 
 COLUMN_PARAMETERS = {
@@ -99,14 +103,14 @@ def load_labelled(
     values = {name: loaded.fields.get(name) if value is None else value for name, value in fields.items()}
     if not named and not roles.ignore:
         return loaded.table, values
-    frame = as_frame(loaded.table)
-    if frame is None:
+    opened = _columns_of(loaded.table)
+    if opened is None:
         shown = ", ".join(f"{name}={column!r}" for name, column in named.items()) or f"ignore_column={roles.ignore}"
         raise DataError(
             f"{shown} names a column, but data ({type(loaded.table).__name__}) has no names of columns; pass "
             "the values themselves, or a frame"
         )
-    names = [str(column) for column in frame.columns]
+    names, values_at, columns_at = opened
     taken: dict[str, int] = {}
     label = named.pop("label", None)
     if label is not None:
@@ -117,10 +121,20 @@ def load_labelled(
     left = [place for place in range(len(names)) if place not in taken.values() and place not in ignored]
     if not left:
         raise DataError(f"data has no features besides {', '.join(taken)}; a table of features and labels is needed")
-    values.update({name: frame[:, place].to_numpy() for name, place in taken.items()})
-    rest = frame[:, left]
+    values.update({name: values_at(place) for name, place in taken.items()})
     chosen = None if early or read is None else wanted.choose([names[place] for place in left], "data")
-    return (rest if chosen is None else rest.select(chosen)).to_native(), values
+    return columns_at(left if chosen is None else [names.index(name) for name in chosen]), values
+
+
+def _columns_of(table: Any) -> tuple[list[str], Callable[[int], NDArray[Any]], Callable[[list[int]], Any]] | None:
+    """Return the names of a frame's columns, and functions that give the values of one and a frame of some."""
+    if is_arrow_table(table):
+        return list(table.column_names), lambda place: arrow_values(table.column(place)), table.select
+    frame = as_frame(table)
+    if frame is None:
+        return None
+    names = [str(column) for column in frame.columns]
+    return names, lambda place: series_values(frame[:, place]), lambda places: frame[:, places].to_native()
 
 
 def _position(column: str | int, names: Sequence[str], what: str, label: int | None) -> int:

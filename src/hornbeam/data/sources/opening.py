@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hornbeam.data.sources.arrow import ArrowReader
 from hornbeam.data.sources.dense import DenseReader
 from hornbeam.data.sources.device import DeviceReader
 from hornbeam.data.sources.frame import FrameReader, few_numbers
@@ -13,7 +14,9 @@ from hornbeam.data.sources.reader import TableReader
 from hornbeam.data.sources.sparse import SparseReader
 from hornbeam.data.sources.wanted_columns import Wanted
 
-READERS: tuple[type[TableReader], ...] = (DeviceReader, SparseReader, ObjectReader, FrameReader, DenseReader)
+READERS: tuple[type[TableReader], ...] = (
+    DeviceReader, SparseReader, ObjectReader, ArrowReader, FrameReader, DenseReader,
+)  # fmt: skip
 """In the order in which they are asked; the last one takes what it can, and says what is wrong with the rest."""
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hornbeam.params.rows.row import parameter
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)  # Params has these
 class EvaluationRows:
     """Rows of the groups Evaluation, Machine."""
 

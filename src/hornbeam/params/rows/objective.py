@@ -10,7 +10,7 @@ from hornbeam.params.objective_names import NOT_HERE, SPELLINGS
 from hornbeam.params.rows.row import parameter
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)  # Params has these
 class ObjectiveRows:
     """Rows of the group Objective."""
 

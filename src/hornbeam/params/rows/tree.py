@@ -8,7 +8,7 @@ from hornbeam.core.dtypes import MAX_LEAVES
 from hornbeam.params.rows.row import parameter
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)  # Params has these
 class TreeRows:
     """Rows of the groups Tree, Constraints."""
 

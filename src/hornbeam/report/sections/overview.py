@@ -106,15 +106,16 @@ def _literal(params: dict[str, Any]) -> str:
 
 
 def _code(material: Material) -> Markup:
+    title = "The same model again"
+    if any(tree.n_splits > 0 and not tree.leaf_count.any() for tree in material.booster.trees):
+        return card(title, absent("The model was read from a file of another library, which alone trains it again."))
     note = (
         "X, y and the weights are the training data, in the same order of columns. A model that was trained on with "
-        "init_model, refitted or merged takes these steps again."
+        "init_model, refitted or merged takes these steps again; one of another library, that library."
     )
     code = reproducing_code(material)
     button = el("button", "Copy", type="button", class_="quiet", data_copy="code")
-    return card(
-        "The same model again", el("div", button, el("pre", el("code", code, id="code")), class_="code"), note=note
-    )
+    return card(title, el("div", button, el("pre", el("code", code, id="code")), class_="code"), note=note)
 
 
 def _parameters(material: Material) -> Markup:

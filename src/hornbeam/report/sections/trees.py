@@ -39,6 +39,8 @@ def trees(material: Material) -> list[Content]:
         return [absent("The model has no trees.")]
     shown = chosen_trees(booster.trees)
     note = "Follow a rule upwards where it is true, downwards where it is not. Leaves add their value to the raw score."
+    if max(tree.n_leaves for tree in booster.trees) > 16:
+        note += " Of large trees the first splits and the way of the row are open; a click opens and closes a split."
     if len(shown) < len(booster.trees):
         note += f" {len(shown):,} of {len(booster.trees):,} trees are in this file: the first ones and some others."
     if booster.n_outputs > 1:
@@ -99,13 +101,16 @@ def _tree(material: Material, tree: Tree) -> dict[str, Any]:
         feature = int(tree.feature[split])
         texts = [short(material.seeing.value_text(feature, code), 16) for code in codes[:MAX_LEVELS].tolist()]
         rules.append(f"in {', '.join(texts)}{f', … ({len(codes)})' if len(codes) > MAX_LEVELS else ''}")
+    counted = bool(tree.leaf_count.any())  # models read from XGBoost know sums of hessians alone
+    sizes = (tree.split_count, tree.leaf_count) if counted else (tree.split_weight, tree.leaf_weight)
     return {
+        "u": "rows" if counted else "hessian",
         "f": tree.feature.tolist(),
         "r": rules,
         "m": [int(way) for way in tree.missing_left.tolist()],
         "a": tree.left.tolist(),
         "b": tree.right.tolist(),
-        "n": tree.split_count.tolist(),
+        "n": [round(size, 2) for size in sizes[0].tolist()],
         "v": [float(f"{value:.4g}") for value in tree.leaf_value.tolist()],
-        "c": tree.leaf_count.tolist(),
+        "c": [round(size, 2) for size in sizes[1].tolist()],
     }

@@ -1,79 +1,129 @@
-"""What growth asks of the rows and histograms of a tree: one name here, one kernel for each kind of data.
+"""What growth asks of the rows and histograms of a tree: operations (host/operations.py), one kernel a kind of data.
 
-Dense and sparse data differ in how a row's bin is looked up, how rows are moved and how they are summed. Everything
-else is written once and calls these names; `kernels_by_kind` (host/kernels.py) puts in the kernel for the type of
-`rows` or `sums` when the caller is compiled. The kernels are in dense/ and sparse/.
+    divide   moves the rows of a node to its children's places      dense.partition, sparse.partition
+    sum      sums the smaller child, subtracts it from the larger   dense.tree, dense.histograms, sparse.tree
+    search   finds the best split of a node among some features     dense.tree, splits.pairs, splits.contexts,
+                                                                    sparse.tree
+    levels   the same among categorical features, after `search`    splits.levels
+    count    counts the rows of a node in the bins of a feature     dense.partition, sparse.counting
+    contexts makes the contexts of the children of a node           trees.contexts
 
-    rows   DenseRows or SparseRows: the rows of a tree
-    sums   DenseSums, DensePairs or SparseSums: histograms, and how threads make them
-    t      number of a thread in its team, 0, 1, ...; crew: the team (host/team.py)
-    node   splits.rules.Node; small, child and `node` of divide: records of dtypes.NODE
+An operation takes what it is asked from the CALL of its thread and leaves its answer there; what it works on it was
+introduced with. So the kernels that ask (trees/driver.py, splits/search.py) are the same for all kinds of data.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.backends.cpu.host.kernels import inlined, inner_kernel
+from hornbeam.backends.cpu.host.operations import run
+from hornbeam.core.dtypes import SPLIT
+
+_FIELDS = [
+    ("part", np.int64),  # number of the thread in its team, 0 if it works alone
+    # the node: see Node
+    ("begin", np.int64),
+    ("end", np.int64),
+    ("depth", np.int64),
+    ("gradient", np.int64),
+    ("hessian", np.int64),
+    ("score", np.float64),
+    ("lower", np.float64),
+    ("upper", np.float64),
+    ("output", np.float64),
+    ("key", np.uint64),
+    ("factor", np.float64),  # on the gains of its monotone features
+    ("context", np.int64),  # its number among contexts; 0: it has none
+    # contexts
+    ("number", np.int64),  # of the node whose children need theirs; -1: the root needs its own
+    ("wants_left", np.bool_),  # they will be searched
+    ("wants_right", np.bool_),
+    # divide
+    ("feature", np.int64),  # of the split; for `count`: that is counted, -1 for all
+    ("n_bins", np.int64),  # of that feature
+    ("turn", np.int64),  # 0 and 1 in turn, from split to split: threads may still read what the last one has written
+    ("n_left", np.int64),  # answer: rows that went left, -1 if a thread has failed
+    ("moving", np.bool_),  # answer: rows are still being copied, see sparse/partition.py; for `sum`: they are
+    # sum
+    ("spare", np.int64),  # slot of the smaller child, which is empty
+    ("kept", np.int64),  # slot of the larger one, which has the sums of both; -1: there is none
+    ("wants_larger", np.bool_),  # the larger child will be searched
+    ("failed", np.bool_),  # answer: a thread has failed
+    # search
+    ("first", np.int64),  # the features first:last
+    ("last", np.int64),
+    ("slot", np.int64),  # of the node; -1: the thread's thin histogram, see sparse/tree.py
+    ("less", np.int64),  # slot of its smaller sibling, whose sums it may have in it still; -1: it has not
+    ("set_number", np.int64),  # where the set of a categorical split is written, from the first set of the search on
+    ("split", SPLIT),  # answer
+    # count
+    ("counted", np.bool_),  # answer where all features are asked for: that was quicker than one at a time, and is done
+]
+_LINES = 128
+_SIZE = np.dtype(_FIELDS, align=True).itemsize
+CALL = np.dtype([*_FIELDS, ("unused", np.uint8, (-_SIZE % _LINES,))], align=True)
+"""What one thread asks of operations; a thread's has cache lines of its own."""
 
 
-def count_bins(rows: Any, f: int, node: Any, counts: Any) -> None:
-    """Count the rows of a node in every bin of feature f; counts, int64 (n_bins of the feature,), out."""
-    raise NotImplementedError
+class Node(NamedTuple):
+    """What the search knows of a node.
 
-
-def count_all(rows: Any, node: Any, counts: Any) -> bool:
-    """Count the rows of a node in every bin of every feature, if that is quicker than one feature at a time.
-
-    counts  int64 (n_total_bins,)  out
-
-    Returns False where nothing was counted.
+    begin, end, depth     its rows, see trees/engine.Segments
+    gradient, hessian     fixed-point sums
+    score                 what the children's scores must exceed
+    lower, upper, output  see NodeContext: bounds of the children's outputs, and the output of the node itself
+    key                   of random choices
     """
-    raise NotImplementedError
+
+    begin: int
+    end: int
+    depth: int
+    gradient: int
+    hessian: int
+    score: float
+    lower: float
+    upper: float
+    output: float
+    key: int
 
 
-def divide(t: int, crew: Any, rows: Any, node: Any, goes_left: Any, turn: int) -> tuple[int, bool]:
-    """Do one thread's part of moving the rows of a node to its children's places.
+class Counting(NamedTuple):
+    """How rows are counted.
 
-    goes_left  uint8 (n_bins,)  in   which bins of the split's feature go left, the missing bin last
-    turn       0 and 1 in turn, from split to split: threads may still read what the last split has written
-
-    Returns how many rows went left, -1 if a thread has failed; and whether rows are still being copied, see
-    sparse/partition.py.
+    operation   the room of `count`
+    counts      int64 (n_threads, most bins)            of one feature
+    all_counts  int64 (n_threads, n_total_bins or 0)    of all
     """
-    raise NotImplementedError
+
+    operation: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    all_counts: NDArray[np.int64]
 
 
-def sum_smaller(
-    t: int, crew: Any, rows: Any, sums: Any, small: Any, spare: int, kept: int, wanted: Any, moving: bool
-) -> bool:
-    """Do one thread's part of summing the rows of the smaller child, and of subtracting them from the larger one.
-
-    spare, kept  slots of the smaller child, which is empty, and of the larger one, which has the sums of both; -1:
-                 there is none
-    wanted       (bool, bool): whether the smaller and the larger child are to be searched
-    moving       see divide
-
-    Returns False if a thread has failed.
-    """
-    raise NotImplementedError
+@inner_kernel
+def count_bins(t, call, counting, f, n_bins):
+    """Return the rows of the call's node in every bin of feature f: int64 (n_bins,)."""
+    call.feature, call.n_bins = f, n_bins
+    run(counting.operation, t)
+    return counting.counts[t, :n_bins]
 
 
-def search_child(
-    t: int,
-    rows: Any,
-    sums: Any,
-    categories: Any,
-    child: Any,
-    slot: int,
-    less: int,
-    set_number: int,
-    rules: Any,
-    split: Any,
-) -> None:
-    """Find the best split of a child among the features of one thread.
+@inner_kernel
+def count_all(t, call, counting):
+    """Count the rows in every bin of every feature, if that is quicker than one feature at a time; says whether."""
+    call.feature = -1
+    run(counting.operation, t)
+    return call.counted
 
-    categories  splits.levels.Categories; None: no feature is categorical
-    slot, less  slot of the child; that of its smaller sibling, whose sums the slot may have in it still; -1: it has not
-    set_number  where the set of a categorical split is written, from the first set of the tree on
-    split       SPLIT ()  out
-    """
-    raise NotImplementedError
+
+@inlined
+def node_of(call):
+    """Return the node of a CALL."""
+    return Node(
+        call.begin, call.end, call.depth, call.gradient, call.hessian, call.score, call.lower, call.upper, call.output,
+        call.key,
+    )  # fmt: skip

@@ -72,6 +72,15 @@ def own_job(crew: Any, arguments: Any) -> Any:
 
 
 @instruction
+def own_operation(room: Any, arguments: Any) -> None:
+    """Write the addresses of a function(data, t) that calls the kernel in which this stands, and of data, into a room.
+
+    room, arguments  what the kernel takes after t: int64 (ROOM,), where the data go to, and a tuple of all else
+    """
+    raise NotImplementedError(_WHERE)
+
+
+@instruction
 def call_job(function: int, data: int, t: int) -> Any:
     """Do the share of thread t of a job; returns 0, or 1 if that failed."""
     raise NotImplementedError(_WHERE)

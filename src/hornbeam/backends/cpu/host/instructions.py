@@ -116,34 +116,64 @@ def sleep(typing_context: Any, time: Any) -> Any:
     return _system_call(SLEEP, [types.uint32])
 
 
+def _write_job(context: Any, builder: Any, room: Any, kinds: tuple[Any, ...], items: list[Any]) -> Any:
+    """Write a function beside the kernel, which takes the kernel's arguments after t from where they are put here.
+
+    room   the address of int64 (ROOM,)
+    kinds  types of the arguments; items: their values
+
+    Returns the address of the function.
+    """
+    module, kernel = builder.module, builder.function
+    record = ir.LiteralStructType([item.type for item in items])  # item by item: of a whole one LLVM is slow
+    if context.get_abi_sizeof(record) > 8 * (ROOM - 2):
+        raise RuntimeError(f"the arguments of a kernel take {context.get_abi_sizeof(record)} bytes")
+    data = builder.bitcast(builder.gep(room, [ir.Constant(_INT, 2)]), record.as_pointer())
+    for i, item in enumerate(items):
+        builder.store(item, cgutils.gep_inbounds(builder, data, 0, i))
+    function = ir.Function(module, _JOB, module.get_unique_name("hornbeam_job"))
+    function.linkage = "internal"
+    body = ir.IRBuilder(function.append_basic_block())
+    data = body.bitcast(function.args[0], record.as_pointer())
+    loaded = [body.load(cgutils.gep_inbounds(body, data, 0, i)) for i in range(len(items))]
+    uncounted = [_borrow(body, kind, item) for kind, item in zip(kinds, loaded, strict=True)]
+    status, _ = context.call_conv.call_function(
+        body, kernel, types.none, (types.int64, *kinds), [function.args[1], *uncounted]
+    )
+    body.ret(body.zext(status.is_error, _INT))
+    return builder.ptrtoint(function, _INT)
+
+
+def _room_of(context: Any, builder: Any, room: Any) -> Any:
+    """Return the address of a room, and that of the data in it as a number."""
+    words = context.make_array(_WORDS)(context, builder, room).data
+    return words, builder.ptrtoint(builder.gep(words, [ir.Constant(_INT, 2)]), _INT)
+
+
 def own_job(typing_context: Any, crew: Any, arguments: Any) -> Any:
-    """Write a function beside the kernel, which takes its arguments from where they are put here."""
+    """Write a function, and the addresses as a pair."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        module, kernel = builder.module, builder.function
-        kinds = signature.args[0], *signature.args[1]
         items = [values[0], *cgutils.unpack_tuple(builder, values[1])]
-        record = ir.LiteralStructType([item.type for item in items])  # item by item: of a whole one LLVM is slow
-        if context.get_abi_sizeof(record) > 8 * ROOM:
-            raise RuntimeError(f"the arguments of a team's kernel take {context.get_abi_sizeof(record)} bytes")
-        room = context.make_array(_WORDS)(context, builder, builder.extract_value(items[0], 2)).data
-        data = builder.bitcast(room, record.as_pointer())
-        for i, item in enumerate(items):
-            builder.store(item, cgutils.gep_inbounds(builder, data, 0, i))
-        function = ir.Function(module, _JOB, module.get_unique_name("hornbeam_job"))
-        function.linkage = "internal"
-        body = ir.IRBuilder(function.append_basic_block())
-        data = body.bitcast(function.args[0], record.as_pointer())
-        loaded = [body.load(cgutils.gep_inbounds(body, data, 0, i)) for i in range(len(items))]
-        uncounted = [_borrow(body, kind, item) for kind, item in zip(kinds, loaded, strict=True)]
-        status, _ = context.call_conv.call_function(
-            body, kernel, types.none, (types.int64, *kinds), [function.args[1], *uncounted]
-        )
-        body.ret(body.zext(status.is_error, _INT))
-        pair = [builder.ptrtoint(function, _INT), builder.ptrtoint(room, _INT)]
-        return context.make_tuple(builder, signature.return_type, pair)
+        room, data = _room_of(context, builder, builder.extract_value(items[0], 2))
+        function = _write_job(context, builder, room, (signature.args[0], *signature.args[1]), items)
+        return context.make_tuple(builder, signature.return_type, [function, data])
 
     return types.UniTuple(types.int64, 2)(crew, arguments), generate
+
+
+def own_operation(typing_context: Any, room: Any, arguments: Any) -> Any:
+    """Write a function, and the addresses into the room."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        items = [values[0], *cgutils.unpack_tuple(builder, values[1])]
+        words, data = _room_of(context, builder, items[0])
+        function = _write_job(context, builder, words, (signature.args[0], *signature.args[1]), items)
+        builder.store(function, words)
+        builder.store(data, builder.gep(words, [ir.Constant(_INT, 1)]))
+        return context.get_dummy_value()
+
+    return types.void(room, arguments), generate
 
 
 def call_job(typing_context: Any, function: Any, data: Any, t: Any) -> Any:

@@ -15,7 +15,6 @@ try:
     from numba import njit
     from numba.core import event, types
     from numba.core.typing.templates import infer, infer_global, make_intrinsic_template
-    from numba.extending import overload
 except ImportError as error:
     raise DeviceError(
         "this installation of Hornbeam has no compiled CPU kernels for this machine or this work, and Numba, which "
@@ -52,18 +51,16 @@ class CompilationNotice(event.Listener):  # type: ignore[misc]
         """Say nothing."""
 
 
-_n_told = [0, 0]
+_n_told = [0]
 
 
 def tell_numba() -> None:
-    """Tell Numba of the instructions and of the choices among kernels that have been made since the last time."""
+    """Tell Numba of the instructions that have been made since the last time."""
     for stub in kernels.instructions[_n_told[0] :]:
         template = make_intrinsic_template(stub, getattr(instructions, stub.__name__), stub.__name__)
         infer(template)
         infer_global(stub, types.Function(template))
-    for stub, choose in kernels.choices[_n_told[1] :]:
-        overload(stub, jit_options=kernels.INNER, strict=False)(choose)
-    _n_told[:] = len(kernels.instructions), len(kernels.choices)
+    _n_told[0] = len(kernels.instructions)
 
 
 def make_dispatcher(kernel: kernels.Kernel) -> Any:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,9 @@ DIGEST_BYTES = 16
 
 PATIENCE = 120.0
 """Seconds to wait for another process to compile a kernel; then this one does."""
+
+A_LOOK = 0.2
+"""Seconds between two looks for what that process has saved; it may go on to compile the kernel for other types."""
 
 REMEDY = "set NUMBA_CACHE_DIR to a folder that can be written, or install a wheel with compiled kernels"
 
@@ -96,11 +100,14 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
         if not self._enabled:
             return None
         result = self._try_to_load(sig, target_context)
-        if result is None and self._turn is not None:
-            self._turn.take(PATIENCE)
+        end = time.monotonic() + PATIENCE
+        while result is None and self._turn is not None:
+            has_turn = self._turn.take(A_LOOK)
             result = self._try_to_load(sig, target_context)
             if result is not None:
                 self._turn.give()
+            elif has_turn or time.monotonic() > end:
+                break
         return result
 
     def _try_to_load(self, sig: Any, target_context: Any) -> Any:

@@ -9,16 +9,14 @@
 A kernel that Python calls comes from the shared library that was compiled when Hornbeam was built (library.py); where
 there is none for such arguments, Numba compiles it (jit.py). Neither is loaded before a kernel is called.
 
-`kernels_by_kind` lets one name stand for several kernels, one for each kind of data: compiled code that calls it gets
-the one for the type of an argument. `instruction` makes a name for what only the compiler can do; instructions.py says
-what that is.
+Where one name must stand for several kernels, one for each kind of data, there is host/operations.py. `instruction`
+makes a name for what only the compiler can do; instructions.py says what that is.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -108,9 +106,6 @@ inner_kernel = _decorator(INNER)
 joined_kernel = _decorator({**OPTIONS, "forceinline": True})
 inlined = _decorator({"nogil": True, "inline": "always"}, is_cached=False)
 
-choices: list[tuple[Callable[..., Any], Callable[..., Any]]] = []
-"""Names that stand for several kernels, and the functions that choose among them; jit.py tells Numba."""
-
 instructions: list[Callable[..., Any]] = []
 """Names that stand for instructions; jit.py tells Numba."""
 
@@ -129,21 +124,6 @@ def instruction(stub: Callable[..., Any]) -> Callable[..., Any]:
 def _tell() -> None:
     for tell in when_more:
         tell()
-
-
-def kernels_by_kind(stub: Callable[..., Any], by: str, kernels: Mapping[type, Callable[..., Any]]) -> None:
-    """Let compiled code that calls `stub` call the kernel for the class of its argument `by`, a NamedTuple.
-
-    kernels  plain functions with the arguments of the stub, by class
-    """
-    place = list(inspect.signature(stub).parameters).index(by)
-
-    def choose(*arguments: Any) -> Callable[..., Any] | None:
-        return kernels.get(getattr(arguments[place], "instance_class", type(None)))
-
-    choose.__signature__ = inspect.signature(stub)  # type: ignore[attr-defined]
-    choices.append((stub, choose))
-    _tell()
 
 
 @instruction

@@ -27,7 +27,7 @@ import math
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -235,17 +235,26 @@ class Team:
         self.size = size
         self._signals = signals
 
+    @property
+    def crew(self) -> Crew:
+        """The team as kernels take it."""
+        return ALONE if self.size == 1 else Crew(self.size, _mail, _room)
+
+    def interruptible(self) -> AbstractContextManager[Any]:
+        """Signals are heard inside: what is done there may take seconds, as compiling does."""
+        return nullcontext() if self._signals is None else self._signals.heard()
+
     def run(self, kernel: Kernel, *arguments: Any) -> None:
         """Let all threads run a kernel, which begins with call_helpers."""
-        if self.size == 1 or self._signals is None:
+        if self.size == 1:
             kernel(0, ALONE, *arguments)
             return
-        crew, failed = Crew(self.size, _mail, _room), True
-        if not kernel.is_ready:  # to compile it takes seconds, and may be interrupted
-            with self._signals.heard():
-                kernel.compile_for(0, crew, *arguments)
+        failed = True
+        if not kernel.is_ready:
+            with self.interruptible():
+                kernel.compile_for(0, self.crew, *arguments)
         try:
-            kernel(0, crew, *arguments)
+            kernel(0, self.crew, *arguments)
             failed = False
         finally:
             whole = _join(_mail, self.size, failed)

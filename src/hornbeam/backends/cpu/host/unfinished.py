@@ -85,6 +85,16 @@ def leave_unfinished() -> bool:
         is_inner = bool(watch.inner) and watch.inner[-1]
         return _Unfinished(codegen, name, **options) if is_inner else create(name, **options)
 
+    unserialize = codegen.unserialize_library
+
+    def unserialize_library(serialized: Any) -> Any:
+        watch.inner.append(False)  # what comes from the cache is finished, also where an inner kernel asked for it
+        try:
+            return unserialize(serialized)
+        finally:
+            watch.inner.pop()
+
     codegen.create_library = create_library
+    codegen.unserialize_library = unserialize_library
     event.register("numba:compile", watch)
     return True

@@ -92,15 +92,24 @@ def warmup(processes: int | None = None) -> None:
         raise DeviceError("the CPU kernels could not be compiled; what the processes wrote says why")
 
 
+HELPED = (
+    "growth.dense.tree.search_in_tree",
+    "growth.trees.driver.grow_kernel",
+    "prediction.walk.add_trees_kernel",
+    "growth.splits.pairs.search_pairs",
+    "growth.splits.search.find_kernel",
+    "growth.dense.histograms.sum_in_round",
+)
+"""Large kernels that a training on dense data without categories, and its predictions, need last or may need."""
+
+RARE = ("Planes(i8", "DenseRows(u2", "PackedSets(")
+"""What is in the signatures of other trainings."""
+
+
 def common_entries() -> list[tuple[str, str]]:
-    """Return the large kernels that a training on dense data without categories takes, the first needed first."""
-    others = ("Categories(", "Contexts(", "Planes(i8")
-    entries = [
-        (name, signature)
-        for name, signature in listed_signatures()
-        if "DenseRows(u1" in signature and not any(word in signature for word in others)
-    ]
-    return sorted(entries, key=lambda one: ("DenseSums(" not in one[1], -len(one[1])))
+    """Return those kernels' entries for a common training, the first needed first."""
+    entries = [entry for entry in listed_signatures() if not any(word in entry[1] for word in RARE)]
+    return [entry for name in HELPED for entry in entries if entry[0] == name]
 
 
 def start_helper(folder: str) -> subprocess.Popen[bytes] | None:

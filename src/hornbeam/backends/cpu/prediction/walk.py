@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.host.kernels import joined_kernel, kernel
+from hornbeam.backends.cpu.host.kernels import inner_kernel, joined_kernel, kernel
 from hornbeam.backends.cpu.host.threads import run_threads
 from hornbeam.backends.cpu.prediction.categories import PackedSets, code_categories
 from hornbeam.backends.cpu.prediction.packed_forest import (
@@ -184,7 +184,7 @@ def code_rows(block, column_feature, column_missing, column_start, thresholds, c
             codes[row + np.uint64(3), column] = np.uint16(c3) if v3 == v3 else missing
 
 
-@kernel
+@inner_kernel
 def _child(word):
     """Return the position of a split's first child, or of a leaf itself."""
     return (word >> _CHILD_SHIFT) & _CHILD_MASK
@@ -212,7 +212,7 @@ def _step(nodes, word, codes, row_start, bits, set_start, set_words):
     return nodes[_child(word) + _goes_right(word, codes, row_start, bits, set_start, set_words)]
 
 
-@kernel
+@inner_kernel
 def _walk_lanes(nodes, codes, stride, rows, words, n_steps, pending, n_pending, bits, set_start, set_words):
     """Take LANES rows some steps down. Written out, so that eight chains of loads overlap.
 
@@ -243,7 +243,7 @@ def _walk_lanes(nodes, codes, stride, rows, words, n_steps, pending, n_pending, 
     return n_pending
 
 
-@kernel
+@inner_kernel
 def _walk_tile(nodes, codes, stride, n_rows, words, pending, bits, set_start, set_words):
     """Find the leaves of a tile of rows in one tree.
 
@@ -299,14 +299,14 @@ def _walk_tile(nodes, codes, stride, n_rows, words, pending, bits, set_start, se
             )
 
 
-@kernel
+@inner_kernel
 def _tile_rows(codes):
     """Return the number of rows of a tile, a multiple of LANES; no more than codes has."""
     n_rows = min(TILE_BYTES // (2 * codes.shape[1]), TILE_ROWS, len(codes))
     return max(n_rows // LANES, 1) * LANES
 
 
-@kernel
+@inner_kernel
 def _group_end(tree_start, first, last):
     """Return one past the last of the trees from `first` on that have GROUP_NODES nodes together, at least one tree."""
     end = first + 1
@@ -324,7 +324,7 @@ def _step_in(nodes, base, word, codes, row_start, bits, set_start, set_words):
     return nodes[base + _child(word) + _goes_right(word, codes, row_start, bits, set_start, set_words)]
 
 
-@kernel
+@inner_kernel
 def _walk_trees(nodes, tree_start, first, last, codes, row_start, words, bits, set_start, set_words):
     """Find the leaves of one row in the trees first..last - 1, no more than LANES of them, side by side.
 
@@ -352,7 +352,7 @@ def _walk_trees(nodes, tree_start, first, last, codes, row_start, words, bits, s
     words[4], words[5], words[6], words[7] = w4, w5, w6, w7
 
 
-@kernel
+@inner_kernel
 def _code_block(forest, sets, block, codes):
     """Turn a block of rows into codes; `sets` are those of the forest, None is known to the compiler."""
     code_rows(

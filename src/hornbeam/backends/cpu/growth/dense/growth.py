@@ -10,16 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.growth.dense.columns import ColumnMaker, Columns
-from hornbeam.backends.cpu.growth.dense.histograms import Layout
-from hornbeam.backends.cpu.growth.dense.partition import DenseRows, partition
+from hornbeam.backends.cpu.growth.dense.histograms import Layout, sum_in_round
+from hornbeam.backends.cpu.growth.dense.partition import DenseRows, count_dense, divide_dense, partition
 from hornbeam.backends.cpu.growth.dense.running_sums import Planes
-from hornbeam.backends.cpu.growth.dense.tree import DensePairs, DenseSums, Shares
-from hornbeam.backends.cpu.growth.growth import Growth, of_thread
-from hornbeam.backends.cpu.host.team import LINE, worthwhile
+from hornbeam.backends.cpu.growth.dense.tree import Shares, search_in_tree, search_tree_in_context, sum_in_tree
+from hornbeam.backends.cpu.growth.growth import NO_THIN, Conditions, Growth
+from hornbeam.backends.cpu.growth.splits.levels import Categories
+from hornbeam.backends.cpu.growth.trees.driver import Work
+from hornbeam.backends.cpu.host.operations import Operation, same
+from hornbeam.backends.cpu.host.team import ALONE, LINE, Crew, worthwhile
 from hornbeam.backends.cpu.tuning import Tuning
 from hornbeam.data.binning import BinnedData
 from hornbeam.trees.frontier import GrowthLimits
-from hornbeam.trees.records import Segments
+from hornbeam.trees.records import GrownAhead, Segments
 from hornbeam.trees.splitting import NodeContext, SplitRules
 
 
@@ -50,12 +53,20 @@ def make_shares(columns: Columns, cuts: NDArray[np.int64], tuning: Tuning) -> Sh
 class DenseGrowth(Growth):
     """Grows the trees of one training run on dense data."""
 
+    divide_kernel, count_kernel = divide_dense, count_dense
+    _rows: DenseRows
+
     def __init__(self, binned: BinnedData, n_threads: int, n_team: int, tuning: Tuning) -> None:
         super().__init__(binned, n_threads, n_team, tuning)
         self._maker = ColumnMaker(binned, n_threads, n_team, tuning)
         self._scratch = np.empty(binned.n_rows, np.uint8), np.empty((2, n_team, LINE), np.int64)
         self._no_columns = np.empty((0, 0), binned.bins.dtype)
-        self._planes: tuple[NDArray[Any], NDArray[Any]] = np.empty(0, np.int32), np.empty(0, np.uint32)
+        self._memory = np.empty((2, 0), np.uint8)
+        self._planes = Planes(np.empty((0, 0), np.int32), np.empty((0, 0), np.uint32))
+        self._level_sums = np.empty((1, 0, 2), np.int64)
+        self._sum_in_tree, self._sum_in_round = Operation(sum_in_tree), Operation(sum_in_round)
+        self._search_in_tree, self._search_in_context = Operation(search_in_tree), Operation(search_tree_in_context)
+        self._row_arrays: tuple[Any, ...] = ()
         self.steps_ns = tuning.dense_steps_ns
         self._use(self._maker.whole)
 
@@ -66,8 +77,13 @@ class DenseGrowth(Growth):
     @property
     def rows(self) -> DenseRows:
         """The rows of the tree."""
-        turned = self._no_columns if self.columns.turned is None else self.columns.turned
-        return DenseRows.of(self.store, turned, *self._scratch)
+        turned, store = self._no_columns if self.columns.turned is None else self.columns.turned, self.store
+        arrays = (
+            store.bins, store.bins_even, store.bins_odd, store.even, store.odd, store.wide_even, store.wide_odd, turned,
+        )  # fmt: skip
+        if not same(arrays, self._row_arrays):
+            self._row_arrays, self._rows = arrays, DenseRows.of(store, turned, *self._scratch)
+        return self._rows
 
     def choose_features(self, features: NDArray[np.int32] | None) -> None:
         """Copy the chosen columns side by side."""
@@ -112,11 +128,13 @@ class DenseGrowth(Growth):
         of_bins = self.space.n_bins * tuning.dense_round_bin_ns
         return [n_rows * of_row + of_bins for n_rows in (batch["end"] - batch["begin"]).tolist()]
 
-    def round_sums(self, t: int) -> DensePairs:
-        """Return what thread t needs to expand nodes."""
-        columns = self.columns
-        slots, scratch = columns.slots, of_thread(columns.scratch, t)
-        return DensePairs(slots.layout, slots.counters[t], slots.histograms, columns.features, scratch)
+    def round_work(self, categories: Categories | None) -> Work:
+        """Return what threads need to expand nodes."""
+        columns, slots, rows = self.columns, self.columns.slots, self.rows
+        cuts = np.array([0, len(columns.numbers)])
+        sums = self._sum_in_round.on(self.calls, rows, slots.layout, slots.counters, slots.histograms)
+        divide, search = self.divide.on(self.calls, ALONE, rows, self.goes_left), self.pair_search(categories)
+        return Work(self.calls, cuts, self.numbers, self.goes_left, divide, sums, search)
 
     # --- whole trees --------------------------------------------------------------------------------------------------
 
@@ -126,7 +144,7 @@ class DenseGrowth(Growth):
         small_g = self.rounded.sum_of_magnitudes <= self.tuning.most_narrow_gradients
         return 4 if small_g and self.rounded.root.hessian <= self.tuning.most_narrow_hessians else 8
 
-    def can_grow(self, limits: GrowthLimits) -> bool:
+    def can_grow(self, limits: GrowthLimits, in_context: bool) -> bool:
         """Say whether a tree is small enough, in its sums, in the pool's memory, and to be quicker than in rounds."""
         rounded, tuning = self.rounded, self.tuning
         if (
@@ -137,6 +155,8 @@ class DenseGrowth(Growth):
             or limits.n_leaves > min(tuning.most_leaves, self.n_slots * 8 // self._sum_bytes)  # a slot: 16 bytes a bin
         ):
             return False
+        if in_context:
+            return True
         work, n_threads = self._work(limits), self.team_size(limits)
         rounds = math.log2(limits.n_leaves) * tuning.rounds_ns + work * tuning.rounds_work / self.n_team
         return work / n_threads + (n_threads - 1) * tuning.waking_ns < rounds
@@ -166,23 +186,41 @@ class DenseGrowth(Growth):
             columns.shares[n_threads] = make_shares(columns, cuts.astype(np.int64), tuning)
         return columns.shares[n_threads]
 
-    def tree_sums(self, n_threads: int, limits: GrowthLimits) -> DenseSums:
-        """Return what a team needs to grow a tree."""
-        columns, n_slots, n_bytes = self.columns, limits.n_leaves, self._sum_bytes
-        self._maker.turn(columns)
-        size, shape = n_slots * columns.n_bins, (n_slots, columns.n_bins)
-        if len(self._planes[0]) < size or self._planes[0].itemsize != n_bytes:
-            self._planes = np.empty(size, f"i{n_bytes}"), np.empty(size, f"u{n_bytes}")
-        planes = Planes(*(plane[:size].reshape(shape) for plane in self._planes))
-        n_levels = columns.n_bins - int(columns.offsets[columns.n_numeric])
-        most_bins = int(np.diff(columns.offsets[: columns.n_numeric + 1]).max(initial=1))
-        return DenseSums(
-            self._shares(n_threads, limits), columns.offsets, columns.features.has_missing, planes, columns.scores,
-            np.empty((n_threads, most_bins + 16), np.int64), np.empty((n_levels, 2), np.int64),
-        )  # fmt: skip
+    def _make_planes(self, limits: GrowthLimits) -> Planes:
+        """Return room for the running sums of a tree."""
+        n_bytes, shape = self._sum_bytes, (limits.n_leaves, self.columns.n_bins)
+        if self._planes.gradient.shape == shape and self._planes.gradient.itemsize == n_bytes:
+            return self._planes
+        size = shape[0] * shape[1] * n_bytes
+        if len(self._memory[0]) < size:
+            self._memory = np.empty((2, size), np.uint8)
+        gradient, hessian = self._memory[:, :size]
+        self._planes = Planes(gradient.view(f"i{n_bytes}").reshape(shape), hessian.view(f"u{n_bytes}").reshape(shape))
+        return self._planes
 
-    def grow(self, *arguments: Any) -> NDArray[np.void]:
+    def tree_work(self, crew: Crew, limits: GrowthLimits, conditions: Conditions) -> Work:
+        """Return what a team needs to grow a tree."""
+        columns, calls, numbers = self.columns, self.calls, self.numbers
+        self._maker.turn(columns)
+        rows, offsets = self.rows, columns.offsets
+        shares, planes = self._shares(crew.size, limits), self._make_planes(limits)
+        n_levels = columns.n_bins - int(offsets[columns.n_numeric])
+        if self._level_sums.shape[1] != n_levels:
+            self._level_sums = np.empty((1, n_levels, 2), np.int64)
+        categories, counting = conditions.categories, self.counting(conditions.n_counted)
+        if categories is not None:
+            categories = categories._replace(first_bin=0)
+        levels = self.levels(self._level_sums, NO_THIN, categories, counting)
+        divide = self.divide.on(calls, crew, rows, self.goes_left)
+        sums = self._sum_in_tree.on(calls, crew, rows, shares, offsets, planes)
+        search = (self._search_in_context if conditions.in_context else self._search_in_tree).on(
+            calls, offsets, columns.features.has_missing, planes, columns.scores, self._level_sums, conditions.marks,
+            numbers, counting, levels,
+        )  # fmt: skip
+        return Work(calls, shares.cuts, numbers, self.goes_left, divide, sums, search)
+
+    def grow(self, *arguments: Any) -> GrownAhead:
         """Grow a tree."""
-        nodes = super().grow(*arguments)
-        self.columns.outside(nodes["split"])
-        return nodes
+        grown = super().grow(*arguments)
+        self.columns.outside(grown.nodes["split"])
+        return grown

@@ -11,8 +11,9 @@ from hornbeam.backends.cpu.growth.dense.partition import DenseRows, bins_at
 from hornbeam.backends.cpu.growth.rows.counters import PACKED_ROWS, add_counters, blocks_of
 from hornbeam.backends.cpu.growth.rows.pieces import cut
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK, gradient_of, hessian_of
-from hornbeam.backends.cpu.growth.slots import Slots
+from hornbeam.backends.cpu.growth.slots import Slots, subtract_pairs
 from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
+from hornbeam.backends.cpu.host.operations import introduced
 from hornbeam.backends.cpu.host.threads import run_ranges, run_threads
 from hornbeam.backends.cpu.tuning import Tuning
 from hornbeam.trees.records import Segments
@@ -84,6 +85,24 @@ def sum_pairs(rows, depth, begin, end, layout, counters, out):
                 for i in range(len(slot)):
                     slot[i, 0] += packed_counters[i] >> 32
                     slot[i, 1] += packed_counters[i] & 0xFFFFFFFF
+
+
+@kernel
+def sum_in_round(t, room, calls, rows, layout, counters, histograms):
+    """Sum the smaller child of a node: the operation `sum` of rounds.
+
+    counters    int64 (n_threads, n)               scratch
+    histograms  int64 (n_slots, n_total_bins, 2)   in out
+    """
+    if introduced(t, room, (calls, rows, layout, counters, histograms)):
+        return
+    call, counters, histograms = calls[t], borrowed(counters), borrowed(histograms)
+    sum_pairs(
+        borrowed(rows), call.depth, call.begin, call.end, borrowed(layout), counters[t], histograms[call.spare]
+    )  # fmt: skip
+    if call.wants_larger:
+        subtract_pairs(histograms[call.kept], histograms[call.spare], 0, histograms.shape[1])
+    call.failed = False
 
 
 @kernel

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.growth.operations import count_all, count_bins, divide
 from hornbeam.backends.cpu.growth.rows.pieces import cut
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK, RowStore
 from hornbeam.backends.cpu.growth.rows.sides import Sides, left_bins
-from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel, kernels_by_kind
+from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
+from hornbeam.backends.cpu.host.operations import introduced
 from hornbeam.backends.cpu.host.team import meet
 from hornbeam.backends.cpu.host.threads import run_threads
 from hornbeam.backends.cpu.tuning import Tuning
@@ -116,16 +116,17 @@ def move(rows, depth, begin, end, left, right):
         right -= one - goes_left
 
 
-def divide_dense(t, crew, rows, node, goes_left, turn):
-    """See operations.divide; each thread moves some rows."""
-    begin, end, n_threads, depth = node.begin, node.end, crew.size, np.int64(node.depth)
-    n_rows, lefts = end - begin, rows.lefts[turn]
+@inner_kernel
+def _divide(call, crew, rows, goes_left):
+    """See divide_dense; returns how many rows went left, -1 if a thread has failed."""
+    begin, end, n_threads, depth, t = call.begin, call.end, crew.size, call.depth, call.part
+    n_rows, lefts = end - begin, rows.lefts[call.turn]
     first, last = begin + n_rows * t // n_threads, begin + n_rows * (t + 1) // n_threads
-    n_left, before = ask(rows, np.int64(node.split.feature), depth, goes_left, first, last), np.int64(0)
+    n_left, before = ask(rows, call.feature, depth, goes_left, first, last), np.int64(0)
     if n_threads > 1:
         lefts[t, 0] = n_left
         if not meet(crew):
-            return np.int64(-1), False
+            return np.int64(-1)
         n_left = np.int64(0)
         for other in range(n_threads):
             if other == t:
@@ -133,8 +134,21 @@ def divide_dense(t, crew, rows, node, goes_left, turn):
             n_left += lefts[other, 0]
     move(rows, depth, first, last, begin + before, end - 1 - (first - begin - before))
     if not meet(crew):
-        return np.int64(-1), False
-    return n_left, False
+        return np.int64(-1)
+    return n_left
+
+
+@kernel
+def divide_dense(t, room, calls, crew, rows, goes_left):
+    """Divide a node; each thread moves some rows.
+
+    goes_left  uint8 (n_threads, most bins)  in   which bins of the split's feature go left, the missing bin last
+    """
+    if introduced(t, room, (calls, crew, rows, goes_left)):
+        return
+    call = calls[t]
+    call.n_left = _divide(call, borrowed(crew), borrowed(rows), borrowed(goes_left)[t])
+    call.moving = False
 
 
 @kernel
@@ -181,27 +195,33 @@ def partition(
     return np.add.reduceat(n_left, pieces.first[:-1])
 
 
-def count_bins_dense(rows, f, node, counts):
-    """See operations.count_bins."""
-    records, by_row = rows.even if node.depth % 2 == 0 else rows.odd, rows.by_row
-    start, stop, feature = np.uint64(node.begin), np.uint64(node.end), np.uint64(f)
+@inner_kernel
+def _count(call, rows, counts):
+    """See count_dense."""
+    records, by_row = rows.even if call.depth % 2 == 0 else rows.odd, rows.by_row
+    start, stop, feature = np.uint64(call.begin), np.uint64(call.end), np.uint64(call.feature)
     counts[:] = 0
     if len(rows.columns) > 0:
-        column = rows.columns[f]
+        column = rows.columns[call.feature]
         for place in range(start, stop):
             counts[np.uint64(column[records[place] & ROW_MASK])] += 1
     else:
-        bins = bins_at(rows, node.depth)
+        bins = bins_at(rows, call.depth)
         for place in range(start, stop):
             index = records[place] & ROW_MASK if by_row else place
             counts[np.uint64(bins[index, feature])] += 1
 
 
-def count_all_dense(rows, node, counts):
-    """See operations.count_all: one feature at a time is as quick."""
-    return False
+@kernel
+def count_dense(t, room, calls, rows, counts, all_counts):
+    """Count the rows of a node in the bins of one feature; all features at once would take as long as one by one.
 
-
-kernels_by_kind(divide, "rows", {DenseRows: divide_dense})
-kernels_by_kind(count_bins, "rows", {DenseRows: count_bins_dense})
-kernels_by_kind(count_all, "rows", {DenseRows: count_all_dense})
+    counts      int64 (n_threads, most bins)   out
+    all_counts  is not used
+    """
+    if introduced(t, room, (calls, rows, counts, all_counts)):
+        return
+    call = calls[t]
+    call.counted = False
+    if call.feature >= 0:
+        _count(call, borrowed(rows), borrowed(counts)[t, : call.n_bins])

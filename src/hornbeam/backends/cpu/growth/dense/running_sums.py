@@ -187,17 +187,16 @@ def score_features(planes, less, f0, f1, offsets, node, rules, scores):
 
 
 @inner_kernel
-def choose_split(rows, planes, f0, f1, offsets, has_missing, node, rules, scores, counts, split):
+def choose_split(t, call, counting, planes, f0, f1, offsets, has_missing, node, rules, scores):
     """Find the best split of a node among the features f0:f1, whose candidates are scored.
 
     The few candidates of a feature that come near its highest score are looked at first, and all others only if these
     leave room.
 
-    rows    of the node's tree, see operations.py
-    scores  Scores               in, upper is overwritten
-    counts  int64 (most bins,)   scratch
-    split   SPLIT ()             out
+    call    of thread t, see operations.py; its split is the answer
+    scores  Scores  in, upper is overwritten
     """
+    split, no_counts = call.split, counting.counts[t, :0]
     values, upper, all_g, all_h = scores.scores, scores.upper, planes.gradient, planes.hessian
     clear_split(split)
     n_looked, next_ = 0, f0
@@ -219,8 +218,8 @@ def choose_split(rows, planes, f0, f1, offsets, has_missing, node, rules, scores
         upper[f] = 0.0
         first, last = offsets[f], offsets[f + 1]
         gradient, hessian = all_g[first : last - 1], all_h[first : last - 1]
-        left, right, bins = values[0, first : last - 1], values[1, first : last - 1], counts[: last - first]
-        feature, counted = Feature(has_missing[f], np.int64(0), 1.0, rules.by_scores), bins[:0]
+        left, right = values[0, first : last - 1], values[1, first : last - 1]
+        feature, counted = Feature(has_missing[f], np.int64(0), 1.0, rules.by_scores), no_counts
         bar = near = max(ANYTHING, lowest)
         if rules.by_scores:
             near = max(bar, highest * SCORED * SCORED)
@@ -228,8 +227,7 @@ def choose_split(rows, planes, f0, f1, offsets, has_missing, node, rules, scores
             best = best_candidate(gradient, hessian, left, right, near, counted, feature, node, rules)
             reached = max(known, best.gain)
             if best.open_gain >= reached:  # never where rows are counted
-                count_bins(rows, np.int64(f), node, bins)
-                counted = bins
+                counted = count_bins(t, call, counting, f, last - first)
                 continue
             bar = max(bar, (reached + node.score) * rules.scale * SCORED) if rules.by_scores else near
             if bar >= near:

@@ -1,8 +1,8 @@
-"""What the driver (trees/driver.py) does with the nodes of dense data.
+"""The operations `sum` and `search` of whole trees on dense data, which keep running sums (running_sums.py).
 
-Whole trees keep running sums (running_sums.py). Each thread sums all rows of a node for its features, or, where a node
-has so many rows for its bins, some of them, for the features of a group of threads (sum_shared), which takes one
-meeting more. Rounds keep pairs (histograms.py): slots that single operations know, too.
+Each thread sums all rows of a node for its features, or, where a node has so many rows for its bins, some of them, for
+the features of a group of threads (sum_shared), which takes one meeting more. Rounds keep pairs (histograms.py): slots
+that single operations know, too.
 """
 
 from __future__ import annotations
@@ -12,24 +12,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.growth.dense.histograms import Layout, sum_pairs
 from hornbeam.backends.cpu.growth.dense.partition import bins_at
 from hornbeam.backends.cpu.growth.dense.running_sums import (
     Planes,
-    Scores,
     accumulate,
     add_plain,
     choose_split,
     run_up,
     score_features,
 )
-from hornbeam.backends.cpu.growth.operations import search_child, sum_smaller
+from hornbeam.backends.cpu.growth.operations import node_of
 from hornbeam.backends.cpu.growth.rows.counters import PACKED_ROWS, add_counters
-from hornbeam.backends.cpu.growth.slots import subtract_pairs
-from hornbeam.backends.cpu.growth.splits.levels import search_categories
-from hornbeam.backends.cpu.growth.splits.pairs import Features, Scratch, search_pairs
-from hornbeam.backends.cpu.growth.splits.rules import plain_node
-from hornbeam.backends.cpu.host.kernels import inner_kernel, kernels_by_kind
+from hornbeam.backends.cpu.growth.splits.contexts import counts_all_features, search_feature
+from hornbeam.backends.cpu.growth.splits.rules import clear_split, is_allowed, rules_in
+from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
+from hornbeam.backends.cpu.host.operations import introduced, run
 from hornbeam.backends.cpu.host.team import meet
 
 
@@ -52,39 +49,6 @@ class Shares(NamedTuple):
     counters: NDArray[np.int64]
     shared: NDArray[np.int64]
     look_cost: float
-
-
-class DenseSums(NamedTuple):
-    """Running sums of a tree on dense data.
-
-    offsets      int64 (n_used + 1,)            bins of each feature
-    has_missing  bool (n_numeric,)
-    planes       of all slots
-    counts       int64 (n_threads, most bins)   scratch
-    levels       int64 (bins of the categorical features, 2)   scratch  sums of the node that is searched
-    """
-
-    shares: Shares
-    offsets: NDArray[np.int64]
-    has_missing: NDArray[np.bool_]
-    planes: Planes
-    scores: Scores
-    counts: NDArray[np.int64]
-    levels: NDArray[np.int64]
-
-
-class DensePairs(NamedTuple):
-    """Histograms of one thread's nodes of a round on dense data.
-
-    counters    int64 (n,)                        scratch
-    histograms  int64 (n_slots, n_total_bins, 2)
-    """
-
-    layout: Layout
-    counters: NDArray[np.int64]
-    histograms: NDArray[np.int64]
-    features: Features
-    scratch: Scratch
 
 
 @inner_kernel
@@ -136,11 +100,12 @@ def sum_shared(t, crew, group_level, bins, records, by_row, begin, end, offsets,
     return True
 
 
-def sum_smaller_in_tree(t, crew, rows, sums, small, spare, kept, wanted, moving):
-    """See operations.sum_smaller; the larger child is subtracted from when it is searched."""
-    shares, offsets, begin, end, by_row = sums.shares, sums.offsets, small.begin, small.end, rows.by_row
-    gradient, hessian = sums.planes.gradient[spare], sums.planes.hessian[spare]
-    bins, records, n_rows = bins_at(rows, small.depth), rows.even if small.depth % 2 == 0 else rows.odd, end - begin
+@inner_kernel
+def _sum(call, crew, rows, shares, offsets, planes):
+    """See sum_in_tree; returns False if a thread has failed."""
+    begin, end, depth, by_row, t = call.begin, call.end, call.depth, rows.by_row, call.part
+    gradient, hessian = planes.gradient[call.spare], planes.hessian[call.spare]
+    bins, records, n_rows = bins_at(rows, depth), rows.even if depth % 2 == 0 else rows.odd, end - begin
     if len(shares.shared) > 0:
         group_level = sharing_level(n_rows, crew.size, len(gradient), shares.look_cost)
         if group_level > 0:
@@ -171,6 +136,21 @@ def sum_smaller_in_tree(t, crew, rows, sums, small, spare, kept, wanted, moving)
     return True
 
 
+@kernel
+def sum_in_tree(t, room, calls, crew, rows, shares, offsets, planes):
+    """Sum the smaller child of a node: the operation `sum`. The larger one is subtracted from when it is searched.
+
+    offsets  int64 (n_used + 1,)  in       bins of each feature
+    planes   of all slots         in out
+    """
+    if introduced(t, room, (calls, crew, rows, shares, offsets, planes)):
+        return
+    call = calls[t]
+    call.failed = not _sum(
+        call, borrowed(crew), borrowed(rows), borrowed(shares), borrowed(offsets), borrowed(planes)
+    )  # fmt: skip
+
+
 @inner_kernel
 def take_apart(planes, less, offsets, f0, f1, first_bin, levels):
     """Turn the running sums of the features f0:f1 into sums of their levels; planes and less as in score_features.
@@ -192,43 +172,104 @@ def take_apart(planes, less, offsets, f0, f1, first_bin, levels):
             g_before, h_before = g, h
 
 
-def search_child_in_tree(t, rows, sums, categories, child, slot, less, set_number, rules, split):
-    """See operations.search_child."""
-    offsets, has_missing, all_g, all_h = sums.offsets, sums.has_missing, sums.planes.gradient, sums.planes.hessian
-    f0, f1, n_numeric = sums.shares.cuts[t], sums.shares.cuts[t + 1], np.int64(len(has_missing))
-    planes, sibling = Planes(all_g[slot], all_h[slot]), Planes(all_g[0, :0], all_h[0, :0])
-    if less >= 0:
-        sibling = Planes(all_g[less], all_h[less])
-    node = plain_node(child.begin, child.end, child.depth, child.gradient, child.hessian, rules)
+@inner_kernel
+def planes_of(planes, slot):
+    """Return the running sums of a slot; none, where it is -1."""
+    if slot < 0:
+        return Planes(planes.gradient[0, :0], planes.hessian[0, :0])
+    return Planes(planes.gradient[slot], planes.hessian[slot])
+
+
+@inner_kernel
+def _search(t, call, offsets, has_missing, planes, scores, level_sums, marks, rules, counting):
+    """See search_in_tree."""
+    f0, f1, n_numeric = call.first, call.last, np.int64(len(has_missing))
+    own, sibling, node = planes_of(planes, call.slot), planes_of(planes, call.less), node_of(call)
     first, last = min(f0, n_numeric), min(f1, n_numeric)
-    score_features(planes, sibling, first, last, offsets, node, rules, sums.scores)
-    choose_split(rows, planes, first, last, offsets, has_missing, node, rules, sums.scores, sums.counts[t], split)
-    if categories is not None:
-        first, last, levels = max(f0, n_numeric), max(f1, n_numeric), sums.levels
-        take_apart(planes, sibling, offsets, first, last, categories.first_bin, levels)
-        search_categories(
-            t, rows, levels, first - n_numeric, last - n_numeric, categories.mask, node, rules, categories,
-            categories.first_set + set_number, split,
-        )  # fmt: skip
+    score_features(own, sibling, first, last, offsets, node, rules, scores)
+    if len(marks.masks) > 0:
+        mask = marks.masks[call.context]
+        for f in range(first, last):
+            if not is_allowed(mask, np.int64(marks.numbers[f])):
+                scores.upper[f] = 0.0
+    choose_split(t, call, counting, own, first, last, offsets, has_missing, node, rules, scores)
+    if f1 > n_numeric:
+        take_apart(own, sibling, offsets, max(f0, n_numeric), f1, offsets[n_numeric], level_sums)
 
 
-def sum_smaller_in_round(t, crew, rows, sums, small, spare, kept, wanted, moving):
-    """See operations.sum_smaller."""
-    histograms = sums.histograms
-    sum_pairs(rows, np.int64(small.depth), small.begin, small.end, sums.layout, sums.counters, histograms[spare])
-    if wanted[1]:
-        subtract_pairs(histograms[kept], histograms[spare], 0, histograms.shape[1])
-    return True
+@inner_kernel
+def search_levels_of(t, call, levels):
+    """Run the operation `levels` on the sums that take_apart has written."""
+    if len(levels) > 0:
+        slot, call.slot = call.slot, 0
+        run(levels, t)
+        call.slot = slot
 
 
-def search_child_in_round(t, rows, sums, categories, child, slot, less, set_number, rules, split):
-    """See operations.search_child."""
-    node = plain_node(child.begin, child.end, child.depth, child.gradient, child.hessian, rules)
-    search_pairs(
-        t, rows, sums.histograms[slot], np.int64(0), np.int64(len(sums.layout.places)), sums.features, node, rules,
-        sums.scratch, categories, set_number, split,
+@kernel
+def search_in_tree(t, room, calls, offsets, has_missing, planes, scores, level_sums, marks, rules, counting, levels):
+    """Search a node: the operation `search` on running sums.
+
+    has_missing  bool (n_numeric,)     in
+    planes       of all slots          in out   the smaller sibling is subtracted here
+    level_sums   int64 (1, bins of the categorical features, 2)   out   sums of the node, for `levels`
+    marks        whose masks say which features a node may use; no masks: all
+    rules        RULES (1,)            in
+    levels       the operation; empty: no feature is categorical
+    """
+    if introduced(
+        t, room, (calls, offsets, has_missing, planes, scores, level_sums, marks, rules, counting, levels)
+    ):  # fmt: skip
+        return
+    call = calls[t]
+    _search(
+        t, call, borrowed(offsets), borrowed(has_missing), borrowed(planes), borrowed(scores), borrowed(level_sums)[0],
+        borrowed(marks), rules_in(rules[0]), borrowed(counting),
     )  # fmt: skip
+    search_levels_of(t, call, levels)
 
 
-kernels_by_kind(sum_smaller, "sums", {DenseSums: sum_smaller_in_tree, DensePairs: sum_smaller_in_round})
-kernels_by_kind(search_child, "sums", {DenseSums: search_child_in_tree, DensePairs: search_child_in_round})
+@inner_kernel
+def subtract_planes(own, less, first, last):
+    """Subtract the bins first:last of some running sums from others."""
+    for place in range(first, last):
+        own.gradient[place] -= less.gradient[place]
+        own.hessian[place] -= less.hessian[place]
+
+
+@inner_kernel
+def _search_in_context(t, call, offsets, has_missing, planes, scores, level_sums, marks, rules, counting):
+    """See search_tree_in_context."""
+    f0, f1, n_numeric, mask = call.first, call.last, np.int64(len(has_missing)), marks.masks[call.context]
+    own, sibling = planes_of(planes, call.slot), planes_of(planes, call.less)
+    first, last = min(f0, n_numeric), min(f1, n_numeric)
+    if len(sibling.gradient) > 0:
+        subtract_planes(own, sibling, offsets[first], offsets[last])
+    clear_split(call.split)
+    counted = counts_all_features(t, call, counting, rules)
+    for f in range(first, last):
+        if is_allowed(mask, np.int64(marks.numbers[f])):
+            begin, end = np.int64(offsets[f]), np.int64(offsets[f + 1])
+            search_feature(
+                t, call, counting, counted, f, (begin, end), has_missing[f], own.gradient[begin : end - 1],
+                own.hessian[begin : end - 1], scores.scores[0, begin : end - 1], marks, rules,
+            )  # fmt: skip
+    if f1 > n_numeric:
+        take_apart(own, sibling, offsets, max(f0, n_numeric), f1, offsets[n_numeric], level_sums)
+
+
+@kernel
+def search_tree_in_context(
+    t, room, calls, offsets, has_missing, planes, scores, level_sums, marks, rules, counting, levels
+):
+    """Search a node with a context: the operation `search` on running sums; arguments as in search_in_tree."""
+    if introduced(
+        t, room, (calls, offsets, has_missing, planes, scores, level_sums, marks, rules, counting, levels)
+    ):  # fmt: skip
+        return
+    call = calls[t]
+    _search_in_context(
+        t, call, borrowed(offsets), borrowed(has_missing), borrowed(planes), borrowed(scores), borrowed(level_sums)[0],
+        borrowed(marks), rules_in(rules[0]), borrowed(counting),
+    )  # fmt: skip
+    search_levels_of(t, call, levels)

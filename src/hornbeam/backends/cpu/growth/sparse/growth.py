@@ -7,15 +7,20 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.growth.growth import NO_MASK, Growth, of_thread
+from hornbeam.backends.cpu.growth.growth import NO_MASK, Conditions, Growth
 from hornbeam.backends.cpu.growth.rows.counters import PACKED_ROWS, blocks_of
 from hornbeam.backends.cpu.growth.slots import Slots
+from hornbeam.backends.cpu.growth.sparse.counting import count_sparse
 from hornbeam.backends.cpu.growth.sparse.histograms import Summing, Thin, build_kernel, fill_kernel
-from hornbeam.backends.cpu.growth.sparse.partition import SparseRows, SparseStore, partition_kernel
+from hornbeam.backends.cpu.growth.sparse.partition import SparseRows, SparseStore, divide_sparse, partition_kernel
 from hornbeam.backends.cpu.growth.sparse.storage import places_of_codes, storage_of
-from hornbeam.backends.cpu.growth.sparse.tree import SparseSums
+from hornbeam.backends.cpu.growth.sparse.tree import search_sparse, sum_sparse
+from hornbeam.backends.cpu.growth.splits.contexts import NO_MARKS
+from hornbeam.backends.cpu.growth.splits.levels import Categories
 from hornbeam.backends.cpu.growth.splits.space import Space
-from hornbeam.backends.cpu.host.team import LINE, team, worthwhile
+from hornbeam.backends.cpu.growth.trees.driver import Work
+from hornbeam.backends.cpu.host.operations import Operation
+from hornbeam.backends.cpu.host.team import ALONE, LINE, Crew, team, worthwhile
 from hornbeam.backends.cpu.tuning import Tuning
 from hornbeam.core.dtypes import NODE
 from hornbeam.data.binning import BinnedData
@@ -34,6 +39,7 @@ class SparseGrowth(Growth):
     """
 
     nodes_are_costly = True
+    divide_kernel, count_kernel = divide_sparse, count_sparse
     store: SparseStore
 
     def __init__(self, binned: BinnedData, n_threads: int, n_team: int, tuning: Tuning) -> None:
@@ -62,7 +68,8 @@ class SparseGrowth(Growth):
         self._totals = np.zeros((n_threads, LINE), np.int64)
         self._touched = np.zeros((n_threads, 2 * LINE), np.uint32)
         self._thin_sums = np.zeros((n_threads, n_used, 2), np.int64)
-        self._empty: list[NDArray[np.int64]] = [np.zeros((0, 2), np.int64)] * n_threads
+        self._empty = np.zeros((0, self.space.n_bins, 2), np.int64)
+        self._sum, self._search = Operation(sum_sparse), Operation(search_sparse)
         self._shares: dict[int, tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = {}
 
     @property
@@ -86,7 +93,10 @@ class SparseGrowth(Growth):
         """Start a tree."""
         super().begin_tree(n_slots)
         self.store.begin_tree(self.rounded.root.n_rows, self.n_team)
-        self._bare = np.zeros((n_slots, 2), np.int64)
+        if len(self._bare) == n_slots:
+            self._bare[:] = 0
+        else:
+            self._bare = np.zeros((n_slots, 2), np.int64)
         shape = self.n_summing, 1 + (len(self.store.wide_even) > 0), self.n_counters
         if self._counters.shape != shape:
             self._counters = np.zeros(shape, np.int64)
@@ -115,7 +125,7 @@ class SparseGrowth(Growth):
     def subtract(self, parents: NDArray[np.int32], children: NDArray[np.int32]) -> None:
         """Get the larger children."""
         for slot in parents[self._bare[parents, 1] > 0].tolist():
-            fill_kernel(self.rows, self._thin(0, True), slot, self._touched[0], self.slots.histograms[slot])
+            fill_kernel(self.rows, self._thin(True), slot, self.slots.histograms[slot])
         super().subtract(parents, children)
 
     # --- rounds -------------------------------------------------------------------------------------------------------
@@ -132,13 +142,18 @@ class SparseGrowth(Growth):
         asked = n_rows * tuning.sparse_listed_ns
         return (asked + n_rows / 4 * self._row_ns + n_bins * tuning.sparse_bin_ns).tolist()  # type: ignore[no-any-return]
 
-    def round_sums(self, t: int) -> SparseSums:
-        """Return what thread t needs to expand nodes."""
-        return self._sums(1, t, True)
+    @property
+    def round_threads(self) -> int:
+        """Those that have counters."""
+        return self.n_summing
+
+    def round_work(self, categories: Categories | None) -> Work:
+        """Return what threads need to expand nodes."""
+        return self._work(ALONE, Conditions(NO_MARKS, False, 0, categories))
 
     # --- whole trees --------------------------------------------------------------------------------------------------
 
-    def can_grow(self, limits: GrowthLimits) -> bool:
+    def can_grow(self, limits: GrowthLimits, in_context: bool) -> bool:
         """Say whether there are slots for a whole tree."""
         return 2 <= limits.n_leaves <= min(self.tuning.most_leaves, self.n_slots)
 
@@ -149,32 +164,37 @@ class SparseGrowth(Growth):
         work = rows * self._row_ns + 2 * n_leaves * self.space.n_bins * tuning.sparse_bin_ns
         return worthwhile(work, self.n_team, tuning, tuning.meeting_ns * n_leaves)
 
-    def tree_sums(self, n_threads: int, limits: GrowthLimits) -> SparseSums:
-        """Return what a team needs to grow a tree; thin nodes are for one thread alone."""
-        return self._sums(n_threads, 0, n_threads == 1)
+    def tree_work(self, crew: Crew, limits: GrowthLimits, conditions: Conditions) -> Work:
+        """Return what a team needs to grow a tree."""
+        return self._work(crew, conditions)
 
-    def _sums(self, n_threads: int, t: int, has_thin: bool) -> SparseSums:
-        """Return what n_threads from t on need."""
-        space = self.space
-        scratch = of_thread(space.scratch, t) if n_threads == 1 else space.scratch
-        summing, thin = self._summing(n_threads, t), self._thin(t, has_thin)
-        return SparseSums(summing, thin, self.slots.histograms, space.features, scratch)
+    def _work(self, crew: Crew, conditions: Conditions) -> Work:
+        calls, rows, summing, thin = self.calls, self.rows, self._summing(crew.size), self._thin(crew.size == 1)
+        divide = self.divide.on(calls, crew, rows, self.goes_left)
+        sums = self._sum.on(calls, crew, rows, summing, thin, self.slots.histograms)
+        if len(conditions.marks.masks):
+            of_sums = self.context_search(conditions, thin.empty)
+        else:
+            of_sums = self.pair_search(conditions.categories, thin.empty)
+        search = self._search.on(calls, rows, thin, of_sums)
+        return Work(calls, summing.cuts, self.numbers, self.goes_left, divide, sums, search)
 
-    def _thin(self, t: int, has_thin: bool) -> Thin:
-        """Return what thread t needs for thin nodes."""
-        if has_thin and len(self._empty[t]) == 0:
-            self._empty[t] = np.zeros((self.space.n_bins, 2), np.int64)
+    def _thin(self, has_thin: bool) -> Thin:
+        """Return what threads that work alone need for thin nodes; has_thin: there may be such nodes."""
+        if has_thin and len(self._empty) == 0:
+            self._empty = np.zeros((self.n_threads, self.space.n_bins, 2), np.int64)
         most_rows = self.most_thin if has_thin else 0.0
-        return Thin(self._code_places, self._feature_of, self._thin_sums[t], self._empty[t], self._bare, most_rows)
+        return Thin(
+            self._code_places, self._feature_of, self._thin_sums, self._empty, self._touched, self._bare, most_rows
+        )
 
-    def _summing(self, n_threads: int, t: int = 0) -> Summing:
-        """Return what n_threads from t on need to sum rows."""
-        cuts, runs, run_cuts = self._shares_of(n_threads)
-        counters, tuning = self._counters if n_threads > 1 else self._counters[t : t + 1], self.tuning
+    def _summing(self, n_threads: int) -> Summing:
+        """Return what a team of n_threads needs to sum rows."""
+        (cuts, runs, run_cuts), tuning = self._shares_of(n_threads), self.tuning
         n_merged = int((runs[:, 1] - runs[:, 0]).sum())
         worth = n_threads * tuning.added_ns * self.entries_per_row / (tuning.merged_ns * max(1, n_merged))
         return Summing(
-            cuts, runs, run_cuts, self._places, self._blocks, counters, self._totals[t:], self._touched[t:],
+            cuts, runs, run_cuts, self._places, self._blocks, self._counters, self._totals, self._touched,
             min(self.n_summing, n_threads), tuning.packed_rows, worth,
         )  # fmt: skip
 

@@ -62,12 +62,13 @@ class Summing(NamedTuple):
 
 
 class Thin(NamedTuple):
-    """What one thread needs for thin nodes.
+    """What threads that work alone need for thin nodes.
 
     code_places  uint32 (n codes of all columns,)   in       place in the histogram, or NOWHERE
     feature_of   uint32 (n_total_bins,)             in       feature of a place
-    sums         int64 (n_used, 2)                  scratch  all zero before and after
-    empty        int64 (n_total_bins, 2)            scratch  all zero before and after
+    sums         int64 (n_threads, n_used, 2)       scratch  all zero before and after
+    empty        int64 (n_threads or 0, n_total_bins, 2)   scratch  all zero before and after
+    touched      uint32 (n_threads, two lines)      scratch  see touch_entries
     bare         int64 (n_slots, 2)                 in out   rows of the nodes whose slots hold nothing; (0, 0): it does
     most_rows    a node of fewer rows is thin
     """
@@ -76,6 +77,7 @@ class Thin(NamedTuple):
     feature_of: NDArray[np.uint32]
     sums: NDArray[np.int64]
     empty: NDArray[np.int64]
+    touched: NDArray[np.uint32]
     bare: NDArray[np.int64]
     most_rows: float
 
@@ -237,22 +239,24 @@ def merge(counters, runs):
 
 
 @inner_kernel
-def sum_rows(t, crew, storage, summing, records, wide, begin, end, out, larger):
+def sum_rows(t, part, crew, storage, summing, records, wide, begin, end, out, larger):
     """Do one thread's part of summing the rows begin:end into a slot, and of subtracting them from `larger`.
 
+    t, part        whose memory is used, and the number of the thread in its team
     records, wide  see rows/records.py
     out, larger    see unpack
 
     Returns False if a thread has failed.
     """
-    cuts, totals, counters = summing.cuts, summing.totals, summing.counters
-    runs = summing.runs[summing.run_cuts[t] : summing.run_cuts[t + 1]]
+    cuts, runs = summing.cuts, summing.runs[summing.run_cuts[part] : summing.run_cuts[part + 1]]
     n_summing = max(1, min(summing.most_summing, np.int64(np.sqrt((end - begin) * summing.worth))))
+    totals, counters = summing.totals[t - part :], summing.counters[t - part : t - part + n_summing]  # of the team
     start, is_first = begin, True
     while is_first or start < end:
         stop = min(start + summing.packed_rows, end)
-        if t < n_summing:
-            first, last = start + (stop - start) * t // n_summing, start + (stop - start) * (t + 1) // n_summing
+        if part < n_summing:
+            first = start + (stop - start) * part // n_summing
+            last = start + (stop - start) * (part + 1) // n_summing
             add_rows(records, wide, first, last, storage, summing, t)
         if not meet(crew):
             return False
@@ -260,10 +264,11 @@ def sum_rows(t, crew, storage, summing, records, wide, begin, end, out, larger):
         for s in range(n_summing):
             total_g += totals[s, 0]
             total_h += totals[s, 1]
-        merge(counters[:n_summing], runs)
+        merge(counters, runs)
         unpack(
-            counters[0], total_g, total_h, storage.features, cuts[t], cuts[t + 1], summing.places, is_first, out, larger
-        )
+            counters[0], total_g, total_h, storage.features, cuts[part], cuts[part + 1], summing.places, is_first, out,
+            larger,
+        )  # fmt: skip
         for run in range(len(runs)):
             counters[0, :, runs[run, 0] : runs[run, 1]] = 0
         start, is_first = stop, False
@@ -280,14 +285,15 @@ def add_pair(out, place, gradient, hessian):
 
 
 @inner_kernel
-def add_thin(rows, thin, begin, end, sign, touched, out):
+def add_thin(t, rows, thin, begin, end, sign, out):
     """Add the rows begin:end to a histogram (sign 1), or subtract them (sign -1).
 
-    touched  uint32 (>= 1,)            scratch
-    out      int64 (n_total_bins, 2)   in, out
+    t    thread whose memory is used
+    out  int64 (n_total_bins, 2)   in, out
     """
+    touched = thin.touched[t]
     storage, records, wide, code_places, feature_of, sums = (
-        rows.storage, rows.records, rows.wide, thin.code_places, thin.feature_of, thin.sums,
+        rows.storage, rows.records, rows.wide, thin.code_places, thin.feature_of, thin.sums[t],
     )  # fmt: skip
     codes, code_starts, indptr, entries = storage.codes, storage.code_starts, storage.indptr, storage.entries
     features, is_wide, one, n_columns = storage.features, len(wide) > 0, np.uint64(1), np.uint64(len(code_starts) - 1)
@@ -342,11 +348,11 @@ def wipe_thin(rows, thin, begin, end, out):
 
 
 @kernel
-def fill_kernel(rows, thin, slot, touched, out):
-    """Make the histogram of a bare slot."""
+def fill_kernel(rows, thin, slot, out):
+    """Make the histogram of a bare slot, with the memory of thread 0."""
     rows, thin = borrowed(rows), borrowed(thin)
     out[:, :] = 0
-    add_thin(rows, thin, thin.bare[slot, 0], thin.bare[slot, 1], np.int64(1), touched, out)
+    add_thin(0, rows, thin, thin.bare[slot, 0], thin.bare[slot, 1], np.int64(1), out)
     thin.bare[slot, 0], thin.bare[slot, 1] = 0, 0
 
 
@@ -362,7 +368,7 @@ def build_kernel(t, crew, rows, summing, begin, end, slots, histograms):
     rows, summing = borrowed(rows), borrowed(summing)
     for i in range(len(slots)):
         out = histograms[slots[i]]
-        if not sum_rows(t, crew, rows.storage, summing, rows.records, rows.wide, begin[i], end[i], out, out[:0]):
+        if not sum_rows(t, t, crew, rows.storage, summing, rows.records, rows.wide, begin[i], end[i], out, out[:0]):
             return
         if not meet(crew):  # before the counters are used again
             return

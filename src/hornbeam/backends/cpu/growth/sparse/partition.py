@@ -19,11 +19,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.growth.operations import count_all, count_bins, divide
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK, RowStore
 from hornbeam.backends.cpu.growth.rows.sides import left_bins
-from hornbeam.backends.cpu.growth.sparse.storage import NOWHERE, Storage, coded_bin, find_entry
-from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel, kernels_by_kind
+from hornbeam.backends.cpu.growth.sparse.storage import NOWHERE, Storage, find_entry
+from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
+from hornbeam.backends.cpu.host.operations import introduced
 from hornbeam.backends.cpu.host.team import LINE, call_helpers, meet, run_parts
 from hornbeam.backends.cpu.tuning import Tuning
 
@@ -329,13 +329,18 @@ def move_leaving(t, crew, rows, turn, own, n_own, n_leaving, to):
     return True
 
 
-def divide_sparse(t, crew, rows, node, goes_left, turn):
-    """See operations.divide.
+@inner_kernel
+def divide(t, crew, rows, f, begin, end, goes_left, turn):
+    """Do one thread's part of dividing the rows begin:end of a node by feature f; see operations.py.
+
+    goes_left  uint8 (n_bins,)  in   which bins of the feature go left, the missing bin last
+
+    Returns how many rows went left, -1 if a thread has failed; and whether rows are still being copied.
 
     Where all rows are asked, each thread copies some to their places in spare and back again. While it does so the
     others may go on with what is in spare.
     """
-    begin, end, n_threads, f = node.begin, node.end, crew.size, np.int64(node.split.feature)
+    n_threads = crew.size
     lefts, place, n_rows, failed = rows.lefts[turn], rows.storage.features[f], end - begin, np.int64(-1)
     n_listed = count_listed(rows.storage, place, goes_left)
     by_lists = goes_by_lists(rows.storage, place, n_listed, n_rows)
@@ -382,6 +387,18 @@ def divide_sparse(t, crew, rows, node, goes_left, turn):
 
 
 @kernel
+def divide_sparse(t, room, calls, crew, rows, goes_left):
+    """Divide a node: the operation; goes_left: uint8 (n_threads, most bins)."""
+    if introduced(t, room, (calls, crew, rows, goes_left)):
+        return
+    call = calls[t]
+    goes_left = borrowed(goes_left)[t, : call.n_bins]
+    call.n_left, call.moving = divide(
+        call.part, borrowed(crew), borrowed(rows), call.feature, call.begin, call.end, goes_left, call.turn
+    )  # fmt: skip
+
+
+@kernel
 def partition_kernel(t, crew, rows, nodes, sides, tables, n_left):
     """Divide some nodes, one after the other, each by the whole team.
 
@@ -395,76 +412,10 @@ def partition_kernel(t, crew, rows, nodes, sides, tables, n_left):
     for i in range(len(nodes)):
         node = nodes[i]
         goes_left = left_bins(node.split, sides, tables[t])
-        rows_left, moving = divide(t, crew, rows, node, goes_left, i % 2)
+        rows_left, moving = divide(
+            t, crew, rows, np.int64(node.split.feature), node.begin, node.end, goes_left, i % 2
+        )  # fmt: skip
         if rows_left < 0 or (moving and not meet(crew)):
             return
         if t == 0:
             n_left[i] = rows_left
-
-
-def count_bins_sparse(rows, f, node, counts):
-    """See operations.count_bins."""
-    storage, records, place_of, begin, end = rows.storage, rows.records, rows.place_of, node.begin, node.end
-    codes, indptr, entries, starts, listed = (
-        storage.codes, storage.indptr, storage.entries, storage.list_starts, storage.listed,
-    )  # fmt: skip
-    place = storage.features[f]
-    first, last, default, column = place.first, place.last, place.default, np.uint64(place.column)
-    first_code, n_codes = place.first_code, place.n_codes
-    counts[:] = 0
-    if place.alone >= 0:
-        own = storage.columns[place.alone]
-        for at in range(np.uint64(begin), np.uint64(end)):
-            counts[np.uint64(own[records[at] & ROW_MASK])] += 1
-    elif goes_by_lists(storage, place, starts[last] - starts[first], end - begin):
-        rest = end - begin
-        for b in range(last - first):
-            count = np.int64(0)
-            for i in range(np.uint64(starts[first + b]), np.uint64(starts[first + b + 1])):
-                at_row = np.int64(place_of[listed[i]])
-                count += np.int64(begin <= at_row < end)
-            counts[b] = count
-            rest -= count
-        counts[default] = rest
-    else:
-        for at in range(np.uint64(begin), np.uint64(end)):
-            row = records[at] & ROW_MASK
-            if place.column < 0:
-                code = find_entry(indptr, entries, row, first, last, default)
-            else:
-                code = coded_bin(np.int64(codes[row, column]), first_code, n_codes, default)
-            counts[np.uint64(code)] += 1
-
-
-def count_all_sparse(rows, node, counts):
-    """See operations.count_all: a row has few entries, and most features none in it."""
-    storage, records = rows.storage, rows.records
-    features, codes, code_starts, indptr, entries = (
-        storage.features, storage.codes, storage.code_starts, storage.indptr, storage.entries,
-    )  # fmt: skip
-    in_codes, n_columns = np.zeros(code_starts[-1], np.int64), np.uint64(len(code_starts) - 1)
-    counts[:] = 0
-    for at in range(np.uint64(node.begin), np.uint64(node.end)):
-        row = records[at] & ROW_MASK
-        for c in range(n_columns):
-            in_codes[np.uint64(code_starts[c]) + codes[row, c]] += 1
-        for i in range(np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])):
-            counts[entries[i]] += 1
-    for f in range(len(features)):
-        place = features[f]
-        rest = node.end - node.begin
-        if place.column >= 0:
-            start = code_starts[place.column] + place.first_code
-            for k in range(place.last - place.first if place.first_code == 0 else place.n_codes):
-                b = k + (place.first_code > 0 and k >= place.default)
-                counts[place.first + b] = in_codes[start + k]
-        if place.column < 0 or place.first_code > 0:
-            for b in range(place.first, place.last):
-                rest -= counts[b]
-            counts[place.first + place.default] = rest
-    return True
-
-
-kernels_by_kind(divide, "rows", {SparseRows: divide_sparse})
-kernels_by_kind(count_bins, "rows", {SparseRows: count_bins_sparse})
-kernels_by_kind(count_all, "rows", {SparseRows: count_all_sparse})

@@ -12,112 +12,145 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.growth.operations import count_all, count_bins
+from hornbeam.backends.cpu.growth.operations import count_all, count_bins, node_of
 from hornbeam.backends.cpu.growth.splits.candidates import ANYTHING, Feature, best_candidate, take_candidate
-from hornbeam.backends.cpu.growth.splits.pairs import run_up
-from hornbeam.backends.cpu.growth.splits.rules import Node, clear_split, is_allowed, random_threshold
-from hornbeam.backends.cpu.host.kernels import inner_kernel
+from hornbeam.backends.cpu.growth.splits.pairs import run_up, scratch_of
+from hornbeam.backends.cpu.growth.splits.rules import clear_split, is_allowed, random_threshold, rules_in
+from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
+from hornbeam.backends.cpu.host.operations import introduced, run
 from hornbeam.trees.splitting import NodeContext
 
 
-class Contexts(NamedTuple):
-    """What the search must know of some nodes besides their sums: the arrays of NodeContext.
+class Marks(NamedTuple):
+    """What is said of features.
 
-    numbers             int32 (n,)        names of the features that are searched in masks, signs and contributions
-    sign, contribution  see FeatureRules
-    counts              int64 (n_threads, n_total_bins or 0)   scratch  rows of every bin, for path smoothing
+    numbers             int32 (n,)               names of the features that are searched in what follows
+    sign, contribution  int8, float64 (n_used,)  see FeatureRules
+    masks               uint32 (n, n_words)      features that a node may use, by its number among contexts
     """
 
     numbers: NDArray[np.int32]
     sign: NDArray[np.int8]
     contribution: NDArray[np.float64]
+    masks: NDArray[np.uint32]
+
+
+class Contexts(NamedTuple):
+    """Some nodes' contexts: the arrays of NodeContext."""
+
+    score: NDArray[np.float64]
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
     output: NDArray[np.float64]
-    score: NDArray[np.float64]
-    monotone_factor: NDArray[np.float64]
+    factor: NDArray[np.float64]
     key: NDArray[np.uint64]
-    mask: NDArray[np.uint32]
-    counts: NDArray[np.int64]
 
     @classmethod
-    def of(
-        cls,
-        context: NodeContext,
-        numbers: NDArray[np.int32],
-        mask: NDArray[np.uint32],
-        n_threads: int,
-        n_counts: int,
-    ) -> Contexts:
-        """Take the arrays of a context; mask: features that the tree may use, empty: all."""
+    def of(cls, context: NodeContext) -> Contexts:
+        """Take the arrays of a context."""
         return cls(
-            numbers, context.features.sign, context.features.contribution, context.lower, context.upper,
-            context.parent_output, context.score, context.monotone_factor, context.key,
-            context.mask & mask if len(mask) else context.mask, np.empty((n_threads, n_counts), np.int64),
+            context.score, context.lower, context.upper, context.parent_output, context.monotone_factor, context.key
         )  # fmt: skip
 
 
+_NONE = np.empty(0)
+NO_MARKS = Marks(np.empty(0, np.int32), np.empty(0, np.int8), _NONE, np.empty((0, 0), np.uint32))
+"""Every node may use every feature, and gains count as they are."""
+
+NO_CONTEXTS = Contexts(_NONE, _NONE, _NONE, _NONE, _NONE, np.empty(0, np.uint64))
+"""Of nodes that have none."""
+
+
 @inner_kernel
-def node_in_context(contexts, i, begin, end, depth, gradient, hessian):
-    """Return the Node that has context i."""
-    return Node(
-        begin, end, np.int64(depth), gradient, hessian, contexts.score[i], contexts.lower[i], contexts.upper[i],
-        contexts.output[i], contexts.key[i],
+def enter_context(call, contexts, i):
+    """Enter context i into a CALL that has the node."""
+    call.score, call.lower, call.upper, call.output, call.factor, call.key, call.context = (
+        contexts.score[i], contexts.lower[i], contexts.upper[i], contexts.output[i], contexts.factor[i],
+        contexts.key[i], i,
     )  # fmt: skip
 
 
 @inner_kernel
-def rank_bins(histogram, only, tells_empty, scores):
+def rank_bins(hessian, only, tells_empty, scores):
     """Write 1 for the bins that are candidates, and 0 for the others.
 
+    hessian      integers (n_values,)  in   running sums
     only         the one bin to try; -1: all
     tells_empty  a bin without a hessian is empty: its candidate is that of the bin before, which wins the tie
     """
-    for b in range(len(histogram)):
-        passed_by = b != only if only >= 0 else tells_empty and b > 0 and histogram[b, 1] == 0
+    for b in range(len(hessian)):
+        passed_by = b != only if only >= 0 else tells_empty and b > 0 and hessian[b] == hessian[b - 1]
         scores[b] = 0.0 if passed_by else 1.0
 
 
 @inner_kernel
-def scan_in_context(rows, histogram, f0, f1, features, contexts, i, node, rules, scratch, all_counts, split):
-    """Find the best split of the features f0:f1 of one node with context i.
+def counts_all_features(t, call, counting, rules):
+    """Count the rows of every bin if the gains depend on them and that is quick; say whether it was done."""
+    return rules.path_smooth > 0.0 and not rules.rows_are_hessians and count_all(t, call, counting)
 
-    rows        of the node's tree, see operations.py
-    histogram   int64 (n_total_bins, 2)   in
-    features    see pairs.Features; the mask of the context says which may be used
-    scratch     see pairs.Scratch
-    all_counts  int64 (n_total_bins,)     scratch
-    split       SPLIT ()                  out
+
+@inner_kernel
+def search_feature(t, call, counting, counted, f, bins, has_missing, gradient, hessian, scores, marks, rules):
+    """Take the best candidate of feature f, if its node may use it and it is better than the split of the call.
+
+    counted            all bins' rows are in all_counts
+    bins               (first, past the last) of the feature, the missing one last
+    gradient, hessian  integers (n_values,)  in   running sums
+    scores             floats (n_values,)    scratch
     """
-    offsets, has_missing, numbers, mask = features.offsets, features.has_missing, contexts.numbers, contexts.mask[i]
-    clear_split(split)
-    counts_all = rules.path_smooth > 0.0 and not rules.rows_are_hessians
-    counted = counts_all and count_all(rows, node, all_counts)
-    for f in range(f0, f1):
-        number = np.int64(numbers[f])
-        if not is_allowed(mask, number):
-            continue
-        sign, factor = np.int64(contexts.sign[number]), contexts.contribution[number]
-        if sign != 0:
-            factor = factor * contexts.monotone_factor[i]
-        first, last = np.int64(offsets[f]), np.int64(offsets[f + 1])
-        n_values, bins, counts = last - first - 1, histogram[first:last], scratch.counts[: last - first]
-        only = random_threshold(node.key, number, n_values, has_missing[f]) if rules.extra_trees else np.int64(-1)
-        gradient, hessian, scores = (
-            scratch.gradient[:n_values],
-            scratch.hessian[:n_values],
-            scratch.scores[0, :n_values],
-        )
-        run_up(bins[:n_values], gradient, hessian)
-        rank_bins(bins[:n_values], only, rules.tells_empty, scores)
-        if counted:
-            counts = all_counts[first:last]
-        elif counts_all:
-            count_bins(rows, f, node, counts)
-        known = counts if counts_all else counts[:0]
-        feature = Feature(has_missing[f], sign, factor, False)
+    number, node, split = np.int64(marks.numbers[f]), node_of(call), call.split
+    sign, factor = np.int64(marks.sign[number]), marks.contribution[number]
+    if sign != 0:
+        factor = factor * call.factor
+    n_values, known = np.int64(len(gradient)), counting.counts[t, :0]
+    only = random_threshold(call.key, number, n_values, has_missing) if rules.extra_trees else np.int64(-1)
+    rank_bins(hessian, only, rules.tells_empty, scores)
+    if counted:
+        known = counting.all_counts[t, bins[0] : bins[1]]
+    elif rules.path_smooth > 0.0 and not rules.rows_are_hessians:
+        known = count_bins(t, call, counting, f, n_values + 1)
+    feature = Feature(has_missing, sign, factor, False)
+    best = best_candidate(gradient, hessian, scores, scores, ANYTHING, known, feature, node, rules)
+    if best.open_gain > split.gain and best.open_gain >= best.gain:
+        known = count_bins(t, call, counting, f, n_values + 1)
         best = best_candidate(gradient, hessian, scores, scores, ANYTHING, known, feature, node, rules)
-        if best.open_gain > split.gain and best.open_gain >= best.gain:
-            count_bins(rows, f, node, counts)
-            best = best_candidate(gradient, hessian, scores, scores, ANYTHING, counts, feature, node, rules)
-        take_candidate(best, f, split)
+    take_candidate(best, f, split)
+
+
+@inner_kernel
+def _search(t, call, histogram, features, marks, rules, scratch, counting):
+    """See search_in_context."""
+    offsets, n_numeric, mask = features.offsets, np.int64(len(features.has_missing)), marks.masks[call.context]
+    clear_split(call.split)
+    counted = counts_all_features(t, call, counting, rules)
+    for f in range(min(call.first, n_numeric), min(call.last, n_numeric)):
+        if is_allowed(mask, np.int64(marks.numbers[f])):
+            first, last = np.int64(offsets[f]), np.int64(offsets[f + 1])
+            n = last - first - 1
+            gradient, hessian, scores = scratch.gradient[:n], scratch.hessian[:n], scratch.scores[0, :n]
+            run_up(histogram[first : last - 1], gradient, hessian)
+            search_feature(
+                t, call, counting, counted, f, (first, last), features.has_missing[f], gradient, hessian, scores, marks,
+                rules,
+            )  # fmt: skip
+
+
+@kernel
+def search_in_context(t, room, calls, histograms, thin, features, marks, rules, scratch, counting, levels):
+    """Search a node with a context: the operation `search` on histograms of pairs.
+
+    histograms, thin  see pairs.search_pairs
+    features          see pairs.Features; the mask of the context says which may be used
+    rules             RULES (1,)  in
+    scratch           see pairs.Scratch, of all threads
+    levels            the operation; empty: no feature is categorical
+    """
+    if introduced(t, room, (calls, histograms, thin, features, marks, rules, scratch, counting, levels)):
+        return
+    call, own, histograms, thin = calls[t], scratch_of(borrowed(scratch), t), borrowed(histograms), borrowed(thin)
+    histogram = histograms[call.slot] if call.slot >= 0 else thin[t]
+    _search(
+        t, call, histogram, borrowed(features), borrowed(marks), rules_in(rules[0]), own, borrowed(counting)
+    )  # fmt: skip
+    if len(levels) > 0:
+        run(levels, t)

@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.growth.operations import count_bins
-from hornbeam.backends.cpu.growth.splits.rules import candidate_gain, is_allowed, random_threshold
-from hornbeam.backends.cpu.host.kernels import inlined, inner_kernel
+from hornbeam.backends.cpu.growth.operations import count_bins, node_of
+from hornbeam.backends.cpu.growth.splits.rules import candidate_gain, is_allowed, random_threshold, rules_in
+from hornbeam.backends.cpu.host.kernels import borrowed, inlined, inner_kernel, kernel
+from hornbeam.backends.cpu.host.operations import introduced
 
 FEW_LEVELS = 48
 """Levels that are sorted by inserting one after the other."""
@@ -36,14 +37,12 @@ class LevelRules(NamedTuple):
 class LevelScratch(NamedTuple):
     """What one thread needs to search categorical features; with a leading axis: all threads.
 
-    counts     int64   (most_bins,)    rows
     keys       float64 (most_bins,)    what levels are sorted by
     estimated  float64 (most_bins,)    rows of every level with enough of them, estimated
     levels     int64   (most_bins,)    those levels
     ends       int64   (2, most_bins)  in the order in which they are taken, from the low and from the high end
     """
 
-    counts: NDArray[np.int64]
     keys: NDArray[np.float64]
     estimated: NDArray[np.float64]
     levels: NDArray[np.int64]
@@ -58,10 +57,10 @@ class Categories(NamedTuple):
     offsets        int64 (n + 1,)              bins of each, from first_bin on
     numbers        int32 (n,)                  their names in masks and contributions
     rules          see LevelRules
-    mask           uint32 (n_words,)           features that the tree may use, see NodeContext.mask; empty: all
+    mask           uint32 (n, n_words)         features that may be used, by context: NodeContext.mask; no words: all
     contribution   float64 (n_used,)           factors by name, see splitting.FeatureRules; empty: 1 each
     sets           uint32 (n_sets, n_words)    bins that go left at the splits of the tree, bits as in tree.code_bits
-    first_set      of the nodes that are searched: node i writes set first_set + i
+    first_set      of this search: a call writes the set of its set_number from here on
     scratch        see LevelScratch, with a leading axis for the threads
     """
 
@@ -149,11 +148,12 @@ def sort_levels(histogram, node, rules, level_rules, scratch):
 
 
 @inner_kernel
-def scan_levels(histogram, counted, only, most, factor, node, rules, level_rules, scratch):
+def scan_levels(histogram, counts, counted, only, most, factor, node, rules, level_rules, scratch):
     """Find the best set of one feature of one node.
 
     histogram  int64 (n_levels + 1, 2)   in   the missing bin last
-    counted    BY_HESSIANS, BY_BOUNDS or COUNTED: by `counts` of the scratch memory
+    counts     int64 (n_levels + 1,)     in   rows
+    counted    BY_HESSIANS, BY_BOUNDS or COUNTED: by `counts`
     only       number of the one candidate to try; -1: all
     most       candidates from each end, or number of levels where they are few
     scratch    in: `ends` and `estimated` where levels are many
@@ -161,7 +161,7 @@ def scan_levels(histogram, counted, only, most, factor, node, rules, level_rules
     Returns gain, size and end of the set (-1: the one level `size`), its sums, and the best gain of the candidates that
     are allowed or not as the rows' counts will tell.
     """
-    counts, estimated, ends = scratch.counts, scratch.estimated, scratch.ends
+    estimated, ends = scratch.estimated, scratch.ends
     n_rows, min_group, zero = node.end - node.begin, level_rules.min_group, np.int64(0)
     best, best_size, best_end, best_g, best_h, best_open = -np.inf, zero, np.int64(-1), zero, zero, -np.inf
     few_levels = len(histogram) - 1 <= level_rules.max_one_hot
@@ -209,15 +209,15 @@ def scan_levels(histogram, counted, only, most, factor, node, rules, level_rules
 
 
 @inner_kernel
-def search_levels(rows, histogram, f, number, factor, node, rules, categories, scratch, set_number, split):
-    """Replace the split of one node where one of one categorical feature is better.
+def search_feature(t, call, counting, histogram, f, number, factor, node, rules, categories, scratch):
+    """Replace the split of a call where one of one categorical feature is better; then its set is written.
 
     histogram  int64 (n_levels + 1, 2)   in
     f, number  position of the feature in the bins, and its name
     factor     see candidate_gain
     scratch    of this thread
-    split      SPLIT ()  in out; where it is replaced, set `set_number` is written
     """
+    split, counts = call.split, counting.counts[t, : len(histogram)]
     level_rules, most = categories.rules, np.int64(len(histogram) - 1)
     counted = BY_BOUNDS
     if rules.rows_are_hessians:
@@ -229,14 +229,15 @@ def search_levels(rows, histogram, f, number, factor, node, rules, categories, s
     only = random_threshold(node.key, number, most, True) if rules.extra_trees else np.int64(-1)
     while True:
         if counted == COUNTED:
-            count_bins(rows, f, node, scratch.counts[: len(histogram)])
+            counts = count_bins(t, call, counting, f, len(histogram))
         gain, size, end, g, h, open_gain = scan_levels(
-            histogram, counted, only, most, factor, node, rules, level_rules, scratch
+            histogram, counts, counted, only, most, factor, node, rules, level_rules, scratch
         )
         if open_gain <= split.gain or open_gain < gain:
             break
         counted = COUNTED
     if gain > split.gain:
+        set_number = categories.first_set + call.set_number
         left_set = categories.sets[set_number]
         left_set[:] = 0
         for place in range(1 if end < 0 else size):
@@ -249,28 +250,38 @@ def search_levels(rows, histogram, f, number, factor, node, rules, categories, s
 @inner_kernel
 def scratch_of(scratch, t):
     """Return the scratch memory of thread t."""
-    return LevelScratch(scratch.counts[t], scratch.keys[t], scratch.estimated[t], scratch.levels[t], scratch.ends[t])
+    return LevelScratch(scratch.keys[t], scratch.estimated[t], scratch.levels[t], scratch.ends[t])
 
 
 @inner_kernel
-def search_categories(t, rows, histogram, first, last, mask, node, rules, categories, set_number, split):
-    """Replace the split of one node where one of the categorical features first:last is better.
-
-    t            thread whose scratch memory is used
-    histogram    int64 (bins of the categorical features, 2)  in
-    first, last  counted from the first categorical feature
-    mask         uint32 (n_words,)  in   features that may be used; empty: all
-    set_number, split   see search_levels
-    """
+def _search(t, call, counting, histogram, mask, rules, categories):
+    """See search_levels."""
     offsets, numbers, contribution = categories.offsets, categories.numbers, categories.contribution
-    scratch = scratch_of(categories.scratch, t)
-    for i in range(first, last):
+    scratch, node, before = scratch_of(categories.scratch, t), node_of(call), categories.first_feature
+    for i in range(max(call.first - before, 0), max(call.last - before, 0)):
         number, factor = np.int64(numbers[i]), 1.0
         if len(mask) > 0 and not is_allowed(mask, number):
             continue
         if len(contribution) > 0:
             factor = contribution[number]
-        search_levels(
-            rows, histogram[offsets[i] : offsets[i + 1]], categories.first_feature + i, number, factor, node, rules,
-            categories, scratch, set_number, split,
+        search_feature(
+            t, call, counting, histogram[offsets[i] : offsets[i + 1]], before + i, number, factor, node, rules,
+            categories, scratch,
         )  # fmt: skip
+
+
+@kernel
+def search_levels(t, room, calls, histograms, thin, rules, categories, counting):
+    """Replace the split of a call where one of its categorical features has a better one: the operation `levels`.
+
+    histograms, thin  see pairs.search_pairs; of the bins categories.first_bin... those of categories are read
+    rules             RULES (1,)  in
+    """
+    if introduced(t, room, (calls, histograms, thin, rules, categories, counting)):
+        return
+    call, histograms, thin, categories = calls[t], borrowed(histograms), borrowed(thin), borrowed(categories)
+    histogram = histograms[call.slot] if call.slot >= 0 else thin[t]
+    _search(
+        t, call, borrowed(counting), histogram[categories.first_bin :], categories.mask[call.context],
+        rules_in(rules[0]), categories,
+    )  # fmt: skip

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.growth.operations import count_bins
+from hornbeam.backends.cpu.growth.operations import count_bins, node_of
 from hornbeam.backends.cpu.growth.splits.candidates import (
     ANYTHING,
     MARGIN,
@@ -24,9 +24,9 @@ from hornbeam.backends.cpu.growth.splits.candidates import (
     best_candidate,
     take_candidate,
 )
-from hornbeam.backends.cpu.growth.splits.levels import search_categories
-from hornbeam.backends.cpu.growth.splits.rules import clear_split
-from hornbeam.backends.cpu.host.kernels import inlined, inner_kernel
+from hornbeam.backends.cpu.growth.splits.rules import clear_split, rules_in
+from hornbeam.backends.cpu.host.kernels import borrowed, inlined, inner_kernel, kernel
+from hornbeam.backends.cpu.host.operations import introduced, run
 from hornbeam.backends.cpu.tuning import Tuning
 
 
@@ -52,7 +52,6 @@ class Scratch(NamedTuple):
     features, ends            int64 (largest chunk + most bins,)   features that have candidates; the end of these
     gradient, hessian         int64 (most bins,)                   running sums of one feature
     scores                    float64 (2, most bins)
-    counts                    int64 (most bins,)                   rows of the bins of one feature
     open_features             int64 (n,)                           features that need a row count
     open_gains                float64 (n,)                         the best gain of these
     chunk                     int64 (2,)                           candidates of the first, and of the largest chunk
@@ -65,7 +64,6 @@ class Scratch(NamedTuple):
     gradient: NDArray[np.int64]
     hessian: NDArray[np.int64]
     scores: NDArray[np.float64]
-    counts: NDArray[np.int64]
     open_features: NDArray[np.int64]
     open_gains: NDArray[np.float64]
     chunk: NDArray[np.int64]
@@ -74,8 +72,8 @@ class Scratch(NamedTuple):
     def make(cls, n_threads: int, features: Features, tuning: Tuning) -> Scratch:
         """Make the memory of some threads that search these features."""
         n, most = len(features.has_missing), int(np.diff(features.offsets).max(initial=1))
-        shapes: list[Any] = [tuning.largest_chunk + most] * 4 + [most, most, (2, most), most, n, n, 2]
-        kinds = [np.int64] * 6 + [np.float64, np.int64, np.int64, np.float64, np.int64]
+        shapes: list[Any] = [tuning.largest_chunk + most] * 4 + [most, most, (2, most), n, n, 2]
+        kinds = [np.int64] * 6 + [np.float64, np.int64, np.float64, np.int64]
         made = cls(
             *(np.empty((n_threads, *np.atleast_1d(shape)), kind) for shape, kind in zip(shapes, kinds, strict=True))
         )
@@ -88,8 +86,7 @@ def scratch_of(scratch, t):
     """Return the scratch memory of thread t."""
     return Scratch(
         scratch.candidate_g[t], scratch.candidate_h[t], scratch.features[t], scratch.ends[t], scratch.gradient[t],
-        scratch.hessian[t], scratch.scores[t], scratch.counts[t], scratch.open_features[t], scratch.open_gains[t],
-        scratch.chunk[t],
+        scratch.hessian[t], scratch.scores[t], scratch.open_features[t], scratch.open_gains[t], scratch.chunk[t],
     )  # fmt: skip
 
 
@@ -181,7 +178,7 @@ def scan(histogram, f0, f1, features, node, rules, scratch, split):
     split      SPLIT ()                  out
     """
     left_g, left_h, numbers, ends = scratch.candidate_g, scratch.candidate_h, scratch.features, scratch.ends
-    offsets, has_missing, no_counts = features.offsets, features.has_missing, scratch.counts[:0]
+    offsets, has_missing, no_counts = features.offsets, features.has_missing, scratch.ends[:0]
     g, h, extra = node.gradient, node.hessian, rules.extra
     clear_split(split)
     n_open, size, f = np.int64(0), scratch.chunk[0], np.int64(f0)
@@ -215,39 +212,46 @@ def scan(histogram, f0, f1, features, node, rules, scratch, split):
 
 
 @inner_kernel
-def settle(rows, histogram, n_open, features, node, rules, scratch, split):
+def settle(t, call, counting, histogram, n_open, features, node, rules, scratch):
     """Count the rows of the open features that may still win, and take the best split of all.
 
-    rows   of the node's tree, see operations.py
-    split  SPLIT ()  in out   the best certain split
+    call  of thread t, see operations.py; its split, in: the best certain one
     """
+    split = call.split
     for k in range(n_open):
         if scratch.open_gains[k] >= split.gain:
             f = scratch.open_features[k]
             bins = histogram[features.offsets[f] : features.offsets[f + 1]]
-            counts = scratch.counts[: len(bins)]
-            count_bins(rows, f, node, counts)
+            counts = count_bins(t, call, counting, f, len(bins))
             best = search_feature(bins, counts, features.has_missing[f], split.gain, node, rules, scratch)
             take_candidate(best, f, split)
 
 
 @inner_kernel
-def search_pairs(t, rows, histogram, f0, f1, features, node, rules, scratch, categories, set_number, split):
-    """Find the best split of one node among the features f0:f1, numbers and categories.
+def search_histogram(t, call, histogram, features, rules, scratch, counting):
+    """Find the best split of a call's node among its features that are numbers, from a histogram of pairs."""
+    own, n_numeric, node = scratch_of(scratch, t), np.int64(len(features.has_missing)), node_of(call)
+    first, last = min(call.first, n_numeric), min(call.last, n_numeric)
+    n_open = scan(histogram, first, last, features, node, rules, own, call.split)
+    settle(t, call, counting, histogram, n_open, features, node, rules, own)
 
-    t           thread whose scratch memory is used
-    rows        of the node's tree, see operations.py
-    histogram   int64 (n_total_bins, 2)   in
+
+@kernel
+def search_pairs(t, room, calls, histograms, thin, features, rules, scratch, counting, levels):
+    """Search a node: the operation `search` on histograms of pairs.
+
+    histograms  int64 (n_slots, n_total_bins, 2)          in
+    thin        int64 (n_threads or 0, n_total_bins, 2)   in   see sparse/tree.py
+    rules       RULES (1,)                                in
     scratch     of all threads
-    categories  see levels.Categories; None: no feature is categorical
-    set_number  see operations.search_child
-    split       SPLIT ()                  out
+    levels      the operation; empty: no feature is categorical
     """
-    own, n_numeric = scratch_of(scratch, t), np.int64(len(features.has_missing))
-    n_open = scan(histogram, min(f0, n_numeric), min(f1, n_numeric), features, node, rules, own, split)
-    settle(rows, histogram, n_open, features, node, rules, own, split)
-    if categories is not None:
-        search_categories(
-            t, rows, histogram[categories.first_bin :], max(f0 - n_numeric, 0), max(f1 - n_numeric, 0), categories.mask,
-            node, rules, categories, categories.first_set + set_number, split,
-        )  # fmt: skip
+    if introduced(t, room, (calls, histograms, thin, features, rules, scratch, counting, levels)):
+        return
+    call, histograms, thin = calls[t], borrowed(histograms), borrowed(thin)
+    histogram = histograms[call.slot] if call.slot >= 0 else thin[t]
+    search_histogram(
+        t, call, histogram, borrowed(features), rules_in(rules[0]), borrowed(scratch), borrowed(counting)
+    )  # fmt: skip
+    if len(levels) > 0:
+        run(levels, t)

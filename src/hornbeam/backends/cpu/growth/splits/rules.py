@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, get_type_hints
 
 import numpy as np
 
@@ -72,26 +72,19 @@ class Rules(NamedTuple):
         )  # fmt: skip
 
 
-class Node(NamedTuple):
-    """What the search knows of a node.
+RULES = np.dtype([(name, np.dtype(kind)) for name, kind in get_type_hints(Rules).items()], align=True)
+"""Rules in memory."""
 
-    begin, end, depth     its rows, see trees/engine.Segments
-    gradient, hessian     fixed-point sums
-    score                 what the children's scores must exceed
-    lower, upper, output  see NodeContext: bounds of the children's outputs, and the output of the node itself
-    key                   of random choices
-    """
 
-    begin: int
-    end: int
-    depth: int
-    gradient: int
-    hessian: int
-    score: float
-    lower: float
-    upper: float
-    output: float
-    key: int
+@inner_kernel
+def rules_in(record):
+    """Read rules from a record of RULES."""
+    return Rules(
+        record.lambda_l1, record.lambda_l2, record.max_delta_step, record.min_gain, record.min_data, record.min_hessian,
+        record.path_smooth, record.monotone, record.scores_outputs, record.extra_trees, record.gradient_unit,
+        record.hessian_unit, record.rows_are_hessians, record.tells_empty, record.few, record.many, record.scale,
+        record.extra, record.by_products, record.by_scores,
+    )  # fmt: skip
 
 
 @inlined
@@ -132,12 +125,20 @@ def score_of_output(gradient, hessian, output, lambda_l1, lambda_l2):
     return -(2.0 * shrink(gradient, lambda_l1) * output + weight * output * output)
 
 
-@inlined
-def plain_node(begin, end, depth, gradient, hessian, rules):
-    """Return a Node without a context."""
+@inner_kernel
+def enter_node(call, begin, end, depth, gradient, hessian, rules):
+    """Enter a node without a context into a CALL (operations.py)."""
     g, h = gradient * rules.gradient_unit, hessian * rules.hessian_unit
-    score = leaf_score(g, h, rules.lambda_l1, rules.lambda_l2, rules.max_delta_step)
-    return Node(begin, end, np.int64(depth), gradient, hessian, score, -np.inf, np.inf, 0.0, np.uint64(0))
+    call.begin, call.end, call.depth, call.gradient, call.hessian = begin, end, depth, gradient, hessian
+    call.score = leaf_score(g, h, rules.lambda_l1, rules.lambda_l2, rules.max_delta_step)
+    call.lower, call.upper, call.output, call.factor, call.key, call.context = (
+        -np.inf,
+        np.inf,
+        0.0,
+        1.0,
+        np.uint64(0),
+        0,
+    )
 
 
 @inner_kernel

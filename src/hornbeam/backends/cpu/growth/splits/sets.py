@@ -22,8 +22,8 @@ class LeftSets:
         self.sets = np.zeros((64, n_words), np.uint32)
         self.n_sets = 0
         keys, estimated = np.empty((2, n_threads, most_bins))
-        counts, levels = np.empty((2, n_threads, most_bins), np.int64)
-        self._scratch = LevelScratch(counts, keys, estimated, levels, np.empty((n_threads, 2, most_bins), np.int64))
+        levels = np.empty((n_threads, most_bins), np.int64)
+        self._scratch = LevelScratch(keys, estimated, levels, np.empty((n_threads, 2, most_bins), np.int64))
 
     def begin_tree(self) -> None:
         """Forget the sets."""

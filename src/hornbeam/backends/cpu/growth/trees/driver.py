@@ -9,34 +9,58 @@ for all; they meet (host/team.py) a few times a split, the last time before they
 
 A round has its nodes given, and each thread expands some of them alone.
 
-`rows` and `sums` say what kind of data it is: operations.py.
+What depends on the kind of data are operations: operations.py.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.growth.operations import divide, search_child, sum_smaller
 from hornbeam.backends.cpu.growth.rows.sides import Sides, left_bins
-from hornbeam.backends.cpu.growth.splits.rules import can_split, copy_split, is_better
+from hornbeam.backends.cpu.growth.splits.rules import can_split, copy_split, enter_node, is_better
+from hornbeam.backends.cpu.growth.trees.contexts import AROUND
 from hornbeam.backends.cpu.host.kernels import borrowed, inlined, inner_kernel, kernel
+from hornbeam.backends.cpu.host.operations import NO_OPERATION, run
 from hornbeam.backends.cpu.host.team import call_helpers, meet
 from hornbeam.core.dtypes import NODE, SPLIT
 from hornbeam.trees.frontier import GrowthLimits
+
+NO_AROUND = np.zeros((0, 2), AROUND)
+
+
+class Work(NamedTuple):
+    """What threads do with nodes: operations.py.
+
+    calls      CALL (n_threads,)
+    cuts       int64 (n_threads + 1,)         in       the features cuts[t]:cuts[t + 1] are searched by thread t
+    rules      RULES (1,)                     in
+    goes_left  uint8 (n_threads, most bins)   scratch  see left_bins; for `divide`
+    around     AROUND (n_threads, 2)          in       what `contexts` has made (contexts.py)
+    divide, sum_smaller, search, contexts     operations; no contexts: nodes have none
+    """
+
+    calls: NDArray[np.void]
+    cuts: NDArray[np.int64]
+    rules: NDArray[np.void]
+    goes_left: NDArray[np.uint8]
+    divide: NDArray[np.int64]
+    sum_smaller: NDArray[np.int64]
+    search: NDArray[np.int64]
+    around: NDArray[np.void] = NO_AROUND
+    contexts: NDArray[np.int64] = NO_OPERATION
 
 
 class Table(NamedTuple):
     """The nodes of a tree or of a round, and the threads' memory for them.
 
-    nodes         NODE (n_threads, n)           in out   a tree's: the root; a round's: its nodes, then their children
+    nodes         NODE (n_threads, n)           in out   a tree's: the root; a round's, once: its nodes, then their
+                                                         children
     spare_slots   int64 (n_nodes of the round,) in       a free slot for each of them; empty: it is a tree
     free          int64 (n_threads, n_slots)    scratch  a tree's slots that are not in use, the last one first
-    found         SPLIT (n_threads, 4)          scratch  the small and the large child, and a space
-    goes_left     uint8 (n_threads, most bins)  scratch  see left_bins
+    found         SPLIT (n_threads, 2)          scratch  of the small and the large child
     sides         see rows.sides.Sides
     n_grown       int64 (1,)                    out      number of a tree's nodes
     """
@@ -45,7 +69,6 @@ class Table(NamedTuple):
     spare_slots: NDArray[np.int64]
     free: NDArray[np.int64]
     found: NDArray[np.void]
-    goes_left: NDArray[np.uint8]
     sides: Sides
     n_grown: NDArray[np.int64]
 
@@ -63,18 +86,13 @@ def tree_table(root: NDArray[np.void], limits: GrowthLimits, n_threads: int, sid
     """Make the table of a tree that n_threads grow; root: NODE (1,)."""
     nodes = np.zeros((n_threads, 2 * limits.n_leaves - 1), NODE)
     nodes[:, 0] = root[0]
-    free = np.empty((n_threads, limits.n_leaves), np.int64)
-    table = _make_table(nodes, np.empty(0, np.int64), free, sides)
+    free, found = np.empty((n_threads, limits.n_leaves), np.int64), np.zeros((n_threads, 2), SPLIT)
+    table = Table(nodes, np.empty(0, np.int64), free, found, sides, np.zeros(1, np.int64))
     return table, Limits(limits.max_depth, limits.depthwise, 0, limits.n_leaves)
 
 
-def round_tables(
-    batch: NDArray[np.void], max_depth: int, bounds: list[int], sides: Sides
-) -> list[tuple[Table, Limits]]:
-    """Make the table of a round, once for each thread t, which expands the nodes bounds[t]:bounds[t + 1].
-
-    batch  EXPANSION (n_nodes,)  in
-    """
+def round_table(batch: NDArray[np.void], n_threads: int, sides: Sides) -> Table:
+    """Make the table of a round; batch: EXPANSION (n_nodes,), in."""
     n_nodes = len(batch)
     nodes = np.zeros((1, 3 * n_nodes), NODE)
     for name in ("begin", "end", "gradient", "hessian", "depth", "slot"):
@@ -82,18 +100,7 @@ def round_tables(
     for name in ("left_gradient", "left_hessian", "feature", "bin", "missing_left"):
         nodes["split"][name][0, :n_nodes] = batch[name]
     spare_slots, free = batch["spare_slot"].astype(np.int64), np.empty((1, 0), np.int64)
-    return [
-        (_make_table(nodes, spare_slots, free, sides), Limits(max_depth, False, first, last))
-        for first, last in pairwise(bounds)
-    ]
-
-
-def _make_table(
-    nodes: NDArray[np.void], spare_slots: NDArray[np.int64], free: NDArray[np.int64], sides: Sides
-) -> Table:
-    n_threads, most_bins = len(nodes), int(sides.n_value_bins.max(initial=0)) + 1
-    found, goes_left = np.zeros((n_threads, 4), SPLIT), np.empty((n_threads, most_bins), np.uint8)
-    return Table(nodes, spare_slots, free, found, goes_left, sides, np.zeros(1, np.int64))
+    return Table(nodes, spare_slots, free, np.zeros((n_threads, 2), SPLIT), sides, np.zeros(1, np.int64))
 
 
 def expanded(table: Table) -> tuple[NDArray[np.int64], NDArray[np.void]]:
@@ -131,11 +138,18 @@ def enter_children(node, number, left, right, first_child, n_left):
     right.gradient, right.hessian = node.gradient - left.gradient, node.hessian - left.hessian
 
 
+@inlined
+def enter_around(call, around, number):
+    """Enter a context, AROUND (), into a CALL that has the node; number: of its mask."""
+    call.score, call.lower, call.upper, call.output = around.score, around.lower, around.upper, around.output
+    call.factor, call.key, call.context = around.factor, around.key, number
+
+
 @inner_kernel
 def take_best(found, k, split):
     """Take the best of the splits that the threads have found, of equal ones that of the first feature.
 
-    found  SPLIT (n_threads, 4)  in   those of child k are at [:, k]
+    found  SPLIT (n_threads, 2)  in   those of child k are at [:, k]
     split  SPLIT ()              out
     """
     best = 0
@@ -145,78 +159,90 @@ def take_best(found, k, split):
     copy_split(found[best, k], split)
 
 
-@inner_kernel
-def _grow(t, crew, rows, sums, categories, table, rules, limits):
-    """See grow_kernel; a function of its own, to which categories may be None."""
-    nodes, free, found, spare_slots = table.nodes[t], table.free[t], table.found, table.spare_slots
-    in_round, n_free, n_nodes = len(spare_slots) > 0, len(free), np.int64(1)
+@kernel
+def grow_kernel(t, crew, work, table, limits):
+    """Do one thread's part of growing a tree from its root, which can_split, or of expanding the nodes of a round.
+
+    t, crew  number of this thread, and its team; in a round each thread works alone
+    work     see Work
+    """
+    call_helpers(t, crew, (work, table, limits))
+    crew, work, table = borrowed(crew), borrowed(work), borrowed(table)
+    found, spare_slots, rules, call = table.found, table.spare_slots, work.rules[0], work.calls[t]
+    in_round = len(spare_slots) > 0
+    part = np.int64(0 if in_round else t)
+    nodes, free = table.nodes[part], table.free[part]
+    n_free, n_nodes = len(free), np.int64(1)
     if in_round:
         n_nodes = len(spare_slots) + 2 * limits.first
     for i in range(n_free):
         free[i] = n_free - 1 - i
+    call.part, call.first, call.last = part, work.cuts[part], work.cuts[part + 1]
+    in_context = len(work.contexts) > 0
     for step in range(limits.first, limits.last):
         # The root is summed and searched as if it were the smaller child of a node that is divided already.
         left, right, left_small, small_wanted, large_wanted = nodes[0], nodes[0], True, True, False
-        first_child, kept, moving = np.int64(0), np.int64(-1), False
+        first_child, kept = np.int64(0), np.int64(-1)
+        call.moving, call.number, call.wants_left, call.wants_right = False, -1, True, False
         if in_round or step > 0:
             number = np.int64(step) if in_round else best_open(nodes, n_nodes, limits.depthwise)
             if number < 0:
                 break
             node, first_child = nodes[number], n_nodes
-            goes_left = left_bins(node.split, table.sides, table.goes_left[t])
-            n_left, moving = divide(t, crew, rows, node, goes_left, step % 2)
-            if n_left < 0:
+            call.n_bins = len(left_bins(node.split, table.sides, work.goes_left[t]))
+            call.begin, call.end, call.depth, call.feature = node.begin, node.end, node.depth, node.split.feature
+            call.turn = step % 2
+            run(work.divide, t)
+            if call.n_left < 0:
                 return
             left, right, kept = nodes[first_child], nodes[first_child + 1], np.int64(node.slot)
-            enter_children(node, number, left, right, first_child, n_left)
+            enter_children(node, number, left, right, first_child, call.n_left)
             n_nodes += 2
             rows_left, rows_right = left.end - left.begin, right.end - right.begin
             left_small = rows_left <= rows_right
             may_grow = in_round or step < limits.last - 1
             small_wanted = may_grow and can_split(rows_left, left.hessian, left.depth, limits.max_depth, rules)
             large_wanted = may_grow and can_split(rows_right, right.hessian, right.depth, limits.max_depth, rules)
+            call.number, call.wants_left, call.wants_right = number, small_wanted, large_wanted
             if not left_small:
                 small_wanted, large_wanted = large_wanted, small_wanted
-            if not (small_wanted or large_wanted):
-                if not in_round:
-                    free[n_free] = kept
-                    n_free += 1
-                continue  # no need to meet: rows of this node may be moving still, and the next one has none of them
+        if in_context:
+            run(work.contexts, t)
+        if not (small_wanted or large_wanted):
+            if not in_round:
+                free[n_free] = kept
+                n_free += 1
+            continue  # no need to meet: rows of this node may be moving still, and the next one has none of them
         small, large = (left, right) if left_small else (right, left)
         if in_round:
             spare = spare_slots[step]
         else:
             n_free -= 1
             spare = free[n_free]
-        if not sum_smaller(t, crew, rows, sums, small, spare, kept, (small_wanted, large_wanted), moving):
+        call.begin, call.end, call.depth = small.begin, small.end, small.depth
+        call.spare, call.kept, call.wants_larger = spare, kept, large_wanted
+        run(work.sum_smaller, t)
+        if call.failed:
             return
         for k in range(2):
             if small_wanted if k == 0 else large_wanted:
                 child, slot, less = (small, spare, np.int64(-1)) if k == 0 else (large, kept, spare)
                 child.slot = slot
-                set_number = t * len(nodes) + first_child + np.int64((k == 0) != left_small)
-                search_child(t, rows, sums, categories, child, slot, less, set_number, rules, found[t, k])
+                enter_node(call, child.begin, child.end, child.depth, child.gradient, child.hessian, rules)
+                side = np.int64((k == 0) != left_small)
+                if in_context:
+                    enter_around(call, work.around[t, side], 2 * t + side)
+                call.slot, call.less, call.set_number = slot, less, part * len(nodes) + first_child + side
+                run(work.search, t)
+                copy_split(call.split, found[t, k])
         if not meet(crew):
             return
         for k in range(2):
             child, slot = (small, spare) if k == 0 else (large, kept)
             if small_wanted if k == 0 else large_wanted:
-                take_best(found, k, child.split)
+                take_best(found[t : t + 1] if in_round else found, k, child.split)
             if child.split.gain == -np.inf and slot >= 0 and not in_round:
                 free[n_free] = slot
                 n_free += 1
     if t == 0:
         table.n_grown[0] = n_nodes
-
-
-@kernel
-def grow_kernel(t, crew, rows, sums, categories, table, rules, limits):
-    """Do one thread's part of growing a tree from its root, which can_split, or of expanding the nodes of a round.
-
-    t, crew     number of this thread, and its team
-    rows, sums  see operations.py
-    categories  see splits.levels.Categories; None: no feature is categorical
-    rules       see splits.rules.Rules
-    """
-    call_helpers(t, crew, (rows, sums, categories, table, rules, limits))
-    _grow(t, borrowed(crew), borrowed(rows), borrowed(sums), borrowed(categories), borrowed(table), rules, limits)

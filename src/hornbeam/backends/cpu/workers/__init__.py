@@ -1,0 +1,1 @@
+"""Kernels of trees that grow on several workers: see distributed/."""

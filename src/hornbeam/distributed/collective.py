@@ -1,0 +1,162 @@
+"""Collectives: the few things that workers say to each other.
+
+A collective is one worker's end of a group of `size` workers, numbered 0, 1, ... (`rank`). All of them call the same
+operations in the same order. A transport provides one of them, `_exchange`: every worker has a message for every other
+one. The rest is made of it:
+
+    exchange        a message to each worker, one from each
+    all_gather      the bytes of every worker, on every worker
+    broadcast       the bytes of one worker, on every worker
+    reduce_scatter  sums of integers; each worker gets its section of them
+    all_reduce      sums of integers, on every worker
+
+Sums are of integers, so that their order cannot be seen. Every wait has a limit. Every message bears the name of its
+operation: workers that have lost step with each other get an error, never each other's numbers.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.core.errors import CollectiveError
+
+DEFAULT_TIMEOUT = 600.0
+"""Seconds that a worker waits for the others in one operation: the others may be reading their data meanwhile."""
+
+SMALL_BYTES = 4096
+"""Arrays up to this size are added up from an all_gather, in one step, rather than in sections, in two."""
+
+TAG_BYTES = 4
+
+ABORT_TAG = b"stop"
+"""Tag of a message that says why its sender gives up, in the place of the one that is waited for."""
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What one worker has sent.
+
+    operations  that were called
+    bytes_sent  to other workers, without tags
+    seconds     spent in operations, waiting included
+    """
+
+    operations: int = 0
+    bytes_sent: int = 0
+    seconds: float = 0.0
+
+
+class Collective(ABC):
+    """One worker's end of a group.
+
+    rank     number of this worker
+    size     number of workers
+    timeout  seconds to wait for the others in one operation
+    traffic  what was sent so far
+    is_over  whether a worker has given up
+    """
+
+    def __init__(self, rank: int, size: int, timeout: float = DEFAULT_TIMEOUT) -> None:
+        self.rank, self.size, self.timeout = rank, size, timeout
+        self.traffic = Traffic()
+        self.is_over = False
+
+    @abstractmethod
+    def _exchange(self, messages: list[bytes], what: str) -> list[bytes]:
+        """Send message i to worker i, and return what each worker has sent here; see `exchange`."""
+
+    @abstractmethod
+    def abort(self, reason: str) -> None:
+        """Let the operations of all workers fail, those that they wait in included: this one cannot go on."""
+
+    def exchange(self, messages: Sequence[bytes], what: str) -> list[bytes]:
+        """Send message i to worker i, and return what each worker has sent here, by its number.
+
+        what  name of the operation, for errors
+        """
+        begun = time.perf_counter()
+        tag = zlib.crc32(what.encode()).to_bytes(TAG_BYTES, "little")
+        if self.size == 1:
+            received = [tag + messages[0]]
+        else:
+            received = self._exchange([tag + message for message in messages], what)
+        for sender, message in enumerate(received):
+            if message[:TAG_BYTES] == ABORT_TAG:
+                self.is_over = True
+                raise failed(self.rank, sender, what, message[TAG_BYTES:].decode())
+        for sender, message in enumerate(received):
+            if message[:TAG_BYTES] != tag:
+                raise CollectiveError(
+                    f"worker {self.rank} is at {what!r} and worker {sender} at something else: workers must get the "
+                    "same parameters, and callbacks must decide alike on all of them"
+                )
+        self.traffic.operations += 1
+        self.traffic.bytes_sent += sum(len(message) for i, message in enumerate(messages) if i != self.rank)
+        self.traffic.seconds += time.perf_counter() - begun
+        return [message[TAG_BYTES:] for message in received]
+
+    def all_gather(self, message: bytes, what: str) -> list[bytes]:
+        """Return the message of every worker."""
+        return self.exchange([message] * self.size, what)
+
+    def broadcast(self, message: bytes, root: int, what: str) -> bytes:
+        """Return the message of worker `root`; what the others pass is not looked at."""
+        return self.exchange([message if self.rank == root else b""] * self.size, what)[root]
+
+    def gather_array(self, values: NDArray[Any], what: str) -> NDArray[Any]:
+        """Return the array of every worker, all of one shape and type, as (n_workers, *shape)."""
+        values = np.ascontiguousarray(values)
+        received = self.all_gather(values.tobytes(), what)
+        return np.frombuffer(b"".join(received), values.dtype).reshape(self.size, *values.shape)
+
+    def reduce_scatter(self, values: NDArray[Any], sections: Sequence[slice], what: str) -> NDArray[Any]:
+        """Return the sum over all workers of this worker's section of the last axis but one.
+
+        values    integers (n, m, k)  in
+        sections  of the m entries, one a worker; they may be empty
+        """
+        received = self.exchange([values[:, section].tobytes() for section in sections], what)
+        mine = sections[self.rank]
+        shape = (len(values), mine.stop - mine.start, values.shape[2])
+        total = np.zeros(shape, values.dtype)
+        for message in received:
+            total += np.frombuffer(message, values.dtype).reshape(shape)
+        return total
+
+    def all_reduce(self, values: NDArray[Any], what: str) -> None:
+        """Replace integers by their sums over all workers.
+
+        values  integers, C order  in, out
+        """
+        if values.nbytes <= SMALL_BYTES or self.size == 1:
+            values[...] = self.gather_array(values, what).sum(axis=0, dtype=values.dtype)
+            return
+        flat = values.reshape(1, -1, 1)
+        bounds = [flat.shape[1] * i // self.size for i in range(self.size + 1)]
+        sections = [slice(*pair) for pair in pairwise(bounds)]
+        own = self.reduce_scatter(flat, sections, f"{what}, sums")
+        received = self.all_gather(own.tobytes(), what)
+        values[...] = np.frombuffer(b"".join(received), values.dtype).reshape(values.shape)
+
+
+def lost(rank: int, others: Sequence[int], what: str, seconds: float) -> CollectiveError:
+    """Return the error of a worker that has waited too long."""
+    named = ", ".join(map(str, others))
+    return CollectiveError(
+        f"worker {rank} waited {seconds:g} s in {what!r} for worker{'s' * (len(others) > 1)} {named}, which failed or "
+        "took longer than the limit (timeout=)"
+    )
+
+
+def failed(rank: int, other: int, what: str, reason: str) -> CollectiveError:
+    """Return the error of a worker whose group was aborted by another one."""
+    return CollectiveError(f"worker {rank} stopped in {what!r}, because worker {other} failed: {reason}")

@@ -1,0 +1,1 @@
+"""Training, prediction and estimators on a Dask cluster; users import `hornbeam.dask`."""

@@ -1,0 +1,187 @@
+"""Estimators whose data are Dask collections; the fitted ones predict tables in memory too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.core.errors import DataError, ParameterError
+from hornbeam.distributed.dask.dataset import DaskDataset, partitions_of
+from hornbeam.distributed.dask.packages import require_dask
+from hornbeam.distributed.dask.prediction import predict_parts
+from hornbeam.distributed.dask.training import train
+from hornbeam.sklearn.base import HornbeamModel
+from hornbeam.sklearn.estimators import HornbeamClassifier, HornbeamRegressor
+from hornbeam.sklearn.ranker import HornbeamRanker
+
+SelfEstimator = TypeVar("SelfEstimator", bound="DaskEstimator")
+
+
+class Method:
+    """A method of a fitted estimator, to be called on partitions."""
+
+    def __init__(self, estimator: HornbeamModel, name: str, choices: dict[str, Any]) -> None:
+        self.estimator, self.name, self.choices = estimator, name, choices
+
+    def __call__(self, part: Any) -> NDArray[Any]:
+        """Return what the method says of a table."""
+        return np.asarray(getattr(self.estimator, self.name)(part, **self.choices))
+
+
+class DaskEstimator(HornbeamModel):
+    """What the estimators share.
+
+    Attributes
+    ----------
+    client
+        `distributed.Client` to train and predict with; None: the one that was made last.
+    """
+
+    client: Any = None
+
+    def _client(self) -> Any:
+        require_dask()
+        from distributed import default_client
+
+        return default_client() if self.client is None else self.client
+
+    def __getstate__(self) -> Any:
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "client"}
+
+    def fit(  # type: ignore[override]
+        self: SelfEstimator,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        init_score: Any = None,
+        eval_set: Sequence[tuple[Any, Any]] | None = None,
+        eval_names: Sequence[str] | None = None,
+        eval_sample_weight: Sequence[Any] | None = None,
+        feature_name: Sequence[str] | str = "auto",
+        categorical_feature: Sequence[Any] | str = "auto",
+        callbacks: Sequence[Any] | None = None,
+        init_model: Any = None,
+        *,
+        retries: int = 0,
+        **queries: Any,
+    ) -> SelfEstimator:
+        """Train the model on the workers that hold the data.
+
+        Parameters
+        ----------
+        X, y, sample_weight, init_score
+            Dask collections with the same partitions, or lists of delayed objects, as for `hornbeam.dask.Dataset`.
+        eval_set, eval_names, eval_sample_weight
+            Pairs (X, y) of such, to evaluate after every iteration; names and weights, one a pair.
+        feature_name, categorical_feature, callbacks, init_model
+            As for the estimators of one machine.
+        retries
+            See `hornbeam.dask.train`.
+        queries
+            Ranker alone: `group` or `qid`, and `eval_group` or `eval_qid` with one entry a pair of `eval_set`.
+        """
+        if self.class_weight is not None:
+            raise ParameterError("class_weight is not available on a cluster; pass sample_weight=")
+        client, pairs = self._client(), list(eval_set or [])
+        weights = list(eval_sample_weight or [None] * len(pairs))
+        options: dict[str, Any] = {"feature_names": feature_name, "categorical_features": categorical_feature}
+        kept = {name: queries.pop(name) for name in ("group", "qid") if name in queries}
+        of_sets = {name: queries.pop(f"eval_{name}") for name in ("group", "qid") if f"eval_{name}" in queries}
+        if queries:
+            raise TypeError(f"fit() got an unexpected keyword argument {next(iter(queries))!r}")
+        label = self._learn_partitions(client, y)
+        params = self._train_params()
+        train_set = DaskDataset(client, X, label, weight=sample_weight, init_score=init_score, **kept, **options)
+        valid: dict[str, DaskDataset] = {}
+        for i, (table, target) in enumerate(pairs):
+            own = {name: every[i] for name, every in of_sets.items()}
+            name = eval_names[i] if eval_names is not None else f"valid_{i}"
+            if table is X and target is y:
+                valid[name] = train_set
+                continue
+            coded = self._code_partitions(target)
+            valid[name] = DaskDataset(
+                client, table, coded, weight=weights[i], reference=train_set, **own, **options
+            )  # fmt: skip
+        start = getattr(init_model, "booster_", init_model)
+        self.booster_ = train(
+            client, params, train_set, None, valid, callbacks=callbacks, init_model=start, retries=retries
+        )  # fmt: skip
+        self.n_features_in_ = self.booster_.n_features
+        if hasattr(X, "columns"):
+            self.feature_names_in_ = np.array(list(map(str, X.columns)), object)
+        return self
+
+    def _learn_partitions(self, client: Any, y: Any) -> Any:
+        """Return the labels of the training set; a classifier learns its classes."""
+        return y
+
+    def _code_partitions(self, y: Any) -> Any:
+        """Return the labels of a validation set."""
+        return y
+
+    def _apply(self, name: str, X: Any, choices: dict[str, Any]) -> Any:
+        """Call a method of the estimators of one machine, at once or lazily."""
+        if not hasattr(X, "to_delayed"):
+            return getattr(super(), name)(X, **choices)
+        return predict_parts(self._client(), Method(self, name, choices), self._fitted.n_features, X)
+
+    def predict(self, X: Any, **choices: Any) -> Any:
+        """Predict a table, or lazily a Dask collection; keywords are those of `Booster.predict`."""
+        return self._apply("predict", X, choices)
+
+
+class DaskHornbeamRegressor(DaskEstimator, HornbeamRegressor):
+    """Regression on a Dask cluster."""
+
+
+class DaskHornbeamRanker(DaskEstimator, HornbeamRanker):  # type: ignore[misc]  # fit takes other data
+    """Ranking on a Dask cluster; the rows of a query lie in one partition."""
+
+
+class DaskHornbeamClassifier(DaskEstimator, HornbeamClassifier):
+    """Classification on a Dask cluster."""
+
+    def predict_proba(self, X: Any, **choices: Any) -> Any:
+        """Predict the probability of every class, of a table, or lazily of a Dask collection."""
+        return self._apply("predict_proba", X, choices)
+
+    def _learn_partitions(self, client: Any, y: Any) -> Any:
+        from dask import delayed
+
+        parts = partitions_of(y, "y")
+        if not isinstance(parts, list):
+            raise DataError("y must be a Dask collection, or a list of delayed objects")
+        found = client.gather(client.compute([delayed(_classes_of)(part) for part in parts]))
+        there = [classes for classes in found if len(classes)]
+        if not there:
+            raise DataError("y has no rows")
+        self.classes_ = np.unique(np.concatenate(there))
+        self.n_classes_ = len(self.classes_)
+        return self._code_partitions(y)
+
+    def _code_partitions(self, y: Any) -> Any:
+        from dask import delayed
+
+        parts = partitions_of(y, "y")
+        return [delayed(_codes_of)(part, self.classes_) for part in parts or []]
+
+
+def _classes_of(part: Any) -> NDArray[Any]:
+    """Return the different labels of a partition."""
+    return np.unique(np.asarray(part))
+
+
+def _codes_of(part: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the places of labels among the classes, float64 (n_rows,)."""
+    labels = np.asarray(part).ravel()
+    places = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
+    wrong = classes[places] != labels
+    if wrong.any():
+        shown = labels[int(np.argmax(wrong))].item()
+        raise DataError(f"eval_set has the class {shown!r}, which y has not; leave these rows out")
+    return places.astype(np.float64)

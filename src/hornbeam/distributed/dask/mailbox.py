@@ -1,0 +1,177 @@
+"""Workers of a Dask cluster as a group: messages go over the connections that Dask itself has between its workers.
+
+A handler is entered on every worker of a training, as Dask's peer-to-peer shuffle enters its own. So there is no port
+to open, and TLS is used where the cluster uses it. Messages lie in a mailbox until the training, which runs in a task
+on another thread, fetches them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any
+
+from hornbeam.core.errors import CollectiveError
+from hornbeam.distributed.collective import Collective, failed, lost
+
+RECEIVE, ABORT = "hornbeam_receive", "hornbeam_abort"
+"""Names of the handlers."""
+
+
+class Mailbox:
+    """The messages for one worker of one group.
+
+    messages  by (number of the operation, sender)
+    aborted   worker that gave up, and why; None: none did
+    """
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.messages: dict[tuple[int, int], bytes] = {}
+        self.aborted: tuple[int, str] | None = None
+
+    def put(self, number: int, sender: int, message: bytes) -> None:
+        """Lay a message in."""
+        with self.changed:
+            self.messages[number, sender] = message
+            self.changed.notify_all()
+
+    def wake(self) -> None:
+        """Let whoever waits look again."""
+        with self.changed:
+            self.changed.notify_all()
+
+    def abort(self, sender: int, reason: str) -> None:
+        """Let whoever waits stop."""
+        with self.changed:
+            if self.aborted is None:
+                self.aborted = sender, reason
+            self.changed.notify_all()
+
+
+MAILBOXES: dict[tuple[str, int], Mailbox] = {}
+"""By group and number of the worker: workers may be threads of one process."""
+
+
+STATES: dict[str, bytes] = {}
+"""The last state of each training that this process has kept, for another attempt."""
+
+
+def kept_state(training: str) -> bytes | None:
+    """Return what this process has kept of a training."""
+    return STATES.get(training)
+
+
+def forget_state(training: str) -> None:
+    """Forget it."""
+    STATES.pop(training, None)
+
+
+async def receive(group: str, rank: int, number: int, sender: int, message: Any) -> bool:
+    """Take a message from another worker; returns whether there is such a group here."""
+    mailbox = MAILBOXES.get((group, rank))
+    if mailbox is not None:
+        mailbox.put(number, sender, bytes(message))
+    return mailbox is not None
+
+
+async def take_abort(group: str, rank: int, sender: int, reason: str) -> None:
+    """Take the news that a worker gave up."""
+    mailbox = MAILBOXES.get((group, rank))
+    if mailbox is not None:
+        mailbox.abort(sender, reason)
+
+
+def open_mailbox(group: str, ranks: dict[str, int], dask_worker: Any) -> str:
+    """Prepare a Dask worker for a training; returns the version of Hornbeam there."""
+    import hornbeam
+
+    dask_worker.handlers[RECEIVE], dask_worker.handlers[ABORT] = receive, take_abort
+    MAILBOXES[group, ranks[dask_worker.address]] = Mailbox()
+    return hornbeam.__version__
+
+
+def close_mailbox(group: str, ranks: dict[str, int], reason: str | None, dask_worker: Any) -> None:
+    """Forget a training; where there is a reason, let it stop."""
+    mailbox = MAILBOXES.pop((group, ranks[dask_worker.address]), None)
+    if mailbox is not None and reason is not None:
+        mailbox.abort(-1, reason)
+
+
+class DaskCollective(Collective):
+    """The end of one Dask worker.
+
+    worker     distributed.Worker that the task runs on
+    addresses  of all workers, by number
+    """
+
+    def __init__(self, group: str, worker: Any, addresses: list[str], timeout: float) -> None:
+        super().__init__(addresses.index(worker.address), len(addresses), timeout)
+        self._group, self._worker, self._addresses = group, worker, addresses
+        self._mailbox = MAILBOXES[group, self.rank]
+        self._n_done = 0
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> Future[None]:
+        """Let the event loop of the Dask worker do something."""
+        return asyncio.run_coroutine_threadsafe(work, self._worker.loop.asyncio_loop)
+
+    def _exchange(self, messages: list[bytes], what: str) -> list[bytes]:
+        """Send all messages at once, and wait for those of the others; a worker that is gone holds up nobody."""
+        number, mailbox = self._n_done, self._mailbox
+        self._n_done += 1
+        mailbox.put(number, self.rank, messages[self.rank])
+        sending = self._begin(self._send(number, messages, what))
+        sending.add_done_callback(lambda _: mailbox.wake())
+        keys = [(number, sender) for sender in range(self.size)]
+        try:
+            with mailbox.changed:
+
+                def is_over() -> bool:
+                    if mailbox.aborted is not None or (sending.done() and sending.exception() is not None):
+                        return True
+                    return sending.done() and all(key in mailbox.messages for key in keys)
+
+                is_in_time = mailbox.changed.wait_for(is_over, self.timeout)
+                if mailbox.aborted is not None:
+                    raise failed(self.rank, mailbox.aborted[0], what, mailbox.aborted[1])
+                if not is_in_time:
+                    late = [sender for sender in range(self.size) if (number, sender) not in mailbox.messages]
+                    others = [rank for rank in range(self.size) if rank != self.rank]
+                    raise lost(self.rank, late or others, what, self.timeout)
+                sending.result()  # raises where a worker cannot be reached
+                return [mailbox.messages.pop(key) for key in keys]
+        finally:
+            sending.cancel()
+
+    async def _send(self, number: int, messages: list[bytes], what: str) -> None:
+        from distributed.protocol import to_serialize
+
+        async def send(rank: int) -> None:
+            call = self._worker.rpc(self._addresses[rank]).hornbeam_receive
+            try:
+                is_there = await call(
+                    group=self._group, rank=rank, number=number, sender=self.rank, message=to_serialize(messages[rank])
+                )
+            except OSError as error:
+                raise CollectiveError(
+                    f"worker {self.rank} cannot reach worker {rank} ({self._addresses[rank]}) in {what!r}: {error}"
+                ) from None
+            if not is_there:
+                raise failed(self.rank, rank, what, "its training has ended")
+
+        await asyncio.gather(*(send(rank) for rank in range(self.size) if rank != self.rank))
+
+    def abort(self, reason: str) -> None:
+        """Tell the others, as far as they can be reached, without waiting for it."""
+
+        async def tell() -> None:
+            calls = [
+                self._worker.rpc(address).hornbeam_abort(group=self._group, rank=rank, sender=self.rank, reason=reason)
+                for rank, address in enumerate(self._addresses)
+                if rank != self.rank
+            ]
+            await asyncio.gather(*calls, return_exceptions=True)
+
+        self._begin(tell())

@@ -1,0 +1,389 @@
+"""The engine of one worker: its rows, and what their sums need from the other workers.
+
+To the training it looks like an engine of all rows. Scores, labels and row numbers that come in are those of all rows,
+and the worker keeps its own; whatever comes out is the same on every worker, so that each of them takes the same
+decisions and ends with the same model. There is no master.
+
+    operation          what is exchanged
+    choose_rows        sizes of the bag; GOSS: the last top row, in 8 rounds of 4 KB
+    quantize           the largest gradient and hessian; sums of the rounded ones: 100 bytes, twice
+    begin_tree         the root's sums, and the largest gradient and hessian, for the sums of leaves
+    build_histograms   histograms of the nodes, a section of the features to each worker
+    subtract           nothing: each worker subtracts in its section
+    find_splits        the best split of each node in every section, 48 bytes a node
+    partition          nothing: the rows that go left are counted in the histograms
+    leaf_sums          sums of each leaf
+    renew_leaves       counts of residuals, in 16 rounds
+    evaluate           means of losses: 32 bytes; other metrics: the scores of all rows
+
+Gradients, scores and validation sets are those of a local engine of any device; trees grow in host memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.backends.evaluation import arithmetic_on
+from hornbeam.backends.reference.engine import route
+from hornbeam.core.fixed_point import Quantization, exact_exponent, exact_sum, round_gradients
+from hornbeam.data.binning import BinnedData
+from hornbeam.data.fields import Fields
+from hornbeam.distributed.collective import Collective
+from hornbeam.distributed.leaf_renewal import SharedLeaves
+from hornbeam.distributed.rows import RowMap
+from hornbeam.distributed.search import Candidates, SectionSearch, sections
+from hornbeam.distributed.selection import select
+from hornbeam.distributed.tree_rows import CompiledRows, TreeRows
+from hornbeam.metrics.base import MeanLoss, Metric, check_classes
+from hornbeam.objectives.base import Objective
+from hornbeam.objectives.ranking import RankingObjective
+from hornbeam.trees.bagging import Bag, Draw, Goss, draw_bag, draw_others, row_importance, rows_in_bag
+from hornbeam.trees.engine import Engine
+from hornbeam.trees.forest import average_scores
+from hornbeam.trees.frontier import GrowthLimits
+from hornbeam.trees.records import BinnedTree, ContextsAhead, ForestMean, Root, Segments
+from hornbeam.trees.splitting import NodeContext, SplitRules
+from hornbeam.trees.steps import expand_in_steps
+
+FloatArray = NDArray[np.float64]
+
+ROW_SUMS = 3
+"""Sums of a bin: gradients, hessians, rows."""
+
+
+class DistributedEngine:
+    """See trees/engine.Engine for what each operation does.
+
+    Parameters
+    ----------
+    local
+        Engine of this worker's rows, which may be none.
+    binned
+        The bins of this worker's rows.
+    rows
+        Which rows are whose.
+    row_maps
+        The same of validation sets, by the id of their bins.
+    compiled
+        Whether trees grow by compiled kernels, or by NumPy alone.
+    n_threads
+        Threads of the kernels.
+    """
+
+    rounds_are_costly = True
+    nodes_are_costly = False
+    arrays = None
+
+    def __init__(
+        self,
+        collective: Collective,
+        local: Engine,
+        binned: BinnedData,
+        rows: RowMap,
+        row_maps: dict[int, RowMap],
+        compiled: bool,
+        n_threads: int = 1,
+    ) -> None:
+        self._collective, self._local, self._binned = collective, local, binned
+        self._rows, self._row_maps = rows, row_maps
+        self.n_rows = rows.n_rows
+        self.device_name, self.host_device = local.device_name, local.host_device
+        self.has_own_memory = local.has_own_memory
+        self._sections = sections(binned, collective.size)
+        self._bins = [slice(*binned.offsets[[first, last]].tolist()) for first, last in self._sections]
+        largest = max(section.stop - section.start for section in self._bins)
+        self.slot_bytes = 8 * ROW_SUMS * max(1, largest)
+        self._compiled, self._n_threads = compiled, n_threads
+        self._search = SectionSearch(binned, *self._sections[collective.rank], compiled, n_threads)
+        self._columns = np.ascontiguousarray(binned.bins[:, : binned.n_used].T) if compiled else binned.bins
+        self._valid: list[RowMap] = []
+        self._bag: Bag | None = None
+        self._features: NDArray[np.int32] | None = None
+
+    def _gather(self, figures: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the figures of every worker, (n_workers, n)."""
+        return self._collective.gather_array(figures, "figures of rows")
+
+    # --- scores -----------------------------------------------------------------------------------------------------
+
+    def set_scores(self, scores: FloatArray, valid: int = -1) -> None:
+        """Keep the scores of this worker's rows."""
+        self._local.set_scores(self._map_of(valid).take(scores), valid)
+
+    def _map_of(self, valid: int) -> RowMap:
+        return self._rows if valid < 0 else self._valid[valid]
+
+    def scores(self) -> FloatArray:
+        """Return the scores of all rows."""
+        return self._rows.gather_values(self._collective, self._local.scores(), "scores")
+
+    def add_leaf_values(self, output: int, leaf_value: FloatArray | None) -> None:
+        """Add the values of leaves to the scores of this worker's rows."""
+        assert leaf_value is not None
+        scores = np.array(self._local.scores())
+        scores[output] += leaf_value[self._leaf]
+        self._local.set_scores(scores)
+
+    def add_valid(self, binned: BinnedData, scores: FloatArray) -> int:
+        """Keep this worker's rows of a validation set."""
+        self._valid.append(self._row_maps[id(binned)])
+        return self._local.add_valid(binned, self._valid[-1].take(scores))
+
+    def add_tree(self, valid: int, output: int, tree: BinnedTree) -> None:
+        """Add a tree to this worker's rows."""
+        self._local.add_tree(valid, output, tree)
+
+    def valid_scores(self, valid: int) -> FloatArray:
+        """Return the scores of all rows of a validation set."""
+        return self._valid[valid].gather_values(self._collective, self._local.valid_scores(valid), "scores")
+
+    # --- gradients --------------------------------------------------------------------------------------------------
+
+    def compute_gradients(self, objective: Objective, label: FloatArray, weight: FloatArray | None) -> None:
+        """Compute the gradients of this worker's rows."""
+        weight = None if weight is None else self._rows.take(weight)
+        if isinstance(objective, RankingObjective):
+            self._local.set_gradients(*self._query_gradients(objective, weight))
+        else:
+            self._local.compute_gradients(objective, self._rows.take(label), weight)
+
+    def _query_gradients(self, objective: RankingObjective, weight: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        """Compute the gradients of this worker's queries, one after the other."""
+        assert objective.queries is not None
+        boundaries, scores = objective.queries.boundaries, self._local.scores()
+        gradient, hessian = np.zeros_like(scores), np.zeros_like(scores)
+        done = 0
+        for first, last in self._rows.ranges[self._rows.rank]:
+            start, stop = np.searchsorted(boundaries, (first, last)).tolist()
+            for query, pair in enumerate(pairwise(boundaries[start : stop + 1].tolist()), start):
+                here = slice(done + pair[0] - first, done + pair[1] - first)
+                gradient[0, here], hessian[0, here] = objective.query_gradients(scores[0, here], query)
+            done += last - first
+        return (gradient, hessian) if weight is None else (gradient * weight, hessian * weight)
+
+    def set_gradients(self, gradient: FloatArray, hessian: FloatArray) -> None:
+        """Keep the gradients of this worker's rows."""
+        self._local.set_gradients(*(np.ascontiguousarray(self._rows.take(each)) for each in (gradient, hessian)))
+
+    def read_gradients(self) -> tuple[FloatArray, FloatArray]:
+        """Return the gradients of all rows."""
+        gradient, hessian = self._local.read_gradients()
+        gathered = self._rows.gather_values(self._collective, np.concatenate([gradient, hessian]), "gradients")
+        return gathered[: len(gradient)], gathered[len(gradient) :]
+
+    def choose_rows(self, draw: Draw | Goss | None) -> int:
+        """Choose rows by their numbers among all."""
+        self._bag = None
+        own = self._rows.own
+        if isinstance(draw, Goss):
+            self._bag = self._goss_bag(draw)
+        elif draw is not None:
+            label = None if draw.label is None else self._rows.take(draw.label)
+            numbers = own.astype(np.uint32) if draw.query is None else self._rows.take(draw.query)
+            self._bag = draw_bag(replace(draw, label=label, query=numbers), len(own), self._gather)
+        if self._bag is None:
+            return self.n_rows
+        return int(self._gather(np.array([self._bag.n_in_bag])).sum())
+
+    def _goss_bag(self, goss: Goss) -> Bag | None:
+        """Choose the rows of GOSS: twin of bagging.goss_bag."""
+        gradient, hessian = self._local.read_gradients()
+        importance, own = row_importance(gradient, hessian), self._rows.own
+        # the n_top-th from above is the (n_rows - n_top + 1)-th from below
+        place = np.array([self.n_rows - goss.n_top + 1.0])
+        everyone = np.zeros(len(own), np.int64)
+        least = select(self._collective, importance, None, everyone, place, strictly=False)[0]
+        n_above = int(self._gather(np.array([np.count_nonzero(importance > least)])).sum())
+        equal = own[importance == least].astype(np.float64)
+        wanted = np.array([goss.n_top - n_above], np.float64)
+        last = select(self._collective, equal, None, everyone[: len(equal)], wanted, strictly=False)[0]
+        part = np.where(draw_others(goss, own), 1, 2).astype(np.uint8)
+        part[(importance > least) | ((importance == least) & (own <= last))] = 0
+        return Bag.from_parts(part, goss.factor, self._gather)
+
+    def choose_features(self, features: NDArray[np.int32] | None) -> None:
+        """Choose the features of the trees to come."""
+        self._features = features
+
+    def quantize(self, output: int, high_precision: bool) -> Quantization:
+        """Round the gradients of this worker's rows, by the scale of all rows."""
+        self._tree_gradients = [values[output] for values in self._local.read_gradients()]
+        if self._bag is not None:
+            self._tree_gradients = [self._bag.take(values) for values in self._tree_gradients]
+        gradient, hessian = self._tree_gradients
+        *self._rounded, self._quantization = round_gradients(gradient, hessian, high_precision, self._gather)
+        return self._quantization
+
+    # --- growth -----------------------------------------------------------------------------------------------------
+
+    @property
+    def _hessians_count(self) -> bool:
+        """Whether every hessian is 1, so that their sums count rows."""
+        return self._quantization.hessian_min == self._quantization.hessian_max == 1
+
+    def begin_tree(self, n_slots: int) -> Root:
+        """Start a tree on the chosen rows of all workers."""
+        rows = np.arange(self._binned.n_rows) if self._bag is None else self._bag.inside.astype(np.int64)
+        gradient, hessian = self._rounded
+        given = self._binned, rows, gradient, hessian, not self._hessians_count
+        self._tree = CompiledRows(self._columns, self._n_threads, *given) if self._compiled else TreeRows(*given)
+        self._histograms: dict[int, NDArray[np.int64]] = {}
+        self._left_rows: dict[tuple[int, int], int] = {}
+        self._sets = np.zeros((0, self._binned.set_words), np.uint32)
+        largest = np.array([np.max(np.abs(values), initial=0.0) for values in self._tree_gradients])
+        # floats that are not negative have the order of their bits
+        mine = np.array([len(rows), gradient.sum(), hessian.sum(), *largest.view(np.int64)], np.int64)
+        every = self._collective.gather_array(mine, "sums of the root")
+        self._root = Root(*every[:, :3].sum(axis=0).tolist())
+        self._largest: list[float] = every[:, 3:].max(axis=0).view(np.float64).tolist()
+        return self._root
+
+    def build_histograms(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
+        """Add up the histograms of all workers, a section of the features on each."""
+        sums = self._tree.histograms(nodes)
+        how, most_rows = self._quantization, int((nodes.end - nodes.begin).max())
+        largest = max(1.0, (2.0**30 if how.wide else 2.0**15), float(how.hessian_max))
+        if most_rows * largest < 2.0**31:
+            sums = sums.astype(np.int32)
+        total = self._collective.reduce_scatter(sums, self._bins, "histograms").astype(np.int64)
+        if self._hessians_count:
+            total = np.concatenate([total, total[..., 1:]], axis=2)
+        self._histograms.update(zip(slots.tolist(), total, strict=True))
+
+    def subtract(self, parent_slots: NDArray[np.int32], child_slots: NDArray[np.int32]) -> None:
+        """Turn the histograms of parents into those of their other children."""
+        for parent, child in zip(parent_slots.tolist(), child_slots.tolist(), strict=True):
+            self._histograms[parent] = self._histograms[parent] - self._histograms[child]
+
+    def find_splits(
+        self,
+        nodes: Segments,
+        slots: NDArray[np.int32],
+        gradient: NDArray[np.int64],
+        hessian: NDArray[np.int64],
+        rules: SplitRules,
+        context: NodeContext | None = None,
+    ) -> NDArray[np.void]:
+        """Search this worker's section, and take the best of all workers'."""
+        sums = np.stack([self._histograms[slot] for slot in slots.tolist()])
+        found = self._search.find(sums, self._features, self._quantization, rules, context, len(self._sets))
+        received = self._collective.all_gather(found.to_bytes(), "best splits")
+        best = Candidates.best_of(received, len(slots), self._binned.set_words)
+        keys = zip(nodes.begin.tolist(), nodes.depth.tolist(), strict=True)
+        self._left_rows.update(zip(keys, best.n_left.tolist(), strict=True))
+        self._sets = np.concatenate([self._sets, best.sets])
+        return best.splits
+
+    def left_sets(self, numbers: NDArray[np.int32]) -> NDArray[np.uint32]:
+        """Return sets of the growing tree."""
+        return self._sets[numbers]
+
+    def partition(self, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:
+        """Move this worker's rows; the histograms have said how many of all go left."""
+        n_numeric = self._binned.n_numeric
+        of_split = [
+            self._sets[split["bin"]] if split["feature"] >= n_numeric else None for split in splits
+        ]  # fmt: skip
+        moved = self._tree.partition(nodes, splits, of_split)
+        keys = zip(nodes.begin.tolist(), nodes.depth.tolist(), strict=True)
+        n_left = np.array([self._left_rows[key] for key in keys], np.int64)
+        self._tree.name_children(nodes, moved, n_left)
+        return n_left
+
+    def expand(
+        self, batch: NDArray[np.void], rules: SplitRules, max_depth: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.void]]:
+        """Do a round step by step."""
+        return expand_in_steps(self, batch, rules, max_depth)
+
+    def grow_ahead(
+        self,
+        root: NDArray[np.void],
+        rules: SplitRules,
+        limits: GrowthLimits,
+        learning_rate: float | None = None,
+        meanwhile: Callable[[], None] | None = None,
+        contexts: ContextsAhead | None = None,
+    ) -> None:
+        """Leave the choice to the grower, which takes the same one on every worker."""
+
+    def replay(self, nodes: NDArray[np.void], limits: GrowthLimits) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Replay the growth."""
+        return self._local.replay(nodes, limits)
+
+    # --- leaves -----------------------------------------------------------------------------------------------------
+
+    def assign_leaves(self, nodes: Segments, leaves: NDArray[np.int32]) -> None:
+        """Note the leaves of this worker's rows."""
+        self._leaf = self._tree.leaves(nodes, leaves)
+
+    def find_other_leaves(self, tree: BinnedTree) -> None:
+        """Note the leaves of this worker's other rows."""
+        self._leaf = np.where(self._leaf < 0, route(self._binned, tree), self._leaf)
+
+    def leaf_sums(self, n_leaves: int) -> tuple[FloatArray, FloatArray]:
+        """Sum gradients and hessians per leaf, over all workers."""
+        leaf = self._leaf if self._bag is None else self._leaf[self._bag.inside]
+        exponents = [exact_exponent(largest, self._root.n_rows) for largest in self._largest]
+        totals = np.zeros((2, n_leaves), np.int64)
+        for total, values, exponent in zip(totals, self._tree_gradients, exponents, strict=True):
+            np.add.at(total, leaf, np.rint(values * 2.0**exponent).astype(np.int64))
+        self._collective.all_reduce(totals, "sums of leaves")
+        gradient, hessian = (
+            total.astype(np.float64) * 2.0**-exponent for total, exponent in zip(totals, exponents, strict=True)
+        )
+        return gradient, hessian
+
+    def renew_leaves(
+        self,
+        output: int,
+        percentile: float,
+        label: FloatArray,
+        weight: FloatArray | None,
+        n_leaves: int,
+        logcosh: bool = False,
+    ) -> FloatArray:
+        """Find the percentile, or the minimum, of each leaf's residuals on all workers."""
+        mine = self._rows.take(label), None if weight is None else self._rows.take(weight)
+        scores, label, weight, leaf = rows_in_bag(self._bag, self._local.scores()[output], *mine, self._leaf)
+        shared = SharedLeaves(self._collective, label - scores, weight, leaf, n_leaves)
+        return shared.minima() if logcosh else shared.percentiles(percentile)
+
+    def leaf_values_later(self, n_leaves: int, rules: SplitRules, learning_rate: float) -> None:
+        """Leave that to the host."""
+
+    # --- evaluation -------------------------------------------------------------------------------------------------
+
+    def evaluate(
+        self, metric: Metric, objective: Objective, dataset: Fields, valid: int, forest: ForestMean | None = None
+    ) -> list[tuple[str, float]] | None:
+        """Add up means of losses over workers; leave other metrics to the caller, who asks for all scores."""
+        if not isinstance(metric, MeanLoss):
+            return None
+        label, weight, rows = dataset.label, dataset.weight, self._map_of(valid)
+        assert label is not None
+        scores = self._local.scores() if valid < 0 else self._local.valid_scores(valid)
+        if forest is not None:
+            scores = scores.copy()
+            average_scores(scores, forest.init_scores, forest.n_iterations)
+        if metric.for_classes:
+            check_classes(label, len(scores))
+        arithmetic = arithmetic_on("reference", 1)
+        predictions = scores if metric.uses_raw_scores else arithmetic.transform(objective, scores)
+        losses = metric.losses(rows.take(label), predictions)
+        if weight is not None:
+            losses = losses * rows.take(weight)
+        is_wrong = self._gather(np.array([not np.isfinite(losses).all()])).any()
+        if is_wrong:
+            return [(metric.name, metric.finish(float("nan")))]
+        total = exact_sum(losses, self._gather)
+        return [(metric.name, metric.finish(total / (len(label) if weight is None else exact_sum(weight))))]
+
+    def close(self) -> None:
+        """Free what the local engine holds."""
+        self._local.close()

@@ -1,0 +1,79 @@
+"""`train` on one worker of several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
+from typing import Any
+
+from hornbeam.backends.demand import Demand
+from hornbeam.backends.engines import make_engine
+from hornbeam.backends.reference.engine import ReferenceEngine
+from hornbeam.core.cpus import resolve_threads
+from hornbeam.core.errors import DataError
+from hornbeam.data.binning import BinnedData
+from hornbeam.distributed.collective import Collective
+from hornbeam.distributed.dataset import PartDataset
+from hornbeam.distributed.engine import DistributedEngine
+from hornbeam.model.booster import Booster
+from hornbeam.params.params import Params
+from hornbeam.training.checkpoints import Checkpoints, KeptState
+from hornbeam.training.train import train_with
+from hornbeam.trees.engine import Engine
+
+
+def train(
+    params: Mapping[str, Any] | Params | None,
+    train_set: PartDataset,
+    num_boost_round: int | None = None,
+    valid_sets: Mapping[str, PartDataset] | Sequence[PartDataset] | None = None,
+    **options: Any,
+) -> Booster:
+    """Train a model with the other workers; all of them call this with the same arguments.
+
+    Arguments are those of `hornbeam.train`, and so is the result, on every worker: the model of one worker with all
+    rows, bit for bit. The data sets are made by the group of workers that trains. The first worker reads and writes the
+    file of `checkpoint`; the others go on from what it has read.
+    """
+    if not isinstance(train_set, PartDataset):
+        raise DataError(f"train_set must be a PartDataset, not {type(train_set).__name__}")
+    collective = train_set.collective
+    checked = params if isinstance(params, Params) else Params.from_dict(params)
+    if collective.rank > 0:
+        checked = checked.replace(verbosity=-1)  # the first worker speaks for all
+    given = [train_set, *_sets(valid_sets)]
+
+    def engine_maker(binned: BinnedData, params: Params, demand: Demand | None) -> Engine:
+        maps = {id(each.binned): each.rows for each in given if isinstance(each, PartDataset)}
+        local = make_engine(binned, params, demand) if binned.n_rows > 0 else ReferenceEngine(binned)
+        compiled = params.device != "reference"
+        threads = resolve_threads(params.num_threads)
+        return DistributedEngine(collective, local, binned, train_set.rows, maps, compiled, threads)
+
+    with ExitStack() as stack:
+        checkpoint = options.get("checkpoint")
+        if checkpoint is not None and not isinstance(checkpoint, Checkpoints):
+            opened = _open_checkpoint(collective, checkpoint, options.get("checkpoint_freq", 10))
+            options["checkpoint"] = stack.enter_context(closing(opened))
+        return train_with(engine_maker, checked, train_set, num_boost_round, valid_sets, **options)
+
+
+def _open_checkpoint(collective: Collective, path: Any, freq: int) -> Checkpoints:
+    """Return the checkpoints of this worker: the first one has the file, and the others its content."""
+    if collective.rank == 0:
+        file = Checkpoints(path, freq)
+        content = file.path.read_bytes() if file.saved is not None else b""
+        collective.broadcast(content, 0, "checkpoint")
+        return file
+    content = collective.broadcast(b"", 0, "checkpoint")
+    return KeptState(freq, content or None, lambda _: None)
+
+
+def _sets(valid_sets: Any) -> list[Any]:
+    """Return the data sets among what was given as valid_sets."""
+    if valid_sets is None:
+        return []
+    if isinstance(valid_sets, PartDataset):
+        return [valid_sets]
+    entries = valid_sets.values() if isinstance(valid_sets, Mapping) else valid_sets
+    return [entry[0] if isinstance(entry, tuple) else entry for entry in entries]
