@@ -143,7 +143,7 @@ def test_features_that_do_not_exist_are_refused(given_, message):
 
 
 def test_bad_parameter_is_refused():
-    for bad in (1.5, [1.5], {"a": 1}, [None], True, [True]):
+    for bad in (1.5, [1.5], {"a": 1}, [None], True, [True, 1]):
         with pytest.raises(ParameterError, match="categorical_feature"):
             Params.from_dict({"categorical_feature": bad})
 

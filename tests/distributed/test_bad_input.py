@@ -109,6 +109,11 @@ def test_a_checkpoint_that_cannot_be_written_is_an_error_everywhere(tmp_path):
         fit(piece(FIRST), piece(LAST), checkpoint=tmp_path / "nowhere" / "state")
 
 
+def test_workers_keep_no_training_to_go_on_with():
+    with pytest.raises(ParameterError, match="init_model"):
+        fit(piece(FIRST), piece(LAST), keep_training_booster=True)
+
+
 def test_data_of_one_process_are_refused():
     with pytest.raises(DataError, match="train_set must be a PartDataset, not Dataset"):
         train(PARAMS, hb.Dataset(X, label=Y))

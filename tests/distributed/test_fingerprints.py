@@ -29,6 +29,7 @@ SPREAD = {
     "lambdarank, target encoding": 2,
     "regression, extra trees": 1,
     "regression, bins from a sample": 7,
+    "regression, bins by feature": 3,
     "regression, initial scores": 3,
     "binary, is_unbalance": 2,
     "mape, weights, missing": 3,

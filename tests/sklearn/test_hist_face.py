@@ -205,6 +205,8 @@ def test_categories_are_named_by_masks_and_by_types():
     frame = pd.DataFrame({"a": X[:, 0], "c": pd.Categorical(RANDOM.integers(0, 3, 400))})
     by_type = HornbeamRegressor(max_iter=2, categorical_features="from_dtype", **SMALL).fit(frame, NUMBER)
     assert prints(by_type) == prints(HornbeamRegressor(max_iter=2, **SMALL).fit(frame, NUMBER))
+    with pytest.raises(hb.DataError, match="a mask of 2 entries"):
+        HornbeamRegressor(max_iter=2, categorical_features=[False, True], **SMALL).fit(table, NUMBER)
     data = hb.Dataset(table, NUMBER, categorical_features=[False, True, False])
     assert data.categorical_features == [1]
     assert hb.Dataset(frame, NUMBER, categorical_features="from_dtype").categorical_features == [1]

@@ -212,6 +212,15 @@ def test_a_set_that_is_evaluated_is_added_once():
         booster.add_valid(X, "c")
 
 
+def test_a_training_that_has_ended_goes_on_with_other_parameters():
+    params = {**PLAIN, "min_gain_to_split": 1e9}
+    kept = hb.train(params, data(), 3, keep_training_booster=True)
+    assert kept.num_trees() == 0 and kept.update() is True
+    assert kept.reset_parameter({"min_gain_to_split": 0.0}).update() is False
+    assert kept.num_trees() == 1
+    np.testing.assert_array_equal(kept.predict(X), hb.train(PLAIN, data(), 1).predict(X))
+
+
 def test_the_end_of_a_training_is_said():
     booster = hb.Booster(PLAIN, hb.Dataset(np.zeros((50, 2)), label=Y[:50]))
     assert booster.update() is True

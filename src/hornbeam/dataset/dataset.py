@@ -23,10 +23,10 @@ from hornbeam.data.sources.labelled import column_roles, load_labelled
 from hornbeam.data.sources.opening import open_table
 from hornbeam.data.sources.reader import TableReader
 from hornbeam.data.target_encoding import EncodedLevels, deal_folds, encode_training
-from hornbeam.dataset.names import check_names, positions_of_mask
+from hornbeam.dataset.names import check_names, columns_of, positions_of_mask
 from hornbeam.dataset.peer_methods import PeerMethods
 from hornbeam.dataset.rows import row_numbers, whole_queries
-from hornbeam.dataset.saved import read_saved
+from hornbeam.dataset.saved import with_saved
 from hornbeam.params.params import BY_NAME, Params, canonical_names
 from hornbeam.params.peer_arguments import CREATE_VALID, DATASET, takes_peer_arguments
 
@@ -134,16 +134,11 @@ class Dataset(PeerMethods):
         target_encoding_smooth: float | None = None,
     ) -> None:
         given = {"label": label, "weight": weight, "group": group, "qid": qid, "init_score": init_score}
-        saved = read_saved(data)
-        if saved is not None:
-            data, kept, facts = saved
-            given = {name: kept.get(name) if value is None else value for name, value in given.items()}
-            params = {**facts["params"], **(params or {})}
-            feature_names = facts["feature_names"] if feature_names in ("auto", None) else feature_names
-            if categorical_features in ("auto", None):
-                categorical_features = facts["categorical_features"]
+        data, given, params, feature_names, categorical_features = with_saved(
+            data, given, params, feature_names, categorical_features
+        )
         params, roles = column_roles(params or {})
-        self.data, fields = load_labelled(data, given, roles, *_columns_of(reference))
+        self.data, fields = load_labelled(data, given, roles, *columns_of(reference))
         self._reader = open_table(self.data)
         super().__init__(self._reader.n_rows, self._reader.n_features)
         self._binned: BinnedData | None = None
@@ -245,7 +240,7 @@ class Dataset(PeerMethods):
         if isinstance(given, str) or not isinstance(given, Iterable):
             raise DataError(f'{what}={given!r}: pass a list of names or positions of columns, or "auto"')
         found = set()
-        for entry in positions_of_mask(given):
+        for entry in positions_of_mask(given, self.n_features):
             if isinstance(entry, str):
                 if entry not in self.feature_names:
                     raise DataError(f"{what} has {entry!r}, which is no feature; features are {self.feature_names[:5]}")
@@ -498,11 +493,3 @@ class Dataset(PeerMethods):
                     continue
             levels[position] = before
         return self._reader.with_levels(levels, fitted)
-
-
-def _columns_of(reference: Any) -> tuple[tuple[Sequence[str], ...], int | None]:
-    """Return the columns that a validation set takes of what it is read from: those of its reference."""
-    if not isinstance(reference, Dataset):
-        return (), None
-    named = (reference.column_names or reference.feature_names,) if reference.has_names else ()
-    return named, reference.n_features

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,19 @@ def check_names(names: list[Any], n_features: int) -> None:
         raise DataError(f"feature name {twice!r} occurs more than once; rename the columns so that names are unique")
 
 
-def positions_of_mask(given: Iterable[Any]) -> list[Any]:
+def positions_of_mask(given: Iterable[Any], n_features: int) -> list[Any]:
     """Return the positions of what is True where all entries are booleans, as scikit-learn takes masks; else them."""
     entries = list(given)
     if entries and all(isinstance(entry, (bool, np.bool_)) for entry in entries):
+        if len(entries) != n_features:
+            raise DataError(f"a mask of {len(entries)} entries (True, ...) for {n_features} features; give one each")
         return [position for position, is_one in enumerate(entries) if is_one]
     return entries
+
+
+def columns_of(reference: Any) -> tuple[tuple[Sequence[str], ...], int | None]:
+    """Return the columns that a validation set takes of what it is read from: those of its reference, a Dataset."""
+    if not hasattr(type(reference), "create_valid"):  # no Dataset, which is said later
+        return (), None
+    named = (reference.column_names or reference.feature_names,) if reference.has_names else ()
+    return named, reference.n_features

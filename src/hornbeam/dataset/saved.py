@@ -13,6 +13,7 @@ import io
 import json
 import os
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,26 @@ def read_saved(path: Any) -> tuple[Any, dict[str, Any], dict[str, Any]] | None:
             return _table_of(facts["kind"], file), fields, facts
         except (KeyError, ValueError, TypeError, zipfile.BadZipFile) as error:
             raise DataError(f"{path} is damaged ({error}); save the Dataset anew") from None
+
+
+def with_saved(
+    data: Any,
+    fields: dict[str, Any],
+    params: Mapping[str, Any] | None,
+    feature_names: Any,
+    categorical_features: Any,
+) -> tuple[Any, dict[str, Any], Mapping[str, Any] | None, Any, Any]:
+    """Return the arguments of a Dataset, with what a file of `save_binary` holds where they leave it open."""
+    saved = read_saved(data)
+    if saved is None:
+        return data, fields, params, feature_names, categorical_features
+    table, kept, facts = saved
+    fields = {name: kept.get(name) if value is None else value for name, value in fields.items()}
+    if feature_names is None or isinstance(feature_names, str):
+        feature_names = facts["feature_names"]
+    if categorical_features is None or isinstance(categorical_features, str):
+        categorical_features = facts["categorical_features"]
+    return table, fields, {**facts["params"], **(params or {})}, feature_names, categorical_features
 
 
 def _table_of(kind: str, file: Any) -> Any:

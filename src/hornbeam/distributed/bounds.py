@@ -34,6 +34,7 @@ def find_bounds(
     parts     tables of this worker, which read levels as codes
     n_levels  of the categorical features, by number
     """
+    params.check(n_features)
     values = sampled_values(parts, rows, n_features, params)
     cuts = [n_features * rank // collective.size for rank in range(collective.size + 1)]
     sections = list(pairwise(cuts))
@@ -45,7 +46,7 @@ def find_bounds(
         pieces = [np.frombuffer(message, np.float64).reshape(last - first, -1) for message in received]
         whole = np.concatenate(pieces, axis=1)
         for feature in range(first, last):
-            bounds = bounds_of_feature(whole[feature - first], params, n_levels.get(feature))
+            bounds = bounds_of_feature(feature, whole[feature - first], params, n_levels.get(feature))
             found += np.int64(len(bounds)).tobytes() + bounds.tobytes()
     every, bounds_of = b"".join(collective.all_gather(found, "bounds of bins")), []
     place = 0
@@ -56,13 +57,16 @@ def find_bounds(
     return bounds_of
 
 
-def bounds_of_feature(values: NDArray[np.float64], params: BinParams, n_levels: int | None) -> NDArray[np.float64]:
+def bounds_of_feature(
+    feature: int, values: NDArray[np.float64], params: BinParams, n_levels: int | None
+) -> NDArray[np.float64]:
     """Return the upper bounds of one feature from its sampled values; every level has a bin of its own."""
     if n_levels is not None:
         return np.append(np.arange(n_levels - 1) + 0.5, np.inf) if n_levels else np.empty(0)
     if not params.use_missing:
         values = np.where(np.isnan(values), 0.0, values)
-    return find_upper_bounds(values, params.max_bin, params.min_data_in_bin)
+    found = find_upper_bounds(values, params.bins_of(feature), params.min_data_in_bin)
+    return params.with_forced(feature, found)
 
 
 def sampled_values(

@@ -10,7 +10,7 @@ from hornbeam.backends.demand import Demand
 from hornbeam.backends.engines import make_engine
 from hornbeam.backends.reference.engine import ReferenceEngine
 from hornbeam.core.cpus import resolve_threads
-from hornbeam.core.errors import DataError
+from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.data.binning import BinnedData
 from hornbeam.distributed.collective import Collective
 from hornbeam.distributed.dataset import PartDataset
@@ -37,6 +37,8 @@ def train(
     """
     if not isinstance(train_set, PartDataset):
         raise DataError(f"train_set must be a PartDataset, not {type(train_set).__name__}")
+    if options.get("keep_training_booster"):
+        raise ParameterError("keep_training_booster: workers train in one call together; go on with init_model=booster")
     collective = train_set.collective
     checked = params if isinstance(params, Params) else Params.from_dict(params)
     if collective.rank > 0:

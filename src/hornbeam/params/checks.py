@@ -211,11 +211,11 @@ def _check_columns(parameter: Parameter, value: Any) -> str | tuple[int | str, .
             return "auto"
         names = value.removeprefix("name:").split(",")
         value = names if value.startswith("name:") else [int(n) if n.strip().isdecimal() else n for n in names]
-    given = [value] if isinstance(value, (int, np.integer)) else value
+    given = [value] if isinstance(value, (int, np.integer)) and not isinstance(value, bool) else value
     if not isinstance(given, (list, tuple, set, frozenset, np.ndarray)):
         raise parameter.error(value, "'auto', or names and positions of columns")
     if len(given) and not isinstance(given, (set, frozenset)) and all(isinstance(e, (bool, np.bool_)) for e in given):
-        given = [position for position, is_one in enumerate(given) if is_one]  # a mask, as scikit-learn takes it
+        return tuple(bool(entry) for entry in given)  # a mask, as scikit-learn takes it; the data say how long it is
     if any(isinstance(entry, bool) or not isinstance(entry, (int, np.integer, str)) for entry in given):
         raise parameter.error(value, "'auto', or names and positions of columns")
     return tuple(entry.strip() if isinstance(entry, str) else int(entry) for entry in given)

@@ -61,6 +61,7 @@ def keep(booster: Booster, run: TrainingRun) -> None:
     training = LiveTraining(run.state.params, run.state.train_set)
     training.valid_sets = {entry.name: entry.dataset for entry in run.state.evaluated if not entry.is_training}
     training.attach(booster, run)
+    training.is_stale = run.state.n_iterations != booster.n_iterations  # an iteration that learned nothing is not kept
 
 
 def evaluate_model(booster: Booster, data: Any, name: str, feval: Any) -> list[Evaluation]:
@@ -235,7 +236,7 @@ class LiveTraining:
         changed = canonical_names(params)
         self.params = self.params.replace(**changed)
         check_boosting(self.params)
-        if all(name in RESETTABLE for name in changed):
+        if all(name in RESETTABLE for name in changed) and not self._member.has_ended:
             self._changes.update(changed)
         else:
             self.is_stale, self._changes = True, {}
