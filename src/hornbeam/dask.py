@@ -6,9 +6,23 @@ train_set = hbd.Dataset(client, X, label=y)
 booster = hbd.train(client, {"objective": "binary"}, train_set)
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from hornbeam.distributed.dask.dataset import DaskDataset as Dataset
-from hornbeam.distributed.dask.estimators import DaskHornbeamClassifier, DaskHornbeamRanker, DaskHornbeamRegressor
 from hornbeam.distributed.dask.prediction import predict
 from hornbeam.distributed.dask.training import train
 
+if TYPE_CHECKING:
+    from hornbeam.distributed.dask.estimators import DaskHornbeamClassifier, DaskHornbeamRanker, DaskHornbeamRegressor
+
 __all__ = ["Dataset", "DaskHornbeamClassifier", "DaskHornbeamRanker", "DaskHornbeamRegressor", "predict", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the estimators, and with them scikit-learn, when one is asked for."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("hornbeam.distributed.dask.estimators"), name)

@@ -36,7 +36,7 @@ WEIGHT = 0.5 + np.abs(X[:, 3])
 
 @pytest.fixture(scope="module")
 def cluster():
-    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
     with LocalCluster(n_workers=2, security=Security.temporary(), **options) as made:
         yield made
 

@@ -100,14 +100,8 @@ def histogram_of(engine: Engine, slot: int) -> NDArray[np.int64] | None:
 
 
 def gradients_of(engine: Engine) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the gradients and hessians that an engine holds, each float64 (n_outputs, n_rows).
-
-    An engine shows them through a method `read_gradients()`; those in host memory are read directly.
-    """
-    read = getattr(engine, "read_gradients", None)
-    held: Any = engine
-    found: tuple[NDArray[np.float64], NDArray[np.float64]] = (held._gradient, held._hessian) if read is None else read()
-    return found
+    """Return the gradients and hessians that an engine holds, each float64 (n_outputs, n_rows)."""
+    return engine.read_gradients()
 
 
 def leaf_numbers(engine: Engine, nodes: Segments, others: BinnedTree | None = None) -> NDArray[np.int64]:
@@ -168,6 +162,8 @@ def assert_same_operations(
         for one in both:
             one.set_scores(np.zeros((n_outputs, n_rows)))
             one.set_gradients(gradient.copy(), hessian.copy())
+            kept = one.read_gradients()
+            assert np.array_equal(kept[0], gradient) and np.array_equal(kept[1], hessian), "read_gradients"
         n_chosen, expected_chosen = (one.choose_rows(draw) for one in both)
         assert n_chosen == expected_chosen, f"choose_rows: {n_chosen}, expected {expected_chosen}"
         how, expected = (one.quantize(output, high_precision) for one in both)

@@ -34,6 +34,9 @@ from hornbeam.training.checkpoints import KeptState, iterations_in
 LOOK_SECONDS = 1.0
 """The client looks this often whether all workers are still there."""
 
+TURN = "hornbeam-train"
+"""Name of the semaphore that a training holds: two at once would wait for each other on workers of one thread."""
+
 STOP_SECONDS = 60.0
 """After the first error the client waits no longer than this for the other workers to stop."""
 
@@ -76,7 +79,7 @@ def train(
     Returns
     -------
     Booster
-        The model. Trainings that share a worker run one after the other.
+        The model. Trainings on one cluster run one after the other.
     """
     require_dask()
     checked = _check(client, params, train_set, valid_sets)
@@ -165,7 +168,7 @@ def _train_once(
     elastic: Elastic | None,
 ) -> Booster:
     """Make the partitions, and train on the workers that hold them."""
-    from distributed import MultiLock
+    from distributed import Semaphore
 
     train_set = sets["train_set"]
     futures = {name: each.compute() for name, each in sets.items() if name == "train_set" or each is not train_set}
@@ -183,7 +186,9 @@ def _train_once(
     same = [name for name, each in sets.items() if name != "train_set" and each is train_set]
     kept = None if elastic is None else elastic.for_worker()
     group, ranks = uuid.uuid4().hex, {address: rank for rank, address in enumerate(addresses)}
-    with MultiLock(names=[f"hornbeam {address}" for address in addresses], client=client):
+    with client.as_current():
+        turn = Semaphore(max_leases=1, name=TURN)  # a client that goes away loses it after some seconds
+    with turn:
         reason: str | None = "the client has ended the training"
         try:
             _open(client, group, ranks)
