@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.growth.operations import CALL, Counting
+from hornbeam.backends.cpu.growth.operations import Counting, make_calls
 from hornbeam.backends.cpu.growth.rows.records import RowStore
 from hornbeam.backends.cpu.growth.rows.rounding import Rounded
 from hornbeam.backends.cpu.growth.rows.sides import NO_SETS, Sides
@@ -124,7 +124,7 @@ class Growth(ABC):
             most_bins = int(binned.n_value_bins[binned.n_numeric :].max()) + 1
             self.sets = LeftSets(binned.set_words, most_bins, n_threads)
         most_bins = int(binned.n_value_bins.max(initial=0)) + 1
-        self.calls = np.zeros(n_threads, CALL)
+        self.calls = make_calls(n_threads)
         self.numbers = np.zeros(1, RULES)
         self.goes_left = np.empty((n_threads, most_bins), np.uint8)
         self._counts = np.empty((n_threads, most_bins), np.int64)

@@ -66,7 +66,14 @@ _FIELDS = [
 _LINES = 128
 _SIZE = np.dtype(_FIELDS, align=True).itemsize
 CALL = np.dtype([*_FIELDS, ("unused", np.uint8, (-_SIZE % _LINES,))], align=True)
-"""What one thread asks of operations; a thread's has cache lines of its own."""
+"""What one thread asks of operations; a thread's has cache lines of its own, see make_calls."""
+
+
+def make_calls(n_threads: int) -> NDArray[np.void]:
+    """Return the CALLs of some threads, each at the beginning of a line."""
+    memory = np.zeros(n_threads * CALL.itemsize + _LINES, np.uint8)
+    first = -memory.ctypes.data % _LINES
+    return memory[first : first + n_threads * CALL.itemsize].view(CALL)
 
 
 class Node(NamedTuple):

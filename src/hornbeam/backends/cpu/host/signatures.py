@@ -101,7 +101,8 @@ def item_name(dtype: np.dtype[Any]) -> str:
 
 def _find_name(dtype: np.dtype[Any]) -> str | None:
     """Look for a name of records of this type among the constants of core/dtypes.py and of the CPU backend."""
-    for module in [dtypes, *(sys.modules[name] for name in sorted(sys.modules) if name.startswith(PACKAGE))]:
+    ours = sorted((name for name in sys.modules if name.startswith(PACKAGE)), key=lambda name: (-name.count("."), name))
+    for module in [dtypes, *(sys.modules[name] for name in ours)]:  # those that only import it stand higher
         for name, value in vars(module).items():
             if isinstance(value, np.dtype) and value == dtype:
                 prefix = "" if module is dtypes else f"{module.__name__.removeprefix(PACKAGE)}:"

@@ -60,7 +60,7 @@ class Table(NamedTuple):
                                                          children
     spare_slots   int64 (n_nodes of the round,) in       a free slot for each of them; empty: it is a tree
     free          int64 (n_threads, n_slots)    scratch  a tree's slots that are not in use, the last one first
-    found         SPLIT (n_threads, 2)          scratch  of the small and the large child
+    found         SPLIT (n_threads, 4)          scratch  of the small and the large child, and a space
     sides         see rows.sides.Sides
     n_grown       int64 (1,)                    out      number of a tree's nodes
     """
@@ -86,7 +86,7 @@ def tree_table(root: NDArray[np.void], limits: GrowthLimits, n_threads: int, sid
     """Make the table of a tree that n_threads grow; root: NODE (1,)."""
     nodes = np.zeros((n_threads, 2 * limits.n_leaves - 1), NODE)
     nodes[:, 0] = root[0]
-    free, found = np.empty((n_threads, limits.n_leaves), np.int64), np.zeros((n_threads, 2), SPLIT)
+    free, found = np.empty((n_threads, limits.n_leaves), np.int64), np.zeros((n_threads, 4), SPLIT)
     table = Table(nodes, np.empty(0, np.int64), free, found, sides, np.zeros(1, np.int64))
     return table, Limits(limits.max_depth, limits.depthwise, 0, limits.n_leaves)
 
@@ -100,7 +100,7 @@ def round_table(batch: NDArray[np.void], n_threads: int, sides: Sides) -> Table:
     for name in ("left_gradient", "left_hessian", "feature", "bin", "missing_left"):
         nodes["split"][name][0, :n_nodes] = batch[name]
     spare_slots, free = batch["spare_slot"].astype(np.int64), np.empty((1, 0), np.int64)
-    return Table(nodes, spare_slots, free, np.zeros((n_threads, 2), SPLIT), sides, np.zeros(1, np.int64))
+    return Table(nodes, spare_slots, free, np.zeros((n_threads, 4), SPLIT), sides, np.zeros(1, np.int64))
 
 
 def expanded(table: Table) -> tuple[NDArray[np.int64], NDArray[np.void]]:
@@ -149,7 +149,7 @@ def enter_around(call, around, number):
 def take_best(found, k, split):
     """Take the best of the splits that the threads have found, of equal ones that of the first feature.
 
-    found  SPLIT (n_threads, 2)  in   those of child k are at [:, k]
+    found  SPLIT (n_threads, 4)  in   those of child k are at [:, k]
     split  SPLIT ()              out
     """
     best = 0
