@@ -191,7 +191,8 @@ def choose_features(call, first, depth, feature, shares, hashes, contexts, alive
     """
     is_root, groups = call.number < 0, shares.groups
     n_children, n_groups = 1 if is_root else 2, len(groups)
-    masks[0, :] = shares.of_tree
+    for word in range(masks.shape[1]):
+        masks[0, word] = shares.of_tree[word]
     if shares.by_level < 1.0:
         choose_share(random_bits(shares.keys[2], np.uint64(depth)), shares.by_level, hashes, masks[0])
     if n_groups > 0:
@@ -208,8 +209,8 @@ def choose_features(call, first, depth, feature, shares, hashes, contexts, alive
                 if is_allowed(alive[first], group):
                     in_groups |= groups[group, word]
             masks[0, word] &= in_groups
-    if not is_root:
-        masks[1, :] = masks[0]
+    for word in range(masks.shape[1]):
+        masks[1, word] = masks[0, word]
     if shares.by_node < 1.0:
         for side in range(n_children):
             if call.wants_left if side == 0 else call.wants_right:
