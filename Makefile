@@ -9,7 +9,7 @@ KERNELS = $(shell find src benchmarks \( -name '*.c' -o -name '*.cl' -o -name '*
 
 BIN = $(VENV)/bin
 
-.PHONY: help demo test test-large test-companions lint format bench docs site kernels signatures wheel clean
+.PHONY: help setup demo test test-large test-companions lint format bench docs site kernels signatures wheel clean
 .NOTPARALLEL:
 
 help:
@@ -28,12 +28,17 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 		{ echo "Hornbeam needs Python 3.10 or later; $(PYTHON) is `$(PYTHON) -V 2>&1`. Try: make PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
 
-# one stamp for each extra; `core` is the package alone
+# one stamp for each extra; `core` is the package alone. Modules are compiled when they are imported: most never are.
+PIP = $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check
 $(VENV)/.installed-%: pyproject.toml $(BIN)/python
-	$(BIN)/python -m pip install --quiet -e '$(if $(filter core,$*),.,.[$*])'
+	$(PIP) -e '$(if $(filter core,$*),.,.[$*])'
 	@touch $@
+
+# what CI needs, at once
+setup: pyproject.toml $(BIN)/python
+	$(PIP) -e '.[dev,test]'
+	@touch $(VENV)/.installed-dev $(VENV)/.installed-test
 
 demo: $(VENV)/.installed-core
 	$(BIN)/python examples/demo.py --rows $(ROWS)

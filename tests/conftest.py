@@ -58,16 +58,26 @@ def _turn(item: pytest.Item) -> int:
     return 0 if item.path.name == "test_fingerprints.py" else 2 if "backends" in item.path.parts else 1
 
 
+def _is_of_itself(item: pytest.Item) -> bool:
+    """Say whether a test would compare the reference with itself."""
+    device = getattr(item, "callspec", None) and item.callspec.params.get("device")  # type: ignore[attr-defined]
+    return device == "reference" and "the_reference" in item.nodeid.partition("[")[0]
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Order tests where time is short, and leave out what --every-device asks for."""
     if config.getoption("--minutes"):
         items.sort(key=_turn)
-    if config.getoption("--every-device"):
-        return
+    every_device = config.getoption("--every-device")
     left_out = [
         item
         for item in items
-        if "opencl" in item.nodeid.partition("[")[2] and not any(part in item.path.parts for part in ON_OPENCL)
+        if _is_of_itself(item)
+        or (
+            not every_device
+            and "opencl" in item.nodeid.partition("[")[2]
+            and not any(part in item.path.parts for part in ON_OPENCL)
+        )
     ]
     if left_out:
         config.hook.pytest_deselected(items=left_out)

@@ -130,6 +130,7 @@ class Growth(ABC):
         self._counts = np.empty((n_threads, most_bins), np.int64)
         self._all_counts = np.empty((n_threads, 0), np.int64)
         self.divide, self._count = Operation(self.divide_kernel), Operation(self.count_kernel)
+        self._counting = Counting(self._count.room, self._counts, self._all_counts)
         self._pairs, self._in_context, self._levels = map(Operation, (search_pairs, search_in_context, search_levels))
         self._contexts = Operation(make_contexts)
 
@@ -249,8 +250,9 @@ class Growth(ABC):
         """Return what counts rows; n_bins: of all features, where these may be counted together."""
         if self._all_counts.shape[1] != n_bins:
             self._all_counts = np.empty((self.n_threads, n_bins), np.int64)
-        operation = self._count.on(self.calls, self.rows, self._counts, self._all_counts)
-        return Counting(operation, self._counts, self._all_counts)
+            self._counting = self._counting._replace(all_counts=self._all_counts)
+        self._count.on(self.calls, self.rows, self._counts, self._all_counts)
+        return self._counting
 
     def levels(
         self, histograms: NDArray[np.int64], thin: NDArray[np.int64], categories: Categories | None, counting: Counting

@@ -23,6 +23,7 @@ kind of data is therefore an operation: its caller knows two words of it, and wh
 
 from __future__ import annotations
 
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -62,22 +63,25 @@ def same(arguments: Any, others: Any) -> bool:
         return True
     if isinstance(arguments, tuple):
         is_alike = type(arguments) is type(others) and len(arguments) == len(others)
-        return is_alike and all(map(same, arguments, others))
+        return is_alike and (all(map(is_, arguments, others)) or all(map(same, arguments, others)))
     return not isinstance(arguments, np.ndarray) and type(arguments) is type(others) and bool(arguments == others)
 
 
 class Operation:
-    """A kernel, and the arguments that it was last introduced with; they are kept alive here."""
+    """A kernel, and the arguments that it was last introduced with; they are kept alive here.
+
+    room  int64 (ROOM,): what callers take
+    """
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self._room = np.zeros(ROOM, np.int64)
+        self.room = np.zeros(ROOM, np.int64)
         self._arguments: tuple[Any, ...] | None = None
 
     def on(self, *arguments: Any) -> NDArray[np.int64]:
         """Return the room of the operation on these arguments."""
         if self._arguments is None or not same(arguments, self._arguments):
             self._arguments = None
-            self._kernel(-1, self._room, *arguments)
+            self._kernel(-1, self.room, *arguments)
             self._arguments = arguments
-        return self._room
+        return self.room
