@@ -148,8 +148,6 @@ def enter_family(call, nodes, sides, marks, level_l2, has_keys, thresholds_key, 
         if feature >= sides.n_numeric and sides.n_value_bins[feature] > level_l2.max_one_hot:
             more_l2 = level_l2.cat_l2
     node = Node(zero, zero, zero, zero, zero, 0.0, lower, upper, above_output, np.uint64(0))
-    if is_root:
-        node = Node(zero, zero, zero, zero, zero, 0.0, -np.inf, np.inf, 0.0, np.uint64(0))
     n_children = 1 if is_root else 2
     for side in range(n_children):
         child, own = nodes[first + side], contexts[first + side]
