@@ -6,6 +6,7 @@ They are taken as CuPy arrays without a copy. CuPy is imported when such an arra
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -112,11 +113,12 @@ def from_tensor(data: Any, name: str = "data") -> NDArray[Any]:
     try:
         return np.from_dlpack(source)
     except (BufferError, TypeError, ValueError, RuntimeError, AttributeError, NotImplementedError) as error:
-        try:  # arrays that are read-only, and columns of Arrow with nulls, which DLPack has not
-            array = np.asarray(source)
-        except (TypeError, ValueError, RuntimeError, NotImplementedError):
-            array = np.empty(0, object)
-        if array.dtype == object and not hasattr(type(data), "__array__"):
+        array: NDArray[Any] | None = None
+        with suppress(TypeError, ValueError, RuntimeError, NotImplementedError):
+            array = np.asarray(
+                source
+            )  # arrays that are read-only, and columns of Arrow with nulls, which DLPack has not
+        if array is None or (array.dtype == object and not hasattr(type(data), "__array__")):
             raise DataError(
                 f"{name} ({type(data).__module__}.{type(data).__name__}) cannot be read as an array ({error}); pass a "
                 "dense tensor of float32, float64, integers or booleans, for example tensor.float()"

@@ -155,6 +155,24 @@ def test_tensors_that_cannot_be_read_are_refused_with_a_remedy():
         hb.Dataset(Tensor(np.empty((2, 2), object)))
 
 
+class NarrowTensor(Tensor):
+    """A tensor of a type that NumPy has not, as PyTorch's bfloat16: neither of the two ways can export it."""
+
+    def detach(self) -> Tensor:
+        return self
+
+    def __dlpack__(self, **options: Any) -> Any:
+        raise BufferError("no such type")
+
+    def __array__(self, *arguments: Any, **named: Any) -> Any:
+        raise TypeError("Got unsupported ScalarType BFloat16")
+
+
+def test_tensors_of_types_that_numpy_has_not_are_refused_with_a_remedy():
+    with pytest.raises(hb.DataError, match=r"tensor\.float\(\)"):
+        hb.Dataset(NarrowTensor(np.ones((2, 2))))
+
+
 def test_tensors_of_pytorch():
     torch = pytest.importorskip("torch")
     values = torch.randn(60, 3, requires_grad=True)
