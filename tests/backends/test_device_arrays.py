@@ -111,14 +111,14 @@ def test_model_is_that_of_host_data(cupy, dtype, device, monkeypatch):
     monkeypatch.setattr(table_module, "DEVICE_BLOCK_CELLS", 600)
     if device == "cuda":
         engine = lambda binned, params, _: GpuEngine(cupy.runtime, binned, params.min_data_in_leaf)  # noqa: E731
-        monkeypatch.setattr("hornbeam.training.state.make_engine", engine)
+        monkeypatch.setattr("hornbeam.training.train.make_engine", engine)
     X, y = make_data(dtype)
     found, expected = [], []
     for wrap, into, where in ((Array, found, device), (np.asarray, expected, "cpu")):
         dataset = Dataset(wrap(X), label=wrap(y))
         valid = Dataset(wrap(X[:100]), label=wrap(y[:100]), reference=dataset)
         if where == "cpu":
-            monkeypatch.setattr("hornbeam.training.state.make_engine", engines.make_engine)
+            monkeypatch.setattr("hornbeam.training.train.make_engine", engines.make_engine)
         booster = train({**PARAMS, "device": where}, dataset, 4, {"valid": valid})
         into += [booster.fingerprint(), booster.eval_history]
         if where != "cpu":
