@@ -16,9 +16,8 @@ from hornbeam.backends.gpu.data import layout
 from hornbeam.testing.checks import usable_devices
 
 # The first call of a kernel compiles it, so no example may be judged by its time. Under CI the examples are the same in
-# every run, and fewer; at home Hypothesis looks for new ones.
-in_ci = "CI" in os.environ
-settings.register_profile("hornbeam", deadline=None, derandomize=in_ci, max_examples=40 if in_ci else 100)
+# every run; at home Hypothesis looks for new ones.
+settings.register_profile("hornbeam", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("hornbeam")
 
 

@@ -85,9 +85,9 @@ def test_blocks_run_as_printed(page, tmp_path, monkeypatch):
         pytest.skip(f"all blocks ran but those that need {', '.join(sorted(left_out))}")
 
 
-def test_only_blocks_that_need_a_device_or_mpiexec_are_never_run():
+def test_only_blocks_that_need_a_device_are_never_run():
     reasons = [block["what"] for page in PAGES for block in blocks(page) if block["mark"] == "not run"]
-    assert set(reasons) <= {"needs a GPU", "needs mpiexec"}  # tests/distributed runs a script of MPI
+    assert set(reasons) <= {"needs a GPU"}
     languages = {block["language"] for page in PAGES for block in blocks(page)}
     assert languages <= {*RUN_HERE, *RUN_ELSEWHERE}
 

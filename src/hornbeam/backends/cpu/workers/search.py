@@ -7,16 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from hornbeam.backends.cpu.host.kernels import inlined, kernel
+from hornbeam.backends.cpu.growth.splits.rules import leaf_score
+from hornbeam.backends.cpu.host.kernels import kernel
 from hornbeam.trees.splitting import ROUNDING_NOISE
-
-
-@inlined
-def score(gradient, hessian, lambda_l1, lambda_l2):
-    """Return splitting.leaf_score of sums."""
-    shrunk = gradient - lambda_l1 if gradient > lambda_l1 else gradient + lambda_l1 if gradient < -lambda_l1 else 0.0
-    weight = hessian + lambda_l2
-    return shrunk * shrunk / weight if weight > 0.0 else 0.0
 
 
 @kernel
@@ -46,7 +39,7 @@ def best_splits_kernel(sums, offsets, has_missing, features, units, limits, gain
                 total_g += own[entry, 0]
                 total_h += own[entry, 1]
                 n_rows += own[entry, 2]
-            parent = score(total_g * units[0], total_h * units[1], l1, l2)
+            parent = leaf_score(total_g * units[0], total_h * units[1], l1, l2, 0.0)
             sum_g, sum_h, sum_rows = 0, 0, 0
             for entry in range(first, last - 1):
                 if own[entry, 2] == 0 and entry > first and not has_missing[feature]:
@@ -69,8 +62,8 @@ def best_splits_kernel(sums, offsets, has_missing, features, units, limits, gain
                     left_weight, right_weight = h * units[1], right_h * units[1]
                     if left_weight < least_hessian or right_weight < least_hessian:
                         continue
-                    of_left = score(g * units[0], left_weight, l1, l2)
-                    of_right = score((total_g - g) * units[0], right_weight, l1, l2)
+                    of_left = leaf_score(g * units[0], left_weight, l1, l2, 0.0)
+                    of_right = leaf_score((total_g - g) * units[0], right_weight, l1, l2, 0.0)
                     scores = of_left + of_right
                     found = scores - parent
                     if found > least_gain and found > scores * ROUNDING_NOISE and found > gain[node]:
