@@ -255,11 +255,11 @@ class Ndarray:
 
 
 class RawModule:
-    """The kernels of one source file, compiled by OpenCL; the names and flags are read off what NVRTC would get."""
+    """The kernels of one source file, compiled by OpenCL; names and values are read off what NVRTC would get."""
 
     def __init__(self, driver: Driver, code: str, options: tuple[str, ...]) -> None:
-        given = dict(re.fullmatch(r"-D(\w+)=(\d+)", flag).groups() for flag in options if flag.startswith("-D"))
-        fields = {name.lower(): int(value) for name, value in given.items()}
+        given = re.findall(r"#define (\w+) (\d+)", code.partition("#line")[0])
+        fields = {name.lower(): int(value) for name, value in given}
         self.driver = driver
         self.variant = Variant(re.findall(r'#line 1 "(.+)"', code)[-1], **fields)
 

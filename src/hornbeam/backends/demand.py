@@ -33,6 +33,7 @@ class Demand:
     sampled      trees see a sample of the rows
     goss         which depends on the gradients
     stores_gradients  gradients and hessians are kept: see backends/gpu/losses/row_gradients.py
+    formula_code, label_bytes  of the loss (Objective.formula; 0: it has none), and of a label on a device
     high_precision  gradients have 31 bits from the first tree on
     renewed, renewal_weighted  leaves are percentiles of residuals; which have weights
     renewal_weight_bytes  of given_bytes, those of these weights
@@ -48,6 +49,8 @@ class Demand:
     sampled: bool = False
     goss: bool = False
     stores_gradients: bool = True
+    formula_code: int = 0
+    label_bytes: int = 8
     high_precision: bool = False
     renewed: bool = False
     renewal_weighted: bool = False
@@ -86,6 +89,8 @@ class Demand:
             + (8 * binned.n_rows if isinstance(objective, XendcgObjective) else 0),
             sampled=sampled,
             stores_gradients=sampled or objective.formula is None,
+            formula_code=0 if objective.formula is None else objective.formula[0],
+            label_bytes=label_bytes(objective),
             goss=sampled and params.data_sample_strategy == "goss",
             high_precision=params.precision == "high",
             renewed=objective.renewal_percentile is not None,

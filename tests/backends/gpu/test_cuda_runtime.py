@@ -13,8 +13,11 @@ pytest.importorskip("pyopencl")
 
 import hornbeam as hb
 from hornbeam.backends import binning as binning_choice
+from hornbeam.backends.cpu.host.kernels import Kernel
+from hornbeam.backends.gpu import engine
 from hornbeam.backends.gpu.data.binning import TiledBins
 from hornbeam.backends.gpu.runtime.devices import open_runtime
+from hornbeam.backends.gpu.runtime.programs import Programs
 from hornbeam.backends.gpu.runtime.runtime import Variant, u32
 from hornbeam.core.errors import DeviceMemoryError
 from hornbeam.testing.checks import usable_devices
@@ -150,3 +153,49 @@ def test_bins_that_do_not_fit_are_refused_with_the_figures(stand_in):
         TiledBins(runtime, "cuda:0", 1_000_000, mapper)
     del others
     assert driver.used_bytes == 0
+
+
+def test_files_that_were_begun_are_compiled_once_and_errors_reach_whoever_needs_them():
+    threads = []
+
+    def build(variant: Variant) -> str:
+        threads.append(threading.current_thread().name)
+        if variant.source == "broken.cl":
+            raise DeviceMemoryError("no room")
+        return variant.source
+
+    programs = Programs(build, "a device")
+    programs.begin([Variant("leaves.cl", 256), Variant("broken.cl", 256), Variant("leaves.cl", 256)])
+    programs.begin([Variant("leaves.cl", 256)])
+    assert programs.get(Variant("leaves.cl", 256)) == "leaves.cl"
+    assert programs.get(Variant("leaves.cl", 256)) == "leaves.cl"
+    with pytest.raises(DeviceMemoryError, match="no room"):
+        programs.get(Variant("broken.cl", 256))
+    assert programs.get(Variant("split.cl", 256)) == "split.cl"
+    assert [name.partition("_")[0] for name in sorted(threads)] == [
+        "MainThread",
+        "hornbeam-compile",
+        "hornbeam-compile",
+    ]
+
+
+@pytest.mark.parametrize("params", [{"objective": "binary"}, {"objective": "regression"}, {"precision": "high"}])
+def test_files_of_the_first_trees_are_begun_before_they_are_needed(cuda, monkeypatch, params):
+    begun, needed = set(), set()
+    begin, get = Programs.begin, Programs.get
+    monkeypatch.setattr(Programs, "begin", lambda self, files: begin(self, begun.update(files := list(files)) or files))
+    monkeypatch.setattr(Programs, "get", lambda self, file: needed.add(file) or get(self, file))
+    X, y = make_higgs_like(600, 7)
+    hb.train({**PARAMS, **params, "device": "cuda"}, hb.Dataset(X, y), 3)
+    of_trees = {file for file in needed if file.source not in ("layout.cl", "leaves.cl")}
+    assert of_trees and of_trees <= begun
+
+
+@pytest.mark.parametrize("policy", ["leafwise", "depthwise"])
+def test_without_a_compiled_replay_at_hand_the_model_is_the_same_and_numba_is_not_loaded_for_it(monkeypatch, policy):
+    X, y = make_higgs_like(600, 7)
+    params = {**PARAMS, "device": "opencl", "grow_policy": policy}
+    expected = hb.train(params, hb.Dataset(X, y), 3).fingerprint()
+    monkeypatch.setattr(Kernel, "is_at_hand", False)
+    monkeypatch.setattr(engine, "replay", None)
+    assert hb.train(params, hb.Dataset(X, y), 3).fingerprint() == expected

@@ -34,12 +34,12 @@ What an operation costs (n nodes; see kernels/ for the kernels):
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.growth.replay import replay
+from hornbeam.backends.cpu.growth.replay import replay, replay_kernel
 from hornbeam.backends.demand import PLAIN_DEMAND, Demand
 from hornbeam.backends.gpu.array_exchange import CupyExchange
 from hornbeam.backends.gpu.data.bundles import bundles_of
@@ -47,7 +47,7 @@ from hornbeam.backends.gpu.data.layout import Layout
 from hornbeam.backends.gpu.growth.bag import DeviceBag
 from hornbeam.backends.gpu.growth.growth import DeviceGrowth, rows_placed
 from hornbeam.backends.gpu.growth.histograms import DeviceHistograms
-from hornbeam.backends.gpu.growth.leaves import DeviceLeaves
+from hornbeam.backends.gpu.growth.leaves import DeviceLeaves, numbering_variant, sums_variant
 from hornbeam.backends.gpu.growth.memory import (
     SMALL_BUFFERS,
     fit_memory,
@@ -60,12 +60,12 @@ from hornbeam.backends.gpu.growth.memory import (
 from hornbeam.backends.gpu.growth.routing import ValidationSet, upload_scores, upload_tree
 from hornbeam.backends.gpu.growth.split_search import SplitSearch
 from hornbeam.backends.gpu.losses.gradients import DeviceGradients
-from hornbeam.backends.gpu.losses.quantize import Rounded, round_gradients
+from hornbeam.backends.gpu.losses.quantize import Rounded, round_gradients, rounding_variant
 from hornbeam.backends.gpu.losses.row_gradients import RowGradients
 from hornbeam.backends.gpu.metrics.metrics import DeviceMetrics
-from hornbeam.backends.gpu.runtime.runtime import Buffer, Runtime
+from hornbeam.backends.gpu.runtime.runtime import Buffer, Runtime, Variant
 from hornbeam.backends.gpu.workspace.bin_upload import PlacedBins, bins_on_device
-from hornbeam.backends.gpu.workspace.tree_kernels import GrowingTree, TreeKernels
+from hornbeam.backends.gpu.workspace.tree_kernels import GrowingTree, TreeKernels, TreeKind, TreeVariants
 from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.core.dtypes import EXPANSION
 from hornbeam.core.errors import DeviceMemoryError
@@ -78,7 +78,11 @@ from hornbeam.objectives.base import Objective
 from hornbeam.trees.bagging import ROOT_DEPTH, Draw, Goss
 from hornbeam.trees.frontier import GrowthLimits
 from hornbeam.trees.records import BinnedTree, ContextsAhead, ForestMean, GrownAhead, LeavesLater, Root, Segments
+from hornbeam.trees.replay import replay as plain_replay
 from hornbeam.trees.splitting import NodeContext, SplitRules
+
+REPLAYED_PLAINLY = 50_000
+"""Nodes that a training replays in Python before it loads Numba, which takes a second: 300 trees of 63 leaves."""
 
 
 class GpuEngine:
@@ -125,7 +129,8 @@ class GpuEngine:
         self._valid: list[ValidationSet] = []
         self._n_outputs = 0
         self._output = 0
-        self._kernels: dict[tuple[bool, int, bool, bool], TreeKernels] = {}  # by what compile takes
+        self._kernels: dict[TreeKind, TreeKernels] = {}
+        self._n_replayed = 0
         self._rounded: Rounded
         self._tree: GrowingTree
         self._last_ahead: GrowingTree | None = None  # the last tree, if it was grown ahead
@@ -137,6 +142,7 @@ class GpuEngine:
         self._layout = fit_memory(layout, demand, self._most_stats, runtime.facts, available)
         own.limit_bytes = min(own.limit_bytes, available)
         self.slot_bytes = slot_bytes(self._layout, self._most_stats)
+        runtime.compile_soon(self._first_files())
         try:
             self._bins = PlacedBins(own, "tiles", binned, bundles, self._layout)
             own.room("rows even", 4 * self.n_rows)
@@ -155,6 +161,22 @@ class GpuEngine:
         except BaseException:
             self.workspace.close()
             raise
+
+    def _first_files(self) -> Iterator[Variant]:
+        """Return the files that the first trees will need, in the order of that.
+
+        Whether the rows of bins are counted apart from hessians turns out with the gradients: the first trees of a loss
+        often have hessians that are all the same.
+        """
+        own, demand = self.workspace, self._demand
+        wide = demand.high_precision
+        options = RowGradients.options_of(0 if demand.stores_gradients else demand.formula_code, demand.label_bytes)
+        kinds = [TreeKind(wide, stats, demand.n_categorical > 0, True) for stats in (2, self._most_stats)]
+        yield rounding_variant(own, wide, options)
+        yield from TreeVariants.of(own.facts, self._layout, kinds[0])
+        yield sums_variant(own, demand.n_leaves, options)
+        yield numbering_variant(own, demand.in_context)
+        yield from TreeVariants.of(own.facts, self._layout, kinds[1])
 
     # --- scores and gradients ---------------------------------------------------------------------------------------
 
@@ -234,9 +256,9 @@ class GpuEngine:
         how = found.quantization
         stats = 2 if found.hessians_count else self._most_stats
         given = self._fit_slots(n_slots)
-        kind = how.wide, stats, categories is not None, self._bins.has_columns
+        kind = TreeKind(how.wide, stats, categories is not None, self._bins.has_columns)
         if kind not in self._kernels:
-            self._kernels[kind] = TreeKernels.compile(self._runtime, self._layout, *kind)
+            self._kernels[kind] = TreeKernels.compile(self._runtime, self._layout, kind)
         self._tree = GrowingTree(self._kernels[kind], how, stats, found.hessians_count, given)
         self.workspace.upload("units", np.array([how.gradient_unit, how.hessian_unit]))
         if categories is not None:
@@ -332,8 +354,10 @@ class GpuEngine:
     # --- leaves -----------------------------------------------------------------------------------------------------
 
     def replay(self, nodes: NDArray[np.void], limits: GrowthLimits) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Replay the growth by the compiled kernel."""
-        return replay(nodes, limits)
+        """Replay the growth: by the compiled kernel if it is at hand, or if it is worth to load a compiler for it."""
+        self._n_replayed += len(nodes)
+        quick = self._n_replayed > REPLAYED_PLAINLY or replay_kernel.is_at_hand
+        return replay(nodes, limits) if quick else plain_replay(nodes, limits)
 
     def assign_leaves(self, nodes: Segments, leaves: NDArray[np.int32]) -> None:
         """Write each row's leaf number."""

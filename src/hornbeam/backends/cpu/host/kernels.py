@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -61,6 +62,11 @@ class Kernel:
         run: Callable[..., Any] = _loaded("library").ahead(self) or self.dispatcher
         self._run = run
         return run
+
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether a call need not load Numba: the kernel comes from the library, or Numba is loaded."""
+        return self._run is not None or "numba" in sys.modules or _loaded("library").the_library() is not None
 
     @property
     def is_ready(self) -> bool:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hornbeam.backends.gpu.growth.bag import DeviceBag
 from hornbeam.backends.gpu.growth.renewal import DeviceRenewal
 from hornbeam.backends.gpu.losses.row_gradients import RowGradients
-from hornbeam.backends.gpu.runtime.runtime import Buffer, u32, u64
+from hornbeam.backends.gpu.runtime.runtime import Buffer, Variant, u32, u64
 from hornbeam.backends.gpu.runtime.tables import node_table
 from hornbeam.backends.gpu.workspace.tree_kernels import CAPACITY
 from hornbeam.backends.gpu.workspace.workspace import Workspace
@@ -25,6 +25,18 @@ LEAF_CLASSES = (64, 256, 1024)
 
 NUMBERING_THREADS = 512
 """Threads of leaf_numbers.cl, one group."""
+
+
+def numbering_variant(workspace: Workspace, in_context: bool) -> Variant:
+    """Return the file that numbers the leaves of a tree on the device."""
+    variant = workspace.variant("leaf_numbers.cl", NUMBERING_THREADS, capacity=CAPACITY, context=in_context)
+    return replace(variant, each=CAPACITY // variant.threads)
+
+
+def sums_variant(workspace: Workspace, n_leaves: int, options: dict[str, int]) -> Variant:
+    """Return the file that sums gradients with these options (RowGradients.options) by leaf."""
+    fits = [most for most in LEAF_CLASSES if n_leaves <= most]
+    return workspace.variant("leaves.cl", leaves=fits[0] if fits else 0, **options)
 
 
 class DeviceLeaves:
@@ -80,8 +92,7 @@ class DeviceLeaves:
         """
         own, runtime = self._workspace, self._runtime
         in_context = rules.outputs_in_context
-        variant = own.variant("leaf_numbers.cl", NUMBERING_THREADS, capacity=CAPACITY, context=in_context)
-        variant = replace(variant, each=CAPACITY // variant.threads)
+        variant = numbering_variant(own, in_context)
         nodes = own.room("leaf nodes", 4 * most_leaves) if in_context else None
         table, count = own.buffer("leaf table"), own.buffer("leaf count")
         sums = own.room("leaf sums", 24 * max(most_leaves, 256))
@@ -114,10 +125,7 @@ class DeviceLeaves:
         own, runtime = self._workspace, self._runtime
         leaf = self._bag.take_leaves() if self._bag else own.buffer("leaf")
         exponents = exact_exponent(largest[0], rows.n_rows), exact_exponent(largest[1], rows.n_rows)
-        fits = [most for most in LEAF_CLASSES if n_leaves <= most]
-        kernel = runtime.kernel(
-            "leaf_sums_kernel", own.variant("leaves.cl", leaves=fits[0] if fits else 0, **rows.options)
-        )
+        kernel = runtime.kernel("leaf_sums_kernel", sums_variant(own, n_leaves, rows.options))
         rows_a_group = min(65_536, max(4096, -(-rows.n_rows // own.groups)))
         runtime.launch(
             kernel, -(-rows.n_rows // rows_a_group), *rows.arguments, leaf,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hornbeam.backends.gpu.losses.row_gradients import RowGradients
-from hornbeam.backends.gpu.runtime.runtime import u32
+from hornbeam.backends.gpu.runtime.runtime import Variant, u32
 from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.core.fixed_point import (
     COARSE_SPREAD,
@@ -43,6 +43,11 @@ class Rounded:
     def hessians_count(self) -> bool:
         """Whether every hessian is 1, so that their sums count rows."""
         return self.quantization.hessian_min == self.quantization.hessian_max == 1
+
+
+def rounding_variant(workspace: Workspace, wide: bool, options: dict[str, int]) -> Variant:
+    """Return the file that rounds gradients with these options (RowGradients.options)."""
+    return workspace.variant("quantize.cl", wide=wide, **options)
 
 
 def round_gradients(
@@ -82,7 +87,7 @@ def _round(own: Workspace, rows: RowGradients, wide: bool, meanwhile: Callable[[
     extremes, report = own.room("extremes", 24 * own.groups), own.room("report", REPORT.itemsize)
 
     def launches() -> None:
-        variant = own.variant("quantize.cl", wide=wide, **rows.options)
+        variant = rounding_variant(own, wide, rows.options)
         measure, round_ = (runtime.kernel(name, variant) for name in ("measure_kernel", "round_kernel"))
         groups, source = own.groups_over(rows.n_rows, measure), (*rows.arguments, u32(rows.n_rows))
         runtime.launch(measure, groups, *source, extremes, report)

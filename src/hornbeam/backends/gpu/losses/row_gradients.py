@@ -25,12 +25,17 @@ class RowGradients:
     options: dict[str, int]
     key: tuple[Any, ...]
 
+    @staticmethod
+    def options_of(code: int, label_bytes: int) -> dict[str, int]:
+        """Return the options of a formula; code 0: gradients are stored."""
+        return {"objective": code, "value_bytes": label_bytes if code else 8}
+
     @classmethod
     def stored(cls, gradient: Buffer, hessian: Buffer, offset: int, n_rows: int) -> RowGradients:
         """Return those in two buffers, f64, from `offset` on."""
         unused = np.float64(0.0)
         arguments = (gradient, hessian, gradient, u32(0), unused, unused, u64(offset))
-        return cls(n_rows, arguments, {"objective": 0, "value_bytes": 8}, (n_rows, offset, id(gradient)))
+        return cls(n_rows, arguments, cls.options_of(0, 8), (n_rows, offset, id(gradient)))
 
     @classmethod
     def computed(
@@ -44,4 +49,4 @@ class RowGradients:
         """
         code, *constants = formula
         arguments = (scores, label, weight, u32(weighted), *map(np.float64, constants), u64(0))
-        return cls(n_rows, arguments, {"objective": code, "value_bytes": label_bytes}, (n_rows, *formula, id(label)))
+        return cls(n_rows, arguments, cls.options_of(code, label_bytes), (n_rows, *formula, id(label)))

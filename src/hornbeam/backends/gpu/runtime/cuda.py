@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -12,7 +12,8 @@ import cupy
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.gpu.runtime.runtime import Buffer, DeviceFacts, Kernel, Variant, source_text, timed_compilation
+from hornbeam.backends.gpu.runtime.programs import Programs
+from hornbeam.backends.gpu.runtime.runtime import Buffer, DeviceFacts, Kernel, Variant, source_text
 from hornbeam.core.errors import DeviceError, DeviceMemoryError
 from hornbeam.data.cuda_errors import cupy_errors, device_error
 
@@ -161,7 +162,7 @@ class CudaRuntime:
             max_buffer_bytes=int(properties["totalGlobalMem"]),
         )
         self.arrays = CupyBridge(self.device, self.stream, self._lock, self.facts.name)
-        self._modules: dict[Variant, Any] = {}
+        self._modules = Programs(self._build, self.facts.name)
         self._kernels: dict[tuple[str, Variant], Kernel] = {}
 
     def allocate(self, n_bytes: int) -> Buffer:
@@ -268,19 +269,29 @@ class CudaRuntime:
             key = (name, variant)
             if key not in self._kernels:
                 with self.device:
-                    if variant not in self._modules:
-                        self._modules[variant] = timed_compilation(lambda: self._build(variant), self.facts.name)
-                    handle = self._modules[variant].get_function(name)
+                    handle = self._modules.get(variant).get_function(name)
                     if local_bytes > 48 << 10:
                         handle.max_dynamic_shared_size_bytes = local_bytes
                 self._kernels[key] = Kernel(handle, variant.threads, local_bytes)
             return self._kernels[key]
 
+    def compile_soon(self, variants: Iterable[Variant]) -> None:
+        """Begin to compile them, several at once: NVRTC takes a third of a second each."""
+        with self._lock:
+            self._modules.begin(variants)
+
     def _build(self, variant: Variant) -> Any:
-        options = (*OPTIONS, *variant.defines())
-        module = cupy.RawModule(code=source_text("prelude_cuda.h", variant.source), options=options, backend="nvrtc")
+        """Compile a file; called from any thread.
+
+        What distinguishes variants is in the text and not among the options: with every new option CuPy calls NVRTC
+        once more, for 16 ms, even if it then finds the result on disk.
+        """
+        defines = "".join(f"#define {name} {value}\n" for name, value in variant.values().items())
+        code = defines + source_text("prelude_cuda.h", variant.source)
+        module = cupy.RawModule(code=code, options=OPTIONS, backend="nvrtc")
         try:
-            module.compile()
+            with self.device:
+                module.compile()
         except Exception as error:
             raise DeviceError(
                 f"{variant.source} does not compile for {self.facts.name} with {' '.join(variant.defines())}; "

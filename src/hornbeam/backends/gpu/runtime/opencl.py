@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache
 from typing import Any
@@ -13,7 +13,8 @@ import numpy as np
 import pyopencl as cl
 from numpy.typing import NDArray
 
-from hornbeam.backends.gpu.runtime.runtime import Buffer, DeviceFacts, Kernel, Variant, source_text, timed_compilation
+from hornbeam.backends.gpu.runtime.programs import Programs
+from hornbeam.backends.gpu.runtime.runtime import Buffer, DeviceFacts, Kernel, Variant, source_text
 from hornbeam.core.errors import DeviceError, DeviceMemoryError
 
 _opening = threading.Lock()
@@ -90,7 +91,7 @@ class OpenCLRuntime:
             self._options.append("-DATOMIC64")
         if device.platform.name == "Oclgrind":  # its interpreter does not know all that an optimiser makes
             self._options.append("-cl-opt-disable")
-        self._programs: dict[Variant, Any] = {}
+        self._programs = Programs(self._build, self.facts.name)
         self._kernels: dict[tuple[str, Variant], Kernel] = {}
         self._uploading: list[Any] = []  # an event holds the host's array until its copy is done
         self._lock = threading.RLock()
@@ -160,10 +161,12 @@ class OpenCLRuntime:
         with self._lock:
             key = (name, variant)
             if key not in self._kernels:
-                if variant not in self._programs:
-                    self._programs[variant] = timed_compilation(lambda: self._build(variant), self.facts.name)
-                self._kernels[key] = Kernel(self._checked(cl.Kernel, self._programs[variant], name), variant.threads)
+                program = self._programs.get(variant)
+                self._kernels[key] = Kernel(self._checked(cl.Kernel, program, name), variant.threads)
             return self._kernels[key]
+
+    def compile_soon(self, variants: Iterable[Variant]) -> None:
+        """Leave it to `kernel`: not every driver compiles in several threads."""
 
     def _build(self, variant: Variant) -> Any:
         program = cl.Program(self.context, source_text("prelude_opencl.h", variant.source))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from functools import cache
@@ -45,7 +45,7 @@ class DeviceFacts:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One compilation of a source file: every field is a -D flag, and the whole is the key of the cache.
+    """One compilation of a source file: every field is a name that it sees, and the whole is the key of the cache.
 
     threads    of a group
     bin_bits   4, 8 or 16, see kernels/shared/bins.h
@@ -99,10 +99,14 @@ class Variant:
     keep: int = 0
     interactions: bool = False
 
-    def defines(self) -> list[str]:
-        """Return the compiler flags."""
+    def values(self) -> dict[str, int]:
+        """Return the names that kernels see, and their values."""
         names = [field.name for field in fields(self) if field.name != "source"]
-        return [f"-D{name.upper()}={int(getattr(self, name))}" for name in names]
+        return {name.upper(): int(getattr(self, name)) for name in names}
+
+    def defines(self) -> list[str]:
+        """Return the same as flags of a compiler."""
+        return [f"-D{name}={value}" for name, value in self.values().items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +181,9 @@ class Runtime(Protocol):
 
         local_bytes  what its BIG_LOCAL array takes
         """
+
+    def compile_soon(self, variants: Iterable[Variant]) -> None:
+        """Begin to compile what will be needed, where a device's compiler can do several files at once."""
 
     def launch(self, kernel: Kernel, groups: int, *arguments: Any) -> None:
         """Run a kernel; arguments are buffers and NumPy scalars of the parameters' types."""

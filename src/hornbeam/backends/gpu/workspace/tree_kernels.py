@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from hornbeam.backends.gpu.data.layout import SEARCHED_LANES, Layout
 from hornbeam.backends.gpu.runtime.runtime import DeviceFacts, Kernel, Runtime, Variant
@@ -92,9 +92,62 @@ def bundles_variant(facts: DeviceFacts, layout: Layout, stats: int, context: boo
     return plain_variant(facts, "split_bundles.cl", SEARCHING_THREADS, bundled=True, context=context, **sizes)
 
 
+class TreeKind(NamedTuple):
+    """What the kernels of a tree depend on besides the layout of the bins.
+
+    wide         records of 64 bits
+    stats        sums of a histogram, 2 or 3: gradients, hessians, rows
+    categorical  there are categorical features
+    columns      bins lie by feature as well
+    """
+
+    wide: bool
+    stats: int
+    categorical: bool = False
+    columns: bool = False
+
+
+class TreeVariants(NamedTuple):
+    """The files that a tree needs, those first that take the compiler longest."""
+
+    split: Variant
+    search: Variant
+    select: Variant
+    histogram: Variant
+    plan: Variant
+    partition: Variant
+    choose: Variant
+
+    @classmethod
+    def of(cls, facts: DeviceFacts, layout: Layout, kind: TreeKind) -> TreeVariants:
+        """Choose them."""
+        searching = search_variant(facts, layout, kind.stats)
+        summing, _ = histogram_variant(facts, layout, kind.wide, kind.stats)
+        selecting = plain_variant(facts, "select.cl", MOST_ORDERED, capacity=CAPACITY)
+        return cls(
+            split=bundles_variant(facts, layout, kind.stats) if layout.is_bundled else searching,
+            search=searching,
+            select=replace(selecting, each=MOST_ORDERED // selecting.threads),
+            histogram=summing,
+            plan=plain_variant(facts, "plan.cl", PLANNING_THREADS, words=summing.words),
+            partition=plain_variant(
+                facts,
+                "partition.cl",
+                PARTITION_THREADS,
+                **layout.options,
+                columns=kind.columns,
+                bundled=layout.is_bundled,
+                wide=kind.wide,
+                each=PARTITION_EACH,
+                categorical=kind.categorical,
+            ),
+            choose=plain_variant(facts, "choose.cl", CHOOSE_THREADS, bundled=layout.is_bundled),
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class TreeKernels:
-    """The kernels of one kind of tree (narrow or wide records, two or three sums), and how they are launched."""
+    """The kernels of one kind of tree, and how they are launched."""
 
     zero: Kernel
     histogram: Kernel
@@ -110,48 +163,23 @@ class TreeKernels:
     n_pieces: int  # of a node that split.cl searches by themselves
 
     @classmethod
-    def compile(
-        cls,
-        runtime: Runtime,
-        layout: Layout,
-        wide: bool,
-        stats: int,
-        categorical: bool = False,
-        columns: bool = False,
-    ) -> TreeKernels:
+    def compile(cls, runtime: Runtime, layout: Layout, kind: TreeKind) -> TreeKernels:
         """Compile what a tree needs, or find it compiled."""
         kernel, facts = runtime.kernel, runtime.facts
-        summing, local_bytes = histogram_variant(facts, layout, wide, stats)
-        searching = search_variant(facts, layout, stats)
-        moving = plain_variant(
-            facts,
-            "partition.cl",
-            PARTITION_THREADS,
-            **layout.options,
-            columns=columns,
-            bundled=layout.is_bundled,
-            wide=wide,
-            each=PARTITION_EACH,
-            categorical=categorical,
-        )
-        choosing = plain_variant(facts, "choose.cl", CHOOSE_THREADS, bundled=layout.is_bundled)
-        split = kernel("split_kernel", searching)
-        if layout.is_bundled:
-            split = kernel("split_bundles_kernel", bundles_variant(facts, layout, stats))
-        planning = plain_variant(facts, "plan.cl", PLANNING_THREADS, words=summing.words)
-        selecting = plain_variant(facts, "select.cl", MOST_ORDERED, capacity=CAPACITY)
-        selecting = replace(selecting, each=MOST_ORDERED // selecting.threads)
+        files = TreeVariants.of(facts, layout, kind)
+        runtime.compile_soon(files)
+        summing, local_bytes = histogram_variant(facts, layout, kind.wide, kind.stats)
         n_passes = max(1, layout.n_tiles * (layout.tile_words // summing.words if summing.words else 1))
         return cls(
             zero=kernel("zero_kernel", summing),
             histogram=kernel("histogram_kernel", summing, local_bytes),
-            subtract=kernel("subtract_kernel", searching),
-            split=split,
-            choose=kernel("choose_kernel", choosing),
-            partition=kernel("partition_kernel", moving),
-            partition_tile=moving.threads * moving.each,
-            plan=kernel("plan_kernel", planning),
-            select=kernel("select_kernel", selecting),
+            subtract=kernel("subtract_kernel", files.search),
+            split=kernel("split_bundles_kernel" if layout.is_bundled else "split_kernel", files.split),
+            choose=kernel("choose_kernel", files.choose),
+            partition=kernel("partition_kernel", files.partition),
+            partition_tile=files.partition.threads * files.partition.each,
+            plan=kernel("plan_kernel", files.plan),
+            select=kernel("select_kernel", files.select),
             n_passes=n_passes,
             groups_a_pass=groups_a_pass(facts.compute_units * summing.resident, n_passes),
             n_pieces=layout.n_tiles * (layout.lanes // SEARCHED_LANES),
