@@ -74,7 +74,7 @@ class Member:
             state.change(env.changes)
             trees = self.run.boost_once(env.learning_rate)
             self.has_ended = has_converged(state.params, state.changes, trees)
-            state.finish_trees()  # those of the iteration before, where no device gave time for them
+            state.finish_some_trees()  # those of iterations before, where no device gave time for them
         if not self.has_ended:
             state.keep(trees)
             if self.is_eager:
@@ -170,7 +170,7 @@ class Loop:
         """Run the iterations, to the end, until a callback stops them, or Ctrl-C."""
         states = [member.state for member in self.members]
         for state in states:
-            state.grower.while_waiting = None if self._before else state.finish_trees
+            state.grower.while_waiting = None if self._before else state.finish_some_trees
         try:
             self._iterate()
             for hook in self.hooks:

@@ -7,6 +7,7 @@ what an iteration does with it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import groupby
 from typing import Any
 
 from hornbeam.backends.columns import first_scores, label_sums
@@ -39,9 +40,12 @@ from hornbeam.trees.contexts import ContextPlan
 from hornbeam.trees.engine import Engine
 from hornbeam.trees.frontier import GrowthLimits
 from hornbeam.trees.grower import Renewal, TreeGrower
-from hornbeam.trees.grown_tree import GrownTree
+from hornbeam.trees.grown_tree import GrownTree, trees_of
 from hornbeam.trees.histogram_pool import DEFAULT_BYTES, STORED_BYTES, count_slots
 from hornbeam.trees.splitting import SplitRules
+
+MADE_TOGETHER = 4096
+"""Nodes of trees whose arrays are made together: their records take half a megabyte."""
 
 
 class TrainingState:
@@ -89,6 +93,7 @@ class TrainingState:
         self.evaluated: list[EvaluatedSet] = []
         self.changes: dict[str, Any] = {}
         self._unfinished: list[GrownTree] = []
+        self._n_unfinished = 0  # nodes of these
         self._checked: list[Dataset] = []
         self.objective: Objective = get_objective(params)
         check_domain(self.objective, train_set.given("label"))
@@ -240,13 +245,20 @@ class TrainingState:
 
     def finish_trees(self) -> None:
         """Enter the trees grown so far into the Booster; their arrays are made now, at the latest."""
-        trees, self._unfinished = self._unfinished, []
+        trees, self._unfinished, self._n_unfinished = self._unfinished, [], 0
         with default_mode():
-            self.booster.trees.extend(grown.tree for grown in trees)
+            for _, alike in groupby(trees, lambda grown: id(grown.setting.rules)):
+                self.booster.trees.extend(trees_of(list(alike)))
+
+    def finish_some_trees(self) -> None:
+        """Do that if it is worth while: many small trees are made together. What a device keeps is fetched at once."""
+        if self.engine.has_own_memory or self._n_unfinished >= MADE_TOGETHER:
+            self.finish_trees()
 
     def keep(self, trees: list[GrownTree]) -> None:
         """Keep the trees of an iteration, whose arrays are made later: see `finish_trees`."""
         self._unfinished += trees
+        self._n_unfinished += sum(len(tree.nodes) for tree in trees)
 
     @property
     def n_kept(self) -> int:

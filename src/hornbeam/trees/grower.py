@@ -90,10 +90,11 @@ class TreeGrower:
                 None if plan is None else plan.ahead(iteration, output),
             )  # fmt: skip
         if ahead is not None and ahead.leaves is not None:
-            nodes = ahead.nodes
+            nodes, numbers = ahead.nodes, ahead.numbers
             return GrownTree(
-                self._setting, nodes, ahead.n_splits, lambda: self.engine.replay(nodes, self.limits), ahead.leaves,
-                True, quantization, learning_rate, ahead.contexts if self.rules.outputs_in_context else None,
+                self._setting, nodes, ahead.n_splits, lambda: numbers or self.engine.replay(nodes, self.limits),
+                ahead.leaves, True, quantization, learning_rate,
+                ahead.contexts if self.rules.outputs_in_context else None,
             )  # fmt: skip
         if ahead is not None:
             order, leaf_of = self.engine.replay(ahead.nodes, self.limits)

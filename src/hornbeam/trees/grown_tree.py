@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.core.dtypes import NODE
 from hornbeam.core.fixed_point import Quantization
 from hornbeam.core.lazy import lazy
 from hornbeam.data.binning import BinnedData
@@ -55,32 +57,25 @@ class GrownTree:
         contexts: NDArray[np.void] | None = None,
         left_sets: NDArray[np.uint32] | None = None,
     ) -> None:
-        self._binned, self._rules, self._nodes = setting.binned, setting.rules, nodes
-        self._contexts = contexts
+        self.setting, self.nodes, self.contexts = setting, nodes, contexts
         self.n_splits, self._numbering = n_splits, numbering
         self._leaves, self._on_engine = leaves, values_on_engine
-        self._quantization = quantization
-        self._learning_rate = learning_rate
-        self._left_sets, self._level_codes = left_sets, setting.level_codes
+        self.quantization, self.learning_rate = quantization, learning_rate
+        self._left_sets = left_sets
 
     @lazy
     def _numbers(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         return self._numbering()
 
     @property
-    def _order(self) -> NDArray[np.int32]:
+    def order(self) -> NDArray[np.int32]:
+        """The nodes that are split."""
         return self._numbers[0]
 
     @property
-    def _leaf_of(self) -> NDArray[np.int32]:
+    def leaf_of(self) -> NDArray[np.int32]:
+        """The leaf of every node."""
         return self._numbers[1]
-
-    @property
-    def leaf_count(self) -> NDArray[np.int64]:
-        """Rows of the leaves, int64 (n_leaves,)."""
-        ends = self._nodes["left"] < 0
-        n_rows = self._nodes["end"][ends] - self._nodes["begin"][ends]
-        return np.bincount(self._leaf_of[ends], n_rows, self.n_splits + 1).astype(np.int64)
 
     @lazy
     def _fetched(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -104,73 +99,121 @@ class GrownTree:
     @lazy
     def binned(self) -> BinnedTree:
         """The tree in bins."""
-        nodes, order = self._nodes, self._order
-        splits = nodes["split"][order]
-        feature, bins = splits["feature"].copy(), splits["bin"].copy()
-        child_of = ~self._leaf_of  # what a parent says of each node: its number if it is split, else its leaf
-        child_of[order] = np.arange(len(order), dtype=np.int32)
-        first = nodes["left"][order]
-        left, right = child_of[first], child_of[first + 1]
-        n_rows = nodes["end"] - nodes["begin"]
-        left_rows, right_rows = n_rows[first], n_rows[first + 1]
-        missing_left = self._binned.missing_goes_left(feature, bins, splits["missing_left"], left_rows, right_rows)
-        categorical = feature >= self._binned.n_numeric
-        missing_left[categorical], bins[categorical] = False, 0
-        return BinnedTree(feature, bins, missing_left, left, right, self.leaf_value, self._left_sets)
+        numbers = np.arange(self.n_splits, dtype=np.int32)
+        splits = _splits_in_bins(self.setting.binned, self.nodes, self.order, self.leaf_of, numbers)
+        return BinnedTree(*splits, self.leaf_value, self._left_sets)
 
-    def _left_codes(self) -> tuple[NDArray[np.int32] | None, ...] | None:
+    def left_codes(self) -> tuple[NDArray[np.int32] | None, ...] | None:
         """Return the sets of the splits in codes of the model; None if no split is categorical."""
         if self._left_sets is None:
             return None
         found: list[NDArray[np.int32] | None] = []
-        for feature, bits in zip(self.binned.feature.tolist(), self._left_sets, strict=True):
-            if feature < self._binned.n_numeric:
+        binned, level_codes = self.setting.binned, self.setting.level_codes
+        for feature, bits in zip(self.nodes["split"]["feature"][self.order].tolist(), self._left_sets, strict=True):
+            if feature < binned.n_numeric:
                 found.append(None)
                 continue
             codes = bits_to_codes(bits)
-            names = self._level_codes.get(int(self._binned.used[feature]))
+            names = level_codes.get(int(binned.used[feature]))
             found.append(codes if names is None else np.sort(names[codes]))
         return tuple(found)
 
     @lazy
     def tree(self) -> Tree:
         """The tree in raw thresholds."""
-        binned, split = self.binned, self._nodes[self._order]
-        gradient = split["gradient"].astype(np.float64) * self._quantization.gradient_unit
-        weight = split["hessian"].astype(np.float64) * self._quantization.hessian_unit
-        if self._contexts is None:
-            added = l2_of_nodes(self._binned, self._nodes, self._order, self._rules)
-            output = leaf_output(gradient, weight, self._rules, added[self._order])
-        else:
-            output = self._contexts["output"][self._order]
-        return Tree(
-            feature=self._binned.used[binned.feature].astype(np.int32),
-            threshold=self._binned.thresholds(binned.feature, binned.bin),
-            missing_left=binned.missing_left,
-            left=binned.left,
-            right=binned.right,
-            gain=split["split"]["gain"].copy(),
-            split_value=output * self._learning_rate,
-            split_weight=weight,
-            split_count=split["end"] - split["begin"],
-            leaf_value=self.leaf_value,
-            leaf_weight=self.leaf_weight,
-            leaf_count=self.leaf_count,
-            shrinkage=self._learning_rate,
-            left_codes=self._left_codes(),
+        return trees_of([self])[0]
+
+
+def _splits_in_bins(
+    binned: BinnedData,
+    nodes: NDArray[np.void],
+    order: NDArray[np.integer[Any]],
+    leaf_of: NDArray[np.int32],
+    numbers: NDArray[np.int32],
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_], NDArray[np.int32], NDArray[np.int32]]:
+    """Return feature, bin, missing_left, left and right of splits, see BinnedTree.
+
+    nodes    NODE  (n_nodes,)   in  of one tree, or of several side by side
+    order    int   (n_splits,)  in  those that are split
+    leaf_of  int32 (n_nodes,)   in
+    numbers  int32 (n_splits,)  in  of the splits, each in its tree
+    """
+    splits = nodes["split"][order]
+    feature, bins = splits["feature"].copy(), splits["bin"].copy()
+    child_of = ~leaf_of  # what a parent says of each node: its number if it is split, else its leaf
+    child_of[order] = numbers
+    first = nodes["left"][order]
+    n_rows = nodes["end"] - nodes["begin"]
+    missing_left = binned.missing_goes_left(feature, bins, splits["missing_left"], n_rows[first], n_rows[first + 1])
+    categorical = feature >= binned.n_numeric
+    missing_left[categorical], bins[categorical] = False, 0
+    return feature, bins, missing_left, child_of[first], child_of[first + 1]
+
+
+def trees_of(grown: Sequence[GrownTree]) -> list[Tree]:
+    """Return trees in raw thresholds; those of one training, grown by the same rules, are made together.
+
+    On small data it takes as long to make a tree by itself as to grow it: some fifty calls of NumPy. So the nodes of
+    all are put side by side, and every array of a tree is a part of one that belongs to all.
+    """
+    binned, rules = grown[0].setting.binned, grown[0].setting.rules
+    n_splits, n_nodes = [tree.n_splits for tree in grown], [len(tree.nodes) for tree in grown]
+    node, split, leaf = (np.cumsum([0, *sizes]) for sizes in (n_nodes, n_splits, [n + 1 for n in n_splits]))
+    nodes = np.empty(node[-1], NODE)
+    for tree, begin, end in zip(grown, node.tolist(), node[1:].tolist(), strict=False):
+        nodes[begin:end] = tree.nodes  # np.concatenate would compare the types of the records, at 50 us a tree
+    of_tree = np.repeat(np.arange(len(grown)), n_splits)
+    order = np.concatenate([tree.order for tree in grown]) + node[of_tree]
+    leaf_of = np.concatenate([tree.leaf_of for tree in grown])
+    is_end, at = nodes["left"] < 0, nodes[order]
+    nodes["left"] += np.repeat(node[:-1], n_nodes).astype(np.int32)
+    numbers = (np.arange(split[-1]) - split[of_tree]).astype(np.int32)
+    feature, bins, missing_left, left, right = _splits_in_bins(binned, nodes, order, leaf_of, numbers)
+    units = np.array([(one.quantization.gradient_unit, one.quantization.hessian_unit) for one in grown])[of_tree]
+    weight = at["hessian"].astype(np.float64) * units[:, 1]
+    if grown[0].contexts is None:
+        added = l2_of_nodes(binned, nodes, order, rules)
+        output = leaf_output(at["gradient"].astype(np.float64) * units[:, 0], weight, rules, added[order])
+    else:
+        output = np.concatenate([tree.contexts["output"] for tree in grown if tree.contexts is not None])[order]
+    n_rows = nodes["end"] - nodes["begin"]
+    end_leaf = (leaf_of + np.repeat(leaf[:-1], n_nodes))[is_end]
+    leaf_count = np.bincount(end_leaf, n_rows[is_end], leaf[-1]).astype(np.int64)
+    of_splits = {
+        "feature": binned.used[feature].astype(np.int32),
+        "threshold": binned.thresholds(feature, bins),
+        "missing_left": missing_left,
+        "left": left,
+        "right": right,
+        "gain": at["split"]["gain"].copy(),
+        "split_value": output * np.array([one.learning_rate for one in grown])[of_tree],
+        "split_weight": weight,
+        "split_count": n_rows[order],
+    }
+    cuts = zip(pairwise(split.tolist()), pairwise(leaf.tolist()), strict=True)
+    return [
+        Tree(
+            **{name: values[first:last] for name, values in of_splits.items()},
+            leaf_value=tree.leaf_value,
+            leaf_weight=tree.leaf_weight,
+            leaf_count=leaf_count[begin:end],
+            shrinkage=tree.learning_rate,
+            left_codes=tree.left_codes(),
         )
+        for tree, ((first, last), (begin, end)) in zip(grown, cuts, strict=True)
+    ]
 
 
 def l2_of_nodes(
-    binned: BinnedData, nodes: NDArray[np.void], order: NDArray[np.int32], rules: SplitRules
+    binned: BinnedData, nodes: NDArray[np.void], order: NDArray[np.integer[Any]], rules: SplitRules
 ) -> NDArray[np.float64]:
     """Return what is added to lambda_l2 in the output of every node of a tree, float64 (n_nodes,); 0 for pruned ones.
 
     nodes  NODE  (n_nodes,)   in
-    order  int32 (n_splits,)  in  those that are split
+    order  int   (n_splits,)  in  those that are split
     """
     more = np.zeros(len(nodes))
-    if len(order):
+    if len(order) and binned.n_numeric < binned.n_used:
         first = nodes["left"][order]
         added = l2_of_children(nodes["split"]["feature"][order], binned.n_value_bins, binned.n_numeric, rules)
         more[first] = more[first + 1] = added

@@ -119,9 +119,11 @@ class GrownAhead:
               had been called with those of replay.py, and the values are what leaf_values_later would give; in
               contexts, what contexts.leaf_outputs would
     contexts  dtypes.CONTEXT (n_nodes,); None: nodes have none
+    numbers   of a tree that is finished, what replay.py would return, where the engine knows it already
     """
 
     nodes: NDArray[np.void]
     leaves: LeavesLater | None = None
     n_splits: int = 0
     contexts: NDArray[np.void] | None = None
+    numbers: tuple[NDArray[np.int32], NDArray[np.int32]] | None = None

@@ -17,6 +17,7 @@ from hornbeam.backends.cpu.growth.rows.renewal import renew_leaves
 from hornbeam.backends.cpu.growth.rows.rounding import quantize
 from hornbeam.backends.cpu.growth.slots import Slots
 from hornbeam.backends.cpu.growth.sparse.growth import SparseGrowth
+from hornbeam.backends.cpu.growth.trees.leaves import TreeRows, finish
 from hornbeam.backends.cpu.host.team import largest_team
 from hornbeam.backends.cpu.losses.gradients import compute_gradients
 from hornbeam.backends.cpu.tuning import Tuning, in_use
@@ -62,6 +63,7 @@ class CpuEngine:
         self._valid: list[tuple[BinnedData, NDArray[np.float64]]] = []
         self._bag: Bag | None = None
         self._leaf_sums: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+        self._leaf_value = np.empty(0)  # of a tree that was finished ahead
 
     @property
     def _histograms(self) -> Slots:
@@ -172,7 +174,20 @@ class CpuEngine:
         """Grow trees whole where that is quicker; leave them to rounds otherwise."""
         if not self.growth.can_grow(limits, contexts is not None):
             return None
-        return self.growth.grow(root, rules, limits, meanwhile, contexts)
+        ahead = self.growth.grow(root, rules, limits, meanwhile, contexts)
+        if learning_rate is None or not self._is_small or rules.outputs_in_context:
+            return ahead
+        store = self.growth.store
+        rows = TreeRows(store.even, store.odd, self._tree_gradient, self._tree_hessian, self._leaf)
+        finished = finish(ahead, rows, self._largest, self.growth.numbers, learning_rate)
+        assert finished.leaves is not None
+        self._leaf_value = finished.leaves()[0]
+        return finished
+
+    @property
+    def _is_small(self) -> bool:
+        """Whether one thread tells rows their leaves and sums the leaves in one go; a tree must have all rows then."""
+        return self._bag is None and self.n_rows < 4 * self.tuning.summed_rows_per_thread
 
     def replay(self, nodes: NDArray[np.void], limits: GrowthLimits) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Replay the growth by the compiled kernel."""
@@ -181,7 +196,7 @@ class CpuEngine:
     def assign_leaves(self, nodes: Segments, leaves_of_nodes: NDArray[np.int32]) -> None:
         """Scatter leaf numbers; on small data the leaves' sums are made at the same time."""
         self._leaf_sums, store = None, self.growth.store
-        if self._bag is None and self.n_rows < 4 * self.tuning.summed_rows_per_thread:
+        if self._is_small:
             self._leaf_sums = leaves.assign_and_sum(
                 store, nodes, leaves_of_nodes, self._tree_gradient, self._tree_hessian, self._largest, self._leaf
             )
@@ -223,8 +238,8 @@ class CpuEngine:
 
     def add_leaf_values(self, output: int, leaf_value: NDArray[np.float64] | None) -> None:
         """Update the scores."""
-        assert leaf_value is not None
-        leaves.add_leaf_values(self._scores[output], self._leaf, leaf_value, self._n_team, self.tuning)
+        values = self._leaf_value if leaf_value is None else leaf_value
+        leaves.add_leaf_values(self._scores[output], self._leaf, values, self._n_team, self.tuning)
 
     def add_valid(self, binned: BinnedData, scores: NDArray[np.float64]) -> int:
         """Keep a validation set."""

@@ -141,13 +141,20 @@ def enter_node(call, begin, end, depth, gradient, hessian, rules):
     )
 
 
-@inner_kernel
-def side_output(gradient, hessian, n_rows, node, rules, more_l2):
-    """Twin of splitting.node_output."""
+@inlined
+def newton_step(gradient, hessian, rules, more_l2):
+    """Twin of splitting.leaf_output, but for the sign of a zero."""
     weight = hessian + (rules.lambda_l2 + more_l2)
     output = -shrink(gradient, rules.lambda_l1) / weight if weight > 0.0 else 0.0
     if rules.max_delta_step > 0.0:
         output = min(max(output, -rules.max_delta_step), rules.max_delta_step)
+    return output
+
+
+@inner_kernel
+def side_output(gradient, hessian, n_rows, node, rules, more_l2):
+    """Twin of splitting.node_output."""
+    output = newton_step(gradient, hessian, rules, more_l2)
     if rules.path_smooth > 0.0:
         share = np.float64(n_rows) / rules.path_smooth
         output = output * share / (share + 1.0) + node.output / (share + 1.0)

@@ -1,0 +1,85 @@
+"""The leaves of a tree that was grown whole, in one go on one thread: on small data every call from Python counts.
+
+What trees/replay.py, assign_leaves and leaf_sums of the engine and splitting.leaf_output do, and the same bits.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.backends.cpu.growth.rows.records import ROW_MASK
+from hornbeam.backends.cpu.growth.splits.rules import newton_step
+from hornbeam.backends.cpu.host.kernels import kernel
+from hornbeam.core.fixed_point import exact_exponent
+from hornbeam.trees.records import GrownAhead
+
+
+class TreeRows(NamedTuple):
+    """The rows of a tree.
+
+    even, odd          uint64 (n_rows,)   records at even and at odd depths
+    gradient, hessian  float64 (n_rows,)
+    leaf               uint16 (n_rows,)   leaf of each row, out
+    """
+
+    even: NDArray[np.uint64]
+    odd: NDArray[np.uint64]
+    gradient: NDArray[np.float64]
+    hessian: NDArray[np.float64]
+    leaf: NDArray[np.uint16]
+
+
+@kernel
+def finish_kernel(nodes, rows, g_scale, h_scale, numbers, learning_rate, order, leaf_of, leaves):
+    """Give the leaves numbers, tell the rows, and compute the leaves' values.
+
+    nodes             NODE (n_nodes,)       in   split one at a time: nodes 2 k + 1 and 2 k + 2 come from the k-th split
+    g_scale, h_scale  factors of the sums' fixed point, powers of two
+    numbers           RULES (1,)            in
+    order             int32 (n_splits,)     out  the nodes that are split
+    leaf_of           int32 (n_nodes,)      out
+    leaves            float64 (2, n_leaves) out  values, and sums of hessians
+    """
+    rules = numbers[0]
+    leaf_of[0] = 0
+    for split in range(len(order)):
+        parent = nodes[2 * split + 1].parent
+        order[split] = parent
+        leaf_of[2 * split + 1], leaf_of[2 * split + 2] = leaf_of[parent], split + 1
+    for number in range(len(nodes)):
+        node, leaf = nodes[number], leaf_of[number]
+        if node.left >= 0:
+            continue
+        records = rows.even if node.depth % 2 == 0 else rows.odd
+        g, h = np.int64(0), np.int64(0)
+        for place in range(np.uint64(node.begin), np.uint64(node.end)):
+            row = records[place] & ROW_MASK
+            rows.leaf[row] = leaf
+            g += np.int64(np.rint(rows.gradient[row] * g_scale))
+            h += np.int64(np.rint(rows.hessian[row] * h_scale))
+        weight = h / h_scale
+        step = newton_step(g / g_scale, max(weight, rules.min_hessian), rules, 0.0)
+        leaves[0, leaf], leaves[1, leaf] = (step + 0.0) * learning_rate, weight
+
+
+def finish(
+    ahead: GrownAhead,
+    rows: TreeRows,
+    largest: tuple[float, float],
+    numbers: NDArray[np.void],
+    learning_rate: float,
+) -> GrownAhead:
+    """Finish a tree whose rows are all rows.
+
+    largest  of the gradients and of the hessians
+    numbers  RULES (1,)
+    """
+    n_leaves = (len(ahead.nodes) + 1) // 2
+    order, leaf_of = np.empty(n_leaves - 1, np.int32), np.empty(len(ahead.nodes), np.int32)
+    leaves = np.empty((2, n_leaves))
+    scales = (2.0 ** exact_exponent(value, len(rows.leaf)) for value in largest)
+    finish_kernel(ahead.nodes, rows, *scales, numbers, learning_rate, order, leaf_of, leaves)
+    return GrownAhead(ahead.nodes, lambda: (leaves[0], leaves[1]), n_leaves - 1, ahead.contexts, (order, leaf_of))
