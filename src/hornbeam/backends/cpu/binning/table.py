@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.backends.cpu.binning.bounds import bounds_kernel
 from hornbeam.backends.cpu.binning.bounds import find_upper_bounds as find_many_bounds
 from hornbeam.backends.cpu.binning.dense import TILE_ROWS, blocks, encode, rows_below
 from hornbeam.backends.cpu.binning.mostly_zeros import read_mostly_zeros
@@ -68,9 +69,9 @@ def find_bounds(reader: TableReader, params: BinParams, n_threads: int) -> list[
     n_sampled = min(params.bin_construct_sample_cnt, reader.n_rows)
     rows = None if n_sampled == reader.n_rows else sample_rows(reader.n_rows, n_sampled, rows_below)
     bounds: list[NDArray[np.float64]] = [np.empty(0)] * reader.n_features
-    find_bounds_of = find_upper_bounds
-    if reader.sparse is not None or n_sampled * reader.n_features >= in_use().compiled_bounds_cells:
-        find_bounds_of = find_many_bounds
+    few = in_use().compiled_bounds_cells if bounds_kernel.is_at_hand else in_use().loaded_bounds_cells
+    is_small = reader.sparse is None and n_sampled * reader.n_features < few
+    find_bounds_of = find_upper_bounds if is_small else find_many_bounds
 
     def find_feature(feature: int, values: NDArray[Any], n_zeros: int, is_encoded: bool = False) -> None:
         values = np.ascontiguousarray(values, reader.block_dtype)
