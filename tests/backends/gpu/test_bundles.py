@@ -24,6 +24,8 @@ from hornbeam.trees.bagging import Draw
 opencl = pytest.importorskip("hornbeam.backends.gpu.runtime.opencl")
 sparse = pytest.importorskip("scipy.sparse")
 
+pytestmark = pytest.mark.skipif("opencl:0" not in usable_devices(), reason="no usable OpenCL device")
+
 QUIET = {"verbosity": -1}
 RULES = replace(PLAIN_RULES, min_data_in_leaf=5, min_sum_hessian_in_leaf=1e-3)
 

@@ -95,5 +95,5 @@ def test_rows_and_values_of_a_grown_tree_agree(gpu):
     engine.add_tree(-1, 0, grown.binned)
     assert grown.n_splits == 24
     assert np.array_equal(scores, engine.scores()[0])
-    assert grown.leaf_count.sum() == len(y)
+    assert grown.tree.leaf_count.sum() == len(y)
     engine.close()
