@@ -32,11 +32,16 @@ def devices() -> list[DeviceInfo]:
     ]
 
 
-def _gpus() -> list[DeviceInfo]:
-    """List what GPUs there are, or why there are none."""
+KINDS = ("cuda", "opencl")
+"""Programming interfaces of GPUs, the faster one first."""
+
+
+def _gpus(*kinds: str) -> list[DeviceInfo]:
+    """List what GPUs there are, or why there are none; of all kinds if none is named."""
     from hornbeam.backends.gpu.runtime.devices import cuda_devices, opencl_devices
 
-    return [*cuda_devices(), *opencl_devices()]
+    listing = {"cuda": cuda_devices, "opencl": opencl_devices}
+    return [info for kind in kinds or KINDS for info in listing[kind]()]
 
 
 def choose_device(device: str, work: Work | None = None) -> str:
@@ -49,18 +54,15 @@ def choose_device(device: str, work: Work | None = None) -> str:
     if device in ("cpu", "reference"):
         return device
     kind, _, number = device.partition(":")
+    wanted = f"{kind}:{number or 0}"
+    for asked in KINDS if device == "gpu" else (kind,):  # a driver that is not needed takes time to load
+        for info in _gpus(asked):
+            if info.usable and (device == "gpu" or info.name == wanted):
+                return info.name
     offered = devices()
     if device == "gpu":
-        for kind in ("cuda", "opencl"):
-            for info in offered:
-                if info.usable and info.name.startswith(kind):
-                    return info.name
         reasons = "; ".join(f"{info.name}: {info.description}" for info in offered if not info.usable)
         raise DeviceError(f"device='gpu' is not available here ({reasons}); use 'cpu' or 'auto': the model is the same")
-    wanted = f"{kind}:{number or 0}"
-    for info in offered:
-        if info.name == wanted and info.usable:
-            return info.name
     same_kind = [info for info in offered if info.name.split(":")[0] == kind]
     reason = next((info.description for info in same_kind if info.name in (wanted, kind)), "there is no such number")
     usable = ", ".join(repr(info.name) for info in offered if info.usable)

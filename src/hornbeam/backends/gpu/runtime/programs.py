@@ -36,9 +36,12 @@ class Programs:
         with_threads.shutdown(wait=False)  # its threads end with the last file
 
     def get(self, variant: Variant) -> Any:
-        """Return a program; what the compiler says is raised here, also where it said it in the background."""
+        """Return a program, or raise what the compiler says."""
         if variant not in self._ready:
-            begun = self._soon.pop(variant, None)
-            compile_ = (lambda: self._build(variant)) if begun is None else begun.result
-            self._ready[variant] = timed_compilation(compile_, self._device)
+            self._ready[variant] = timed_compilation(lambda: self._compiled(variant), self._device)
         return self._ready[variant]
+
+    def _compiled(self, variant: Variant) -> Any:
+        """Wait for a file that was begun; what failed in the background is tried again, and fails where it is needed."""
+        begun = self._soon.pop(variant, None)
+        return self._build(variant) if begun is None or begun.exception() is not None else begun.result()
