@@ -42,6 +42,6 @@ class Programs:
         return self._ready[variant]
 
     def _compiled(self, variant: Variant) -> Any:
-        """Wait for a file that was begun; what failed in the background is tried again, and fails where it is needed."""
+        """Wait for a file that was begun; what failed in the background fails again where it is needed."""
         begun = self._soon.pop(variant, None)
         return self._build(variant) if begun is None or begun.exception() is not None else begun.result()
