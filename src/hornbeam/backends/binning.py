@@ -32,9 +32,11 @@ def bin_table(table: TableReader, bin_params: BinParams, params: Params | None) 
     from hornbeam.backends.cpu.binning.table import bin_table as bin_on_cpu
 
     n_threads = resolve_threads(0 if params is None else params.num_threads)
-    binned: BinnedData | None = _on_gpu(
-        table, params, None, lambda gpu, device: gpu.bin_on_device(device, table, bin_params, n_threads)
-    )
+    binned: BinnedData | None = None
+    if not bin_params.by_rank:  # ranks are found in host memory
+        binned = _on_gpu(
+            table, params, None, lambda gpu, device: gpu.bin_on_device(device, table, bin_params, n_threads)
+        )
     return bin_on_cpu(table, bin_params, n_threads, may_store=True) if binned is None else binned
 
 
@@ -51,9 +53,9 @@ def encode_table(
         return binning.encode_table(table, mapper)
     from hornbeam.backends.cpu.binning.table import encode_table as encode_on_cpu
 
-    bins: Bins | None = _on_gpu(
-        table, params, reference, lambda gpu, device: gpu.encode_on_device(device, table, mapper)[0]
-    )
+    bins: Bins | None = None
+    if not bin_params.by_rank:
+        bins = _on_gpu(table, params, reference, lambda gpu, device: gpu.encode_on_device(device, table, mapper)[0])
     if bins is None:
         n_threads = resolve_threads(0 if params is None else params.num_threads)
         bins = encode_on_cpu(table, mapper, bin_params, n_threads)[0]
