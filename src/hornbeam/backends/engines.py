@@ -46,12 +46,17 @@ def make_engine(binned: BinnedData, params: Params, demand: Demand | None = None
         from hornbeam.backends.gpu.runtime import devices as gpus
 
         try:
-            if params.tree_method != "hist":
+            if params.tree_method == "exact":
                 raise DeviceError(
                     f"tree_method={params.tree_method!r} on device {device!r} is not available; set device='cpu', or "
                     "tree_method='hist'"
                 )
             runtime, min_data, limit = gpus.open_runtime(device), params.min_data_in_leaf, params.device_memory_limit
+            if params.tree_method == "approx":
+                from hornbeam.backends.gpu.ranked.approx import ApproxEngine
+
+                sizes = joined_sizes(binned, params)
+                return ApproxEngine(runtime, binned, sizes, min_data, demand or PLAIN_DEMAND, limit)
             return GpuEngine(runtime, binned, min_data, demand or PLAIN_DEMAND, limit)
         except DeviceError as error:
             if params.device != "auto":

@@ -48,7 +48,7 @@ class Variant:
     """One compilation of a source file: every field is a -D flag, and the whole is the key of the cache.
 
     threads    of a group
-    bin_bits   4, 8 or 16, see kernels/shared/bins.h
+    bin_bits   4, 8, 16 or 32, see kernels/shared/bins.h
     tile_words  of a row in a tile: 8, 4, 3, 2 or 1
     columns    whether bins of one feature are read from columns, else from tiles
     bundled    whether columns are bundles of features, see kernels/shared/bins.h
@@ -201,6 +201,7 @@ HEADERS = {
     "encode.cl": ("bins.h", "order.h", "values.h"),
     "gradients.cl": ("numerics.h", "losses.h", "row_gradients.h"),
     "histogram.cl": ("bins.h", "tables.h", "chunks.h"),
+    "join.cl": ("bins.h", "scan.h"),
     "layout.cl": ("bins.h",),
     "leaf_numbers.cl": ("scan.h",),
     "leaves.cl": ("tables.h", "outputs.h", "numerics.h", "losses.h", "row_gradients.h"),
