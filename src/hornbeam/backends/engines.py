@@ -12,7 +12,7 @@ from hornbeam.backends.demand import PLAIN_DEMAND, Demand
 from hornbeam.core.errors import DeviceError
 from hornbeam.core.log import inform
 from hornbeam.data.binning import BinnedData
-from hornbeam.data.quantiles import joined_sizes
+from hornbeam.data.quantiles import joined_sizes, named_sizes
 from hornbeam.params.params import Params
 from hornbeam.trees.engine import Engine
 
@@ -46,17 +46,14 @@ def make_engine(binned: BinnedData, params: Params, demand: Demand | None = None
         from hornbeam.backends.gpu.runtime import devices as gpus
 
         try:
-            if params.tree_method == "exact":
-                raise DeviceError(
-                    f"tree_method={params.tree_method!r} on device {device!r} is not available; set device='cpu', or "
-                    "tree_method='hist'"
-                )
             runtime, min_data, limit = gpus.open_runtime(device), params.min_data_in_leaf, params.device_memory_limit
-            if params.tree_method == "approx":
-                from hornbeam.backends.gpu.ranked.approx import ApproxEngine
+            if params.tree_method != "hist":
+                from hornbeam.backends.gpu.ranked import approx, exact
 
-                sizes = joined_sizes(binned, params)
-                return ApproxEngine(runtime, binned, sizes, min_data, demand or PLAIN_DEMAND, limit)
+                if params.tree_method == "approx":
+                    sizes = joined_sizes(binned, params)
+                    return approx.ApproxEngine(runtime, binned, sizes, min_data, demand or PLAIN_DEMAND, limit)
+                return exact.ExactEngine(runtime, binned, named_sizes(binned), min_data, demand or PLAIN_DEMAND, limit)
             return GpuEngine(runtime, binned, min_data, demand or PLAIN_DEMAND, limit)
         except DeviceError as error:
             if params.device != "auto":

@@ -58,6 +58,12 @@ def joined_sizes(binned: BinnedData, params: Params) -> NDArray[np.int32]:
     return np.concatenate([sizes[: binned.n_numeric], binned.n_value_bins[binned.n_numeric :]]).astype(np.int32)
 
 
+def named_sizes(binned: BinnedData) -> NDArray[np.int32]:
+    """Return value bins where features of numbers are there by name alone, in bin 0 of two; int32 (n_used,)."""
+    n_numeric = binned.n_numeric
+    return np.concatenate([np.full(n_numeric, 2), binned.n_value_bins[n_numeric:]]).astype(np.int32)
+
+
 def joined_mapper(binned: BinnedData, sizes: NDArray[np.int32]) -> BinMapper:
     """Return a mapper of features of these sizes, whose bounds mean nothing: they differ from tree to tree."""
     fine = binned.mapper

@@ -205,6 +205,7 @@ HEADERS = {
     "layout.cl": ("bins.h",),
     "leaf_numbers.cl": ("scan.h",),
     "leaves.cl": ("tables.h", "outputs.h", "numerics.h", "losses.h", "row_gradients.h"),
+    "lists.cl": ("tables.h", "scan.h", "outputs.h", "candidates.h", "gains.h"),
     "logcosh_leaves.cl": ("fixed_point.h", "tables.h", "order.h", "numerics.h"),
     "metrics.cl": ("numerics.h", "fixed_point.h"),
     "order_metrics.cl": ("fixed_point.h", "order.h"),

@@ -30,7 +30,7 @@ from hornbeam.backends.cpu.host.threads import run_threads
 from hornbeam.backends.cpu.tuning import Tuning
 from hornbeam.core.dtypes import SPLIT
 from hornbeam.data.binning import BinnedData, allocate_bins
-from hornbeam.data.quantiles import joined_mapper
+from hornbeam.data.quantiles import joined_mapper, named_sizes
 from hornbeam.trees.frontier import GrowthLimits
 from hornbeam.trees.records import Segments
 from hornbeam.trees.splitting import NodeContext, SplitRules, no_splits
@@ -46,7 +46,7 @@ class ExactGrowth(DenseGrowth):
 
     def __init__(self, ranked: BinnedData, n_threads: int, n_team: int, tuning: Tuning) -> None:
         n_rows, n, n_used = ranked.n_rows, ranked.n_numeric, ranked.n_used
-        mapper = joined_mapper(ranked, np.concatenate([np.full(n, 2), ranked.n_value_bins[n:]]).astype(np.int32))
+        mapper = joined_mapper(ranked, named_sizes(ranked))
         levels = BinnedData(mapper, allocate_bins(n_rows, n_used, mapper.bin_dtype))
         levels.bins[:, n:n_used] = ranked.bins[:, n:n_used]
         super().__init__(levels, n_threads, n_team, replace(tuning, ordered_smallest_bytes=NEVER))
