@@ -12,6 +12,7 @@ from hornbeam.backends import devices
 from hornbeam.backends.costs import TrainingWork
 from hornbeam.core.cpus import resolve_threads
 from hornbeam.core.errors import DeviceError
+from hornbeam.core.host_memory import check_host_memory
 from hornbeam.data.binning import BinMapper, BinnedData, BinParams, Bins
 from hornbeam.data.sources.reader import TableReader
 from hornbeam.params.params import Params
@@ -25,6 +26,11 @@ def bin_table(table: TableReader, bin_params: BinParams, params: Params | None) 
 
     params  of the training that the bins are for; None: not known yet
     """
+    if bin_params.by_rank:
+        check_host_memory(
+            4 * table.n_rows * table.n_features, f"the ranks of {table.n_rows:,} rows x {table.n_features:,} features",
+            "fewer rows or features, or tree_method='hist'",
+        )  # fmt: skip
     if params is not None and params.device == "reference":
         from hornbeam.backends.reference import binning as reference
 

@@ -10,6 +10,7 @@ from hornbeam.backends import devices
 from hornbeam.backends.costs import TrainingWork
 from hornbeam.backends.demand import PLAIN_DEMAND, Demand
 from hornbeam.core.errors import DeviceError
+from hornbeam.core.host_memory import check_host_memory
 from hornbeam.core.log import inform
 from hornbeam.data.binning import BinnedData
 from hornbeam.data.quantiles import joined_sizes, named_sizes
@@ -65,13 +66,15 @@ def make_engine(binned: BinnedData, params: Params, demand: Demand | None = None
 
 
 def _ranked_growth(binned: BinnedData, params: Params) -> GrowthMaker | None:
-    """Return what grows trees on ranks on the CPU; None: they are no ranks."""
-    if params.tree_method == "approx":
-        from hornbeam.backends.cpu.growth.ranked.approx import ApproxGrowth
+    """Return what grows trees on ranks on the CPU, if there is memory for it; None: they are no ranks."""
+    if params.tree_method == "hist":
+        return None
+    from hornbeam.backends.cpu.growth.ranked.approx import ApproxGrowth
+    from hornbeam.backends.cpu.growth.ranked.exact import ExactGrowth
 
-        return partial(ApproxGrowth, sizes=joined_sizes(binned, params))
-    if params.tree_method == "exact":
-        from hornbeam.backends.cpu.growth.ranked.exact import ExactGrowth
-
-        return ExactGrowth
-    return None
+    kind = ApproxGrowth if params.tree_method == "approx" else ExactGrowth
+    check_host_memory(
+        binned.n_rows * kind.bytes_a_row(binned), f"trees by tree_method={params.tree_method!r}",
+        "fewer rows or features, or tree_method='hist'",
+    )  # fmt: skip
+    return partial(ApproxGrowth, sizes=joined_sizes(binned, params)) if kind is ApproxGrowth else ExactGrowth

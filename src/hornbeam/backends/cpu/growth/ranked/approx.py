@@ -43,6 +43,11 @@ class ApproxGrowth(DenseGrowth):
         self._chosen: NDArray[np.int32] | None = None
         self._is_by_count = np.zeros(n_numeric, np.bool_)
 
+    @staticmethod
+    def bytes_a_row(ranked: BinnedData) -> int:
+        """Return the bytes that are kept for a row: ranks, and bins by row and by feature."""
+        return 4 * ranked.n_numeric + 2 * 2 * ranked.n_used + 8
+
     def choose_features(self, features: NDArray[np.int32] | None) -> None:
         """Note the features; their bins are copied once more when they are known."""
         self._chosen = features

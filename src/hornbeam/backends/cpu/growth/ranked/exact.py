@@ -61,6 +61,11 @@ class ExactGrowth(DenseGrowth):
         run_threads(lambda t: sort_kernel(parts[t], ranked.bins, n_ranks, counts[t], whole), n_threads)
         self.choose_features(None)
 
+    @staticmethod
+    def bytes_a_row(ranked: BinnedData) -> int:
+        """Return the bytes that are kept for a row: three lists of each feature of numbers, and bins."""
+        return 3 * 8 * ranked.n_numeric + 2 * ranked.n_used + 9
+
     def choose_features(self, features: NDArray[np.int32] | None) -> None:
         """Choose features; only categorical ones are dense data."""
         n, n_used = len(self._has_missing), self.binned.n_used
