@@ -12,6 +12,7 @@ from hornbeam.backends import devices
 from hornbeam.backends.costs import TrainingWork
 from hornbeam.core.cpus import resolve_threads
 from hornbeam.core.errors import DeviceError
+from hornbeam.core.host_memory import check_host_memory
 from hornbeam.data.binning import BinMapper, BinnedData, BinParams, Bins
 from hornbeam.data.sources.reader import TableReader
 from hornbeam.params.params import Params
@@ -25,6 +26,11 @@ def bin_table(table: TableReader, bin_params: BinParams, params: Params | None) 
 
     params  of the training that the bins are for; None: not known yet
     """
+    if bin_params.by_rank:
+        check_host_memory(
+            4 * table.n_rows * table.n_features, f"the ranks of {table.n_rows:,} rows x {table.n_features:,} features",
+            "fewer rows or features, or tree_method='hist'",
+        )  # fmt: skip
     if params is not None and params.device == "reference":
         from hornbeam.backends.reference import binning as reference
 
@@ -32,9 +38,11 @@ def bin_table(table: TableReader, bin_params: BinParams, params: Params | None) 
     from hornbeam.backends.cpu.binning.table import bin_table as bin_on_cpu
 
     n_threads = resolve_threads(0 if params is None else params.num_threads)
-    binned: BinnedData | None = _on_gpu(
-        table, params, None, lambda gpu, device: gpu.bin_on_device(device, table, bin_params, n_threads)
-    )
+    binned: BinnedData | None = None
+    if not bin_params.by_rank:  # ranks are found in host memory
+        binned = _on_gpu(
+            table, params, None, lambda gpu, device: gpu.bin_on_device(device, table, bin_params, n_threads)
+        )
     return bin_on_cpu(table, bin_params, n_threads, may_store=True) if binned is None else binned
 
 
@@ -51,9 +59,9 @@ def encode_table(
         return binning.encode_table(table, mapper)
     from hornbeam.backends.cpu.binning.table import encode_table as encode_on_cpu
 
-    bins: Bins | None = _on_gpu(
-        table, params, reference, lambda gpu, device: gpu.encode_on_device(device, table, mapper)[0]
-    )
+    bins: Bins | None = None
+    if not bin_params.by_rank:
+        bins = _on_gpu(table, params, reference, lambda gpu, device: gpu.encode_on_device(device, table, mapper)[0])
     if bins is None:
         n_threads = resolve_threads(0 if params is None else params.num_threads)
         bins = encode_on_cpu(table, mapper, bin_params, n_threads)[0]

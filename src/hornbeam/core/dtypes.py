@@ -10,6 +10,9 @@ BIN_SMALL = np.uint8
 BIN_LARGE = np.uint16
 """Bins of a data set with a feature of more than 256 bins; 65,535 value bins and the missing bin fit."""
 
+BIN_RANK = np.uint32
+"""Bins of a data set where every distinct value has one (`tree_method` exact and approx), where 16 bits are too few."""
+
 MAX_BIN = 65_535
 """Most value bins a feature may have; with the missing bin they fill 16 bits."""
 

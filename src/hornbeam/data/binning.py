@@ -13,6 +13,9 @@ A categorical feature is read as codes (levels.py), and every code is a bin of i
 missing. `used` lists its features after those of numbers. One of very many levels is read as numbers instead, and is a
 feature of numbers here (target_encoding.py).
 
+With `tree_method` "exact" and "approx" every distinct value of a feature of numbers has a bin, so that codes are ranks:
+the former splits after any of them, the latter joins neighbours to `max_bin` bins before every tree (quantiles.py).
+
 Everything here is NumPy and defines what the backends compute (`backends/cpu/binning/` is the fast twin).
 """
 
@@ -26,7 +29,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.core.dtypes import BIN_LARGE, BIN_SMALL
+from hornbeam.core.dtypes import BIN_LARGE, BIN_RANK, BIN_SMALL, MAX_BIN
 from hornbeam.core.errors import DataError
 from hornbeam.core.hashing import hash_rows
 from hornbeam.core.lazy import lazy
@@ -40,6 +43,8 @@ ROW_ALIGNMENT = 8
 """Bytes; every row of bins starts on a 64-bit word."""
 
 _HASH_CHUNK = 1 << 16
+
+BinType = type[np.uint8] | type[np.uint16] | type[np.uint32]
 
 RowsBelow = Callable[[int, np.uint64], tuple[NDArray[np.int64], NDArray[np.uint64]]]
 
@@ -73,6 +78,25 @@ class BinParams:
     target_encoding_smooth: float = 10.0
     max_bin_by_feature: tuple[int, ...] | None = None
     forcedbins_filename: str | None = None
+    tree_method: str = "hist"
+
+    @property
+    def by_rank(self) -> bool:
+        """Whether every distinct value of a feature of numbers has a bin: its rank among them."""
+        return self.tree_method != "hist"
+
+    def sampled_rows(self, n_rows: int) -> int:
+        """Return the number of rows that bins are found from."""
+        return n_rows if self.by_rank else min(self.bin_construct_sample_cnt, n_rows)
+
+    @property
+    def least_in_bin(self) -> int:
+        """Smallest number of sampled rows of a bin of numbers."""
+        return 1 if self.by_rank else self.min_data_in_bin
+
+    def found_bins(self, feature: int) -> int:
+        """Return the largest number of bins that are found for a feature when data are binned."""
+        return 1 << 31 if self.by_rank else self.bins_of(feature)
 
     def bins_of(self, feature: int) -> int:
         """Return the largest number of bins of a feature, without those that `forced` bounds make."""
@@ -94,6 +118,10 @@ class BinParams:
         if given is not None and len(given) != n_features:
             raise DataError(
                 f"max_bin_by_feature has {len(given)} entries and data {n_features} features; give one each"
+            )
+        if self.by_rank and self.forcedbins_filename:
+            raise DataError(
+                f"forcedbins_filename with tree_method={self.tree_method!r}, which has no such bounds; leave it out"
             )
         for feature, bounds in forced_bounds(self.forcedbins_filename).items():
             if feature >= n_features:
@@ -155,9 +183,10 @@ class BinMapper:
         return sum(feature not in self.n_levels for feature in self.used.tolist())
 
     @property
-    def bin_dtype(self) -> type[np.uint8] | type[np.uint16]:
+    def bin_dtype(self) -> BinType:
         """The type that holds every code of the used features."""
-        return BIN_SMALL if int(self.n_value_bins[self.used].max(initial=0)) + 1 <= 256 else BIN_LARGE
+        most = int(self.n_value_bins[self.used].max(initial=0))
+        return BIN_SMALL if most < 256 else BIN_LARGE if most <= MAX_BIN else BIN_RANK
 
     def missing_code(self, feature: int) -> int:
         """Return the code of NaN: one past the value bins, or with `use_missing=False` the bin of 0.0.
@@ -197,8 +226,8 @@ class BinnedData:
     mapper
         The bins of every feature.
     bins
-        uint8 or uint16 (n_rows, stride), C order, starts on a cache line. Copied from the device when first asked for,
-        if that is where they are, and spelled out if they are stored otherwise.
+        uint8, uint16 or uint32 (n_rows, stride), C order, starts on a cache line. Copied from the device when first
+        asked for, if that is where they are, and spelled out if they are stored otherwise.
     on_device
         The bins in the memory of a device, or None.
     stored
@@ -334,7 +363,7 @@ def bin_by(
     return BinnedData(mapper, bins)
 
 
-def allocate_bins(n_rows: int, n_used: int, dtype: type[np.uint8] | type[np.uint16]) -> NDArray[Any]:
+def allocate_bins(n_rows: int, n_used: int, dtype: BinType) -> NDArray[Any]:
     """Return zeroed bins (n_rows, stride), aligned as `BinnedData` says; a row takes 8 bytes at least."""
     size = np.dtype(dtype).itemsize
     stride = max(1, -(-n_used * size // ROW_ALIGNMENT)) * ROW_ALIGNMENT // size

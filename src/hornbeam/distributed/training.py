@@ -41,6 +41,7 @@ def train(
         raise ParameterError("keep_training_booster: workers train in one call together; go on with init_model=booster")
     collective = train_set.collective
     checked = params if isinstance(params, Params) else Params.from_dict(params)
+    refuse_methods(checked.tree_method)
     if collective.rank > 0:
         checked = checked.replace(verbosity=-1)  # the first worker speaks for all
     given = [train_set, *_sets(valid_sets)]
@@ -58,6 +59,15 @@ def train(
             opened = _open_checkpoint(collective, checkpoint, options.get("checkpoint_freq", 10))
             options["checkpoint"] = stack.enter_context(closing(opened))
         return train_with(engine_maker, checked, train_set, num_boost_round, valid_sets, **options)
+
+
+def refuse_methods(tree_method: str) -> None:
+    """Raise for a way to find thresholds that workers cannot share."""
+    if tree_method != "hist":
+        raise ParameterError(
+            f"tree_method={tree_method!r} on workers: each has some rows, and the ranks of values are those of all; "
+            "leave it out ('hist'), or train in one process"
+        )
 
 
 def _open_checkpoint(collective: Collective, path: Any, freq: int) -> Checkpoints:

@@ -133,9 +133,6 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
     **dict.fromkeys(("silent", "use_label_encoder", "validate_parameters", "predictor", "refresh_leaf"), _ANY),
     **dict.fromkeys(("single_precision_histogram", "max_cached_hist_node", "sketch_eps", "enable_categorical"), _ANY),
     "seed_per_iteration": _ANY,
-    "tree_method": PeerParameter(
-        ("auto", "hist", "approx"), "trees are grown from histograms ('hist'); for a GPU set device='cuda' or 'opencl'"
-    ),
     # XGBoost: what is not here, or goes by other ways
     "gpu_id": PeerParameter((-1,), "name the device: device='cuda:0'; hornbeam.devices() lists them"),
     "base_score": PeerParameter(
@@ -175,6 +172,12 @@ def without_peer_parameters(params: Mapping[Any, Any]) -> dict[Any, Any]:
         if name == "ndcg_exp_gain" and value is not None:
             kept.update(_gains(value, params))
             continue
+        if name == "sketch_eps" and value is not None and params.get("tree_method") == "approx":
+            kept.update(_bins_of_sketch(value, params))
+            continue
+        if name == "tree_method" and value == "gpu_hist":
+            kept.update(_hist_on_gpu(params))
+            continue
         row = PEER_PARAMETERS.get(name) if isinstance(name, str) else None
         if row is None:
             kept[name] = value
@@ -194,6 +197,27 @@ def _gains(exponential: Any, params: Mapping[Any, Any]) -> dict[str, Any]:
     return {"label_gain": [float(label) for label in range(LABELS)]}
 
 
+def _bins_of_sketch(eps: Any, params: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the number of bins that XGBoost's sketch_eps stands for where bins are found before every tree."""
+    is_number = isinstance(eps, (int, float, np.integer, np.floating)) and not isinstance(eps, bool)
+    if not is_number or not 0.0 < eps < 1.0:
+        raise ParameterError(f"sketch_eps={eps!r}: must be a number > 0 and < 1, the inverse of max_bin")
+    max_bin = max(2, round(1.0 / float(eps)))
+    if any(params.get(name, max_bin) not in (max_bin, None) for name in ("max_bin", "max_bins")):
+        raise ParameterError(f"sketch_eps={eps!r} is max_bin={max_bin}, and another max_bin is given; give one of them")
+    return {"max_bin": max_bin}
+
+
+def _hist_on_gpu(params: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return what XGBoost's tree_method="gpu_hist" stands for."""
+    device = params.get("device", params.get("device_type"))
+    if device in ("cpu", "reference"):
+        raise ParameterError(f"tree_method='gpu_hist' with device={device!r}; set tree_method='hist', or device='cuda'")
+    return {"tree_method": "hist", **({"device": "cuda"} if device is None else {})}
+
+
 def idle_names(params: Mapping[Any, Any]) -> tuple[str, ...]:
     """Return the names of what is given and changes nothing here, whatever its value."""
-    return tuple(name for name, value in params.items() if name in PEER_PARAMETERS and value is not None)
+    in_use = {"sketch_eps"} if params.get("tree_method") == "approx" else set()
+    idle = set(PEER_PARAMETERS) - in_use
+    return tuple(name for name, value in params.items() if name in idle and value is not None)

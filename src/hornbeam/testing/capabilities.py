@@ -90,6 +90,9 @@ REFUSALS = (
         {"monotone_constraints": [0, 0, 1, 0]},
         {"categorical_features": [2]},
     ),
+    Refusal(
+        "forced bounds where every distinct value is one", {"tree_method": "exact", "forcedbins_filename": [[0, [0.5]]]}
+    ),
     Refusal("ranking without queries", {"objective": "lambdarank"}),
 )
 """Combinations that raise, each tried by the tests on every device."""

@@ -282,6 +282,34 @@ CASES: dict[str, GoldenCase] = {
         {"objective": "multiclassova", "num_class": 4, "scale_pos_weight": 3.0}, n_rows=700, n_rounds=2
     ),
 }
+CASES |= {  # every threshold, and bins that are found before every tree; workers have neither
+    name: replace(case, n_rows=600, n_rounds=3)
+    for name, case in {
+        "binary, exact": GoldenCase(
+            {"objective": "binary", "tree_method": "exact", "num_leaves": 15}, missing=True, weighted=True
+        ),
+        "regression, exact, categories, bagging": GoldenCase(
+            {"tree_method": "exact", "bagging_fraction": 0.6, "bagging_freq": 1, "min_data_per_group": 20},
+            levels={1: 20, 4: 5},
+        ),
+        "regression, exact, constraints": GoldenCase(
+            {"tree_method": "exact", "monotone_constraints": [1, 0, -1, 0, 0, 0], "path_smooth": 2.0}, missing=True
+        ),
+        "regression, exact, sparse, depthwise": GoldenCase(
+            {"tree_method": "exact", "grow_policy": "depthwise", "max_depth": 4}, zeros=0.9, n_features=9
+        ),
+        "binary, approx": GoldenCase(
+            {"objective": "binary", "tree_method": "approx", "max_bin": 20}, missing=True, weighted=True
+        ),
+        "multiclass, approx, features": GoldenCase(
+            {"objective": "multiclass", "num_class": 3, "tree_method": "approx", "feature_fraction": 0.6}
+        ),
+        "binary, approx, goss, categories": GoldenCase(
+            {"objective": "binary", "tree_method": "approx", "data_sample_strategy": "goss", "learning_rate": 0.5},
+            levels={1: 20, 4: 5},
+        ),
+    }.items()
+}
 CASES |= {  # what the cases above leave at its default: every parameter has a case (testing/capabilities.py)
     name: replace(case, n_rows=500, n_rounds=max(2, case.n_rounds - 3))
     for name, case in {

@@ -122,10 +122,11 @@ _OBJECTIVES: dict[str, dict[str, str]] = {
 
 _OWN_PARAMETERS = {
     "xgboost": ("fair_c", "reg_sqrt", "is_unbalance"),
-    "catboost": ("fair_c", "reg_sqrt", "is_unbalance"),
-    "sklearn": ("fair_c", "reg_sqrt", "is_unbalance", "scale_pos_weight", "tweedie_variance_power"),
+    "lightgbm": ("tree_method",),
+    "catboost": ("fair_c", "reg_sqrt", "is_unbalance", "tree_method"),
+    "sklearn": ("fair_c", "reg_sqrt", "is_unbalance", "scale_pos_weight", "tweedie_variance_power", "tree_method"),
 }
-"""Parameters of objectives that a peer has not got."""
+"""Parameters, most of them of objectives, that a peer has not got."""
 
 _CATBOOST_DEPTH = 16
 """It grows no deeper."""
@@ -322,7 +323,7 @@ def _xgboost(ours: Params) -> dict[str, Any]:
         raise _no_equivalent(ours, "min_data_in_leaf", "xgboost", "set it to 1 and use min_sum_hessian_in_leaf")
     theirs: dict[str, Any] = {
         "objective": _OBJECTIVES["xgboost"][str(ours.objective)],
-        "tree_method": "hist",
+        "tree_method": ours.tree_method,
         "grow_policy": "lossguide" if ours.grow_policy == "leafwise" else "depthwise",
         "max_leaves": ours.num_leaves,
         "max_depth": max(ours.max_depth, 0),

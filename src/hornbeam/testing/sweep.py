@@ -36,6 +36,7 @@ TABLE: dict[str, tuple[Any, ...]] = {
     "min_gain_to_split": (0.0, 0.2),
     "max_delta_step": (0.0, 0.5),
     "max_bin": (255, 7),
+    "tree_method": ("hist", "exact", "approx"),
     "use_missing": (True, False),
     "precision": ("auto", "high"),
     "feature_fraction": (1.0, 0.6),

@@ -128,6 +128,14 @@ _NO_CATEGORIES = _where(
 )
 _NO_SIGNS = _where(lambda s: not s.state.plan.features.sign.any(), "without monotone_constraints")
 _NO_GOSS = _where(lambda s: s.params.data_sample_strategy != "goss", "without data_sample_strategy='goss'")
+_EXACT = _where(
+    lambda s: s.params.tree_method == "exact" and not s.has_level_sets,
+    "with tree_method='exact': every distinct value is a threshold",
+)
+_BY_RANK = _where(
+    lambda s: s.params.tree_method != "hist" and not s.has_level_sets,
+    "with tree_method='exact' or 'approx': every distinct value of all rows is known",
+)
 _NO_EARLY_STOPPING = _where(
     lambda s: s.params.early_stopping_round <= 0,
     "without early_stopping_round (the callback early_stopping has arguments of its own)",
@@ -166,6 +174,10 @@ IDLE: dict[str, Rule] = {
     "target_encoding_smooth": _where(
         lambda s: not s.state.train_set.encoded_features, "where no categorical feature is target-encoded"
     ),
+    "max_bin": _EXACT,
+    "max_bin_by_feature": _EXACT,
+    "min_data_in_bin": _BY_RANK,
+    "bin_construct_sample_cnt": _BY_RANK,
     "zero_as_missing": _where(lambda s: not s.params.use_missing, "with use_missing=False"),
     "first_metric_only": _NO_EARLY_STOPPING,
     "early_stopping_min_delta": _NO_EARLY_STOPPING,

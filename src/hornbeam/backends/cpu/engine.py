@@ -47,16 +47,22 @@ class CpuEngine:
     host_device = "cpu"
     has_own_memory = False
 
-    def __init__(self, binned: BinnedData, num_threads: int = 0, tuning: Tuning | None = None) -> None:
+    def __init__(
+        self,
+        binned: BinnedData,
+        num_threads: int = 0,
+        tuning: Tuning | None = None,
+        make_growth: Callable[[BinnedData, int, int, Tuning], Growth] | None = None,
+    ) -> None:
         self.binned = binned
         self.n_rows = binned.n_rows
-        self.slot_bytes = host_slot_bytes(binned)
         self.n_threads = resolve_threads(num_threads)
         self.tuning = in_use() if tuning is None else tuning
         self._n_team = largest_team(self.n_threads, self.tuning)
-        kind = DenseGrowth if binned.stored is None else SparseGrowth
-        self.growth: Growth = kind(binned, self.n_threads, self._n_team, self.tuning)
-        self.nodes_are_costly = kind.nodes_are_costly
+        make = make_growth or (DenseGrowth if binned.stored is None else SparseGrowth)
+        self.growth: Growth = make(binned, self.n_threads, self._n_team, self.tuning)
+        self.nodes_are_costly = self.growth.nodes_are_costly
+        self.slot_bytes = host_slot_bytes(self.growth.binned)
         self._leaf = np.zeros(self.n_rows, np.uint16)
         self._gradient = np.empty((0, 0))
         self._hessian = np.empty((0, 0))
@@ -118,6 +124,7 @@ class CpuEngine:
         self.growth.rounded = quantize(store, gradient, hessian, high_precision, self._n_team, self.tuning)
         if self._bag is not None:
             bags.number_records(store, self._bag, self.n_threads, self.tuning)
+        self.growth.gradients_are_rounded(len(gradient))
         return self.growth.rounded.quantization
 
     def begin_tree(self, n_slots: int) -> Root:

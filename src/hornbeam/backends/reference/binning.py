@@ -46,7 +46,7 @@ def find_bounds(reader: TableReader, table: NDArray[np.float64], params: BinPara
 
     table  float64 (n_rows, n_features)  in  what `reader` reads
     """
-    rows = sample_rows(reader.n_rows, min(params.bin_construct_sample_cnt, reader.n_rows))
+    rows = sample_rows(reader.n_rows, params.sampled_rows(reader.n_rows))
     bounds = []
     for feature in range(reader.n_features):
         n_levels = reader.n_levels.get(feature)
@@ -56,7 +56,7 @@ def find_bounds(reader: TableReader, table: NDArray[np.float64], params: BinPara
         values = table[rows, feature]
         if not params.use_missing:
             values = np.where(np.isnan(values), 0.0, values)
-        found = find_upper_bounds(values, params.bins_of(feature), params.min_data_in_bin)
+        found = find_upper_bounds(values, params.found_bins(feature), params.least_in_bin)
         bounds.append(params.with_forced(feature, found))
     return bounds
 

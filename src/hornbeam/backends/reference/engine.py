@@ -40,6 +40,7 @@ class ReferenceEngine:
         self.binned = binned
         self.n_rows = binned.n_rows
         self.slot_bytes = host_slot_bytes(binned)
+        self._offsets = binned.offsets.astype(np.int64)
         self._valid: list[tuple[BinnedData, NDArray[np.float64]]] = []
         self._bag: Bag | None = None
         self._features: NDArray[np.int32] | None = None
@@ -107,14 +108,14 @@ class ReferenceEngine:
     def _codes(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """Return the histogram entry of every (row, used feature), int64 (len(rows), n_used)."""
         n_used = len(self.binned.used)
-        return self.binned.bins[rows, :n_used].astype(np.int64) + self.binned.offsets[:n_used].astype(np.int64)
+        return self.binned.bins[rows, :n_used].astype(np.int64) + self._offsets[:n_used]
 
     def build_histograms(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
         """Sum gradients and hessians per bin, one node after the other."""
         for begin, end, slot in zip(nodes.begin, nodes.end, slots, strict=True):
             rows = self._rows[begin:end]
             codes = self._codes(rows)
-            histogram = np.zeros((int(self.binned.offsets[-1]), 2), np.int64)
+            histogram = np.zeros((int(self._offsets[-1]), 2), np.int64)
             for feature in range(codes.shape[1]):
                 np.add.at(histogram[:, 0], codes[:, feature], self._g[rows])
                 np.add.at(histogram[:, 1], codes[:, feature], self._h[rows])
@@ -136,7 +137,7 @@ class ReferenceEngine:
     ) -> NDArray[np.void]:
         """Find the best split of each node; rows are counted exactly."""
         splits = np.zeros(len(slots), SPLIT)
-        offsets = self.binned.offsets.astype(np.int64)
+        offsets = self._offsets
         n_numeric, first_set = self.binned.n_numeric, len(self._sets)
         chosen = np.arange(self.binned.n_used, dtype=np.int32) if self._features is None else self._features
         for i, slot in enumerate(slots):

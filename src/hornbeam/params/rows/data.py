@@ -22,6 +22,16 @@ class DataRows:
         aliases=("cat_feature", "categorical_column", "cat_column", "categorical_features"),
         in_model=False,
     )
+    tree_method: str = parameter(
+        "choice",
+        "hist",
+        "Binning",
+        "What thresholds are tried. `hist` (also `auto`): bounds of bins that are found once. `exact`: every distinct "
+        "value of a feature. `approx`: bounds of bins that are found before every tree, `max_bin` quantiles weighted "
+        "by the hessians of the tree's rows, exactly. The latter two take more memory, and find bins from all rows. "
+        "XGBoost's `gpu_hist` is `hist` with `device='cuda'`.",
+        choices={"auto": "hist", "hist": "hist", "exact": "exact", "approx": "approx"},
+    )
     target_encoding_levels: int = parameter(
         "int",
         1000,

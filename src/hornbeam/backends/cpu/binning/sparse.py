@@ -20,7 +20,7 @@ from hornbeam.backends.cpu.host.kernels import kernel
 from hornbeam.backends.cpu.host.threads import run_ranges
 from hornbeam.backends.cpu.tuning import in_use
 from hornbeam.data import stored_bins as bundling
-from hornbeam.data.binning import BinMapper, BinParams, allocate_bins, sample_rows
+from hornbeam.data.binning import BinMapper, BinParams, BinType, allocate_bins, sample_rows
 from hornbeam.data.sources.reader import ZERO, TableReader
 from hornbeam.data.sources.sparse_table import SparseTable
 from hornbeam.data.stored_bins import StoredBins, plan_storage
@@ -199,7 +199,7 @@ def _find_bundles(
     n_stored: NDArray[np.int64],
     n_codes: NDArray[np.int32],
     may_share: NDArray[np.bool_],
-    bin_dtype: type[np.uint8] | type[np.uint16],
+    bin_dtype: BinType,
 ) -> NDArray[np.int64]:
     """Group features that do not meet in the sampled rows; returns the bundle of each feature, -1: none."""
     n_used = len(n_stored)

@@ -55,6 +55,8 @@ def encode_table(
     may_store     a dense table of mostly zeros is stored in the same way
     encode_dense  what codes other dense tables; None: `encode`
     """
+    if params.by_rank:  # ranks are never stored otherwise
+        return encode(reader, mapper, n_threads)
     table = None
     if reader.sparse is None:
         if may_store:
@@ -66,7 +68,7 @@ def encode_table(
 
 def find_bounds(reader: TableReader, params: BinParams, n_threads: int) -> list[NDArray[np.float64]]:
     """Find the upper bounds of every feature from the sampled rows."""
-    n_sampled = min(params.bin_construct_sample_cnt, reader.n_rows)
+    n_sampled = params.sampled_rows(reader.n_rows)
     rows = None if n_sampled == reader.n_rows else sample_rows(reader.n_rows, n_sampled, rows_below)
     bounds: list[NDArray[np.float64]] = [np.empty(0)] * reader.n_features
     few = in_use().compiled_bounds_cells if bounds_kernel.is_at_hand else in_use().loaded_bounds_cells
@@ -80,7 +82,7 @@ def find_bounds(reader: TableReader, params: BinParams, n_threads: int) -> list[
             n_zeros = 0
         if not params.use_missing:
             values = np.where(np.isnan(values), values.dtype.type(0.0), values)
-        found = find_bounds_of(values, params.bins_of(feature), params.min_data_in_bin, n_zeros)
+        found = find_bounds_of(values, params.found_bins(feature), params.least_in_bin, n_zeros)
         bounds[feature] = params.with_forced(feature, found)
 
     def find_coded(feature: int) -> bool:

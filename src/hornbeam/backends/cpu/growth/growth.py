@@ -181,6 +181,9 @@ class Growth(ABC):
     steps_ns: float
     """See deal."""
 
+    def gradients_are_rounded(self, n_rows: int) -> None:  # noqa: B027 - most kinds have nothing to do
+        """Prepare the rows for the gradients of the next tree; n_rows of them have a record."""
+
     # --- what is the same ---------------------------------------------------------------------------------------------
 
     def begin_tree(self, n_slots: int) -> None:

@@ -70,7 +70,7 @@ class Layout:
     n_rows: int
     n_used: int
     n_columns: int
-    bin_bits: int  # 4, 8 or 16
+    bin_bits: int  # 4, 8 or 16; 32 for ranks
     n_bins: int  # of every column, padded
     tile_words: int
 
@@ -99,7 +99,7 @@ class Layout:
     def of_sizes(cls, n_rows: int, n_value_bins: NDArray[np.int32]) -> Layout:
         """Lay out so many rows of features with these value bins, int32 (n_used,), and a missing one each."""
         most, n_used = int(n_value_bins.max(initial=1)) + 1, len(n_value_bins)
-        bin_bits = 4 if most <= 16 else 8 if most <= 256 else 16
+        bin_bits = 4 if most <= 16 else 8 if most <= 256 else 16 if most <= 65_536 else 32
         return cls(n_rows, n_used, n_used, bin_bits, padded_bins(most), words_of_tile(n_used, bin_bits))
 
     @property
@@ -120,7 +120,7 @@ class Layout:
     @property
     def host_bytes(self) -> int:
         """Bytes of a bin in host memory."""
-        return 2 if self.bin_bits == 16 else 1
+        return max(1, self.bin_bits // 8)
 
     @property
     def options(self) -> dict[str, int]:

@@ -48,7 +48,7 @@ class Variant:
     """One compilation of a source file: every field is a name that it sees, and the whole is the key of the cache.
 
     threads    of a group
-    bin_bits   4, 8 or 16, see kernels/shared/bins.h
+    bin_bits   4, 8, 16 or 32, see kernels/shared/bins.h
     tile_words  of a row in a tile: 8, 4, 3, 2 or 1
     columns    whether bins of one feature are read from columns, else from tiles
     bundled    whether columns are bundles of features, see kernels/shared/bins.h
@@ -208,9 +208,11 @@ HEADERS = {
     "encode.cl": ("bins.h", "order.h", "values.h"),
     "gradients.cl": ("numerics.h", "losses.h", "row_gradients.h"),
     "histogram.cl": ("bins.h", "tables.h", "chunks.h"),
+    "join.cl": ("bins.h", "scan.h"),
     "layout.cl": ("bins.h",),
     "leaf_numbers.cl": ("scan.h",),
     "leaves.cl": ("tables.h", "outputs.h", "numerics.h", "losses.h", "row_gradients.h"),
+    "lists.cl": ("tables.h", "scan.h", "outputs.h", "candidates.h", "gains.h"),
     "logcosh_leaves.cl": ("fixed_point.h", "tables.h", "order.h", "numerics.h"),
     "metrics.cl": ("numerics.h", "fixed_point.h"),
     "order_metrics.cl": ("fixed_point.h", "order.h"),

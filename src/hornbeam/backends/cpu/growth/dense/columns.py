@@ -132,6 +132,10 @@ class ColumnMaker:
         shape = n_slots, columns.n_bins, 2
         columns.slots.histograms = self._slots[: n_slots * columns.n_bins * 2].reshape(shape)
 
+    def lend_columns(self, turned: NDArray[Any]) -> None:
+        """Take the bins of all features, each feature's in a row, which are written anew for every tree."""
+        self._turned = self.whole.turned = turned
+
     def turn(self, columns: Columns) -> NDArray[Any]:
         """Return the bins of the columns, each feature's in a row."""
         if columns.turned is None:

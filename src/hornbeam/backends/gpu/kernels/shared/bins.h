@@ -1,14 +1,16 @@
 // How bins lie in device memory; layout.py chooses, kernels/data/layout.cl draws it.
 //
-//     BIN_BITS     of a bin: 4, 8 or 16
+//     BIN_BITS     of a bin: 4, 8 or 16; 32 for ranks, which rows are only routed by
 //     TILE_WORDS   32-bit words of a row in a tile: 8, or 4, 3, 2 or 1 where they hold all columns
 //     BUNDLED      whether columns are bundles of features (gpu/data/bundles.py), and their bins codes
 //     COLUMNS      whether one feature of many rows is read from `columns`, else from `tiles`
 #define PER_WORD   (32 / BIN_BITS)
-#define BIN_MASK   ((1u << BIN_BITS) - 1u)
+#define BIN_MASK   (0xFFFFFFFFu >> (32 - BIN_BITS))
 #define TILE_LANES (TILE_WORDS * PER_WORD)
 
-#if BIN_BITS == 16
+#if BIN_BITS == 32
+typedef u32 bin_t;
+#elif BIN_BITS == 16
 typedef u16 bin_t;
 #else
 typedef u8 bin_t;

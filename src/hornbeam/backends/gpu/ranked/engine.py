@@ -1,0 +1,64 @@
+"""What engines on ranks have in common: rows go down finished trees by their ranks."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.backends.demand import Demand
+from hornbeam.backends.gpu.data.layout import Layout, megabytes
+from hornbeam.backends.gpu.engine import GpuEngine
+from hornbeam.backends.gpu.growth.bag import DeviceBag
+from hornbeam.backends.gpu.growth.leaves import DeviceLeaves
+from hornbeam.backends.gpu.runtime.runtime import Runtime
+from hornbeam.backends.gpu.workspace.bin_upload import PlacedBins
+from hornbeam.core.errors import DeviceMemoryError
+from hornbeam.data.binning import BinnedData, allocate_bins
+from hornbeam.data.quantiles import joined_mapper
+
+
+class RankedEngine(GpuEngine):
+    """Training state on one device, whose histograms are of other bins than the ranks of the training set.
+
+    ranked  the training set
+    sizes   int32 (n_used,)  value bins of each feature in the histograms
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        ranked: BinnedData,
+        sizes: NDArray[np.int32],
+        min_data_in_leaf: int,
+        demand: Demand,
+        limit_mb: float,
+    ) -> None:
+        n_numeric, n_used, mapper = ranked.n_numeric, ranked.n_used, joined_mapper(ranked, sizes)
+        joined = BinnedData(mapper, allocate_bins(ranked.n_rows, n_used, mapper.bin_dtype))
+        joined.bins[:, n_numeric:n_used] = ranked.bins[:, n_numeric:n_used]
+        super().__init__(runtime, joined, min_data_in_leaf, demand, limit_mb)
+        self._joined, self._binned = joined, ranked
+        own = self.workspace
+        try:
+            wanted, spare = Layout.of(ranked).tile_bytes + self._more_bytes(), own.spare_bytes()
+            if wanted > spare:
+                raise DeviceMemoryError(
+                    f"the ranks of {ranked.n_rows:,} rows x {n_used:,} features need {megabytes(wanted)} of device "
+                    f"memory besides, and {own.facts.name} has {megabytes(max(0, spare))} for them: fewer rows or "
+                    "features, device='cpu' or tree_method='hist' help"
+                )
+            self._ranks = PlacedBins(own, "ranks", ranked)
+            self._bag = DeviceBag(own, self._ranks)
+            self._leaves = DeviceLeaves(own, self._bag)
+            self._prepare()
+        except BaseException:
+            own.close()
+            raise
+
+    def _more_bytes(self) -> int:
+        """Return the bytes that are kept besides the ranks."""
+        raise NotImplementedError
+
+    def _prepare(self) -> None:
+        """Make what is kept besides."""
+        raise NotImplementedError

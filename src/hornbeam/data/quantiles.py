@@ -1,0 +1,73 @@
+"""Neighbouring ranks joined to bins before every tree: `tree_method="approx"`, the definition.
+
+Every distinct value of a feature has a rank (binning.py), and the rows of a tree give each rank a weight, the sum of
+their fixed-point hessians. Ranks are joined to at most `n_bins` bins of about equal weight:
+
+    total     weight of all ranks
+    heavy     a rank of more than two average bins; it has a bin of its own
+    light     the others share what is left: L = n_bins - 2 * (number of heavy ranks) bins of `step` weight each,
+              step = ceil(weight of the light ranks / L), by the light weight below them
+
+A bin ends beside a heavy rank, and where the light weight below passes a multiple of `step`: at most 2 * heavy + L - 1
+times. Weights are integers, so there is no error, and every device joins the same ranks.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.data.binning import BinMapper, BinnedData
+from hornbeam.params.params import Params
+
+
+def join_ranks(weight: NDArray[np.int64], n_bins: int) -> NDArray[np.int64]:
+    """Return the bin of each rank, int64 (n_ranks,), ascending without gaps from 0 on.
+
+    weight  int64 (n_ranks,)  in
+    """
+    n_ranks = len(weight)
+    if n_ranks <= n_bins:
+        return np.arange(n_ranks)
+    heavy = weight > 2 * int(weight.sum()) // n_bins
+    light = np.where(heavy, 0, weight)
+    n_light = n_bins - 2 * int(np.count_nonzero(heavy))
+    step = max(1, -(-int(light.sum()) // n_light))
+    share = np.minimum((np.cumsum(light) - light) // step, n_light - 1)
+    begins = heavy[1:] | heavy[:-1] | (share[1:] != share[:-1])
+    return np.concatenate([[0], np.cumsum(begins)])
+
+
+def last_ranks(bin_of: NDArray[np.int64], n_bins: int) -> NDArray[np.int32]:
+    """Return the last rank of each bin, int32 (n_bins,); that of all for bins that no rank is in.
+
+    bin_of  int64 (n_ranks,)  in  see join_ranks
+    """
+    ends = np.full(n_bins, len(bin_of) - 1, np.int32)
+    begins = np.flatnonzero(np.diff(bin_of))
+    ends[: len(begins)] = begins
+    return ends
+
+
+def joined_sizes(binned: BinnedData, params: Params) -> NDArray[np.int32]:
+    """Return the number of value bins that each used feature has in every tree, int32 (n_used,)."""
+    most = np.full(binned.mapper.n_features, params.max_bin, np.int32)
+    if params.max_bin_by_feature is not None:
+        most[:] = params.max_bin_by_feature
+    sizes = np.minimum(binned.n_value_bins, most[binned.used])
+    return np.concatenate([sizes[: binned.n_numeric], binned.n_value_bins[binned.n_numeric :]]).astype(np.int32)
+
+
+def named_sizes(binned: BinnedData) -> NDArray[np.int32]:
+    """Return value bins where features of numbers are there by name alone, in bin 0 of two; int32 (n_used,)."""
+    n_numeric = binned.n_numeric
+    return np.concatenate([np.full(n_numeric, 2), binned.n_value_bins[n_numeric:]]).astype(np.int32)
+
+
+def joined_mapper(binned: BinnedData, sizes: NDArray[np.int32]) -> BinMapper:
+    """Return a mapper of features of these sizes, whose bounds mean nothing: they differ from tree to tree."""
+    fine = binned.mapper
+    bounds = list(fine.upper_bounds)
+    for feature, size in zip(binned.used.tolist(), sizes.tolist(), strict=True):
+        bounds[feature] = np.arange(size, dtype=np.float64)
+    return BinMapper(tuple(bounds), fine.has_missing, fine.use_missing, fine.n_levels)

@@ -1,0 +1,79 @@
+"""Exact and approx on data of several tiles, and of more ranks than 16 bits hold, on every device."""
+
+import numpy as np
+import pytest
+
+import hornbeam as hb
+from hornbeam.core import host_memory
+from hornbeam.core.errors import DeviceMemoryError
+
+RANDOM = np.random.default_rng(3)
+
+
+def make(n_rows):
+    table = RANDOM.normal(size=(n_rows, 3))
+    table[RANDOM.random(n_rows) < 0.3, 1] = np.nan
+    table[:, 2] = np.floor(3.0 * table[:, 2])
+    return table, table[:, 0] * np.nan_to_num(table[:, 1]) + table[:, 2] + 0.1 * RANDOM.normal(size=n_rows)
+
+
+MANY = make(70_000)
+SOME = make(5_000)
+
+
+def train(device, data, rounds=2, **params):
+    train_set = hb.Dataset(data[0], label=data[1])
+    valid = train_set.create_valid(data[0][:50], data[1][:50])
+    given = {"num_leaves": 12, "verbosity": -1, "device": device, "max_bin": 40, "objective": "poisson", **params}
+    if given["objective"] == "poisson":
+        train_set.label[:] = np.abs(data[1])
+        valid.label[:] = np.abs(data[1][:50])
+    return hb.train(given, train_set, rounds, {"valid": valid})
+
+
+@pytest.fixture(scope="module")
+def of_cpu():
+    made = {}
+
+    def get(method, bagging):
+        if (method, bagging) not in made:
+            made[method, bagging] = train("cpu", SOME, tree_method=method, **bagging_of(bagging))
+        return made[method, bagging]
+
+    return get
+
+
+def bagging_of(bagging):
+    return {"bagging_fraction": 0.5, "bagging_freq": 1} if bagging else {}
+
+
+@pytest.mark.parametrize("bagging", [False, True])
+@pytest.mark.parametrize("method", ["exact", "approx"])
+def test_nodes_of_several_tiles(device, method, bagging, of_cpu):
+    if device == "reference":
+        pytest.skip("its histograms are as large as the data")
+    found = train(device, SOME, tree_method=method, **bagging_of(bagging))
+    assert found.fingerprint() == of_cpu(method, bagging).fingerprint()
+    assert found.eval_history == of_cpu(method, bagging).eval_history
+
+
+@pytest.mark.parametrize("method", ["exact", "approx"])
+def test_more_ranks_than_16_bits_hold(device, method):
+    if device == "reference":
+        pytest.skip("its histograms are as large as the data")
+    found = train(device, MANY, 1, tree_method=method, objective="regression", bagging_fraction=0.9, bagging_freq=1)
+    values = hb.Dataset(MANY[0], label=MANY[1]).construct(hb.Params.from_dict({"tree_method": method})).binned
+    assert values.bins.dtype == np.uint32
+    expected = train("cpu", MANY, 1, tree_method=method, objective="regression", bagging_fraction=0.9, bagging_freq=1)
+    assert found.fingerprint() == expected.fingerprint()
+    assert found.eval_history == expected.eval_history
+    assert np.sort(found.trees[0].threshold)[0] < 0.0
+
+
+def test_what_does_not_fit_into_memory_is_refused(monkeypatch):
+    monkeypatch.setattr(host_memory, "free_bytes", lambda: 200_000)
+    with pytest.raises(DeviceMemoryError, match=r"exact.*MB of memory.*tree_method='hist'"):
+        train("cpu", SOME, tree_method="exact")
+    monkeypatch.setattr(host_memory, "free_bytes", lambda: 20_000)
+    with pytest.raises(DeviceMemoryError, match=r"ranks of 5,000 rows x 3 features.*fewer rows"):
+        train("cpu", SOME, tree_method="approx")
