@@ -146,12 +146,8 @@ class Dataset(PeerMethods):
             data, given, params, feature_names, categorical_features
         )
         params, roles = column_roles(params or {})
-        hints = {
-            **params,
-            "bin_construct_sample_cnt": bin_construct_sample_cnt or params.get("bin_construct_sample_cnt"),
-        }
-        if not isinstance(categorical_features, str) and categorical_features is not None:
-            hints["categorical_feature"] = categorical_features
+        own_params = {} if bin_construct_sample_cnt is None else {"bin_construct_sample_cnt": bin_construct_sample_cnt}
+        hints = {**params, **own_params, "categories": categorical_features}
         self.data, self._reader, fields = open_data(data, given, roles, reference, cache, hints)
         super().__init__(self._reader.n_rows, self._reader.n_features)
         self._binned: BinnedData | None = None
@@ -285,7 +281,7 @@ class Dataset(PeerMethods):
         return self.reader.pieces()
 
     def read_rows(self, start: int, stop: int) -> NDArray[np.float64]:
-        """Return rows start to stop as trees read them, float64 (stop - start, n_features); bins where rows are not held."""
+        """Return rows start to stop as trees read them, float64 (stop - start, n_features); bins where none is held."""
         if isinstance(self.reader, UnheldTable):
             return self.binned.block(start, stop).astype(np.float64)
         return self.reader.read(start, stop)

@@ -35,8 +35,8 @@ def open_data(
     roles
         What parameters say of the columns.
     hints
-        Data parameters and "categorical_feature" as far as they are known: a stream is read now, and need not be read
-        again for what is named here.
+        Parameters of the Dataset, "bin_construct_sample_cnt" and "categories" (its categorical features) among them: a
+        stream is read now, and need not be read again for what is named here.
     """
     features, n_features = columns_of(reference)
     if not isinstance(data, Stream):
@@ -49,9 +49,12 @@ def open_data(
         return table, open_table(table), values
     if cache is not None and Path(cache).is_file():
         raise DataError(f"cache={os.fspath(cache)!r} is a file, and must be a folder; a file of bins: Dataset(path)")
-    given = canonical_names({name: value for name, value in hints.items() if value is not None})
+    known = {name: value for name, value in hints.items() if value is not None}
+    categories = known.pop("categories", "auto")
+    given = canonical_names(known)
     count = given.get("bin_construct_sample_cnt", BinParams.bin_construct_sample_cnt)
     count = 0 if reference is not None else BY_NAME["bin_construct_sample_cnt"].check(count)
-    stream, values = read_stream(data, fields, roles, features, count, given.get("categorical_feature"))
+    named = given.get("categorical_feature") if isinstance(categories, str) else categories
+    stream, values = read_stream(data, fields, roles, features, count, named)
     stream.cache = None if cache is None else os.fspath(cache)
     return data, stream, values

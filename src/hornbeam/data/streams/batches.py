@@ -160,7 +160,7 @@ class FunctionSource(Source):
             iterator = iter(made)
         except TypeError:
             raise DataError(
-                f"the function of the stream returned {type(made).__name__}, which gives no batches; let it yield tables"
+                f"the function of the stream returned {type(made).__name__}, which is no batches; let it yield tables"
             ) from None
         yield from iterator
 
@@ -184,7 +184,7 @@ class TableSource(Source):
 
 
 def open_source(data: Any, header: bool | None) -> Source:
-    """Return the source that suits what was passed to `Stream`; DataError: there is none, or it can be read only once."""
+    """Return the source that suits what was passed to `Stream`; DataError: none does, or it can be read only once."""
     if holds_files(data):
         if hasattr(data, "read"):
             raise _only_once(data)

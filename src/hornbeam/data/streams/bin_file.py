@@ -21,10 +21,8 @@ import shutil
 import struct
 import sys
 import tempfile
-import uuid
 import zlib
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -81,7 +79,9 @@ class BinFile(MappedBins):
         flat = self.bins.reshape(-1).view(np.uint8)
 
         def check(number: int) -> bool:
-            return zlib.crc32(flat[number * CHUNK_BYTES : (number + 1) * CHUNK_BYTES]) == self.checksums[number]
+            return checksum(flat[number * CHUNK_BYTES : (number + 1) * CHUNK_BYTES]) == self.checksums[number]
+
+        from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(resolve_threads(0)) as pool:
             sound = list(pool.map(check, range(len(self.checksums))))
@@ -90,7 +90,7 @@ class BinFile(MappedBins):
             row = sound.index(False) * step
             raise DataError(f"{self.path} is damaged (bins near row {row} have another checksum); write it anew")
         for name, array in self.arrays.items():
-            if zlib.crc32(np.ascontiguousarray(array).view(np.uint8).reshape(-1)) != self._entries[name]["checksum"]:
+            if checksum(array) != self._entries[name]["checksum"]:
                 raise DataError(f"{self.path} is damaged ({name!r} has another checksum); write it anew")
 
     def __getstate__(self) -> dict[str, Any]:
@@ -134,8 +134,8 @@ class BinWriter:
             if path is None:
                 self._file: Any = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115
             else:
-                self._named = str(Path(self._folder) / f".{Path(path).name}-{uuid.uuid4().hex}.part")
-                self._file = Path(self._named).open("xb", buffering=0)
+                self._named = str(Path(self._folder) / f".{Path(path).name}-{os.urandom(8).hex()}.part")
+                self._file = Path(self._named).open("xb", buffering=0)  # noqa: SIM115
         except OSError as error:
             raise DataError(
                 f"cache: no file can be written in {self._folder!r} ({error.strerror}); pass a folder that you may "
@@ -153,7 +153,7 @@ class BinWriter:
         self._write(content)
         while len(content):
             part, content = content[: CHUNK_BYTES - self._in_chunk], content[CHUNK_BYTES - self._in_chunk :]
-            self._checksum = zlib.crc32(part, self._checksum)
+            self._checksum = checksum(part, self._checksum)
             self._in_chunk += len(part)
             if self._in_chunk == CHUNK_BYTES:
                 self._end_chunk()
@@ -174,7 +174,7 @@ class BinWriter:
             flat = content.reshape(-1).view(np.uint8)
             self._write(bytes(-self._size % ALIGNMENT))
             entries[name] = {
-                "dtype": content.dtype.str, "shape": content.shape, "offset": self._size, "checksum": zlib.crc32(flat)
+                "dtype": content.dtype.str, "shape": content.shape, "offset": self._size, "checksum": checksum(flat)
             }  # fmt: skip
             self._write(flat)
         directory: dict[str, Any] = {
@@ -189,7 +189,7 @@ class BinWriter:
                 os.fsync(self._file.fileno())
                 self._file.close()
                 Path(self._named).replace(self._path)
-                self._named, self._file = None, Path(self._path).open("rb")
+                self._named, self._file = None, Path(self._path).open("rb")  # noqa: SIM115
             except OSError as error:
                 self.discard()
                 raise self._no_room(str(error.strerror)) from None
@@ -228,6 +228,11 @@ class BinWriter:
         )
 
 
+def checksum(array: NDArray[Any], before: int = 0) -> int:
+    """Return the CRC-32 of an array's bytes, after those that have another one."""
+    return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, before)
+
+
 def is_bin_file(path: Any) -> bool:
     """Say whether a path names a file of bins, whole or not."""
     if not isinstance(path, (str, os.PathLike)) or not Path(path).is_file():
@@ -258,9 +263,7 @@ def open_bins(path: str | os.PathLike[str]) -> BinFile:
 
 
 def _read_directory(file: BinaryIO, size: int, name: str) -> dict[str, Any]:
-    cut = DataError(
-        f"{name} is damaged: it is no whole file of bins (cut off, or not written to its end); write it anew"
-    )
+    cut = DataError(f"{name} is damaged: it is no whole file of bins (cut off, or never finished); write it anew")
     if size < PAGE + TRAILER.size:
         raise cut
     file.seek(size - TRAILER.size)
@@ -283,7 +286,8 @@ def _array(content: NDArray[np.uint8], entry: Mapping[str, Any]) -> NDArray[Any]
     """Return a copy of an array of the file."""
     dtype, shape, offset = np.dtype(entry["dtype"]), tuple(entry["shape"]), entry["offset"]
     n_bytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    return content[offset : offset + n_bytes].copy().view(dtype).reshape(shape)
+    array: NDArray[Any] = content[offset : offset + n_bytes].copy().view(dtype).reshape(shape)
+    return array
 
 
 def _map(file: BinaryIO, size: int) -> mmap.mmap:

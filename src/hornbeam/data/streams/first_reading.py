@@ -9,7 +9,6 @@ missing  which columns have NaN, and which have numbers
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,13 +19,14 @@ from hornbeam.core.errors import DataError
 from hornbeam.core.hashing import hash_rows
 from hornbeam.data.levels import CodedColumn, CountedColumn
 from hornbeam.data.sources.reader import TableReader
+from hornbeam.data.streams.bin_file import checksum
 
 
 class Sample:
     """Some rows of a stream, those of the smallest hashes.
 
     rows    int64 (n,), ascending once `close` was called
-    values  float32 or float64 (n, n_features); of categorical columns places among the values of `LevelCounts`, -1: none
+    values  float32 or float64 (n, n_features); of categorical columns places among the values of `LevelCounts`, or -1
     """
 
     def __init__(self, count: int) -> None:
@@ -96,11 +96,10 @@ class LevelCounts:
         for value, n_rows in zip(column.values, column.counts().tolist(), strict=True):
             if n_rows == 0:
                 continue
-            if self._kind not in (None, type(value)):
+            if self._kind is not None and self._kind is not type(value):
                 raise DataError(
-                    f"categorical feature {self._name!r} has levels of several kinds ({type(value).__name__} and "
-                    f"{self._kind.__name__ if self._kind else ''}) in its batches; make all levels one kind, such as "
-                    "strings"
+                    f"categorical feature {self._name!r} has levels of several kinds in its batches "
+                    f"({self._kind.__name__} and {type(value).__name__}); make all levels one kind, such as strings"
                 )
             self._kind = type(value)
             place = self._place_of.setdefault(value, len(self._counts))
@@ -153,7 +152,7 @@ def _checksum(values: Any, before: int) -> int:
     numbers = np.asarray(values)
     if numbers.dtype.kind not in "fiub":
         return before
-    return zlib.crc32(np.ascontiguousarray(numbers, np.float64).view(np.uint8), before)
+    return checksum(np.asarray(numbers, np.float64), before)
 
 
 class FirstReading:

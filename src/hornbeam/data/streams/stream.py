@@ -89,7 +89,7 @@ def _table_and_fields(batch: Any) -> tuple[Any, dict[str, Any]]:
     if isinstance(batch, Mapping):
         if "data" not in batch:
             raise DataError(
-                f"a batch is a mapping with the entries {', '.join(map(repr, batch))}; one of them must be 'data', the table"
+                f"a batch has the entries {', '.join(map(repr, batch))}; one of them must be 'data', the table"
             )
         fields = {name: value for name, value in batch.items() if name != "data" and value is not None}
         wrong = [name for name in fields if name not in FIELDS]

@@ -261,11 +261,11 @@ class Batches:
     ) -> None:
         self._stream, self._columns, self._roles = stream, columns, roles
         names = stream.column_names()
-        others = tuple([*columns.values(), *(column for column in roles.ignore if isinstance(column, str))])
-        by_position = any(isinstance(column, int) for column in (*roles.ignore, *roles.fields.values()))
-        choosable = names is not None and not by_position
-        named = (*others, *(column for column in roles.fields.values() if isinstance(column, str)))
-        self._chosen = Wanted(features, named).choose(names, "data") if names is not None and choosable else None
+        others = (*columns.values(), *roles.ignore, *roles.fields.values())
+        by_name = tuple(column for column in others if isinstance(column, str))
+        self._chosen: list[str] | None = None
+        if names is not None and len(by_name) == len(others):  # positions are those among all columns
+            self._chosen = Wanted(features, by_name).choose(names, "data")
         self.schema: Schema | None = None
 
     def read(self) -> Iterator[tuple[TableReader, dict[str, Any]]]:
@@ -301,20 +301,17 @@ class Batches:
     def _check(self, reader: TableReader) -> None:
         """Raise DataError unless a batch has the columns of the first one."""
         if reader.sparse is not None:
-            raise DataError(
-                "a sparse table; streams are dense: pass a sparse matrix to Dataset itself, or dense batches"
-            )
+            raise DataError("a sparse table; streams are dense: pass the matrix to Dataset itself, or dense batches")
         if reader.device is not None:
             raise DataError("a table on a device; streams are read in host memory: copy batches to NumPy arrays")
         if self.schema is None:
             self.schema = Schema.of(reader)
         like = self.schema
         if reader.n_features != like.n_features:
-            raise DataError(
-                f"{reader.n_features} columns, and the first batch has {like.n_features}; all must be alike"
-            )
+            raise DataError(f"{reader.n_features} columns, and {like.n_features} in the first batch; make them alike")
         if reader.names != like.names:
-            pairs = zip(reader.names or [None] * like.n_features, like.names or [None] * like.n_features, strict=True)
+            without: list[Any] = [None] * like.n_features
+            pairs = zip(reader.names or without, like.names or without, strict=True)
             own, other = next(pair for pair in pairs if pair[0] != pair[1])
             raise DataError(
                 f"a column is called {own!r} where that of the first batch is called {other!r}; all batches must have "
@@ -323,8 +320,8 @@ class Batches:
         for position in reader.level_columns:
             if position not in like.levels and not reader._is_all_null(position):
                 raise DataError(
-                    f"column {reader.column_name(position)!r} holds {reader._column_type(position)}, and numbers in the "
-                    "first batch; make it one kind in all batches"
+                    f"column {reader.column_name(position)!r} holds {reader._column_type(position)}, and numbers in "
+                    "the first batch; make it one kind in all batches"
                 )
 
 
