@@ -189,7 +189,7 @@ def open_source(data: Any, header: bool | None) -> Source:
         if hasattr(data, "read"):
             raise _only_once(data)
         return FileSource(data if isinstance(data, (list, tuple)) else [data], header)
-    if hasattr(type(data), "collect_schema") or hasattr(type(data), "__dask_graph__"):
+    if hasattr(type(data), "collect") or hasattr(type(data), "__dask_graph__"):
         raise DataError(
             f"{type(data).__name__} is lazy, and would be collected as a whole; write it to Parquet files, or pass a "
             "function that yields its parts"

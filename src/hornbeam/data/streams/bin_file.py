@@ -56,8 +56,10 @@ class BinFile(MappedBins):
     """
 
     def __init__(self, file: BinaryIO, size: int, directory: Mapping[str, Any], path: str | None) -> None:
-        self._file, self._size, self.path = file, size, path
-        content = np.frombuffer(_map(file, size), np.uint8)
+        self._map, self._size, self.path = _map(file, size), size, path
+        if sys.platform != "win32":  # where a file without a name goes as soon as it is closed, mapped or not
+            file.close()
+        content = np.frombuffer(self._map, np.uint8)
         n_rows, stride = directory["shape"]
         dtype = np.dtype(directory["dtype"])
         self.bins: NDArray[Any] = content[PAGE : PAGE + n_rows * stride * dtype.itemsize].view(dtype)
@@ -69,7 +71,7 @@ class BinFile(MappedBins):
 
     def check_size(self) -> None:
         """Raise DataError if the file was cut off since it was opened."""
-        if os.fstat(self._file.fileno()).st_size < self._size:
+        if self._map.size() < self._size:
             raise DataError(
                 f"{self.path or 'the file of bins'} was cut off while it is in use; leave it alone, or open a whole one"
             )
