@@ -1,4 +1,4 @@
-"""A stream ends with the model of the same rows in memory, for any cut of the rows, from a file of bins or without one."""
+"""A stream ends with the model of the same rows in memory, for any cut of the rows, with a file of bins or without."""
 
 from __future__ import annotations
 

@@ -348,6 +348,8 @@ def read_stream(
     categorical
         What was passed as categorical features, which are looked for among the columns.
     """
+    if roles.header is not None:
+        raise DataError(f"header={roles.header}: pass it to the Stream")
     named = {name: value for name, value in given.items() if isinstance(value, str)}
     for name in named.keys() & stream.columns.keys():
         raise DataError(f"{name}= is given to the Stream and to the Dataset; give it once")
