@@ -1,14 +1,14 @@
-"""Training beyond memory: from Parquet through a file of bins, beside the same rows in memory and XGBoost's external memory.
+"""Training beyond memory: from Parquet through a file of bins, beside rows in memory and XGBoost's external memory.
 
     python benchmarks/streams.py                                            # 2 million rows x 28, 255 leaves
     python benchmarks/streams.py --rows 60_000_000 --folder /scratch --case hornbeam-disk
     python benchmarks/streams.py --rounds 8 --turns 3 --case hornbeam-memory hornbeam-disk
 
 Rows are made, float32, and written to Parquet once; every case is a process of its own that reads this file, and cases
-take turns. An iteration is the shortest of all. Memory is what the process has to itself (`RssAnon`, looked at every 10
-ms): pages of the mapped file are in the system's cache, which gives them up when memory is short. `resident` is the peak
-with these pages. XGBoost grows leaf by leaf as Hornbeam does, and in the case `xgboost-disk-depthwise` level by level with
-as many leaves, which its documentation recommends for external memory. Linux alone has these figures.
+take turns. An iteration is the shortest of all. Memory is what the process has to itself (`RssAnon`, looked at every
+10 ms): pages of the mapped file are in the system's cache, which gives them up when memory is short. `resident` is the
+peak with these pages. XGBoost grows leaf by leaf as Hornbeam does, and in the case `xgboost-disk-depthwise` level by
+level with as many leaves, which its documentation recommends for external memory. Linux alone has these figures.
 """
 
 from __future__ import annotations
