@@ -52,7 +52,7 @@ def read_rows(path: Path) -> Iterator[tuple[Any, Any]]:
     """Yield features and labels, batch by batch."""
     from pyarrow import parquet
 
-    with parquet.ParquetFile(path) as file:
+    with parquet.ParquetFile(path, pre_buffer=False) as file:
         for batch in file.iter_batches(ROW_GROUP):
             columns = [column.to_numpy() for column in batch.columns]
             yield np.stack(columns[:-1], axis=1), columns[-1]

@@ -90,7 +90,8 @@ class FileSource(Source):
         elif self._kind == "parquet":
             from pyarrow import parquet
 
-            with parquet.ParquetFile(file, buffer_size=READ_BUFFER) as opened:
+            # reading ahead would keep every row group that was read until the file is closed
+            with parquet.ParquetFile(file, buffer_size=READ_BUFFER, pre_buffer=False) as opened:
                 yield from opened.iter_batches(n_rows, columns=columns)
         else:
             with _open_arrow(file) as (_, batches):
@@ -138,7 +139,7 @@ class ArrowSource(Source):
             if _is_dataset(self._data):
                 scanner = self._data.scanner(
                     columns=None if columns is None else list(columns), batch_size=n_rows, batch_readahead=1,
-                    fragment_readahead=1,
+                    fragment_readahead=1, **_without_read_ahead(self._data),
                 )  # fmt: skip
                 batches = scanner.to_batches()
             else:
@@ -215,6 +216,15 @@ def open_source(data: Any, header: bool | None) -> Source:
 def _is_dataset(data: Any) -> bool:
     datasets = sys.modules.get("pyarrow.dataset")
     return datasets is not None and isinstance(data, datasets.Dataset)
+
+
+def _without_read_ahead(data: Any) -> dict[str, Any]:
+    """Return the options by which a dataset of Parquet files keeps no more than it must."""
+    from pyarrow import dataset
+
+    if not isinstance(getattr(data, "format", None), getattr(dataset, "ParquetFileFormat", ())):
+        return {}
+    return {"fragment_scan_options": dataset.ParquetFragmentScanOptions(pre_buffer=False)}
 
 
 def _is_used_up(data: Any) -> bool:
