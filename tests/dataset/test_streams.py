@@ -77,10 +77,12 @@ def test_kernels_read_the_mapped_file(name, tmp_path):
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("device", ["reference", "cpu"])
+@pytest.mark.parametrize("device", ["reference", "cpu", "opencl"])
 @pytest.mark.parametrize("rows", [1000, 65_536, None], ids=str)
 @pytest.mark.parametrize("name", CASES)
 def test_every_golden_case(name, rows, device, tmp_path):
+    if device == "opencl":
+        pytest.importorskip("pyopencl")
     model = train_case(name, rows or 10**9, tmp_path if rows else None, device=device)
     assert model.fingerprint() == expected_fingerprints()[name]
 
