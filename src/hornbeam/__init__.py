@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from hornbeam.core.log import register_logger
     from hornbeam.data.sources.sequences import Sequence
+    from hornbeam.data.streams.stream import Stream
     from hornbeam.dataset.dataset import Dataset
     from hornbeam.dataset.dmatrix import DataIter, DMatrix, QuantileDMatrix
     from hornbeam.model.booster import Booster, load
@@ -88,6 +89,7 @@ __all__ = [
     "Params",
     "QuantileDMatrix",
     "Sequence",
+    "Stream",
     "Tree",
     "__version__",
     "callback",
@@ -131,6 +133,7 @@ _NAMES = {
     ),
     "core.log": ("register_logger",),
     "data.sources.sequences": ("Sequence",),
+    "data.streams.stream": ("Stream",),
     "dataset.dataset": ("Dataset",),
     "dataset.dmatrix": ("DMatrix", "DataIter", "QuantileDMatrix"),
     "model.booster": ("Booster", "load"),

@@ -37,6 +37,17 @@ def test_train_gives_the_model_of_python_on_the_same_file(run):
     assert expected in text and "300" in text
 
 
+def test_stream_gives_the_model_of_the_file_in_memory(run):
+    expected = expected_model().fingerprint()
+    for data in ("train.csv", "train.parquet"):
+        words = ("train", data, *COLUMNS, "-o", "new.json", "-v", "valid.csv", "--cache", "scratch", "--json", *SMALL)
+        assert json.loads(run(*words).stdout)["fingerprint"] == expected
+    named = ("train", "train.csv", "-l", "5", "--ignore", "0,4", "--header", "-o", "new.json", "--cache", "scratch")
+    assert json.loads(run(*named, "--json", *SMALL).stdout)["fingerprint"] == expected
+    assert "read only once" in run("train", "-", *COLUMNS, "--cache", "scratch", code=2).output
+    assert list(Path("scratch").iterdir()) == []
+
+
 def test_columns_may_be_named_by_position(run):
     expected = expected_model(weight=pd.read_csv("train.csv")["w"]).fingerprint()
     words = ("-l", "5", "--weight", "4", "--ignore", "0", "-o", "new.json", *SMALL)  # without the label w is 4, too

@@ -1,6 +1,6 @@
 """Binning on the device that suits: where the data are, where the training will be, or the CPU. The bins are the same.
 
-`device="reference"` bins with NumPy alone.
+`device="reference"` bins with NumPy alone. A stream is binned batch by batch, by the CPU, into a file or into memory.
 """
 
 from __future__ import annotations
@@ -8,13 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hornbeam.backends import devices
 from hornbeam.backends.costs import TrainingWork
 from hornbeam.core.cpus import resolve_threads
-from hornbeam.core.errors import DeviceError
+from hornbeam.core.errors import DeviceError, ParameterError
 from hornbeam.core.host_memory import check_host_memory
-from hornbeam.data.binning import BinMapper, BinnedData, BinParams, Bins
+from hornbeam.data.binning import BinMapper, BinnedData, BinParams, Bins, bin_by
 from hornbeam.data.sources.reader import TableReader
+from hornbeam.data.streams.table import StreamTable
 from hornbeam.params.params import Params
 
 CELLS_TO_BIN_ON_A_GPU = 1 << 20
@@ -26,12 +30,14 @@ def bin_table(table: TableReader, bin_params: BinParams, params: Params | None) 
 
     params  of the training that the bins are for; None: not known yet
     """
+    if isinstance(table, StreamTable):
+        return _bin_stream(table, bin_params, params)
     if bin_params.by_rank:
         check_host_memory(
             4 * table.n_rows * table.n_features, f"the ranks of {table.n_rows:,} rows x {table.n_features:,} features",
             "fewer rows or features, or tree_method='hist'",
         )  # fmt: skip
-    if params is not None and params.device == "reference":
+    if _is_reference(params):
         from hornbeam.backends.reference import binning as reference
 
         return reference.bin_table(table, bin_params)
@@ -53,7 +59,9 @@ def encode_table(
 
     reference  that other one
     """
-    if params is not None and params.device == "reference":
+    if isinstance(table, StreamTable):
+        return _encode_stream(table, mapper, params)[0]
+    if _is_reference(params):
         from hornbeam.backends.reference import binning
 
         return binning.encode_table(table, mapper)
@@ -66,6 +74,61 @@ def encode_table(
         n_threads = resolve_threads(0 if params is None else params.num_threads)
         bins = encode_on_cpu(table, mapper, bin_params, n_threads)[0]
     return bins
+
+
+def _is_reference(params: Params | None) -> bool:
+    return params is not None and params.device == "reference"
+
+
+def _bin_stream(table: StreamTable, bin_params: BinParams, params: Params | None) -> BinnedData:
+    """Find the bins of a stream from its sample, and code its batches."""
+    if bin_params.by_rank:
+        raise ParameterError(
+            f"tree_method={bin_params.tree_method!r} keeps the rank of every value in memory, and a stream is for data "
+            "that are larger; use tree_method='hist', or make the Dataset of a table in memory"
+        )
+    sample = table.sampled(bin_params)
+    if _is_reference(params):
+        from hornbeam.backends.reference.binning import find_bounds as find_in_numpy
+
+        bounds = find_in_numpy(sample, sample.read(0, sample.n_rows), bin_params)
+    else:
+        from hornbeam.backends.cpu.binning.table import find_bounds
+
+        bounds = find_bounds(sample, bin_params, resolve_threads(0 if params is None else params.num_threads))
+    table.forget_sample()
+    return bin_by(
+        bounds,
+        bin_params,
+        table.find_missing,
+        lambda mapper: _encode_stream(table, mapper, params),
+        n_levels=table.n_levels,
+    )
+
+
+def _encode_stream(table: StreamTable, mapper: BinMapper, params: Params | None) -> tuple[Bins, NDArray[np.bool_]]:
+    """Code the batches of a stream, one after the other.
+
+    Returns the bins, and whether each used feature has missing values, bool (n_used,).
+    """
+    n_threads = resolve_threads(0 if params is None else params.num_threads)
+    missing = np.zeros(len(mapper.used), np.bool_)
+
+    def encode(reader: TableReader) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        if _is_reference(params):
+            from hornbeam.backends.reference.binning import encode_values
+
+            return encode_values(reader.read(0, reader.n_rows), mapper)
+        from hornbeam.backends.cpu.binning.dense import encode as encode_block
+
+        return encode_block(reader, mapper, n_threads)
+
+    with table.destination(len(mapper.used), mapper.bin_dtype) as bins:
+        for _, reader in table.pieces():
+            block, in_block = encode(reader)
+            bins.write_bins(block)
+            missing |= in_block
+        return bins.finish(), missing
 
 
 def _on_gpu(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.data.sources.files import FORMATS, format_of_name
 from hornbeam.data.sources.labelled import COLUMN_PARAMETERS, column_roles, load_labelled
+from hornbeam.data.streams.stream import Stream
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.model.booster import Booster
 from hornbeam.model.file import write_atomically
@@ -54,9 +55,15 @@ class Roles:
         named = {name: value for name, value in (places or {}).items() if name in COLUMN_PARAMETERS}
         self.params = {**named, **given}
 
-    def dataset(self, path: str, reference: Dataset | None = None) -> Dataset:
-        """Return a Dataset with labels."""
-        made = Dataset(source_of(path), reference=reference, params=self.params)
+    def dataset(self, path: str, reference: Dataset | None = None, cache: str | None = None) -> Dataset:
+        """Return a Dataset with labels; cache: the folder for its bins, and the file is read as a stream."""
+        if cache is None:
+            made = Dataset(source_of(path), reference=reference, params=self.params)
+        else:
+            params = {name: value for name, value in self.params.items() if COLUMN_PARAMETERS[name] != "header"}
+            _, roles = column_roles(self.params)
+            stream = Stream(source_of(path), header=roles.header)
+            made = Dataset(stream, reference=reference, params=params, cache=cache)
         if made.given("label") is None:
             raise no_labels(path, made.feature_names)
         return made

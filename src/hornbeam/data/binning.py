@@ -62,6 +62,18 @@ class DeviceBins(Protocol):
         """Return a copy in host memory, laid out as `BinnedData.bins` is."""
 
 
+class MappedBins:
+    """Bins in a file that is mapped into memory (streams/bin_file.py).
+
+    bins  uint8 or uint16 (n_rows, stride), laid out as `BinnedData.bins` is
+    """
+
+    bins: NDArray[Any]
+
+    def check_size(self) -> None:
+        """Raise DataError if the file was cut off since it was opened: reading on would end the process."""
+
+
 @dataclass(frozen=True)
 class BinParams:
     """The data parameters: all that the bins depend on besides the data."""
@@ -211,8 +223,9 @@ class BinMapper:
         return np.where(np.isnan(values), self.missing_code(feature), codes).astype(np.int64)
 
 
-Bins = NDArray[Any] | DeviceBins | StoredBins
-"""The bins of a table: dense in host memory, in the memory of a device, or stored otherwise (stored_bins.py)."""
+Bins = NDArray[Any] | MappedBins | DeviceBins | StoredBins
+"""The bins of a table: dense in host memory or in a file, in the memory of a device, or stored otherwise
+(stored_bins.py)."""
 
 
 class BinnedData:
@@ -230,6 +243,8 @@ class BinnedData:
         asked for, if that is where they are, and spelled out if they are stored otherwise.
     on_device
         The bins in the memory of a device, or None.
+    mapped
+        The file that `bins` is mapped from, or None: memory need not hold all of them at once.
     stored
         The bins in columns, bundles and entries (stored_bins.py), or None.
     used
@@ -244,6 +259,8 @@ class BinnedData:
 
     def __init__(self, mapper: BinMapper, bins: Bins) -> None:
         self.mapper = mapper
+        self.mapped: MappedBins | None = bins if isinstance(bins, MappedBins) else None
+        bins = bins.bins if isinstance(bins, MappedBins) else bins
         self._bins: NDArray[Any] | None = bins if isinstance(bins, np.ndarray) else None
         self.stored: StoredBins | None = bins if isinstance(bins, StoredBins) else None
         self.on_device: DeviceBins | None = None if isinstance(bins, (np.ndarray, StoredBins)) else bins
@@ -257,6 +274,8 @@ class BinnedData:
     @property
     def bins(self) -> NDArray[Any]:
         """The bins in host memory, see above."""
+        if self._bins is None and self.mapped is not None:  # another process wrote the state of this object
+            self._bins = self.mapped.bins
         if self._bins is None and self.stored is not None:
             self._bins = self.block(0, self.n_rows)
         if self._bins is None:
@@ -278,7 +297,8 @@ class BinnedData:
         return int(self.block(0, 1).shape[1])
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_bins": self.bins if self.stored is None else None, "on_device": None}
+        leaves_out = self.stored is not None or self.mapped is not None
+        return {**self.__dict__, "_bins": None if leaves_out else self.bins, "on_device": None}
 
     @property
     def n_used(self) -> int:

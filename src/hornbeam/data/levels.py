@@ -74,6 +74,19 @@ class CodedColumn:
         return self.codes
 
 
+class CountedColumn(CodedColumn):
+    """A column of which the numbers of rows are known, and not the rows."""
+
+    def __init__(self, values: list[Any], counts: NDArray[np.int64]) -> None:
+        super().__init__(values, np.empty(0, np.int32))
+        object.__setattr__(self, "_counts", counts)
+
+    def counts(self) -> NDArray[np.int64]:
+        """Return how many rows have each value, int64 (n_values,)."""
+        found: NDArray[np.int64] = self._counts  # type: ignore[attr-defined]
+        return found
+
+
 @dataclass(frozen=True, eq=False)
 class Levels:
     """The levels of one feature of a model, in the order of their codes; None stands for missing values."""

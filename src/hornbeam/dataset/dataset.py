@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,11 +20,13 @@ from hornbeam.data.column_names import same_columns
 from hornbeam.data.columns import DeviceColumn, FindFacts
 from hornbeam.data.device_arrays import check_device
 from hornbeam.data.levels import Levels, choose_levels, count_levels
-from hornbeam.data.sources.labelled import column_roles, load_labelled
-from hornbeam.data.sources.opening import open_table
+from hornbeam.data.sources.labelled import column_roles
 from hornbeam.data.sources.reader import TableReader
+from hornbeam.data.streams.table import UnheldTable
 from hornbeam.data.target_encoding import EncodedLevels, deal_folds, encode_training
-from hornbeam.dataset.names import check_names, columns_of, positions_of_mask
+from hornbeam.dataset.kept import KeptTable
+from hornbeam.dataset.names import check_names, positions_of
+from hornbeam.dataset.opened import open_data
 from hornbeam.dataset.peer_methods import PeerMethods
 from hornbeam.dataset.rows import row_numbers, whole_queries
 from hornbeam.dataset.saved import with_saved
@@ -44,7 +47,8 @@ class Dataset(PeerMethods):
         PyTorch, anything with DLPack or `__cuda_array_interface__`), which is binned there; sparse matrix or array of
         SciPy (CSR, or what becomes CSR), or pandas table of sparse columns, whose zeros are never filled in. NaN and
         nulls are missing values. Neither copied nor changed. Or what a table is read from, see docs/inputs.md: path of
-        Parquet, CSV, Arrow or LibSVM files, lazy frame, Arrow stream, tensor, collection of Dask.
+        Parquet, CSV, Arrow or LibSVM files, lazy frame, Arrow stream, tensor, collection of Dask. Or a `Stream`, which
+        is never in memory as a whole, see docs/streams.md.
     label
         (n_rows,) numbers of at most 1e38, or None. The name of a column of `data`, which then is no feature; so may be
         `weight`, `qid` and `init_score`. LibSVM files have labels, and perhaps queries, of their own. Labels, weights
@@ -73,6 +77,9 @@ class Dataset(PeerMethods):
         Data parameters, see docs/parameters.md; None: those of the training, else the defaults.
     reference
         Training Dataset whose bins a validation set takes.
+    cache
+        Folder for the bins of a Stream, one file that is mapped; it goes with the Dataset, unless `save_binary` keeps
+        it. None: the bins of a Stream stay in memory.
     params
         Data parameters by name or alias, as for LightGBM's Dataset, `label_column` and its like among them. What is of
         no concern to data is left to `train`.
@@ -132,14 +139,16 @@ class Dataset(PeerMethods):
         enable_bundle: bool | None = None,
         target_encoding_levels: int | None = None,
         target_encoding_smooth: float | None = None,
+        cache: str | os.PathLike[str] | None = None,
     ) -> None:
         given = {"label": label, "weight": weight, "group": group, "qid": qid, "init_score": init_score}
         data, given, params, feature_names, categorical_features = with_saved(
             data, given, params, feature_names, categorical_features
         )
         params, roles = column_roles(params or {})
-        self.data, fields = load_labelled(data, given, roles, *columns_of(reference))
-        self._reader = open_table(self.data)
+        own_params = {} if bin_construct_sample_cnt is None else {"bin_construct_sample_cnt": bin_construct_sample_cnt}
+        hints = {**params, **own_params, "categories": categorical_features}
+        self.data, self._reader, fields = open_data(data, given, roles, reference, cache, hints)
         super().__init__(self._reader.n_rows, self._reader.n_features)
         self._binned: BinnedData | None = None
         self._bin_params: BinParams | None = None
@@ -235,23 +244,7 @@ class Dataset(PeerMethods):
 
     def _positions(self, given: Sequence[Any] | str, what: str) -> tuple[int, ...] | None:
         """Return the positions of categorical features given by name or position, ascending; None for "auto"."""
-        if isinstance(given, str) and given in ("auto", "from_dtype"):
-            return None
-        if isinstance(given, str) or not isinstance(given, Iterable):
-            raise DataError(f'{what}={given!r}: pass a list of names or positions of columns, or "auto"')
-        found = set()
-        for entry in positions_of_mask(given, self.n_features):
-            if isinstance(entry, str):
-                if entry not in self.feature_names:
-                    raise DataError(f"{what} has {entry!r}, which is no feature; features are {self.feature_names[:5]}")
-                found.add(self.feature_names.index(entry))
-            elif isinstance(entry, (int, np.integer)) and not isinstance(entry, bool):
-                if not 0 <= entry < self.n_features:
-                    raise DataError(f"{what} has {entry}; columns are numbered 0 to {self.n_features - 1}")
-                found.add(int(entry))
-            else:
-                raise DataError(f"{what} has {entry!r}; pass names or positions of columns")
-        return tuple(sorted(found))
+        return positions_of(given, what, self.feature_names)
 
     def _check_categorical(self, positions: tuple[int, ...]) -> None:
         """Check that columns of strings and categories are all among the categorical features."""
@@ -283,12 +276,14 @@ class Dataset(PeerMethods):
         """The table, to be read block by block."""
         return self._reader
 
-    def pieces(self) -> list[tuple[slice, TableReader]]:
-        """Return the pieces of the table that this process has, and which rows they are: all rows in one piece."""
-        return [(slice(0, self.n_rows), self.reader)]
+    def pieces(self) -> Iterable[tuple[slice, TableReader]]:
+        """Return the pieces of the table that this process has, and which rows they are, in the order of rows."""
+        return self.reader.pieces()
 
     def read_rows(self, start: int, stop: int) -> NDArray[np.float64]:
-        """Return rows start to stop as trees read them, float64 (stop - start, n_features)."""
+        """Return rows start to stop as trees read them, float64 (stop - start, n_features); bins where none is held."""
+        if isinstance(self.reader, UnheldTable):
+            return self.binned.block(start, stop).astype(np.float64)
         return self.reader.read(start, stop)
 
     @property
@@ -368,6 +363,8 @@ class Dataset(PeerMethods):
                 self._check_binned_categorical(params)
             if self._binned is None:
                 self._bin(params, init_levels)
+            elif self._binned.mapped is not None:
+                self._binned.mapped.check_size()
         return self
 
     @takes_peer_arguments(CREATE_VALID)
@@ -442,6 +439,13 @@ class Dataset(PeerMethods):
             )
 
     def _bin(self, params: Params | None, init_levels: Sequence[Levels | None] | None) -> None:
+        if isinstance(self._reader, KeptTable):
+            self._bin_params = self._reader.bin_params
+            self._check_agreement(vars(self._bin_params), params, "the file is binned with")
+            is_alone = self.reference is None
+            self._binned = self._reader.binned() if is_alone else self._reader.binned_as(self.reference)
+            self._check_binned_categorical(params)
+            return
         if self.reference is not None:
             mapper = self.reference.mapper
             if self._categorical is not None and list(self._categorical) != self.reference.categorical_features:

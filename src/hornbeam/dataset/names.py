@@ -32,6 +32,31 @@ def positions_of_mask(given: Iterable[Any], n_features: int) -> list[Any]:
     return entries
 
 
+def positions_of(given: Sequence[Any] | str, what: str, names: list[str]) -> tuple[int, ...] | None:
+    """Return the positions of features that are given by name or position, ascending; None for "auto".
+
+    what   what messages call them
+    names  of all features
+    """
+    if isinstance(given, str) and given in ("auto", "from_dtype"):
+        return None
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise DataError(f'{what}={given!r}: pass a list of names or positions of columns, or "auto"')
+    found = set()
+    for entry in positions_of_mask(given, len(names)):
+        if isinstance(entry, str):
+            if entry not in names:
+                raise DataError(f"{what} has {entry!r}, which is no feature; features are {names[:5]}")
+            found.add(names.index(entry))
+        elif isinstance(entry, (int, np.integer)) and not isinstance(entry, bool):
+            if not 0 <= entry < len(names):
+                raise DataError(f"{what} has {entry}; columns are numbered 0 to {len(names) - 1}")
+            found.add(int(entry))
+        else:
+            raise DataError(f"{what} has {entry!r}; pass names or positions of columns")
+    return tuple(sorted(found))
+
+
 def columns_of(reference: Any) -> tuple[tuple[Sequence[str], ...], int | None]:
     """Return the columns that a validation set takes of what it is read from: those of its reference, a Dataset."""
     if not hasattr(type(reference), "create_valid"):  # no Dataset, which is said later

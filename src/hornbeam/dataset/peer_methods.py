@@ -7,9 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hornbeam.core.errors import DataError
+from hornbeam.data.binning import BinnedData
 from hornbeam.data.column_names import MADE_UP_NAMES
 from hornbeam.data.fields import Fields
+from hornbeam.data.streams.table import UnheldTable
 from hornbeam.dataset.joined_tables import side_by_side
+from hornbeam.dataset.kept import write_kept
 from hornbeam.dataset.names import check_names
 from hornbeam.dataset.saved import write_saved
 from hornbeam.params.params import whole_number
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from hornbeam.data.binning import BinMapper
+    from hornbeam.data.sources.reader import TableReader
 
 
 class PeerMethods(Fields):
@@ -106,9 +110,14 @@ class PeerMethods(Fields):
         """Write table, labels, weights, queries, names and data parameters to a file; returns self.
 
         `Dataset(filename)` reads it, and a training gives the same model. The file holds arrays alone: reading it runs
-        no code, as reading a pickle would.
+        no code, as reading a pickle would. Of a Stream it holds the bins instead of the table, and this Dataset uses
+        them there from now on.
         """
-        write_saved(self, filename)
+        if isinstance(self._reader, UnheldTable):
+            file = write_kept(self, filename)
+            self._binned = BinnedData(self.mapper, file)
+        else:
+            write_saved(self, filename)
         return self
 
     def num_row(self) -> int:
@@ -161,6 +170,8 @@ class PeerMethods(Fields):
         has_names: bool
         reference: Any
         _own_params: dict[str, Any]
+        _reader: TableReader
+        _binned: BinnedData | None
         _categorical: tuple[int, ...] | None
         _positions: Callable[[Any, str], tuple[int, ...] | None]
         _check_categorical: Callable[[tuple[int, ...]], None]

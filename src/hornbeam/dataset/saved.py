@@ -22,9 +22,10 @@ import numpy as np
 from hornbeam.core.errors import DataError
 from hornbeam.data.device_arrays import device_of, host_array
 from hornbeam.data.sources.frame import as_frame
+from hornbeam.data.streams.bin_file import is_bin_file
+from hornbeam.dataset.kept import FIELDS, read_kept
 
 FORMAT = "hornbeam-dataset"
-FIELDS = ("label", "weight", "group", "init_score")
 
 
 def write_saved(dataset: Any, path: str | os.PathLike[str]) -> None:
@@ -95,8 +96,11 @@ def with_saved(
     feature_names: Any,
     categorical_features: Any,
 ) -> tuple[Any, dict[str, Any], Mapping[str, Any] | None, Any, Any]:
-    """Return the arguments of a Dataset, with what a file of `save_binary` holds where they leave it open."""
-    saved = read_saved(data)
+    """Return the arguments of a Dataset, with what a file of `save_binary` holds where they leave it open.
+
+    A file of bins (kept.py), which is that of a stream, is one too.
+    """
+    saved = read_kept(data) if is_bin_file(data) else read_saved(data)
     if saved is None:
         return data, fields, params, feature_names, categorical_features
     table, kept, facts = saved

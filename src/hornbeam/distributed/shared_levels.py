@@ -16,26 +16,13 @@ from hornbeam.core.errors import DataError
 from hornbeam.core.lazy import lazy
 from hornbeam.data.binning import BinParams
 from hornbeam.data.fields import Fields
-from hornbeam.data.levels import CodedColumn, Levels, choose_levels, count_levels
+from hornbeam.data.levels import CountedColumn, Levels, choose_levels, count_levels
 from hornbeam.data.sources.reader import TableReader
 from hornbeam.data.target_encoding import FOLDS, EncodedLevels, FoldSums, deal_folds, encode_levels, fold_cells
 from hornbeam.distributed.collective import Collective
 
 Fitted = list[dict[int, NDArray[np.float64]]]
 """For each part the values of its rows by feature, float64 (n_rows of the part,), see TableReader.with_levels."""
-
-
-class CountedColumn(CodedColumn):
-    """A column of which the numbers of rows are known, and not the rows."""
-
-    def __init__(self, values: list[Any], counts: NDArray[np.int64]) -> None:
-        super().__init__(values, np.empty(0, np.int32))
-        object.__setattr__(self, "_counts", counts)
-
-    def counts(self) -> NDArray[np.int64]:
-        """Return how many rows have each value, int64 (n_values,)."""
-        found: NDArray[np.int64] = self._counts  # type: ignore[attr-defined]
-        return found
 
 
 class SharedLevels:

@@ -152,6 +152,12 @@ def to_markdown() -> str:
         "parts (`tests/distributed/test_fingerprints.py`): [several workers](distributed.md). Refused before training:",
         "`tree_learner='voting'`.",
         "",
+        "## From a stream",
+        "",
+        "Every golden case has the same fingerprint from batches of 1,000, of 65,536 and of all rows, with the bins in",
+        "a mapped file or in memory (`tests/dataset/test_streams.py`): [beyond memory](streams.md). Refused when the",
+        "data are read: sparse batches, and batches on a device.",
+        "",
     ]
     lines += ["## Refused on every device", "", "| | parameters | error |", "|---|---|---|"]
     for refusal in REFUSALS:

@@ -31,14 +31,14 @@ def bin_table(reader: TableReader, params: BinParams) -> BinnedData:
         find_bounds(reader, table, params),
         params,
         find_missing,
-        lambda mapper: _encode(table, mapper),
+        lambda mapper: encode_values(table, mapper),
         n_levels=reader.n_levels,
     )
 
 
 def encode_table(reader: TableReader, mapper: BinMapper) -> NDArray[Any]:
     """Code a table with the bins of `mapper`."""
-    return _encode(reader.read(0, reader.n_rows), mapper)[0]
+    return encode_values(reader.read(0, reader.n_rows), mapper)[0]
 
 
 def find_bounds(reader: TableReader, table: NDArray[np.float64], params: BinParams) -> list[NDArray[np.float64]]:
@@ -61,7 +61,7 @@ def find_bounds(reader: TableReader, table: NDArray[np.float64], params: BinPara
     return bounds
 
 
-def _encode(table: NDArray[np.float64], mapper: BinMapper) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def encode_values(table: NDArray[np.float64], mapper: BinMapper) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Return the bins, laid out as `BinnedData` says, and whether each used feature has missing values, bool (n_used,).
 
     table  float64 (n_rows, n_features)  in

@@ -14,6 +14,7 @@ EXAMPLES = (
     "hornbeam train train.csv --label y -o m.json objective=binary num_leaves=63",
     "hornbeam train 'part-*.parquet' -l y -v valid.csv early_stopping_round=20",
     "hornbeam train --config train.conf num_iterations=200",
+    "hornbeam train 'part-*.parquet' -l y --cache /scratch -o m.json",
     "zcat train.csv.gz | hornbeam train - -l 0 -o model.json",
 )
 """Shown at the end of the help."""
@@ -40,6 +41,10 @@ def train(
     init_model: Annotated[str | None, typer.Option("--init-model", metavar="FILE", help="Model to train on.")] = None,
     checkpoint: Annotated[
         str | None, typer.Option("--checkpoint", metavar="FILE", help="Keeps the state; a training goes on from it.")
+    ] = None,
+    cache: Annotated[
+        str | None,
+        typer.Option("--cache", metavar="FOLDER", help="Keeps bins in a file there: for data larger than memory."),
     ] = None,
     log_every: Annotated[int, typer.Option("--log-every", metavar="N", help="Log metrics every N iterations.")] = 0,
     json: options.Json = False,
@@ -70,8 +75,8 @@ def train(
     files = _named_files(named)
     roles = Roles(label, weight, query, ignore, header, places)
     start = time.perf_counter()
-    train_set = roles.dataset(data)
-    valid_sets = {name: roles.dataset(path, train_set) for name, path in files.items()}
+    train_set = roles.dataset(data, cache=cache)
+    valid_sets = {name: roles.dataset(path, train_set, cache) for name, path in files.items()}
     callbacks: list[Any] = [] if quiet else [hb.progress()]
     if log_every > 0 and not quiet:
         callbacks.append(hb.log_evaluation(log_every))

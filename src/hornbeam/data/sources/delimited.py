@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,9 @@ MISSING = (
 
 LARGEST_BLOCK = 2**31 - 1
 """Bytes that pyarrow takes at a time at most."""
+
+BLOCK = 4 << 20
+"""Bytes that are read at a time where a file is read block by block."""
 
 
 def read_delimited(source: Any, name: str, wanted: Wanted) -> Any:
@@ -43,26 +47,13 @@ def read_delimited(source: Any, name: str, wanted: Wanted) -> Any:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    line = _first_line(source)
-    separator = separator_of(line, name)
-    fields = next(csv.reader([line], delimiter=separator), [])
-    has_names = wanted.header if wanted.header is not None else not are_numbers(fields)
-    names = fields if has_names else [f"Column_{place}" for place in range(len(fields))]
-    twice = next((column for place, column in enumerate(names) if column in names[:place]), None)
-    if twice is not None:
-        raise DataError(f"{name!r} has two columns called {twice!r}; rename columns so that names are unique")
-    chosen = wanted.choose(names, name)
+    layout = layout_of(source, name, wanted.header)
+    chosen = wanted.choose(layout.names, name)
 
     def read(block_size: int | None) -> Any:
         return arrow_csv.read_csv(
             io.BytesIO(source.getvalue()) if isinstance(source, io.BytesIO) else source,
-            read_options=arrow_csv.ReadOptions(
-                column_names=names, skip_rows=1 if has_names else 0, block_size=block_size
-            ),
-            parse_options=arrow_csv.ParseOptions(delimiter=separator),
-            convert_options=arrow_csv.ConvertOptions(
-                include_columns=chosen, null_values=list(MISSING), strings_can_be_null=True
-            ),
+            **layout.options(chosen, block_size),
         )
 
     try:
@@ -73,6 +64,73 @@ def read_delimited(source: Any, name: str, wanted: Wanted) -> Any:
         if "conversion error" not in str(error):
             raise
         return read(LARGEST_BLOCK)
+
+
+def read_delimited_blocks(path: str, name: str, header: bool | None, columns: Sequence[str] | None) -> Iterator[Any]:
+    """Yield pyarrow record batches, block by block, in the order of the lines; arguments as of `layout_of`.
+
+    Types of columns are those of the first block, and integers are read as float64 like any number: lines further down
+    may hold fractions.
+    """
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    layout = layout_of(path, name, header)
+    with arrow_csv.open_csv(path, **layout.options(columns, BLOCK)) as reader:
+        kinds = {field.name: field.type for field in reader.schema}
+    as_floats = {
+        column: pa.float64() for column, kind in kinds.items() if pa.types.is_integer(kind) or pa.types.is_null(kind)
+    }
+    with arrow_csv.open_csv(path, **layout.options(columns, BLOCK, as_floats)) as reader:
+        yield from reader
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the lines of a file are cut: names of the columns, whether the first line holds them, and what separates."""
+
+    names: list[str]
+    has_names: bool
+    separator: str
+
+    def options(
+        self, columns: Sequence[str] | None, block_size: int | None, types: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Return the options of pyarrow's functions that read it.
+
+        columns     names of those to read; None: all
+        block_size  bytes that are read at a time; None: pyarrow's
+        types       of some columns; the others are inferred
+        """
+        from pyarrow import csv as arrow_csv
+
+        return {
+            "read_options": arrow_csv.ReadOptions(
+                column_names=self.names, skip_rows=1 if self.has_names else 0, block_size=block_size
+            ),
+            "parse_options": arrow_csv.ParseOptions(delimiter=self.separator),
+            "convert_options": arrow_csv.ConvertOptions(
+                include_columns=columns, null_values=list(MISSING), strings_can_be_null=True, column_types=types
+            ),
+        }
+
+
+def layout_of(source: Any, name: str, header: bool | None) -> Layout:
+    """Return how a file is laid out.
+
+    source  path, or bytes that can be read again
+    name    what messages call it
+    header  whether the first line holds names; None: unless it holds numbers alone
+    """
+    line = _first_line(source)
+    separator = separator_of(line, name)
+    fields = next(csv.reader([line], delimiter=separator), [])
+    has_names = header if header is not None else not are_numbers(fields)
+    names = fields if has_names else [f"Column_{place}" for place in range(len(fields))]
+    twice = next((column for place, column in enumerate(names) if column in names[:place]), None)
+    if twice is not None:
+        raise DataError(f"{name!r} has two columns called {twice!r}; rename columns so that names are unique")
+    return Layout(names, has_names, separator)
 
 
 def separator_of(line: str, name: str) -> str:

@@ -12,7 +12,8 @@ import io
 import os
 import re
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -144,17 +145,24 @@ def _read(source: str | BinaryIO, name: str, kind: str, wanted: Wanted) -> Loade
     """Read one file; whatever is wrong with it is a DataError."""
     if kind == "libsvm":
         return read_libsvm(source, name, wanted)
+    readers: dict[str, Callable[[Any, str, Wanted], Any]] = {
+        "parquet": _read_parquet, "arrow": _read_arrow, "csv": read_delimited,
+    }  # fmt: skip
+    with errors_of_file(name, kind):
+        return Loaded(readers[kind](source, name, wanted))
+
+
+@contextmanager
+def errors_of_file(name: str, kind: str) -> Iterator[None]:
+    """Turn whatever is wrong with a file that is read within, by pyarrow, into a DataError that names it."""
     try:
         import pyarrow as pa
     except ImportError:
         raise DataError(
             f"reading {name!r} takes pyarrow: pip install 'hornbeam[files]', or pass a table of pandas or polars"
         ) from None
-    readers: dict[str, Callable[[Any, str, Wanted], Any]] = {
-        "parquet": _read_parquet, "arrow": _read_arrow, "csv": read_delimited,
-    }  # fmt: skip
     try:
-        return Loaded(readers[kind](source, name, wanted))
+        yield
     except DataError:
         raise
     except (pa.ArrowException, OSError, UnicodeError, EOFError) as error:
@@ -169,7 +177,7 @@ def _read_parquet(source: Any, name: str, wanted: Wanted) -> Any:
     from pyarrow import parquet
 
     with parquet.ParquetFile(source) as file:
-        names = _without_index(file.schema_arrow, name)
+        names = without_index(file.schema_arrow, name)
         chosen = wanted.choose(names, name) or names
         return file.read(columns=[f"{column}" for column in chosen]).select(chosen)
 
@@ -183,11 +191,11 @@ def _read_arrow(source: Any, name: str, wanted: Wanted) -> Any:
     except pa.ArrowInvalid:
         content.seek(0)
         table = pa.ipc.open_stream(content).read_all()
-    names = _without_index(table.schema, name)
+    names = without_index(table.schema, name)
     return table.select(wanted.choose(names, name) or names)
 
 
-def _without_index(schema: Any, name: str) -> list[str]:
+def without_index(schema: Any, name: str) -> list[str]:
     """Return the names of the columns without those that pandas wrote as its index: it reads them as no columns."""
     index = [entry for entry in (schema.pandas_metadata or {}).get("index_columns", []) if isinstance(entry, str)]
     index = [entry for entry in index if entry in schema.names]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -219,6 +219,10 @@ class TableReader(ABC):
             codes = self._codes[position]
             write_codes(codes if rows is None else codes[rows], mixed[:, position - first])
         return mixed
+
+    def pieces(self) -> Iterable[tuple[slice, TableReader]]:
+        """Return tables that hold all rows together, in order, and which rows they are: this one."""
+        return [(slice(0, self.n_rows), self)]
 
     def take(self, rows: NDArray[Any]) -> Any:
         """Return some rows, as a table that is read alike."""

@@ -51,6 +51,11 @@ def pause() -> None:
 
 
 @instruction
+def fetch_ahead(table: Any, row: Any) -> None:
+    """Let the machine fetch the first cache line of a row, uint64, of a table, (n_rows, n), that is read soon."""
+
+
+@instruction
 def let_others_run() -> Any:
     """Give up the CPU for now."""
     raise NotImplementedError(_WHERE)

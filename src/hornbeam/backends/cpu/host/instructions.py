@@ -98,6 +98,21 @@ def pause(typing_context: Any) -> Any:
     return types.void(), generate
 
 
+def fetch_ahead(typing_context: Any, table: Any, row: Any) -> Any:
+    """Call LLVM's intrinsic: to be read (0), and again (3), as data (1)."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, value=arguments[0])
+        step = cgutils.unpack_tuple(builder, array.strides)[0]
+        place = builder.gep(builder.bitcast(array.data, _BYTES), [builder.mul(arguments[1], step)])
+        kind = ir.FunctionType(ir.VoidType(), [_BYTES, *[ir.IntType(32)] * 3])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [_BYTES], kind)
+        builder.call(function, [place, *(ir.Constant(ir.IntType(32), number) for number in (0, 3, 1))])
+        return context.get_dummy_value()
+
+    return types.void(table, row), generate
+
+
 def _system_call(name: str, kinds: list[Any]) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         function = ir.FunctionType(ir.IntType(32), [ir.IntType(32)] * len(kinds))

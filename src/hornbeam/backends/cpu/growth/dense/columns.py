@@ -104,7 +104,9 @@ class ColumnMaker:
         self._n_team = n_team
         self._tuning = tuning
         everything = np.arange(binned.n_used, dtype=np.int32)
-        self.whole = Columns(binned, everything, RowStore.fitting(binned.bins, tuning), n_threads, tuning)
+        self.whole = Columns(
+            binned, everything, RowStore.fitting(binned.bins, tuning, binned.mapped is not None), n_threads, tuning
+        )
         self._store: RowStore | None = None
         self._slots = np.empty(0, np.int64)
         self._turned: NDArray[Any] | None = None
@@ -114,7 +116,8 @@ class ColumnMaker:
         binned, dtype = self._binned, self._binned.mapper.bin_dtype
         wanted = allocate_bins(0, len(numbers), dtype)
         if self._store is None or self._store.bins.shape[1] != wanted.shape[1]:
-            self._store = RowStore.fitting(allocate_bins(binned.n_rows, len(numbers), dtype), self._tuning)
+            chosen_bins = allocate_bins(binned.n_rows, len(numbers), dtype)
+            self._store = RowStore.fitting(chosen_bins, self._tuning, binned.mapped is not None)
         out, chosen = self._store.bins, numbers.astype(np.uint64)
         run_ranges(
             lambda start, stop: gather_kernel(binned.bins, chosen, start, stop, out),

@@ -11,8 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK, packed
+from hornbeam.backends.cpu.host.atomics import fetch_ahead
 from hornbeam.backends.cpu.host.kernels import inner_kernel
 from hornbeam.core.fixed_point import NARROW_GRADIENT_LIMIT, NARROW_HESSIAN_LIMIT
+
+ROWS_AHEAD = 16
+"""Rows that are fetched before their turn comes, where rows lie anywhere: memory answers meanwhile."""
 
 PACKED_ROWS = 65_536
 assert PACKED_ROWS * NARROW_HESSIAN_LIMIT < 2**32
@@ -48,6 +52,9 @@ def add_counters(bins, records, begin, end, by_row, f0, f1, places, counters):
         v0, v1, v2, v3 = packed(r0), packed(r1), packed(r2), packed(r3)
         if by_row:
             p0, p1, p2, p3 = r0 & ROW_MASK, r1 & ROW_MASK, r2 & ROW_MASK, r3 & ROW_MASK
+            if place + ROWS_AHEAD + 4 <= end:
+                for i in range(np.uint64(place + ROWS_AHEAD), np.uint64(place + ROWS_AHEAD + 4)):
+                    fetch_ahead(bins, records[i] & ROW_MASK)
         for f in range(first, last):
             counter = places[f]
             counters[counter + bins[p0, f]] += v0

@@ -48,8 +48,10 @@ class RowStore:
         self.wide_even = self.wide_odd = np.empty(0, np.uint64)
 
     @classmethod
-    def fitting(cls, bins: NDArray[Any], tuning: Tuning) -> RowStore:
-        """Let bins travel or stay, whichever is quicker."""
+    def fitting(cls, bins: NDArray[Any], tuning: Tuning, stay: bool = False) -> RowStore:
+        """Let bins travel or stay, whichever is quicker; those of a file stay, for memory may not hold them twice."""
+        if stay:
+            return cls(bins, True)
         travels = bins.strides[0] <= tuning.ordered_bytes_per_row and bins.nbytes >= tuning.ordered_smallest_bytes
         return cls(bins, not travels)
 
