@@ -31,7 +31,7 @@ FORMATS = {
 """Ends of names, by format."""
 
 COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
-"""Ends of names of compressed text, which pyarrow unpacks (LibSVM: the first two, by scikit-learn)."""
+"""Ends of names of compressed text, which pyarrow unpacks."""
 
 _WAYS_ON = "Parquet, CSV, Arrow and LibSVM files are read; others: read them with pandas or polars, and pass the frame"
 
