@@ -8,7 +8,7 @@
 
 It writes results.json after each step, does no step twice, and ends with paper.md and its figures, all in one folder
 (build/paper-small, build/paper-full, or --out). What is not there (a GPU, a library) is skipped with a line. Data are
-made in the shapes of the paper's sets unless --data names a folder; docs/paper-data.md says where the files come from.
+made in the shapes of the paper's sets unless --data names a folder; docs/paper_data.md says where the files come from.
 Steps, for --only: hardware, memory, time (trainings: metrics, times, convergence, bins), profile, bandwidth.
 """
 
@@ -92,8 +92,7 @@ def main() -> None:
         raise SystemExit(f"--draw: {out / 'results.json'} is not there; measure first, or name its folder by --out")
     journal = Journal(out / "results.json", {} if given.draw else setting, given.minutes, given.retry)
     if not given.draw:
-        journal.commands.append(shlex.join(["python", *sys.argv]))
-        journal.skipped.clear()
+        journal.commands.append(shlex.join(["python", "benchmarks/paper.py", *sys.argv[1:]]))
         complete = measure(journal, given)
         journal.write()
         if not complete:

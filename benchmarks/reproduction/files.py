@@ -1,4 +1,4 @@
-"""The real files of the six data sets, where a folder has them: docs/paper-data.md says where they come from.
+"""The real files of the six data sets, where a folder has them: docs/paper_data.md says where they come from.
 
     higgs     HIGGS.csv                                            rows 0 to 9,999,999, tested on the last 500,000
     mslr      MSLR-WEB30K/Fold1/train.txt, test.txt                or Fold1/ itself

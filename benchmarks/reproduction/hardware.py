@@ -95,18 +95,26 @@ def gpu_facts() -> dict[str, Any] | None:
     found: dict[str, Any] = {"device": name, "name": described, "memory_bytes": 0, "bandwidth": 0.0, "flops": 0.0}
     if not name.startswith("cuda"):
         return found
+    try:
+        found |= cuda_facts()
+    except Exception as error:  # what a driver does not tell is no reason to measure nothing
+        found["untold"] = str(error)
+    return found
+
+
+def cuda_facts() -> dict[str, Any]:
+    """Return what CUDA's driver tells of its first device."""
     import cupy
 
     device = cupy.cuda.Device(0)
     attributes = device.attributes
-    properties = cupy.cuda.runtime.getDeviceProperties(0)
-    found["name"] = properties["name"].decode()
-    found["memory_bytes"] = int(properties["totalGlobalMem"])
-    units, clock = attributes.get("MultiProcessorCount", 0), attributes.get("ClockRate", 0)
     major, minor = divmod(int(device.compute_capability), 10)
     cores = 64 if (major, minor) == (8, 0) else CORES_A_UNIT.get(major, 128)
-    found["flops"] = 2.0 * units * cores * clock * 1e3
-    found["bandwidth"] = (
-        2.0 * attributes.get("MemoryClockRate", 0) * 1e3 * attributes.get("GlobalMemoryBusWidth", 0) / 8
-    )
-    return found
+    units, clock = attributes.get("MultiProcessorCount", 0), attributes.get("ClockRate", 0)
+    memory_clock, bus_bits = attributes.get("MemoryClockRate", 0), attributes.get("GlobalMemoryBusWidth", 0)
+    return {
+        "name": cupy.cuda.runtime.getDeviceProperties(0)["name"].decode(),
+        "memory_bytes": int(device.mem_info[1]),
+        "flops": 2.0 * units * cores * clock * 1e3,
+        "bandwidth": 2.0 * memory_clock * 1e3 * bus_bits / 8,
+    }

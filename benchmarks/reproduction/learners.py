@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,7 @@ class TreeMethod(XGBoost):
         return xgboost.DMatrix(self._on_device(data.X), data.y, qid=data.query, nthread=self.params["nthread"])
 
 
+@cache
 def gpu() -> str | None:
     """Return the name of the GPU to train on, "cuda" before OpenCL; None: there is none."""
     usable = [one for one in hb.devices() if one.usable]

@@ -101,11 +101,11 @@ def memory(steps: Steps) -> str:
         ["paper: Histogram", *(str(printed.MEMORY[one][0]) for one in SETS)],
         ["paper: Exact", *(str(printed.MEMORY[one][1]) for one in SETS)],
     ]
-    rows += [[f"here: {METHODS[k].title}, must be held", *cells(k, "counted")] for k in (K63, K255, K15)]
-    for method in (K63, K255, K15, EXACT):
-        measured = cells(method, "peak")
-        if any(measured) or method == EXACT:
-            rows.append([f"here: {METHODS[method].title}, peak measured without limits", *measured])
+    for name, what in (("counted", "must be held"), ("peak", "peak measured without limits")):
+        for method in (K63, K255, K15, EXACT):
+            found = cells(method, name)
+            if any(found) or (method == EXACT and name == "peak"):
+                rows.append([f"here: {METHODS[method].title}, {what}", *found])
     return table(["MB", *(one.title for one in SETS.values())], rows)
 
 
