@@ -21,7 +21,7 @@ from pathlib import Path
 
 from reproduction import bandwidth, hardware, memory, page, profiles, trainings
 from reproduction.journal import Journal, OutOfTimeError
-from reproduction.learners import DEVICES, LIBRARIES
+from reproduction.learners import DEVICES, LIBRARIES, METHODS
 from reproduction.sets import SETS
 
 STEPS = ("hardware", "bandwidth", "memory", "profile", "time")
@@ -51,6 +51,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--only", type=names(list(STEPS)), default=list(STEPS), help="steps to do: memory,time")
     parser.add_argument("--sets", type=names(list(SETS)), default=list(SETS), help="of them these data sets")
     parser.add_argument("--libraries", type=names(list(LIBRARIES)), default=list(LIBRARIES), help="hornbeam,xgboost")
+    parser.add_argument("--methods", type=names(list(METHODS)), default=list(METHODS), help="k255,k63,exact")
     parser.add_argument("--devices", type=names(list(DEVICES)), default=list(DEVICES), help="gpu,cpu")
     parser.add_argument("--minutes", type=float, default=0.0, help="begin no step after so many minutes")
     parser.add_argument("--each", type=float, default=0.0, help="seconds of a training: longer ones end early")
@@ -63,7 +64,8 @@ def measure(journal: Journal, given: argparse.Namespace) -> bool:
     """Do all steps; returns whether there was time for all of them."""
     each = given.each or trainings.SECONDS_EACH[given.rows]
     jobs = trainings.plan(given.sets, given.libraries, given.devices) if "time" in given.only else []
-    amounts = memory.plan(given.sets) if "memory" in given.only else []
+    jobs = [job for job in jobs if job[3] in given.methods]
+    amounts = [job for job in memory.plan(given.sets) if job[1] in given.methods] if "memory" in given.only else []
     profiled = [(one, device) for one in profiles.PROFILED if one in given.sets for device in given.devices]
     profiled = profiled if "profile" in given.only else []
     curves = [(device, bins) for device in given.devices for bins in bandwidth.BINS]

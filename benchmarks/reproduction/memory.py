@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from memory_gpu import MEGABYTE, counted, peak
-from train_gpu import make
+from train_gpu import make, to_host
 
 import hornbeam as hb
 from hornbeam.params.params import BY_NAME
@@ -64,6 +64,7 @@ def measure(one: PaperSet, method: str, table: tuple[Any, Any] | None, size: str
         params = parameters(one, method, size, "gpu") | {"objective": "binary"}
         if METHODS[method].tree_method != "hist":
             params["tree_method"] = METHODS[method].tree_method
+            table = to_host(table[0]), to_host(table[1])
         data = hb.Dataset(*table).construct(hb.Params.from_dict(params))
         found["peak"], found["held"] = peak(data, params)
     found["summary"] = ", ".join(f"{name} {found[name]:.0f} MB" for name in ("counted", "peak") if found.get(name))
