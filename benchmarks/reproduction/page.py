@@ -38,7 +38,7 @@ def text_of(held: dict[str, Any], drawn: list[str]) -> str:
         return f"![{title}]({name}.svg)" if name in drawn else f"({title}: no figure; `--draw` draws it.)"
 
     return "\n\n".join([
-        "# The paper, measured",
+        f"# The paper, measured: {title(held)}",
         introduction(held),
         "## Data sets (Table 1)", tables.statistics(steps),
         "## Hardware (Table 2)", tables.hardware(steps),
@@ -69,7 +69,16 @@ def text_of(held: dict[str, Any], drawn: list[str]) -> str:
         "The first digits of the SHA-256 of our models; = where CPU and GPU have the same model, as they must.",
         tables.fingerprints(steps),
         "## What was not measured", missing(held),
+        "Raw numbers, parameters and fingerprints of every step: `results.json`, beside this page.",
     ]) + "\n"  # fmt: skip
+
+
+def title(held: dict[str, Any]) -> str:
+    """Return the size and the machine in few words."""
+    facts = held["steps"].get("hardware", {})
+    cores, gpu = facts.get("cpu", {}).get("cores"), facts.get("gpu")
+    size = "small data" if held["setting"]["rows"] == "small" else "the paper's sizes"
+    return f"{size}, {gpu['name'] if gpu else 'no GPU'}" + (f", {cores} cores" if cores else "")
 
 
 def introduction(held: dict[str, Any]) -> str:

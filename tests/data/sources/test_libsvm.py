@@ -112,6 +112,13 @@ def test_a_line_without_a_query_is_named_where_others_have_one(line, tmp_path):
         hb.Dataset(tmp_path / "t.svm")
 
 
+def test_files_with_and_without_queries_are_not_one_table(tmp_path):
+    (tmp_path / "a.svm").write_text("0 qid:1 1:2\n")
+    (tmp_path / "b.svm").write_text("0 1:2\n")
+    with pytest.raises(hb.DataError, match=r"b\.svm' cannot be read as one table \(some lines have a qid"):
+        hb.Dataset(tmp_path / "?.svm")
+
+
 def test_a_file_without_rows_is_refused(tmp_path):
     (tmp_path / "t.svm").write_text("# nothing but\n\n# comments\n")
     with pytest.raises(hb.DataError, match="it has no rows"):
