@@ -83,6 +83,7 @@ def dot_figure(plt: Any, steps: Steps, methods: tuple[str, ...]) -> Any:
         axis.set_yticks(range(len(bars)), names, fontsize=7)
         axis.set_ylim(len(bars) - 0.4, -0.6)
         axis.set_xscale("log")
+        axis.grid(axis="y", visible=False)
         axis.set_xlim(min(bar[3] for bar in bars) / 1.6, max(bar[3] for bar in bars) * 3)
         axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
         axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))

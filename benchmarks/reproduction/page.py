@@ -52,6 +52,8 @@ def text_of(held: dict[str, Any], drawn: list[str]) -> str:
         "devices agree.",
         tables.metrics(steps),
         "## Training time (Figure 1)", figure("times", "Milliseconds of an iteration"), tables.times(steps),
+        "The same by the time of all processors together, which a busy machine changes less:",
+        tables.processor_times(steps),
         f"All {ITERATIONS[size]} iterations; ~: from the time of fewer. (The paper: 500.)", tables.whole_times(steps),
         "Speed-ups:", tables.speed_ups(steps),
         "## What a tree spends its time on (Table 5)",

@@ -137,17 +137,21 @@ def milliseconds(value: float) -> str:
     return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
 
 
-def times(steps: Steps) -> str:
-    columns = shown(steps)
+def times(steps: Steps, name: str = "iteration_ms", columns: list[tuple[str, str]] | None = None) -> str:
+    columns = shown(steps) if columns is None else columns
     rows = []
     for one in SETS.values():
         for library, title in LIBRARIES.items():
             found = [result(steps, one.key, library, device, method) for method, device in columns]
             if any(found):
                 rows.append([
-                    f"{one.title}, {title}", *("" if f is None else milliseconds(f["iteration_ms"]) for f in found),
+                    f"{one.title}, {title}", *("" if f is None else milliseconds(f[name]) for f in found),
                 ])  # fmt: skip
     return table(["ms an iteration", *(column_title(*c) for c in columns)], rows)
+
+
+def processor_times(steps: Steps) -> str:
+    return times(steps, "processor_ms", [column for column in shown(steps) if column[1] == "cpu"])
 
 
 def whole_times(steps: Steps) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -93,21 +94,33 @@ def give_back() -> None:
         return
 
 
-def timed(learner: Library, built: Any, target: int, each: float) -> tuple[int, float, float, Any]:
-    """Train; returns iterations, seconds, seconds of an iteration and the model."""
-    took, _, model = seconds(learner, built, 1)
+@dataclass(frozen=True)
+class Timing:
+    """A training: iterations, seconds on the clock, seconds of an iteration on the clock and of all processors."""
+
+    iterations: int
+    whole: float
+    iteration: float
+    processor: float
+    model: Any
+
+
+def timed(learner: Library, built: Any, target: int, each: float) -> Timing:
+    """Train for as many iterations as fit into `each` seconds, the target at most."""
+    took, busy, model = seconds(learner, built, 1)
     if each < took and (learner.name == "hornbeam" or took < 4 * each):  # once more, without what happens once
-        again, _, model = seconds(learner, built, 1)
-        took = min(took, again)
+        again, again_busy, model = seconds(learner, built, 1)
+        took, busy = min(took, again), min(busy, again_busy)
     if took > each:
-        return 1, took, took, model
+        return Timing(1, took, took, busy, model)
     short = min(PROBE, target)
-    probe, _, model = seconds(learner, built, short)
+    probe, probe_busy, model = seconds(learner, built, short)
     n = max(short, min(target, int(each * short / probe)))
     if n == short:
-        return short, probe, probe / short, model
-    took, _, model = seconds(learner, built, n)
-    return n, took, max(took - probe, 0.0) / (n - short), model
+        return Timing(short, probe, probe / short, probe_busy / short, model)
+    took, busy, model = seconds(learner, built, n)
+    differences = took - probe, busy - probe_busy
+    return Timing(n, took, *(max(difference, 0.0) / (n - short) for difference in differences), model)
 
 
 def train(
@@ -119,20 +132,22 @@ def train(
     built = learner.build(split.train)
     build = time.perf_counter() - start
     target = ITERATIONS[size]
-    n, took, an_iteration, model = timed(learner, built, target, each)
+    timing = timed(learner, built, target, each)
+    n, model = timing.iterations, timing.model
     stops = sorted({stop for stop in STOPS if stop < n} | {n}) if one.key in CURVES else [n]
     curve = []
     for stop in stops:
         found = metrics_of(one, split.test, predict(library, learner, model, split.test, stop))
         curve.append([stop, found[one.metrics[-1]]])
-    all_of_them = took if n == target else an_iteration * target
+    all_of_them = timing.whole if n == target else timing.iteration * target
     main = one.metrics[-1]
     return {
-        "iterations": n, "target": target, "build_s": build, "train_s": took, "all_s": all_of_them,
-        "iteration_ms": an_iteration * 1e3, "metrics": found, "curve": curve, "version": learner.version,
+        "iterations": n, "target": target, "build_s": build, "train_s": timing.whole, "all_s": all_of_them,
+        "iteration_ms": timing.iteration * 1e3, "processor_ms": timing.processor * 1e3,
+        "metrics": found, "curve": curve, "version": learner.version,
         "params": {name: repr(value) for name, value in learner.params.items()},
         "fingerprint": model.fingerprint() if library == "hornbeam" else None,
-        "summary": f"{an_iteration * 1e3:.2f} ms an iteration, {n} iterations, {main} {found[main]:.5f}",
+        "summary": f"{timing.iteration * 1e3:.2f} ms an iteration, {n} iterations, {main} {found[main]:.5f}",
     }  # fmt: skip
 
 

@@ -60,7 +60,8 @@ def made_up_results() -> dict:
             value += 1
             metrics = dict.fromkeys(one.metrics, value / 1000)
             steps[trainings.key_of(one.key, library, device, method)] = {
-                "iterations": 20, "target": 20, "iteration_ms": 3000.0 + value, "all_s": 1.0, "metrics": metrics,
+                "iterations": 20, "target": 20, "iteration_ms": 3000.0 + value, "processor_ms": 6.0, "all_s": 1.0,
+                "metrics": metrics,
                 "curve": [[1, 0.5], [20, 0.6]], "fingerprint": f"{value % 2:064x}", "load": 0.5,
             }  # fmt: skip
     for one in profiles.PROFILED:
