@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,8 @@ def text_of(held: dict[str, Any], drawn: list[str]) -> str:
         "The same by the time of all processors together, which a busy machine changes less:",
         tables.processor_times(steps),
         f"All {ITERATIONS[size]} iterations; ~: from the time of fewer. (The paper: 500.)", tables.whole_times(steps),
-        "Speed-ups:", tables.speed_ups(steps),
+        "Speed-ups" + (", of the CPU by processor time, since the machine was busy:" if busy(steps) else ":"),
+        tables.speed_ups(steps, bool(busy(steps))),
         "## What a tree spends its time on (Table 5)",
         "Shares of the stages of a tree; LightGBM's functions on the CPU in the paper, the same work here. On a GPU "
         "subtraction is part of the split search. On the CPU the tree is grown step by step for this table; the last "
@@ -110,7 +112,7 @@ def busy(steps: dict[str, Any]) -> str:
     load = statistics.median(loads)
     return (
         f"\n\n**The machine was busy**: a load of {load:.0f} in the median, on {cores} cores. Times of the CPU "
-        " are an impression; peers whose threads spin while they wait (OpenMP) suffer most."
+        "are an impression; peers whose threads spin while they wait (OpenMP) suffer most."
     )
 
 
@@ -125,12 +127,15 @@ def bandwidth_note(steps: dict[str, Any]) -> str:
 
 
 def missing(held: dict[str, Any]) -> str:
-    """Return a list of what was skipped or failed, by reason."""
+    """Return a list of what was skipped or failed: reasons, and numbers of steps by kind, library and device."""
     reasons: dict[str, list[str]] = {}
     for key, reason in held["skipped"].items():
         reasons.setdefault(reason, []).append(key)
     for key, found in held["steps"].items():
         if "failed" in found:
             reasons.setdefault(f"failed: {found['failed']}", []).append(key)
-    lines = [f"- {reason}: {', '.join(f'`{key}`' for key in keys)}" for reason, keys in reasons.items()]
+    lines = []
+    for reason, keys in reasons.items():
+        kinds = Counter(" ".join(key.split("/")[:1] + key.split("/")[2:-1]) for key in keys)
+        lines.append(f"- {reason}: " + ", ".join(f"{kind} ({n})" for kind, n in kinds.items()))
     return "\n".join(lines) or "Nothing: every step was done."

@@ -47,14 +47,20 @@ def result(steps: Steps, one: str, library: str, device: str, method: str) -> Ma
     return None if found is None or "failed" in found else found
 
 
-def shown(steps: Steps) -> list[tuple[str, str]]:
-    """Return the columns that have a result of any set and library, or a number in the paper."""
+def measured(steps: Steps) -> list[tuple[str, str]]:
+    """Return the columns that have a result of any set and library."""
     return [
         (method, device)
         for method, device in COLUMNS
         if any(result(steps, one, library, device, method) for one in SETS for library in LIBRARIES)
-        or any((method, device) in values for values in printed.METRICS.values())
     ]
+
+
+def shown(steps: Steps) -> list[tuple[str, str]]:
+    """Return the columns that have a result, or a number in the paper."""
+    found = measured(steps)
+    printed_too = {column for values in printed.METRICS.values() for column in values}
+    return [column for column in COLUMNS if column in found or column in printed_too]
 
 
 def statistics(steps: Steps) -> str:
@@ -138,7 +144,7 @@ def milliseconds(value: float) -> str:
 
 
 def times(steps: Steps, name: str = "iteration_ms", columns: list[tuple[str, str]] | None = None) -> str:
-    columns = shown(steps) if columns is None else columns
+    columns = measured(steps) if columns is None else columns
     rows = []
     for one in SETS.values():
         for library, title in LIBRARIES.items():
@@ -151,11 +157,14 @@ def times(steps: Steps, name: str = "iteration_ms", columns: list[tuple[str, str
 
 
 def processor_times(steps: Steps) -> str:
-    return times(steps, "processor_ms", [column for column in shown(steps) if column[1] == "cpu"])
+    return times(steps, "processor_ms", [column for column in measured(steps) if column[1] == "cpu"])
 
 
 def whole_times(steps: Steps) -> str:
-    columns = shown(steps)
+    columns = [
+        column for column in COLUMNS
+        if column in measured(steps) or any(column == key[1:] for key in printed.SECONDS)
+    ]  # fmt: skip
     rows = []
     for one in SETS.values():
         named = [printed.SECONDS.get((one.key, method, device), "") for method, device in columns]
@@ -188,14 +197,17 @@ COMPARED = (
 """Speed-ups: title, what is faster, what it is compared with."""
 
 
-def speed_ups(steps: Steps) -> str:
+def speed_ups(steps: Steps, by_processor: bool) -> str:
+    """Return ratios of times on the clock; by_processor: of processor times where both are of the CPU."""
     rows = [["paper: GTX 1080, 63 bins, against 28 cores", *(printed.SPEED_UPS.get(one, "") for one in SETS)]]
     for title, ours, theirs in COMPARED:
         cells = []
         for one in SETS:
             fast, slow = (result(steps, one, *column) for column in (ours, theirs))
-            known = fast is not None and slow is not None and fast["iteration_ms"] > 0
-            cells.append(f"{slow['iteration_ms'] / fast['iteration_ms']:.1f}" if known and slow and fast else "")
+            name = "processor_ms" if by_processor and ours[1] == theirs[1] == "cpu" else "iteration_ms"
+            known = fast is not None and slow is not None and fast[name] > 0
+            ratio = slow[name] / fast[name] if known and slow and fast else None
+            cells.append("" if ratio is None else f"{ratio:.1f}" if ratio >= 1 else f"{ratio:.2g}")
         if any(cells):
             rows.append([title, *cells])
     return table(["times as fast", *(one.title for one in SETS.values())], rows)

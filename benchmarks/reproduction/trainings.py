@@ -119,8 +119,10 @@ def timed(learner: Library, built: Any, target: int, each: float) -> Timing:
     if n == short:
         return Timing(short, probe, probe / short, probe_busy / short, model)
     took, busy, model = seconds(learner, built, n)
-    differences = took - probe, busy - probe_busy
-    return Timing(n, took, *(max(difference, 0.0) / (n - short) for difference in differences), model)
+    pairs = (took, probe), (busy, probe_busy)
+    # on a busy machine a short training may take longer than a long one
+    an_iteration = [(long - brief) / (n - short) if long > brief else long / n for long, brief in pairs]
+    return Timing(n, took, *an_iteration, model)
 
 
 def train(
