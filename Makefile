@@ -9,7 +9,7 @@ KERNELS = $(shell find src benchmarks \( -name '*.c' -o -name '*.cl' -o -name '*
 
 BIN = $(VENV)/bin
 
-.PHONY: help setup demo test test-large test-companions lint format bench docs site kernels signatures wheel clean
+.PHONY: help setup demo test test-large test-companions lint format bench paper docs site kernels signatures wheel clean
 .NOTPARALLEL:
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "make test-companions  the tests that need MLflow, MkDocs or a browser (Chromium)"
 	@echo "make lint    ruff, mypy, import-linter, codespell, clang-format (make format mends what it can)"
 	@echo "make bench   time a training beside LightGBM, XGBoost and scikit-learn"
+	@echo "make paper   the paper's tables and figures on this machine, beside its numbers (ARGS='--rows full')"
 	@echo "make docs    write docs/parameters.md and docs/capabilities.md anew"
 	@echo "make site    build the documentation site in site/"
 	@echo "make kernels compile the CPU kernels ahead, for this checkout (docs/dev/kernels.md)"
@@ -68,6 +69,9 @@ format: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/train.py $(ARGS)
+
+paper: $(VENV)/.installed-paper
+	$(BIN)/python benchmarks/paper.py $(ARGS)
 
 docs: $(VENV)/.installed-core
 	$(BIN)/python -W ignore -m hornbeam.params > docs/parameters.md.new

@@ -56,28 +56,34 @@ def counted(shape: str, n_rows: int, bins: int) -> tuple[dict[str, int], int, in
     return needed, layout.column_bytes, slot * count_slots(LEAVES, slot, -1.0)
 
 
-def measured(data: hb.Dataset, params: dict[str, Any]) -> str:
-    """Train two trees and return the peak of the buffers, and what CUDA's pool took for them, in MB."""
+def peak(data: hb.Dataset, params: dict[str, Any]) -> tuple[float, float | None]:
+    """Train two trees and return the peak of the buffers and what CUDA's pool took for them, None elsewhere, in MB."""
     from hornbeam.backends.gpu.workspace.workspace import Workspace
 
-    seen: list[str] = []
+    seen: list[tuple[float, float | None]] = []
     close = Workspace.close
 
     def watched(self: Workspace) -> None:
         taken = getattr(self.runtime, "held_bytes", None)  # before the pool gives everything back
-        held = "" if taken is None else f" ({taken()[1] / MEGABYTE:.0f})"
-        seen.append(f"{self.peak_bytes / MEGABYTE:.0f}{held}")
+        seen.append((self.peak_bytes / MEGABYTE, None if taken is None else taken()[1] / MEGABYTE))
         close(self)
 
     Workspace.close = watched  # type: ignore[method-assign]
     try:
         hb.train(params, data, 2)
-    except DeviceError as error:
-        print(f"  {error}")
-        return "no"
     finally:
         Workspace.close = close  # type: ignore[method-assign]
     return seen[-1]
+
+
+def measured(data: hb.Dataset, params: dict[str, Any]) -> str:
+    """Return the same as text, "no" where the training does not fit."""
+    try:
+        used, held = peak(data, params)
+    except DeviceError as error:
+        print(f"  {error}")
+        return "no"
+    return f"{used:.0f}" + ("" if held is None else f" ({held:.0f})")
 
 
 def main() -> None:

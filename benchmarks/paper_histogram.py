@@ -14,10 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.backends.gpu.runtime import runtime as kernel_sources
 from hornbeam.backends.gpu.runtime.runtime import Buffer, Runtime, Variant, u32
 
-SOURCE = str(Path(__file__).with_suffix(".cl").resolve())
-"""An absolute path: runtime.source_text then reads it instead of a file of the package."""
+SOURCE = Path(__file__).with_suffix(".cl").name
+"""The name by which the runtime finds the kernel."""
+
+# The runtime knows the kernel files of the package alone: this one is entered among them.
+kernel_sources._kernel_files()[SOURCE] = Path(__file__).with_suffix(".cl").resolve()
 
 THREADS = 256
 """Threads of a group: m in the paper, "usually 256"."""

@@ -112,6 +112,24 @@ def least_work(model: hb.Booster, n_rows: int) -> tuple[float, float, float]:
     return moved / len(model.trees), summed / len(model.trees), splits / len(model.trees)
 
 
+def kernel_times(
+    data: hb.Dataset, params: dict[str, Any], iterations: int
+) -> tuple[hb.Booster, dict[str, list[float]]]:
+    """Train twice and return the second model with the milliseconds of each kernel's launches."""
+    hb.train(params, data, iterations)
+    with timed_kernels(open_runtime(choose_device(params["device"]))) as elapsed:
+        model = hb.train(params, data, iterations)
+        return model, elapsed()
+
+
+def stages_of(times: dict[str, list[float]], iterations: int) -> dict[str, float]:
+    """Return the milliseconds of each stage of a tree."""
+    spent: dict[str, float] = defaultdict(float)
+    for name in times.keys() - set(ONCE):
+        spent[STAGES.get(name, LAST_STAGE)] += sum(times[name]) / iterations
+    return spent
+
+
 def measure(shape: str, given: argparse.Namespace) -> None:
     """Train on a shape and print its table."""
     n_rows, n_features = given.rows or SHAPES[shape][0], SHAPES[shape][1]
@@ -123,13 +141,8 @@ def measure(shape: str, given: argparse.Namespace) -> None:
         "device": given.device, "metric": "none", "verbosity": -1,
     }  # fmt: skip
     data = hb.Dataset(X, y).construct(hb.Params.from_dict(params))
-    hb.train(params, data, given.iterations)
-    with timed_kernels(open_runtime(choose_device(given.device))) as elapsed:
-        model = hb.train(params, data, given.iterations)
-        times = elapsed()
-    spent: dict[str, float] = defaultdict(float)
-    for name in times.keys() - set(ONCE):
-        spent[STAGES.get(name, LAST_STAGE)] += sum(times[name]) / given.iterations
+    model, times = kernel_times(data, params, given.iterations)
+    spent = stages_of(times, given.iterations)
     moved, summed, splits = least_work(model, n_rows)
     per_ms = given.bandwidth * 1e9
     least = {

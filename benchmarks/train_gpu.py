@@ -92,6 +92,14 @@ def make(shape: str, n_rows: int, seed: int = 7) -> tuple[Any, Any]:
     """Return X float32 (n_rows, n_features) and y float32 (n_rows,), on the GPU where there is one."""
     if shape == "expo":
         return make_expo(n_rows, seed)
+    X, score, rng = make_scored(shape, n_rows, seed)
+    xp = array_module()
+    y = (rng.random(n_rows, dtype=xp.float32) < 1 / (1 + xp.exp(-score))).astype(xp.float32)
+    return X, y
+
+
+def make_scored(shape: str, n_rows: int, seed: int = 7) -> tuple[Any, Any, Any]:
+    """Return X and the scores that labels are drawn by, float32 (n_rows,), and the generator of random numbers."""
     xp = array_module()
     n_features = SHAPES[shape][1]
     rng = xp.random.default_rng(seed)
@@ -110,8 +118,7 @@ def make(shape: str, n_rows: int, seed: int = 7) -> tuple[Any, Any]:
         if shape == "bosch":
             x[rng.random((size, n_features), dtype=xp.float32) < 0.81] = xp.nan
         X[first : first + size] = x
-    y = (rng.random(n_rows, dtype=xp.float32) < 1 / (1 + xp.exp(-score))).astype(xp.float32)
-    return X, y
+    return X, score, rng
 
 
 def to_host(array: Any) -> Any:

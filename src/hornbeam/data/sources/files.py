@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 from hornbeam.core.errors import DataError
 from hornbeam.core.log import inform
 from hornbeam.data.sources.delimited import read_delimited
-from hornbeam.data.sources.libsvm import read_libsvm
+from hornbeam.data.sources.libsvm import MIXED_QUERIES, read_libsvm
 from hornbeam.data.sources.wanted_columns import Loaded, Wanted
 
 FORMATS = {
@@ -32,7 +32,7 @@ FORMATS = {
 """Ends of names, by format."""
 
 COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
-"""Ends of names of compressed text, which pyarrow unpacks (LibSVM: the first two, by scikit-learn)."""
+"""Ends of names of compressed text, which pyarrow unpacks."""
 
 _WAYS_ON = "Parquet, CSV, Arrow and LibSVM files are read; others: read them with pandas or polars, and pass the frame"
 
@@ -207,7 +207,7 @@ def without_index(schema: Any, name: str) -> list[str]:
 def _together(parts: Sequence[Loaded], files: Sequence[str]) -> Loaded:
     """Return the tables of several files as one."""
     if parts[0].fields:
-        return _rows_of_libsvm(parts)
+        return _rows_of_libsvm(parts, files)
     import pyarrow as pa
 
     first = parts[0].table.column_names
@@ -227,10 +227,13 @@ def _together(parts: Sequence[Loaded], files: Sequence[str]) -> Loaded:
         ) from None
 
 
-def _rows_of_libsvm(parts: Sequence[Loaded]) -> Loaded:
+def _rows_of_libsvm(parts: Sequence[Loaded], files: Sequence[str]) -> Loaded:
     import numpy as np
     from scipy import sparse
 
+    for part, file in zip(parts, files, strict=True):
+        if part.fields.keys() != parts[0].fields.keys():
+            raise DataError(f"{files[0]!r} and {file!r} cannot be read as one table ({MIXED_QUERIES})")
     n_features = max(part.table.shape[1] for part in parts)
     for part in parts:
         part.table.resize(part.table.shape[0], n_features)
