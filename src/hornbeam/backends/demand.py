@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hornbeam.data.binning import BinnedData
 from hornbeam.data.columns import Column, DeviceColumn
 from hornbeam.objectives.base import Objective
+from hornbeam.objectives.cox import CoxObjective
 from hornbeam.objectives.ranking import XendcgObjective
 from hornbeam.params.params import Params
 from hornbeam.params.random_parts import samples_rows
@@ -29,7 +30,7 @@ class Demand:
 
     n_outputs    scores, gradients and hessians of each
     n_leaves     of a tree, at most
-    given_bytes  labels, weights and queries, and sums by row that rank_xendcg makes of queries
+    given_bytes  labels, weights, queries and risk sets, and sums by row that rank_xendcg and survival:cox make
     sampled      trees see a sample of the rows
     goss         which depends on the gradients
     stores_gradients  gradients and hessians are kept: see backends/gpu/losses/row_gradients.py
@@ -76,14 +77,14 @@ class Demand:
         renewal_weight  see Objective.renewal_weights
         given      labels first, weights and so on
         """
-        queries = getattr(objective, "queries", None)
+        queries = getattr(objective, "queries", None) or getattr(objective, "risk_sets", None)
         of_queries = () if queries is None else (getattr(queries, field.name) for field in fields(queries))
         sampled = samples_rows(params)
         return cls(
             n_outputs=objective.n_outputs,
             n_leaves=params.num_leaves,
             given_bytes=_bytes((*_labels_as_kept(objective, given), renewal_weight, *of_queries))
-            + (8 * binned.n_rows if isinstance(objective, XendcgObjective) else 0),
+            + binned.n_rows * _row_bytes(objective),
             sampled=sampled,
             stores_gradients=sampled or objective.formula is None,
             goss=sampled and params.data_sample_strategy == "goss",
@@ -102,6 +103,13 @@ class Demand:
 
 PLAIN_DEMAND = Demand()
 """What every training asks for."""
+
+
+def _row_bytes(objective: Objective) -> int:
+    """Return the bytes a row of what an objective makes on a device besides gradients."""
+    if isinstance(objective, CoxObjective):
+        return 33  # risks, three kinds of sums, and totals of blocks: backends/gpu/losses/survival.py
+    return 8 if isinstance(objective, XendcgObjective) else 0
 
 
 def _labels_as_kept(objective: Objective, given: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -21,17 +21,18 @@ import numpy as np
 
 from hornbeam.core.errors import DataError
 from hornbeam.data.device_arrays import device_of, host_array
+from hornbeam.data.fields import BOUNDS
 from hornbeam.data.sources.frame import as_frame
 
 FORMAT = "hornbeam-dataset"
-FIELDS = ("label", "weight", "group", "init_score")
+FIELDS = ("label", "weight", "group", "init_score", *BOUNDS)
 
 
 def write_saved(dataset: Any, path: str | os.PathLike[str]) -> None:
     """Write a Dataset to a file."""
     kind, arrays = _arrays_of(dataset.data)
     for name in FIELDS:
-        values = dataset.get_init_score() if name == "init_score" else getattr(dataset, name)
+        values = dataset.group if name == "group" else dataset.get_field(name)
         if values is not None:
             arrays[name] = values
     facts = {

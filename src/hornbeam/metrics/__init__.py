@@ -32,6 +32,7 @@ from hornbeam.metrics.regression import (
     RootMeanSquaredError,
     RSquared,
 )
+from hornbeam.metrics.survival import AftLikelihood, Concordance, CoxLikelihood, IntervalAccuracy
 from hornbeam.objectives import Objective
 from hornbeam.params.params import Params
 
@@ -68,6 +69,10 @@ METRICS: dict[str, type[Metric]] = {
         NormalizedGain,
         MeanAveragePrecision,
         ReciprocalRank,
+        AftLikelihood,
+        IntervalAccuracy,
+        CoxLikelihood,
+        Concordance,
     )
 }
 """Every metric by its canonical name."""
@@ -111,6 +116,8 @@ ALIASES: dict[str, str] = {
     "gamma-nloglik": "gamma",
     "gamma-deviance": "gamma_deviance",
     "tweedie-nloglik": "tweedie",
+    "c-index": "concordance",
+    "concordance_index": "concordance",
     # scikit-learn
     "r2_score": "r2",
     "squared_error": "l2",
@@ -137,8 +144,6 @@ NO_METRICS: dict[str, str] = {
     "tweedie-nloglik@": "use 'tweedie', and set tweedie_variance_power",
     "pre": "use 'map' or 'ndcg', or pass a function as feval",
     "pre@": "use 'map@k' or 'ndcg@k', or pass a function as feval",
-    "cox-nloglik": "pass a function as feval",
-    "aft-nloglik": "pass a function as feval",
 }
 """Metrics of XGBoost that are not here, and what to do instead; those that end in @ take a number there."""
 

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from hornbeam.core.errors import ModelFormatError
+from hornbeam.objectives.aft import AftObjective
 from hornbeam.objectives.base import Objective
 from hornbeam.objectives.binary import BinaryObjective, CrossEntropyObjective
+from hornbeam.objectives.cox import CoxObjective
 from hornbeam.objectives.custom import CustomObjective
 from hornbeam.objectives.focal import FocalObjective
 from hornbeam.objectives.log_link import GammaObjective, PoissonObjective, TweedieObjective
@@ -36,7 +38,9 @@ from hornbeam.params.params import Params
 __all__ = [
     "OBJECTIVES",
     "AbsoluteErrorObjective",
+    "AftObjective",
     "BinaryObjective",
+    "CoxObjective",
     "CrossEntropyObjective",
     "CustomObjective",
     "ExpectileObjective",
@@ -90,7 +94,10 @@ RANKING: dict[str, type[RankingObjective]] = {
 }
 """Objectives of rows that are grouped into queries, by name."""
 
-ALL_OBJECTIVES: dict[str, type[Objective]] = {**OBJECTIVES, **RANKING}
+SURVIVAL: dict[str, type[Objective]] = {AftObjective.name: AftObjective, CoxObjective.name: CoxObjective}
+"""Objectives of times that may be censored, by name."""
+
+ALL_OBJECTIVES: dict[str, type[Objective]] = {**OBJECTIVES, **RANKING, **SURVIVAL}
 
 MAX_CLASSES = 1_000_000
 """Bound on num_class in a model file, against sizes that cannot be meant."""

@@ -27,6 +27,8 @@ SPELLINGS = {
         "lambdarank": ("rank:ndcg",),
         "rank_xendcg": ("xendcg", "xe_ndcg", "xe_ndcg_mart", "xendcg_mart"),
         "pairwise": ("rank:pairwise", "ranknet"),
+        "survival:aft": (),
+        "survival:cox": (),
         "custom": ("none", "None", "null", "na"),
     }.items()
     for spelling in (name, *spellings)
@@ -42,8 +44,6 @@ NOT_HERE = {
     "cross_entropy_lambda": "use 'cross_entropy' with weights",
     "xentlambda": "use 'cross_entropy' with weights",
     "rank:map": "use 'lambdarank' ('rank:ndcg'), and metric='map'",
-    "survival:cox": "pass an objective function",
-    "survival:aft": "pass an objective function",
 }
 """Objectives of the peers that are not here, and what to do instead."""
 
@@ -61,6 +61,8 @@ USED_BY: dict[str, frozenset[str]] = {
     "lambdarank_truncation_level": frozenset({"lambdarank", "pairwise"}),
     "lambdarank_norm": frozenset({"lambdarank", "pairwise"}),
     "label_gain": frozenset({"lambdarank", "pairwise", "rank_xendcg", "ndcg", "map", "mrr"}),
+    "aft_loss_distribution": frozenset({"survival:aft", "aft-nloglik"}),
+    "aft_loss_distribution_scale": frozenset({"survival:aft", "aft-nloglik"}),
     "objective_seed": frozenset({"rank_xendcg"}),
 }
 """Parameters that only some objectives and metrics look at, by their canonical names."""

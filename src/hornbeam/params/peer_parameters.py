@@ -158,9 +158,6 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
     "normalize_type": PeerParameter((), "set xgboost_dart_mode=True for 'tree'; 'forest' is not offered"),
     "lambdarank_pair_method": PeerParameter(("topk",), "pairs are those of lambdarank_truncation_level"),
     "lambdarank_unbiased": PeerParameter((False,), "positions are not modelled; leave it out"),
-    **dict.fromkeys(
-        ("aft_loss_distribution", "aft_loss_distribution_scale"), PeerParameter((), "pass an objective function")
-    ),
     **dict.fromkeys(("feature_selector", "top_k"), PeerParameter((), "there is no linear booster; use trees")),
     "feature_weights": PeerParameter((), "feature_contri weighs the gains of features"),
     "feature_types": PeerParameter((), "name categorical columns in categorical_feature"),

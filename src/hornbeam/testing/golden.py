@@ -98,6 +98,7 @@ class GoldenCase:
     zeros: float = 0.0
     exclusive: tuple[int, ...] = ()
     init_score: bool = False
+    censored: bool = False  # times of all kinds between bounds; labels of survival:cox: some times are equal
     group: tuple[int, ...] = ()  # sizes of the queries, repeated as often as needed
     callables: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
@@ -129,6 +130,9 @@ class GoldenCase:
         weight = 0.5 + uniform(self.n_rows, 4000) if self.weighted else None
         start = 2.0 * uniform(self.n_rows, 7000) if self.init_score else None
         named = list(self.levels) if self.levels else "auto"
+        lower, upper = self.bounds(label) if self.censored else (None, None)
+        if self.censored and self.params["objective"] == "survival:cox":
+            label, lower, upper = np.floor(label * 4.0) / 4.0, None, None
         return Dataset(
             form(table),
             label=label,
@@ -136,7 +140,16 @@ class GoldenCase:
             group=self.query_sizes(),
             init_score=start,
             categorical_features=named,
+            label_lower_bound=lower,
+            label_upper_bound=upper,
         )
+
+    def bounds(self, time: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return bounds of times: observed, right-censored, left-censored and in between, each float64 (n_rows,)."""
+        kind = np.floor(4.0 * uniform(self.n_rows, 9000))
+        lower = np.where(kind == 2.0, 0.0, time)
+        upper = np.where(kind == 0.0, time, np.where(kind == 1.0, np.inf, time * 1.5))
+        return lower, upper
 
     def query_sizes(self) -> NDArray[np.int64] | None:
         """Return the sizes of the queries, int64 (n_queries,), the last one cut to the rows there are; or None."""
@@ -274,6 +287,21 @@ CASES: dict[str, GoldenCase] = {
         levels={2: 100},
         n_rows=700,
         n_rounds=3,
+    ),
+    "survival:aft": GoldenCase({"objective": "survival:aft"}, n_rows=700, n_rounds=3, censored=True, missing=True),
+    "survival:aft, observed times, logistic": GoldenCase(
+        {"objective": "survival:aft", "aft_loss_distribution": "logistic"}, n_rows=700, n_rounds=3
+    ),
+    "survival:aft, extreme, weights": GoldenCase(
+        {"objective": "survival:aft", "aft_loss_distribution": "extreme", "aft_loss_distribution_scale": 0.4},
+        n_rows=700,
+        n_rounds=3,
+        censored=True,
+        weighted=True,
+    ),
+    "survival:cox": GoldenCase({"objective": "survival:cox"}, n_rows=700, n_rounds=3, missing=True),
+    "survival:cox, equal times, weights": GoldenCase(
+        {"objective": "survival:cox"}, n_rows=5000, n_rounds=2, censored=True, weighted=True
     ),
     "regression, reg_sqrt": GoldenCase({"reg_sqrt": True}, n_rounds=3),
     "quantile, low": GoldenCase({"objective": "quantile", "alpha": 0.05}, n_rounds=3),

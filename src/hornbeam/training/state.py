@@ -24,8 +24,7 @@ from hornbeam.dataset.dataset import Dataset
 from hornbeam.metrics import Metric, get_metrics
 from hornbeam.model.booster import Booster
 from hornbeam.model.file import ModelData
-from hornbeam.objectives import CustomObjective, Objective, get_objective
-from hornbeam.objectives.base import check_domain
+from hornbeam.objectives import AftObjective, CustomObjective, Objective, get_objective
 from hornbeam.objectives.device_functions import is_on_device
 from hornbeam.params.params import Params
 from hornbeam.params.random_parts import samples_rows
@@ -91,7 +90,7 @@ class TrainingState:
         self._unfinished: list[GrownTree] = []
         self._checked: list[Dataset] = []
         self.objective: Objective = get_objective(params)
-        check_domain(self.objective, train_set.given("label"))
+        self.objective.check_data(train_set)
         self.objective = self.objective.bind(train_set)
         params = self.params = self._settled(params)
         params = self.params = with_default_metric(params, train_set)
@@ -158,7 +157,8 @@ class TrainingState:
         self._label = self.train_set.given("label")
         self._weight = self.train_set.given("weight")
         self._renewal_weight = self._weight if renewed else None
-        if self._label is not None and (objective.prepares or (renewed and objective.renewal_weights_by_label)):
+        has_labels = self._label is not None or isinstance(objective, AftObjective)
+        if has_labels and (objective.prepares or (renewed and objective.renewal_weights_by_label)):
             self._label, self._weight = objective.prepare(self.train_set.label, self.train_set.weight)  # type: ignore[arg-type]
             if renewed:
                 self._renewal_weight = objective.renewal_weights(self._label, self._weight)

@@ -19,7 +19,10 @@ SAME_NAME = (
 )  # fmt: skip
 """Objectives that have one name in both libraries."""
 
-STAND_INS = {"logcosh": "regression", "expectile": "regression", "focal": "binary", "pairwise": "lambdarank"}
+STAND_INS = {
+    "logcosh": "regression", "expectile": "regression", "focal": "binary", "pairwise": "lambdarank",
+    "survival:aft": "poisson", "survival:cox": "poisson",
+}  # fmt: skip
 """Objectives that LightGBM does not have, and others of the same link."""
 
 CARRIED = (
@@ -133,7 +136,8 @@ def write_objective(objective: Objective, exactness: Exactness) -> str | None:
 def write_params(params: dict[str, Any], objective_name: str | None) -> list[str]:
     """Return the lines of the section `parameters`: what a model keeps and LightGBM knows by the same name."""
     skipped = ("objective", "precision", "grow_policy", "target_encoding_levels", "target_encoding_smooth",
-               "feature_fraction_bylevel", "interaction_constraints", "focal_gamma", "focal_alpha")  # fmt: skip
+               "feature_fraction_bylevel", "interaction_constraints", "focal_gamma", "focal_alpha",
+               "aft_loss_distribution", "aft_loss_distribution_scale")  # fmt: skip
     lines = [f"[objective: {(objective_name or 'custom').split()[0]}]"]
     for name, value in sorted(params.items()):
         if name in skipped or value is None or isinstance(value, dict):

@@ -54,6 +54,10 @@ KNOWN = {
     ),
     "multi:softprob": Known("multiclass", IDENTITY, {}),
     "multi:softmax": Known("multiclass", IDENTITY, {}),
+    "survival:aft": Known(
+        "survival:aft", LOG, {"aft_loss_distribution_scale": ("aft_loss_param", "aft_loss_distribution_scale")}
+    ),
+    "survival:cox": Known("survival:cox", LOG, {}),
     "rank:ndcg": Known("lambdarank", IDENTITY, {}),
     "rank:pairwise": Known("pairwise", IDENTITY, {}),
 }
@@ -63,8 +67,6 @@ SCORES_ALONE = ("reg:squaredlogerror", "reg:pseudohubererror", "binary:logitraw"
 
 INSTEAD = {
     "binary:hinge": "its predictions are 0 and 1, not scores",
-    "survival:cox": "its predictions are exp(score)",
-    "survival:aft": "its predictions are exp(score)",
 }
 
 
@@ -105,7 +107,9 @@ def read_objective(learner: dict[str, Any], n_outputs: int) -> tuple[dict[str, A
         state["sigmoid"] = 1.0
     if takes_many:
         state["num_class"] = n_outputs
-    found = {own: _parameter(document, *where, place) for own, where in known.params.items()}
+    found: dict[str, Any] = {own: _parameter(document, *where, place) for own, where in known.params.items()}
+    if known.name == "survival:aft" and "aft_loss_param" in document:
+        found["aft_loss_distribution"] = inner(document, "aft_loss_param", place).get("aft_loss_distribution")
     return state, _model_params(state, {own: value for own, value in found.items() if value is not None}), known.start
 
 
@@ -186,7 +190,7 @@ NAMES = {
     "regression": "reg:squarederror", "regression_l1": "reg:absoluteerror", "quantile": "reg:quantileerror",
     "cross_entropy": "reg:logistic", "binary": "binary:logistic", "poisson": "count:poisson", "gamma": "reg:gamma",
     "tweedie": "reg:tweedie", "multiclass": "multi:softprob", "lambdarank": "rank:ndcg", "pairwise": "rank:pairwise",
-    "custom": "reg:squarederror",
+    "survival:aft": "survival:aft", "survival:cox": "survival:cox", "custom": "reg:squarederror",
 }  # fmt: skip
 """XGBoost's name of an objective; it writes that of squared errors where it was given a function."""
 
@@ -219,6 +223,11 @@ def write_objective(out: Outgoing, exactness: Exactness) -> Written:
     elif own == "reg:tweedie":
         power = repr(params.get("tweedie_variance_power", 1.5))
         document["tweedie_regression_param"] = {"tweedie_variance_power": power}
+    elif own == "survival:aft":
+        document["aft_loss_param"] = {
+            "aft_loss_distribution": params.get("aft_loss_distribution", "normal"),
+            "aft_loss_distribution_scale": repr(params.get("aft_loss_distribution_scale", 1.0)),
+        }
     elif own == "multi:softprob":
         document["softmax_multiclass_param"] = {"num_class": str(n_outputs)}
     elif own.startswith("rank:"):

@@ -23,7 +23,9 @@ class ObjectiveRows:
         "`tweedie`. Classes: `binary` (log loss, labels 0 and 1), `cross_entropy` (labels from 0 to 1), `focal`, "
         "`multiclass` (softmax, labels 0 to `num_class` - 1), `multiclassova` (each class against the others). "
         "Ranking (a Dataset with `group` or `qid`, labels 0, 1, ... by relevance): `lambdarank`, `rank_xendcg`, "
-        "`pairwise`. Or a function `(scores, dataset) -> (gradient, hessian)`, marked by `hornbeam.on_device` if it "
+        "`pairwise`. Times that may be censored: `survival:aft` (bounds of the times in the Dataset, or labels that "
+        "are observed times), `survival:cox` (labels are times, negative where censored); both predict exp(score). Or "
+        "a function `(scores, dataset) -> (gradient, hessian)`, marked by `hornbeam.on_device` if it "
         "shall work on arrays of a GPU; a saved model that was trained with a function says `custom`.",
         aliases=("objective_type", "app", "application", "loss"),
         choices=SPELLINGS,
@@ -109,6 +111,16 @@ class ObjectiveRows:
         low=1.0,
         high=2.0,
         high_open=True,
+    )
+    aft_loss_distribution: str = parameter(
+        "choice",
+        "normal",
+        "Objective",
+        "Distribution of the logarithm of times in `survival:aft`: `normal`, `logistic` or `extreme`.",
+        choices={name: name for name in ("normal", "logistic", "extreme")},
+    )
+    aft_loss_distribution_scale: float = parameter(
+        "float", 1.0, "Objective", "Scale of that distribution.", low=1e-6, high=1e6
     )
     reg_sqrt: bool = parameter(
         "bool", False, "Objective", "`regression` fits sign(label) * sqrt(|label|) and predicts the square."

@@ -205,7 +205,7 @@ HEADERS = {
     "leaf_numbers.cl": ("scan.h",),
     "leaves.cl": ("tables.h", "outputs.h", "numerics.h", "losses.h", "row_gradients.h"),
     "logcosh_leaves.cl": ("fixed_point.h", "tables.h", "order.h", "numerics.h"),
-    "metrics.cl": ("numerics.h", "fixed_point.h"),
+    "metrics.cl": ("numerics.h", "fixed_point.h", "survival.h"),
     "order_metrics.cl": ("fixed_point.h", "order.h"),
     "partition.cl": ("bins.h", "tables.h", "scan.h"),
     "plan.cl": ("scan.h", "chunks.h"),
@@ -223,6 +223,7 @@ HEADERS = {
     "split_categorical.cl": ("outputs.h", "candidates.h", "gains.h"),
     "split_general.cl": ("scan.h", "runs.h", "outputs.h", "candidates.h", "gains.h"),
     "stored.cl": ("bins.h",),
+    "survival.cl": ("numerics.h", "fixed_point.h", "survival.h"),
 }
 """Further headers of kernel files."""
 
