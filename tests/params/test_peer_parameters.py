@@ -28,7 +28,7 @@ def test_a_name_of_a_peer_is_not_one_of_ours():
     [
         {"force_col_wise": True, "deterministic": True, "feature_pre_filter": False, "tree_learner": "data"},
         {"use_quantized_grad": True, "num_grad_quant_bins": 4, "gpu_use_dp": "true", "linear_tree": "False"},
-        {"tree_method": "hist", "silent": 1, "use_label_encoder": False, "missing": np.nan, "num_parallel_tree": 1},
+        {"tree_method": "hist", "silent": 1, "use_label_encoder": False, "missing": np.nan},
         {"process_type": "default", "sampling_method": "uniform", "base_score": None, "disable_default_eval_metric": 0},
         {"linear_lambda": 0.0, "machines": "", "time_out": 120, "predict_raw_score": False},
         {"max_depth": None, "metric": None, "eval_metric": "auc", "monotone_constraints": None, "nthread": None},
@@ -72,7 +72,6 @@ def test_what_is_taken_without_effect_is_named(caplog):
     [
         ({"tree_method": "exact"}, ["tree_method='exact'", "hist", "device="]),
         ({"tree_method": "gpu_hist"}, ["device='cuda'"]),
-        ({"num_parallel_tree": 4}, ["boosting='rf'"]),
         ({"process_type": "update"}, ["refit"]),
         ({"base_score": 0.5}, ["init_score"]),
         ({"missing": -999.0}, ["NaN"]),

@@ -34,6 +34,7 @@ class Demand:
     sampled      trees see a sample of the rows
     goss         which depends on the gradients
     stores_gradients  gradients and hessians are kept: see backends/gpu/losses/row_gradients.py
+    keeps_gradients  several trees of an output are grown from them, while scores change
     high_precision  gradients have 31 bits from the first tree on
     renewed, renewal_weighted  leaves are percentiles of residuals; which have weights
     renewal_weight_bytes  of given_bytes, those of these weights
@@ -49,6 +50,7 @@ class Demand:
     sampled: bool = False
     goss: bool = False
     stores_gradients: bool = True
+    keeps_gradients: bool = False
     high_precision: bool = False
     renewed: bool = False
     renewal_weighted: bool = False
@@ -86,7 +88,8 @@ class Demand:
             given_bytes=_bytes((*_labels_as_kept(objective, given), renewal_weight, *of_queries))
             + binned.n_rows * _row_bytes(objective),
             sampled=sampled,
-            stores_gradients=sampled or objective.formula is None,
+            stores_gradients=sampled or objective.formula is None or params.num_parallel_tree > 1,
+            keeps_gradients=params.num_parallel_tree > 1,
             goss=sampled and params.data_sample_strategy == "goss",
             high_precision=params.precision == "high",
             renewed=objective.renewal_percentile is not None,

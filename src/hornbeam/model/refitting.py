@@ -100,9 +100,10 @@ def refit(
         if iteration == 0 or not averages:  # the trees of a forest are fitted at the start, all of them
             gradient, hessian = new.gradients(scores, iteration, n_threads)
         leaves = predict_leaf(forest, dataset.reader, iteration, 1, n_threads)
-        for output in range(model.n_outputs):
-            number = iteration * model.n_outputs + output
-            tree, leaf = model.trees[number], leaves[:, output].astype(np.int64)
+        before = scores.copy() if model.trees_per_iteration > model.n_outputs else scores  # trees side by side
+        for place in range(model.trees_per_iteration):
+            number, output = iteration * model.trees_per_iteration + place, place % model.n_outputs
+            tree, leaf = model.trees[number], leaves[:, place].astype(np.int64)
             shape = (
                 TreeShape(tree, sign) if params.monotone_constraints is not None or params.path_smooth > 0.0 else None
             )
@@ -110,7 +111,7 @@ def refit(
                 new,
                 gradient[output],
                 hessian[output],
-                scores[output],
+                before[output],
                 leaf,
                 tree,
                 params,

@@ -82,8 +82,25 @@ class Params(ParameterTable):
                 f"monotone_constraints with objective={self.objective!r}: leaf values are percentiles, without "
                 "bounds; leave the constraints out, or use objective='huber'"
             )
+        if self.num_parallel_tree > 1:
+            self._check_parallel()
         if self.alpha != BY_NAME["alpha"].default:
             self.refuse_idle_alpha()
+
+    def _check_parallel(self) -> None:
+        """Raise for what several trees of the same gradients cannot go with."""
+        if self.boosting != "gbdt":
+            remedy = "raise num_iterations instead" if self.boosting == "rf" else "use boosting='gbdt'"
+            raise ParameterError(
+                f"num_parallel_tree={self.num_parallel_tree} with boosting={self.boosting!r}: trees side by side are "
+                f"for 'gbdt'; {remedy}"
+            )
+        if self.objective in (*RENEWED, "logcosh"):
+            raise ParameterError(
+                f"num_parallel_tree={self.num_parallel_tree} with objective={self.objective!r}: its leaf values are "
+                "percentiles of what the trees before have left over, and trees side by side have none before them; "
+                "use boosting='rf', objective='huber' or num_parallel_tree=1"
+            )
 
     def refuse_idle_alpha(self) -> None:
         """Raise where nothing looks at alpha, which then was meant as XGBoost's."""

@@ -142,7 +142,6 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
         (), "training starts from the best constant; for another start pass init_score= (raw scores) to Dataset"
     ),
     "missing": PeerParameter((math.nan,), "NaN is missing; replace other markers by NaN in the data"),
-    "num_parallel_tree": PeerParameter((1,), "for a random forest set boosting='rf' and num_iterations"),
     "process_type": PeerParameter(("default",), "to update the leaves of a model call booster.refit(X, y)"),
     "updater": PeerParameter(
         ("grow_quantile_histmaker", "grow_histmaker", "grow_gpu_hist"),

@@ -288,6 +288,15 @@ CASES: dict[str, GoldenCase] = {
         n_rows=700,
         n_rounds=3,
     ),
+    "trees side by side": GoldenCase(
+        {"num_parallel_tree": 3, "bagging_fraction": 0.6, "bagging_freq": 1}, n_rows=700, n_rounds=3, missing=True
+    ),
+    "trees side by side, features by tree": GoldenCase(
+        {"objective": "binary", "num_parallel_tree": 4, "feature_fraction": 0.5}, n_rows=700, n_rounds=2, weighted=True
+    ),
+    "trees side by side, multiclass": GoldenCase(
+        {"objective": "multiclass", "num_class": 3, "num_parallel_tree": 2, "extra_trees": True}, n_rows=500, n_rounds=2
+    ),
     "survival:aft": GoldenCase({"objective": "survival:aft"}, n_rows=700, n_rounds=3, censored=True, missing=True),
     "survival:aft, observed times, logistic": GoldenCase(
         {"objective": "survival:aft", "aft_loss_distribution": "logistic"}, n_rows=700, n_rounds=3

@@ -293,7 +293,7 @@ class Checkpoints:
             except EarlyStopException:
                 n_kept = iteration + 1
                 if n_kept < booster.n_iterations:  # other rounds of patience than before
-                    del booster.trees[n_kept * booster.n_outputs :]
+                    del booster.trees[n_kept * booster.trees_per_iteration :]
                     self.cut(n_kept)
                 raise
         if self.saved is not None and self.saved.stopped is not None:
@@ -338,9 +338,9 @@ class Checkpoints:
             warn(f"the checkpoint was not written, and training goes on: {error}")
 
     def _write(self, booster: Booster) -> None:
-        trees = (booster.trees if self._trees is None else self._trees)[: self._n_done * booster.n_outputs]
+        trees = (booster.trees if self._trees is None else self._trees)[: self._n_done * booster.trees_per_iteration]
         state = self._n_done, self.stopped
-        if len(trees) < self._n_done * booster.n_outputs or state == self._written:
+        if len(trees) < self._n_done * booster.trees_per_iteration or state == self._written:
             return
         model = Booster(booster.to_model())
         model.trees, model.best_iteration = trees, 0

@@ -251,7 +251,7 @@ class TrainingState:
     @property
     def n_kept(self) -> int:
         """Iterations whose trees are kept, finished or not."""
-        return (len(self.booster.trees) + len(self._unfinished)) // self.booster.n_outputs
+        return (len(self.booster.trees) + len(self._unfinished)) // self.booster.trees_per_iteration
 
     def change(self, changes: dict[str, Any]) -> None:
         """Grow the trees to come by other values of some parameters (those in callbacks.RESETTABLE); {}: as before."""
