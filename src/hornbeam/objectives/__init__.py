@@ -19,6 +19,7 @@ from hornbeam.objectives.one_vs_all import OneVsAllObjective
 from hornbeam.objectives.pointwise import PointwiseObjective
 from hornbeam.objectives.ranking import (
     LambdarankObjective,
+    MapObjective,
     PairwiseObjective,
     RankingObjective,
     XendcgObjective,
@@ -50,6 +51,7 @@ __all__ = [
     "HuberObjective",
     "LambdarankObjective",
     "LogCoshObjective",
+    "MapObjective",
     "MulticlassObjective",
     "Objective",
     "OneVsAllObjective",
@@ -90,7 +92,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
 """Every objective of single rows by name, in the order of the documentation; the tests go through this table."""
 
 RANKING: dict[str, type[RankingObjective]] = {
-    kind.name: kind for kind in (LambdarankObjective, XendcgObjective, PairwiseObjective)
+    kind.name: kind for kind in (LambdarankObjective, XendcgObjective, PairwiseObjective, MapObjective)
 }
 """Objectives of rows that are grouped into queries, by name."""
 

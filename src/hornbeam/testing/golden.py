@@ -118,7 +118,8 @@ class GoldenCase:
             score = score + 9.0 * count * ((level == 1.0) + 0.0 - (level == 4.0) + (level == 30.0))
             table = np.hstack([table, np.where(level[:, None] == place, count[:, None], 0.0)])
         if self.group:
-            label = np.clip(np.floor(score / 3.0) + 1.0, 0.0, 4.0)
+            most = 1.0 if self.params["objective"] == "rank_map" else 4.0
+            label = np.clip(np.floor(score / 3.0) + 1.0, 0.0, most)
         else:
             label = labels_for(self.params.get("objective", "regression"), score, self.params.get("num_class", 1))
         if self.rare > 0.0:
@@ -258,6 +259,13 @@ CASES: dict[str, GoldenCase] = {
         {"objective": "lambdarank", "label_gain": [0.0, 1.0, 2.0, 5.0, 9.0], "lambdarank_norm": False, "sigmoid": 2.0}
         | {"lambdarank_truncation_level": 3},
         group=QUERIES,
+        weighted=True,
+    ),
+    "rank_map": GoldenCase({"objective": "rank_map"}, group=QUERIES, n_rounds=3, missing=True),
+    "rank_map, weights, long queries": GoldenCase(
+        {"objective": "rank_map", "sigmoid": 2.0, "lambdarank_truncation_level": 7, "lambdarank_norm": False},
+        group=(1200, 40),
+        n_rounds=2,
         weighted=True,
     ),
     "pairwise": GoldenCase({"objective": "pairwise"}, group=(1200, 40), missing=True),

@@ -96,7 +96,7 @@ class Forest:
         if n_outputs < 1 or self.trees_per_iteration % n_outputs or len(trees) % self.trees_per_iteration:
             raise ValueError(
                 f"{len(trees)} trees cannot be shared out among {n_outputs} outputs: "
-                f"every boosting iteration has {self.trees_per_iteration} trees, as many of each output"
+                f"every boosting iteration has one tree per output, or some side by side: {self.trees_per_iteration}"
             )
         self.trees = tuple(trees)
         self.n_outputs = n_outputs

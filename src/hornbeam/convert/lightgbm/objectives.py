@@ -21,6 +21,7 @@ SAME_NAME = (
 
 STAND_INS = {
     "logcosh": "regression", "expectile": "regression", "focal": "binary", "pairwise": "lambdarank",
+    "rank_map": "lambdarank",
     "survival:aft": "poisson", "survival:cox": "poisson",
 }  # fmt: skip
 """Objectives that LightGBM does not have, and others of the same link."""

@@ -60,9 +60,10 @@ KNOWN = {
     "survival:cox": Known("survival:cox", LOG, {}),
     "rank:ndcg": Known("lambdarank", IDENTITY, {}),
     "rank:pairwise": Known("pairwise", IDENTITY, {}),
+    "rank:map": Known("rank_map", IDENTITY, {}),
 }
 
-SCORES_ALONE = ("reg:squaredlogerror", "reg:pseudohubererror", "binary:logitraw", "rank:map")
+SCORES_ALONE = ("reg:squaredlogerror", "reg:pseudohubererror", "binary:logitraw")
 """Objectives that are not here and whose predictions are scores: their models are those of an objective function."""
 
 INSTEAD = {
@@ -190,7 +191,8 @@ NAMES = {
     "regression": "reg:squarederror", "regression_l1": "reg:absoluteerror", "quantile": "reg:quantileerror",
     "cross_entropy": "reg:logistic", "binary": "binary:logistic", "poisson": "count:poisson", "gamma": "reg:gamma",
     "tweedie": "reg:tweedie", "multiclass": "multi:softprob", "lambdarank": "rank:ndcg", "pairwise": "rank:pairwise",
-    "survival:aft": "survival:aft", "survival:cox": "survival:cox", "custom": "reg:squarederror",
+    "survival:aft": "survival:aft", "survival:cox": "survival:cox", "rank_map": "rank:map",
+    "custom": "reg:squarederror",
 }  # fmt: skip
 """XGBoost's name of an objective; it writes that of squared errors where it was given a function."""
 

@@ -23,9 +23,10 @@ class ObjectiveRows:
         "`tweedie`. Classes: `binary` (log loss, labels 0 and 1), `cross_entropy` (labels from 0 to 1), `focal`, "
         "`multiclass` (softmax, labels 0 to `num_class` - 1), `multiclassova` (each class against the others). "
         "Ranking (a Dataset with `group` or `qid`, labels 0, 1, ... by relevance): `lambdarank`, `rank_xendcg`, "
-        "`pairwise`. Times that may be censored: `survival:aft` (bounds of the times in the Dataset, or labels that "
-        "are observed times), `survival:cox` (labels are times, negative where censored); both predict exp(score). Or "
-        "a function `(scores, dataset) -> (gradient, hessian)`, marked by `hornbeam.on_device` if it "
+        "`pairwise`, `rank_map` (labels 0 and 1). Times that may be censored: `survival:aft` (bounds of the times in "
+        "the Dataset, or labels that are observed times), `survival:cox` (labels are times, negative where censored); "
+        "both predict exp(score). Or a function `(scores, dataset) -> (gradient, hessian)`, marked by "
+        "`hornbeam.on_device` if it "
         "shall work on arrays of a GPU; a saved model that was trained with a function says `custom`.",
         aliases=("objective_type", "app", "application", "loss"),
         choices=SPELLINGS,
@@ -47,7 +48,7 @@ class ObjectiveRows:
         "float",
         1.0,
         "Objective",
-        "Slope of the sigmoid of `binary`, `multiclassova`, `lambdarank` and `pairwise`.",
+        "Slope of the sigmoid of `binary`, `multiclassova`, `lambdarank`, `pairwise` and `rank_map`.",
         low=1e-30,
         high=1e30,
     )
@@ -55,7 +56,7 @@ class ObjectiveRows:
         "int",
         30,
         "Objective",
-        "`lambdarank` and `pairwise`: pairs have at least one document among this many first ranks.",
+        "`lambdarank`, `pairwise` and `rank_map`: pairs have at least one document among this many first ranks.",
         aliases=("lambdarank_num_pair_per_sample",),
         low=1,
         high=2**31 - 1,
@@ -64,7 +65,7 @@ class ObjectiveRows:
         "bool",
         True,
         "Objective",
-        "`lambdarank` and `pairwise`: weigh pairs by the distance of their scores, and queries alike.",
+        "`lambdarank`, `pairwise` and `rank_map`: weigh pairs by the distance of their scores, and queries alike.",
         aliases=("lambdarank_normalization",),
     )
     label_gain: tuple[float, ...] | None = parameter(
