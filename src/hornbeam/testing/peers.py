@@ -121,7 +121,7 @@ _OBJECTIVES: dict[str, dict[str, str]] = {
         "multiclass": "log_loss",
     },
 }
-"""What the peers call our objectives."""
+"""What they are called there."""
 
 _OWN_PARAMETERS = {
     "xgboost": ("fair_c", "reg_sqrt", "is_unbalance"),
