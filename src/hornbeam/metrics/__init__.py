@@ -29,6 +29,7 @@ from hornbeam.metrics.regression import (
     MeanAbsolutePercentageError,
     MeanSquaredError,
     QuantileLoss,
+    QuantileLosses,
     RootMeanSquaredError,
     RSquared,
 )
@@ -202,9 +203,12 @@ def get_metrics(params: Params, objective: Objective) -> list[Metric]:
     for name, metric in metrics.items():
         if isinstance(metric, OrderOfClasses) and objective.n_outputs > 1:
             metrics[name] = OneAgainstRest(metric)
+        if isinstance(metric, QuantileLoss) and isinstance(params.alpha, tuple):
+            metrics[name] = QuantileLosses(params.alpha)
     for metric in metrics.values():
         if metric.for_classes != (objective.n_outputs > 1):
             fitting = [name for name, kind in METRICS.items() if kind.for_classes == (objective.n_outputs > 1)]
+            fitting = ["quantile"] if isinstance(params.alpha, tuple) else fitting
             raise ParameterError(
                 f"metric={metric.name!r} does not fit objective {objective.name!r} with {objective.n_outputs} "
                 f"output(s) a row; use one of {', '.join(fitting)}"

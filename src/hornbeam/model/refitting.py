@@ -109,6 +109,7 @@ def refit(
             )
             fresh = _leaf_values(
                 new,
+                output,
                 gradient[output],
                 hessian[output],
                 before[output],
@@ -161,6 +162,7 @@ def _more_l2(model: ModelData, tree: Tree, params: Params) -> FloatArray:
 
 def _leaf_values(
     new: NewData,
+    output: int,
     gradient: FloatArray,
     hessian: FloatArray,
     scores: FloatArray,
@@ -177,7 +179,7 @@ def _leaf_values(
     more_l2                    float64 (n_splits,)  in
     shape                      of the tree, where outputs depend on other nodes; or None
     """
-    percentile, n_leaves, rules = new.objective.renewal_percentile, tree.n_leaves, SplitRules.from_params(params)
+    percentile, n_leaves, rules = new.objective.percentile_of(output), tree.n_leaves, SplitRules.from_params(params)
     if percentile is not None and new.label is not None:
         most = params.number("max_delta_step") or np.inf
         rows = new.label - scores, new.renewal_weight, leaf, n_leaves

@@ -145,6 +145,10 @@ class Objective(ABC):
         """Which percentile of its rows' residuals a leaf's value becomes (percentiles.py); None: the Newton step."""
         return None
 
+    def percentile_of(self, output: int) -> float | None:
+        """Return the same for one output."""
+        return self.renewal_percentile
+
     def renewal_weights(self, label: FloatArray, weight: FloatArray | None) -> FloatArray | None:
         """Return the weights of that percentile, float64 (n_rows,) or None; arguments as `prepare` returns them."""
         return weight

@@ -75,7 +75,13 @@ class Params(ParameterTable):
                 f"is_unbalance=True and scale_pos_weight={self.scale_pos_weight!r} both weigh the positive class; "
                 "give one of them"
             )
-        if self.objective in ("quantile", "expectile") and self.alpha >= 1.0:
+        if isinstance(self.alpha, tuple):
+            if self.objective != "quantile":
+                raise ParameterError(
+                    f"alpha={list(self.alpha)}: a list of quantiles is for objective='quantile', not "
+                    f"{self.objective!r}; give one number"
+                )
+        elif self.objective in ("quantile", "expectile") and self.alpha >= 1.0:
             raise ParameterError(f"alpha={self.alpha!r}: must be below 1 for objective={self.objective!r}")
         if self.objective in RENEWED and self.monotone_constraints is not None:
             raise ParameterError(
@@ -110,6 +116,11 @@ class Params(ParameterTable):
                 f"{', '.join(sorted(USED_BY['alpha']))} do); for the L1 penalty on leaf values set lambda_l1, alias "
                 "reg_alpha"
             )
+
+    @property
+    def level(self) -> float:
+        """alpha as one number: of a list of quantiles the first."""
+        return self.alpha[0] if isinstance(self.alpha, tuple) else self.alpha
 
     def is_used(self, name: str) -> bool:
         """Say whether the objective or a metric looks at a parameter of the table USED_BY."""

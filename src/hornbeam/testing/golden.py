@@ -322,6 +322,13 @@ CASES: dict[str, GoldenCase] = {
     ),
     "regression, reg_sqrt": GoldenCase({"reg_sqrt": True}, n_rounds=3),
     "quantile, low": GoldenCase({"objective": "quantile", "alpha": 0.05}, n_rounds=3),
+    "quantiles": GoldenCase({"objective": "quantile", "alpha": [0.1, 0.5, 0.9]}, n_rows=700, n_rounds=3, missing=True),
+    "quantiles, weights, bagging": GoldenCase(
+        {"objective": "quantile", "alpha": [0.8, 0.3], "bagging_fraction": 0.7, "bagging_freq": 1},
+        n_rows=500,
+        n_rounds=2,
+        weighted=True,
+    ),
     "binary, is_unbalance": GoldenCase({"objective": "binary", "is_unbalance": True}, n_rounds=3, weighted=True),
     "multiclassova, scale_pos_weight": GoldenCase(
         {"objective": "multiclassova", "num_class": 4, "scale_pos_weight": 3.0}, n_rows=700, n_rounds=2

@@ -73,12 +73,9 @@ SAMPLING = (
 )
 """What no peer but LightGBM does as we do."""
 
+LIGHTGBM_LACKS = ("logcosh", "expectile", "focal", "pairwise", "rank_map")
 _OBJECTIVES: dict[str, dict[str, str]] = {
-    "lightgbm": {
-        name: name
-        for name in (*OBJECTIVES, *RANKING)
-        if name not in ("logcosh", "expectile", "focal", "pairwise", "rank_map")
-    },
+    "lightgbm": {name: name for name in (*OBJECTIVES, *RANKING) if name not in LIGHTGBM_LACKS},
     "xgboost": {
         "regression": "reg:squarederror",
         "regression_l1": "reg:absoluteerror",
@@ -205,6 +202,8 @@ def peer_params(params: Mapping[str, Any], peer: Peer, same_numbers: bool = Fals
         raise _no_equivalent(ours, "objective", peer, "write the peer's own function")
     if ours.objective not in _OBJECTIVES[peer]:
         raise _no_equivalent(ours, "objective", peer, "use one of " + ", ".join(_OBJECTIVES[peer]))
+    if isinstance(ours.alpha, tuple) and peer != "xgboost":
+        raise _no_equivalent(ours, "alpha", peer, "give one number")
     _must_be_default(ours, peer, "num_parallel_tree", *_OWN_PARAMETERS.get(peer, ()))
     theirs = translate[peer](ours)
     if not same_numbers:

@@ -165,7 +165,8 @@ class TrainingState:
 
     def renewal(self, output: int) -> Renewal | None:
         """Return what makes the leaf values of one output, where the objective has them renewed."""
-        percentile, label, logcosh = self.objective.renewal_percentile, self._label, self.objective.renews_to_logcosh
+        percentile, label = self.objective.percentile_of(output), self._label
+        logcosh = self.objective.renews_to_logcosh
         if percentile is None or label is None:
             return None
         return lambda n_leaves: self.engine.renew_leaves(

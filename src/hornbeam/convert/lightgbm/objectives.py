@@ -105,8 +105,8 @@ def _value(parameter: str, text: str) -> Any:
     row = BY_NAME[parameter]
     if row.type == "bool":
         return bool(int(text))
-    if row.type in ("float", "int"):
-        return float(text) if row.type == "float" else int(text)
+    if row.type in ("float", "alpha", "int"):
+        return int(text) if row.type == "int" else float(text)
     if row.type == "gains":
         return [float(word) for word in text.split(",")]
     return row.check(text)
@@ -122,6 +122,12 @@ def write_objective(objective: Objective, exactness: Exactness) -> str | None:
         )
         name = STAND_INS[name]
     state = objective.to_dict()
+    if "n_quantiles" in state:
+        exactness.approximates(
+            "a list of quantiles, which LightGBM does not have",
+            "no objective is written, and the scores are the quantiles; training on would take an objective function",
+        )
+        return None
     if name == "custom":
         return None
     if name == "regression" and "reg_sqrt" in state:

@@ -93,6 +93,11 @@ def read_objective(learner: dict[str, Any], n_outputs: int) -> tuple[dict[str, A
     if known is not None and known.start == LOGIT and n_outputs > 1:
         inform(f"{name!r} with {n_outputs} outputs is read as 'multiclassova', which predicts the same")
         known, takes_many = Known("multiclassova", LOGIT, {}), True
+    if known is not None and known.name == "quantile" and n_outputs > 1:
+        alphas = _quantiles(document, place)
+        if len(alphas) == n_outputs:
+            state: dict[str, Any] = {"name": "quantile", "n_quantiles": n_outputs}
+            return state, _model_params(state, {"alpha": alphas}), known.start
     if known is None or takes_many != (n_outputs > 1):
         start = IDENTITY if known is None else known.start
         if start != IDENTITY or takes_many:
@@ -101,7 +106,7 @@ def read_objective(learner: dict[str, Any], n_outputs: int) -> tuple[dict[str, A
             f"{name!r} with {n_outputs} outputs is not an objective of Hornbeam: the model predicts scores, and to "
             "refit it or train on it takes an objective function"
         )
-        state: dict[str, Any] = {"name": "custom", "num_class": n_outputs}
+        state = {"name": "custom", "num_class": n_outputs}
         return state, _model_params(state, {}), start
     state = {"name": known.name}
     if known.name in ("binary", "multiclassova"):
@@ -112,6 +117,15 @@ def read_objective(learner: dict[str, Any], n_outputs: int) -> tuple[dict[str, A
     if known.name == "survival:aft" and "aft_loss_param" in document:
         found["aft_loss_distribution"] = inner(document, "aft_loss_param", place).get("aft_loss_distribution")
     return state, _model_params(state, {own: value for own, value in found.items() if value is not None}), known.start
+
+
+def _quantiles(document: dict[str, Any], place: str) -> list[float]:
+    """Return the list of quantiles of an objective, which may be empty."""
+    text = (
+        inner(document, "quantile_loss_param", place).get("quantile_alpha") if "quantile_loss_param" in document else ""
+    )
+    words = text.strip("[]() ").split(",") if type(text) is str else []
+    return [parse_number(word.strip(), f"{place}.{group}") for word in words if word.strip()]
 
 
 def _parameter(document: dict[str, Any], group: str, key: str, place: str) -> float | None:
@@ -219,7 +233,8 @@ def write_objective(out: Outgoing, exactness: Exactness) -> Written:
         weight = params.get("scale_pos_weight", 1.0) if own == "binary:logistic" else 1.0
         document["reg_loss_param"] = {"scale_pos_weight": repr(float(weight))}
     elif own == "reg:quantileerror":
-        document["quantile_loss_param"] = {"quantile_alpha": f"[{params.get('alpha', 0.9)!r}]"}
+        alphas = ", ".join(map(repr, np.atleast_1d(params.get("alpha", 0.9)).tolist()))
+        document["quantile_loss_param"] = {"quantile_alpha": f"[{alphas}]"}
     elif own == "count:poisson":
         document["poisson_regression_param"] = {"max_delta_step": repr(params.get("poisson_max_delta_step", 0.7))}
     elif own == "reg:tweedie":

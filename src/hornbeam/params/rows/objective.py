@@ -82,12 +82,13 @@ class ObjectiveRows:
         low=0,
         high=2**63 - 1,
     )
-    alpha: float = parameter(
-        "float",
+    alpha: float | tuple[float, ...] = parameter(
+        "alpha",
         0.9,
         "Objective",
         "Where `huber` turns from squares to absolute values; the quantile of `quantile` and the level of `expectile` "
-        "(below 1). An error where neither objective nor metric looks at it: XGBoost's `alpha` is `lambda_l1` here.",
+        "(below 1); a list of quantiles makes one model of all of them, an output and a tree an iteration each. An "
+        "error where neither objective nor metric looks at it: XGBoost's `alpha` is `lambda_l1` here.",
         aliases=("quantile_alpha", "expectile_alpha"),
         low=0.0,
         low_open=True,

@@ -56,6 +56,7 @@ def compute_gradients(
         MulticlassObjective,
         OneVsAllObjective,
         PointwiseObjective,
+        QuantileListObjective,
         RankingObjective,
         RegressionObjective,
     )
@@ -66,6 +67,11 @@ def compute_gradients(
         compute_ranking_gradients(objective, scores, weight, gradient_out, hessian_out, n_threads)
         return
 
+    if isinstance(objective, QuantileListObjective):
+        for k, part_of in enumerate(objective.parts):
+            rows = scores[k : k + 1], label, weight, gradient_out[k : k + 1], hessian_out[k : k + 1]
+            compute_gradients(part_of, *rows, n_threads)
+        return
     if isinstance(objective, (AftObjective, CoxObjective)):
         from hornbeam.backends.cpu.losses.survival import compute_survival_gradients
 

@@ -13,7 +13,14 @@ from hornbeam.backends.gpu.runtime.runtime import Buffer, u32
 from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.core.errors import DeviceError
 from hornbeam.data.columns import DeviceColumn
-from hornbeam.objectives import AftObjective, CoxObjective, MulticlassObjective, OneVsAllObjective, RankingObjective
+from hornbeam.objectives import (
+    AftObjective,
+    CoxObjective,
+    MulticlassObjective,
+    OneVsAllObjective,
+    QuantileListObjective,
+    RankingObjective,
+)
 from hornbeam.objectives.base import Objective
 
 FloatArray = NDArray[np.float64]
@@ -65,6 +72,9 @@ class DeviceGradients:
             if self._ranking is None or self._ranking.queries is not objective.queries:
                 self._ranking = DeviceRanking(own, objective.queries)
             self._ranking.compute(objective, scores, weights, weighted, *out)
+        elif isinstance(objective, QuantileListObjective):
+            kernel = runtime.kernel("quantiles_kernel", variant)
+            own.launch_rows(kernel, *given, own.upload("quantiles", objective.table), *out)
         elif isinstance(objective, AftObjective):
             compute_aft(own, objective, own.upload_once("label", label), (weights, weighted), *out)
         elif isinstance(objective, CoxObjective):
