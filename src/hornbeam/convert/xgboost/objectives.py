@@ -121,9 +121,8 @@ def read_objective(learner: dict[str, Any], n_outputs: int) -> tuple[dict[str, A
 
 def _quantiles(document: dict[str, Any], place: str) -> list[float]:
     """Return the list of quantiles of an objective, which may be empty."""
-    text = (
-        inner(document, "quantile_loss_param", place).get("quantile_alpha") if "quantile_loss_param" in document else ""
-    )
+    group = "quantile_loss_param"
+    text = inner(document, group, place).get("quantile_alpha") if group in document else ""
     words = text.strip("[]() ").split(",") if type(text) is str else []
     return [parse_number(word.strip(), f"{place}.{group}") for word in words if word.strip()]
 
