@@ -156,8 +156,8 @@ def huge_category(learner: dict[str, Any]) -> None:
     learner["gradient_booster"]["model"]["trees"][0]["categories"][0] = 2**30
 
 
-def survival(learner: dict[str, Any]) -> None:
-    learner["objective"]["name"] = "survival:cox"
+def hinge(learner: dict[str, Any]) -> None:
+    learner["objective"]["name"] = "binary:hinge"
 
 
 def unknown_objective(learner: dict[str, Any]) -> None:
@@ -182,7 +182,7 @@ XGBOOST_PROBLEMS = {
     vector_leaves: "leaves hold a vector .* train with multi_strategy='one_output_per_tree'",
     loop: "has child 0, which is no node or the child of another one",
     huge_category: "has a category that is not in 0..",
-    survival: r"'survival:cox' is not an objective of Hornbeam, .* set another objective",
+    hinge: r"'binary:hinge' is not an objective of Hornbeam, .* set another objective",
     unknown_objective: "'reg:mystery' is not an objective that is known; known are",
     many_features: "2000000000 features have no names",
     names: "feature_names: has 3 entries, must have 2",

@@ -36,6 +36,10 @@ SPREAD = {
     "quantile, low": 2,
     "logcosh, weights, missing": 3,
     "expectile, missing": 2,
+    "survival:aft, extreme, weights": 3,
+    "quantiles, weights, bagging": 2,
+    "trees side by side": 2,
+    "survival:cox, equal times, weights": 2,
 }
 """Golden cases and how many workers train them here; `test_every_golden_case` has all of them."""
 

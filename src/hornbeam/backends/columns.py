@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from hornbeam.data.columns import Column, DeviceColumn, Facts, host_of
 from hornbeam.data.fields import Fields
+from hornbeam.objectives.aft import AftObjective
 from hornbeam.objectives.base import Objective
 from hornbeam.objectives.label_sums import HostSums, LabelSums
 
@@ -31,7 +32,11 @@ def label_sums(label: Column, weight: Column | None) -> LabelSums:
 
 def first_scores(objective: Objective, train_set: Fields, device: str) -> NDArray[np.float64]:
     """Return the constants that training starts from, float64 (n_outputs,): zeros for data with initial scores."""
-    if train_set.given("init_score") is not None or train_set.given("label") is None:
+    if train_set.given("init_score") is not None:
+        return np.zeros(objective.n_outputs)
+    if isinstance(objective, AftObjective):  # it may have bounds in the place of labels
+        return objective.init_scores(train_set.label, train_set.weight)
+    if train_set.given("label") is None:
         return np.zeros(objective.n_outputs)
     found = objective.scores_of_sums(label_sums(train_set.column("label", device), train_set.column("weight", device)))
     if found is None:

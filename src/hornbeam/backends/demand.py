@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hornbeam.data.binning import BinnedData
 from hornbeam.data.columns import Column, DeviceColumn
 from hornbeam.objectives.base import Objective
+from hornbeam.objectives.cox import CoxObjective
 from hornbeam.objectives.ranking import XendcgObjective
 from hornbeam.params.params import Params
 from hornbeam.params.random_parts import samples_rows
@@ -29,11 +30,12 @@ class Demand:
 
     n_outputs    scores, gradients and hessians of each
     n_leaves     of a tree, at most
-    given_bytes  labels, weights and queries, and sums by row that rank_xendcg makes of queries
+    given_bytes  labels, weights, queries and risk sets, and sums by row that rank_xendcg and survival:cox make
     sampled      trees see a sample of the rows
     goss         which depends on the gradients
     stores_gradients  gradients and hessians are kept: see backends/gpu/losses/row_gradients.py
     formula_code, label_bytes  of the loss (Objective.formula; 0: it has none), and of a label on a device
+    keeps_gradients  several trees of an output are grown from them, while scores change
     high_precision  gradients have 31 bits from the first tree on
     renewed, renewal_weighted  leaves are percentiles of residuals; which have weights
     renewal_weight_bytes  of given_bytes, those of these weights
@@ -51,6 +53,7 @@ class Demand:
     stores_gradients: bool = True
     formula_code: int = 0
     label_bytes: int = 8
+    keeps_gradients: bool = False
     high_precision: bool = False
     renewed: bool = False
     renewal_weighted: bool = False
@@ -79,18 +82,19 @@ class Demand:
         renewal_weight  see Objective.renewal_weights
         given      labels first, weights and so on
         """
-        queries = getattr(objective, "queries", None)
+        queries = getattr(objective, "queries", None) or getattr(objective, "risk_sets", None)
         of_queries = () if queries is None else (getattr(queries, field.name) for field in fields(queries))
         sampled = samples_rows(params)
         return cls(
             n_outputs=objective.n_outputs,
             n_leaves=params.num_leaves,
             given_bytes=_bytes((*_labels_as_kept(objective, given), renewal_weight, *of_queries))
-            + (8 * binned.n_rows if isinstance(objective, XendcgObjective) else 0),
+            + binned.n_rows * _row_bytes(objective),
             sampled=sampled,
-            stores_gradients=sampled or objective.formula is None,
             formula_code=0 if objective.formula is None else objective.formula[0],
             label_bytes=label_bytes(objective),
+            stores_gradients=sampled or objective.formula is None or params.num_parallel_tree > 1,
+            keeps_gradients=params.num_parallel_tree > 1,
             goss=sampled and params.data_sample_strategy == "goss",
             high_precision=params.precision == "high",
             renewed=objective.renewal_percentile is not None,
@@ -107,6 +111,13 @@ class Demand:
 
 PLAIN_DEMAND = Demand()
 """What every training asks for."""
+
+
+def _row_bytes(objective: Objective) -> int:
+    """Return the bytes a row of what an objective makes on a device besides gradients."""
+    if isinstance(objective, CoxObjective):
+        return 33  # risks, three kinds of sums, and totals of blocks: backends/gpu/losses/survival.py
+    return 8 if isinstance(objective, XendcgObjective) else 0
 
 
 def _labels_as_kept(objective: Objective, given: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -109,9 +109,9 @@ def typed(name: str, value: Any) -> Any:
         return None
     if kind == "bool" or (kind == "literal" and value.lower() in ("true", "false")):
         return True if value.lower() in _TRUE else False if value.lower() in _FALSE else value
-    if kind == "gains":
+    if kind == "gains" or (kind == "alpha" and "," in value):
         return [_number(part) for part in value.split(",")]
-    return _number(value) if kind in ("int", "float", "threads", "literal") else value
+    return _number(value) if kind in ("int", "float", "alpha", "threads", "literal") else value
 
 
 def _number(text: str) -> Any:

@@ -117,7 +117,7 @@ class Outgoing:
     """
 
     def __init__(self, model: ModelData) -> None:
-        n_trees = (model.best_iteration or model.n_iterations) * model.n_outputs
+        n_trees = (model.best_iteration or model.n_iterations) * model.trees_per_iteration
         self.trees: list[Tree] = model.trees[:n_trees]
         self.n_outputs = model.n_outputs
         self.init_scores: NDArray[np.float64] = np.array(model.init_scores, np.float64)

@@ -65,6 +65,49 @@ TANH_COEFFICIENTS = (
 TANH_SMALL = 0.125
 """Below this the power series of tanh is used: its next term is below 1e-15."""
 
+# (1 + t) * (upper tail of the normal distribution at t) / (its density at t), t >= 0, as a polynomial in
+# (t - 4) / (t + 4), highest power first: interpolated at Chebyshev nodes
+MILLS_COEFFICIENTS = (
+    -3.986306042239594e-09,
+    3.944242628932816e-09,
+    4.4337629856493366e-08,
+    -2.0416884478429364e-08,
+    -2.7775010057543326e-07,
+    -3.81945638759123e-08,
+    1.3825460500000452e-06,
+    1.0510235287484173e-06,
+    -6.548558179103517e-06,
+    -8.624671593728754e-06,
+    3.41569782984747e-05,
+    5.3274076661035984e-05,
+    -0.00022021512394531682,
+    -0.00023670351432175782,
+    0.001741848705711217,
+    -0.0007159506400916629,
+    -0.012539103614686712,
+    0.04495912905478871,
+    -0.08070800967927583,
+    0.07169048120230266,
+    0.0350918802347507,
+    -0.24239967052181807,
+    1.1832619145678034,
+)
+
+# x / (exp(x) - 1) + x / 2 in powers of x^2; highest power first
+BERNOULLI_COEFFICIENTS = (
+    2.08767569878681e-08,
+    -8.267195767195768e-07,
+    3.306878306878307e-05,
+    -0.001388888888888889,
+    0.08333333333333333,
+    1.0,
+)
+BERNOULLI_SMALL = 0.25
+"""Below this the power series of x / (exp(x) - 1) is used: its next term is below 1e-16."""
+
+BERNOULLI_LARGE = 700.0
+"""Above this x / (exp(x) - 1) counts as 0; `exp` ends at 708."""
+
 SMALLEST_NORMAL = 2.2250738585072014e-308
 
 
@@ -129,3 +172,34 @@ def tanh_ratio(x: NDArray[np.float64]) -> NDArray[np.float64]:
         series = series * z + coefficient
     t = np.maximum(size, TANH_SMALL)
     return np.where(size < TANH_SMALL, series, (1.0 - 2.0 / (exp(t + t) + 1.0)) / t)
+
+
+def mills_ratio(t: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the upper tail of the standard normal distribution by its density, at t >= 0; relative error below 1e-15.
+
+    t  float64 (...)  in
+    """
+    t = np.asarray(t, np.float64)
+    p = (t - 4.0) / (t + 4.0)
+    ratio = np.full_like(t, MILLS_COEFFICIENTS[0])
+    for coefficient in MILLS_COEFFICIENTS[1:]:
+        ratio = ratio * p + coefficient
+    return np.asarray(ratio / (1.0 + t))
+
+
+def bernoulli_ratio(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return x / (exp(x) - 1) for x >= 0, which is 1 for x = 0; relative error below 1e-14 up to x = 700, then 0.
+
+    x  float64 (...)  in
+
+    Power series in z = x * x where x < 1/4, less 0.5 * x; else x / (exp(x) - 1).
+    """
+    x = np.asarray(x, np.float64)
+    small = np.minimum(x, BERNOULLI_SMALL)
+    z = small * small
+    series = np.full_like(x, BERNOULLI_COEFFICIENTS[0])
+    for coefficient in BERNOULLI_COEFFICIENTS[1:]:
+        series = series * z + coefficient
+    large = np.maximum(x, BERNOULLI_SMALL)
+    ratio = np.where(x > BERNOULLI_LARGE, 0.0, large / (exp(large) - 1.0))
+    return np.where(x < BERNOULLI_SMALL, series - 0.5 * small, ratio)

@@ -243,6 +243,20 @@ def check_init_score(init_score: Any, n_rows: int, find_facts: FindFacts | None 
     return array
 
 
+def check_bound(bound: Any, n_rows: int, name: str) -> FloatArray:
+    """Return one bound of each row's time: a lower one is at least 0, an upper one positive and perhaps infinite."""
+    array: FloatArray = _by_row(_numbers(bound, name), name, n_rows)
+    is_upper = name == "label_upper_bound"
+    with np.errstate(invalid="ignore"):
+        fits = array > 0.0 if is_upper else (array >= 0.0) & (array <= LARGEST_LABEL)
+        fits = fits & ((array <= LARGEST_LABEL) | np.isposinf(array))
+    if not fits.all():
+        row = int(np.argmin(fits))
+        allowed = "positive, and infinity where the time has no upper bound" if is_upper else "0 or more"
+        raise DataError(f"{name}[{row}] is {array[row]}; it must be {allowed}, and at most {LARGEST_LABEL}")
+    return array
+
+
 def query_sizes(group: Any, qid: Any, n_rows: int) -> NDArray[np.int64] | None:
     """Return the sizes of the queries, from sizes or from ids."""
     if group is not None and qid is not None:

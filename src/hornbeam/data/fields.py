@@ -15,6 +15,7 @@ from hornbeam.core.errors import DataError
 from hornbeam.data.columns import (
     Column,
     FindFacts,
+    check_bound,
     check_init_score,
     check_label,
     check_weight,
@@ -28,6 +29,13 @@ from hornbeam.params.peer_arguments import DATASET_ATTRIBUTES, PeerAttributes
 SelfFields = TypeVar("SelfFields", bound="Fields")
 Floats = TypeVar("Floats")
 Integers = TypeVar("Integers")
+T = TypeVar("T")
+
+BOUNDS = ("label_lower_bound", "label_upper_bound")
+"""Fields of times that are known to lie between two bounds: see objectives/aft.py."""
+
+SETTABLE = ("label", "weight", "group", "init_score", *BOUNDS)
+"""Fields that `set_field` takes."""
 
 
 class FieldGetters(Generic[Floats, Integers]):
@@ -77,8 +85,12 @@ class FieldGetters(Generic[Floats, Integers]):
             return None
         return scores[0] if len(scores) == 1 else scores.T  # type: ignore[no-any-return]
 
+    def get_bound(self, name: str) -> Floats | None:
+        """Return "label_lower_bound" or "label_upper_bound", float64 (n_rows,), or None."""
+        return None
+
     def get_field(self, field_name: str) -> Floats | Integers | None:
-        """Return "label", "weight", "group" or "init_score".
+        """Return "label", "weight", "group", "init_score", "label_lower_bound" or "label_upper_bound".
 
         Of the queries it returns where they begin, `query_boundaries`, as LightGBM's does: functions walk through them.
         Their sizes, which `set_field` takes, are `get_group()`.
@@ -88,6 +100,7 @@ class FieldGetters(Generic[Floats, Integers]):
             "weight": self.get_weight,
             "group": lambda: self.query_boundaries,
             "init_score": self.get_init_score,
+            **{name: lambda name=name: self.get_bound(name) for name in BOUNDS},  # type: ignore[misc]
         }
         if field_name not in getters:
             raise DataError(f"field {field_name!r}: {self._holder} has {', '.join(getters)}")
@@ -118,7 +131,8 @@ class Fields(FieldGetters[NDArray[np.float64], NDArray[np.int64]], PeerAttribute
         self.n_features = n_features
         self.group: NDArray[np.int64] | None = None
         self.query_boundaries: NDArray[np.int64] | None = None
-        self._columns: dict[str, Column | None] = dict.fromkeys(("label", "weight", "init_score"))
+        self._columns: dict[str, Column | None] = dict.fromkeys(("label", "weight", "init_score", *BOUNDS))
+        self._derived: dict[str, Any] = {}
 
     @property
     def label(self) -> NDArray[np.float64] | None:
@@ -134,6 +148,30 @@ class Fields(FieldGetters[NDArray[np.float64], NDArray[np.int64]], PeerAttribute
     def init_score(self) -> NDArray[np.float64] | None:
         """The initial scores in host memory."""
         return host_of(self._columns["init_score"])
+
+    def get_bound(self, name: str) -> NDArray[np.float64] | None:
+        """Return "label_lower_bound" or "label_upper_bound", float64 (n_rows,), or None."""
+        return host_of(self._columns[name])
+
+    @property
+    def bounds(self) -> NDArray[np.float64] | None:
+        """Lower and upper bounds of the times, float64 (2, n_rows), or None; DataError if they are no bounds."""
+        lower, upper = (self.get_bound(name) for name in BOUNDS)
+        if lower is None and upper is None:
+            return None
+        if lower is None or upper is None:
+            raise DataError(
+                "label_lower_bound and label_upper_bound go together: an observed time has equal ones, a "
+                "right-censored one the upper bound infinity, a left-censored one the lower bound 0"
+            )
+        return self.derived("bounds", lambda: _ordered(lower, upper))
+
+    def derived(self, name: str, find: Callable[[], T]) -> T:
+        """Return what `find` makes of the fields, made once and again after a field has changed."""
+        if name not in self._derived:
+            self._derived[name] = find()
+        found: T = self._derived[name]
+        return found
 
     def given(self, name: str) -> Column | None:
         """Return labels ("label"), weights ("weight") or initial scores ("init_score") wherever they are, or None."""
@@ -188,14 +226,15 @@ class Fields(FieldGetters[NDArray[np.float64], NDArray[np.int64]], PeerAttribute
         return self._set_fields(init_score=init_score)
 
     def set_field(self: SelfFields, field_name: str, data: Any) -> SelfFields:
-        """Take other values of "label", "weight", "group" (sizes) or "init_score", or None for none; returns self."""
-        if field_name not in ("label", "weight", "group", "init_score"):
-            raise DataError(f"field {field_name!r}: {self._holder} has label, weight, group, init_score")
+        """Take other values of a field of `get_field`, of "group" sizes, or None for none; returns self."""
+        if field_name not in SETTABLE:
+            raise DataError(f"field {field_name!r}: {self._holder} has {', '.join(SETTABLE)}")
         return self._set_fields(**{field_name: data})
 
     def _set_fields(self: SelfFields, **given: Any) -> SelfFields:
-        """Check and set those of label, group or qid, weight and init_score that are given; None takes one away."""
+        """Check and set those of the fields that are given, group or qid among them; None takes one away."""
         n_rows, find_facts = self.n_rows, self._find_facts()
+        self._derived = {}
         if "group" in given:  # before weights, of which there may be one a query
             self.group = query_sizes(given["group"], given.get("qid"), n_rows)
             self.query_boundaries = None if self.group is None else boundaries_of(self.group)
@@ -203,8 +242,21 @@ class Fields(FieldGetters[NDArray[np.float64], NDArray[np.int64]], PeerAttribute
             "label": lambda label: check_label(label, n_rows, find_facts),
             "weight": lambda weight: check_weight(weight, n_rows, self.group, find_facts),
             "init_score": lambda init_score: check_init_score(init_score, n_rows, find_facts),
+            **{name: lambda bound, name=name: check_bound(bound, n_rows, name) for name in BOUNDS},  # type: ignore[misc]
         }
         for name, check in checks.items():
             if name in given:
                 self._columns[name] = None if given[name] is None else check(given[name])
         return self
+
+
+def _ordered(lower: NDArray[np.float64], upper: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return both bounds, float64 (2, n_rows); raise DataError where the lower one is above the other."""
+    wrong = lower > upper
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise DataError(
+            f"label_lower_bound[{row}] is {lower[row]} and label_upper_bound[{row}] is {upper[row]}; the lower bound "
+            "of a time must not be above the upper one"
+        )
+    return np.stack([lower, upper])

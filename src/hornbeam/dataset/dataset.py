@@ -19,6 +19,7 @@ from hornbeam.data.binning import BinMapper, BinnedData, BinParams
 from hornbeam.data.column_names import same_columns
 from hornbeam.data.columns import DeviceColumn, FindFacts
 from hornbeam.data.device_arrays import check_device
+from hornbeam.data.fields import BOUNDS
 from hornbeam.data.levels import Levels, choose_levels, count_levels
 from hornbeam.data.sources.labelled import column_roles
 from hornbeam.data.sources.reader import TableReader
@@ -65,6 +66,9 @@ class Dataset(PeerMethods):
     init_score
         Raw scores to start from: (n_rows,), (n_rows, n_outputs) as `predict` returns them, (n_outputs, n_rows), or the
         latter flat. At most 1e38.
+    label_lower_bound, label_upper_bound
+        For `survival:aft`. Bounds of each row's time, (n_rows,): equal ones are an observed time, an upper bound of
+        infinity is a right-censored one, a lower bound of 0 a left-censored one. `label` may then be left out.
     feature_names
         One name a feature; "auto" or None: the column names of a frame, else Column_0, Column_1, ...
     categorical_features
@@ -129,6 +133,8 @@ class Dataset(PeerMethods):
         params: Mapping[str, Any] | None = None,
         *,
         qid: Any = None,
+        label_lower_bound: Any = None,
+        label_upper_bound: Any = None,
         max_bin: int | None = None,
         min_data_in_bin: int | None = None,
         bin_construct_sample_cnt: int | None = None,
@@ -142,6 +148,7 @@ class Dataset(PeerMethods):
         cache: str | os.PathLike[str] | None = None,
     ) -> None:
         given = {"label": label, "weight": weight, "group": group, "qid": qid, "init_score": init_score}
+        given |= dict(zip(BOUNDS, (label_lower_bound, label_upper_bound), strict=True))
         data, given, params, feature_names, categorical_features = with_saved(
             data, given, params, feature_names, categorical_features
         )
@@ -153,10 +160,8 @@ class Dataset(PeerMethods):
         self._binned: BinnedData | None = None
         self._bin_params: BinParams | None = None
         self._set_fields(**fields)
-        own = (
-            max_bin, min_data_in_bin, bin_construct_sample_cnt, use_missing, zero_as_missing, is_enable_sparse,
-            sparse_threshold, enable_bundle, target_encoding_levels, target_encoding_smooth,
-        )  # fmt: skip
+        own = (max_bin, min_data_in_bin, bin_construct_sample_cnt, use_missing, zero_as_missing, is_enable_sparse,
+               sparse_threshold, enable_bundle, target_encoding_levels, target_encoding_smooth)  # fmt: skip
         self._own_params: dict[str, Any] = {
             name: BY_NAME[name].check(value) for name, value in zip(_BIN_PARAMS, own, strict=False) if value is not None
         }
@@ -398,6 +403,7 @@ class Dataset(PeerMethods):
         """Make a Dataset of some rows, with data parameters of its own; its queries are the whole ones among them."""
         boundaries, label, weight, init_score = self.query_boundaries, self.label, self.weight, self.init_score
         named = self.has_names or self.reference is not None
+        bounds = (None if bound is None else bound[rows] for bound in map(self.get_bound, BOUNDS))
         return Dataset(
             self.reader.take(rows),
             label=None if label is None else label[rows],
@@ -408,6 +414,8 @@ class Dataset(PeerMethods):
             categorical_features="auto" if self._categorical is None else list(self._categorical),
             reference=reference,
             params=params,
+            label_lower_bound=next(bounds),
+            label_upper_bound=next(bounds),
             **({} if reference is not None else self._own_params),
         )
 

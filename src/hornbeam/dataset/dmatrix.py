@@ -39,7 +39,7 @@ class DMatrix(Dataset):
     ----------
     data
         What `Dataset` takes, or a `DataIter`.
-    label, weight, group, qid, feature_names
+    label, weight, group, qid, label_lower_bound, label_upper_bound, feature_names
         As for `Dataset`.
     base_margin
         `init_score` of `Dataset`. `predict` adds it to the scores of the rows.
@@ -67,6 +67,8 @@ class DMatrix(Dataset):
         feature_types: Sequence[str] | None = None,
         group: Any = None,
         qid: Any = None,
+        label_lower_bound: Any = None,
+        label_upper_bound: Any = None,
         ref: Dataset | None = None,
         max_bin: int | None = None,
         **others: Any,
@@ -76,6 +78,8 @@ class DMatrix(Dataset):
             label = fields.get("label", label)
             weight = fields.get("weight", weight)
             base_margin, qid = fields.get("base_margin", base_margin), fields.get("qid", qid)
+            label_lower_bound = fields.get("label_lower_bound", label_lower_bound)
+            label_upper_bound = fields.get("label_upper_bound", label_upper_bound)
         data = data.data if isinstance(data, Fields) else data
         if missing is not None and not np.isnan(missing):
             data = _without_marker(load_table(data), missing)
@@ -92,6 +96,8 @@ class DMatrix(Dataset):
             feature_names if feature_names is not None else "auto",
             _categories(feature_types),
             qid=qid,
+            label_lower_bound=label_lower_bound,
+            label_upper_bound=label_upper_bound,
             max_bin=max_bin,
         )
         self._types = None if feature_types is None else [str(kind) for kind in feature_types]
@@ -105,8 +111,6 @@ class DMatrix(Dataset):
 def _refuse(name: str, value: Any) -> None:
     """Raise for arguments of XGBoost's that would change something."""
     instead = {
-        "label_lower_bound": "survival is not offered",
-        "label_upper_bound": "survival is not offered",
         "feature_weights": "set feature_contri in the parameters",
     }
     if name not in instead:

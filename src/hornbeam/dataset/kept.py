@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from hornbeam.core.errors import DataError
 from hornbeam.data.binning import BinMapper, BinnedData, BinParams
+from hornbeam.data.fields import SETTABLE
 from hornbeam.data.levels import Levels
 from hornbeam.data.streams.bin_file import BinFile, BinWriter, open_bins
 from hornbeam.data.streams.table import UnheldTable
 from hornbeam.data.target_encoding import EncodedLevels
 
-FIELDS = ("label", "weight", "group", "init_score")
 VERSION = 1
 BLOCK_BYTES = 16 << 20
 """Bins that are copied at a time."""
@@ -86,7 +86,7 @@ def read_kept(path: str | os.PathLike[str]) -> tuple[KeptTable, dict[str, Any], 
     file = open_bins(path)
     if file.facts.get("version") != VERSION:
         raise DataError(f"{path}: version {file.facts.get('version')!r} of the file is not read; write it anew")
-    fields = {name: file.arrays.pop(name) for name in FIELDS if name in file.arrays}
+    fields = {name: file.arrays.pop(name) for name in SETTABLE if name in file.arrays}
     return KeptTable(file), fields, file.facts
 
 
@@ -99,8 +99,8 @@ def write_kept(dataset: Any, path: str | os.PathLike[str]) -> BinFile:
         "n_bounds": mapper.n_value_bins,
         "has_missing": mapper.has_missing,
     }
-    for name in FIELDS:
-        values = dataset.get_init_score() if name == "init_score" else getattr(dataset, name)
+    for name in SETTABLE:
+        values = dataset.group if name == "group" else dataset.get_field(name)
         if values is not None:
             arrays[name] = values
     reader = dataset.reader

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hornbeam.core.errors import DataError
 from hornbeam.data.binning import BinnedData
 from hornbeam.data.column_names import MADE_UP_NAMES
-from hornbeam.data.fields import Fields
+from hornbeam.data.fields import BOUNDS, Fields
 from hornbeam.data.streams.table import UnheldTable
 from hornbeam.dataset.joined_tables import side_by_side
 from hornbeam.dataset.kept import write_kept
@@ -99,6 +99,7 @@ class PeerMethods(Fields):
             weight=self.weight,
             group=self.group,
             init_score=self.get_init_score(),
+            **{name: self.get_bound(name) for name in BOUNDS},
             feature_names=names,
             categorical_features=categories if is_named else "auto",
             params=self._own_params,
@@ -133,17 +134,18 @@ class PeerMethods(Fields):
         return self.subset(rindex)
 
     def set_info(self, **fields: Any) -> None:
-        """Set fields by XGBoost's names: label, weight, base_margin, group, qid, feature_names."""
+        """Set fields by XGBoost's names: label, weight, base_margin, group, qid, bounds of times, feature_names."""
         names = fields.pop("feature_names", None)
         if "base_margin" in fields:
             fields["init_score"] = fields.pop("base_margin")
         if "qid" in fields:
             fields.setdefault("group", None)
-        known = ("label", "weight", "init_score", "group", "qid")
+        known = ("label", "weight", "init_score", "group", "qid", *BOUNDS)
         wrong = [name for name in fields if name not in known]
         if wrong:
             raise DataError(
-                f"set_info({wrong[0]}=): a Dataset has label, weight, base_margin, group, qid, feature_names"
+                f"set_info({wrong[0]}=): a Dataset has label, weight, base_margin, group, qid, {', '.join(BOUNDS)}, "
+                "feature_names"
             )
         self._set_fields(**fields)
         if names is not None:
@@ -157,8 +159,14 @@ class PeerMethods(Fields):
         """Set the initial scores."""
         self._set_fields(init_score=margin)
 
+    def set_float_info(self, field: str, data: Any) -> None:
+        """Set label, weight, base_margin, label_lower_bound or label_upper_bound, as XGBoost's does."""
+        if field == "group":
+            raise DataError("set_float_info('group'): sizes of queries are no floats; call set_group(sizes)")
+        self.set_field("init_score" if field == "base_margin" else field, data)
+
     def get_float_info(self, field: str) -> Any:
-        """Return label, weight or base_margin by XGBoost's names."""
+        """Return label, weight, base_margin, label_lower_bound or label_upper_bound by XGBoost's names."""
         return self.get_field("init_score" if field == "base_margin" else field)
 
     def get_uint_info(self, field: str) -> Any:

@@ -21,9 +21,10 @@ import numpy as np
 
 from hornbeam.core.errors import DataError
 from hornbeam.data.device_arrays import device_of, host_array
+from hornbeam.data.fields import SETTABLE
 from hornbeam.data.sources.frame import as_frame
 from hornbeam.data.streams.bin_file import is_bin_file
-from hornbeam.dataset.kept import FIELDS, read_kept
+from hornbeam.dataset.kept import read_kept
 
 FORMAT = "hornbeam-dataset"
 
@@ -31,8 +32,8 @@ FORMAT = "hornbeam-dataset"
 def write_saved(dataset: Any, path: str | os.PathLike[str]) -> None:
     """Write a Dataset to a file."""
     kind, arrays = _arrays_of(dataset.data)
-    for name in FIELDS:
-        values = dataset.get_init_score() if name == "init_score" else getattr(dataset, name)
+    for name in SETTABLE:
+        values = dataset.group if name == "group" else dataset.get_field(name)
         if values is not None:
             arrays[name] = values
     facts = {
@@ -83,7 +84,7 @@ def read_saved(path: Any) -> tuple[Any, dict[str, Any], dict[str, Any]] | None:
             facts = json.loads(file["facts"].tobytes())
             if facts["format"] != FORMAT or facts["version"] != 1:
                 raise DataError(f"{path}: a {facts['format']} of version {facts['version']} is not read; save it anew")
-            fields = {name: file[name] for name in FIELDS if name in file.files}
+            fields = {name: file[name] for name in SETTABLE if name in file.files}
             return _table_of(facts["kind"], file), fields, facts
         except (KeyError, ValueError, TypeError, zipfile.BadZipFile) as error:
             raise DataError(f"{path} is damaged ({error}); save the Dataset anew") from None

@@ -12,6 +12,7 @@ decisions and ends with the same model. There is no master.
     subtract           nothing: each worker subtracts in its section
     find_splits        the best split of each node in every section, 48 bytes a node
     partition          nothing: the rows that go left are counted in the histograms
+    compute_gradients  survival:cox: the scores of all rows
     leaf_sums          sums of each leaf
     renew_leaves       counts of residuals, in 16 rounds
     evaluate           means of losses: 32 bytes; other metrics: the scores of all rows
@@ -41,6 +42,7 @@ from hornbeam.distributed.selection import select
 from hornbeam.distributed.tree_rows import CompiledRows, TreeRows
 from hornbeam.metrics.base import MeanLoss, Metric, check_classes
 from hornbeam.objectives.base import Objective
+from hornbeam.objectives.cox import CoxObjective
 from hornbeam.objectives.ranking import RankingObjective
 from hornbeam.trees.bagging import Bag, Draw, Goss, draw_bag, draw_others, row_importance, rows_in_bag
 from hornbeam.trees.engine import Engine
@@ -146,6 +148,9 @@ class DistributedEngine:
 
     def compute_gradients(self, objective: Objective, label: FloatArray, weight: FloatArray | None) -> None:
         """Compute the gradients of this worker's rows."""
+        if isinstance(objective, CoxObjective):  # a row's gradient depends on all rows
+            self.set_gradients(*objective.gradients(self.scores(), label, weight))
+            return
         weight = None if weight is None else self._rows.take(weight)
         if isinstance(objective, RankingObjective):
             self._local.set_gradients(*self._query_gradients(objective, weight))
@@ -365,8 +370,7 @@ class DistributedEngine:
         """Add up means of losses over workers; leave other metrics to the caller, who asks for all scores."""
         if not isinstance(metric, MeanLoss):
             return None
-        label, weight, rows = dataset.label, dataset.weight, self._map_of(valid)
-        assert label is not None
+        label, weight, rows = metric.targets(dataset), dataset.weight, self._map_of(valid)
         scores = self._local.scores() if valid < 0 else self._local.valid_scores(valid)
         if forest is not None:
             scores = scores.copy()
@@ -382,7 +386,7 @@ class DistributedEngine:
         if is_wrong:
             return [(metric.name, metric.finish(float("nan")))]
         total = exact_sum(losses, self._gather)
-        return [(metric.name, metric.finish(total / (len(label) if weight is None else exact_sum(weight))))]
+        return [(metric.name, metric.finish(total / (dataset.n_rows if weight is None else exact_sum(weight))))]
 
     def close(self) -> None:
         """Free what the local engine holds."""

@@ -49,7 +49,7 @@ class Explained:
     @property
     def n_iterations(self) -> int:
         """Number of iterations that are explained."""
-        return len(self.trees.chosen) // self.booster.n_outputs
+        return len(self.trees.chosen) // self.booster.trees_per_iteration
 
     @property
     def divisor(self) -> float:
@@ -183,7 +183,7 @@ def background_expected(task: Explained, background: TableReader) -> FloatArray:
     from hornbeam.backends.prediction import predict_raw
 
     trees = task.trees
-    iterations = trees.first // task.booster.n_outputs, task.n_iterations
+    iterations = trees.first // task.booster.trees_per_iteration, task.n_iterations
     if task.n_iterations == 0:
         return task.booster.init_scores.copy()
     device = "reference" if trees.device == "reference" else "cpu"  # few rows, and the same bits everywhere

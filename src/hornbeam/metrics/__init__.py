@@ -29,9 +29,11 @@ from hornbeam.metrics.regression import (
     MeanAbsolutePercentageError,
     MeanSquaredError,
     QuantileLoss,
+    QuantileLosses,
     RootMeanSquaredError,
     RSquared,
 )
+from hornbeam.metrics.survival import AftLikelihood, Concordance, CoxLikelihood, IntervalAccuracy
 from hornbeam.objectives import Objective
 from hornbeam.params.params import Params
 
@@ -68,6 +70,10 @@ METRICS: dict[str, type[Metric]] = {
         NormalizedGain,
         MeanAveragePrecision,
         ReciprocalRank,
+        AftLikelihood,
+        IntervalAccuracy,
+        CoxLikelihood,
+        Concordance,
     )
 }
 """Every metric by its canonical name."""
@@ -111,6 +117,8 @@ ALIASES: dict[str, str] = {
     "gamma-nloglik": "gamma",
     "gamma-deviance": "gamma_deviance",
     "tweedie-nloglik": "tweedie",
+    "c-index": "concordance",
+    "concordance_index": "concordance",
     # scikit-learn
     "r2_score": "r2",
     "squared_error": "l2",
@@ -137,8 +145,6 @@ NO_METRICS: dict[str, str] = {
     "tweedie-nloglik@": "use 'tweedie', and set tweedie_variance_power",
     "pre": "use 'map' or 'ndcg', or pass a function as feval",
     "pre@": "use 'map@k' or 'ndcg@k', or pass a function as feval",
-    "cox-nloglik": "pass a function as feval",
-    "aft-nloglik": "pass a function as feval",
 }
 """Metrics of XGBoost that are not here, and what to do instead; those that end in @ take a number there."""
 
@@ -197,9 +203,12 @@ def get_metrics(params: Params, objective: Objective) -> list[Metric]:
     for name, metric in metrics.items():
         if isinstance(metric, OrderOfClasses) and objective.n_outputs > 1:
             metrics[name] = OneAgainstRest(metric)
+        if isinstance(metric, QuantileLoss) and isinstance(params.alpha, tuple):
+            metrics[name] = QuantileLosses(params.alpha)
     for metric in metrics.values():
         if metric.for_classes != (objective.n_outputs > 1):
             fitting = [name for name, kind in METRICS.items() if kind.for_classes == (objective.n_outputs > 1)]
+            fitting = ["quantile"] if isinstance(params.alpha, tuple) else fitting
             raise ParameterError(
                 f"metric={metric.name!r} does not fit objective {objective.name!r} with {objective.n_outputs} "
                 f"output(s) a row; use one of {', '.join(fitting)}"

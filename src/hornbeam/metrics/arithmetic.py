@@ -58,7 +58,7 @@ class Arithmetic(Protocol):
     def mean_loss(self, loss: RowLoss, label: FloatArray, predictions: FloatArray, weight: FloatArray | None) -> float:
         """Return sum(loss * weight) / sum(weight), in exact sums; NaN where a loss is NaN or infinite.
 
-        label        float64 (n_rows,)            in
+        label        float64 (n_rows,)            in   or (n_targets, n_rows): see MeanLoss.targets
         predictions  float64 (n_outputs, n_rows)  in   C order
         weight       float64 (n_rows,)            in   or None
         """
@@ -95,7 +95,7 @@ class NumpyArithmetic:
             losses = losses * weight
         if not np.isfinite(losses).all():
             return float("nan")
-        return exact_sum(losses) / (len(label) if weight is None else exact_sum(weight))
+        return exact_sum(losses) / (len(losses) if weight is None else exact_sum(weight))
 
     def sort_apart(self, scores: FloatArray, first: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
         """Sort twice."""

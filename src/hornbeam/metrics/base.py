@@ -106,6 +106,17 @@ class MeanLoss(Metric):
         """The constants a and b that the kernel takes first; None: it takes none."""
         return None
 
+    def targets(self, dataset: Fields) -> FloatArray:
+        """Return what `losses` takes as labels: those of a data set, float64 (n_rows,)."""
+        assert dataset.label is not None
+        return dataset.label
+
+    def evaluate(
+        self, dataset: Fields, raw_scores: FloatArray, objective: Objective, arithmetic: Arithmetic = NUMPY
+    ) -> list[tuple[str, float]]:
+        """Return name and value; arguments as in `Metric.evaluate`."""
+        return [(self.name, self(self.targets(dataset), raw_scores, dataset.weight, objective, arithmetic))]
+
     @abstractmethod
     def losses(self, label: FloatArray, predictions: FloatArray) -> FloatArray:
         """Return the loss of each row, float64 (n_rows,).

@@ -103,8 +103,8 @@ class LevelLoss(MeanLoss):
 
     @classmethod
     def from_params(cls, params: Params) -> LevelLoss:
-        """Take alpha."""
-        return cls(params.alpha)
+        """Take alpha; of a list the first, where `QuantileLosses` takes its place."""
+        return cls(params.level)
 
     @property
     def constants(self) -> tuple[float, float]:
@@ -122,6 +122,31 @@ class QuantileLoss(LevelLoss):
         a, b = self.constants
         d = label - predictions[0]
         return np.asarray(np.where(d < 0.0, -b * d, a * d))
+
+
+class QuantileLosses(Metric):
+    """The mean of `QuantileLoss` over the outputs of a list of quantiles."""
+
+    name: ClassVar[str] = "quantile"
+    for_classes: ClassVar[bool] = True
+
+    def __init__(self, alphas: tuple[float, ...]) -> None:
+        self.alphas = alphas
+
+    def __call__(
+        self,
+        label: FloatArray,
+        raw_scores: FloatArray,
+        weight: FloatArray | None,
+        objective: Objective,
+        arithmetic: Arithmetic = NUMPY,
+    ) -> float:
+        """Add up the losses in the order of the outputs; arguments as in `Metric.__call__`."""
+        total = 0.0
+        for output, alpha in enumerate(self.alphas):
+            scores = raw_scores[output : output + 1]
+            total = total + arithmetic.mean_loss(QuantileLoss(alpha), label, scores, weight)
+        return total / len(self.alphas)
 
 
 class ExpectileLoss(LevelLoss):

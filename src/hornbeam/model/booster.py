@@ -160,7 +160,12 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
     @property
     def n_iterations(self) -> int:
         """Number of iterations."""
-        return len(self.trees) // self.n_outputs
+        return len(self.trees) // self.trees_per_iteration
+
+    @property
+    def trees_per_iteration(self) -> int:
+        """Trees of an iteration: one an output, times `num_parallel_tree`."""
+        return self.n_outputs * int(self.params.get("num_parallel_tree", 1))
 
     @property
     def averages_trees(self) -> bool:
@@ -177,7 +182,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
     def forest(self) -> Forest:
         """The trees in the form that prediction uses; made when first asked for."""
         if self._forest is None or len(self._forest.trees) != len(self.trees):
-            self._forest = Forest(self.trees, self.n_outputs)
+            self._forest = Forest(self.trees, self.n_outputs, self.trees_per_iteration)
         return self._forest
 
     def __getitem__(self, which: int | slice) -> Booster:
@@ -196,7 +201,8 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
             except IndexError:
                 raise IndexError(f"booster[{which}]: the model has {self.n_iterations} iterations") from None
             chosen = range(place, place + 1)
-        trees = [tree for i in chosen for tree in self.trees[i * self.n_outputs : (i + 1) * self.n_outputs]]
+        size = self.trees_per_iteration
+        trees = [tree for i in chosen for tree in self.trees[i * size : (i + 1) * size]]
         made = Booster(replace(self.to_model(), trees=trees, best_iteration=0))
         made.num_threads = self.num_threads
         return made

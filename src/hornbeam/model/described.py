@@ -46,8 +46,8 @@ class DescribedModel:
         return self.n_features
 
     def num_model_per_iteration(self) -> int:
-        """Return the number of trees of an iteration, one an output."""
-        return self.n_outputs
+        """Return the number of trees of an iteration: one an output, or so many side by side."""
+        return self.trees_per_iteration
 
     def feature_name(self) -> list[str]:
         """Return the names of the features."""
@@ -189,6 +189,10 @@ class DescribedModel:
         @property
         def n_iterations(self) -> int:
             """Number of iterations."""
+
+        @property
+        def trees_per_iteration(self) -> int:
+            """Trees of an iteration."""
 
         @property
         def n_features(self) -> int:

@@ -90,7 +90,7 @@ def _add_until_clear(
     rows    float64 (n, n_features)   in       levels as codes
     scores  float64 (n_outputs, n)    in, out
     """
-    active, period = np.arange(len(rows)), stop.freq * len(scores)
+    active, period = np.arange(len(rows)), stop.freq * forest.trees_per_iteration
     for first in range(trees[0], trees[1], period):
         last = min(first + period, trees[1])
         part = np.ascontiguousarray(scores[:, active])

@@ -30,6 +30,7 @@ AGREEMENT: dict[str, Callable[[Booster], Any]] = {
     "kind (a forest's trees are averaged, those of others added)": lambda booster: (
         "rf" if booster.averages_trees else "gbdt or dart"
     ),
+    "num_parallel_tree": lambda booster: booster.params.get("num_parallel_tree", 1),
     "init_scores": lambda booster: booster.init_scores.tolist(),
     "zero_as_missing": lambda booster: booster.params.get("zero_as_missing", False),
     "use_missing": lambda booster: booster.params.get("use_missing", True),

@@ -165,9 +165,10 @@ class PredictingModel:
         start = np.zeros(self.n_outputs) if self.averages_trees else self.init_scores
         scores = np.repeat(np.asarray(start, np.float64)[:, None], reader.n_rows, axis=1)
         forest, rows = fitting(self.forest, reader)
-        for tree in range(first, last, self.n_outputs):
+        step = forest.trees_per_iteration
+        for tree in range(first, last, step):
             with default_mode():
-                add_trees(forest, rows, tree, tree + self.n_outputs, scores, n_threads, "cpu")
+                add_trees(forest, rows, tree, tree + step, scores, n_threads, "cpu")
                 made = scores.copy()
                 if self.averages_trees:
                     average_scores(made, self.init_scores, tree // self.n_outputs + 1)

@@ -100,17 +100,19 @@ def refit(
         if iteration == 0 or not averages:  # the trees of a forest are fitted at the start, all of them
             gradient, hessian = new.gradients(scores, iteration, n_threads)
         leaves = predict_leaf(forest, dataset.reader, iteration, 1, n_threads)
-        for output in range(model.n_outputs):
-            number = iteration * model.n_outputs + output
-            tree, leaf = model.trees[number], leaves[:, output].astype(np.int64)
+        before = scores.copy() if model.trees_per_iteration > model.n_outputs else scores  # trees side by side
+        for place in range(model.trees_per_iteration):
+            number, output = iteration * model.trees_per_iteration + place, place % model.n_outputs
+            tree, leaf = model.trees[number], leaves[:, place].astype(np.int64)
             shape = (
                 TreeShape(tree, sign) if params.monotone_constraints is not None or params.path_smooth > 0.0 else None
             )
             fresh = _leaf_values(
                 new,
+                output,
                 gradient[output],
                 hessian[output],
-                scores[output],
+                before[output],
                 leaf,
                 tree,
                 params,
@@ -160,6 +162,7 @@ def _more_l2(model: ModelData, tree: Tree, params: Params) -> FloatArray:
 
 def _leaf_values(
     new: NewData,
+    output: int,
     gradient: FloatArray,
     hessian: FloatArray,
     scores: FloatArray,
@@ -176,7 +179,7 @@ def _leaf_values(
     more_l2                    float64 (n_splits,)  in
     shape                      of the tree, where outputs depend on other nodes; or None
     """
-    percentile, n_leaves, rules = new.objective.renewal_percentile, tree.n_leaves, SplitRules.from_params(params)
+    percentile, n_leaves, rules = new.objective.percentile_of(output), tree.n_leaves, SplitRules.from_params(params)
     if percentile is not None and new.label is not None:
         most = params.number("max_delta_step") or np.inf
         rows = new.label - scores, new.renewal_weight, leaf, n_leaves

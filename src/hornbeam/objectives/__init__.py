@@ -7,16 +7,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from hornbeam.core.errors import ModelFormatError
+from hornbeam.objectives.aft import AftObjective
 from hornbeam.objectives.base import Objective
 from hornbeam.objectives.binary import BinaryObjective, CrossEntropyObjective
+from hornbeam.objectives.cox import CoxObjective
 from hornbeam.objectives.custom import CustomObjective
 from hornbeam.objectives.focal import FocalObjective
 from hornbeam.objectives.log_link import GammaObjective, PoissonObjective, TweedieObjective
 from hornbeam.objectives.multiclass import MulticlassObjective
 from hornbeam.objectives.one_vs_all import OneVsAllObjective
 from hornbeam.objectives.pointwise import PointwiseObjective
+from hornbeam.objectives.quantiles import QuantileListObjective
 from hornbeam.objectives.ranking import (
     LambdarankObjective,
+    MapObjective,
     PairwiseObjective,
     RankingObjective,
     XendcgObjective,
@@ -36,7 +40,9 @@ from hornbeam.params.params import Params
 __all__ = [
     "OBJECTIVES",
     "AbsoluteErrorObjective",
+    "AftObjective",
     "BinaryObjective",
+    "CoxObjective",
     "CrossEntropyObjective",
     "CustomObjective",
     "ExpectileObjective",
@@ -46,6 +52,7 @@ __all__ = [
     "HuberObjective",
     "LambdarankObjective",
     "LogCoshObjective",
+    "MapObjective",
     "MulticlassObjective",
     "Objective",
     "OneVsAllObjective",
@@ -53,6 +60,7 @@ __all__ = [
     "PercentageErrorObjective",
     "PointwiseObjective",
     "PoissonObjective",
+    "QuantileListObjective",
     "QuantileObjective",
     "RankingObjective",
     "RegressionObjective",
@@ -86,11 +94,14 @@ OBJECTIVES: dict[str, type[Objective]] = {
 """Every objective of single rows by name, in the order of the documentation; the tests go through this table."""
 
 RANKING: dict[str, type[RankingObjective]] = {
-    kind.name: kind for kind in (LambdarankObjective, XendcgObjective, PairwiseObjective)
+    kind.name: kind for kind in (LambdarankObjective, XendcgObjective, PairwiseObjective, MapObjective)
 }
 """Objectives of rows that are grouped into queries, by name."""
 
-ALL_OBJECTIVES: dict[str, type[Objective]] = {**OBJECTIVES, **RANKING}
+SURVIVAL: dict[str, type[Objective]] = {AftObjective.name: AftObjective, CoxObjective.name: CoxObjective}
+"""Objectives of times that may be censored, by name."""
+
+ALL_OBJECTIVES: dict[str, type[Objective]] = {**OBJECTIVES, **RANKING, **SURVIVAL}
 
 MAX_CLASSES = 1_000_000
 """Bound on num_class in a model file, against sizes that cannot be meant."""
@@ -106,6 +117,8 @@ _STATE = {
 
 def get_objective(params: Params) -> Objective:
     """Build the objective that the parameters name; `Params` has checked that they go together."""
+    if isinstance(params.alpha, tuple):
+        return QuantileListObjective.from_params(params)
     if isinstance(params.objective, str) and params.objective in ALL_OBJECTIVES:
         return ALL_OBJECTIVES[params.objective].from_params(params)
     return CustomObjective.from_params(params)
@@ -120,7 +133,7 @@ def objective_from_dict(state: Mapping[str, Any]) -> Objective:
     if not isinstance(name, str) or name not in (*ALL_OBJECTIVES, "custom"):
         raise ModelFormatError(f"name: {name!r} is not an objective; known are {', '.join(ALL_OBJECTIVES)} and custom")
     expected = {"name", *_STATE.get(name, ())}
-    optional = {"reg_sqrt"} if name == "regression" else set()
+    optional = {"regression": {"reg_sqrt"}, "quantile": {"n_quantiles"}}.get(name, set())
     if not expected <= set(state) <= expected | optional:
         raise ModelFormatError(
             f"objective {name!r} has the keys {sorted(expected)}, but found {sorted(map(str, state))}"
@@ -129,6 +142,11 @@ def objective_from_dict(state: Mapping[str, Any]) -> Objective:
         if state.get("reg_sqrt", True) is not True:
             raise ModelFormatError(f"reg_sqrt: {state['reg_sqrt']!r} is not True; it is left out where it is not set")
         return RegressionObjective(reg_sqrt="reg_sqrt" in state)
+    if "n_quantiles" in state:
+        n_quantiles = state["n_quantiles"]
+        if type(n_quantiles) is not int or not 2 <= n_quantiles <= MAX_CLASSES:
+            raise ModelFormatError(f"n_quantiles: {n_quantiles!r} is not a whole number from 2 to {MAX_CLASSES}")
+        return QuantileListObjective((0.5,) * n_quantiles)  # prediction asks for their number alone
     sigmoid = state.get("sigmoid", 1.0)
     if type(sigmoid) is not float or not (0.0 < sigmoid < math.inf):
         raise ModelFormatError(f"sigmoid: {sigmoid!r} is not a positive, finite float")

@@ -74,6 +74,10 @@ class Objective(ABC):
         label  float64 (n_rows,)  in  finite, or None
         """
 
+    def check_data(self, dataset: Fields) -> None:
+        """Raise DataError unless a data set, for training or validation, has what the objective takes as labels."""
+        check_domain(self, dataset.given("label"))
+
     def accepts(self, facts: Facts) -> bool:
         """Say whether labels of which these facts are known lie in the domain; else `check_labels` has to see them."""
         return facts.lie_in(self.labels, self.n_outputs)
@@ -140,6 +144,10 @@ class Objective(ABC):
     def renewal_percentile(self) -> float | None:
         """Which percentile of its rows' residuals a leaf's value becomes (percentiles.py); None: the Newton step."""
         return None
+
+    def percentile_of(self, output: int) -> float | None:
+        """Return the same for one output."""
+        return self.renewal_percentile
 
     def renewal_weights(self, label: FloatArray, weight: FloatArray | None) -> FloatArray | None:
         """Return the weights of that percentile, float64 (n_rows,) or None; arguments as `prepare` returns them."""

@@ -1,4 +1,4 @@
-"""Learning to rank: lambdarank, pairwise and rank_xendcg, on rows that are grouped into queries.
+"""Learning to rank: lambdarank, rank_map, pairwise and rank_xendcg, on rows that are grouped into queries.
 
 These are the NumPy definitions, one query at a time. A query's documents are its rows; they are ranked by falling
 score, equal scores in row order. What a document gets from its pairs is summed in fixed point, so neither the order of
@@ -22,7 +22,7 @@ from hornbeam.core.random_choices import Purpose, random_key, uniform
 from hornbeam.data.columns import Facts
 from hornbeam.data.fields import Fields
 from hornbeam.data.queries import DEFAULT_LABEL_GAIN, check_relevance, discounts, ideal_dcg
-from hornbeam.objectives.base import FloatArray, Objective, require_labels
+from hornbeam.objectives.base import FloatArray, Objective, first_wrong_label, require_labels
 from hornbeam.objectives.label_sums import LabelSums
 from hornbeam.params.params import Params
 
@@ -53,7 +53,7 @@ class QueryData:
     gains          float64 (n_gains,)     by label
     discounts      float64 (longest query,)  by rank
     base           float64 (n_queries,)   weight of a pair, in units of the query's fixed point: base + gap * slope *
-    slope          float64 (n_queries,)   (difference of the discounts), where gap is the difference of the gains
+    slope          float64 (n_queries,)   (difference of `rank_values`), where gap is the difference of the gains
     ratio          float64 (n_queries,)   fixed-point hessian of a pair = fixed-point lambda * ratio * (1 - p)
     gradient_unit  float64 (n_queries,)   a power of two: what 1 in fixed point stands for
     hessian_unit   float64 (n_queries,)
@@ -166,6 +166,8 @@ class LambdarankObjective(RankingObjective):
     name: ClassVar[str] = "lambdarank"
     by_ndcg: ClassVar[bool] = True
     """Whether pairs are weighted by the change of NDCG, or all alike."""
+    by_map: ClassVar[bool] = False
+    """Whether they are weighted by the change of the average precision instead."""
 
     def __init__(
         self,
@@ -193,12 +195,8 @@ class LambdarankObjective(RankingObjective):
         gains, sizes = self.gains, np.diff(boundaries)
         level = label.astype(np.int32)
         if self.by_ndcg:
-            ideal = ideal_dcg(label, boundaries, gains, self.truncation_level)
-            base, slope = np.zeros(len(sizes)), np.zeros(len(sizes))
-            np.divide(self.sigmoid, ideal, out=slope, where=ideal > 0.0)
-            of_rows = gains[level]
-            largest = np.maximum.reduceat(of_rows, boundaries[:-1]) - np.minimum.reduceat(of_rows, boundaries[:-1])
-            bound = largest * slope
+            base = np.zeros(len(sizes))
+            slope, bound = self.pair_scales(level, boundaries)
         else:
             base, slope = np.full(len(sizes), self.sigmoid), np.zeros(len(sizes))
             bound = base
@@ -222,12 +220,21 @@ class LambdarankObjective(RankingObjective):
             np.ldexp(1.0, -h_exponent),
         )
 
+    def pair_scales(self, level: NDArray[np.int32], boundaries: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
+        """Return what differences of gains and ranks are multiplied by, and a bound of the product, by query."""
+        ideal = ideal_dcg(level.astype(np.float64), boundaries, self.gains, self.truncation_level)
+        slope = np.zeros(len(ideal))
+        np.divide(self.sigmoid, ideal, out=slope, where=ideal > 0.0)
+        of_rows = self.gains[level]
+        largest = np.maximum.reduceat(of_rows, boundaries[:-1]) - np.minimum.reduceat(of_rows, boundaries[:-1])
+        return slope, largest * slope
+
     def query_gradients(self, scores: FloatArray, query: int) -> tuple[FloatArray, FloatArray]:
         """Order of operations for a pair of ranks i < j with different labels, `high` having the higher label.
 
         e = exp(max(sigmoid * (s - s[0]), -600)) for every rank
         a = 0.01 + (s[i] - s[j]) with norm and if the scores of the query differ, else 1
-        w = base + ((gain[high] - gain[low]) * slope) * (discount[i] - discount[j])
+        w = base + ((gain[high] - gain[low]) * slope) * (above[i] - below[j]), from `rank_values`
         r = 1 / ((e[i] + e[j]) * a)
         lambda = (w * e[low]) * r                     the probability of the wrong order, e[low] / (e[i] + e[j])
         hessian = (lambda * ratio) * ((e[high] * a) * r)
@@ -245,6 +252,7 @@ class LambdarankObjective(RankingObjective):
         gain = data.gains[level]
         base, slope, ratio = data.base[query], data.slope[query], data.ratio[query]
         gradient_unit, hessian_unit = data.gradient_unit[query], data.hessian_unit[query]
+        above, below = self.rank_values(level)
         apart = self.norm and s[0] != s[-1]
         gradient, hessian = np.zeros(len(s), np.int64), np.zeros(len(s), np.int64)
         total = 0.0
@@ -253,7 +261,7 @@ class LambdarankObjective(RankingObjective):
             is_high = level[i] > level[j]
             e_high, e_low = np.where(is_high, e[i], e[j]), np.where(is_high, e[j], e[i])
             a = SCORE_DISTANCE + (s[i] - s[j]) if apart else 1.0
-            w = base + (np.abs(gain[i] - gain[j]) * slope) * (data.discounts[i] - data.discounts[j])
+            w = base + (np.abs(gain[i] - gain[j]) * slope) * (above[i] - below[j])
             r = 1.0 / ((e[i] + e[j]) * a)
             lambda_ = (w * e_low) * r
             h = np.rint((lambda_ * ratio) * ((e_high * a) * r)).astype(np.int64)
@@ -270,6 +278,63 @@ class LambdarankObjective(RankingObjective):
         back = np.empty(len(s), np.int64)
         back[order] = np.arange(len(s))
         return ((gradient * gradient_unit) * factor)[back], ((hessian * hessian_unit) * factor)[back]
+
+    def rank_values(self, level: NDArray[np.int32]) -> tuple[FloatArray, FloatArray]:
+        """Return a number for each rank that is the first of a pair, and one for each that is the second.
+
+        level  int32 (n,)  in  labels by rank
+
+        What swapping two ranks does to NDCG, or to the average precision, is proportional to their difference.
+        """
+        assert self.queries is not None
+        return self.queries.discounts[: len(level)], self.queries.discounts[: len(level)]
+
+
+class MapObjective(LambdarankObjective):
+    """LambdaMART on the average precision of lists whose documents are relevant (1) or not (0): XGBoost's rank:map."""
+
+    name: ClassVar[str] = "rank_map"
+    default_metric: ClassVar[str] = "map"
+    by_map: ClassVar[bool] = True
+
+    @classmethod
+    def from_params(cls, params: Params) -> MapObjective:
+        """Take sigmoid and the truncation."""
+        return cls(params.sigmoid, params.lambdarank_truncation_level, params.lambdarank_norm)
+
+    @property
+    def gains(self) -> FloatArray:
+        """0 and 1."""
+        return np.array([0.0, 1.0])
+
+    def check_labels(self, label: FloatArray | None) -> None:
+        """Labels must be 0 or 1."""
+        label = require_labels(label, self.name)
+        found = first_wrong_label(label, (label != 0.0) & (label != 1.0))
+        if found is not None:
+            raise DataError(
+                f"objective {self.name!r} takes labels 0 and 1, but {found}; recode the labels, or use 'lambdarank', "
+                "which knows degrees of relevance"
+            )
+
+    def pair_scales(self, level: NDArray[np.int32], boundaries: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
+        """Return slope and bound: a swap changes the sum of precisions by at most 1 + (1 + 1/2 + ... + 1/n)."""
+        sizes = np.diff(boundaries)
+        relevant = np.add.reduceat(level.astype(np.float64), boundaries[:-1])
+        slope = np.zeros(len(sizes))
+        np.divide(self.sigmoid, relevant, out=slope, where=relevant > 0.0)
+        return slope, slope * (2.0 + np.frexp(sizes.astype(np.float64))[1])
+
+    def rank_values(self, level: NDArray[np.int32]) -> tuple[FloatArray, FloatArray]:
+        """Order of operations, from the first rank on, with r = rank + 1, c and t starting from 0.
+
+        For each rank: x = 1 if it is relevant, else 0; before = t; c = c + x; t = t + x / r;
+        above = (c + (1 - x)) / r - t;  below = c / r - before.
+        """
+        x = (level > 0).astype(np.float64)
+        r = np.arange(1.0, len(level) + 1.0)
+        c, t = np.cumsum(x), np.cumsum(x / r)
+        return (c + (1.0 - x)) / r - t, c / r - np.append(0.0, t[:-1])
 
 
 class PairwiseObjective(LambdarankObjective):

@@ -115,7 +115,7 @@ class QuantileObjective(AbsoluteErrorObjective):
     @classmethod
     def from_params(cls, params: Params) -> QuantileObjective:
         """Take alpha."""
-        return cls(params.alpha, params.boost_from_average)
+        return cls(params.level, params.boost_from_average)
 
     @property
     def constants(self) -> tuple[float, float]:
@@ -151,7 +151,7 @@ class HuberObjective(PointwiseObjective):
     @classmethod
     def from_params(cls, params: Params) -> HuberObjective:
         """Take alpha."""
-        return cls(params.alpha, params.boost_from_average)
+        return cls(params.level, params.boost_from_average)
 
     @property
     def constants(self) -> tuple[float, float]:
@@ -259,7 +259,7 @@ class ExpectileObjective(PointwiseObjective):
     @classmethod
     def from_params(cls, params: Params) -> ExpectileObjective:
         """Take alpha."""
-        return cls(params.alpha, params.boost_from_average)
+        return cls(params.level, params.boost_from_average)
 
     @property
     def constants(self) -> tuple[float, float]:

@@ -101,6 +101,16 @@ def _check_float(parameter: Parameter, value: Any) -> float:
     return float(_check_number(parameter, number, "a number")) + 0.0  # + 0.0 turns -0.0 into 0.0: one zero, one model
 
 
+def _check_alpha(parameter: Parameter, value: Any) -> float | tuple[float, ...]:
+    """Check a number, or a list of numbers, which are quantiles; a list of one is that number."""
+    if not isinstance(value, (list, tuple, np.ndarray)):
+        return _check_float(parameter, value)
+    numbers = tuple(_check_float(parameter, one) for one in value)
+    if not numbers or max(numbers) >= 1.0 or len(set(numbers)) < len(numbers):
+        raise parameter.error(value, "a number, or a list of different quantiles between 0 and 1")
+    return numbers[0] if len(numbers) == 1 else numbers
+
+
 def _check_bool(parameter: Parameter, value: Any) -> bool:
     if isinstance(value, str) and value.lower() in ("true", "false"):  # as in LightGBM's configuration files
         return value.lower() == "true"
@@ -236,6 +246,7 @@ def _parsed(parse: Callable[[Any], Any]) -> Callable[[Parameter, Any], Any]:
 _CHECKS: dict[str, Callable[[Parameter, Any], Any]] = {
     "int": _check_int,
     "float": _check_float,
+    "alpha": _check_alpha,
     "bool": _check_bool,
     "choice": _check_choice,
     "objective": _check_objective,

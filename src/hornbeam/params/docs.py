@@ -6,6 +6,7 @@ from hornbeam.params.table import GROUPS, PARAMETERS
 
 _TYPE_TEXT = {
     "choice": "str",
+    "alpha": "float or list of float",
     "objective": "str or function",
     "metric": "str, list or None",
     "device": "str",

@@ -27,6 +27,9 @@ SPELLINGS = {
         "lambdarank": ("rank:ndcg",),
         "rank_xendcg": ("xendcg", "xe_ndcg", "xe_ndcg_mart", "xendcg_mart"),
         "pairwise": ("rank:pairwise", "ranknet"),
+        "rank_map": ("rank:map",),
+        "survival:aft": (),
+        "survival:cox": (),
         "custom": ("none", "None", "null", "na"),
     }.items()
     for spelling in (name, *spellings)
@@ -41,9 +44,6 @@ NOT_HERE = {
     "binary:hinge": "use 'binary'",
     "cross_entropy_lambda": "use 'cross_entropy' with weights",
     "xentlambda": "use 'cross_entropy' with weights",
-    "rank:map": "use 'lambdarank' ('rank:ndcg'), and metric='map'",
-    "survival:cox": "pass an objective function",
-    "survival:aft": "pass an objective function",
 }
 """Objectives of the peers that are not here, and what to do instead."""
 
@@ -55,12 +55,14 @@ USED_BY: dict[str, frozenset[str]] = {
     "reg_sqrt": frozenset(("regression",)),
     "focal_gamma": frozenset(("focal",)),
     "focal_alpha": frozenset(("focal",)),
-    "sigmoid": frozenset(("binary", "multiclassova", "lambdarank", "pairwise")),
+    "sigmoid": frozenset(("binary", "multiclassova", "lambdarank", "pairwise", "rank_map")),
     "scale_pos_weight": frozenset(("binary", "multiclassova")),
     "is_unbalance": frozenset(("binary", "multiclassova")),
-    "lambdarank_truncation_level": frozenset({"lambdarank", "pairwise"}),
-    "lambdarank_norm": frozenset({"lambdarank", "pairwise"}),
+    "lambdarank_truncation_level": frozenset({"lambdarank", "pairwise", "rank_map"}),
+    "lambdarank_norm": frozenset({"lambdarank", "pairwise", "rank_map"}),
     "label_gain": frozenset({"lambdarank", "pairwise", "rank_xendcg", "ndcg", "map", "mrr"}),
+    "aft_loss_distribution": frozenset({"survival:aft", "aft-nloglik"}),
+    "aft_loss_distribution_scale": frozenset({"survival:aft", "aft-nloglik"}),
     "objective_seed": frozenset({"rank_xendcg"}),
 }
 """Parameters that only some objectives and metrics look at, by their canonical names."""

@@ -75,15 +75,38 @@ class Params(ParameterTable):
                 f"is_unbalance=True and scale_pos_weight={self.scale_pos_weight!r} both weigh the positive class; "
                 "give one of them"
             )
-        if self.objective in ("quantile", "expectile") and self.alpha >= 1.0:
+        if isinstance(self.alpha, tuple):
+            if self.objective != "quantile":
+                raise ParameterError(
+                    f"alpha={list(self.alpha)}: a list of quantiles is for objective='quantile', not "
+                    f"{self.objective!r}; give one number"
+                )
+        elif self.objective in ("quantile", "expectile") and self.alpha >= 1.0:
             raise ParameterError(f"alpha={self.alpha!r}: must be below 1 for objective={self.objective!r}")
         if self.objective in RENEWED and self.monotone_constraints is not None:
             raise ParameterError(
                 f"monotone_constraints with objective={self.objective!r}: leaf values are percentiles, without "
                 "bounds; leave the constraints out, or use objective='huber'"
             )
+        if self.num_parallel_tree > 1:
+            self._check_parallel()
         if self.alpha != BY_NAME["alpha"].default:
             self.refuse_idle_alpha()
+
+    def _check_parallel(self) -> None:
+        """Raise for what several trees of the same gradients cannot go with."""
+        if self.boosting != "gbdt":
+            remedy = "raise num_iterations instead" if self.boosting == "rf" else "use boosting='gbdt'"
+            raise ParameterError(
+                f"num_parallel_tree={self.num_parallel_tree} with boosting={self.boosting!r}: trees side by side are "
+                f"for 'gbdt'; {remedy}"
+            )
+        if self.objective in (*RENEWED, "logcosh"):
+            raise ParameterError(
+                f"num_parallel_tree={self.num_parallel_tree} with objective={self.objective!r}: its leaf values are "
+                "percentiles of what the trees before have left over, and trees side by side have none before them; "
+                "use boosting='rf', objective='huber' or num_parallel_tree=1"
+            )
 
     def refuse_idle_alpha(self) -> None:
         """Raise where nothing looks at alpha, which then was meant as XGBoost's."""
@@ -93,6 +116,11 @@ class Params(ParameterTable):
                 f"{', '.join(sorted(USED_BY['alpha']))} do); for the L1 penalty on leaf values set lambda_l1, alias "
                 "reg_alpha"
             )
+
+    @property
+    def level(self) -> float:
+        """alpha as one number: of a list of quantiles the first."""
+        return self.alpha[0] if isinstance(self.alpha, tuple) else self.alpha
 
     def is_used(self, name: str) -> bool:
         """Say whether the objective or a metric looks at a parameter of the table USED_BY."""

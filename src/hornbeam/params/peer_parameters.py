@@ -139,7 +139,6 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
         (), "training starts from the best constant; for another start pass init_score= (raw scores) to Dataset"
     ),
     "missing": PeerParameter((math.nan,), "NaN is missing; replace other markers by NaN in the data"),
-    "num_parallel_tree": PeerParameter((1,), "for a random forest set boosting='rf' and num_iterations"),
     "process_type": PeerParameter(("default",), "to update the leaves of a model call booster.refit(X, y)"),
     "updater": PeerParameter(
         ("grow_quantile_histmaker", "grow_histmaker", "grow_gpu_hist"),
@@ -155,9 +154,6 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
     "normalize_type": PeerParameter((), "set xgboost_dart_mode=True for 'tree'; 'forest' is not offered"),
     "lambdarank_pair_method": PeerParameter(("topk",), "pairs are those of lambdarank_truncation_level"),
     "lambdarank_unbiased": PeerParameter((False,), "positions are not modelled; leave it out"),
-    **dict.fromkeys(
-        ("aft_loss_distribution", "aft_loss_distribution_scale"), PeerParameter((), "pass an objective function")
-    ),
     **dict.fromkeys(("feature_selector", "top_k"), PeerParameter((), "there is no linear booster; use trees")),
     "feature_weights": PeerParameter((), "feature_contri weighs the gains of features"),
     "feature_types": PeerParameter((), "name categorical columns in categorical_feature"),

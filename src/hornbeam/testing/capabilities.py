@@ -32,6 +32,9 @@ DATA_KINDS: dict[str, Callable[[GoldenCase], bool]] = {
     "missing values": lambda case: case.missing,
     "weights": lambda case: case.weighted,
     "queries (`group`, `qid`)": lambda case: bool(case.group),
+    "times between bounds (`label_lower_bound`, `label_upper_bound`)": lambda case: (
+        case.censored and case.params["objective"] == "survival:aft"
+    ),
     "initial scores (`init_score`)": lambda case: case.init_score,
     "mostly zeros, dense or as a sparse table": lambda case: case.zeros > 0.0,
     "columns that exclude each other": lambda case: bool(case.exclusive),

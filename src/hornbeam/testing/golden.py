@@ -98,6 +98,7 @@ class GoldenCase:
     zeros: float = 0.0
     exclusive: tuple[int, ...] = ()
     init_score: bool = False
+    censored: bool = False  # times of all kinds between bounds; labels of survival:cox: some times are equal
     group: tuple[int, ...] = ()  # sizes of the queries, repeated as often as needed
     callables: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
@@ -117,7 +118,8 @@ class GoldenCase:
             score = score + 9.0 * count * ((level == 1.0) + 0.0 - (level == 4.0) + (level == 30.0))
             table = np.hstack([table, np.where(level[:, None] == place, count[:, None], 0.0)])
         if self.group:
-            label = np.clip(np.floor(score / 3.0) + 1.0, 0.0, 4.0)
+            most = 1.0 if self.params["objective"] == "rank_map" else 4.0
+            label = np.clip(np.floor(score / 3.0) + 1.0, 0.0, most)
         else:
             label = labels_for(self.params.get("objective", "regression"), score, self.params.get("num_class", 1))
         if self.rare > 0.0:
@@ -129,6 +131,9 @@ class GoldenCase:
         weight = 0.5 + uniform(self.n_rows, 4000) if self.weighted else None
         start = 2.0 * uniform(self.n_rows, 7000) if self.init_score else None
         named = list(self.levels) if self.levels else "auto"
+        lower, upper = self.bounds(label) if self.censored else (None, None)
+        if self.censored and self.params["objective"] == "survival:cox":
+            label, lower, upper = np.floor(label * 4.0) / 4.0, None, None
         return Dataset(
             form(table),
             label=label,
@@ -136,7 +141,16 @@ class GoldenCase:
             group=self.query_sizes(),
             init_score=start,
             categorical_features=named,
+            label_lower_bound=lower,
+            label_upper_bound=upper,
         )
+
+    def bounds(self, time: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return bounds of times: observed, right-censored, left-censored and in between, each float64 (n_rows,)."""
+        kind = np.floor(4.0 * uniform(self.n_rows, 9000))
+        lower = np.where(kind == 2.0, 0.0, time)
+        upper = np.where(kind == 0.0, time, np.where(kind == 1.0, np.inf, time * 1.5))
+        return lower, upper
 
     def query_sizes(self) -> NDArray[np.int64] | None:
         """Return the sizes of the queries, int64 (n_queries,), the last one cut to the rows there are; or None."""
@@ -247,6 +261,13 @@ CASES: dict[str, GoldenCase] = {
         group=QUERIES,
         weighted=True,
     ),
+    "rank_map": GoldenCase({"objective": "rank_map"}, group=QUERIES, n_rounds=3, missing=True),
+    "rank_map, weights, long queries": GoldenCase(
+        {"objective": "rank_map", "sigmoid": 2.0, "lambdarank_truncation_level": 7, "lambdarank_norm": False},
+        group=(1200, 40),
+        n_rounds=2,
+        weighted=True,
+    ),
     "pairwise": GoldenCase({"objective": "pairwise"}, group=(1200, 40), missing=True),
     "rank_xendcg": GoldenCase({"objective": "rank_xendcg", "seed": 3}, group=QUERIES),
     "custom objective": GoldenCase({}, n_features=9, callables={"objective": pseudo_huber}),
@@ -275,8 +296,39 @@ CASES: dict[str, GoldenCase] = {
         n_rows=700,
         n_rounds=3,
     ),
+    "trees side by side": GoldenCase(
+        {"num_parallel_tree": 3, "bagging_fraction": 0.6, "bagging_freq": 1}, n_rows=700, n_rounds=3, missing=True
+    ),
+    "trees side by side, features by tree": GoldenCase(
+        {"objective": "binary", "num_parallel_tree": 4, "feature_fraction": 0.5}, n_rows=700, n_rounds=2, weighted=True
+    ),
+    "trees side by side, multiclass": GoldenCase(
+        {"objective": "multiclass", "num_class": 3, "num_parallel_tree": 2, "extra_trees": True}, n_rows=500, n_rounds=2
+    ),
+    "survival:aft": GoldenCase({"objective": "survival:aft"}, n_rows=700, n_rounds=3, censored=True, missing=True),
+    "survival:aft, observed times, logistic": GoldenCase(
+        {"objective": "survival:aft", "aft_loss_distribution": "logistic"}, n_rows=700, n_rounds=3
+    ),
+    "survival:aft, extreme, weights": GoldenCase(
+        {"objective": "survival:aft", "aft_loss_distribution": "extreme", "aft_loss_distribution_scale": 0.4},
+        n_rows=700,
+        n_rounds=3,
+        censored=True,
+        weighted=True,
+    ),
+    "survival:cox": GoldenCase({"objective": "survival:cox"}, n_rows=700, n_rounds=3, missing=True),
+    "survival:cox, equal times, weights": GoldenCase(
+        {"objective": "survival:cox"}, n_rows=5000, n_rounds=2, censored=True, weighted=True
+    ),
     "regression, reg_sqrt": GoldenCase({"reg_sqrt": True}, n_rounds=3),
     "quantile, low": GoldenCase({"objective": "quantile", "alpha": 0.05}, n_rounds=3),
+    "quantiles": GoldenCase({"objective": "quantile", "alpha": [0.1, 0.5, 0.9]}, n_rows=700, n_rounds=3, missing=True),
+    "quantiles, weights, bagging": GoldenCase(
+        {"objective": "quantile", "alpha": [0.8, 0.3], "bagging_fraction": 0.7, "bagging_freq": 1},
+        n_rows=500,
+        n_rounds=2,
+        weighted=True,
+    ),
     "binary, is_unbalance": GoldenCase({"objective": "binary", "is_unbalance": True}, n_rounds=3, weighted=True),
     "multiclassova, scale_pos_weight": GoldenCase(
         {"objective": "multiclassova", "num_class": 4, "scale_pos_weight": 3.0}, n_rows=700, n_rounds=2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.objectives import ALL_OBJECTIVES, OBJECTIVES
+from hornbeam.objectives import ALL_OBJECTIVES
 
 N_CLASSES = 3
 
@@ -32,4 +32,4 @@ def labels_for(objective: str, signal: NDArray[np.float64], n_classes: int = N_C
         "binary": (signal > 1.0).astype(np.float64),
         "classes": np.clip(np.floor(signal / 3.0) + 1.0, 0.0, n_classes - 1.0),
     }
-    return labels[OBJECTIVES[objective].labels]
+    return labels[ALL_OBJECTIVES[objective].labels]

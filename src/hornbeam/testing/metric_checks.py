@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.metrics import METRICS, Metric, get_metric
 from hornbeam.metrics.ranked_lists import QueryMetric
-from hornbeam.objectives import OBJECTIVES, Objective, get_objective
+from hornbeam.metrics.survival import BoundedLoss
+from hornbeam.objectives import RANKING, Objective, get_objective
 from hornbeam.params.params import Params
 from hornbeam.testing.checks import assert_same_bits, binned_data, engine_on
 from hornbeam.testing.data import make_binned
@@ -36,6 +37,12 @@ def objectives_of(metric: str) -> list[dict[str, Any]]:
         return [params_for("multiclass"), params_for("multiclassova")]
     if issubclass(METRICS[metric], QueryMetric):
         return [{"objective": "lambdarank"}]
+    if issubclass(METRICS[metric], BoundedLoss):
+        aft = params_for("survival:aft")
+        others = ({"aft_loss_distribution": name} for name in ("logistic", "extreme"))
+        return [aft, *({**aft, **given, "aft_loss_distribution_scale": 0.7} for given in others)]
+    if metric in ("cox-nloglik", "concordance"):
+        return [params_for("survival:cox")]
     if metric in AMOUNTS:
         return [params_for("gamma"), {**params_for("tweedie"), "tweedie_variance_power": 1.0}, params_for("tweedie")]
     if metric in OF_TWO:
@@ -79,13 +86,18 @@ def make_labelled(rng: np.random.Generator, objective: Objective, n_rows: int, w
     """Return a data set without features worth the name, with labels in the domain of an objective."""
     signal = rng.normal(size=n_rows) * 3.0 + 1.0
     relevance = np.floor(rng.random(n_rows) ** 3 * 5.0)
-    known = objective.name in OBJECTIVES
+    known = objective.name not in RANKING
     label = labels_for(objective.name, signal, objective.n_outputs) if known else relevance
     weight = rng.choice([0.0, 0.3, 1.0, 7.0], n_rows) if weighted else None
     if weight is not None:
         weight[0] = 0.5
     group = None if known else group_sizes(rng, n_rows)
-    return Dataset(np.zeros((n_rows, 1)), label=label, weight=weight, group=group)
+    made = Dataset(np.zeros((n_rows, 1)), label=label, weight=weight, group=group)
+    if objective.name == "survival:aft":
+        kind = rng.integers(0, 4, n_rows)
+        made.set_field("label_lower_bound", np.where(kind == 1, 0.0, label))
+        made.set_field("label_upper_bound", np.where(kind == 2, np.inf, np.where(kind == 3, label * 2.0, label)))
+    return made
 
 
 def group_sizes(rng: np.random.Generator, n_rows: int) -> NDArray[np.int64]:

@@ -73,10 +73,9 @@ SAMPLING = (
 )
 """What no peer but LightGBM does as we do."""
 
+LIGHTGBM_LACKS = ("logcosh", "expectile", "focal", "pairwise", "rank_map")
 _OBJECTIVES: dict[str, dict[str, str]] = {
-    "lightgbm": {
-        name: name for name in (*OBJECTIVES, *RANKING) if name not in ("logcosh", "expectile", "focal", "pairwise")
-    },
+    "lightgbm": {name: name for name in (*OBJECTIVES, *RANKING) if name not in LIGHTGBM_LACKS},
     "xgboost": {
         "regression": "reg:squarederror",
         "regression_l1": "reg:absoluteerror",
@@ -89,6 +88,7 @@ _OBJECTIVES: dict[str, dict[str, str]] = {
         "multiclass": "multi:softprob",
         "lambdarank": "rank:ndcg",
         "pairwise": "rank:pairwise",
+        "rank_map": "rank:map",
     },
     "catboost": {
         "regression": "RMSE",
@@ -118,7 +118,7 @@ _OBJECTIVES: dict[str, dict[str, str]] = {
         "multiclass": "log_loss",
     },
 }
-"""What the peers call our objectives."""
+"""What they are called there."""
 
 _OWN_PARAMETERS = {
     "xgboost": ("fair_c", "reg_sqrt", "is_unbalance"),
@@ -159,7 +159,7 @@ def derivative_factors(params: Mapping[str, Any], peer: Peer) -> tuple[float, fl
 
 
 def _factors(ours: Params, peer: Peer) -> tuple[float, float]:
-    if peer == "xgboost" and ours.objective in ("lambdarank", "pairwise"):
+    if peer == "xgboost" and ours.objective in ("lambdarank", "pairwise", "rank_map"):
         return 1.0, 2.0
     if peer == "xgboost" and ours.objective == "multiclass":
         return 1.0, 2.0 * (ours.num_class - 1) / ours.num_class
@@ -203,7 +203,9 @@ def peer_params(params: Mapping[str, Any], peer: Peer, same_numbers: bool = Fals
         raise _no_equivalent(ours, "objective", peer, "write the peer's own function")
     if ours.objective not in _OBJECTIVES[peer]:
         raise _no_equivalent(ours, "objective", peer, "use one of " + ", ".join(_OBJECTIVES[peer]))
-    _must_be_default(ours, peer, *_OWN_PARAMETERS.get(peer, ()))
+    if isinstance(ours.alpha, tuple) and peer != "xgboost":
+        raise _no_equivalent(ours, "alpha", peer, "give one number")
+    _must_be_default(ours, peer, "num_parallel_tree", *_OWN_PARAMETERS.get(peer, ()))
     theirs = translate[peer](ours)
     if not same_numbers:
         _take_equal_steps(theirs, *_factors(ours, peer))
@@ -276,6 +278,9 @@ def _lightgbm(ours: Params) -> dict[str, Any]:
         "feature_fraction_bylevel",
         "focal_gamma",
         "focal_alpha",
+        "num_parallel_tree",
+        "aft_loss_distribution",
+        "aft_loss_distribution_scale",
         *_TARGET_ENCODING,
     )
     theirs = {
@@ -349,7 +354,7 @@ def _xgboost(ours: Params) -> dict[str, Any]:
         theirs["max_delta_step"] = ours.poisson_max_delta_step  # XGBoost's poisson has one for both
     elif ours.objective == "binary":
         theirs["scale_pos_weight"] = ours.scale_pos_weight
-    if ours.objective in ("lambdarank", "pairwise"):
+    if ours.objective in ("lambdarank", "pairwise", "rank_map"):
         theirs["lambdarank_pair_method"] = "topk"
         theirs["lambdarank_num_pair_per_sample"] = ours.lambdarank_truncation_level
         theirs["lambdarank_normalization"] = theirs["lambdarank_score_normalization"] = ours.lambdarank_norm

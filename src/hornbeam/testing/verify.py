@@ -38,7 +38,7 @@ from hornbeam.core.errors import HornbeamError
 from hornbeam.data.sources.opening import open_table
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.metrics import METRICS
-from hornbeam.objectives import OBJECTIVES, RANKING
+from hornbeam.objectives import OBJECTIVES, RANKING, SURVIVAL
 from hornbeam.params.params import BY_NAME
 from hornbeam.testing.checks import PLAIN_RULES, assert_same_bits, assert_same_operations, binned_data, engine_on
 from hornbeam.testing.column_checks import column_checks
@@ -145,7 +145,8 @@ def training_checks(device: str, n_rows: int) -> Iterator[tuple[str, Check]]:
     leafwise: dict[str, Any] = {"objective": "binary", "num_leaves": 255}
     signal = higgs[0][:, 0].astype(np.float64) * 3.0 + higgs[1]
     every_objective: list[tuple[str, tuple[Any, Any], dict[str, Any]]] = [
-        (name, (higgs[0], labels_for(name, signal)), {**params_for(name), "num_leaves": 63}) for name in OBJECTIVES
+        (name, (higgs[0], labels_for(name, signal)), {**params_for(name), "num_leaves": 63})
+        for name in (*OBJECTIVES, *SURVIVAL)
     ]
     for name, (X, y, *_), params in (
         ("binary, 255 leaves", higgs, {**leafwise, "min_data_in_leaf": 1}),

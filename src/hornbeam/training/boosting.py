@@ -26,6 +26,7 @@ from hornbeam.backends.columns import first_scores
 from hornbeam.backends.prediction import add_trees
 from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.core.fixed_point import NARROW_GRADIENT_BITS, WIDE_BITS, exponent_above
+from hornbeam.core.log import warn
 from hornbeam.core.random_choices import Purpose, random_key, uniform
 from hornbeam.data.columns import Column, DeviceColumn, StartScores
 from hornbeam.data.target_encoding import EncodedLevels
@@ -52,6 +53,13 @@ def check_boosting(params: Params) -> None:
         raise ParameterError(
             "boosting='rf' with all rows, all features and all thresholds: every tree would be the same; set "
             "bagging_freq=1 and bagging_fraction below 1, feature_fraction below 1, or extra_trees"
+        )
+    if params.num_parallel_tree > 1 and not draws_for_trees(params):
+        warn(
+            f"num_parallel_tree={params.num_parallel_tree} with all rows, all features and all thresholds: the trees "
+            "of an iteration are the same; set bagging_freq=1 and bagging_fraction below 1, or feature_fraction below "
+            "1",
+            params.verbosity,
         )
 
 

@@ -34,6 +34,7 @@ from hornbeam.core.errors import DataError, ModelFormatError, ParameterError
 from hornbeam.core.file_lock import FileLock
 from hornbeam.core.log import warn
 from hornbeam.data.binning import sample_rows
+from hornbeam.data.fields import BOUNDS
 from hornbeam.model.booster import Booster
 from hornbeam.model.file.parsing import parse_document
 from hornbeam.model.file.reading import model_from_document
@@ -109,7 +110,7 @@ def describe_run(
         "objective": dict(objective),
         "feature_names": list(train_set.feature_names),
         "n_rows": train_set.n_rows,
-        "label": digest(train_set.label),
+        "label": _digest_of_labels(train_set),
         "weight": digest(train_set.weight),
         "group": digest(train_set.group),
         "init_score": digest(train_set.init_score),
@@ -117,6 +118,15 @@ def describe_run(
         "init_model": None if start is None else start.fingerprint(),
     }
     return _as_json(run)
+
+
+def _bounds(dataset: Dataset) -> list[NDArray[np.float64]]:
+    """Return the bounds of times, which take part in digests where there are any."""
+    return [bound for bound in (dataset.get_bound(name) for name in BOUNDS) if bound is not None]
+
+
+def _digest_of_labels(dataset: Dataset) -> str | None:
+    return digest(dataset.label, *_bounds(dataset))
 
 
 def _some_rows(train_set: Dataset) -> list[NDArray[np.float64]]:
@@ -134,7 +144,8 @@ def _some_rows(train_set: Dataset) -> list[NDArray[np.float64]]:
 def describe_evaluation(params: Params, metrics: Sequence[str], valid_sets: Mapping[str, Dataset]) -> dict[str, Any]:
     """Return what makes the evaluations of a training comparable from iteration to iteration."""
     sets = {
-        name: digest(dataset.label, dataset.weight, dataset.group, dataset.init_score) or f"{dataset.n_rows} rows"
+        name: digest(dataset.label, dataset.weight, dataset.group, dataset.init_score, *_bounds(dataset))
+        or f"{dataset.n_rows} rows"
         for name, dataset in valid_sets.items()
     }
     return _as_json({"metrics": list(metrics), "metric_freq": params.metric_freq, "valid_sets": sets})
@@ -282,7 +293,7 @@ class Checkpoints:
             except EarlyStopException:
                 n_kept = iteration + 1
                 if n_kept < booster.n_iterations:  # other rounds of patience than before
-                    del booster.trees[n_kept * booster.n_outputs :]
+                    del booster.trees[n_kept * booster.trees_per_iteration :]
                     self.cut(n_kept)
                 raise
         if self.saved is not None and self.saved.stopped is not None:
@@ -327,9 +338,9 @@ class Checkpoints:
             warn(f"the checkpoint was not written, and training goes on: {error}")
 
     def _write(self, booster: Booster) -> None:
-        trees = (booster.trees if self._trees is None else self._trees)[: self._n_done * booster.n_outputs]
+        trees = (booster.trees if self._trees is None else self._trees)[: self._n_done * booster.trees_per_iteration]
         state = self._n_done, self.stopped
-        if len(trees) < self._n_done * booster.n_outputs or state == self._written:
+        if len(trees) < self._n_done * booster.trees_per_iteration or state == self._written:
             return
         model = Booster(booster.to_model())
         model.trees, model.best_iteration = trees, 0

@@ -9,7 +9,6 @@ from typing import Any
 from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.objectives import Objective
-from hornbeam.objectives.base import check_domain
 from hornbeam.params.params import Params
 
 ValidSets = Mapping[str, Dataset] | Sequence[Dataset] | Sequence[tuple[Dataset, str]] | Dataset | None
@@ -85,4 +84,4 @@ def check_valid(name: str, dataset: Dataset, train_set: Dataset, params: Params,
             f"valid_sets[{name!r}] {whose}, and a Dataset is binned once; make one for this training set: "
             "Dataset(..., reference=train_set)"
         )
-    check_domain(objective, dataset.given("label"))
+    objective.check_data(dataset)

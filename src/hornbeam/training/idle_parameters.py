@@ -108,7 +108,7 @@ def _boost_from_average(situation: Situation) -> str | None:
 
 
 def _label_gain(situation: Situation) -> str | None:
-    if situation.params.objective not in ("pairwise", "rank_xendcg") or situation.query_metrics:
+    if situation.params.objective not in ("pairwise", "rank_xendcg", "rank_map") or situation.query_metrics:
         return _unused_by_objective("label_gain")(situation)
     name = situation.state.objective.name
     return f"here: objective {name!r} does not use it, and no metric of ranked lists is evaluated"

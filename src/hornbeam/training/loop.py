@@ -96,7 +96,7 @@ class Member:
         """End the model after its first iterations: a checkpoint may have brought more of them."""
         self.state.finish_trees()
         booster = self.state.booster
-        del booster.trees[n_kept * booster.n_outputs :]
+        del booster.trees[n_kept * booster.trees_per_iteration :]
 
 
 class Hook(Protocol):

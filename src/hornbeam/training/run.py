@@ -1,7 +1,8 @@
 """What an iteration of a training does.
 
-scores -> gradients -> choose rows (row_sampling.py)                        per iteration
-gradients -> quantize -> grow a tree (trees/grower.py) -> scores            per output
+scores -> gradients                                                         per iteration
+choose rows (row_sampling.py)                                               per parallel tree
+gradients -> quantize -> grow a tree (trees/grower.py) -> scores            per parallel tree and output
 scores of the validation sets -> metrics                                    per iteration
 """
 
@@ -50,23 +51,34 @@ class TrainingRun:
         return entry
 
     def boost_once(self, learning_rate: float) -> list[GrownTree]:
-        """Grow one tree for each output and update all scores."""
+        """Grow the trees of an iteration and update all scores."""
+        state, n_parallel = self.state, self.state.params.num_parallel_tree
+        rate = self.boosting.begin(state.n_iterations, learning_rate) / n_parallel
+        trees: list[GrownTree] = []
+        for turn in range(n_parallel):
+            trees += self._grow_side(state.n_iterations * n_parallel + turn, rate, learning_rate)
+        self.boosting.end(trees)
+        state.n_iterations += 1
+        return trees
+
+    def _grow_side(self, number: int, rate: float, learning_rate: float) -> list[GrownTree]:
+        """Grow one tree for each output at the gradients there are, and add it to all scores.
+
+        number  key of random choices: the iteration, or the turn among all of them where trees are grown side by side
+        """
         state = self.state
-        rate = self.boosting.begin(state.n_iterations, learning_rate)
-        some_rows = state.sampler.choose(state.engine, state.n_iterations, learning_rate)
+        some_rows = state.sampler.choose(state.engine, number, learning_rate)
         trees = []
         for output in range(state.objective.n_outputs):
             if state.plan.by_tree < 1.0:
-                state.engine.choose_features(state.plan.tree_features(state.n_iterations, output))
+                state.engine.choose_features(state.plan.tree_features(number, output))
             quantization = state.engine.quantize(output, state.params.precision == "high")
-            grown = state.grower.grow(quantization, rate, state.n_iterations, output, state.renewal(output))
+            grown = state.grower.grow(quantization, rate, number, output, state.renewal(output))
             self.boosting.add(output, grown, some_rows)
             for entry in state.evaluated:
                 if entry.valid >= 0:
                     state.engine.add_tree(entry.valid, output, grown.binned)
             trees.append(grown)
-        self.boosting.end(trees)
-        state.n_iterations += 1
         return trees
 
     def evaluate(self, functions: list[MetricFunction]) -> list[Evaluation]:

@@ -25,8 +25,7 @@ from hornbeam.dataset.dataset import Dataset
 from hornbeam.metrics import Metric, get_metrics
 from hornbeam.model.booster import Booster
 from hornbeam.model.file import ModelData
-from hornbeam.objectives import CustomObjective, Objective, get_objective
-from hornbeam.objectives.base import check_domain
+from hornbeam.objectives import AftObjective, CustomObjective, Objective, get_objective
 from hornbeam.objectives.device_functions import is_on_device
 from hornbeam.params.params import Params
 from hornbeam.params.random_parts import samples_rows
@@ -96,7 +95,7 @@ class TrainingState:
         self._n_unfinished = 0  # nodes of these
         self._checked: list[Dataset] = []
         self.objective: Objective = get_objective(params)
-        check_domain(self.objective, train_set.given("label"))
+        self.objective.check_data(train_set)
         self.objective = self.objective.bind(train_set)
         params = self.params = self._settled(params)
         params = self.params = with_default_metric(params, train_set)
@@ -163,14 +162,16 @@ class TrainingState:
         self._label = self.train_set.given("label")
         self._weight = self.train_set.given("weight")
         self._renewal_weight = self._weight if renewed else None
-        if self._label is not None and (objective.prepares or (renewed and objective.renewal_weights_by_label)):
+        has_labels = self._label is not None or isinstance(objective, AftObjective)
+        if has_labels and (objective.prepares or (renewed and objective.renewal_weights_by_label)):
             self._label, self._weight = objective.prepare(self.train_set.label, self.train_set.weight)  # type: ignore[arg-type]
             if renewed:
                 self._renewal_weight = objective.renewal_weights(self._label, self._weight)
 
     def renewal(self, output: int) -> Renewal | None:
         """Return what makes the leaf values of one output, where the objective has them renewed."""
-        percentile, label, logcosh = self.objective.renewal_percentile, self._label, self.objective.renews_to_logcosh
+        percentile, label = self.objective.percentile_of(output), self._label
+        logcosh = self.objective.renews_to_logcosh
         if percentile is None or label is None:
             return None
         return lambda n_leaves: self.engine.renew_leaves(
@@ -263,7 +264,7 @@ class TrainingState:
     @property
     def n_kept(self) -> int:
         """Iterations whose trees are kept, finished or not."""
-        return (len(self.booster.trees) + len(self._unfinished)) // self.booster.n_outputs
+        return (len(self.booster.trees) + len(self._unfinished)) // self.booster.trees_per_iteration
 
     def change(self, changes: dict[str, Any]) -> None:
         """Grow the trees to come by other values of some parameters (those in callbacks.RESETTABLE); {}: as before."""

@@ -85,17 +85,18 @@ class SparseColumns:
 
 
 class Forest:
-    """Trees in boosting order: tree i adds to output i % n_outputs.
+    """Trees in boosting order: tree i adds to output i % n_outputs, and belongs to iteration i // trees_per_iteration.
 
     A forest is never changed. What the kernels need is derived from it at the first prediction and kept, so hold on to
     a Forest between predictions and make a new one when trees are added.
     """
 
-    def __init__(self, trees: Sequence[Tree], n_outputs: int = 1) -> None:
-        if n_outputs < 1 or len(trees) % n_outputs:
+    def __init__(self, trees: Sequence[Tree], n_outputs: int = 1, trees_per_iteration: int | None = None) -> None:
+        self.trees_per_iteration = n_outputs if trees_per_iteration is None else trees_per_iteration
+        if n_outputs < 1 or self.trees_per_iteration % n_outputs or len(trees) % self.trees_per_iteration:
             raise ValueError(
                 f"{len(trees)} trees cannot be shared out among {n_outputs} outputs: "
-                "every boosting iteration has one tree per output"
+                f"every boosting iteration has one tree per output, or some side by side: {self.trees_per_iteration}"
             )
         self.trees = tuple(trees)
         self.n_outputs = n_outputs
@@ -105,7 +106,7 @@ class Forest:
     @property
     def n_iterations(self) -> int:
         """Number of boosting iterations."""
-        return len(self.trees) // self.n_outputs
+        return len(self.trees) // self.trees_per_iteration
 
     @lazy
     def n_features_used(self) -> int:
@@ -122,7 +123,7 @@ class Forest:
         """The same trees for a table of `columns` alone."""
         columns = self.columns
         trees = [replace(tree, feature=np.searchsorted(columns, tree.feature).astype(np.int32)) for tree in self.trees]
-        return Forest(trees, self.n_outputs)
+        return Forest(trees, self.n_outputs, self.trees_per_iteration)
 
     def packed_for(self, device: str, pack: Callable[[], Packed]) -> Packed:
         """Return the forest as the kernels of a device want it, made at the first prediction and kept."""
@@ -133,7 +134,7 @@ class Forest:
             return packed
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"trees": self.trees, "n_outputs": self.n_outputs}
+        return {"trees": self.trees, "n_outputs": self.n_outputs, "trees_per_iteration": self.trees_per_iteration}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
@@ -147,7 +148,7 @@ class Forest:
         last = self.n_iterations
         if num_iteration is not None and num_iteration > 0:
             last = min(first + num_iteration, last)
-        return first * self.n_outputs, last * self.n_outputs
+        return first * self.trees_per_iteration, last * self.trees_per_iteration
 
 
 def average_scores(sums: Any, init_scores: Any, n_iterations: int) -> None:

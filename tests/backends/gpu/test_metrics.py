@@ -17,6 +17,10 @@ from hornbeam.testing.metric_checks import assert_same_metrics
 GPUS = [device for device in usable_devices() if device not in ("reference", "cpu")]
 
 
+ON_HOST = ("cox-nloglik", "concordance")
+"""Metrics of the order of times, which the host computes from scores that it asks the device for."""
+
+
 def test_every_mean_loss_and_every_link_has_a_kernel():
     assert {name for name, kind in METRICS.items() if issubclass(kind, MeanLoss)} == set(LOSSES)
     assert {kind.link for kind in OBJECTIVES.values()} <= set(LINKS)
@@ -26,7 +30,7 @@ def test_every_mean_loss_and_every_link_has_a_kernel():
 @pytest.mark.parametrize("n_rows", [1, 5003])
 @pytest.mark.parametrize("name", sorted(METRICS))
 def test_metric_has_the_bits_of_the_host(device, name, n_rows):
-    assert assert_same_metrics(device, n_rows, names=(name,)) == []
+    assert assert_same_metrics(device, n_rows, names=(name,)) == ([name] if name in ON_HOST else [])
 
 
 @pytest.mark.parametrize("device", ["cpu", "reference"])

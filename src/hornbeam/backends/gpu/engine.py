@@ -202,6 +202,8 @@ class GpuEngine:
     ) -> None:
         """Compute gradients and hessians of all outputs from the scores."""
         self._gradients.compute(objective, self._n_outputs, label, weight)
+        if self._demand.keeps_gradients:
+            self._gradients.store()
 
     def read_gradients(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return copies of gradients and hessians."""

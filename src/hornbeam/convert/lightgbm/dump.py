@@ -42,14 +42,15 @@ def dump(
     out = Outgoing(model)
     hook = object_hook or (lambda made: made)
     n_trees = len(out.trees)
-    trees = list(enumerate(out.trees))[first * out.n_outputs : last * out.n_outputs]
+    size = model.trees_per_iteration
+    trees = list(enumerate(out.trees))[first * size : last * size]
     if n_trees == 0:
         trees = [(i, lone_leaf(0.0)) for i in range(out.n_outputs)]
     made = {
         "name": "tree",
         "version": "v4",
         "num_class": out.n_outputs,
-        "num_tree_per_iteration": out.n_outputs,
+        "num_tree_per_iteration": size,
         "label_index": 0,
         "max_feature_idx": len(out.columns) - 1,
         **_objective(out),

@@ -19,7 +19,11 @@ SAME_NAME = (
 )  # fmt: skip
 """Objectives that have one name in both libraries."""
 
-STAND_INS = {"logcosh": "regression", "expectile": "regression", "focal": "binary", "pairwise": "lambdarank"}
+STAND_INS = {
+    "logcosh": "regression", "expectile": "regression", "focal": "binary", "pairwise": "lambdarank",
+    "rank_map": "lambdarank",
+    "survival:aft": "poisson", "survival:cox": "poisson",
+}  # fmt: skip
 """Objectives that LightGBM does not have, and others of the same link."""
 
 CARRIED = (
@@ -101,8 +105,8 @@ def _value(parameter: str, text: str) -> Any:
     row = BY_NAME[parameter]
     if row.type == "bool":
         return bool(int(text))
-    if row.type in ("float", "int"):
-        return float(text) if row.type == "float" else int(text)
+    if row.type in ("float", "alpha", "int"):
+        return int(text) if row.type == "int" else float(text)
     if row.type == "gains":
         return [float(word) for word in text.split(",")]
     return row.check(text)
@@ -118,6 +122,12 @@ def write_objective(objective: Objective, exactness: Exactness) -> str | None:
         )
         name = STAND_INS[name]
     state = objective.to_dict()
+    if "n_quantiles" in state:
+        exactness.approximates(
+            "a list of quantiles, which LightGBM does not have",
+            "no objective is written, and the scores are the quantiles; training on would take an objective function",
+        )
+        return None
     if name == "custom":
         return None
     if name == "regression" and "reg_sqrt" in state:
@@ -133,7 +143,8 @@ def write_objective(objective: Objective, exactness: Exactness) -> str | None:
 def write_params(params: dict[str, Any], objective_name: str | None) -> list[str]:
     """Return the lines of the section `parameters`: what a model keeps and LightGBM knows by the same name."""
     skipped = ("objective", "precision", "grow_policy", "target_encoding_levels", "target_encoding_smooth",
-               "feature_fraction_bylevel", "interaction_constraints", "focal_gamma", "focal_alpha")  # fmt: skip
+               "feature_fraction_bylevel", "interaction_constraints", "focal_gamma", "focal_alpha",
+               "aft_loss_distribution", "aft_loss_distribution_scale")  # fmt: skip
     lines = [f"[objective: {(objective_name or 'custom').split()[0]}]"]
     for name, value in sorted(params.items()):
         if name in skipped or value is None or isinstance(value, dict):

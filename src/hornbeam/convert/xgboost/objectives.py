@@ -54,17 +54,20 @@ KNOWN = {
     ),
     "multi:softprob": Known("multiclass", IDENTITY, {}),
     "multi:softmax": Known("multiclass", IDENTITY, {}),
+    "survival:aft": Known(
+        "survival:aft", LOG, {"aft_loss_distribution_scale": ("aft_loss_param", "aft_loss_distribution_scale")}
+    ),
+    "survival:cox": Known("survival:cox", LOG, {}),
     "rank:ndcg": Known("lambdarank", IDENTITY, {}),
     "rank:pairwise": Known("pairwise", IDENTITY, {}),
+    "rank:map": Known("rank_map", IDENTITY, {}),
 }
 
-SCORES_ALONE = ("reg:squaredlogerror", "reg:pseudohubererror", "binary:logitraw", "rank:map")
+SCORES_ALONE = ("reg:squaredlogerror", "reg:pseudohubererror", "binary:logitraw")
 """Objectives that are not here and whose predictions are scores: their models are those of an objective function."""
 
 INSTEAD = {
     "binary:hinge": "its predictions are 0 and 1, not scores",
-    "survival:cox": "its predictions are exp(score)",
-    "survival:aft": "its predictions are exp(score)",
 }
 
 
@@ -90,6 +93,11 @@ def read_objective(learner: dict[str, Any], n_outputs: int) -> tuple[dict[str, A
     if known is not None and known.start == LOGIT and n_outputs > 1:
         inform(f"{name!r} with {n_outputs} outputs is read as 'multiclassova', which predicts the same")
         known, takes_many = Known("multiclassova", LOGIT, {}), True
+    if known is not None and known.name == "quantile" and n_outputs > 1:
+        alphas = _quantiles(document, place)
+        if len(alphas) == n_outputs:
+            state: dict[str, Any] = {"name": "quantile", "n_quantiles": n_outputs}
+            return state, _model_params(state, {"alpha": alphas}), known.start
     if known is None or takes_many != (n_outputs > 1):
         start = IDENTITY if known is None else known.start
         if start != IDENTITY or takes_many:
@@ -98,15 +106,25 @@ def read_objective(learner: dict[str, Any], n_outputs: int) -> tuple[dict[str, A
             f"{name!r} with {n_outputs} outputs is not an objective of Hornbeam: the model predicts scores, and to "
             "refit it or train on it takes an objective function"
         )
-        state: dict[str, Any] = {"name": "custom", "num_class": n_outputs}
+        state = {"name": "custom", "num_class": n_outputs}
         return state, _model_params(state, {}), start
     state = {"name": known.name}
     if known.name in ("binary", "multiclassova"):
         state["sigmoid"] = 1.0
     if takes_many:
         state["num_class"] = n_outputs
-    found = {own: _parameter(document, *where, place) for own, where in known.params.items()}
+    found: dict[str, Any] = {own: _parameter(document, *where, place) for own, where in known.params.items()}
+    if known.name == "survival:aft" and "aft_loss_param" in document:
+        found["aft_loss_distribution"] = inner(document, "aft_loss_param", place).get("aft_loss_distribution")
     return state, _model_params(state, {own: value for own, value in found.items() if value is not None}), known.start
+
+
+def _quantiles(document: dict[str, Any], place: str) -> list[float]:
+    """Return the list of quantiles of an objective, which may be empty."""
+    group = "quantile_loss_param"
+    text = inner(document, group, place).get("quantile_alpha") if group in document else ""
+    words = text.strip("[]() ").split(",") if type(text) is str else []
+    return [parse_number(word.strip(), f"{place}.{group}") for word in words if word.strip()]
 
 
 def _parameter(document: dict[str, Any], group: str, key: str, place: str) -> float | None:
@@ -186,6 +204,7 @@ NAMES = {
     "regression": "reg:squarederror", "regression_l1": "reg:absoluteerror", "quantile": "reg:quantileerror",
     "cross_entropy": "reg:logistic", "binary": "binary:logistic", "poisson": "count:poisson", "gamma": "reg:gamma",
     "tweedie": "reg:tweedie", "multiclass": "multi:softprob", "lambdarank": "rank:ndcg", "pairwise": "rank:pairwise",
+    "survival:aft": "survival:aft", "survival:cox": "survival:cox", "rank_map": "rank:map",
     "custom": "reg:squarederror",
 }  # fmt: skip
 """XGBoost's name of an objective; it writes that of squared errors where it was given a function."""
@@ -213,12 +232,18 @@ def write_objective(out: Outgoing, exactness: Exactness) -> Written:
         weight = params.get("scale_pos_weight", 1.0) if own == "binary:logistic" else 1.0
         document["reg_loss_param"] = {"scale_pos_weight": repr(float(weight))}
     elif own == "reg:quantileerror":
-        document["quantile_loss_param"] = {"quantile_alpha": f"[{params.get('alpha', 0.9)!r}]"}
+        alphas = ", ".join(map(repr, np.atleast_1d(params.get("alpha", 0.9)).tolist()))
+        document["quantile_loss_param"] = {"quantile_alpha": f"[{alphas}]"}
     elif own == "count:poisson":
         document["poisson_regression_param"] = {"max_delta_step": repr(params.get("poisson_max_delta_step", 0.7))}
     elif own == "reg:tweedie":
         power = repr(params.get("tweedie_variance_power", 1.5))
         document["tweedie_regression_param"] = {"tweedie_variance_power": power}
+    elif own == "survival:aft":
+        document["aft_loss_param"] = {
+            "aft_loss_distribution": params.get("aft_loss_distribution", "normal"),
+            "aft_loss_distribution_scale": repr(params.get("aft_loss_distribution_scale", 1.0)),
+        }
     elif own == "multi:softprob":
         document["softmax_multiclass_param"] = {"num_class": str(n_outputs)}
     elif own.startswith("rank:"):

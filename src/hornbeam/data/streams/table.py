@@ -190,7 +190,7 @@ class StreamTable(UnheldTable):
             seen |= np.stack([missing.any(axis=0), ~missing.all(axis=0)])
         return seen[0], seen[1]
 
-    def destination(self, n_used: int, dtype: type[np.uint8] | type[np.uint16]) -> BinWriter | BinMemory:
+    def destination(self, n_used: int, dtype: type[np.unsignedinteger[Any]]) -> BinWriter | BinMemory:
         """Return what bins are written to, for `with`: a file in the folder `cache`, or memory."""
         if self.cache is None:
             return BinMemory(self.n_rows, n_used, dtype)
@@ -207,7 +207,7 @@ class StreamTable(UnheldTable):
 class BinMemory:
     """Takes bins as `BinWriter` does, and keeps them in memory."""
 
-    def __init__(self, n_rows: int, n_used: int, dtype: type[np.uint8] | type[np.uint16]) -> None:
+    def __init__(self, n_rows: int, n_used: int, dtype: type[np.unsignedinteger[Any]]) -> None:
         self._bins, self._n_rows = allocate_bins(n_rows, n_used, dtype), 0
 
     def write_bins(self, block: NDArray[Any]) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from hornbeam.core.errors import DataError
+from hornbeam.data.fields import BOUNDS
 from hornbeam.distributed.dask.packages import require_dask
 
-FIELDS = ("label", "weight", "group", "qid", "init_score")
+FIELDS = ("label", "weight", "group", "qid", "init_score", *BOUNDS)
 
 
 class DaskDataset:
@@ -23,7 +24,7 @@ class DaskDataset:
     data
         Dask array (rows x features) or dataframe; or a list of `dask.delayed` objects or futures, each a table as
         `hornbeam.Dataset` takes it. Partitions may be uneven or empty. Their order is the order of the rows.
-    label, weight, qid, init_score
+    label, weight, qid, init_score, label_lower_bound, label_upper_bound
         Collections with the partitions of `data`, lists of as many delayed objects or futures, or the name of a column
         of a dataframe; None: there is none.
     group
@@ -44,6 +45,8 @@ class DaskDataset:
         group: Any = None,
         qid: Any = None,
         init_score: Any = None,
+        label_lower_bound: Any = None,
+        label_upper_bound: Any = None,
         reference: DaskDataset | None = None,
         **options: Any,
     ) -> None:
@@ -52,7 +55,8 @@ class DaskDataset:
         tables = partitions_of(data, "data")
         if tables is None or isinstance(tables, str):
             raise DataError("data has no partitions; pass a Dask array or dataframe, or a list of delayed tables")
-        given = dict(zip(FIELDS, (label, weight, group, qid, init_score), strict=True))
+        values = label, weight, group, qid, init_score, label_lower_bound, label_upper_bound
+        given = dict(zip(FIELDS, values, strict=True))
         fields = {name: partitions_of(value, name) for name, value in given.items() if value is not None}
         for name, parts in fields.items():
             if not isinstance(parts, str) and parts is not None and len(parts) != len(tables):

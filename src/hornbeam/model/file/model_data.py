@@ -24,7 +24,7 @@ class ModelData:
     feature_names
         Names of the columns, in the order of `Tree.feature`.
     n_outputs
-        Raw scores a row; tree i adds to output i % n_outputs.
+        Raw scores a row; tree i adds to output i % n_outputs, and belongs to iteration i // trees_per_iteration.
     objective
         `Objective.to_dict()`.
     params
@@ -62,4 +62,9 @@ class ModelData:
     @property
     def n_iterations(self) -> int:
         """Number of boosting iterations."""
-        return len(self.trees) // self.n_outputs
+        return len(self.trees) // self.trees_per_iteration
+
+    @property
+    def trees_per_iteration(self) -> int:
+        """Trees of an iteration: one an output, or so many side by side."""
+        return self.n_outputs * int(self.params.get("num_parallel_tree", 1))

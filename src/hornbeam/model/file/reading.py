@@ -141,9 +141,10 @@ def model_from_document(document: Any, trees: Iterable[Any] = ()) -> ModelData:
     _check_params(document["params"], objective)
     every = chain(check_list(document["trees"], dict, "trees"), trees)
     made = [check_tree(tree, n_levels, f"trees[{i}]") for i, tree in enumerate(every)]
-    if len(made) % n_outputs:
-        fail("trees", f"has {len(made)} trees, must have a multiple of the {n_outputs} outputs")
-    best_iteration = check_int(document["best_iteration"], "best_iteration", 0, len(made) // n_outputs)
+    per_iteration = n_outputs * int(document["params"].get("num_parallel_tree", 1))
+    if len(made) % per_iteration:
+        fail("trees", f"has {len(made)} trees, must have a multiple of the {per_iteration} of an iteration")
+    best_iteration = check_int(document["best_iteration"], "best_iteration", 0, len(made) // per_iteration)
     return ModelData(
         feature_names=feature_names,
         n_outputs=n_outputs,

@@ -124,7 +124,7 @@ def _refuse_infinite(model: ModelData) -> None:
     """Raise ParameterError for the first iteration with a number that no file can hold."""
     for number, tree in enumerate(model.trees):
         if not all(np.isfinite(values).all() for values in (tree.leaf_value, tree.split_value, tree.gain)):
-            iteration = number // model.n_outputs
+            iteration = number // model.trees_per_iteration
             raise ParameterError(
                 f"iteration {iteration} of the model has values that are infinite: training has diverged. Train with a "
                 f"lower learning_rate; booster[:{iteration}] is the model before"

@@ -50,6 +50,16 @@ class BoostingRows:
         low=0,
         in_model=False,
     )
+    num_parallel_tree: int = parameter(
+        "int",
+        1,
+        "Boosting",
+        "Trees of each output that an iteration grows side by side, from the same gradients, each on rows and features "
+        "of its own draw; each counts `learning_rate` / `num_parallel_tree` (boosted random forests, as XGBoost). "
+        "`bagging_freq` counts these trees. With `gbdt`, and not for objectives whose leaves are percentiles.",
+        low=1,
+        high=100_000,
+    )
     learning_rate: float = parameter(
         "float",
         0.1,

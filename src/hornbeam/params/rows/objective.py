@@ -23,7 +23,10 @@ class ObjectiveRows:
         "`tweedie`. Classes: `binary` (log loss, labels 0 and 1), `cross_entropy` (labels from 0 to 1), `focal`, "
         "`multiclass` (softmax, labels 0 to `num_class` - 1), `multiclassova` (each class against the others). "
         "Ranking (a Dataset with `group` or `qid`, labels 0, 1, ... by relevance): `lambdarank`, `rank_xendcg`, "
-        "`pairwise`. Or a function `(scores, dataset) -> (gradient, hessian)`, marked by `hornbeam.on_device` if it "
+        "`pairwise`, `rank_map` (labels 0 and 1). Times that may be censored: `survival:aft` (bounds of the times in "
+        "the Dataset, or labels that are observed times), `survival:cox` (labels are times, negative where censored); "
+        "both predict exp(score). Or a function `(scores, dataset) -> (gradient, hessian)`, marked by "
+        "`hornbeam.on_device` if it "
         "shall work on arrays of a GPU; a saved model that was trained with a function says `custom`.",
         aliases=("objective_type", "app", "application", "loss"),
         choices=SPELLINGS,
@@ -45,7 +48,7 @@ class ObjectiveRows:
         "float",
         1.0,
         "Objective",
-        "Slope of the sigmoid of `binary`, `multiclassova`, `lambdarank` and `pairwise`.",
+        "Slope of the sigmoid of `binary`, `multiclassova`, `lambdarank`, `pairwise` and `rank_map`.",
         low=1e-30,
         high=1e30,
     )
@@ -53,7 +56,7 @@ class ObjectiveRows:
         "int",
         30,
         "Objective",
-        "`lambdarank` and `pairwise`: pairs have at least one document among this many first ranks.",
+        "`lambdarank`, `pairwise` and `rank_map`: pairs have at least one document among this many first ranks.",
         aliases=("lambdarank_num_pair_per_sample",),
         low=1,
         high=2**31 - 1,
@@ -62,7 +65,7 @@ class ObjectiveRows:
         "bool",
         True,
         "Objective",
-        "`lambdarank` and `pairwise`: weigh pairs by the distance of their scores, and queries alike.",
+        "`lambdarank`, `pairwise` and `rank_map`: weigh pairs by the distance of their scores, and queries alike.",
         aliases=("lambdarank_normalization",),
     )
     label_gain: tuple[float, ...] | None = parameter(
@@ -79,12 +82,13 @@ class ObjectiveRows:
         low=0,
         high=2**63 - 1,
     )
-    alpha: float = parameter(
-        "float",
+    alpha: float | tuple[float, ...] = parameter(
+        "alpha",
         0.9,
         "Objective",
         "Where `huber` turns from squares to absolute values; the quantile of `quantile` and the level of `expectile` "
-        "(below 1). An error where neither objective nor metric looks at it: XGBoost's `alpha` is `lambda_l1` here.",
+        "(below 1); a list of quantiles makes one model of all of them, an output and a tree an iteration each. An "
+        "error where neither objective nor metric looks at it: XGBoost's `alpha` is `lambda_l1` here.",
         aliases=("quantile_alpha", "expectile_alpha"),
         low=0.0,
         low_open=True,
@@ -109,6 +113,16 @@ class ObjectiveRows:
         low=1.0,
         high=2.0,
         high_open=True,
+    )
+    aft_loss_distribution: str = parameter(
+        "choice",
+        "normal",
+        "Objective",
+        "Distribution of the logarithm of times in `survival:aft`: `normal`, `logistic` or `extreme`.",
+        choices={name: name for name in ("normal", "logistic", "extreme")},
+    )
+    aft_loss_distribution_scale: float = parameter(
+        "float", 1.0, "Objective", "Scale of that distribution.", low=1e-6, high=1e6
     )
     reg_sqrt: bool = parameter(
         "bool", False, "Objective", "`regression` fits sign(label) * sqrt(|label|) and predicts the square."

@@ -37,20 +37,20 @@ def mean_loss(
     """Return sum(loss * weight) / sum(weight): the twin of `NumpyArithmetic.mean_loss`.
 
     name         name of the metric whose losses are meant
-    label        float64 (n_rows,)            in   contiguous
+    label        float64 (n_rows,)            in   contiguous; (2, n_rows) of metrics of bounds
     predictions  float64 (n_outputs, n_rows)  in   C order
     weight       float64 (n_rows,)            in   contiguous, or None
     constants    of a pointwise loss; None: the metric has none
     """
     kernel = LOSS_KERNELS[name] if constants is None else POINTWISE_LOSSES[name]
-    n_rows = len(label)
+    n_rows = label.shape[-1]
     losses = np.empty(n_rows)
 
     def part(start: int, stop: int) -> None:
         if name in ("multi_logloss", "multi_error"):
             kernel(label, predictions, start, stop, losses[start:stop])
         else:
-            kernel(*(constants or ()), label[start:stop], predictions[0, start:stop], losses[start:stop])
+            kernel(*(constants or ()), label[..., start:stop], predictions[0, start:stop], losses[start:stop])
         if weight is not None:
             weigh_kernel(losses[start:stop], weight[start:stop])
 

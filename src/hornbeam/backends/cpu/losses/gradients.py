@@ -41,7 +41,7 @@ def compute_gradients(
     """Compute what `objective.gradients(scores, label, weight)` returns, into the given arrays.
 
     scores        float64 (n_outputs, n_rows)  in   C order
-    label         float64 (n_rows,)            in   contiguous
+    label         float64 (n_rows,)            in   contiguous; (2, n_rows) of survival:aft
     weight        float64 (n_rows,)            in   contiguous, or None; (n_outputs, n_rows) where the objective says so
     gradient_out  float64 (n_outputs, n_rows)  out, overwritten; C order
     hessian_out   float64 (n_outputs, n_rows)  out, overwritten; C order
@@ -50,10 +50,13 @@ def compute_gradients(
     An objective without kernels goes through its NumPy definition.
     """
     from hornbeam.objectives import (
+        AftObjective,
         BinaryObjective,
+        CoxObjective,
         MulticlassObjective,
         OneVsAllObjective,
         PointwiseObjective,
+        QuantileListObjective,
         RankingObjective,
         RegressionObjective,
     )
@@ -62,6 +65,17 @@ def compute_gradients(
         from hornbeam.backends.cpu.losses.ranking import compute_ranking_gradients
 
         compute_ranking_gradients(objective, scores, weight, gradient_out, hessian_out, n_threads)
+        return
+
+    if isinstance(objective, QuantileListObjective):
+        for k, part_of in enumerate(objective.parts):
+            rows = scores[k : k + 1], label, weight, gradient_out[k : k + 1], hessian_out[k : k + 1]
+            compute_gradients(part_of, *rows, n_threads)
+        return
+    if isinstance(objective, (AftObjective, CoxObjective)):
+        from hornbeam.backends.cpu.losses.survival import compute_survival_gradients
+
+        compute_survival_gradients(objective, scores[0], label, weight, (gradient_out[0], hessian_out[0]), n_threads)
         return
 
     n_rows = scores.shape[1]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.host.kernels import kernel
 from hornbeam.backends.cpu.losses.numerics import exp_, log_, log_loss_
+from hornbeam.backends.cpu.losses.survival import aft_loss_kernel, within_bounds_kernel
 from hornbeam.metrics.amounts import SMALLEST_MEAN
 
 FloatArray = NDArray[np.float64]
@@ -170,5 +171,7 @@ POINTWISE_LOSSES: dict[str, Callable[..., None]] = {
     "cross_entropy": cross_entropy_kernel,
     "kullback_leibler": kullback_leibler_kernel,
     "focal": focal_kernel,
+    "aft-nloglik": aft_loss_kernel,
+    "interval-regression-accuracy": within_bounds_kernel,
 }
 """The kernel of each metric with constants."""

@@ -82,6 +82,7 @@ class PairRules(NamedTuple):
     sigmoid: float
     truncation_level: int
     norm: bool
+    by_map: bool
 
 
 def compute_ranking_gradients(
@@ -113,6 +114,7 @@ def compute_ranking_gradients(
         rules = PairRules(
             n_levels, longest, data.gains, data.discounts, data.base, data.slope, data.ratio, data.gradient_unit,
             data.hessian_unit, objective.sigmoid, objective.truncation_level, objective.norm,
+            objective.by_map,
         )  # fmt: skip
     elif isinstance(objective, XendcgObjective):
         work = sizes * 10
@@ -190,8 +192,8 @@ def add_pairs(
 ) -> tuple[np.int64, np.int64]:
     """Pair one document with a run of others; returns the sums of lambdas and hessians.
 
-    one                score, exponential, discount and gain of the document
-    s, e, discount, gain  float64 (n,)  in   of the others
+    one                score, exponential, value of its rank as the first of a pair, and gain of the document
+    s, e, discount, gain  float64 (n,)  in   of the others, with the value of the rank as the second
     mask               float64 (n,)     in   1, or 0 where the other does not pair
     constants          near, far, base, slope, ratio; the distance is near + far * (difference of the scores)
     gradient, hessian  int64 (n,)       in, out   of the others
@@ -230,6 +232,25 @@ def add_pairs(
 
 
 @kernel
+def precision_values(level: NDArray[np.int32], order: NDArray[np.int32], above: FloatArray, below: FloatArray) -> None:
+    """Twin of `MapObjective.rank_values`.
+
+    level         int32 (n,)      in   by document
+    order         int32 (>= n,)   in   documents by rank
+    above, below  float64 (>= n,) out
+    """
+    count, total = 0.0, 0.0
+    for rank in range(len(level)):
+        x = 1.0 if level[order[rank]] > 0 else 0.0
+        r = rank + 1.0
+        before = total
+        count = count + x
+        total = total + x / r
+        above[rank] = (count + (1.0 - x)) / r - total
+        below[rank] = count / r - before
+
+
+@kernel
 def lambdarank_kernel(documents, first, last, rules, gradient, hessian):
     """Gradients of the queries [first, last): `LambdarankObjective.query_gradients`.
 
@@ -244,6 +265,9 @@ def lambdarank_kernel(documents, first, last, rules, gradient, hessian):
     place = np.empty(longest, np.int32)
     room = longest + RUN * n_levels
     s, e, d, gain, mask = np.empty(room), np.empty(room), np.empty(room), np.empty(room), np.empty(room)
+    above, below = discounts, discounts  # `rank_values`
+    if rules.by_map:
+        above, below = np.empty(longest), np.empty(longest)
     sums_g, sums_h = np.empty(room, np.int64), np.empty(room, np.int64)
     begin = np.empty(n_levels + 1, np.int64)  # first place of a label
     fill = np.empty(n_levels, np.int64)
@@ -265,6 +289,8 @@ def lambdarank_kernel(documents, first, last, rules, gradient, hessian):
             n_places += -(-fill[label] // RUN) * RUN
             fill[label] = begin[label]
         begin[n_levels] = n_places
+        if rules.by_map:
+            precision_values(level[start : start + n], order, above, below)
         for at in range(n_places):
             s[at] = worst
             d[at] = 0.0
@@ -278,7 +304,7 @@ def lambdarank_kernel(documents, first, last, rules, gradient, hessian):
             fill[label] = at + 1
             place[rank] = at
             s[at] = own[order[rank]]
-            d[at] = discounts[rank]
+            d[at] = below[rank]
             gain[at] = gains[label]
             mask[at] = 1.0
         for at in range(n_places):
@@ -288,7 +314,7 @@ def lambdarank_kernel(documents, first, last, rules, gradient, hessian):
         for rank in range(min(truncation_level, n - 1)):
             at = place[rank]
             label = level[start + order[rank]]
-            one = (s[at], e[at], d[at], gain[at])
+            one = (s[at], e[at], above[rank], gain[at])
             mask[at] = 0.0
             s[at] = worst  # no distance of a masked one may be 0, for 0 / 0 is no number
             low, high = begin[label], begin[label + 1]
@@ -301,10 +327,10 @@ def lambdarank_kernel(documents, first, last, rules, gradient, hessian):
                 sums_h[at] += sum_h
                 row_sum += sum_g
             if high < n_places:
-                above = slice(high, n_places)
+                others = slice(high, n_places)
                 sum_g, sum_h = add_pairs(
-                    False, one, s[above], e[above], d[above], gain[above], mask[above], constants, sums_g[above],
-                    sums_h[above],
+                    False, one, s[others], e[others], d[others], gain[others], mask[others], constants, sums_g[others],
+                    sums_h[others],
                 )  # fmt: skip
                 sums_g[at] += sum_g
                 sums_h[at] += sum_h

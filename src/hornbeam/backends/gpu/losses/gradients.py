@@ -8,11 +8,19 @@ from numpy.typing import NDArray
 from hornbeam.backends.demand import label_bytes
 from hornbeam.backends.gpu.losses.ranking import DeviceRanking
 from hornbeam.backends.gpu.losses.row_gradients import RowGradients
+from hornbeam.backends.gpu.losses.survival import DeviceRisks, compute_aft
 from hornbeam.backends.gpu.runtime.runtime import Buffer, u32
 from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.core.errors import DeviceError
 from hornbeam.data.columns import DeviceColumn
-from hornbeam.objectives import MulticlassObjective, OneVsAllObjective, RankingObjective
+from hornbeam.objectives import (
+    AftObjective,
+    CoxObjective,
+    MulticlassObjective,
+    OneVsAllObjective,
+    QuantileListObjective,
+    RankingObjective,
+)
 from hornbeam.objectives.base import Objective
 
 FloatArray = NDArray[np.float64]
@@ -28,6 +36,7 @@ class DeviceGradients:
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._ranking: DeviceRanking | None = None
+        self._risks: DeviceRisks | None = None
         self._computed: RowGradients | None = None  # None: they are stored
         self._labels: tuple[FloatArray, NDArray[np.uint8]] | None = None  # labels, and the same in bytes
 
@@ -63,6 +72,16 @@ class DeviceGradients:
             if self._ranking is None or self._ranking.queries is not objective.queries:
                 self._ranking = DeviceRanking(own, objective.queries)
             self._ranking.compute(objective, scores, weights, weighted, *out)
+        elif isinstance(objective, QuantileListObjective):
+            kernel = runtime.kernel("quantiles_kernel", variant)
+            own.launch_rows(kernel, *given, own.upload("quantiles", objective.table), *out)
+        elif isinstance(objective, AftObjective):
+            compute_aft(own, objective, own.upload_once("label", label), (weights, weighted), *out)
+        elif isinstance(objective, CoxObjective):
+            assert objective.risk_sets is not None
+            if self._risks is None or self._risks.sets is not objective.risk_sets:
+                self._risks = DeviceRisks(own, objective.risk_sets)
+            self._risks.compute((weights, weighted), *out)
         else:
             raise DeviceError(f"objective {objective.name!r} has no GPU kernel; train on device='cpu'")
 
@@ -100,7 +119,7 @@ class DeviceGradients:
 
     def close(self) -> None:
         """Forget the buffers: memory is free when nobody knows it any more."""
-        self._computed = self._ranking = None
+        self._computed = self._ranking = self._risks = None
 
     def of_rows(self, output: int) -> RowGradients:
         """Return the gradients of one output of all rows."""

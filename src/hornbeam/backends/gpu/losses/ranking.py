@@ -19,6 +19,9 @@ LONG_THREADS = 1024
 SCRATCH_BYTES = 24
 """Bytes a document of such a query, in global memory."""
 
+MAP_BYTES = 16
+"""And those of rank_map besides; in local memory too."""
+
 XENDCG_THREADS = 64
 
 GROUPS_A_UNIT = 32
@@ -75,9 +78,10 @@ class DeviceRanking:
             raise DeviceError(f"objective {objective.name!r} has no GPU kernel; train on device='cpu'")
         longest = int(self.queries.sizes.max())
         for documents, threads, numbers, count in self._classes:
-            variant = plain_variant(facts, "ranking.cl", threads, documents=documents)
+            variant = plain_variant(facts, "ranking.cl", threads, documents=documents, metric=int(objective.by_map))
             groups = min(most if documents else facts.compute_units, count)
-            scratch = room("query scratch", 8 if documents else SCRATCH_BYTES * longest * groups)
+            n_bytes = SCRATCH_BYTES + (MAP_BYTES if objective.by_map else 0)
+            scratch = room("query scratch", 8 if documents else n_bytes * longest * groups)
             runtime.launch(
                 runtime.kernel("lambdarank_kernel", variant), groups, numbers, u32(count), self._boundaries, scores,
                 self._level, weight, weighted, self._gains, self._discounts, self._facts,

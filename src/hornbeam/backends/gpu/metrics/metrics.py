@@ -5,6 +5,7 @@ set. Besides, the largest set that a metric is evaluated on takes
 
     means of losses            8 bytes a row
     auc, average_precision     37 bytes a row, 49 with weights
+    aft-nloglik, interval-regression-accuracy   a set's bounds, 16 bytes a row
     ndcg, map, mrr             8 bytes a rank and query; a set's labels once more, 4 bytes a row
     any of a random forest     8 bytes a row and output more
 """
@@ -52,8 +53,11 @@ LOSSES = {
     "focal": 18,
     "multi_logloss": 20,
     "multi_error": 21,
+    "aft-nloglik": 30,
+    "interval-regression-accuracy": 31,
 }
-"""METRIC of kernels/losses/metrics.cl by the name of a mean loss; those of several outputs begin at 20."""
+"""METRIC of kernels/losses/metrics.cl by the name of a mean loss; those of several outputs begin at 20, of two
+targets at 30."""
 
 LINKS = {"identity": 0, "sigmoid": 1, "exp": 2, "square": 3, "softmax": 4}
 """`link` of kernels/losses/metrics.cl by the objective's link."""
@@ -122,9 +126,9 @@ class DeviceMetrics:
         partial = own.room("largest losses", 8 * groups)
         constants = metric.constants or (0.0, 0.0)
         self._runtime.launch(
-            kernel, groups, scores, self._sets.label(held), *self._sets.weight(held), u32(n_rows), u32(held.n_outputs),
-            u32(link), np.float64(getattr(objective, "sigmoid", 1.0)), *map(np.float64, constants), losses, partial,
-            report,
+            kernel, groups, scores, self._sets.targets(held, metric), *self._sets.weight(held), u32(n_rows),
+            u32(held.n_outputs), u32(link), np.float64(getattr(objective, "sigmoid", 1.0)),
+            *map(np.float64, constants), losses, partial, report,
         )  # fmt: skip
         adding = self._runtime.kernel("exact_sum_kernel", own.variant("metrics.cl"))
         own.launch_over(n_rows, adding, losses, u64(n_rows), partial, u32(groups), report)

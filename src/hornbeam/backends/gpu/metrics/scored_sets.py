@@ -16,6 +16,8 @@ from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.core.fixed_point import exact_exponent
 from hornbeam.data.columns import DeviceColumn
 from hornbeam.data.fields import Fields
+from hornbeam.metrics.base import MeanLoss
+from hornbeam.metrics.survival import BoundedLoss
 from hornbeam.objectives.base import FloatArray
 from hornbeam.trees.records import ForestMean
 
@@ -112,6 +114,15 @@ class DeviceSets:
     def label(self, held: ScoredSet) -> Buffer:
         """Return the labels on the device."""
         return self.column("label", held.valid, held.column("label", self.workspace))
+
+    def targets(self, held: ScoredSet, metric: MeanLoss) -> Buffer:
+        """Return what a loss compares scores with on the device: labels, or bounds of times."""
+        if not isinstance(metric, BoundedLoss):
+            return self.label(held)
+        bounds = metric.targets(held.dataset)
+        if self.workspace.uploaded("label") is bounds:
+            return self.workspace.buffer("label")
+        return self.workspace.upload_once(f"bounds of set {held.valid}", bounds)
 
     def weight(self, held: ScoredSet) -> tuple[Buffer, np.uint32]:
         """Return the weights on the device, and whether there are any."""

@@ -214,7 +214,7 @@ HEADERS = {
     "leaves.cl": ("tables.h", "outputs.h", "numerics.h", "losses.h", "row_gradients.h"),
     "lists.cl": ("tables.h", "scan.h", "outputs.h", "candidates.h", "gains.h"),
     "logcosh_leaves.cl": ("fixed_point.h", "tables.h", "order.h", "numerics.h"),
-    "metrics.cl": ("numerics.h", "fixed_point.h"),
+    "metrics.cl": ("numerics.h", "fixed_point.h", "survival.h"),
     "order_metrics.cl": ("fixed_point.h", "order.h"),
     "partition.cl": ("bins.h", "tables.h", "scan.h"),
     "plan.cl": ("scan.h", "chunks.h"),
@@ -232,6 +232,7 @@ HEADERS = {
     "split_categorical.cl": ("outputs.h", "candidates.h", "gains.h"),
     "split_general.cl": ("scan.h", "runs.h", "outputs.h", "candidates.h", "gains.h"),
     "stored.cl": ("bins.h",),
+    "survival.cl": ("numerics.h", "fixed_point.h", "survival.h"),
 }
 """Further headers of kernel files."""
 

@@ -24,6 +24,23 @@ KERNEL(THREADS) void one_vs_all_kernel(GLOBAL const f64 *RESTRICT scores, GLOBAL
     }
 }
 
+// Several quantiles: hornbeam/objectives/quantiles.py.
+//
+//   table   f64 (n_outputs, 2)   in   -alpha and 1 - alpha of each output
+KERNEL(THREADS) void quantiles_kernel(GLOBAL const f64 *RESTRICT scores, GLOBAL const f64 *RESTRICT label,
+                                      GLOBAL const f64 *RESTRICT weight, u32 weighted, u32 n_rows, u32 n_outputs,
+                                      GLOBAL const f64 *RESTRICT table, GLOBAL f64 *RESTRICT gradient,
+                                      GLOBAL f64 *RESTRICT hessian) {
+    for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
+        for (u32 k = 0; k < n_outputs; k++) {
+            const u64 at = (u64)k * n_rows + row;
+            const f64 g = scores[at] - label[row] >= 0.0 ? table[2 * k + 1] : table[2 * k];
+            gradient[at] = weighted ? g * weight[row] : g;
+            hessian[at] = weighted ? weight[row] : 1.0;
+        }
+    }
+}
+
 // The gradients of a loss of one score and one label, for those who cannot compute them where they need them.
 #if OBJECTIVE > 0
 KERNEL(THREADS) void pointwise_kernel(ROW_GRADIENTS, u32 n_rows, GLOBAL f64 *RESTRICT gradient,

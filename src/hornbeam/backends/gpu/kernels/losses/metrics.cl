@@ -6,7 +6,7 @@
 //   link      what makes a prediction of a raw score; LINKS in metrics.py
 //
 //   scores    f64 (n_outputs, n_rows)   in
-//   label     f64 (n_rows,)             in
+//   label     f64 (n_rows,)             in    (2, n_rows) where METRIC is 30 or more
 //   weight    f64 (n_rows,)             in    read only when weighted is not 0
 //   partial   u64 (n_groups,)                 bits of the largest |value| of a group
 //   report    sum_report_t                    see fixed_point.h
@@ -122,6 +122,16 @@ DEVICE f64 loss_of(f64 p, f64 y, f64 a, f64 b) {
 #endif
 }
 
+// The loss of one row of one output that has two targets: y and z.
+DEVICE f64 loss_of_bounds(f64 score, f64 y, f64 z, f64 a, f64 b) {
+#if METRIC == 30  // aft-nloglik
+    return likelihood_loss((u32)a, b, y, z, score);
+#else  // interval-regression-accuracy
+    const f64 within = y <= score && score <= z ? 1.0 : 0.0;
+    return score == score ? within : score;
+#endif
+}
+
 //   sigmoid   factor of the scores, where link is the sigmoid
 //   losses    f64 (n_rows,)   out   multiplied by the weight
 //   report    out             zero sum, and the count
@@ -133,7 +143,9 @@ KERNEL(THREADS) void loss_kernel(GLOBAL const f64 *RESTRICT scores, GLOBAL const
     u64 largest = 0;
     for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
         const f64 y = label[row];
-#if METRIC > 19
+#if METRIC >= 30
+        f64 loss = loss_of_bounds(scores[row], y, label[n_rows + row], a, b);
+#elif METRIC > 19
         f64 loss = loss_of_classes(scores, row, n_rows, n_outputs, (u32)y, link, sigmoid);
 #else
         f64 loss = loss_of(link_(scores[row], link, sigmoid), y, a, b);

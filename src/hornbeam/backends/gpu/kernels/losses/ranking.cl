@@ -16,12 +16,14 @@
 //   level       i32 (n_rows,)         in   labels
 //   gains       f64 by label, discount f64 by rank, in
 //   facts       f64 (all, 5)          in   base, slope, ratio, gradient unit, hessian unit of each query (QueryData)
-//   scratch     see PIECE             room for room documents a group, where DOCUMENTS is 0
+//   METRIC      1: pairs are weighted by the change of the average precision, see MapObjective.rank_values
+//   scratch     DOCUMENT_BYTES each   room for room documents a group, where DOCUMENTS is 0
 #define TOP             (THREADS < 32 ? THREADS : 32)  // ranks that are served at once
 #define SCORE_DISTANCE  0.01
 #define LOWEST_EXPONENT -600.0
 #define SMALLEST_SHARE  1e-15
 #define STRIPES         32u
+#define DOCUMENT_BYTES  (METRIC ? 40u : 24u)
 
 typedef struct {
     f64 near, far, base, slope, ratio;
@@ -68,11 +70,23 @@ KERNEL(THREADS) void lambdarank_kernel(GLOBAL const u32 *RESTRICT queries, u32 n
     LOCAL f64 e[DOCUMENTS];
     LOCAL u32 row[DOCUMENTS];
     LOCAL i32 ranked_level[DOCUMENTS];
+#if METRIC
+    LOCAL f64 above[DOCUMENTS];
+    LOCAL f64 below[DOCUMENTS];
+#endif
 #else
-    GLOBAL f64 *s = (GLOBAL f64 *)(scratch + (u64)GROUP_ID * room * 24u);
+    GLOBAL f64 *s = (GLOBAL f64 *)(scratch + (u64)GROUP_ID * room * DOCUMENT_BYTES);
     GLOBAL f64 *e = s + room;
     GLOBAL u32 *row = (GLOBAL u32 *)(e + room);
     GLOBAL i32 *ranked_level = (GLOBAL i32 *)(row + room);
+#if METRIC
+    GLOBAL f64 *above = (GLOBAL f64 *)(ranked_level + room);
+    GLOBAL f64 *below = above + room;
+#endif
+#endif
+#if !METRIC
+#define above discount
+#define below discount
 #endif
     const u32 stripes = THREADS / TOP;
     for (u32 number = GROUP_ID; number < n_queries; number += GROUP_COUNT) {
@@ -95,6 +109,19 @@ KERNEL(THREADS) void lambdarank_kernel(GLOBAL const u32 *RESTRICT queries, u32 n
         c.slope = own[1];
         c.ratio = own[2];
         const f64 gradient_unit = own[3], hessian_unit = own[4];
+#if METRIC
+        if (LOCAL_ID == 0) {
+            f64 count = 0.0, sum = 0.0;
+            for (u32 i = 0; i < n; i++) {
+                const f64 x = ranked_level[i] > 0 ? 1.0 : 0.0, r = (f64)i + 1.0, before = sum;
+                count = count + x;
+                sum = sum + x / r;
+                above[i] = (count + (1.0 - x)) / r - sum;
+                below[i] = count / r - before;
+            }
+        }
+        BARRIER;
+#endif
 
         // what a document gets from those that rank before it
         const u32 n_top = truncation < n - 1 ? truncation : n - 1;
@@ -102,7 +129,7 @@ KERNEL(THREADS) void lambdarank_kernel(GLOBAL const u32 *RESTRICT queries, u32 n
             document_t other;
             other.score = s[j];
             other.e = e[j];
-            other.discount = discount[j];
+            other.discount = below[j];
             other.level = ranked_level[j];
             other.gain = gains[other.level];
             i64 g = 0, h = 0;
@@ -111,7 +138,7 @@ KERNEL(THREADS) void lambdarank_kernel(GLOBAL const u32 *RESTRICT queries, u32 n
                 document_t one;
                 one.score = s[i];
                 one.e = e[i];
-                one.discount = discount[i];
+                one.discount = above[i];
                 one.level = ranked_level[i];
                 one.gain = gains[one.level];
                 add_pair(one, other, c, 1u, &g, &h);
@@ -128,14 +155,14 @@ KERNEL(THREADS) void lambdarank_kernel(GLOBAL const u32 *RESTRICT queries, u32 n
                 document_t one;
                 one.score = s[i];
                 one.e = e[i];
-                one.discount = discount[i];
+                one.discount = above[i];
                 one.level = ranked_level[i];
                 one.gain = gains[one.level];
                 for (u32 j = i + 1 + stripe; j < n; j += stripes) {
                     document_t other;
                     other.score = s[j];
                     other.e = e[j];
-                    other.discount = discount[j];
+                    other.discount = below[j];
                     other.level = ranked_level[j];
                     other.gain = gains[other.level];
                     sum += add_pair(one, other, c, 0u, &g, &h);
