@@ -37,6 +37,7 @@ class Journal:
         self.commands: list[str] = []
         self.setting = setting
         self.retry = retry
+        self._running: str | None = None
         self._end = time.monotonic() + 60 * minutes if minutes > 0 else None
         self._bar: tuple[Progress, Any] | None = None
         if path.exists():
@@ -50,13 +51,15 @@ class Journal:
             )
         self.steps, self.skipped, self.about = held["steps"], held["skipped"], held["about"]
         self.setting, self.commands = held["setting"], held["commands"]
+        if held.get("running"):  # the process died: done again, the step might end it again
+            self.steps[held["running"]] = {"failed": "the run ended during this step; --retry does it again"}
 
     def write(self) -> None:
         """Write the file; one that is there is replaced at once."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         held = {
             "about": self.about, "setting": self.setting, "commands": self.commands, "steps": self.steps,
-            "skipped": self.skipped,
+            "skipped": self.skipped, "running": self._running,
         }  # fmt: skip
         beside = self.path.with_suffix(".json.part")
         beside.write_text(json.dumps(held, indent=1), encoding="utf-8")
@@ -81,9 +84,13 @@ class Journal:
         self.check_time()
         self._describe(key)
         start = time.monotonic()
+        self._running = key
+        self.write()
         try:
             found = work()
         except (KeyboardInterrupt, SystemExit, OutOfTimeError):
+            self._running = None
+            self.write()
             raise
         except Exception as error:  # a library that fails is a result too: the others go on
             found = {"failed": f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"}
@@ -92,7 +99,7 @@ class Journal:
         if hasattr(os, "getloadavg"):
             found["load"] = round(os.getloadavg()[0], 2)
         found["took"] = round(time.monotonic() - start, 2)
-        self.steps[key] = found
+        self.steps[key], self._running = found, None
         self.skipped.pop(key, None)
         self.write()
         shown = found.get("failed") or found.get("summary", "")

@@ -137,6 +137,16 @@ def test_a_step_that_failed_is_kept_and_done_again_on_request(tmp_path):
     assert "no such device" not in (tmp_path / "results.json").read_text()
 
 
+def test_a_step_that_ended_the_process_is_not_done_again(tmp_path):
+    journal = Journal(tmp_path / "results.json", {"rows": "small"})
+    held = []
+    journal.step("a", lambda: held.append((tmp_path / "results.json").read_text()) or {"x": 1})
+    (tmp_path / "results.json").write_text(held[0])  # as a process leaves it that is killed in the middle
+    again = Journal(tmp_path / "results.json", {"rows": "small"})
+    assert again.step("a", lambda: {"x": 2}) is None and "ended during this step" in again.steps["a"]["failed"]
+    assert again.step("b", lambda: {"x": 3})["x"] == 3
+
+
 def test_results_of_another_size_are_not_mixed(tmp_path):
     journal = Journal(tmp_path / "results.json", {"rows": "small"})
     journal.step("a", dict)
