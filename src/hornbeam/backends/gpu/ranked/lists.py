@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.backends.cpu.host.threads import run_threads
 from hornbeam.backends.gpu.growth.contexts import PlacedContexts
 from hornbeam.backends.gpu.runtime.runtime import Buffer, Kernel, u32
 from hornbeam.backends.gpu.runtime.tables import node_table
 from hornbeam.backends.gpu.workspace.workspace import Workspace
+from hornbeam.core.cpus import available_cpus
 from hornbeam.core.dtypes import SPLIT
 from hornbeam.data.binning import BinnedData
 from hornbeam.trees.records import Segments
@@ -35,11 +37,16 @@ class DeviceLists:
         size = 8 * ranked.n_rows
         for name in BY_PARITY:
             workspace.room(name, max(8, n * size))
-        for feature in range(n):
-            ranks = ranked.bins[:, feature]
-            rows = np.argsort(ranks, kind="stable").astype(np.uint64)
-            entries = (ranks[rows.astype(np.intp)].astype(np.uint64) << np.uint64(32)) | rows
-            workspace.runtime.upload(workspace.buffer("whole"), entries, feature * size)
+        whole, n_threads = workspace.buffer("whole"), max(1, min(n, available_cpus()))
+
+        def sort(thread: int) -> None:
+            for feature in range(thread, n, n_threads):
+                ranks = ranked.bins[:, feature]
+                rows = np.argsort(ranks, kind="stable")
+                entries = (ranks[rows].astype(np.uint64) << np.uint64(32)) | rows.astype(np.uint64)
+                workspace.runtime.upload(whole, entries, feature * size)
+
+        run_threads(sort, n_threads)
         workspace.room("sides", ranked.n_rows + 4)
         described = ranked.n_value_bins * 2 + ranked.has_missing
         workspace.upload("described ranks", described.astype(np.uint32))
