@@ -21,11 +21,11 @@ import numpy as np
 
 from hornbeam.core.errors import DataError
 from hornbeam.data.device_arrays import device_of, host_array
-from hornbeam.data.fields import BOUNDS
+from hornbeam.data.fields import ROW_FIELDS
 from hornbeam.data.sources.frame import as_frame
 
 FORMAT = "hornbeam-dataset"
-FIELDS = ("label", "weight", "group", "init_score", *BOUNDS)
+FIELDS = ("label", "weight", "group", "init_score", *ROW_FIELDS)
 
 
 def write_saved(dataset: Any, path: str | os.PathLike[str]) -> None:
