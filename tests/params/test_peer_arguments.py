@@ -136,8 +136,7 @@ def test_parameters_of_validation_sets_and_parts_agree_with_those_of_the_dataset
     with pytest.raises(hb.DataError, match="max_bin=7, but params has max_bin=9"):
         data.subset([5, 3, 9], params={"max_bin": 9})
     assert data.create_valid(X[:50], Y[:50], position=None).n_rows == 50
-    with pytest.raises(hb.ParameterError, match="positions are not modelled"):
-        data.create_valid(X[:50], Y[:50], position=np.arange(50))
+    assert (data.create_valid(X[:50], Y[:50], position=np.arange(50)).get_position() == np.arange(50)).all()
 
 
 def test_validation_sets_come_as_pairs_and_names_by_position(booster):
@@ -353,7 +352,6 @@ def test_other_functions_say_what_to_type(booster):
 def test_attributes_that_are_not_there_name_those_that_are(booster):
     for thing, name, word in (
         (booster, "num_class", "n_outputs"),
-        (hb.Dataset(X), "get_position", "not modelled"),
         (hb.HornbeamClassifier(), "apply", "pred_leaf"),
         (hb, "DeviceQuantileDMatrix", "QuantileDMatrix"),
         (hb, "to_graphviz", "create_tree_digraph"),

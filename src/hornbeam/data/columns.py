@@ -257,6 +257,16 @@ def check_bound(bound: Any, n_rows: int, name: str) -> FloatArray:
     return array
 
 
+def check_position(position: Any, n_rows: int) -> FloatArray:
+    """Return the position of each row in the list that it was shown in: whole numbers of at least 0."""
+    array = _numbers_by_row(position, "position", n_rows)
+    wrong = (array < 0.0) | (array != np.floor(array))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise DataError(f"position[{row}] is {array[row]}; positions are whole numbers: 0, 1, ...")
+    return array
+
+
 def query_sizes(group: Any, qid: Any, n_rows: int) -> NDArray[np.int64] | None:
     """Return the sizes of the queries, from sizes or from ids."""
     if group is not None and qid is not None:

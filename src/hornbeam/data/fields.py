@@ -18,6 +18,7 @@ from hornbeam.data.columns import (
     check_bound,
     check_init_score,
     check_label,
+    check_position,
     check_weight,
     column_on,
     host_of,
@@ -34,7 +35,10 @@ T = TypeVar("T")
 BOUNDS = ("label_lower_bound", "label_upper_bound")
 """Fields of times that are known to lie between two bounds: see objectives/aft.py."""
 
-SETTABLE = ("label", "weight", "group", "init_score", *BOUNDS)
+ROW_FIELDS = (*BOUNDS, "position")
+"""Fields of one number a row that only some objectives look at; positions: see objectives/position_bias.py."""
+
+SETTABLE = ("label", "weight", "group", "init_score", *ROW_FIELDS)
 """Fields that `set_field` takes."""
 
 
@@ -85,12 +89,16 @@ class FieldGetters(Generic[Floats, Integers]):
             return None
         return scores[0] if len(scores) == 1 else scores.T  # type: ignore[no-any-return]
 
-    def get_bound(self, name: str) -> Floats | None:
-        """Return "label_lower_bound" or "label_upper_bound", float64 (n_rows,), or None."""
+    def row_field(self, name: str) -> Floats | None:
+        """Return one of `ROW_FIELDS`, float64 (n_rows,), or None."""
         return None
 
+    def get_position(self) -> Floats | None:
+        """Return the positions, float64 (n_rows,), or None."""
+        return self.row_field("position")
+
     def get_field(self, field_name: str) -> Floats | Integers | None:
-        """Return "label", "weight", "group", "init_score", "label_lower_bound" or "label_upper_bound".
+        """Return "label", "weight", "group", "init_score", "position", "label_lower_bound" or "label_upper_bound".
 
         Of the queries it returns where they begin, `query_boundaries`, as LightGBM's does: functions walk through them.
         Their sizes, which `set_field` takes, are `get_group()`.
@@ -100,7 +108,7 @@ class FieldGetters(Generic[Floats, Integers]):
             "weight": self.get_weight,
             "group": lambda: self.query_boundaries,
             "init_score": self.get_init_score,
-            **{name: lambda name=name: self.get_bound(name) for name in BOUNDS},  # type: ignore[misc]
+            **{name: lambda name=name: self.row_field(name) for name in ROW_FIELDS},  # type: ignore[misc]
         }
         if field_name not in getters:
             raise DataError(f"field {field_name!r}: {self._holder} has {', '.join(getters)}")
@@ -131,7 +139,7 @@ class Fields(FieldGetters[NDArray[np.float64], NDArray[np.int64]], PeerAttribute
         self.n_features = n_features
         self.group: NDArray[np.int64] | None = None
         self.query_boundaries: NDArray[np.int64] | None = None
-        self._columns: dict[str, Column | None] = dict.fromkeys(("label", "weight", "init_score", *BOUNDS))
+        self._columns: dict[str, Column | None] = dict.fromkeys(("label", "weight", "init_score", *ROW_FIELDS))
         self._derived: dict[str, Any] = {}
 
     @property
@@ -149,14 +157,14 @@ class Fields(FieldGetters[NDArray[np.float64], NDArray[np.int64]], PeerAttribute
         """The initial scores in host memory."""
         return host_of(self._columns["init_score"])
 
-    def get_bound(self, name: str) -> NDArray[np.float64] | None:
-        """Return "label_lower_bound" or "label_upper_bound", float64 (n_rows,), or None."""
+    def row_field(self, name: str) -> NDArray[np.float64] | None:
+        """Return one of `ROW_FIELDS`, float64 (n_rows,), or None."""
         return host_of(self._columns[name])
 
     @property
     def bounds(self) -> NDArray[np.float64] | None:
         """Lower and upper bounds of the times, float64 (2, n_rows), or None; DataError if they are no bounds."""
-        lower, upper = (self.get_bound(name) for name in BOUNDS)
+        lower, upper = (self.row_field(name) for name in BOUNDS)
         if lower is None and upper is None:
             return None
         if lower is None or upper is None:
@@ -225,6 +233,10 @@ class Fields(FieldGetters[NDArray[np.float64], NDArray[np.int64]], PeerAttribute
         """Take other initial scores, as in the constructor, or None for none; returns self."""
         return self._set_fields(init_score=init_score)
 
+    def set_position(self: SelfFields, position: Any) -> SelfFields:
+        """Take other positions, as in the constructor, or None for none; returns self."""
+        return self._set_fields(position=position)
+
     def set_field(self: SelfFields, field_name: str, data: Any) -> SelfFields:
         """Take other values of a field of `get_field`, of "group" sizes, or None for none; returns self."""
         if field_name not in SETTABLE:
@@ -244,6 +256,7 @@ class Fields(FieldGetters[NDArray[np.float64], NDArray[np.int64]], PeerAttribute
             "init_score": lambda init_score: check_init_score(init_score, n_rows, find_facts),
             **{name: lambda bound, name=name: check_bound(bound, n_rows, name) for name in BOUNDS},  # type: ignore[misc]
         }
+        checks["position"] = lambda position: check_position(position, n_rows)
         for name, check in checks.items():
             if name in given:
                 self._columns[name] = None if given[name] is None else check(given[name])

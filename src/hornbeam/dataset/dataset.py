@@ -19,12 +19,13 @@ from hornbeam.data.binning import BinMapper, BinnedData, BinParams
 from hornbeam.data.column_names import same_columns
 from hornbeam.data.columns import DeviceColumn, FindFacts
 from hornbeam.data.device_arrays import check_device
-from hornbeam.data.fields import BOUNDS
+from hornbeam.data.fields import ROW_FIELDS
 from hornbeam.data.levels import Levels, choose_levels, count_levels
 from hornbeam.data.sources.labelled import column_roles
 from hornbeam.data.sources.reader import TableReader
 from hornbeam.data.streams.table import UnheldTable
 from hornbeam.data.target_encoding import EncodedLevels, deal_folds, encode_training
+from hornbeam.dataset.agreement import check_agreement
 from hornbeam.dataset.kept import KeptTable
 from hornbeam.dataset.names import check_names, positions_of
 from hornbeam.dataset.opened import open_data
@@ -69,6 +70,8 @@ class Dataset(PeerMethods):
     label_lower_bound, label_upper_bound
         For `survival:aft`. Bounds of each row's time, (n_rows,): equal ones are an observed time, an upper bound of
         infinity is a right-censored one, a lower bound of 0 a left-censored one. `label` may then be left out.
+    position
+        For ranking by clicks: the position at which each row was shown, (n_rows,) whole numbers; its bias is learned.
     feature_names
         One name a feature; "auto" or None: the column names of a frame, else Column_0, Column_1, ...
     categorical_features
@@ -135,6 +138,7 @@ class Dataset(PeerMethods):
         qid: Any = None,
         label_lower_bound: Any = None,
         label_upper_bound: Any = None,
+        position: Any = None,
         max_bin: int | None = None,
         min_data_in_bin: int | None = None,
         bin_construct_sample_cnt: int | None = None,
@@ -148,7 +152,7 @@ class Dataset(PeerMethods):
         cache: str | os.PathLike[str] | None = None,
     ) -> None:
         given = {"label": label, "weight": weight, "group": group, "qid": qid, "init_score": init_score}
-        given |= dict(zip(BOUNDS, (label_lower_bound, label_upper_bound), strict=True))
+        given |= dict(zip(ROW_FIELDS, (label_lower_bound, label_upper_bound, position), strict=True))
         data, given, params, feature_names, categorical_features = with_saved(
             data, given, params, feature_names, categorical_features
         )
@@ -362,9 +366,9 @@ class Dataset(PeerMethods):
             if self.reference is not None:
                 self.reference.construct(params)
             elif self._binned is None:
-                self._check_agreement(self._own_params, params, "the Dataset has")
+                check_agreement(self._own_params, params, "the Dataset has")
             else:
-                self._check_agreement(vars(self._bin_params), params, "the Dataset is already binned with")
+                check_agreement(vars(self._bin_params), params, "the Dataset is already binned with")
                 self._check_binned_categorical(params)
             if self._binned is None:
                 self._bin(params, init_levels)
@@ -381,12 +385,14 @@ class Dataset(PeerMethods):
         group: Any = None,
         init_score: Any = None,
         params: Mapping[str, Any] | None = None,
+        position: Any = None,
     ) -> Dataset:
         """Make a validation set with the bins of this Dataset: `Dataset(data, label, reference=self, ...)`.
 
         Data parameters in `params` must be those of this Dataset.
         """
-        return Dataset(data, label, self, weight=weight, group=group, init_score=init_score, params=params)
+        given = {"weight": weight, "group": group, "init_score": init_score, "position": position}
+        return Dataset(data, label, self, params=params, **given)
 
     def subset(
         self, used_indices: Sequence[int] | NDArray[np.integer[Any]], params: Mapping[str, Any] | None = None
@@ -403,7 +409,7 @@ class Dataset(PeerMethods):
         """Make a Dataset of some rows, with data parameters of its own; its queries are the whole ones among them."""
         boundaries, label, weight, init_score = self.query_boundaries, self.label, self.weight, self.init_score
         named = self.has_names or self.reference is not None
-        bounds = (None if bound is None else bound[rows] for bound in map(self.get_bound, BOUNDS))
+        others = (None if field is None else field[rows] for field in map(self.row_field, ROW_FIELDS))
         return Dataset(
             self.reader.take(rows),
             label=None if label is None else label[rows],
@@ -414,8 +420,9 @@ class Dataset(PeerMethods):
             categorical_features="auto" if self._categorical is None else list(self._categorical),
             reference=reference,
             params=params,
-            label_lower_bound=next(bounds),
-            label_upper_bound=next(bounds),
+            label_lower_bound=next(others),
+            label_upper_bound=next(others),
+            position=next(others),
             **({} if reference is not None else self._own_params),
         )
 
@@ -424,17 +431,6 @@ class Dataset(PeerMethods):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=Lock())
-
-    @staticmethod
-    def _check_agreement(own: dict[str, Any], params: Params | None, has: str) -> None:
-        for name, value in own.items():
-            asked = value if params is None else getattr(params, name)
-            is_given = params is not None and (name in params.given or asked != BY_NAME[name].default)
-            if is_given and asked != value:
-                raise DataError(
-                    f"{name}={asked!r} in the training parameters, but {has} {name}={value!r}; make them equal, or "
-                    "make a new Dataset"
-                )
 
     def _check_binned_categorical(self, params: Params | None) -> None:
         """Check that the parameters name the categorical features that the Dataset is binned with."""

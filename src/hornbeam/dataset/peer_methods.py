@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hornbeam.core.errors import DataError
 from hornbeam.data.binning import BinnedData
 from hornbeam.data.column_names import MADE_UP_NAMES
-from hornbeam.data.fields import BOUNDS, Fields
+from hornbeam.data.fields import ROW_FIELDS, Fields
 from hornbeam.data.streams.table import UnheldTable
 from hornbeam.dataset.joined_tables import side_by_side
 from hornbeam.dataset.kept import write_kept
@@ -99,7 +99,7 @@ class PeerMethods(Fields):
             weight=self.weight,
             group=self.group,
             init_score=self.get_init_score(),
-            **{name: self.get_bound(name) for name in BOUNDS},
+            **{name: self.row_field(name) for name in ROW_FIELDS},
             feature_names=names,
             categorical_features=categories if is_named else "auto",
             params=self._own_params,
@@ -140,12 +140,12 @@ class PeerMethods(Fields):
             fields["init_score"] = fields.pop("base_margin")
         if "qid" in fields:
             fields.setdefault("group", None)
-        known = ("label", "weight", "init_score", "group", "qid", *BOUNDS)
+        known = ("label", "weight", "init_score", "group", "qid", *ROW_FIELDS)
         wrong = [name for name in fields if name not in known]
         if wrong:
             raise DataError(
-                f"set_info({wrong[0]}=): a Dataset has label, weight, base_margin, group, qid, {', '.join(BOUNDS)}, "
-                "feature_names"
+                f"set_info({wrong[0]}=): a Dataset has label, weight, base_margin, group, qid, "
+                f"{', '.join(ROW_FIELDS)}, feature_names"
             )
         self._set_fields(**fields)
         if names is not None:

@@ -20,7 +20,7 @@ from hornbeam.backends.binning import encode_table
 from hornbeam.core.errors import DataError
 from hornbeam.core.locks import Lock
 from hornbeam.data.binning import BinMapper, BinnedData, BinParams, allocate_bins, bin_by
-from hornbeam.data.fields import BOUNDS, Fields
+from hornbeam.data.fields import ROW_FIELDS, Fields
 from hornbeam.data.levels import Levels
 from hornbeam.data.sources.reader import TableReader
 from hornbeam.dataset.dataset import Dataset
@@ -60,7 +60,7 @@ class Part:
     def schema(self) -> dict[str, Any]:
         """Return what all parts must have in common, and what a worker without parts has to know."""
         data = self.dataset
-        given = {name: data.given(name) is not None for name in ("label", "weight", "init_score", *BOUNDS)}
+        given = {name: data.given(name) is not None for name in ("label", "weight", "init_score", *ROW_FIELDS)}
         scores = data.init_score
         return {
             "number of columns": data.n_features,
@@ -73,7 +73,7 @@ class Part:
             "labels": given["label"],
             "weights": given["weight"] or self.zero_weight,
             "queries": data.group is not None,
-            **{name: given[name] for name in BOUNDS},
+            **{name: given[name] for name in ROW_FIELDS},
             "outputs of init_score": None if scores is None else len(scores),
         }
 
@@ -153,9 +153,9 @@ class PartDataset(Dataset):
             n_outputs = schema["outputs of init_score"]
             scores = self._all_rows([part.dataset.init_score for part in self.parts], n_outputs, "initial scores")
             given["init_score"] = np.ascontiguousarray(scores.T)
-        for name in BOUNDS:
+        for name in ROW_FIELDS:
             if schema[name]:
-                given[name] = self._all_rows([part.dataset.get_bound(name) for part in self.parts], 1, name)[0]
+                given[name] = self._all_rows([part.dataset.row_field(name) for part in self.parts], 1, name)[0]
         if schema["queries"]:
             given["group"] = self._all_queries()
         self._set_fields(**given)

@@ -24,6 +24,7 @@ from hornbeam.data.fields import Fields
 from hornbeam.data.queries import DEFAULT_LABEL_GAIN, check_relevance, discounts, ideal_dcg
 from hornbeam.objectives.base import FloatArray, Objective, first_wrong_label, require_labels
 from hornbeam.objectives.label_sums import LabelSums
+from hornbeam.objectives.position_bias import PositionBias
 from hornbeam.params.params import Params
 
 SCORE_DISTANCE = 0.01
@@ -42,6 +43,7 @@ SMALLEST_SHARE = 1e-15
 """rank_xendcg divides by at least this."""
 
 SelfRanking = TypeVar("SelfRanking", bound="RankingObjective")
+SelfLambdarank = TypeVar("SelfLambdarank", bound="LambdarankObjective")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -175,8 +177,11 @@ class LambdarankObjective(RankingObjective):
         truncation_level: int = 30,
         norm: bool = True,
         label_gain: tuple[float, ...] | None = None,
+        bias_rates: tuple[float, float] = (0.0, 0.1),
     ) -> None:
         super().__init__(label_gain)
+        self.bias_rates = bias_rates
+        self.positions: PositionBias | None = None
         self.sigmoid = float(sigmoid)
         self.truncation_level = truncation_level
         self.norm = norm
@@ -184,7 +189,16 @@ class LambdarankObjective(RankingObjective):
     @classmethod
     def from_params(cls, params: Params) -> LambdarankObjective:
         """Take sigmoid, the truncation and the gains."""
-        return cls(params.sigmoid, params.lambdarank_truncation_level, params.lambdarank_norm, params.label_gain)
+        pairs = params.sigmoid, params.lambdarank_truncation_level, params.lambdarank_norm
+        return cls(*pairs, params.label_gain, (params.lambdarank_position_bias_regularization, params.learning_rate))
+
+    def bind(self: SelfLambdarank, dataset: Fields) -> SelfLambdarank:
+        """Return this objective with the queries, and the positions, of a data set."""
+        bound = super().bind(dataset)
+        position = dataset.get_position()
+        if position is not None:
+            bound.positions = PositionBias(position, *self.bias_rates)
+        return bound
 
     def _query_data(self, label: FloatArray, boundaries: NDArray[np.int64]) -> QueryData:
         """Find ideal DCG and fixed-point scale of every query.
@@ -300,7 +314,8 @@ class MapObjective(LambdarankObjective):
     @classmethod
     def from_params(cls, params: Params) -> MapObjective:
         """Take sigmoid and the truncation."""
-        return cls(params.sigmoid, params.lambdarank_truncation_level, params.lambdarank_norm)
+        pairs = params.sigmoid, params.lambdarank_truncation_level, params.lambdarank_norm
+        return cls(*pairs, None, (params.lambdarank_position_bias_regularization, params.learning_rate))
 
     @property
     def gains(self) -> FloatArray:

@@ -60,6 +60,7 @@ USED_BY: dict[str, frozenset[str]] = {
     "is_unbalance": frozenset(("binary", "multiclassova")),
     "lambdarank_truncation_level": frozenset({"lambdarank", "pairwise", "rank_map"}),
     "lambdarank_norm": frozenset({"lambdarank", "pairwise", "rank_map"}),
+    "lambdarank_position_bias_regularization": frozenset({"lambdarank", "pairwise", "rank_map"}),
     "label_gain": frozenset({"lambdarank", "pairwise", "rank_xendcg", "ndcg", "map", "mrr"}),
     "aft_loss_distribution": frozenset({"survival:aft", "aft-nloglik"}),
     "aft_loss_distribution_scale": frozenset({"survival:aft", "aft-nloglik"}),

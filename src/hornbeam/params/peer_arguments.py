@@ -31,9 +31,8 @@ DATASET: Table = {
     "missing": PeerParameter((float("nan"),), "NaN is missing; replace other markers by NaN in the data"),
     "feature_types": PeerParameter((), "name categorical columns in categorical_features="),
     "feature_weights": PeerParameter((), "set feature_contri in the parameters"),
-    "position": PeerParameter((), "positions are not modelled; leave it out"),
 }
-CREATE_VALID: Table = {"position": DATASET["position"]}
+CREATE_VALID: Table = {}
 TRAIN: Table = {
     "dtrain": "train_set",
     "evals": "valid_sets",
@@ -85,7 +84,6 @@ CV_BOOSTER_ATTRIBUTES = {
     **dict.fromkeys(("load_model", "model_from_string"), "CVBooster(model_file=path) or CVBooster(model_str=text)"),
 }
 DATASET_ATTRIBUTES = {
-    **dict.fromkeys(("get_position", "set_position"), "queries without positions: they are not modelled"),
     "get_quantile_cut": "mapper.upper_bounds[feature], once it is binned",
     "num_nonmissing": "a count of the table itself",
 }

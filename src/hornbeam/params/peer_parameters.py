@@ -100,7 +100,6 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
         ("is_provide_training_metric", "training_metric", "is_training_metric", "train_metric"),
         PeerParameter((False,), "put the training set among valid_sets"),
     ),
-    "lambdarank_position_bias_regularization": PeerParameter((0.0,), "positions are not modelled; leave it out"),
     **dict.fromkeys(
         ("pred_early_stop", "predict_disable_shape_check"), PeerParameter((False,), "predict has no such mode")
     ),
@@ -153,7 +152,9 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
     "sample_type": PeerParameter((), "set uniform_drop=True for 'uniform', False for 'weighted'"),
     "normalize_type": PeerParameter((), "set xgboost_dart_mode=True for 'tree'; 'forest' is not offered"),
     "lambdarank_pair_method": PeerParameter(("topk",), "pairs are those of lambdarank_truncation_level"),
-    "lambdarank_unbiased": PeerParameter((False,), "positions are not modelled; leave it out"),
+    "lambdarank_unbiased": PeerParameter(
+        (False,), "pass position= to Dataset, where each row was shown: its bias is learned"
+    ),
     **dict.fromkeys(("feature_selector", "top_k"), PeerParameter((), "there is no linear booster; use trees")),
     "feature_weights": PeerParameter((), "feature_contri weighs the gains of features"),
     "feature_types": PeerParameter((), "name categorical columns in categorical_feature"),

@@ -32,6 +32,7 @@ DATA_KINDS: dict[str, Callable[[GoldenCase], bool]] = {
     "missing values": lambda case: case.missing,
     "weights": lambda case: case.weighted,
     "queries (`group`, `qid`)": lambda case: bool(case.group),
+    "positions of clicks (`position`)": lambda case: case.positions,
     "times between bounds (`label_lower_bound`, `label_upper_bound`)": lambda case: (
         case.censored and case.params["objective"] == "survival:aft"
     ),

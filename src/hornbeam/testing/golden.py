@@ -98,6 +98,7 @@ class GoldenCase:
     zeros: float = 0.0
     exclusive: tuple[int, ...] = ()
     init_score: bool = False
+    positions: bool = False  # rows of a query were shown at the positions 0 to 9
     censored: bool = False  # times of all kinds between bounds; labels of survival:cox: some times are equal
     group: tuple[int, ...] = ()  # sizes of the queries, repeated as often as needed
     callables: dict[str, Callable[..., Any]] = field(default_factory=dict)
@@ -143,6 +144,7 @@ class GoldenCase:
             categorical_features=named,
             label_lower_bound=lower,
             label_upper_bound=upper,
+            position=np.floor(10.0 * uniform(self.n_rows, 9500)) if self.positions else None,
         )
 
     def bounds(self, time: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -259,6 +261,14 @@ CASES: dict[str, GoldenCase] = {
         {"objective": "lambdarank", "label_gain": [0.0, 1.0, 2.0, 5.0, 9.0], "lambdarank_norm": False, "sigmoid": 2.0}
         | {"lambdarank_truncation_level": 3},
         group=QUERIES,
+        weighted=True,
+    ),
+    "lambdarank, positions": GoldenCase(
+        {"objective": "lambdarank", "lambdarank_position_bias_regularization": 0.2, "learning_rate": 0.3},
+        group=QUERIES,
+        n_rows=700,
+        n_rounds=4,
+        positions=True,
         weighted=True,
     ),
     "rank_map": GoldenCase({"objective": "rank_map"}, group=QUERIES, n_rounds=3, missing=True),

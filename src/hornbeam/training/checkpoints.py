@@ -34,7 +34,7 @@ from hornbeam.core.errors import DataError, ModelFormatError, ParameterError
 from hornbeam.core.file_lock import FileLock
 from hornbeam.core.log import warn
 from hornbeam.data.binning import sample_rows
-from hornbeam.data.fields import BOUNDS
+from hornbeam.data.fields import ROW_FIELDS
 from hornbeam.model.booster import Booster
 from hornbeam.model.file.parsing import parse_document
 from hornbeam.model.file.reading import model_from_document
@@ -121,8 +121,8 @@ def describe_run(
 
 
 def _bounds(dataset: Dataset) -> list[NDArray[np.float64]]:
-    """Return the bounds of times, which take part in digests where there are any."""
-    return [bound for bound in (dataset.get_bound(name) for name in BOUNDS) if bound is not None]
+    """Return bounds of times and positions, which take part in digests where there are any."""
+    return [bound for bound in (dataset.row_field(name) for name in ROW_FIELDS) if bound is not None]
 
 
 def _digest_of_labels(dataset: Dataset) -> str | None:

@@ -10,9 +10,12 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
+import numpy as np
+
 from hornbeam.backends.columns import first_scores, label_sums
 from hornbeam.backends.demand import Demand
 from hornbeam.backends.engines import EngineMaker, make_engine
+from hornbeam.backends.gradients import compute_gradients as compute_on_host
 from hornbeam.core.cpus import resolve_threads
 from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.core.float_mode import default_mode
@@ -25,8 +28,9 @@ from hornbeam.dataset.dataset import Dataset
 from hornbeam.metrics import Metric, get_metrics
 from hornbeam.model.booster import Booster
 from hornbeam.model.file import ModelData
-from hornbeam.objectives import AftObjective, CustomObjective, Objective, get_objective
+from hornbeam.objectives import AftObjective, CustomObjective, LambdarankObjective, Objective, get_objective
 from hornbeam.objectives.device_functions import is_on_device
+from hornbeam.objectives.position_bias import PositionBias
 from hornbeam.params.params import Params
 from hornbeam.params.random_parts import samples_rows
 from hornbeam.training.checkpoints import Checkpoints, describe_run
@@ -97,6 +101,7 @@ class TrainingState:
         self.objective: Objective = get_objective(params)
         self.objective.check_data(train_set)
         self.objective = self.objective.bind(train_set)
+        check_positions(self.objective, train_set, params, start is not None or checkpoints is not None)
         params = self.params = self._settled(params)
         params = self.params = with_default_metric(params, train_set)
         self.metric_names = metric_names(train_set)
@@ -235,9 +240,23 @@ class TrainingState:
         self.objective.begin_iteration(iteration)
         if isinstance(self.objective, CustomObjective):
             compute_gradients(self.engine, self.objective, self.train_set)
+        elif isinstance(self.objective, LambdarankObjective) and self.objective.positions is not None:
+            self._compute_unbiased(self.objective, self.objective.positions)
         else:
             assert self._label is not None
             self.engine.compute_gradients(self.objective, self._label, self._weight)
+
+    def _compute_unbiased(self, objective: LambdarankObjective, positions: PositionBias) -> None:
+        """Compute gradients at scores with the biases of positions, on the host, and move the biases."""
+        label, weight = self.train_set.label, self.train_set.weight
+        assert label is not None
+        scores = np.ascontiguousarray(positions.adjusted(self.engine.scores()))
+        if self.engine.host_device == "reference":
+            gradient, hessian = objective.gradients(scores, label, weight)
+        else:
+            gradient, hessian = compute_on_host(objective, scores, label, weight, self.n_threads)
+        self.engine.set_gradients(gradient, hessian)
+        positions.step(gradient[0], hessian[0])
 
     @lazy
     def n_threads(self) -> int:
@@ -285,3 +304,24 @@ class TrainingState:
             self.engine.choose_features(None)
         self.grower.rules = SplitRules.from_params(params)
         self.grower.limits = GrowthLimits.of(params)
+
+
+def check_positions(objective: Objective, train_set: Dataset, params: Params, goes_on: bool) -> None:
+    """Refuse positions that nothing looks at, and trainings that would lose what was learned of them.
+
+    goes_on  whether the training starts from a model or may be interrupted
+    """
+    if train_set.given("position") is None:
+        return
+    if not isinstance(objective, LambdarankObjective):
+        raise DataError(
+            f"train_set has positions, which objective {objective.name!r} does not look at; leave position= out, or "
+            "use 'lambdarank', 'pairwise' or 'rank_map'"
+        )
+    if params.boosting == "dart":
+        raise ParameterError("boosting='dart' with positions: their biases follow all trees; use boosting='gbdt'")
+    if goes_on:
+        raise ParameterError(
+            "a model does not hold the biases of positions, so that a training with position= cannot go on from "
+            "init_model, a checkpoint or a rollback; train in one go"
+        )

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from hornbeam.core.errors import DataError
-from hornbeam.data.fields import BOUNDS
+from hornbeam.data.fields import ROW_FIELDS
 from hornbeam.distributed.dask.packages import require_dask
 
-FIELDS = ("label", "weight", "group", "qid", "init_score", *BOUNDS)
+FIELDS = ("label", "weight", "group", "qid", "init_score", *ROW_FIELDS)
 
 
 class DaskDataset:
@@ -24,7 +24,7 @@ class DaskDataset:
     data
         Dask array (rows x features) or dataframe; or a list of `dask.delayed` objects or futures, each a table as
         `hornbeam.Dataset` takes it. Partitions may be uneven or empty. Their order is the order of the rows.
-    label, weight, qid, init_score, label_lower_bound, label_upper_bound
+    label, weight, qid, init_score, label_lower_bound, label_upper_bound, position
         Collections with the partitions of `data`, lists of as many delayed objects or futures, or the name of a column
         of a dataframe; None: there is none.
     group
@@ -47,6 +47,7 @@ class DaskDataset:
         init_score: Any = None,
         label_lower_bound: Any = None,
         label_upper_bound: Any = None,
+        position: Any = None,
         reference: DaskDataset | None = None,
         **options: Any,
     ) -> None:
@@ -55,7 +56,7 @@ class DaskDataset:
         tables = partitions_of(data, "data")
         if tables is None or isinstance(tables, str):
             raise DataError("data has no partitions; pass a Dask array or dataframe, or a list of delayed tables")
-        values = label, weight, group, qid, init_score, label_lower_bound, label_upper_bound
+        values = label, weight, group, qid, init_score, label_lower_bound, label_upper_bound, position
         given = dict(zip(FIELDS, values, strict=True))
         fields = {name: partitions_of(value, name) for name, value in given.items() if value is not None}
         for name, parts in fields.items():

@@ -68,6 +68,13 @@ class ObjectiveRows:
         "`lambdarank`, `pairwise` and `rank_map`: weigh pairs by the distance of their scores, and queries alike.",
         aliases=("lambdarank_normalization",),
     )
+    lambdarank_position_bias_regularization: float = parameter(
+        "float",
+        0.0,
+        "Objective",
+        "`lambdarank`, `pairwise` and `rank_map` of a Dataset with `position`: L2 penalty on the biases of positions.",
+        low=0.0,
+    )
     label_gain: tuple[float, ...] | None = parameter(
         "gains",
         None,
