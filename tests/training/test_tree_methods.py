@@ -9,7 +9,7 @@ from hornbeam.data.quantiles import join_ranks, last_ranks
 from hornbeam.params.params import Params
 
 RANDOM = np.random.default_rng(17)
-N = 500
+N = 300
 X = RANDOM.normal(size=(N, 5))
 X[:, 1] = np.round(X[:, 1], 1)
 X[RANDOM.random(N) < 0.2, 2] = np.nan
@@ -38,7 +38,7 @@ CASES = {
 }
 
 
-def train(device, rounds=3, data=X, **params):
+def train(device, rounds=2, data=X, **params):
     categorical = params.get("categorical_feature", "auto")
     train_set = hb.Dataset(data, label=Y, weight=WEIGHT, categorical_features=categorical)
     valid = train_set.create_valid(X[:100], Y[:100])

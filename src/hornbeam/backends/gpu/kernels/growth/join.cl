@@ -28,9 +28,8 @@ DEVICE u32 rank_of(GLOBAL const u32 *ranks, u32 bits, u32 words, u32 n_rows, u32
 }
 
 KERNEL(THREADS) void weigh_kernel(GLOBAL const u32 *RESTRICT ranks, u32 bits, u32 words, u32 n_rows, u32 n_numeric,
-                                  GLOBAL const record_t *RESTRICT records, GLOBAL const u32 *RESTRICT rows,
-                                  u32 listed, u32 n_records, GLOBAL const u64 *RESTRICT first_rank,
-                                  GLOBAL i64 *RESTRICT weight) {
+                                  GLOBAL const record_t *RESTRICT records, GLOBAL const u32 *RESTRICT rows, u32 listed,
+                                  u32 n_records, GLOBAL const u64 *RESTRICT first_rank, GLOBAL i64 *RESTRICT weight) {
     const u64 n_items = (u64)n_records * n_numeric;
     for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n_items; i += (u64)GROUP_COUNT * THREADS) {
         const u32 place = (u32)(i / n_numeric), feature = (u32)(i % n_numeric), row = listed ? rows[place] : place;
@@ -42,17 +41,17 @@ KERNEL(THREADS) void weigh_kernel(GLOBAL const u32 *RESTRICT ranks, u32 bits, u3
 #define TILE (THREADS * EACH)
 
 // Adds a number of all threads up, and gives it to all.
-#define SUM_ALL(sums, value, out)                                     \
-    do {                                                              \
-        BARRIER;                                                      \
-        sums[LOCAL_ID] = value;                                       \
-        for (u32 width_ = THREADS / 2; width_ > 0; width_ /= 2) {     \
-            BARRIER;                                                  \
+#define SUM_ALL(sums, value, out)                                             \
+    do {                                                                      \
+        BARRIER;                                                              \
+        sums[LOCAL_ID] = value;                                               \
+        for (u32 width_ = THREADS / 2; width_ > 0; width_ /= 2) {             \
+            BARRIER;                                                          \
             if (LOCAL_ID < width_) sums[LOCAL_ID] += sums[LOCAL_ID + width_]; \
-        }                                                             \
-        BARRIER;                                                      \
-        out = sums[0];                                                \
-        BARRIER;                                                      \
+        }                                                                     \
+        BARRIER;                                                              \
+        out = sums[0];                                                        \
+        BARRIER;                                                              \
     } while (0)
 
 KERNEL(THREADS) void join_kernel(GLOBAL const i64 *RESTRICT weight, u32 n_numeric,

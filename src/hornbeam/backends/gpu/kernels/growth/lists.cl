@@ -1,5 +1,5 @@
-// Trees on all distinct values: every feature of numbers has a list of rows sorted by rank, which is divided as the tree
-// grows and keeps its order. Twin of backends/cpu/growth/ranked/, which says more.
+// Trees on all distinct values: every feature of numbers has a list of rows sorted by rank, which is divided as the
+// tree grows and keeps its order. Twin of backends/cpu/growth/ranked/, which says more.
 //
 //     lists     u64 (n_numeric, n_rows)   rank | row; `whole` of all rows, `even` and `odd` of the nodes at such depths
 //     sides     u8 (n_rows,)              which rows go left, by row
@@ -10,7 +10,8 @@
 // Work is cut into items, a tile of a list each; the items of a feature are neighbours, node after node.
 //
 //     count, scan, scatter      divide lists: rows of each tile that go left, those of the tiles before, moves
-//     sum, scan, search, choose find splits: sums of each tile, those of the tiles before, candidates, the best of a node
+//     sum, scan, search, choose find splits: sums of each tile, those of the tiles before, candidates, the best of a
+//     node
 #if WIDE
 typedef u64 record_t;
 #define GRADIENT(record) ((i64)(i32)(u32)(record))
@@ -50,8 +51,8 @@ KERNEL(THREADS) void mark_kernel(GLOBAL const u32 *RESTRICT rows_even, GLOBAL co
 //     counts   u32 (n_features, n_tiles)   out
 KERNEL(THREADS) void count_kernel(GLOBAL const u64 *RESTRICT whole, GLOBAL const u64 *RESTRICT even,
                                   GLOBAL const u64 *RESTRICT odd, u32 n_rows, GLOBAL const u8 *RESTRICT sides,
-                                  GLOBAL const u32 *RESTRICT features, u32 n_features,
-                                  GLOBAL const u32 *RESTRICT table, u32 n_nodes, GLOBAL u32 *RESTRICT counts) {
+                                  GLOBAL const u32 *RESTRICT features, u32 n_features, GLOBAL const u32 *RESTRICT table,
+                                  u32 n_nodes, GLOBAL u32 *RESTRICT counts) {
     LOCAL u32 n_left;
     const u32 n_tiles = table[n_nodes], one = n_nodes + 1;
     for (u64 item = GROUP_ID; item < (u64)n_features * n_tiles; item += GROUP_COUNT) {
@@ -131,9 +132,8 @@ KERNEL(THREADS) void scatter_kernel(GLOBAL const u64 *whole, GLOBAL u64 *even, G
 //     sums      i64 (n_features, n_tiles + 1, 3)     out   the last is for scan_sums
 KERNEL(THREADS) void sum_kernel(GLOBAL const u64 *RESTRICT whole, GLOBAL const u64 *RESTRICT even,
                                 GLOBAL const u64 *RESTRICT odd, u32 n_rows, GLOBAL const record_t *RESTRICT gradients,
-                                GLOBAL const u32 *RESTRICT features, u32 n_features,
-                                GLOBAL const u32 *RESTRICT n_ranks, GLOBAL const u32 *RESTRICT table, u32 n_nodes,
-                                GLOBAL i64 *RESTRICT sums) {
+                                GLOBAL const u32 *RESTRICT features, u32 n_features, GLOBAL const u32 *RESTRICT n_ranks,
+                                GLOBAL const u32 *RESTRICT table, u32 n_nodes, GLOBAL i64 *RESTRICT sums) {
     LOCAL i64 shared[3 * THREADS];
     const u32 n_tiles = table[n_nodes], one = n_nodes + 1;
     for (u64 item = GROUP_ID; item < (u64)n_features * n_tiles; item += GROUP_COUNT) {
@@ -197,12 +197,11 @@ KERNEL(THREADS) void scan_sums_kernel(GLOBAL i64 *RESTRICT sums, u32 n_features,
 KERNEL(THREADS) void search_kernel(GLOBAL const u64 *RESTRICT whole, GLOBAL const u64 *RESTRICT even,
                                    GLOBAL const u64 *RESTRICT odd, u32 n_rows,
                                    GLOBAL const record_t *RESTRICT gradients, GLOBAL const u32 *RESTRICT features,
-                                   u32 n_features, GLOBAL const u32 *RESTRICT n_ranks,
-                                   GLOBAL const u32 *RESTRICT table, u32 n_nodes, GLOBAL const i64 *RESTRICT totals,
-                                   GLOBAL const i64 *RESTRICT sums, GLOBAL const f64 *RESTRICT units, f64 lambda_l1,
-                                   f64 lambda_l2, f64 max_delta_step, f64 min_gain, f64 min_hessian, i64 min_rows,
-                                   GLOBAL split_t *RESTRICT splits, u32 in_context,
-                                   GLOBAL const u32 *RESTRICT described, CONTEXT_ARGUMENTS) {
+                                   u32 n_features, GLOBAL const u32 *RESTRICT n_ranks, GLOBAL const u32 *RESTRICT table,
+                                   u32 n_nodes, GLOBAL const i64 *RESTRICT totals, GLOBAL const i64 *RESTRICT sums,
+                                   GLOBAL const f64 *RESTRICT units, f64 lambda_l1, f64 lambda_l2, f64 max_delta_step,
+                                   f64 min_gain, f64 min_hessian, i64 min_rows, GLOBAL split_t *RESTRICT splits,
+                                   u32 in_context, GLOBAL const u32 *RESTRICT described, CONTEXT_ARGUMENTS) {
     LOCAL u64 kept[TILE];
     LOCAL i64 shared[2 * THREADS];
     LOCAL f64 gains[THREADS];
@@ -226,8 +225,8 @@ KERNEL(THREADS) void search_kernel(GLOBAL const u64 *RESTRICT whole, GLOBAL cons
         const i64 missing_g = total_g - (past[0] - first[0]), missing_h = total_h - (past[1] - first[1]);
         const i64 n_missing = n_node - n_values;
         rules_t how = plain_rules(lambda_l1, lambda_l2, max_delta_step, min_gain, min_hessian, min_rows);
-        how.score = leaf_score((f64)total_g * gradient_unit, (f64)total_h * hessian_unit, lambda_l1, lambda_l2,
-                               max_delta_step);
+        how.score =
+            leaf_score((f64)total_g * gradient_unit, (f64)total_h * hessian_unit, lambda_l1, lambda_l2, max_delta_step);
         i32 sign = 0;
         f64 factor = 1.0;
         u32 only = 0;
@@ -283,8 +282,7 @@ KERNEL(THREADS) void search_kernel(GLOBAL const u64 *RESTRICT whole, GLOBAL cons
                 const i64 left_rows = rows + (side ? 0 : n_missing);
                 const f64 gain = candidate_gain(left_g, left_h, total_g - left_g, total_h - left_h, left_rows,
                                                 n_node - left_rows, gradient_unit, hessian_unit, sign, factor, &how);
-                const u64 key =
-                    ((u64)feature << 32) | ((one_alone ? only : rank) << 1) | (n_missing > 0 ? side : 0);
+                const u64 key = ((u64)feature << 32) | ((one_alone ? only : rank) << 1) | (n_missing > 0 ? side : 0);
                 if (gain > NO_GAIN && IS_BETTER(gain, key, best_gain, best_key)) {
                     best_gain = gain;
                     best_key = key;
