@@ -2,7 +2,7 @@
 
     python benchmarks/streams.py                                            # 2 million rows x 28, 255 leaves
     python benchmarks/streams.py --rows 60_000_000 --folder /scratch --case hornbeam-disk
-    python benchmarks/streams.py --rounds 8 --turns 3 --case hornbeam-memory hornbeam-disk
+    python benchmarks/streams.py --rows 6_000_000 --rounds 4 --alternate       # the ratio, on a busy machine too
 
 Rows are made, float32, and written to Parquet once; every case is a process of its own that reads this file, and cases
 take turns. An iteration is the shortest of all. Memory is what the process has to itself (`RssAnon`, looked at every
@@ -141,6 +141,29 @@ CASES: dict[str, Callable[[Path, argparse.Namespace, str], Any]] = {
 }
 
 
+def alternate(path: Path, given: argparse.Namespace) -> None:
+    """Train in memory and from disk in turns in this process, and show the ratio of the shortest iterations."""
+    import hornbeam as hb
+
+    params = {"objective": "binary", "num_leaves": given.leaves, "verbosity": -1, "num_threads": given.threads}
+    params["device"] = given.device
+    best = dict.fromkeys(("memory", "disk"), (np.inf, np.inf))
+    with tempfile.TemporaryDirectory(dir=given.folder) as cache:
+        sets = {
+            name: hb.Dataset(hb.Stream(path, label="y"), cache=folder).construct(hb.Params.from_dict(params))
+            for name, folder in (("disk", cache), ("memory", None))
+        }
+        for _ in range(given.turns):
+            for name in best:
+                ends: list[tuple[float, float]] = []
+                note = lambda _, ends=ends: ends.append((time.perf_counter(), time.process_time()))  # noqa: E731
+                hb.train(params, sets[name], given.rounds, callbacks=[note])
+                wall, processor = np.diff(ends, axis=0).min(axis=0)
+                best[name] = min(best[name][0], wall), min(best[name][1], processor)
+    wall, processor = np.divide(best["disk"], best["memory"])
+    print(f"from disk / in memory: {wall:.2f} by the clock, {processor:.2f} by the processor's time")
+
+
 def measure(case: str, path: Path, given: argparse.Namespace) -> dict[str, Any]:
     """Run one case in this process."""
     memory = Memory()
@@ -163,6 +186,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--folder", default=tempfile.gettempdir())
     parser.add_argument("--case", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--alternate", action="store_true", help="in memory and from disk in one process, in turns")
     parser.add_argument("--child", choices=CASES, help=argparse.SUPPRESS)
     given = parser.parse_args()
     path = Path(given.folder) / f"rows-{given.rows}-{given.features}.parquet"
@@ -171,6 +195,9 @@ def main() -> None:
         return
     if not path.exists():
         write_rows(path, given.rows, given.features)
+    if given.alternate:
+        alternate(path, given)
+        return
     results: dict[str, list[dict[str, Any]]] = {case: [] for case in given.case}
     for _ in range(given.turns):
         for case in given.case:
@@ -180,6 +207,7 @@ def main() -> None:
                 print(f"{case}: {done.stderr.strip().splitlines()[-1]}")
                 continue
             results[case].append(json.loads(done.stdout.splitlines()[-1]))
+            print(case, {name: round(value, 3) for name, value in results[case][-1].items() if name != "fingerprint"})
     print(f"{given.rows:,} x {given.features} float32, {given.leaves} leaves")
     print(f"{'':24}{'build s':>9}{'s/iter':>9}{'MB own':>9}{'bytes/row':>11}{'MB resident':>13}")
     for case, runs in results.items():

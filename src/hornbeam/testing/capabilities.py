@@ -158,8 +158,8 @@ def to_markdown() -> str:
         "",
         "## From a stream",
         "",
-        "Every golden case has the same fingerprint from batches of 1,000, of 65,536 and of all rows, with the bins in",
-        "a mapped file or in memory (`tests/dataset/test_streams.py`): [beyond memory](streams.md). Refused when the",
+        "Every golden case has the same fingerprint from batches of 1,000 rows on `reference`, with the bins in",
+        "a mapped file (`tests/dataset/test_streams.py`): [beyond memory](streams.md). Refused when the",
         "data are read: sparse batches, and batches on a device.",
         "",
     ]
