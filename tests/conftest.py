@@ -10,14 +10,16 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from hornbeam.backends.gpu.data import layout
 from hornbeam.testing.checks import usable_devices
 
-# The first call of a kernel compiles it, so no example may be judged by its time. Under CI the examples are the same in
-# every run; at home Hypothesis looks for new ones.
-settings.register_profile("hornbeam", deadline=None, derandomize="CI" in os.environ)
+# The first call of a kernel compiles it, and a machine may be busy, so no example may be judged by its time. Under CI
+# the examples are the same in every run; at home Hypothesis looks for new ones.
+settings.register_profile(
+    "hornbeam", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize="CI" in os.environ
+)
 settings.load_profile("hornbeam")
 
 

@@ -1,5 +1,5 @@
-// Gradients of times that may be censored: twins of hornbeam/objectives/aft.py and cox.py, the same float64 operations in
-// the same order.
+// Gradients of times that may be censored: twins of hornbeam/objectives/aft.py and cox.py, the same float64 operations
+// in the same order.
 //
 //   scores, gradient, hessian   f64 (n_rows,)
 //   weight                      f64 (n_rows,)   in   read only when weighted is not 0
@@ -32,9 +32,8 @@ KERNEL(THREADS) void aft_kernel(GLOBAL const f64 *RESTRICT scores, GLOBAL const 
 //   ordered                     u64 (n_groups,)       the highest score of a group, as an integer of the same order
 
 // An integer that has the order of the numbers.
-#define ORDERED(value) ((u64)F64_TO_BITS(value) ^ (F64_TO_BITS(value) < 0 ? 0xFFFFFFFFFFFFFFFFu : 0x8000000000000000u))
-#define UNORDERED(bits) \
-    BITS_TO_F64((bits) ^ ((bits)&0x8000000000000000u ? 0x8000000000000000u : 0xFFFFFFFFFFFFFFFFu))
+#define ORDERED(value)  ((u64)F64_TO_BITS(value) ^ (F64_TO_BITS(value) < 0 ? 0xFFFFFFFFFFFFFFFFu : 0x8000000000000000u))
+#define UNORDERED(bits) BITS_TO_F64((bits) ^ ((bits) & 0x8000000000000000u ? 0x8000000000000000u : 0xFFFFFFFFFFFFFFFFu))
 
 KERNEL(THREADS) void highest_kernel(GLOBAL const f64 *RESTRICT scores, u32 n_rows, GLOBAL u64 *RESTRICT ordered) {
     LOCAL u64 shared[THREADS];

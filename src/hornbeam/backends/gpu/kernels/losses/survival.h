@@ -1,5 +1,5 @@
-// Losses of times between two bounds: twins of hornbeam/objectives/aft.py, the same float64 operations in the same order.
-// Distributions are numbered: 0 normal, 1 logistic, 2 extreme.
+// Losses of times between two bounds: twins of hornbeam/objectives/aft.py, the same float64 operations in the same
+// order. Distributions are numbered: 0 normal, 1 logistic, 2 extreme.
 #define ROOT_TAU 2.5066282746310002
 
 // The upper tail of the normal distribution by its density, t >= 0: hornbeam/core/numerics.py.
