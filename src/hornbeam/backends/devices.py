@@ -55,6 +55,10 @@ def choose_device(device: str, work: Work | None = None) -> str:
         return device
     kind, _, number = device.partition(":")
     wanted = f"{kind}:{number or 0}"
+    if kind == "cuda":
+        from hornbeam.backends.gpu.runtime.waking import wake_cuda
+
+        wake_cuda(int(number or 0))
     for asked in KINDS if device == "gpu" else (kind,):  # a driver that is not needed takes time to load
         for info in _gpus(asked):
             if info.usable and (device == "gpu" or info.name == wanted):

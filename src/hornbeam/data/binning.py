@@ -22,6 +22,7 @@ Everything here is NumPy and defines what the backends compute (`backends/cpu/bi
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -492,6 +493,7 @@ def _ends_of_shared(cumulative: NDArray[np.int64], max_bin: int, min_data_in_bin
 
     ends: list[int] = []
     start = below = 0
+    rows_up_to = cumulative.data  # NumPy's search lets other threads run, and each would wait its turn here
     while len(ends) < max_bin - 1:
         next_heavy = heavy_left[-1]
         if start == next_heavy:
@@ -500,7 +502,8 @@ def _ends_of_shared(cumulative: NDArray[np.int64], max_bin: int, min_data_in_bin
             # Light values fill the bin to the mean of what is left. A heavy value met before that has the bin to
             # itself if the bin is at least half full without it.
             mean = light_rows / light_bins if light_bins > 0 else float(total)
-            end = int(cumulative.searchsorted(below + max(1, math.ceil(mean))))
+            wanted = max(1, math.ceil(mean))
+            end = bisect_left(rows_up_to, below + wanted, start, min(start + wanted, n_distinct))
             if end >= next_heavy:
                 light = int(cumulative[next_heavy - 1]) - below
                 end = next_heavy - 1 if light_bins > 0 and 2 * light >= mean else next_heavy
