@@ -33,6 +33,10 @@ def _has_pocl_alone() -> bool:
         return False
 
 
+# Threads of the peers that wait for each other shall sleep: several tests run side by side, and spinning threads take
+# the CPU from those that they wait for.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 # PoCL takes less than half the time to compile kernels as they are written; `make test-large` lets it optimise them.
 if _has_pocl_alone():
     os.environ.setdefault("PYOPENCL_BUILD_OPTIONS", "-cl-opt-disable")

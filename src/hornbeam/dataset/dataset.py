@@ -445,7 +445,7 @@ class Dataset(PeerMethods):
     def _bin(self, params: Params | None, init_levels: Sequence[Levels | None] | None) -> None:
         if isinstance(self._reader, KeptTable):
             self._bin_params = self._reader.bin_params
-            self._check_agreement(vars(self._bin_params), params, "the file is binned with")
+            check_agreement(vars(self._bin_params), params, "the file is binned with")
             is_alone = self.reference is None
             self._binned = self._reader.binned() if is_alone else self._reader.binned_as(self.reference)
             self._check_binned_categorical(params)

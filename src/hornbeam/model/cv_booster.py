@@ -70,7 +70,7 @@ class CVBooster(PeerAttributes):
     def __getattr__(self, name: str) -> Callable[..., list[Any]]:
         """Return a function that calls a method of Booster for every fold and returns the results in a list."""
         if name.startswith("_") or not callable(getattr(Booster, name, None)):
-            super().__getattr__(name)  # raises
+            super().__getattr__(name)  # type: ignore[misc]  # it raises
 
         def of_each(*arguments: Any, **keywords: Any) -> list[Any]:
             return [getattr(booster, name)(*arguments, **keywords) for booster in self.boosters]

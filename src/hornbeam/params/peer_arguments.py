@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from hornbeam.core.errors import ParameterError
 from hornbeam.params.peer_parameters import PeerParameter
@@ -133,10 +133,12 @@ class PeerAttributes:
 
     _instead: Mapping[str, str] = {}
 
-    def __getattr__(self, name: str) -> Any:
-        """Raise AttributeError, as for every name that is not there."""
-        if hasattr(type(self), name):  # a property that raised one itself: let it say why
-            return object.__getattribute__(self, name)
-        hint = type(self)._instead.get(name)
-        text = f"{type(self).__name__!r} object has no attribute {name!r}"
-        raise AttributeError(f"{text}; use {hint}" if hint else text)
+    if not TYPE_CHECKING:  # a checker of types shall find names that are not there
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError, as for every name that is not there."""
+            if hasattr(type(self), name):  # a property that raised one itself: let it say why
+                return object.__getattribute__(self, name)
+            hint = type(self)._instead.get(name)
+            text = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(f"{text}; use {hint}" if hint else text)
