@@ -44,7 +44,9 @@ setup: pyproject.toml $(BIN)/python
 demo: $(VENV)/.installed-core
 	$(BIN)/python examples/demo.py --rows $(ROWS)
 
+# with the kernels compiled once, ahead: tests start processes, and a kernel that the list lacks is an error
 test: $(VENV)/.installed-test
+	$(BIN)/python kernels/build.py --lowest-level --if-possible
 	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 test-large: $(VENV)/.installed-test

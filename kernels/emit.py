@@ -41,24 +41,22 @@ LEVELS = {
 LEVELS |= {"amd64": LEVELS["x86_64"], "arm64": LEVELS["aarch64"]}
 
 
-def emit(parts: list[bytes], symbols: set[str], level: Level) -> bytes:
-    """Return the object file of some modules for a level; raises where it holds what would change bits.
+def emit(part: bytes, symbols: set[str], level: Level, is_looked_through: bool = False) -> bytes:
+    """Return the object file of a module for a level; raises where it holds what would change bits.
 
-    symbols  names of the entries that are wanted: parts may hold others, and the same ones again
+    symbols            names of the entries that are wanted: the module may hold others
+    is_looked_through  whether the library will be disassembled, which tells the same as the assembly
     """
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_default_triple().create_target_machine(
         cpu=level.cpu, features=level.features, opt=3, reloc="pic", codemodel="default"
     )
-    module, missing = llvm.parse_assembly(""), set(symbols)
+    module = llvm.parse_bitcode(part)
     module.triple = machine.triple
-    for part in map(llvm.parse_bitcode, parts):
-        for function in part.functions:
-            if function.name.startswith(SYMBOLS) and function.name not in missing:
-                function.linkage = "internal"
-            missing.discard(function.name)
-        module.link_in(part)
+    for function in module.functions:
+        if function.name.startswith(SYMBOLS) and function.name not in symbols:
+            function.linkage = "internal"
     module.data_layout = str(machine.target_data)
     if sys.platform == "win32":
         for function in module.functions:
@@ -67,7 +65,7 @@ def emit(parts: list[bytes], symbols: set[str], level: Level) -> bytes:
     _optimise(module, machine, speed=0)
     _optimise(module, machine, speed=3)
     module.verify()
-    fused = sorted(set(FUSED.findall(machine.emit_assembly(module))))
+    fused = [] if is_looked_through else sorted(set(FUSED.findall(machine.emit_assembly(module))))
     if fused:
         raise SystemExit(f"{level.name}: instructions that multiply and add at once: {', '.join(fused)}")
     foreign = sorted(
