@@ -175,6 +175,15 @@ def test_features_of_one_value_are_used_as_in_memory(problem, params):
     assert np.array_equal(data.binned.bins, whole.binned.bins)
 
 
+@pytest.mark.parametrize("method", ["exact", "approx"])
+def test_methods_that_need_all_values_at_once_are_refused(problem, method):
+    def batches():
+        yield {"data": problem[0], "label": problem[1]}
+
+    with pytest.raises(hb.ParameterError, match=f"tree_method='{method}'"):
+        hb.train({"tree_method": method, "verbosity": -1}, hb.Dataset(hb.Stream(batches)), 1)
+
+
 def test_labels_may_be_given_beside_a_stream(problem):
     table, label = problem
     data = hb.Dataset(hb.Stream(table, chunk_rows=100), label=label, categorical_features=[4])
