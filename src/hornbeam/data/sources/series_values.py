@@ -1,7 +1,8 @@
 """Columns of frames as NumPy arrays.
 
-`to_numpy` of pyarrow imports pandas wherever it is installed, which takes longer than training on a small file. Numbers
-are read here from where Arrow keeps them: a buffer of values, and one of bits that say which of them are there.
+`to_numpy` of pyarrow imports pandas wherever it is installed, and so does `to_pandas_dtype` of some versions, which takes
+longer than training on a small file. Numbers are read here from where Arrow keeps them: a buffer of values, and one of
+bits that say which of them are there.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def arrow_values(column: Any) -> NDArray[Any]:
         return column.to_numpy()  # type: ignore[no-any-return]
     parts = [_values(chunk) for chunk in column.chunks]
     if not parts:
-        return np.empty(0, column.type.to_pandas_dtype())
+        return np.empty(0, _dtype(column.type))
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
@@ -41,10 +42,15 @@ def holds_numbers(column: Any) -> bool:
     return bool(types.is_integer(kind) or types.is_floating(kind) or is_flag)
 
 
+def _dtype(kind: Any) -> np.dtype[Any]:
+    """Return NumPy's type of a pyarrow type of numbers, whose name is the same but for the floating ones."""
+    return np.dtype({"halffloat": "float16", "float": "float32", "double": "float64"}.get(str(kind), str(kind)))
+
+
 def _values(chunk: Any) -> NDArray[Any]:
     """Return the numbers of a pyarrow Array."""
     present, content = chunk.buffers()
-    dtype, begin, end = np.dtype(chunk.type.to_pandas_dtype()), chunk.offset, chunk.offset + len(chunk)
+    dtype, begin, end = _dtype(chunk.type), chunk.offset, chunk.offset + len(chunk)
     if len(chunk) == 0:
         return np.empty(0, dtype)
     if dtype == np.bool_:
