@@ -1,8 +1,8 @@
 """Trainings on sparse data beside LightGBM and XGBoost: the same CSR matrix, the same parameters, one run.
 
-    python benchmarks/sparse_tables.py                       # zeros: 200k x 2,000, 99% zeros; counts; onehot: 20 x 100 levels
+    python benchmarks/sparse_tables.py                 # zeros: 200k x 2,000, 99% zeros; counts; onehot: 20 x 100 levels
     python benchmarks/sparse_tables.py --shape onehot --leaves 63 --iterations 20 --peers lightgbm
-    python benchmarks/sparse_tables.py --shape huge --memory # 1M x 10,000, 99% zeros, ours alone, with the peak of memory
+    python benchmarks/sparse_tables.py --shape huge --memory   # 1M x 10,000, ours alone, with the peak of memory
 
 Libraries take turns, so that a busy machine slows all of them; seconds of different runs do not compare, the ratios of
 one run do. `ms/iteration` is that of a training on data that are binned already; the time of the processor, all threads

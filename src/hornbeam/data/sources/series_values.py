@@ -1,8 +1,8 @@
 """Columns of frames as NumPy arrays.
 
-`to_numpy` of pyarrow imports pandas wherever it is installed, and so does `to_pandas_dtype` of some versions, which takes
-longer than training on a small file. Numbers are read here from where Arrow keeps them: a buffer of values, and one of
-bits that say which of them are there.
+`to_numpy` of pyarrow imports pandas wherever it is installed, and so does `to_pandas_dtype` of some versions, which
+takes longer than training on a small file. Numbers are read here from where Arrow keeps them: a buffer of values, and
+one of bits that say which of them are there.
 """
 
 from __future__ import annotations
