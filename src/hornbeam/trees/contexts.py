@@ -120,7 +120,9 @@ class ContextPlan:
         self.in_turn = params.monotone_constraints_method == "intermediate" and bool(self.features.sign.any())
         self.needs_keys = params.extra_trees or self.by_node < 1.0
         groups = pack_mask(np.stack(self.groups)) if self.groups else np.zeros((0, 0), np.uint32)
-        self.rules = ContextRules(self.features, groups, self.by_level, self.by_node, self.needs_keys, self.penalty)
+        self.rules = ContextRules(
+            self.features, groups, self.by_level, self.by_node, self.needs_keys, self.penalty, self.in_turn
+        )
         """The same for an engine that makes contexts by itself."""
         self.needs_context = bool(
             self.needs_keys
@@ -291,14 +293,6 @@ class TreeContexts:
                     moved.append(leaf)
         return moved
 
-    def close_bounds(self) -> None:
-        """Bound every leaf by the middle between its output and its neighbours', so that no two values can cross."""
-        assert self.boxes is not None
-        bounds = {leaf: self.boxes.bounds(leaf, self.output) for leaf in self.boxes.leaves}
-        for leaf, (lower, upper) in bounds.items():
-            self.lower[leaf] = (lower + self.output[leaf]) / 2.0
-            self.upper[leaf] = (upper + self.output[leaf]) / 2.0
-
     def _child_paths(self, parents: Sequence[int]) -> list[int]:
         """Return the paths of the children of some nodes, left and right in turn."""
         if not self.plan.needs_keys:
@@ -355,6 +349,17 @@ class TreeContexts:
                     found |= members
             self._by_groups[alive] = found
         return found
+
+
+def close_bounds(nodes: NDArray[np.void], contexts: NDArray[np.void]) -> None:
+    """Bound every leaf by the middle between its output and its neighbours', so that no two values can cross.
+
+    nodes     NODE (n_nodes,)      in
+    contexts  CONTEXT (n_nodes,)   in out  of leaves that are bounded by their neighbours' outputs
+    """
+    is_leaf, output = nodes["left"] < 0, contexts["output"]
+    for name in ("lower", "upper"):
+        contexts[name][is_leaf] = ((contexts[name] + output) / 2.0)[is_leaf]
 
 
 def leaf_outputs(

@@ -212,7 +212,8 @@ class Growth(Protocol):
         contexts       what the contexts of the nodes are made by; None: they have none
 
         Returns None where nothing was done. Whatever was expanded, the grower goes on until the tree is complete, and
-        cuts back what is too much.
+        cuts back what is too much. A tree that grows in turn (ContextRules.in_turn) is grown one split at a time until
+        it is complete, as growth_in_turn.py does it, or not at all.
         """
 
     def replay(self, nodes: NDArray[np.void], limits: GrowthLimits) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 from hornbeam.core.dtypes import EXPANSION
 from hornbeam.core.fixed_point import Quantization
 from hornbeam.data.binning import BinnedData
-from hornbeam.trees.contexts import ContextPlan, TreeContexts, leaf_outputs
+from hornbeam.trees.contexts import ContextPlan, TreeContexts, close_bounds, leaf_outputs
 from hornbeam.trees.engine import Engine
 from hornbeam.trees.frontier import NEVER, GrowthLimits, next_batch
 from hornbeam.trees.grown_tree import GrownTree, Setting, l2_of_nodes
-from hornbeam.trees.growth_in_turn import grow_in_turn
+from hornbeam.trees.growth_in_turn import grow_in_turn, number_in_turn
 from hornbeam.trees.histogram_pool import HistogramPool
 from hornbeam.trees.node_search import NodeSearch
 from hornbeam.trees.node_table import NodeTable
@@ -83,12 +83,11 @@ class TreeGrower:
         pool = HistogramPool(self.n_slots if root.n_slots is None else root.n_slots)
         search = NodeSearch(self.engine, NodeTable(root), pool, self.rules, self.limits)
         plan = self.plan if self.plan is not None and self.plan.needs_context else None
-        ahead = None
-        if plan is None or not plan.in_turn:
-            ahead = self._grow_ahead(
-                search, None if renew is not None or self._has_categories else learning_rate,
-                None if plan is None else plan.ahead(iteration, output),
-            )  # fmt: skip
+        in_turn = plan is not None and plan.in_turn
+        ahead = self._grow_ahead(
+            search, None if renew is not None or self._has_categories else learning_rate,
+            None if plan is None else plan.ahead(iteration, output),
+        )  # fmt: skip
         if ahead is not None and ahead.leaves is not None:
             nodes, numbers = ahead.nodes, ahead.numbers
             return GrownTree(
@@ -97,7 +96,7 @@ class TreeGrower:
                 ahead.contexts if self.rules.outputs_in_context else None,
             )  # fmt: skip
         if ahead is not None:
-            order, leaf_of = self.engine.replay(ahead.nodes, self.limits)
+            order, leaf_of = number_in_turn(ahead.nodes) if in_turn else self.engine.replay(ahead.nodes, self.limits)
             if np.all(ahead.nodes["left"][order] >= 0):
                 return self._finish(ahead.nodes, order, leaf_of, ahead.contexts, quantization, learning_rate, renew)
         if plan is not None:
@@ -113,16 +112,13 @@ class TreeGrower:
             pool.take(0)
             self.engine.build_histograms(search.nodes.segments([0]), pool.slots([0]))
             search.find_splits([0])
-        contexts = search.contexts
-        if contexts is not None and contexts.boxes is not None:
-            order, leaf_of = grow_in_turn(search, self.binned.n_numeric)
-            contexts.close_bounds()
-            nodes = search.nodes.table()
+        if in_turn:
+            grow_in_turn(search, self.binned.n_numeric)
         else:
             self._expand_nodes(search)
-            nodes = search.nodes.table()
-            order, leaf_of = self.engine.replay(nodes, self.limits)
-        table = None if contexts is None else contexts.table()
+        nodes = search.nodes.table()
+        order, leaf_of = number_in_turn(nodes) if in_turn else self.engine.replay(nodes, self.limits)
+        table = None if search.contexts is None else search.contexts.table()
         return self._finish(nodes, order, leaf_of, table, quantization, learning_rate, renew)
 
     @property
@@ -197,6 +193,8 @@ class TreeGrower:
         n_leaves = len(order) + 1
         if not self.rules.outputs_in_context:
             contexts = None
+        elif contexts is not None and self.plan is not None and self.plan.in_turn:
+            close_bounds(nodes, contexts)
         ends = np.flatnonzero(nodes["left"] < 0)
         segments = Segments(nodes["begin"][ends], nodes["end"][ends], nodes["depth"][ends])
         self.engine.assign_leaves(segments, leaf_of[ends])

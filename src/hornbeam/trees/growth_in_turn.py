@@ -14,25 +14,20 @@ from hornbeam.trees.leaf_boxes import as_bits
 from hornbeam.trees.node_search import NodeSearch
 
 
-def grow_in_turn(search: NodeSearch, n_numeric: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def grow_in_turn(search: NodeSearch, n_numeric: int) -> None:
     """Split the best leaf until the tree is complete; the root has been evaluated.
 
     n_numeric  of the features, those that are not categorical
-
-    Returns the nodes in the order in which they were split, int32 (n_splits,), and the leaf number of every node, int32
-    (n_nodes,).
     """
     nodes, limits, contexts = search.nodes, search.limits, search.contexts
     assert contexts is not None and contexts.boxes is not None
     boxes = contexts.boxes
-    order: list[int] = []
-    while len(order) < limits.n_leaves - 1:
+    while len(boxes.leaves) < limits.n_leaves:
         open_ = [leaf for leaf in boxes.leaves if nodes.gain[leaf] > NEVER]
         if not open_:
             break
         # ties go to the node that was made first, which has the lower number
         node = min(open_, key=lambda leaf: (nodes.depth[leaf] if limits.depthwise else 0, -nodes.gain[leaf], leaf))
-        order.append(node)
         n_left = search.engine.partition(nodes.segments([node]), nodes.splits([node]))
         nodes.add_children([node], n_left.tolist())
         contexts.add_children([node])
@@ -41,11 +36,21 @@ def grow_in_turn(search: NodeSearch, n_numeric: int) -> tuple[NDArray[np.int32],
         while pending:
             pending = search.evaluate_children(pending)
         evaluate_again(search, [leaf for leaf in moved if search.splittable(leaf)])
-    leaf_of = np.zeros(len(nodes.begin), np.int32)
-    for number, node in enumerate(order):
-        left = nodes.left[node]
-        leaf_of[left], leaf_of[left + 1] = leaf_of[node], number + 1
-    return np.array(order, np.int32), leaf_of
+
+
+def number_in_turn(nodes: NDArray[np.void]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return the nodes that were split, in the order in which they were, and the leaf of every node.
+
+    nodes    dtypes.NODE (n_nodes,)  in  in the order in which they were made, two at each split
+    returns  int32 (n_splits,), and int32 (n_nodes,)
+
+    What replay.replay returns of other trees; here the gain of a leaf depends on when it is asked for.
+    """
+    order = np.ascontiguousarray(nodes["parent"][1::2])
+    leaf_of = [0]
+    for number, node in enumerate(order.tolist()):
+        leaf_of += (leaf_of[node], number + 1)
+    return order, np.array(leaf_of, np.int32)
 
 
 def left_set(search: NodeSearch, n_numeric: int, node: int) -> int | None:

@@ -89,6 +89,7 @@ class ContextRules:
     by_level, by_node  share of the features that a depth may use, and a node among these
     has_keys          nodes make random choices, by the hash of their paths
     monotone_penalty  see contexts.monotone_factor
+    in_turn           leaves bound each other (leaf_boxes.py), so that a tree grows one split at a time
     """
 
     features: FeatureRules
@@ -97,6 +98,7 @@ class ContextRules:
     by_node: float
     has_keys: bool
     monotone_penalty: float
+    in_turn: bool
 
 
 @dataclass(frozen=True, slots=True)

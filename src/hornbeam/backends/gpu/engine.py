@@ -338,6 +338,8 @@ class GpuEngine:
         contexts: ContextsAhead | None = None,
     ) -> GrownAhead | None:
         """Run round after round without the host, and go on to the leaves; it looks at the result once."""
+        if contexts is not None and contexts.rules.in_turn:
+            return None
         even, odd, *_ = self._histograms.row_buffers()
 
         def finish(state: Buffer, order: Buffer) -> Callable[[int], LeavesLater]:

@@ -44,6 +44,7 @@ from hornbeam.backends.cpu.growth.trees.driver import (
     round_table,
     tree_table,
 )
+from hornbeam.backends.cpu.growth.trees.leaf_boxes import bound_leaves, boxes_of
 from hornbeam.backends.cpu.host.kernels import Kernel
 from hornbeam.backends.cpu.host.operations import NO_OPERATION, Operation
 from hornbeam.backends.cpu.host.team import ALONE, Crew, team
@@ -132,7 +133,7 @@ class Growth(ABC):
         self.divide, self._count = Operation(self.divide_kernel), Operation(self.count_kernel)
         self._counting = Counting(self._count.room, self._counts, self._all_counts)
         self._pairs, self._in_context, self._levels = map(Operation, (search_pairs, search_in_context, search_levels))
-        self._contexts = Operation(make_contexts)
+        self._contexts, self._bounds = Operation(make_contexts), Operation(bound_leaves)
 
     # --- what differs -------------------------------------------------------------------------------------------------
 
@@ -314,22 +315,22 @@ class Growth(ABC):
         in_context = contexts is not None and not only_masks(contexts, rules)
         self._set_rules(rules, in_context)
         with beside(meanwhile if self.n_threads > 1 else None), team(self.team_size(limits)) as some:
-            n_sets, made = some.size * (2 * limits.n_leaves - 1), None
+            n_nodes, made = some.size * (2 * limits.n_leaves - 1), None
             with some.interruptible():
                 if contexts is None:
-                    conditions = Conditions(NO_MARKS, False, 0, self.categories(n_sets, rules, self.mask[None]))
+                    conditions = Conditions(NO_MARKS, False, 0, self.categories(n_nodes, rules, self.mask[None]))
                 else:
                     features, n_words = contexts.rules.features, -(-self.binned.n_used // 32)
-                    masks = np.zeros((2 * some.size, n_words), np.uint32)
+                    masks = np.zeros((n_nodes, n_words), np.uint32)
                     marks = Marks(self.space.numbers, features.sign, features.contribution, masks)
-                    conditions = self._conditions(n_sets, rules, marks, in_context)
+                    conditions = self._conditions(n_nodes, rules, marks, in_context)
                 work = self.tree_work(some.crew, limits, conditions)
                 table, numbered_limits = tree_table(root, limits, some.size, self.sides)
                 if contexts is not None:
                     work, made = self._with_contexts(work, table, conditions.marks, contexts, rules, limits)
             some.run(grow_kernel, work, table, numbered_limits)
-        n_nodes = int(table.n_grown[0])
-        return GrownAhead(table.nodes[0, :n_nodes], contexts=None if made is None else made[0, :n_nodes])
+        n_grown = int(table.n_grown[0])
+        return GrownAhead(table.nodes[0, :n_grown], contexts=None if made is None else made[0, :n_grown])
 
     def _with_contexts(
         self,
@@ -340,7 +341,7 @@ class Growth(ABC):
         rules: SplitRules,
         limits: GrowthLimits,
     ) -> tuple[Work, NDArray[np.void]]:
-        """Add the operation that makes contexts; returns the work, and the table of contexts."""
+        """Add the operations that make contexts, and that bound leaves by others; returns the work and the contexts."""
         n_threads, n_used, of = len(table.nodes), self.binned.n_used, rules.categorical
         of_tree = self.mask if len(self.mask) else tree_mask(self.space.numbers, n_used)
         family = family_of(ahead.rules, n_threads, limits.n_leaves)
@@ -348,4 +349,14 @@ class Growth(ABC):
             self.calls, table.nodes, table.sides, marks, LevelsL2(of.max_cat_to_onehot, of.cat_l2),
             shares_of(ahead, of_tree, n_used, n_threads), family, self.numbers,
         )  # fmt: skip
-        return work._replace(around=family.around, contexts=operation), family.contexts
+        work = work._replace(around=family.around, contexts=operation)
+        if ahead.rules.in_turn:
+            binned = self.binned
+            boxes = boxes_of(self.space, binned.set_words, binned.mapper.use_missing, n_threads, limits.n_leaves)
+            work = work._replace(
+                moved=boxes.moved,
+                bounds=self._bounds.on(
+                    self.calls, table.nodes, table.sides, marks, boxes, family.contexts, family.around
+                ),
+            )
+        return work, family.contexts

@@ -7,6 +7,7 @@
     levels   the same among categorical features, after `search`    splits.levels
     count    counts the rows of a node in the bins of a feature     dense.partition, sparse.counting
     contexts makes the contexts of the children of a node           trees.contexts
+    bounds   bounds leaves by others, after `contexts`              trees.leaf_boxes
 
 An operation takes what it is asked from the CALL of its thread and leaves its answer there; what it works on it was
 introduced with. So the kernels that ask (trees/driver.py, splits/search.py) are the same for all kinds of data.
@@ -42,6 +43,8 @@ _FIELDS = [
     ("number", np.int64),  # of the node whose children need theirs; -1: the root needs its own
     ("wants_left", np.bool_),  # they will be searched
     ("wants_right", np.bool_),
+    # bounds, of the children of the same node
+    ("n_moved", np.int64),  # answer: other leaves whose bounds have changed and that have a slot, see Boxes.moved
     # divide
     ("feature", np.int64),  # of the split; for `count`: that is counted, -1 for all
     ("n_bins", np.int64),  # of that feature

@@ -198,6 +198,12 @@ class DenseGrowth(Growth):
         self._planes = Planes(gradient.view(f"i{n_bytes}").reshape(shape), hessian.view(f"u{n_bytes}").reshape(shape))
         return self._planes
 
+    def _needs_gains(self, conditions: Conditions) -> bool:
+        """Say whether the search must compute the gain of every candidate, for scores say nothing about it."""
+        rules, factors = self.numbers[0], conditions.marks.contribution
+        scores_bound = rules["by_scores"] and not rules["extra_trees"] and bool((factors <= 1.0).all())
+        return conditions.in_context and not scores_bound
+
     def tree_work(self, crew: Crew, limits: GrowthLimits, conditions: Conditions) -> Work:
         """Return what a team needs to grow a tree."""
         columns, calls, numbers = self.columns, self.calls, self.numbers
@@ -213,7 +219,7 @@ class DenseGrowth(Growth):
         levels = self.levels(self._level_sums, NO_THIN, categories, counting)
         divide = self.divide.on(calls, crew, rows, self.goes_left)
         sums = self._sum_in_tree.on(calls, crew, rows, shares, offsets, planes)
-        search = (self._search_in_context if conditions.in_context else self._search_in_tree).on(
+        search = (self._search_in_context if self._needs_gains(conditions) else self._search_in_tree).on(
             calls, offsets, columns.features.has_missing, planes, columns.scores, self._level_sums, conditions.marks,
             numbers, counting, levels,
         )  # fmt: skip

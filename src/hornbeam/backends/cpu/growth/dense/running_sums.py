@@ -30,6 +30,7 @@ from hornbeam.backends.cpu.growth.splits.candidates import (
     best_candidate,
     take_candidate,
 )
+from hornbeam.backends.cpu.growth.splits.contexts import sign_and_factor
 from hornbeam.backends.cpu.growth.splits.rules import clear_split
 from hornbeam.backends.cpu.host.kernels import inlined, inner_kernel
 
@@ -187,13 +188,14 @@ def score_features(planes, less, f0, f1, offsets, node, rules, scores):
 
 
 @inner_kernel
-def choose_split(t, call, counting, planes, f0, f1, offsets, has_missing, node, rules, scores):
+def choose_split(t, call, counting, planes, f0, f1, offsets, has_missing, marks, node, rules, scores):
     """Find the best split of a node among the features f0:f1, whose candidates are scored.
 
     The few candidates of a feature that come near its highest score are looked at first, and all others only if these
     leave room.
 
     call    of thread t, see operations.py; its split is the answer
+    marks   of the features; no masks: nodes have no contexts
     scores  Scores  in, upper is overwritten
     """
     split, no_counts = call.split, counting.counts[t, :0]
@@ -219,7 +221,8 @@ def choose_split(t, call, counting, planes, f0, f1, offsets, has_missing, node, 
         first, last = offsets[f], offsets[f + 1]
         gradient, hessian = all_g[first : last - 1], all_h[first : last - 1]
         left, right = values[0, first : last - 1], values[1, first : last - 1]
-        feature, counted = Feature(has_missing[f], np.int64(0), 1.0, rules.by_scores), no_counts
+        sign, factor = sign_and_factor(call, marks, f) if len(marks.masks) > 0 else (np.int64(0), 1.0)
+        feature, counted = Feature(has_missing[f], sign, factor, rules.by_scores), no_counts
         bar = near = max(ANYTHING, lowest)
         if rules.by_scores:
             near = max(bar, highest * SCORED * SCORED)

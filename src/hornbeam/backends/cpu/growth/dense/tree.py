@@ -192,7 +192,7 @@ def _search(t, call, offsets, has_missing, planes, scores, level_sums, marks, ru
         for f in range(first, last):
             if not is_allowed(mask, np.int64(marks.numbers[f])):
                 scores.upper[f] = 0.0
-    choose_split(t, call, counting, own, first, last, offsets, has_missing, node, rules, scores)
+    choose_split(t, call, counting, own, first, last, offsets, has_missing, marks, node, rules, scores)
     if f1 > n_numeric:
         take_apart(own, sibling, offsets, max(f0, n_numeric), f1, offsets[n_numeric], level_sums)
 
@@ -213,7 +213,7 @@ def search_in_tree(t, room, calls, offsets, has_missing, planes, scores, level_s
     has_missing  bool (n_numeric,)     in
     planes       of all slots          in out   the smaller sibling is subtracted here
     level_sums   int64 (1, bins of the categorical features, 2)   out   sums of the node, for `levels`
-    marks        whose masks say which features a node may use; no masks: all
+    marks        of features, whose factors are at most 1; its masks say which a node may use; no masks: all
     rules        RULES (1,)            in
     levels       the operation; empty: no feature is categorical
     """

@@ -11,7 +11,8 @@ that somebody has written for each of them (those below `bar` cannot win), then 
 
 Only those that might win (within `MARGIN`, far above the rounding of these products, and within `SCORED`, far above
 that of the scores) get their gain computed, by the one formula of splitting.py. So what passes candidates by cannot be
-seen in the result.
+seen in the result. Between the bounds of a monotone node the gain is smaller, if anything: no output w of a side scores
+more than its best one, -(2 g w + h w^2) <= g^2 / h. So is a gain times a factor of at most 1.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def best_candidate(gradient, hessian, scores, scores_right, bar, counts, feature
     has_sums = more_g != 0 or more_h != 0
     n_sides = 2 if feature.has_missing and (has_sums or more_rows != 0) else 1
     few, many = rules.few, np.int64(0) if exact else rules.many
-    by_products = rules.by_products and feature.factor == 1.0
+    by_products = rules.by_products and feature.factor <= 1.0
     scale, extra, parent = rules.scale, rules.extra, node.score
     best, best_bin, best_side, best_g, best_h = -np.inf, np.int64(-1), 0, np.int64(0), np.int64(0)
     best_open, bar_open, product_bar, product_bar_open = -np.inf, bar, -np.inf, -np.inf

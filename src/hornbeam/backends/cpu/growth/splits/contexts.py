@@ -71,6 +71,14 @@ def enter_context(call, contexts, i):
 
 
 @inner_kernel
+def sign_and_factor(call, marks, f):
+    """Return the sign of feature f, and the factor on its gains in the node of a CALL."""
+    number = np.int64(marks.numbers[f])
+    sign, factor = np.int64(marks.sign[number]), marks.contribution[number]
+    return sign, factor * call.factor if sign != 0 else factor
+
+
+@inner_kernel
 def rank_bins(hessian, only, tells_empty, scores):
     """Write 1 for the bins that are candidates, and 0 for the others.
 
@@ -99,9 +107,7 @@ def search_feature(t, call, counting, counted, f, bins, has_missing, gradient, h
     scores             floats (n_values,)    scratch
     """
     number, node, split = np.int64(marks.numbers[f]), node_of(call), call.split
-    sign, factor = np.int64(marks.sign[number]), marks.contribution[number]
-    if sign != 0:
-        factor = factor * call.factor
+    sign, factor = sign_and_factor(call, marks, f)
     n_values, known = np.int64(len(gradient)), counting.counts[t, :0]
     only = random_threshold(call.key, number, n_values, has_missing) if rules.extra_trees else np.int64(-1)
     rank_bins(hessian, only, rules.tells_empty, scores)

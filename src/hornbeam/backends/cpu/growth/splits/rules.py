@@ -29,7 +29,7 @@ class Rules(NamedTuple):
     tells_empty             every row has a hessian, so that a bin without one is empty
     few, many               a side with a hessian below `few` has certainly too few rows, one above `many` enough
     scale, extra            a score times `scale`, and lambda_l2, in fixed-point units
-    by_products, by_scores  candidates may be compared by products, and by scores of 32 bits (candidates.py)
+    by_products, by_scores  products bound the gains of candidates, and so do scores of 32 bits (candidates.py)
     """
 
     lambda_l1: float
@@ -62,13 +62,14 @@ class Rules(NamedTuple):
         least, most = quantization.hessian_min, quantization.hessian_max
         with np.errstate(all="ignore"):
             scale, extra = float(unit_h / (unit_g * unit_g)), float(rules.lambda_l2 / unit_h)
-        plain = rules.lambda_l1 == 0.0 and not rules.scores_outputs and 1e-200 < scale < 1e200
+        is_plain = rules.lambda_l1 == 0.0 and not (rules.max_delta_step > 0.0 or rules.path_smooth > 0.0)
+        is_plain &= 1e-200 < scale < 1e200
         return cls(
             rules.lambda_l1, rules.lambda_l2, rules.max_delta_step, rules.min_gain_to_split, rules.min_data_in_leaf,
             rules.min_sum_hessian_in_leaf, rules.path_smooth, rules.monotone, rules.scores_outputs, rules.extra_trees,
             float(unit_g), float(unit_h), least == most == 1, least > 0,
             min(max(1, rules.min_data_in_leaf * least), CERTAIN), min((rules.min_data_in_leaf - 1) * most, CERTAIN),
-            scale, extra, plain and extra < 1e100, plain and extra < LARGEST_EXTRA,
+            scale, extra, is_plain and extra < 1e100, is_plain and extra < LARGEST_EXTRA,
         )  # fmt: skip
 
 

@@ -64,9 +64,9 @@ class LevelsL2(NamedTuple):
 class Family(NamedTuple):
     """The contexts of a tree.
 
-    contexts  CONTEXT (n_threads, most_nodes)                 out  by the number of the node
+    contexts  CONTEXT (n_threads, most_nodes)                 out  by the numbers of the nodes
     alive     uint32 (n_threads, most_nodes, group words)     out  groups that hold the whole path
-    around    AROUND (n_threads, 2)                           out  of the left and right child, or of the root
+    around    AROUND (n_threads, most_nodes)                  out  the same
     factors   float64 (n_depths,)                             in   contexts.monotone_factor
     """
 
@@ -172,7 +172,7 @@ def enter_family(call, nodes, sides, marks, level_l2, has_keys, thresholds_key, 
         else:
             left.lower, right.upper = beyond, below
     for side in range(n_children):
-        child, own, out = nodes[first + side], contexts[first + side], around[side]
+        child, own, out = nodes[first + side], contexts[first + side], around[first + side]
         g, h = child.gradient * rules.gradient_unit, child.hessian * rules.hessian_unit
         out.score = own_score(g, h, child.end - child.begin, own.output, rules)
         out.lower, out.upper, out.output, out.factor = own.lower, own.upper, own.output, factors[depth]
@@ -220,8 +220,8 @@ def choose_features(call, first, depth, feature, shares, hashes, contexts, alive
 def make_contexts(t, room, calls, nodes, sides, marks, level_l2, shares, family, rules):
     """Make the contexts of the children of node call.number, or of the root where that is -1: the operation.
 
-    nodes  NODE (n_threads, n)  in   see driver.Table
-    marks  masks, out: thread t's children have 2 t and 2 t + 1
+    nodes  NODE (n_threads, most_nodes)  in   see driver.Table
+    marks  masks, out: those of thread t come after those of all threads before it
     """
     if introduced(t, room, (calls, nodes, sides, marks, level_l2, shares, family, rules)):
         return
@@ -233,9 +233,8 @@ def make_contexts(t, room, calls, nodes, sides, marks, level_l2, shares, family,
         family.factors, rules_in(rules[0]),
     )  # fmt: skip
     feature = np.int64(marks.numbers[max(own_nodes[max(call.number, 0)].split.feature, 0)])
-    choose_features(
-        call, first, depth, feature, shares, shares.hashes[t], contexts, family.alive[t], marks.masks[2 * t : 2 * t + 2]
-    )  # fmt: skip
+    masks = marks.masks[t * len(own_nodes) + first : t * len(own_nodes) + first + 2]
+    choose_features(call, first, depth, feature, shares, shares.hashes[t], contexts, family.alive[t], masks)
 
 
 def shares_of(ahead: ContextsAhead, of_tree: NDArray[np.uint32], n_used: int, n_threads: int) -> Shares:
@@ -253,7 +252,7 @@ def family_of(rules: ContextRules, n_threads: int, n_leaves: int) -> Family:
     most, words = 2 * n_leaves - 1, -(-len(rules.groups) // 32)
     return Family(
         np.zeros((n_threads, most), CONTEXT), np.zeros((n_threads, most, words), np.uint32),
-        np.zeros((n_threads, 2), AROUND),
+        np.zeros((n_threads, most), AROUND),
         np.array([monotone_factor(depth, rules.monotone_penalty) for depth in range(n_leaves + 1)]),
     )  # fmt: skip
 

@@ -7,6 +7,9 @@ exactly the growth that frontier.one_at_a_time replays, with nothing expanded in
 the node, sums and searches some features of its children, and keeps the table of nodes for itself, which is the same
 for all; they meet (host/team.py) a few times a split, the last time before they take the best of what all have found.
 
+Where leaves bound each other (leaf_boxes.py), a split may move the bounds of other leaves, which are then searched
+again: their histograms are kept, so no row is counted.
+
 A round has its nodes given, and each thread expands some of them alone.
 
 What depends on the kind of data are operations: operations.py.
@@ -28,7 +31,7 @@ from hornbeam.backends.cpu.host.team import call_helpers, meet
 from hornbeam.core.dtypes import NODE, SPLIT
 from hornbeam.trees.frontier import GrowthLimits
 
-NO_AROUND = np.zeros((0, 2), AROUND)
+NO_AROUND, NO_MOVED = np.zeros((0, 0), AROUND), np.zeros((0, 0), np.int64)
 
 
 class Work(NamedTuple):
@@ -38,8 +41,10 @@ class Work(NamedTuple):
     cuts       int64 (n_threads + 1,)         in       the features cuts[t]:cuts[t + 1] are searched by thread t
     rules      RULES (1,)                     in
     goes_left  uint8 (n_threads, most bins)   scratch  see left_bins; for `divide`
-    around     AROUND (n_threads, 2)          in       what `contexts` has made (contexts.py)
-    divide, sum_smaller, search, contexts     operations; no contexts: nodes have none
+    around     AROUND (n_threads, most_nodes) in       what `contexts` has made (contexts.py)
+    moved      int64 (n_threads, n_leaves)    in       nodes whose bounds `bounds` has changed (leaf_boxes.py)
+    divide, sum_smaller, search, contexts, bounds      operations; no contexts: nodes have none; no bounds: they are not
+                                                       bounded by each other
     """
 
     calls: NDArray[np.void]
@@ -51,6 +56,8 @@ class Work(NamedTuple):
     search: NDArray[np.int64]
     around: NDArray[np.void] = NO_AROUND
     contexts: NDArray[np.int64] = NO_OPERATION
+    moved: NDArray[np.int64] = NO_MOVED
+    bounds: NDArray[np.int64] = NO_OPERATION
 
 
 class Table(NamedTuple):
@@ -60,7 +67,8 @@ class Table(NamedTuple):
                                                          children
     spare_slots   int64 (n_nodes of the round,) in       a free slot for each of them; empty: it is a tree
     free          int64 (n_threads, n_slots)    scratch  a tree's slots that are not in use, the last one first
-    found         SPLIT (n_threads, 4)          scratch  of the small and the large child, and a space
+    found         SPLIT (n_threads, 2 or more)  scratch  of the small and the large child, and of leaves that are
+                                                         searched again
     sides         see rows.sides.Sides
     n_grown       int64 (1,)                    out      number of a tree's nodes
     """
@@ -86,7 +94,7 @@ def tree_table(root: NDArray[np.void], limits: GrowthLimits, n_threads: int, sid
     """Make the table of a tree that n_threads grow; root: NODE (1,)."""
     nodes = np.zeros((n_threads, 2 * limits.n_leaves - 1), NODE)
     nodes[:, 0] = root[0]
-    free, found = np.empty((n_threads, limits.n_leaves), np.int64), np.zeros((n_threads, 4), SPLIT)
+    free, found = np.empty((n_threads, limits.n_leaves), np.int64), np.zeros((n_threads, 2 + limits.n_leaves), SPLIT)
     table = Table(nodes, np.empty(0, np.int64), free, found, sides, np.zeros(1, np.int64))
     return table, Limits(limits.max_depth, limits.depthwise, 0, limits.n_leaves)
 
@@ -149,7 +157,7 @@ def enter_around(call, around, number):
 def take_best(found, k, split):
     """Take the best of the splits that the threads have found, of equal ones that of the first feature.
 
-    found  SPLIT (n_threads, 4)  in   those of child k are at [:, k]
+    found  SPLIT (n_threads, n)  in   those of one node are at [:, k]
     split  SPLIT ()              out
     """
     best = 0
@@ -157,6 +165,22 @@ def take_best(found, k, split):
         if is_better(found[t, k], found[best, k]):
             best = t
     copy_split(found[best, k], split)
+
+
+@inner_kernel
+def search_node(t, call, work, nodes, number, less, found):
+    """Search a node that has a slot, among the features of thread t.
+
+    less   see operations.CALL
+    found  SPLIT ()  out
+    """
+    node, of_all_threads = nodes[number], call.part * len(nodes) + number
+    enter_node(call, node.begin, node.end, node.depth, node.gradient, node.hessian, work.rules[0])
+    if len(work.contexts) > 0:
+        enter_around(call, work.around[t, number], of_all_threads)
+    call.slot, call.less, call.set_number = node.slot, less, of_all_threads
+    run(work.search, t)
+    copy_split(call.split, found)
 
 
 @kernel
@@ -178,7 +202,7 @@ def grow_kernel(t, crew, work, table, limits):
     for i in range(n_free):
         free[i] = n_free - 1 - i
     call.part, call.first, call.last = part, work.cuts[part], work.cuts[part + 1]
-    in_context = len(work.contexts) > 0
+    in_turn = len(work.bounds) > 0
     for step in range(limits.first, limits.last):
         # The root is summed and searched as if it were the smaller child of a node that is divided already.
         left, right, left_small, small_wanted, large_wanted = nodes[0], nodes[0], True, True, False
@@ -206,43 +230,45 @@ def grow_kernel(t, crew, work, table, limits):
             call.number, call.wants_left, call.wants_right = number, small_wanted, large_wanted
             if not left_small:
                 small_wanted, large_wanted = large_wanted, small_wanted
-        if in_context:
+        if len(work.contexts) > 0:
             run(work.contexts, t)
-        if not (small_wanted or large_wanted):
-            if not in_round:
-                free[n_free] = kept
-                n_free += 1
-            continue  # no need to meet: rows of this node may be moving still, and the next one has none of them
+        n_moved = np.int64(0)
+        if in_turn:
+            run(work.bounds, t)
+            n_moved = call.n_moved if step < limits.last - 1 else np.int64(0)
+        spare, any_wanted = np.int64(-1), small_wanted or large_wanted
         small, large = (left, right) if left_small else (right, left)
-        if in_round:
-            spare = spare_slots[step]
-        else:
-            n_free -= 1
-            spare = free[n_free]
-        call.begin, call.end, call.depth = small.begin, small.end, small.depth
-        call.spare, call.kept, call.wants_larger = spare, kept, large_wanted
-        run(work.sum_smaller, t)
-        if call.failed:
-            return
+        if any_wanted:
+            if in_round:
+                spare = spare_slots[step]
+            else:
+                n_free -= 1
+                spare = free[n_free]
+            call.begin, call.end, call.depth = small.begin, small.end, small.depth
+            call.spare, call.kept, call.wants_larger = spare, kept, large_wanted
+            run(work.sum_smaller, t)
+            if call.failed:
+                return
         for k in range(2):
             if small_wanted if k == 0 else large_wanted:
                 child, slot, less = (small, spare, np.int64(-1)) if k == 0 else (large, kept, spare)
                 child.slot = slot
-                enter_node(call, child.begin, child.end, child.depth, child.gradient, child.hessian, rules)
                 side = np.int64((k == 0) != left_small)
-                if in_context:
-                    enter_around(call, work.around[t, side], 2 * t + side)
-                call.slot, call.less, call.set_number = slot, less, part * len(nodes) + first_child + side
-                run(work.search, t)
-                copy_split(call.split, found[t, k])
-        if not meet(crew):
+                search_node(t, call, work, nodes, first_child + side, less, found[t, k])
+        for k in range(n_moved):
+            search_node(t, call, work, nodes, work.moved[t, k], np.int64(-1), found[t, 2 + k])
+        # Without a search no need to meet: rows of this node may be moving still, and the next one has none of them.
+        if (any_wanted or n_moved > 0) and not meet(crew):
             return
         for k in range(2):
-            child, slot = (small, spare) if k == 0 else (large, kept)
-            if small_wanted if k == 0 else large_wanted:
+            child, slot, wanted = (small, spare, small_wanted) if k == 0 else (large, kept, large_wanted)
+            if wanted:
                 take_best(found[t : t + 1] if in_round else found, k, child.split)
-            if child.split.gain == -np.inf and slot >= 0 and not in_round:
+            has_use = wanted and (in_turn or child.split.gain > -np.inf)  # other bounds may leave a leaf a split
+            if not has_use and slot >= 0 and not in_round:
                 free[n_free] = slot
                 n_free += 1
+        for k in range(n_moved):
+            take_best(found, 2 + k, nodes[work.moved[t, k]].split)
     if t == 0:
         table.n_grown[0] = n_nodes
