@@ -20,7 +20,7 @@ from hornbeam.backends.cpu.growth.dense.running_sums import Planes, Scores
 from hornbeam.backends.cpu.growth.dense.tree import search_in_tree
 from hornbeam.backends.cpu.growth.operations import CALL, Counting
 from hornbeam.backends.cpu.growth.rows.records import RowStore
-from hornbeam.backends.cpu.growth.splits.contexts import NO_MARKS
+from hornbeam.backends.cpu.growth.splits.contexts import NO_CONTEXTS, NO_MARKS, Contexts, Marks, enter_context
 from hornbeam.backends.cpu.growth.splits.rules import RULES, Rules, enter_node
 from hornbeam.backends.cpu.host.kernels import kernel
 from hornbeam.backends.cpu.host.operations import NO_OPERATION, Operation, run
@@ -30,7 +30,7 @@ from hornbeam.testing.checks import PLAIN_RULES, binned_data
 from hornbeam.testing.data import BinnedSample, make_binned
 from hornbeam.trees.frontier import GrowthLimits
 from hornbeam.trees.grower import NodeTable, TreeGrower
-from hornbeam.trees.splitting import CategoricalRules, best_split
+from hornbeam.trees.splitting import CategoricalRules, FeatureRules, NodeContext, best_split, node_score, pack_mask
 
 BIG = 1 << 30
 WIDE = {"most_narrow_gradients": -1}  # running sums of 64 bits
@@ -48,24 +48,32 @@ def run_up(gradient, hessian):
 
 
 @kernel
-def search_kernel(calls, n_rows, gradient, hessian, n_features, less, rules, search):
+def search_kernel(calls, n_rows, gradient, hessian, n_features, less, rules, contexts, search):
     """Do what trees/driver.py does with one node, in slot 0; less: slot of its sibling, or -1."""
     call = calls[0]
     enter_node(call, 0, n_rows, 0, gradient, hessian, rules[0])
+    if len(contexts.score) > 0:
+        enter_context(call, contexts, 0)
     call.first, call.last, call.slot, call.less = 0, n_features, 0, less
     run(search, 0)
 
 
-def assert_same_split(bins, n_values, has_missing, g, h, rules, widths=(4, 8)) -> np.void:
+def assert_same_split(bins, n_values, has_missing, g, h, rules, widths=(4, 8), context=None) -> np.void:
     """Compare the kernels' best split of all rows with that of the definition, with sums of 4 and of 8 bytes."""
-    splits = [assert_same_split_of(width, bins, n_values, has_missing, g, h, rules) for width in widths]
+    splits = [
+        assert_same_split_of(width, bins, n_values, has_missing, g, h, rules, context=context) for width in widths
+    ]
     return splits[0]
 
 
-def assert_same_split_of(width, bins, n_values, has_missing, g, h, rules, units=(2.0**-15, 2.0**-16)) -> np.void:
+def assert_same_split_of(
+    width, bins, n_values, has_missing, g, h, rules, units=(2.0**-15, 2.0**-16), context=None
+) -> np.void:
     """Compare the kernels' best split of all rows with that of the definition.
 
     The kernels get the running sums twice: as they are, and by subtracting those of half the rows from those of all.
+
+    context  of the node; its score is that of the rows at hand
     """
     bins, has_missing = np.asarray(bins, np.uint8), np.asarray(has_missing)
     columns = np.ascontiguousarray(bins.T)
@@ -86,27 +94,42 @@ def assert_same_split_of(width, bins, n_values, has_missing, g, h, rules, units=
                 run_up(gradient[own], hessian[own])
         return histogram, counts, gradient, hessian
 
+    def scored(context, rows):
+        g_sum, h_sum = np.array([g[rows].sum() * units[0]]), np.array([h[rows].sum() * units[1]])
+        return replace(context, score=node_score(g_sum, h_sum, np.array([len(rows)]), context.parent_output, rules))
+
+    def defined(histogram, counts, rows):
+        given = None if context is None else scored(context, rows)
+        return best_split(histogram, counts, offsets, has_missing, how, rules, given)
+
     def search(records, gradient, hessian, less_g, less_h):
         numbers = records.astype(int)
         store = RowStore(np.zeros((len(bins), 8), np.uint8), by_row=True)
         store.even[: len(records)] = records
         rows = DenseRows.of(store, columns, np.empty(0, np.uint8), np.empty((2, 1, 16), np.int64))
-        calls, rules_record = np.zeros(1, CALL), np.array([tuple(Rules.of(rules, how))], RULES)
+        numbers_of_rules = Rules.of(rules, how, context is not None)
+        assert numbers_of_rules.by_scores or context is None
+        calls, rules_record = np.zeros(1, CALL), np.array([tuple(numbers_of_rules)], RULES)
+        contexts, marks = NO_CONTEXTS, NO_MARKS
+        if context is not None:
+            contexts, features = Contexts.of(scored(context, numbers)), context.features
+            names = np.arange(len(features.sign), dtype=np.int32)
+            marks = Marks(names, features.sign, features.contribution, context.mask)
         counts, all_counts = np.empty((1, max(n_values) + 1), np.int64), np.empty((1, 0), np.int64)
         count, searching = Operation(count_dense), Operation(search_in_tree)
         counting = Counting(count.on(calls, rows, counts, all_counts), counts, all_counts)
         planes = Planes(np.stack([gradient, less_g]), np.stack([hessian, less_h]))
         operation = searching.on(
             calls, offsets, has_missing, planes, Scores.make(int(offsets[-1]), bins.shape[1]),
-            np.empty((1, 0, 2), np.int64), NO_MARKS, rules_record, counting, NO_OPERATION,
+            np.empty((1, 0, 2), np.int64), marks, rules_record, counting, NO_OPERATION,
         )  # fmt: skip
         total_g, total_h, less = int(g[numbers].sum()), int(h[numbers].sum()), 1 if less_g.any() or less_h.any() else -1
-        search_kernel(calls, len(records), total_g, total_h, bins.shape[1], less, rules_record, operation)
+        search_kernel(calls, len(records), total_g, total_h, bins.shape[1], less, rules_record, contexts, operation)
         return calls[0]["split"].copy()
 
     everything = np.arange(len(bins), dtype=np.uint64)
     histogram, counts, gradient, hessian = sums(slice(None))
-    expected = best_split(histogram, counts, offsets, has_missing, how, rules)
+    expected = defined(histogram, counts, np.arange(len(bins)))
     nothing_g, nothing_h = np.zeros_like(gradient), np.zeros_like(hessian)
     found = search(everything, gradient, hessian, nothing_g, nothing_h)
     assert found.tolist() == expected.tolist()
@@ -116,7 +139,7 @@ def assert_same_split_of(width, bins, n_values, has_missing, g, h, rules, units=
         _, _, less_g, less_h = sums(slice(half, None))
         histogram, counts, _, _ = sums(slice(None, half))
         by_subtraction = search(everything[:half], gradient, hessian, less_g, less_h)
-        assert by_subtraction.tolist() == best_split(histogram, counts, offsets, has_missing, how, rules).tolist()
+        assert by_subtraction.tolist() == defined(histogram, counts, np.arange(half)).tolist()
     return expected
 
 
@@ -140,6 +163,35 @@ def test_split_equals_the_definition(data):
         min_sum_hessian_in_leaf=data.draw(st.sampled_from([0.0, 1e-3, 0.5])),
     )
     assert_same_split(bins, n_values, (bins == n_values).any(axis=0), g, h, rules)
+
+
+@given(data=st.data())
+def test_split_between_bounds_equals_the_definition(data):
+    """Scores without bounds say which candidates can win with bounds, signs and factors."""
+    n_rows, n_features = data.draw(st.tuples(st.integers(2, 40), st.integers(1, 4)))
+    rng = np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
+    n_values = rng.integers(1, 12, n_features).tolist()
+    bins = rng.integers(0, np.array(n_values) + 1, (n_rows, n_features))
+    g = rng.integers(-9, 10, n_rows) * data.draw(st.sampled_from([1, 900]))
+    h = rng.integers(0, 4, n_rows) * 200 if data.draw(st.booleans()) else np.full(n_rows, 200)
+    bounds = st.sampled_from([-np.inf, -40.0, -1.5, -0.1, 0.0, 0.2, 3.0, 60.0, np.inf])
+    lower, upper = sorted(data.draw(st.tuples(bounds, bounds)))
+    if lower == upper and np.isinf(lower):
+        lower, upper = -np.inf, np.inf
+    factors = [1.0, 1.0, 0.5, 0.0]
+    context = NodeContext(
+        np.array([lower]), np.array([upper]), np.zeros(1), np.zeros(1), np.array([rng.choice(factors)]),
+        np.zeros(1, np.uint64), pack_mask(rng.random((1, n_features)) < 0.8),
+        FeatureRules(rng.integers(-1, 2, n_features).astype(np.int8), rng.choice(factors, n_features)),
+    )  # fmt: skip
+    rules = replace(
+        PLAIN_RULES,
+        monotone=True,
+        min_data_in_leaf=data.draw(st.integers(1, 6)),
+        lambda_l2=data.draw(st.sampled_from([0.0, 1e-3, 1.0])),
+        min_gain_to_split=data.draw(st.sampled_from([0.0, 0.5])),
+    )
+    assert_same_split(bins, n_values, (bins == n_values).any(axis=0), g, h, rules, context=context)
 
 
 def test_rules_refuse_the_candidates_of_highest_score():
