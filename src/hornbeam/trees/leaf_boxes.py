@@ -14,6 +14,8 @@ A leaf may be split into outputs between the highest output of the leaves below 
 children's boxes lie in their parent's, so whatever is ordered with a child was ordered with the parent, and the split
 breaks nothing. It changes the bounds of the leaves around, though, which must then be evaluated anew: growth goes one
 split at a time.
+
+This is the definition; where the CPU grows a tree by itself there is a twin, backends/cpu/growth/trees/leaf_boxes.py.
 """
 
 from __future__ import annotations
