@@ -68,6 +68,14 @@ class Scores(NamedTuple):
         return cls(scores, scores.view(np.int32), upper, upper.view(np.int32))
 
 
+class OutputBounds(NamedTuple):
+    """Bounds of outputs, float32; where they are not set there are none."""
+
+    lower: float
+    upper: float
+    are_set: bool
+
+
 @inner_kernel
 def accumulate(counters, gradient, hessian):
     """Turn the packed counters of one feature into running sums.
@@ -138,6 +146,47 @@ def subtract_score(gradient, hessian, less_g, less_h, total_g, total_h, few, ext
         out[b] = score_of(left_g, left_h, right_g, right_h, few, extra)
 
 
+@inlined
+def side_between(g, weight, bounds):
+    """Return -(2 g w + h w^2) in float32, for the output w between some bounds that scores most, or a little more.
+
+    The two terms may nearly cancel out, so it is not the sum that bounds the rounding, but the terms.
+    """
+    output = -g / weight
+    output = bounds.lower if output < bounds.lower else output
+    output = bounds.upper if output > bounds.upper else output
+    linear, square = -(g + g) * output, weight * output * output
+    return (linear - square) + np.float32(1.0 - SCORED) * (abs(linear) + square)
+
+
+@inner_kernel
+def score_between(gradient, hessian, more_g, more_h, total_g, total_h, few, extra, bounds, out):
+    """Score every candidate of one feature of a node whose children's outputs are bounded: see score."""
+    for b in range(len(gradient)):
+        left_g, left_h = gradient.dtype.type(gradient[b] + more_g), hessian.dtype.type(hessian[b] + more_h)
+        right_g, right_h = gradient.dtype.type(total_g - left_g), hessian.dtype.type(total_h - left_h)
+        value = side_between(np.float32(left_g), np.float32(left_h) + extra, bounds)
+        value += side_between(np.float32(right_g), np.float32(right_h) + extra, bounds)
+        out[b] = value if (left_h >= few) & (right_h >= few) & (value > np.float32(0.0)) else np.float32(0.0)
+
+
+@inner_kernel
+def score_within(gradient, hessian, more_g, more_h, total_g, total_h, few, extra, bounds, out):
+    """Score every candidate of one feature: see score."""
+    if bounds.are_set:
+        score_between(gradient, hessian, more_g, more_h, total_g, total_h, few, extra, bounds, out)
+    else:
+        score(gradient, hessian, more_g, more_h, total_g, total_h, few, extra, out)
+
+
+@inner_kernel
+def bounds_of(node, rules):
+    """Return the bounds of the outputs of a node's children, in fixed-point units."""
+    unit = rules.hessian_unit / rules.gradient_unit
+    are_set = rules.monotone and (node.lower > -np.inf or node.upper < np.inf)
+    return OutputBounds(np.float32(node.lower * unit), np.float32(node.upper * unit), are_set)
+
+
 @inner_kernel
 def largest_score(bits):
     """Return the largest of some scores as its bits: those of floats >= 0 are ordered alike, and integers vectorise.
@@ -163,6 +212,7 @@ def score_features(planes, less, f0, f1, offsets, node, rules, scores):
     g, h = gradient.dtype.type(node.gradient), hessian.dtype.type(node.hessian)
     extra, few = np.float32(rules.extra), hessian.dtype.type(min(rules.few, np.int64(LARGEST_FEW)))
     zero_g, zero_h, subtracts = gradient.dtype.type(0), hessian.dtype.type(0), len(less_g) > 0
+    bounds = bounds_of(node, rules)
     for f in range(f0, f1):
         first, last = offsets[f], offsets[f + 1]
         own_g, own_h, own = gradient[first:last], hessian[first:last], values[0, first:last]
@@ -177,13 +227,13 @@ def score_features(planes, less, f0, f1, offsets, node, rules, scores):
         missing_g = gradient.dtype.type(g - own_g[n_values - 1])
         missing_h = hessian.dtype.type(h - own_h[n_values - 1])
         if missing_g == 0 and missing_h == 0:
-            if not subtracts:  # the missing bin has nothing on its right and scores 0
-                score(own_g, own_h, zero_g, zero_h, g, h, few, extra, own)
+            if bounds.are_set or not subtracts:  # the missing bin has nothing on its right and scores 0
+                score_within(own_g, own_h, zero_g, zero_h, g, h, few, extra, bounds, own)
             upper[f] = largest_score(bits[0, first:last])
         else:
             own_g, own_h = own_g[:n_values], own_h[:n_values]
-            score(own_g, own_h, missing_g, missing_h, g, h, few, extra, own[:n_values])
-            score(own_g, own_h, zero_g, zero_h, g, h, few, extra, values[1, first : last - 1])
+            score_within(own_g, own_h, missing_g, missing_h, g, h, few, extra, bounds, own[:n_values])
+            score_within(own_g, own_h, zero_g, zero_h, g, h, few, extra, bounds, values[1, first : last - 1])
             upper[f] = max(largest_score(bits[0, first : last - 1]), largest_score(bits[1, first : last - 1]))
 
 
