@@ -65,6 +65,11 @@ class Quantization:
     hessian_min: int
     hessian_max: int
 
+    @property
+    def units(self) -> tuple[float, float]:
+        """Those of gradients and hessians."""
+        return self.gradient_unit, self.hessian_unit
+
 
 def exponent_above(value: float) -> int:
     """Return the smallest x with value < 2**x (for value > 0)."""
@@ -78,12 +83,17 @@ def scale_exponent(largest: float, bits: int) -> int:
     return min(bits - exponent_above(largest), 1000)
 
 
-def exact_exponent(largest: float, n_rows: int) -> int:
-    """Return the scale exponent with which n_rows values of at most `largest` add up below 2**62.
+def exact_bits(n_rows: int) -> int:
+    """Return how many bits n_rows values may have to add up below 2**62.
 
     At most 52 bits a value, so that rint(value * 2**e) is exact in float64.
     """
-    return scale_exponent(largest, min(52, EXACT_BITS - int(n_rows).bit_length()))
+    return min(52, EXACT_BITS - int(n_rows).bit_length())
+
+
+def exact_exponent(largest: float, n_rows: int) -> int:
+    """Return the scale exponent with which n_rows values of at most `largest` add up below 2**62."""
+    return scale_exponent(largest, exact_bits(n_rows))
 
 
 def exact_sum(values: NDArray[np.float64], gather: Gather = alone) -> float:

@@ -12,7 +12,7 @@ import ctypes
 import ctypes.util
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from hornbeam.core.errors import HornbeamError
 
@@ -30,15 +30,19 @@ def is_default() -> bool:
     return keeps and one + little == one and one - little == one and -one - little == -one
 
 
-@contextmanager
-def default_mode() -> Iterator[None]:
+_AS_IT_IS = nullcontext()
+
+
+def default_mode() -> AbstractContextManager[None]:
     """Compute in the default mode, and put the thread's own mode back at the end.
 
     Raises HornbeamError where the mode is another one and cannot be set here.
     """
-    if is_default():
-        yield
-        return
+    return _AS_IT_IS if is_default() else _changed_mode()
+
+
+@contextmanager
+def _changed_mode() -> Iterator[None]:
     library = _math_library()
     before = ctypes.create_string_buffer(ENVIRONMENT_BYTES)
     if library is None or library.fegetenv(before) != 0 or library.fesetenv(_default_environment()) != 0:

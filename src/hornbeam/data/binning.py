@@ -326,8 +326,11 @@ class BinnedData:
 
     def thresholds(self, feature: NDArray[np.int32], bins: NDArray[np.int32]) -> NDArray[np.float64]:
         """Return the threshold of each of some splits, float64 (n,); 0 for categorical features."""
-        pairs = zip(feature.tolist(), bins.tolist(), strict=True)
-        return np.array([self.threshold(f, b) if f < self.n_numeric else 0.0 for f, b in pairs], np.float64)
+        columns, upper_bounds = self.used[feature].tolist(), self.mapper.upper_bounds
+        found, is_number = np.zeros(len(feature)), feature < self.n_numeric
+        pairs = zip(columns, bins.tolist(), is_number.tolist(), strict=True)
+        found[is_number] = [upper_bounds[column][b] for column, b, numeric in pairs if numeric]
+        return found
 
     def missing_goes_left(
         self,

@@ -317,6 +317,10 @@ class DistributedEngine:
     ) -> None:
         """Leave the choice to the grower, which takes the same one on every worker."""
 
+    def grow_outputs(self, rules: SplitRules, limits: GrowthLimits, n_slots: int, learning_rate: float) -> tuple[()]:
+        """Leave all to the grower."""
+        return ()
+
     def replay(self, nodes: NDArray[np.void], limits: GrowthLimits) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Replay the growth."""
         return self._local.replay(nodes, limits)

@@ -34,7 +34,7 @@ from hornbeam.dataset.dmatrix import DMatrix
 from hornbeam.model.early_stopped import EarlyStop, can_stop, early_stopped_scores
 from hornbeam.params.params import BY_NAME, whole_number
 from hornbeam.params.peer_arguments import PREDICT, takes_peer_arguments
-from hornbeam.trees.forest import Forest, average_scores, checked_init, fitting
+from hornbeam.trees.forest import ArrayReader, Forest, Reader, average_scores, checked_init, fitting
 
 if TYPE_CHECKING:
     from hornbeam.data.levels import Levels
@@ -131,6 +131,12 @@ class PredictingModel:
             device = BY_NAME["device"].check(device)
         if num_threads is not None:
             num_threads = BY_NAME["num_threads"].check(num_threads)
+        is_plain = not asked and base_margin is None and not pred_early_stop and device in (None, "cpu")
+        if is_plain and self._takes_as_it_is(data):
+            n_threads = resolve_threads(self.num_threads if num_threads is None else num_threads)
+            with default_mode():
+                rows = ArrayReader(data)
+                return self._predict(rows, raw_score, False, start_iteration, num_iteration, n_threads, "cpu")
         reader = self.checked_table(data, header=data_has_header or None, validate=validate_features)
         if pred_contrib or pred_interactions:
             task = self._explained(reader, (start_iteration, num_iteration), num_threads, device)
@@ -156,6 +162,19 @@ class PredictingModel:
             else:
                 result = self._predict(reader, *given, device or "cpu")
         return result if reader.device is None else in_library_of(data, reader.to_device(result))
+
+    def _takes_as_it_is(self, data: Any) -> bool:
+        """Say whether a table is an array that `checked_table` would find nothing to do for: one row is done sooner."""
+        return (
+            type(data) is np.ndarray
+            and data.dtype == np.float64
+            and data.ndim == 2
+            and data.shape[0] > 0
+            and data.shape[1] == self.n_features
+            and data.flags.carray
+            and self.levels is None
+            and not self.params.get("zero_as_missing")
+        )
 
     def staged_predict(self, data: Any, raw_score: bool = False) -> Iterator[NDArray[Any]]:
         """Yield what `predict` returns with 1, 2, ... iterations, up to those that it uses; a tree is added once."""
@@ -191,7 +210,7 @@ class PredictingModel:
 
     def _predict(
         self,
-        reader: TableReader,
+        reader: Reader,
         raw_score: bool,
         pred_leaf: bool,
         start_iteration: int,

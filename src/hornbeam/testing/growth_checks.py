@@ -44,6 +44,7 @@ def assert_same_growth(engines: Engines, binned: BinnedData, rules: SplitRules) 
         if features is None:
             _assert_same_round(engines, rules, binned.n_numeric)
         _assert_same_tree(engines, binned, rules)
+    _assert_same_outputs(engines, binned, rules)
     _assert_same_metric(engines, label)
 
 
@@ -95,6 +96,24 @@ def _assert_same_tree(engines: Engines, binned: BinnedData, rules: SplitRules) -
             assert_same_bits(values[0], values[1], f"tree.{field.name}")
     assert_same_bits(found[0][1], found[1][1], "scores after a tree")
     _assert_same_replay(engines[0], found[1][0])
+
+
+def _assert_same_outputs(engines: Engines, binned: BinnedData, rules: SplitRules) -> None:
+    """Compare trees of all outputs that an engine grows at once, if it does, with those of single operations."""
+    limits = GrowthLimits(13, NO_LIMIT, False)
+    growers = [TreeGrower(one, binned, rules, limits, N_SLOTS) for one in engines]
+    for output, grown in enumerate(growers[0].grow_outputs(0.3)):
+        if grown is None:
+            continue
+        expected = growers[1].grow(engines[1].quantize(output, False), 0.3)
+        engines[1].add_leaf_values(output, expected.value_for_engine)
+        for field in fields(Tree):
+            values = [getattr(one.tree, field.name) for one in (grown, expected)]
+            if isinstance(values[1], np.ndarray):
+                assert_same_bits(values[0], values[1], f"grow_outputs: {field.name}")
+        assert_same_bits(
+            np.array(engines[0].scores())[output], np.array(engines[1].scores())[output], "grow_outputs: scores"
+        )
 
 
 def _assert_same_replay(engine: Engine, tree: Tree) -> None:

@@ -71,6 +71,9 @@ def make_boosting(state: TrainingState) -> Boosting:
 class Boosting:
     """Gradient boosting; the other modes differ from it in what they override."""
 
+    adds_steps = True
+    """Whether trees are added to the training scores as they are grown: with Newton steps, times the learning rate."""
+
     def __init__(self, state: TrainingState) -> None:
         self.state: TrainingState = weakref.proxy(state)  # else data on a device would wait for garbage collection
 
@@ -135,6 +138,8 @@ class Boosting:
 class RandomForest(Boosting):
     """Trees side by side; the engine's training scores stay at the start, those of other sets are sums of trees."""
 
+    adds_steps = False
+
     def __init__(self, state: TrainingState) -> None:
         super().__init__(state)
         if state.train_set.given("init_score") is not None:
@@ -175,6 +180,8 @@ class Dart(Boosting):
 
     Any tree of the model may be dropped, those of an init_model too, so that going on gives the model of one go.
     """
+
+    adds_steps = False
 
     def __init__(self, state: TrainingState) -> None:
         super().__init__(state)

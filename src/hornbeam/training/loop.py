@@ -231,6 +231,8 @@ class CheckpointHook:
 
     def after_iteration(self, loop: Loop) -> None:
         """Note that an iteration is done, and write the checkpoints that are due."""
+        if not any(member.state.checkpoints for member in loop.members):
+            return
         iteration = loop.env.iteration
         for member in loop.members:
             state, checkpoints = member.state, member.state.checkpoints

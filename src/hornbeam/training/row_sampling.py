@@ -23,6 +23,7 @@ class RowSampler:
     def __init__(self, params: Params, train_set: Dataset) -> None:
         self.params = params
         self.train_set = train_set
+        self._samples = samples_rows(params)
         self._drawn: int | None = None  # key of the bag that the engine has
         self._query: NDArray[np.uint32] | None = None
         if params.bagging_by_query:
@@ -35,12 +36,12 @@ class RowSampler:
         """What rows are chosen by: their labels and queries, where that is so."""
         params = self.params
         by_label = min(params.pos_bagging_fraction, params.neg_bagging_fraction) < 1.0
-        return (self.train_set.label if by_label and samples_rows(params) else None, self._query)
+        return (self.train_set.label if by_label and self._samples else None, self._query)
 
     def choose(self, engine: Engine, iteration: int, learning_rate: float) -> bool:
         """Choose the rows of an iteration, whose gradients are computed; returns whether some may be left out."""
         params = self.params
-        if not samples_rows(params):
+        if not self._samples:
             return False
         if params.data_sample_strategy == "goss":
             return engine.choose_rows(self._goss(iteration, learning_rate)) < engine.n_rows

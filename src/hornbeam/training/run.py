@@ -8,7 +8,7 @@ scores of the validation sets -> metrics                                    per 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -68,18 +68,28 @@ class TrainingRun:
         """
         state = self.state
         some_rows = state.sampler.choose(state.engine, number, learning_rate)
+        at_once = () if some_rows else self._grow_at_once(rate)
         trees = []
         for output in range(state.objective.n_outputs):
-            if state.plan.by_tree < 1.0:
-                state.engine.choose_features(state.plan.tree_features(number, output))
-            quantization = state.engine.quantize(output, state.params.precision == "high")
-            grown = state.grower.grow(quantization, rate, number, output, state.renewal(output))
-            self.boosting.add(output, grown, some_rows)
+            grown = at_once[output] if at_once else None
+            if grown is None:
+                if state.plan.by_tree < 1.0:
+                    state.engine.choose_features(state.plan.tree_features(number, output))
+                quantization = state.engine.quantize(output, state.params.precision == "high")
+                grown = state.grower.grow(quantization, rate, number, output, state.renewal(output))
+                self.boosting.add(output, grown, some_rows)
             for entry in state.evaluated:
                 if entry.valid >= 0:
                     state.engine.add_tree(entry.valid, output, grown.binned)
             trees.append(grown)
         return trees
+
+    def _grow_at_once(self, rate: float) -> Sequence[GrownTree | None]:
+        """Grow trees of all rows and features for all outputs at once, where the engine can: grower.grow_outputs."""
+        state = self.state
+        if not self.boosting.adds_steps or state.plan.by_tree < 1.0 or state.params.precision == "high":
+            return ()
+        return () if state.objective.renewal_percentile is not None else state.grower.grow_outputs(rate)
 
     def evaluate(self, functions: list[MetricFunction]) -> list[Evaluation]:
         """Evaluate every metric on every set, and enter the values into the history."""

@@ -15,7 +15,7 @@ An engine that trains with other workers wraps one of these for its rows (distri
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any, Protocol
@@ -31,7 +31,16 @@ from hornbeam.metrics.base import Metric
 from hornbeam.objectives.base import Objective
 from hornbeam.trees.bagging import Draw, Goss
 from hornbeam.trees.frontier import GrowthLimits
-from hornbeam.trees.records import BinnedTree, ContextsAhead, ForestMean, GrownAhead, LeavesLater, Root, Segments
+from hornbeam.trees.records import (
+    BinnedTree,
+    ContextsAhead,
+    FinishedTree,
+    ForestMean,
+    GrownAhead,
+    LeavesLater,
+    Root,
+    Segments,
+)
 from hornbeam.trees.splitting import NodeContext, SplitRules
 
 
@@ -214,6 +223,15 @@ class Growth(Protocol):
         Returns None where nothing was done. Whatever was expanded, the grower goes on until the tree is complete, and
         cuts back what is too much. A tree that grows in turn (ContextRules.in_turn) is grown one split at a time until
         it is complete, as growth_in_turn.py does it, or not at all.
+        """
+
+    def grow_outputs(
+        self, rules: SplitRules, limits: GrowthLimits, n_slots: int, learning_rate: float
+    ) -> Sequence[FinishedTree | None]:
+        """Grow a tree for each output on the gradients, all rows and all features, and add it to the scores, at once.
+
+        What `quantize`, `begin_tree`, `grow_ahead` and `add_leaf_values` do for each output. Returns a tree for each
+        output, or None where it was left alone: it has to be grown by these; nothing where all were.
         """
 
     def replay(self, nodes: NDArray[np.void], limits: GrowthLimits) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

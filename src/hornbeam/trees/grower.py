@@ -15,7 +15,7 @@ the engine's row list, and its children divide the segment between them:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -92,7 +92,7 @@ class TreeGrower:
             nodes, numbers = ahead.nodes, ahead.numbers
             return GrownTree(
                 self._setting, nodes, ahead.n_splits, lambda: numbers or self.engine.replay(nodes, self.limits),
-                ahead.leaves, True, quantization, learning_rate,
+                ahead.leaves, True, quantization.units, learning_rate,
                 ahead.contexts if self.rules.outputs_in_context else None,
             )  # fmt: skip
         if ahead is not None:
@@ -120,6 +120,17 @@ class TreeGrower:
         order, leaf_of = number_in_turn(nodes) if in_turn else self.engine.replay(nodes, self.limits)
         table = None if search.contexts is None else search.contexts.table()
         return self._finish(nodes, order, leaf_of, table, quantization, learning_rate, renew)
+
+    def grow_outputs(self, learning_rate: float) -> Sequence[GrownTree | None]:
+        """Grow a tree for each output on the engine's gradients, and add it to the scores, where that goes at once.
+
+        Leaf values are Newton steps. Returns None for an output that has to be quantised and grown by itself; nothing
+        where all have to.
+        """
+        if self._has_categories or (self.plan is not None and self.plan.needs_context):
+            return ()
+        setting, grown = self._setting, self.engine.grow_outputs(self.rules, self.limits, self.n_slots, learning_rate)
+        return [None if tree is None else GrownTree.finished(setting, tree, learning_rate) for tree in grown]
 
     @property
     def _setting(self) -> Setting:
@@ -204,8 +215,8 @@ class TreeGrower:
         leaves = later or self._leaf_values(nodes, order, leaf_of, contexts, more_l2, learning_rate, renew)
         left_sets = self._left_sets(nodes, order)
         return GrownTree(
-            self._setting, nodes, len(order), lambda: (order, leaf_of), leaves, later is not None, quantization,
-            learning_rate, contexts, left_sets,
+            self._setting, nodes, len(order), lambda: (order, leaf_of), leaves, later is not None,
+            quantization.units, learning_rate, contexts, left_sets,
         )  # fmt: skip
 
     def _leaf_l2(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,3 +130,21 @@ class GrownAhead:
     n_splits: int = 0
     contexts: NDArray[np.void] | None = None
     numbers: tuple[NDArray[np.int32], NDArray[np.int32]] | None = None
+
+
+class FinishedTree(NamedTuple):
+    """A tree that an engine has grown, finished and added to the scores.
+
+    nodes                        dtypes.NODE (n_nodes,), split one at a time
+    order, leaf_of               what replay.py would return
+    leaf_value, leaf_weight      float64 (n_leaves,)
+    gradient_unit, hessian_unit  see Quantization
+    """
+
+    nodes: NDArray[np.void]
+    order: NDArray[np.int32]
+    leaf_of: NDArray[np.int32]
+    leaf_value: NDArray[np.float64]
+    leaf_weight: NDArray[np.float64]
+    gradient_unit: float
+    hessian_unit: float

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.growth.dense.growth import DenseGrowth
+from hornbeam.backends.cpu.growth.dense.outputs import OutputGrowth
 from hornbeam.backends.cpu.growth.growth import Growth
 from hornbeam.backends.cpu.growth.replay import replay
 from hornbeam.backends.cpu.growth.routing import find_leaves
@@ -30,7 +31,7 @@ from hornbeam.objectives.base import Objective
 from hornbeam.trees.bagging import ROOT_DEPTH, Bag, Draw, Goss, rows_in_bag
 from hornbeam.trees.frontier import GrowthLimits
 from hornbeam.trees.histogram_pool import host_slot_bytes
-from hornbeam.trees.records import BinnedTree, ContextsAhead, ForestMean, GrownAhead, Root, Segments
+from hornbeam.trees.records import BinnedTree, ContextsAhead, FinishedTree, ForestMean, GrownAhead, Root, Segments
 from hornbeam.trees.splitting import NodeContext, SplitRules
 from hornbeam.trees.steps import expand_in_steps
 
@@ -69,6 +70,7 @@ class CpuEngine:
         self._valid: list[tuple[BinnedData, NDArray[np.float64]]] = []
         self._bag: Bag | None = None
         self._leaf_sums: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+        self._outputs: OutputGrowth | None = None
         self._leaf_value = np.empty(0)  # of a tree that was finished ahead
 
     @property
@@ -97,8 +99,8 @@ class CpuEngine:
 
     def set_gradients(self, gradient: NDArray[np.float64], hessian: NDArray[np.float64]) -> None:
         """Take gradients from elsewhere."""
-        self._gradient = np.ascontiguousarray(gradient, np.float64)
-        self._hessian = np.ascontiguousarray(hessian, np.float64)
+        self._gradient = np.require(gradient, np.float64, ["C", "W"])
+        self._hessian = np.require(hessian, np.float64, ["C", "W"])
 
     def read_gradients(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return what there is."""
@@ -190,6 +192,17 @@ class CpuEngine:
         assert finished.leaves is not None
         self._leaf_value = finished.leaves()[0]
         return finished
+
+    def grow_outputs(
+        self, rules: SplitRules, limits: GrowthLimits, n_slots: int, learning_rate: float
+    ) -> Sequence[FinishedTree | None]:
+        """Grow the trees of small data at once."""
+        if self._bag is not None or not isinstance(self.growth, DenseGrowth):
+            return ()
+        given = self.growth, len(self._gradient), rules, limits, n_slots
+        if self._outputs is None or not self._outputs.serves(*given):
+            self._outputs = OutputGrowth(*given)
+        return self._outputs.grow(self._gradient, self._hessian, self._scores, learning_rate)
 
     @property
     def _is_small(self) -> bool:

@@ -355,6 +355,10 @@ class GpuEngine:
         self._last_ahead = None if ahead is None else self._tree
         return ahead
 
+    def grow_outputs(self, rules: SplitRules, limits: GrowthLimits, n_slots: int, learning_rate: float) -> tuple[()]:
+        """Leave all to the grower, which waits for no tree."""
+        return ()
+
     # --- leaves -----------------------------------------------------------------------------------------------------
 
     def replay(self, nodes: NDArray[np.void], limits: GrowthLimits) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

@@ -203,6 +203,10 @@ class ReferenceEngine:
     ) -> None:
         """Leave the choice to the grower."""
 
+    def grow_outputs(self, rules: SplitRules, limits: GrowthLimits, n_slots: int, learning_rate: float) -> tuple[()]:
+        """Leave all to the grower."""
+        return ()
+
     def replay(self, nodes: NDArray[np.void], limits: GrowthLimits) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Replay the growth by the definition."""
         return replay(nodes, limits)

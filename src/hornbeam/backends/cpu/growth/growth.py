@@ -234,7 +234,7 @@ class Growth(ABC):
         context: NodeContext | None = None,
     ) -> NDArray[np.void]:
         """See engine.Engine.find_splits."""
-        self._set_rules(rules, context is not None)
+        self.set_rules(rules, context is not None)
         if context is None:
             contexts, search = NO_CONTEXTS, self.pair_search(self.categories(len(slots), rules, self.mask[None]))
         else:
@@ -247,7 +247,8 @@ class Growth(ABC):
 
     # --- operations ---------------------------------------------------------------------------------------------------
 
-    def _set_rules(self, rules: SplitRules, in_context: bool = False) -> None:
+    def set_rules(self, rules: SplitRules, in_context: bool = False) -> None:
+        """Enter the rules of a tree whose gradients are rounded; in_context: its nodes have contexts."""
         self.numbers[0] = Rules.of(rules, self.rounded.quantization, in_context)
 
     def counting(self, n_bins: int = 0) -> Counting:
@@ -297,7 +298,7 @@ class Growth(ABC):
         if bounds is None:
             return None
         n_threads, categories = len(bounds) - 1, self.categories(3 * len(batch), rules, self.mask[None])
-        self._set_rules(rules)
+        self.set_rules(rules)
         work, table = self.round_work(categories), round_table(batch, n_threads, self.sides)
         parts = [Limits(max_depth, False, first, last) for first, last in pairwise(bounds)]
         run_threads(lambda t: grow_kernel(t, ALONE, work, table, parts[t]), n_threads)
@@ -313,7 +314,7 @@ class Growth(ABC):
     ) -> GrownAhead:
         """Grow a tree from its root, NODE (1,). See engine.Engine.grow_ahead."""
         in_context = contexts is not None and not only_masks(contexts, rules)
-        self._set_rules(rules, in_context)
+        self.set_rules(rules, in_context)
         with beside(meanwhile if self.n_threads > 1 else None), team(self.team_size(limits)) as some:
             n_nodes, made = some.size * (2 * limits.n_leaves - 1), None
             with some.interruptible():

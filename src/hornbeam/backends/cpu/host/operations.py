@@ -73,9 +73,9 @@ class Operation:
     room  int64 (ROOM,): what callers take
     """
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, room: NDArray[np.int64] | None = None) -> None:
         self._kernel = kernel
-        self.room = np.zeros(ROOM, np.int64)
+        self.room = np.zeros(ROOM, np.int64) if room is None else room
         self._arguments: tuple[Any, ...] | None = None
 
     def on(self, *arguments: Any) -> NDArray[np.int64]:

@@ -6,8 +6,6 @@ index is negative, and the loops vectorise. Rows are independent, so the number 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,9 +14,18 @@ from hornbeam.backends.cpu.host.team import call_helpers, run_parts
 from hornbeam.backends.cpu.host.threads import run_ranges
 from hornbeam.backends.cpu.losses.numerics import exp_, sigmoid_
 from hornbeam.backends.cpu.tuning import in_use
-
-if TYPE_CHECKING:
-    from hornbeam.objectives import Objective, PointwiseObjective
+from hornbeam.objectives import (
+    AftObjective,
+    BinaryObjective,
+    CoxObjective,
+    MulticlassObjective,
+    Objective,
+    OneVsAllObjective,
+    PointwiseObjective,
+    QuantileListObjective,
+    RankingObjective,
+    RegressionObjective,
+)
 
 FloatArray = NDArray[np.float64]
 
@@ -49,24 +56,25 @@ def compute_gradients(
 
     An objective without kernels goes through its NumPy definition.
     """
-    from hornbeam.objectives import (
-        AftObjective,
-        BinaryObjective,
-        CoxObjective,
-        MulticlassObjective,
-        OneVsAllObjective,
-        PointwiseObjective,
-        QuantileListObjective,
-        RankingObjective,
-        RegressionObjective,
-    )
-
+    n_rows = scores.shape[1]
+    w = NO_WEIGHT if weight is None else weight
+    if isinstance(objective, (RegressionObjective, BinaryObjective, MulticlassObjective)):
+        n_parts = max(1, min(n_threads, n_rows // in_use().gradient_rows_per_thread))
+        if isinstance(objective, MulticlassObjective):
+            whole = objective.hessian_factor, scores, label, w, gradient_out, hessian_out
+            run_parts(multiclass_part, n_parts, *whole)
+            return
+        given = scores[0], label, w, gradient_out[0], hessian_out[0]
+        if isinstance(objective, BinaryObjective):
+            run_parts(binary_part, n_parts, objective.sigmoid, *given)
+        else:
+            run_parts(regression_part, n_parts, *given)
+        return
     if isinstance(objective, RankingObjective):
         from hornbeam.backends.cpu.losses.ranking import compute_ranking_gradients
 
         compute_ranking_gradients(objective, scores, weight, gradient_out, hessian_out, n_threads)
         return
-
     if isinstance(objective, QuantileListObjective):
         for k, part_of in enumerate(objective.parts):
             rows = scores[k : k + 1], label, weight, gradient_out[k : k + 1], hessian_out[k : k + 1]
@@ -76,20 +84,6 @@ def compute_gradients(
         from hornbeam.backends.cpu.losses.survival import compute_survival_gradients
 
         compute_survival_gradients(objective, scores[0], label, weight, (gradient_out[0], hessian_out[0]), n_threads)
-        return
-
-    n_rows = scores.shape[1]
-    w = NO_WEIGHT if weight is None else weight
-    if isinstance(objective, (RegressionObjective, BinaryObjective, MulticlassObjective)):
-        n_parts = max(1, min(n_threads, n_rows // in_use().gradient_rows_per_thread))
-        given = scores[0], label, w, gradient_out[0], hessian_out[0]
-        if isinstance(objective, MulticlassObjective):
-            whole = objective.hessian_factor, scores, label, w, gradient_out, hessian_out
-            run_parts(multiclass_part, n_parts, *whole)
-        elif isinstance(objective, BinaryObjective):
-            run_parts(binary_part, n_parts, objective.sigmoid, *given)
-        else:
-            run_parts(regression_part, n_parts, *given)
         return
 
     def part(start: int, stop: int) -> None:
@@ -135,10 +129,10 @@ def transform_scores(objective: Objective, raw: FloatArray, n_threads: int) -> F
 
     The result is float64 (n_outputs, n_rows), a new array unless the link is the identity.
     """
-    from hornbeam.backends.cpu.losses.pointwise import exp_link_kernel
-
     if objective.link not in ("sigmoid", "softmax", "exp"):
         return objective.transform(raw)
+    from hornbeam.backends.cpu.losses.pointwise import exp_link_kernel
+
     out, smallest = np.empty_like(raw), in_use().gradient_rows_per_thread
     if objective.link == "softmax":
         run_ranges(lambda start, stop: softmax_kernel(raw, start, stop, out), raw.shape[1], n_threads, smallest)

@@ -115,6 +115,9 @@ def find_leaves(
 def _run_blocks(work: Any, forest: PackedForest, reader: Reader, n_threads: int) -> None:
     """Call work(block, codes, first row) for every block of rows, the blocks shared out among threads as they go."""
     n_columns, tuning = max(forest.n_columns, 1), in_use()
+    if reader.n_rows <= LANES:
+        work(reader.read(0, reader.n_rows), np.zeros((LANES, n_columns), np.uint16), 0)
+        return
     read_rows = min(tuning.read_code_bytes // (2 * n_columns), tuning.read_cells // max(reader.n_features, 1))
     read_rows = read_rows // LANES * LANES
     # Small inputs are still shared out evenly, in whole groups of lanes.

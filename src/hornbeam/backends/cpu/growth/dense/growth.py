@@ -15,14 +15,16 @@ from hornbeam.backends.cpu.growth.dense.partition import DenseRows, count_dense,
 from hornbeam.backends.cpu.growth.dense.running_sums import Planes
 from hornbeam.backends.cpu.growth.dense.tree import Shares, search_in_tree, search_tree_in_context, sum_in_tree
 from hornbeam.backends.cpu.growth.growth import NO_THIN, Conditions, Growth
+from hornbeam.backends.cpu.growth.rows.rounding import Rounded
 from hornbeam.backends.cpu.growth.splits.levels import Categories
 from hornbeam.backends.cpu.growth.trees.driver import Work
 from hornbeam.backends.cpu.host.operations import Operation, same
 from hornbeam.backends.cpu.host.team import ALONE, LINE, Crew, worthwhile
 from hornbeam.backends.cpu.tuning import Tuning
+from hornbeam.core.fixed_point import Quantization
 from hornbeam.data.binning import BinnedData
 from hornbeam.trees.frontier import GrowthLimits
-from hornbeam.trees.records import GrownAhead, Segments
+from hornbeam.trees.records import GrownAhead, Root, Segments
 from hornbeam.trees.splitting import NodeContext, SplitRules
 
 
@@ -157,11 +159,11 @@ class DenseGrowth(Growth):
             return False
         if in_context:
             return True
-        work, n_threads = self._work(limits), self.team_size(limits)
+        work, n_threads = self.tree_ns(limits), self.team_size(limits)
         rounds = math.log2(limits.n_leaves) * tuning.rounds_ns + work * tuning.rounds_work / self.n_team
         return work / n_threads + (n_threads - 1) * tuning.waking_ns < rounds
 
-    def _work(self, limits: GrowthLimits) -> float:
+    def tree_ns(self, limits: GrowthLimits) -> float:
         """Estimate the nanoseconds of a tree on one thread."""
         levels, n_used, tuning = math.log2(limits.n_leaves), len(self.space.numbers), self.tuning
         updates = (1 + levels * tuning.dense_added_again) * n_used * tuning.dense_update_ns
@@ -170,7 +172,21 @@ class DenseGrowth(Growth):
 
     def team_size(self, limits: GrowthLimits) -> int:
         """Return how many threads should grow a tree together."""
-        return worthwhile(self._work(limits), min(self.n_team, len(self.space.numbers)), self.tuning)
+        return worthwhile(self.tree_ns(limits), min(self.n_team, len(self.space.numbers)), self.tuning)
+
+    def alone(self, n_slots: int) -> DenseGrowth | None:
+        """Return what grows trees beside this, on one thread, and shares the bins; its sums have 32 bits.
+
+        None: the bins are not the same for all trees, or travel, or some feature is categorical.
+        """
+        maker, n_rows = self._maker, self.binned.n_rows
+        if self.columns is not maker.whole or not self.store.by_row or self.sets is not None:
+            return None
+        own = DenseGrowth(self.binned, 1, 1, self.tuning)
+        own._maker.lend_columns(maker.turn(maker.whole))
+        own.rounded = Rounded(Quantization(1.0, 1.0, False, 0, 0), Root(n_rows, 0, 0), 0.0, 0.0, 0)
+        own.n_slots = n_slots
+        return own
 
     def _shares(self, n_threads: int, limits: GrowthLimits) -> Shares:
         """Cut the features into parts that take about as long as each other."""

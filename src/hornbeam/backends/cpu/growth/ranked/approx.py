@@ -48,6 +48,9 @@ class ApproxGrowth(DenseGrowth):
         """Return the bytes that are kept for a row: ranks, and bins by row and by feature."""
         return 4 * ranked.n_numeric + 2 * 2 * ranked.n_used + 8
 
+    def alone(self, n_slots: int) -> None:
+        """Bins of one tree are of no use to another."""
+
     def choose_features(self, features: NDArray[np.int32] | None) -> None:
         """Note the features; their bins are copied once more when they are known."""
         self._chosen = features

@@ -66,6 +66,9 @@ class ExactGrowth(DenseGrowth):
         """Return the bytes that are kept for a row: three lists of each feature of numbers, and bins."""
         return 3 * 8 * ranked.n_numeric + 2 * ranked.n_used + 9
 
+    def alone(self, n_slots: int) -> None:
+        """Bins of one tree are of no use to another."""
+
     def choose_features(self, features: NDArray[np.int32] | None) -> None:
         """Choose features; only categorical ones are dense data."""
         n, n_used = len(self._has_missing), self.binned.n_used
@@ -161,7 +164,7 @@ class ExactGrowth(DenseGrowth):
         n_nodes, features = len(slots), self._features
         if n_nodes == 0 or len(features) == 0:
             return no_splits(n_nodes)
-        self._set_rules(rules, context is not None)
+        self.set_rules(rules, context is not None)
         contexts, marks = NO_CONTEXTS, NO_MARKS
         if context is not None:
             contexts = Contexts.of(context)

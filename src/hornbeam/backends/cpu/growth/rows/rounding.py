@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.growth.rows.records import RowStore
-from hornbeam.backends.cpu.host.kernels import kernel
+from hornbeam.backends.cpu.host.kernels import inlined, inner_kernel, kernel
 from hornbeam.backends.cpu.host.team import call_helpers, run_parts
+from hornbeam.backends.cpu.losses.numerics import bits_from_float, float_from_bits
 from hornbeam.backends.cpu.tuning import Tuning
 from hornbeam.core.fixed_point import (
+    COARSE_MEAN,
     COARSE_SPREAD,
     NARROW_GRADIENT_BITS,
     NARROW_GRADIENT_LIMIT,
@@ -42,6 +44,61 @@ class Scale(NamedTuple):
     constant: bool
 
 
+class Seen(NamedTuple):
+    """What rounding has seen of some rows: sums, how many are not zero, and bounds, of gradients and hessians."""
+
+    gradient: int
+    hessian: int
+    magnitudes: int
+    n_gradients: int
+    n_hessians: int
+    least_gradient: int
+    most_gradient: int
+    least_hessian: int
+    most_hessian: int
+
+
+@inner_kernel
+def measure_rows(gradient, hessian, first, last):
+    """Return the largest |gradient|, the largest and the smallest hessian of the rows first:last."""
+    largest_g, largest_h, smallest_h = 0.0, 0.0, np.inf
+    for row in range(first, last):
+        largest_g = max(largest_g, abs(gradient[row]))
+        largest_h = max(largest_h, hessian[row])
+        smallest_h = min(smallest_h, hessian[row])
+    return largest_g, largest_h, smallest_h
+
+
+@inner_kernel
+def round_rows(gradient, hessian, scale, first, last, records, wide):
+    """Write the records of the rows first:last; returns what is Seen. Arrays as in round_kernel."""
+    is_wide, g_limit, h_limit = len(wide) > 0, np.int64(scale.gradient_limit), np.int64(scale.hessian_limit)
+    sum_g, sum_h, sum_abs = np.int64(0), np.int64(0), np.int64(0)
+    nonzero_g, nonzero_h = np.int64(0), np.int64(0)
+    min_g, max_g, min_h, max_h = g_limit, -g_limit, h_limit, np.int64(0)
+    for row in range(first, last):
+        scaled = np.rint(gradient[row] * scale.gradient)
+        g = np.int64(min(max(scaled, np.float64(-g_limit)), np.float64(g_limit)))
+        h = np.int64(1)
+        if not scale.constant:
+            smallest = 1.0 if hessian[row] > 0.0 else 0.0
+            h = np.int64(min(max(np.rint(hessian[row] * scale.hessian), smallest), np.float64(h_limit)))
+        sum_g += g
+        sum_h += h
+        sum_abs += abs(g)
+        nonzero_g += gradient[row] != 0.0
+        nonzero_h += hessian[row] != 0.0
+        min_g, max_g = min(min_g, g), max(max_g, g)
+        min_h, max_h = min(min_h, h), max(max_h, h)
+        if is_wide:
+            records[row] = np.uint64(row)
+            wide[row] = np.uint64(g & 0xFFFFFFFF) | (np.uint64(h) << np.uint64(32))
+        else:
+            upper = (np.uint64(g & 0xFFFF) << np.uint64(32)) | (np.uint64(h) << np.uint64(48))
+            records[row] = np.uint64(row) | upper
+    return Seen(sum_g, sum_h, sum_abs, nonzero_g, nonzero_h, min_g, max_g, min_h, max_h)
+
+
 @kernel
 def measure_kernel(t, crew, gradient, hessian, cuts, out):
     """Write the largest |gradient|, the largest and the smallest hessian of some parts of the rows (team.run_parts).
@@ -52,12 +109,7 @@ def measure_kernel(t, crew, gradient, hessian, cuts, out):
     """
     call_helpers(t, crew, (gradient, hessian, cuts, out))
     for part in range(t, len(out), crew.size):
-        largest_g, largest_h, smallest_h = 0.0, 0.0, np.inf
-        for row in range(cuts[part], cuts[part + 1]):
-            largest_g = max(largest_g, abs(gradient[row]))
-            largest_h = max(largest_h, hessian[row])
-            smallest_h = min(smallest_h, hessian[row])
-        out[part, 0], out[part, 1], out[part, 2] = largest_g, largest_h, smallest_h
+        out[part, 0], out[part, 1], out[part, 2] = measure_rows(gradient, hessian, cuts[part], cuts[part + 1])
 
 
 @kernel
@@ -66,38 +118,38 @@ def round_kernel(t, crew, gradient, hessian, scale, cuts, records, wide, out):
 
     records  uint64 (n_rows,)         out
     wide     uint64 (n_rows,)         out   or empty: records are narrow
-    out      int64 (n_parts, 9)       out   sums of g, h, |g|; non-zero g, h; smallest and largest g; smallest and
-                                    largest h
+    out      int64 (n_parts, 9)       out   see Seen
     """
     call_helpers(t, crew, (gradient, hessian, scale, cuts, records, wide, out))
-    is_wide, g_limit, h_limit = len(wide) > 0, scale.gradient_limit, scale.hessian_limit
     for part in range(t, len(out), crew.size):
-        sum_g, sum_h, sum_abs = np.int64(0), np.int64(0), np.int64(0)
-        nonzero_g, nonzero_h = np.int64(0), np.int64(0)
-        min_g, max_g, min_h, max_h = g_limit, -g_limit, h_limit, np.int64(0)
-        for row in range(cuts[part], cuts[part + 1]):
-            scaled = np.rint(gradient[row] * scale.gradient)
-            g = np.int64(min(max(scaled, np.float64(-g_limit)), np.float64(g_limit)))
-            h = np.int64(1)
-            if not scale.constant:
-                smallest = 1.0 if hessian[row] > 0.0 else 0.0
-                h = np.int64(min(max(np.rint(hessian[row] * scale.hessian), smallest), np.float64(h_limit)))
-            sum_g += g
-            sum_h += h
-            sum_abs += abs(g)
-            nonzero_g += gradient[row] != 0.0
-            nonzero_h += hessian[row] != 0.0
-            min_g, max_g = min(min_g, g), max(max_g, g)
-            min_h, max_h = min(min_h, h), max(max_h, h)
-            if is_wide:
-                records[row] = np.uint64(row)
-                wide[row] = np.uint64(g & 0xFFFFFFFF) | (np.uint64(h) << np.uint64(32))
-            else:
-                upper = (np.uint64(g & 0xFFFF) << np.uint64(32)) | (np.uint64(h) << np.uint64(48))
-                records[row] = np.uint64(row) | upper
-        seen = out[part]
-        seen[0], seen[1], seen[2], seen[3], seen[4] = sum_g, sum_h, sum_abs, nonzero_g, nonzero_h
-        seen[5], seen[6], seen[7], seen[8] = min_g, max_g, min_h, max_h
+        seen = round_rows(gradient, hessian, scale, cuts[part], cuts[part + 1], records, wide)
+        own = out[part]
+        own[0], own[1], own[2], own[3], own[4], own[5], own[6], own[7], own[8] = seen
+
+
+@inlined
+def power_of_two(exponent):
+    """Return 2.0**exponent, for -1022 <= exponent <= 1023."""
+    return float_from_bits((np.int64(exponent) + 1023) << 52)
+
+
+@inner_kernel
+def scale_exponent_(largest, bits):
+    """Twin of fixed_point.scale_exponent for finite numbers and 15 bits or more; a subnormal one has 1000."""
+    if largest == 0.0:
+        return np.int64(0)
+    exponent = (bits_from_float(largest) >> 52) - 1022
+    return min(np.int64(bits) - exponent, np.int64(1000))
+
+
+@inner_kernel
+def is_coarse_(seen, constant):
+    """Say whether narrow records kept too few bits: twin of the rule in fixed_point.round_gradients."""
+    return (
+        seen.magnitudes < COARSE_MEAN * seen.n_gradients
+        or 0 < seen.most_gradient - seen.least_gradient < COARSE_SPREAD
+        or (not constant and seen.hessian < COARSE_MEAN * seen.n_hessians)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,22 @@ def rules_in(record):
     )  # fmt: skip
 
 
+@inner_kernel
+def set_units(rules, gradient_unit, hessian_unit, least, most):
+    """Enter the rounding of a tree into rules: twin of Rules.of, which has entered those of the training.
+
+    rules        RULES ()  in out
+    least, most  bounds of a row's hessian: see Quantization
+    """
+    scale, extra = hessian_unit / (gradient_unit * gradient_unit), rules.lambda_l2 / hessian_unit
+    plain = rules.lambda_l1 == 0.0 and not rules.scores_outputs and 1e-200 < scale < 1e200
+    rules.gradient_unit, rules.hessian_unit, rules.scale, rules.extra = gradient_unit, hessian_unit, scale, extra
+    rules.rows_are_hessians, rules.tells_empty = least == 1 and most == 1, least > 0
+    rules.few = min(max(1, rules.min_data * least), CERTAIN)
+    rules.many = min((rules.min_data - 1) * most, CERTAIN)
+    rules.by_products, rules.by_scores = plain and extra < 1e100, plain and extra < LARGEST_EXTRA
+
+
 @inlined
 def can_split(n_rows, hessian, depth, max_depth, rules):
     """Twin of splitting.can_split."""

@@ -183,15 +183,13 @@ def search_node(t, call, work, nodes, number, less, found):
     copy_split(call.split, found)
 
 
-@kernel
-def grow_kernel(t, crew, work, table, limits):
+@inner_kernel
+def grow_part(t, crew, work, table, limits):
     """Do one thread's part of growing a tree from its root, which can_split, or of expanding the nodes of a round.
 
     t, crew  number of this thread, and its team; in a round each thread works alone
     work     see Work
     """
-    call_helpers(t, crew, (work, table, limits))
-    crew, work, table = borrowed(crew), borrowed(work), borrowed(table)
     found, spare_slots, rules, call = table.found, table.spare_slots, work.rules[0], work.calls[t]
     in_round = len(spare_slots) > 0
     part = np.int64(0 if in_round else t)
@@ -272,3 +270,10 @@ def grow_kernel(t, crew, work, table, limits):
             take_best(found, 2 + k, nodes[work.moved[t, k]].split)
     if t == 0:
         table.n_grown[0] = n_nodes
+
+
+@kernel
+def grow_kernel(t, crew, work, table, limits):
+    """Let all threads of a team do their parts: see grow_part."""
+    call_helpers(t, crew, (work, table, limits))
+    grow_part(t, borrowed(crew), borrowed(work), borrowed(table), limits)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK
 from hornbeam.backends.cpu.growth.splits.rules import newton_step
-from hornbeam.backends.cpu.host.kernels import kernel
+from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
 from hornbeam.core.fixed_point import exact_exponent
 from hornbeam.trees.records import GrownAhead
 
@@ -32,18 +32,17 @@ class TreeRows(NamedTuple):
     leaf: NDArray[np.uint16]
 
 
-@kernel
-def finish_kernel(nodes, rows, g_scale, h_scale, numbers, learning_rate, order, leaf_of, leaves):
+@inner_kernel
+def finish_tree(nodes, rows, g_scale, h_scale, rules, learning_rate, order, leaf_of, leaves):
     """Give the leaves numbers, tell the rows, and compute the leaves' values.
 
     nodes             NODE (n_nodes,)       in   split one at a time: nodes 2 k + 1 and 2 k + 2 come from the k-th split
     g_scale, h_scale  factors of the sums' fixed point, powers of two
-    numbers           RULES (1,)            in
+    rules             RULES ()              in
     order             int32 (n_splits,)     out  the nodes that are split
     leaf_of           int32 (n_nodes,)      out
     leaves            float64 (2, n_leaves) out  values, and sums of hessians
     """
-    rules = numbers[0]
     leaf_of[0] = 0
     for split in range(len(order)):
         parent = nodes[2 * split + 1].parent
@@ -63,6 +62,12 @@ def finish_kernel(nodes, rows, g_scale, h_scale, numbers, learning_rate, order, 
         weight = h / h_scale
         step = newton_step(g / g_scale, max(weight, rules.min_hessian), rules, 0.0)
         leaves[0, leaf], leaves[1, leaf] = (step + 0.0) * learning_rate, weight
+
+
+@kernel
+def finish_kernel(nodes, rows, g_scale, h_scale, numbers, learning_rate, order, leaf_of, leaves):
+    """Do what finish_tree does; numbers: RULES (1,)."""
+    finish_tree(nodes, borrowed(rows), g_scale, h_scale, numbers[0], learning_rate, order, leaf_of, leaves)
 
 
 def finish(

@@ -1,0 +1,131 @@
+"""The trees of an iteration in one go (trees/outputs.py): whether that can be, by how many threads, what they need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import is_
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.backends.cpu.growth.dense.growth import DenseGrowth
+from hornbeam.backends.cpu.growth.growth import Conditions
+from hornbeam.backends.cpu.growth.splits.contexts import NO_MARKS
+from hornbeam.backends.cpu.growth.trees.driver import tree_table
+from hornbeam.backends.cpu.growth.trees.outputs import (
+    Bounds,
+    Grown,
+    Iteration,
+    Memory,
+    grow_output,
+    grow_outputs_kernel,
+)
+from hornbeam.backends.cpu.host.atomics import ROOM
+from hornbeam.backends.cpu.host.operations import Operation
+from hornbeam.backends.cpu.host.team import ALONE, run_parts, worthwhile
+from hornbeam.core.dtypes import NODE
+from hornbeam.core.fixed_point import exact_bits
+from hornbeam.trees.frontier import GrowthLimits
+from hornbeam.trees.records import FinishedTree
+from hornbeam.trees.splitting import SplitRules
+
+Arrays = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
+"""Gradients, hessians and scores: see Iteration."""
+
+ROOM_BYTES = 1 << 19
+"""Nodes of the trees that there is room for, unless one iteration needs more."""
+
+
+class OutputGrowth:
+    """Grows the trees of all outputs at once, on all rows and features of small data without categories.
+
+    What threads need is prepared once, for as many iterations as it is in use.
+
+    growth  what grows single trees of the training; its features are those of the trees to come
+    """
+
+    def __init__(
+        self, growth: DenseGrowth, n_outputs: int, rules: SplitRules, limits: GrowthLimits, n_slots: int
+    ) -> None:
+        self._made_for = growth.space, n_outputs, rules, limits, n_slots
+        self._n_outputs, self._limits = n_outputs, limits
+        self._growths = self._choose(growth, limits, n_slots)
+        self._rooms = np.zeros((len(self._growths), ROOM), np.int64)
+        self._operations = [Operation(grow_output, room) for room in self._rooms]
+        self._rate, self._first, self._taken = np.empty(1), np.zeros(1, np.int64), np.zeros(1, np.int64)
+        self._arrays: Arrays | None = None
+        self._next = self._n_trees = 0  # among those that there is room for
+        self._given = [self._prepare(own, rules) for own in self._growths]
+
+    def serves(self, growth: DenseGrowth, *given: object) -> bool:
+        """Say whether it was made for such arguments."""
+        return self._made_for == (growth.space, *given)
+
+    def _choose(self, growth: DenseGrowth, limits: GrowthLimits, n_slots: int) -> list[DenseGrowth]:
+        """Return what each thread grows its trees by; none where a tree at a time is better, or has to be."""
+        tuning, n_outputs = growth.tuning, self._n_outputs
+        n_rows, n_bytes = growth.binned.n_rows, n_outputs * 2 * limits.n_leaves * NODE.itemsize
+        if not 0 < n_rows <= tuning.rows_at_once or n_bytes > tuning.nodes_at_once_bytes:
+            return []
+        first = growth.alone(n_slots)
+        if first is None or not first.can_grow(limits, False):
+            return []
+        work, most = first.tree_ns(limits), growth.n_team
+        n_threads = worthwhile(n_outputs * work, min(most, n_outputs), tuning)
+        if n_threads < worthwhile(work, min(most, len(first.space.numbers)), tuning):
+            return []  # a team is quicker
+        others = [growth.alone(n_slots) for _ in range(n_threads - 1)]
+        return [first, *(own for own in others if own is not None)]
+
+    def _prepare(self, own: DenseGrowth, rules: SplitRules) -> tuple[Any, ...]:
+        """Return what a thread needs in all iterations, as grow_output takes it."""
+        n_rows, tuning, store, limits = own.binned.n_rows, own.tuning, own.store, self._limits
+        own.set_rules(rules)
+        work = own.tree_work(ALONE, limits, Conditions(NO_MARKS, False, 0, None))
+        table, numbered_limits = tree_table(np.zeros(1, NODE), limits, 1, own.sides)
+        memory = Memory(store.even, store.odd, store.wide_even, np.empty(n_rows, np.uint16))
+        bounds = Bounds(tuning.most_narrow_gradients, tuning.most_narrow_hessians, exact_bits(n_rows))
+        return memory, work, table, numbered_limits, bounds
+
+    def _introduce(self, arrays: Arrays) -> None:
+        """Tell the operation of each thread what it works on, with room for the trees to come."""
+        self._arrays = arrays
+        n_outputs, n_leaves = self._n_outputs, self._limits.n_leaves
+        if self._next == self._n_trees:
+            self._n_trees = n_outputs * max(1, ROOM_BYTES // (2 * n_leaves * NODE.itemsize * n_outputs))
+            self._grown, self._next = Grown.make(self._n_trees, n_leaves), 0
+        iteration = Iteration(*arrays, self._rate, self._first)
+        for operation, given in zip(self._operations, self._given, strict=True):
+            operation.on(ALONE, iteration, self._grown, *given)
+
+    def grow(
+        self,
+        gradient: NDArray[np.float64],
+        hessian: NDArray[np.float64],
+        scores: NDArray[np.float64],
+        learning_rate: float,
+    ) -> Sequence[FinishedTree | None]:
+        """See engine.Engine.grow_outputs; arrays as in Iteration."""
+        if not self._growths:
+            return ()
+        arrays = gradient, hessian, scores
+        if self._next == self._n_trees or self._arrays is None or not all(map(is_, arrays, self._arrays)):
+            self._introduce(arrays)
+        first = self._next
+        self._next = last = first + self._n_outputs
+        self._rate[0], self._first[0], self._taken[0] = learning_rate, first, 0
+        run_parts(grow_outputs_kernel, len(self._growths), self._rooms, self._taken, self._n_outputs)
+        return list(map(self._tree, range(first, last), self._grown.n_nodes[first:last].tolist()))
+
+    def _tree(self, number: int, n_nodes: int) -> FinishedTree | None:
+        """Return one of the trees that there is room for."""
+        if n_nodes == 0:
+            return None
+        grown, n_splits = self._grown, n_nodes // 2
+        values, weights = grown.leaves[number, :, : n_splits + 1]
+        gradient_unit, hessian_unit = grown.units[number].tolist()
+        return FinishedTree(
+            grown.nodes[number, :n_nodes], grown.order[number, :n_splits], grown.leaf_of[number, :n_nodes], values,
+            weights, gradient_unit, hessian_unit,
+        )  # fmt: skip
