@@ -201,3 +201,26 @@ def test_frames_of_few_rows_and_of_many_predict_the_same():
         booster.predict(table[["small", *table.columns[:-1]]])
     with pytest.raises(hb.DataError, match="not numbers"):
         booster.predict(table.assign(c0="x"))
+
+
+@pytest.mark.parametrize("options", [{}, {"raw_score": True}, {"start_iteration": 1, "num_iteration": 3}])
+@pytest.mark.parametrize("zero_as_missing", [False, True])
+def test_rows_of_an_array_are_predicted_alike_however_they_lie_in_memory(options, zero_as_missing):
+    data = np.where(np.arange(X.size).reshape(X.shape) % 7 == 0, 0.0, X)
+    data[::11, 2] = np.nan
+    params = {**QUIET, "objective": "binary", "zero_as_missing": zero_as_missing}
+    model = hb.train(params, hb.Dataset(data, label=Y), 6)
+    rows = data[:40]
+    expected = model.predict(rows.tolist(), **options)
+    fixed = rows.copy()
+    fixed.flags.writeable = False
+    for same in (rows, np.asfortranarray(rows), fixed, np.repeat(rows, 2, axis=0)[::2], rows.astype(object)):
+        np.testing.assert_array_equal(model.predict(same, **options), expected)
+    alone = [model.predict(rows[i : i + 1], num_threads=2, **options) for i in range(len(rows))]
+    np.testing.assert_array_equal(np.concatenate(alone), expected)
+
+
+def test_an_array_that_does_not_suit_the_model_is_an_error(binary):
+    for wrong in (X[:1, :5], np.c_[X, X][:1], X[0], X[:0], np.ma.masked_array(X[:1], X[:1] > 0)):
+        with pytest.raises(hb.DataError):
+            binary.predict(wrong)

@@ -82,6 +82,8 @@ class Member:
 
     def evaluate(self, iteration: int, functions: list[MetricFunction]) -> list[Evaluation]:
         """Evaluate after an iteration, or return what the checkpoint says of it."""
+        if not self.state.evaluated and self.state.checkpoints is None:
+            return []
         if iteration < self.n_there:
             results = self._results_there.get(iteration, [])
             enter_history(self.state.booster, results)
@@ -220,6 +222,8 @@ class Loop:
 
     def _call(self, callbacks: list[Callback], is_there: bool) -> None:
         """Call callbacks; those that are replayed alone, where the iteration was done before."""
+        if not callbacks:
+            return
         for self.calling in callbacks:
             if not is_there or getattr(self.calling, "replayed", False):
                 self.calling(self.env)

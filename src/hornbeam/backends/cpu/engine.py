@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import is_
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +22,7 @@ from hornbeam.backends.cpu.growth.slots import Slots
 from hornbeam.backends.cpu.growth.sparse.growth import SparseGrowth
 from hornbeam.backends.cpu.growth.trees.leaves import TreeRows, finish
 from hornbeam.backends.cpu.host.team import largest_team
-from hornbeam.backends.cpu.losses.gradients import compute_gradients
+from hornbeam.backends.cpu.losses.gradients import gradient_task
 from hornbeam.backends.cpu.tuning import Tuning, in_use
 from hornbeam.core.cpus import resolve_threads
 from hornbeam.core.fixed_point import Quantization
@@ -67,6 +69,7 @@ class CpuEngine:
         self._leaf = np.zeros(self.n_rows, np.uint16)
         self._gradient = np.empty((0, 0))
         self._hessian = np.empty((0, 0))
+        self._task_of: tuple[Any, ...] = (None,) * 6  # what _task computes gradients of
         self._valid: list[tuple[BinnedData, NDArray[np.float64]]] = []
         self._bag: Bag | None = None
         self._leaf_sums: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
@@ -93,9 +96,13 @@ class CpuEngine:
         self, objective: Objective, label: NDArray[np.float64], weight: NDArray[np.float64] | None
     ) -> None:
         """Compute gradients and hessians of all outputs."""
-        if self._gradient.shape != self._scores.shape:
-            self._gradient, self._hessian = np.empty_like(self._scores), np.empty_like(self._scores)
-        compute_gradients(objective, self._scores, label, weight, self._gradient, self._hessian, self._n_team)
+        given = objective, self._scores, label, weight, self._gradient, self._hessian
+        if not all(map(is_, given, self._task_of)):
+            if self._gradient.shape != self._scores.shape:
+                self._gradient, self._hessian = np.empty_like(self._scores), np.empty_like(self._scores)
+            self._task_of = objective, self._scores, label, weight, self._gradient, self._hessian
+            self._task = gradient_task(*self._task_of, self._n_team)
+        self._task()
 
     def set_gradients(self, gradient: NDArray[np.float64], hessian: NDArray[np.float64]) -> None:
         """Take gradients from elsewhere."""

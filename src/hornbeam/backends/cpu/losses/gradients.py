@@ -6,6 +6,9 @@ index is negative, and the loops vectorise. Rows are independent, so the number 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,6 +39,32 @@ NO_WEIGHT = np.empty(0, np.float64)
 """Stands for absent weights in kernels, which take an array of one type."""
 
 
+def gradient_task(
+    objective: Objective,
+    scores: FloatArray,
+    label: FloatArray,
+    weight: FloatArray | None,
+    gradient_out: FloatArray,
+    hessian_out: FloatArray,
+    n_threads: int,
+) -> Callable[[], None]:
+    """Return what computes gradients, as often as it is called: see compute_gradients.
+
+    On small data it takes as long to look what is to be done as to do it.
+    """
+    n_parts = max(1, min(n_threads, scores.shape[1] // in_use().gradient_rows_per_thread))
+    w = NO_WEIGHT if weight is None else weight
+    if isinstance(objective, MulticlassObjective):
+        whole = objective.hessian_factor, scores, label, w, gradient_out, hessian_out
+        return partial(run_parts, multiclass_part, n_parts, *whole)
+    given = scores[0], label, w, gradient_out[0], hessian_out[0]
+    if isinstance(objective, RegressionObjective):
+        return partial(run_parts, regression_part, n_parts, *given)
+    if isinstance(objective, BinaryObjective):
+        return partial(run_parts, binary_part, n_parts, objective.sigmoid, *given)
+    return partial(_compute_others, objective, scores, label, weight, gradient_out, hessian_out, n_threads)
+
+
 def compute_gradients(
     objective: Objective,
     scores: FloatArray,
@@ -56,20 +85,19 @@ def compute_gradients(
 
     An objective without kernels goes through its NumPy definition.
     """
-    n_rows = scores.shape[1]
-    w = NO_WEIGHT if weight is None else weight
-    if isinstance(objective, (RegressionObjective, BinaryObjective, MulticlassObjective)):
-        n_parts = max(1, min(n_threads, n_rows // in_use().gradient_rows_per_thread))
-        if isinstance(objective, MulticlassObjective):
-            whole = objective.hessian_factor, scores, label, w, gradient_out, hessian_out
-            run_parts(multiclass_part, n_parts, *whole)
-            return
-        given = scores[0], label, w, gradient_out[0], hessian_out[0]
-        if isinstance(objective, BinaryObjective):
-            run_parts(binary_part, n_parts, objective.sigmoid, *given)
-        else:
-            run_parts(regression_part, n_parts, *given)
-        return
+    gradient_task(objective, scores, label, weight, gradient_out, hessian_out, n_threads)()
+
+
+def _compute_others(
+    objective: Objective,
+    scores: FloatArray,
+    label: FloatArray,
+    weight: FloatArray | None,
+    gradient_out: FloatArray,
+    hessian_out: FloatArray,
+    n_threads: int,
+) -> None:
+    """Compute the gradients of objectives that are more than one kernel."""
     if isinstance(objective, RankingObjective):
         from hornbeam.backends.cpu.losses.ranking import compute_ranking_gradients
 
@@ -86,6 +114,8 @@ def compute_gradients(
         compute_survival_gradients(objective, scores[0], label, weight, (gradient_out[0], hessian_out[0]), n_threads)
         return
 
+    w = NO_WEIGHT if weight is None else weight
+
     def part(start: int, stop: int) -> None:
         rows = slice(start, stop)
         own_w = w[..., rows]
@@ -100,7 +130,7 @@ def compute_gradients(
             pointwise_part(objective, scores[0, rows], label[rows], own_w, gradient_out[0, rows], hessian_out[0, rows])
 
     if isinstance(objective, (OneVsAllObjective, PointwiseObjective)):
-        run_ranges(part, n_rows, n_threads, in_use().gradient_rows_per_thread)
+        run_ranges(part, scores.shape[1], n_threads, in_use().gradient_rows_per_thread)
     else:
         gradient_out[:], hessian_out[:] = objective.gradients(scores, label, weight)
 

@@ -116,16 +116,16 @@ class OutputGrowth:
         self._next = last = first + self._n_outputs
         self._rate[0], self._first[0], self._taken[0] = learning_rate, first, 0
         run_parts(grow_outputs_kernel, len(self._growths), self._rooms, self._taken, self._n_outputs)
-        return list(map(self._tree, range(first, last), self._grown.n_nodes[first:last].tolist()))
+        grown = self._grown
+        n_nodes, units = grown.n_nodes[first:last].tolist(), grown.units[first:last].tolist()
+        return list(map(self._tree, range(first, last), n_nodes, units))
 
-    def _tree(self, number: int, n_nodes: int) -> FinishedTree | None:
+    def _tree(self, number: int, n_nodes: int, units: list[float]) -> FinishedTree | None:
         """Return one of the trees that there is room for."""
         if n_nodes == 0:
             return None
-        grown, n_splits = self._grown, n_nodes // 2
-        values, weights = grown.leaves[number, :, : n_splits + 1]
-        gradient_unit, hessian_unit = grown.units[number].tolist()
+        grown, n_splits, n_leaves = self._grown, n_nodes // 2, n_nodes // 2 + 1
         return FinishedTree(
-            grown.nodes[number, :n_nodes], grown.order[number, :n_splits], grown.leaf_of[number, :n_nodes], values,
-            weights, gradient_unit, hessian_unit,
+            grown.nodes[number, :n_nodes], grown.order[number, :n_splits], grown.leaf_of[number, :n_nodes],
+            grown.leaves[number, 0, :n_leaves], grown.leaves[number, 1, :n_leaves], units[0], units[1],
         )  # fmt: skip
