@@ -34,6 +34,7 @@ $(BIN)/python:
 # uv installs in a tenth of pip's time; pip where there is none, or where pip alone is told where packages are. Modules
 # are compiled when they are imported: most never are.
 PIP = $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check
+comma := ,
 install = $(BIN)/uv pip install --quiet --python $(BIN)/python $(1) 2>/dev/null || $(PIP) $(1)
 
 # one stamp for each extra; `core` is the package alone
@@ -43,7 +44,7 @@ $(VENV)/.installed-%: pyproject.toml $(BIN)/python
 
 # what CI needs, at once
 setup: pyproject.toml $(BIN)/python
-	$(call install,-e '.[dev,test]')
+	$(call install,-e '.[dev$(comma)test]')
 	@touch $(VENV)/.installed-dev $(VENV)/.installed-test
 
 demo: $(VENV)/.installed-core
