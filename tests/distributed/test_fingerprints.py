@@ -24,6 +24,8 @@ SPREAD = {
     "custom objective": 2,
     "binary, features by level and node": 3,
     "regression, monotone, intermediate, categories": 2,
+    "regression, forced splits": 3,
+    "multiclass, forced splits, dart, categories": 2,
     "binary, categories, weights": 7,
     "regression, target encoding": 3,
     "lambdarank, target encoding": 2,

@@ -40,6 +40,7 @@ EXAMPLES = {
     "monotone_constraints": (1, 0, -1),
     "monotone_constraints_method": "intermediate",
     "interaction_constraints": '[[0, 1], ["a"]]',
+    "forcedsplits_filename": '{"feature": 0, "threshold": 0.5}',
     "feature_contri": (1.0, 0.5),
     "lambdarank_norm": False,
     "eval_at": (3, 10),

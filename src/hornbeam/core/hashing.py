@@ -27,3 +27,13 @@ def hash_number(number: int) -> int:
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & ALL_BITS
     z = (z ^ z >> 27) * 0x94D049BB133111EB & ALL_BITS
     return z ^ z >> 31
+
+
+def number_of_hash(hashed: int) -> int:
+    """Return the number whose `hash_number` is given: every step of the hash can be undone."""
+    z = hashed ^ hashed >> 31 ^ hashed >> 62
+    z = z * pow(0x94D049BB133111EB, -1, 2**64) & ALL_BITS
+    z = z ^ z >> 27 ^ z >> 54
+    z = z * pow(0xBF58476D1CE4E5B9, -1, 2**64) & ALL_BITS
+    z = z ^ z >> 30 ^ z >> 60
+    return ((z - int(HASH_KEY)) * pow(0x9E3779B97F4A7C15, -1, 2**64) - 1) & ALL_BITS

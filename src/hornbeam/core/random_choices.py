@@ -18,7 +18,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.core.hashing import hash_number, hash_rows
+from hornbeam.core.hashing import hash_number, hash_rows, number_of_hash
 
 UNIFORM_BITS = 53
 """Random bits of a number in [0, 1): those that float64 holds."""
@@ -65,6 +65,11 @@ def random_bits(key: int, index: NDArray[np.integer]) -> NDArray[np.uint64]:
     Returns uint64 (n,).
     """
     return hash_rows(hash_rows(index.astype(np.uint64)) ^ np.uint64(key))
+
+
+def key_for(bits: int, index: int) -> int:
+    """Return the key under which a number has given bits: what makes a random choice the wanted one."""
+    return number_of_hash(bits) ^ hash_number(index)
 
 
 def uniform(key: int, index: NDArray[np.integer]) -> NDArray[np.float64]:

@@ -9,6 +9,7 @@ import dataclasses
 import difflib
 import math
 import re
+import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,6 +21,11 @@ from hornbeam.core.dtypes import MAX_BIN
 from hornbeam.core.errors import ParameterError
 from hornbeam.params.constraints import numbers_of, parse_contributions, parse_interactions, parse_monotone
 from hornbeam.params.forced_bins import parse_forced_bins
+from hornbeam.params.forced_splits import parse_forced_splits
+
+_NESTED = reprlib.Repr()
+"""Shows dicts in messages: one may hold itself, or very many others."""
+_NESTED.maxlevel, _NESTED.maxdict, _NESTED.maxstring = 3, 8, 60
 
 DEVICE = re.compile(r"auto|gpu|cpu|reference|(cuda|opencl)(:\d+)?")
 
@@ -60,7 +66,8 @@ class Parameter:
 
     def error(self, value: Any, allowed: str) -> ParameterError:
         """Make the error for a value that is not allowed."""
-        return ParameterError(f"{self.name}={value!r}: must be {allowed} (default {self.default!r})")
+        shown = _NESTED.repr(value) if isinstance(value, dict) else repr(value)
+        return ParameterError(f"{self.name}={shown}: must be {allowed} (default {self.default!r})")
 
     def range_text(self) -> str:
         """Describe the allowed numbers: `2 to 65535`, `> 0.0`; empty when there is no limit."""
@@ -261,6 +268,7 @@ _CHECKS: dict[str, Callable[[Parameter, Any], Any]] = {
     "gains": _check_gains,
     "bins": _check_bins,
     "bounds": _parsed(parse_forced_bins),
+    "splits": _parsed(parse_forced_splits),
     "costs": _check_costs,
 }
 

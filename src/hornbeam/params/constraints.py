@@ -116,7 +116,8 @@ def parse_interactions(value: Any) -> str | None:
     return json.dumps(groups) if groups else None
 
 
-def _find(name: str, feature_names: Sequence[str], parameter: str) -> int:
+def find_feature(name: str, feature_names: Sequence[str], parameter: str) -> int:
+    """Return the number of a feature that a parameter names."""
     if name not in feature_names:
         known = ", ".join(map(repr, list(feature_names)[:8])) + (", ..." if len(feature_names) > 8 else "")
         raise ParameterError(f"{parameter} names feature {name!r}, which the data do not have; they have {known}")
@@ -130,7 +131,7 @@ def resolve_per_feature(
     found = np.full(len(feature_names), default)
     if isinstance(value, str):
         for name, number in json.loads(value).items():
-            found[_find(name, feature_names, parameter)] = number
+            found[find_feature(name, feature_names, parameter)] = number
     elif value is not None:
         if len(value) != len(feature_names):
             raise ParameterError(
@@ -157,9 +158,8 @@ def resolve_groups(value: str | None, feature_names: Sequence[str]) -> list[NDAr
                 raise ParameterError(
                     f"interaction_constraints names feature {member}, and the data have features 0 to {n_features - 1}"
                 )
-            members[member if isinstance(member, int) else _find(member, feature_names, "interaction_constraints")] = (
-                True
-            )
+            by_name = isinstance(member, str)
+            members[find_feature(member, feature_names, "interaction_constraints") if by_name else member] = True
         groups.append(members)
     outside = np.flatnonzero(~np.any(groups, axis=0))
     if len(outside):

@@ -19,6 +19,7 @@ _TYPE_TEXT = {
     "gains": "list of float or None",
     "bins": "list of int or None",
     "bounds": "path, list or None",
+    "splits": "path, dict or None",
     "costs": "list of float, str or None",
 }
 

@@ -76,16 +76,6 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
         ("linear_tree", "linear_trees"), PeerParameter((False,), "leaves are constants here; leave it out")
     ),
     "linear_lambda": PeerParameter((0.0,), "leaves are constants here; leave it out"),
-    **dict.fromkeys(
-        (
-            "forcedsplits_filename",
-            "forced_splits",
-            "forced_splits_file",
-            "forced_splits_filename",
-            "fs",
-        ),
-        PeerParameter(("",), "splits cannot be given; interaction_constraints and feature_contri steer them"),
-    ),
     "cegb_tradeoff": PeerParameter((0.0, 1.0), _NO_COSTS),
     **dict.fromkeys(
         ("cegb_penalty_split", "cegb_penalty_feature_lazy", "cegb_penalty_feature_coupled"),

@@ -97,6 +97,15 @@ REFUSALS = (
     Refusal(
         "forced bounds where every distinct value is one", {"tree_method": "exact", "forcedbins_filename": [[0, [0.5]]]}
     ),
+    Refusal(
+        "forced splits where bounds are others in every tree",
+        {"tree_method": "approx", "forcedsplits_filename": {"feature": 0, "threshold": 0.5}},
+    ),
+    Refusal(
+        "forced splits of categorical features",
+        {"forcedsplits_filename": {"feature": 2, "threshold": 0.5}},
+        {"categorical_features": [2]},
+    ),
     Refusal("ranking without queries", {"objective": "lambdarank"}),
 )
 """Combinations that raise, each tried by the tests on every device."""

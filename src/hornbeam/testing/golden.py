@@ -77,6 +77,15 @@ def squared_by_output(scores: Any, data: Any) -> tuple[Any, Any]:
     return gradient, data.xp.full_like(scores, 2.0)
 
 
+FORCED = {
+    "feature": 3,
+    "threshold": 0.1,
+    "left": {"feature": 1, "threshold": 9.0, "left": {"feature": 4, "threshold": 2.0}},
+    "right": {"feature": 5, "threshold": 2.5, "right": {"feature": 3, "threshold": 1e9}},
+}
+"""Splits that trees begin with; nothing lies above the last threshold."""
+
+
 @dataclass(frozen=True)
 class GoldenCase:
     """One training: data by their description, parameters and number of rounds.
@@ -396,6 +405,31 @@ CASES |= {  # what the cases above leave at its default: every parameter has a c
         ),
         "regression, feature_fraction_seed": GoldenCase({"feature_fraction": 0.5, "feature_fraction_seed": 11}),
         "regression, categories, one against the rest": GoldenCase({"max_cat_to_onehot": 12}, levels={1: 10, 4: 3}),
+        "regression, forced splits": GoldenCase(
+            {"forcedsplits_filename": FORCED, "bagging_fraction": 0.8, "bagging_freq": 1}, missing=True, weighted=True
+        ),
+        "binary, forced splits, depthwise, monotone": GoldenCase(
+            {
+                "objective": "binary",
+                "forcedsplits_filename": FORCED,
+                "grow_policy": "depthwise",
+                "num_leaves": 7,
+                "monotone_constraints": [0, 1, 0, 0, 0, 0],
+                "monotone_constraints_method": "intermediate",
+            }
+        ),
+        "multiclass, forced splits, dart, categories": GoldenCase(
+            {
+                "objective": "multiclass",
+                "num_class": 3,
+                "forcedsplits_filename": FORCED,
+                "boosting": "dart",
+                "drop_rate": 0.5,
+                "feature_fraction": 0.5,
+            },
+            levels={2: 9},
+            zeros=0.3,
+        ),
         "regression, extra_seed": GoldenCase({"extra_trees": True, "extra_seed": 11}),
     }.items()
 }

@@ -6,6 +6,7 @@ parameters exclude each other. Data come from `testing.golden`, small, with miss
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +23,12 @@ N_FEATURES = 5
 SIGNS = (1, -1, 0, 0, 1)
 GROUPS = "[[0, 1, 2], [2, 3], [4, 0]]"
 LEVELS = {2: 9, 3: 40}
+FORCED = {
+    "feature": 4,
+    "threshold": 3.0,
+    "left": {"feature": 0, "threshold": 0.0, "right": {"feature": 1, "threshold": 4.0}},
+    "right": {"feature": 1, "threshold": 2.0},
+}
 
 TABLE: dict[str, tuple[Any, ...]] = {
     # the first value is the simplest: what a failing combination is shrunk to
@@ -49,6 +56,7 @@ TABLE: dict[str, tuple[Any, ...]] = {
     "monotone_penalty": (0.0, 1.4),
     "interaction_constraints": (None, GROUPS),
     "feature_contri": (None, (1.0, 0.5, 1.0, 0.0, 2.0)),
+    "forcedsplits_filename": (None, json.dumps(FORCED)),
     "bagging_fraction": (1.0, 0.7),
     "bagging_freq": (0, 1),
     "pos_bagging_fraction": (1.0, 0.6),
@@ -99,6 +107,8 @@ def settle(params: Mapping[str, Any]) -> dict[str, Any]:
     if chosen.get("data_sample_strategy") == "goss":
         for name in ("bagging_freq", "pos_bagging_fraction", "bagging_by_query"):
             chosen.pop(name, None)
+    if chosen.get("tree_method") == "approx":  # its bounds are others in every tree
+        chosen.pop("forcedsplits_filename", None)
     return chosen
 
 

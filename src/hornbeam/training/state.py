@@ -41,6 +41,7 @@ from hornbeam.training.row_sampling import RowSampler
 from hornbeam.training.xgboost_arguments import metric_names, with_default_metric
 from hornbeam.trees.contexts import ContextPlan
 from hornbeam.trees.engine import Engine
+from hornbeam.trees.forced_splits import forced_splits
 from hornbeam.trees.frontier import GrowthLimits
 from hornbeam.trees.grower import Renewal, TreeGrower
 from hornbeam.trees.grown_tree import GrownTree, trees_of
@@ -117,8 +118,9 @@ class TrainingState:
             start = checkpoints.start_from(describe_run(params, self.objective.to_dict(), train_set, start), start)
         binned = train_set.binned
         self.plan: ContextPlan = ContextPlan(  # bad constraints raise here
-            params, train_set.feature_names, binned.used, binned.n_numeric, train_set.categorical_features
-        )
+            params, train_set.feature_names, binned.used, binned.n_numeric, train_set.categorical_features,
+            forced_splits(params, train_set.feature_names, binned, train_set.categorical_features),
+        )  # fmt: skip
         self.sampler = RowSampler(params, train_set)
         self._prepare_labels()
         self.engine: Engine = self._make_engine(valid_sets or {})

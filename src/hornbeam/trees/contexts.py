@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,7 @@ from hornbeam.data.binning import BinnedData
 from hornbeam.params.constraints import resolve_groups, resolve_per_feature
 from hornbeam.params.params import Params
 from hornbeam.trees.categorical_splits import l2_of_children
+from hornbeam.trees.forced_splits import NO_FEATURE, ForcedSplit
 from hornbeam.trees.leaf_boxes import LeafBoxes
 from hornbeam.trees.node_table import NodeTable
 from hornbeam.trees.records import ContextRules, ContextsAhead
@@ -90,6 +92,8 @@ class ContextPlan:
         So many of the used features, the first, are numbers.
     categorical
         Numbers of the categorical features (target-encoded ones too), which can have no monotone constraint.
+    forced
+        Split of every root that is forced, and those below it.
     """
 
     def __init__(
@@ -99,6 +103,7 @@ class ContextPlan:
         used: NDArray[np.int32],
         n_numeric: int,
         categorical: Sequence[int] = (),
+        forced: ForcedSplit | None = None,
     ) -> None:
         self.n_used = len(used)
         self.n_numeric = n_numeric
@@ -111,6 +116,10 @@ class ContextPlan:
                 )
         contribution = resolve_per_feature(params.feature_contri, 1.0, feature_names, "feature_contri")
         self.features = FeatureRules(sign[used].astype(np.int8), contribution[used])
+        self.forced = forced
+        self.forced_features = sorted({split.feature for split in forced.all()} - {NO_FEATURE}) if forced else []
+        self.of_forced = FeatureRules(self.features.sign, np.ones(len(used)))
+        """The gains of forced splits count as they are."""
         self.groups = [group[used] for group in resolve_groups(params.interaction_constraints, feature_names)]
         self.by_tree = params.feature_fraction
         self.by_level = params.feature_fraction_bylevel
@@ -124,7 +133,7 @@ class ContextPlan:
             self.features, groups, self.by_level, self.by_node, self.needs_keys, self.penalty, self.in_turn
         )
         """The same for an engine that makes contexts by itself."""
-        self.needs_context = bool(
+        self.all_in_context = bool(
             self.needs_keys
             or self.by_level < 1.0
             or self.groups
@@ -132,13 +141,19 @@ class ContextPlan:
             or params.feature_contri is not None
             or params.path_smooth > 0.0
         )
+        """Whether all nodes have a context, and not only those of forced splits."""
+        self.needs_context = self.all_in_context or forced is not None
 
     def tree_features(self, iteration: int, output: int) -> NDArray[np.int32] | None:
-        """Return the features that a tree may use, int32 (n,), ascending; None: all."""
+        """Return the features that a tree may use, int32 (n,), ascending; None: all.
+
+        Those of forced splits are among them, whatever the share.
+        """
         if self.by_tree >= 1.0:
             return None
         key = self._key(Purpose.FEATURES_BY_TREE, self.seeds[1], iteration, output)
-        return choose_share(key, np.arange(self.n_used), self.by_tree).astype(np.int32)
+        share = choose_share(key, np.arange(self.n_used), self.by_tree)
+        return np.union1d(share, self.forced_features).astype(np.int32)
 
     def _key(self, purpose: Purpose, own_seed: int, iteration: int, output: int) -> int:
         return derived_key(random_key(self.seeds[0], purpose, iteration, own_seed), output)
@@ -320,6 +335,20 @@ class TreeContexts:
             key=random_bits(self._keys[1], paths),
             mask=pack_mask(np.stack([self.allowed(node) for node in some])),
             features=self.plan.features,
+        )
+
+    def of_forced(self, some: Sequence[int], splits: Sequence[ForcedSplit]) -> NodeContext:
+        """Return the contexts of some nodes in which a forced split of each is the only candidate."""
+        only = np.zeros((len(some), self.plan.n_used), bool)
+        for allowed, split in zip(only, splits, strict=True):
+            if split.feature != NO_FEATURE:
+                allowed[split.feature] = True
+        return replace(
+            self.of(some),
+            monotone_factor=np.ones(len(some)),
+            key=np.array([split.key for split in splits], np.uint64),
+            mask=pack_mask(only),
+            features=self.plan.of_forced,
         )
 
     def allowed(self, node: int) -> NDArray[np.bool_]:

@@ -23,9 +23,11 @@ from numpy.typing import NDArray
 
 from hornbeam.core.dtypes import EXPANSION
 from hornbeam.core.fixed_point import Quantization
+from hornbeam.core.log import warn
 from hornbeam.data.binning import BinnedData
 from hornbeam.trees.contexts import ContextPlan, TreeContexts, close_bounds, leaf_outputs
 from hornbeam.trees.engine import Engine
+from hornbeam.trees.forced_splits import ForcedNodes
 from hornbeam.trees.frontier import NEVER, GrowthLimits, next_batch
 from hornbeam.trees.grown_tree import GrownTree, Setting, l2_of_nodes
 from hornbeam.trees.growth_in_turn import grow_in_turn, number_in_turn
@@ -65,6 +67,7 @@ class TreeGrower:
         """Codes in the model of the levels of a categorical feature, where they differ from the bins; by feature."""
         self.while_waiting: Callable[[], None] | None = None
         """What to do while a GPU grows a tree ahead."""
+        self._told_of_forced = False
 
     def grow(
         self,
@@ -84,7 +87,8 @@ class TreeGrower:
         search = NodeSearch(self.engine, NodeTable(root), pool, self.rules, self.limits)
         plan = self.plan if self.plan is not None and self.plan.needs_context else None
         in_turn = plan is not None and plan.in_turn
-        ahead = self._grow_ahead(
+        forced = None if plan is None else plan.forced
+        ahead = None if forced is not None else self._grow_ahead(
             search, None if renew is not None or self._has_categories else learning_rate,
             None if plan is None else plan.ahead(iteration, output),
         )  # fmt: skip
@@ -103,6 +107,8 @@ class TreeGrower:
             search.contexts = TreeContexts(
                 plan, self.rules, quantization, search.nodes, self.binned, iteration, output
             )  # fmt: skip
+        if forced is not None:
+            search.forced = ForcedNodes(forced)
         if ahead is not None:
             search.nodes = NodeTable.from_table(ahead.nodes)
             pool.restore(ahead.nodes)
@@ -115,9 +121,15 @@ class TreeGrower:
         if in_turn:
             grow_in_turn(search, self.binned.n_numeric)
         else:
-            self._expand_nodes(search)
+            self._expand_nodes(search, plan is not None and plan.all_in_context)
         nodes = search.nodes.table()
-        order, leaf_of = number_in_turn(nodes) if in_turn else self.engine.replay(nodes, self.limits)
+        if in_turn:
+            order, leaf_of = number_in_turn(nodes)
+        else:
+            in_order = nodes if search.forced is None else search.forced.in_front(nodes)
+            order, leaf_of = self.engine.replay(in_order, self.limits)
+        if search.forced is not None:
+            self._finish_forced(search.forced, nodes, order)
         table = None if search.contexts is None else search.contexts.table()
         return self._finish(nodes, order, leaf_of, table, quantization, learning_rate, renew)
 
@@ -153,26 +165,28 @@ class TreeGrower:
             start.root_table(), self.rules, limits, learning_rate, self.while_waiting, contexts
         )
 
-    def _expand_nodes(self, search: NodeSearch) -> None:
-        """Expand nodes round by round until the best n_leaves - 1 are all expanded."""
-        nodes, pool = search.nodes, search.pool
+    def _expand_nodes(self, search: NodeSearch, in_context: bool) -> None:
+        """Expand nodes round by round until the best n_leaves - 1 are all expanded.
+
+        in_context  whether all nodes have contexts; where none but those of forced splits do, they end with these
+        """
+        nodes, pool, forced = search.nodes, search.pool, search.forced
         while True:
             batch, bound = next_batch(
-                nodes.gain, nodes.priority, nodes.left, nodes.depth, self.limits, self.engine.rounds_are_costly,
+                nodes.gain, nodes.priority, nodes.left, search.turns, self.limits, self.engine.rounds_are_costly,
                 self.engine.nodes_are_costly,
             )  # fmt: skip
             if not batch:
                 return
+            if forced is not None and not in_context and forced.is_done(nodes):
+                search.contexts = None
             if bound > NEVER:
                 pool.release_below(bound, nodes.priority)
             whole = search.contexts is None and len(pool.free) >= len(batch)
             if whole and all(node in pool.slot_of for node in batch):
                 self._expand(nodes, batch, pool)
             else:
-                n_left = self.engine.partition(nodes.segments(batch), nodes.splits(batch))
-                nodes.add_children(batch, n_left.tolist())
-                if search.contexts is not None:
-                    search.contexts.add_children(batch)
+                search.divide(batch)
                 while batch:
                     batch = search.evaluate_children(batch)
 
@@ -189,6 +203,18 @@ class TreeGrower:
         for child in children:
             if nodes.gain[child] == NEVER:
                 pool.release(child)
+
+    def _finish_forced(self, forced: ForcedNodes, nodes: NDArray[np.void], order: NDArray[np.int32]) -> None:
+        """Give the forced splits of a tree the gains that they have, and say once where some are left out."""
+        forced.restore_gains(nodes)
+        assert self.plan is not None and self.plan.forced is not None
+        n_made, n_given = len(forced.gain.keys() & set(order.tolist())), len(self.plan.forced.all())
+        if n_made < n_given and not self._told_of_forced:
+            self._told_of_forced = True
+            warn(
+                f"forcedsplits_filename: a tree has {n_made} of {n_given} splits; the others would leave too little on "
+                "a side, gain nothing, or break another limit or constraint (this is said once)"
+            )
 
     def _finish(
         self,

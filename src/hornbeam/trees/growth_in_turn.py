@@ -27,10 +27,9 @@ def grow_in_turn(search: NodeSearch, n_numeric: int) -> None:
         if not open_:
             break
         # ties go to the node that was made first, which has the lower number
-        node = min(open_, key=lambda leaf: (nodes.depth[leaf] if limits.depthwise else 0, -nodes.gain[leaf], leaf))
-        n_left = search.engine.partition(nodes.segments([node]), nodes.splits([node]))
-        nodes.add_children([node], n_left.tolist())
-        contexts.add_children([node])
+        turns = search.turns
+        node = min(open_, key=lambda leaf: (turns[leaf] if limits.depthwise else 0, -nodes.gain[leaf], leaf))
+        search.divide([node])
         moved = contexts.divide_box(node, left_set(search, n_numeric, node))
         pending = [node]
         while pending:

@@ -170,6 +170,12 @@ def random_threshold(key: np.uint64, feature: int, n_values: int, has_missing: b
     return ((bits >> 32) * n_choices) >> 32
 
 
+def bits_of_threshold(bin: int, n_values: int, has_missing: bool) -> int:
+    """Return random bits of which `random_threshold` makes a given bin, one of its choices."""
+    n_choices = max(1, n_values if has_missing else n_values - 1)
+    return -((-bin << 32) // n_choices) << 32
+
+
 def can_split(n_rows: int, hessian: int, depth: int, rules: SplitRules, max_depth: int) -> bool:
     """Say whether a node could have two children at all; hessian is its fixed-point sum."""
     return n_rows >= 2 * rules.min_data_in_leaf and hessian > 1 and depth < max_depth

@@ -216,3 +216,14 @@ class TreeRows:
         "Factor on the gain of each feature, 0: never used. A list, a string, or a dict by feature name.",
         aliases=("feature_contrib", "fc", "fp", "feature_penalty"),
     )
+    forcedsplits_filename: str | None = parameter(
+        "splits",
+        None,
+        "Constraints",
+        "Splits that every tree begins with, before it grows as usual: a JSON file as LightGBM reads it, or a dict, "
+        '`{"feature": 0, "threshold": 1.5, "left": {...}, "right": {...}}`; features by number or name, left and right '
+        "may be left out. The threshold is moved to the upper bound of its bin. A split that the other parameters "
+        "forbid, or that gains nothing, is left out with all below it. A model keeps the splits, not the name of the "
+        "file.",
+        aliases=("fs", "forced_splits_filename", "forced_splits_file", "forced_splits"),
+    )
