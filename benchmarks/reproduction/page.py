@@ -8,10 +8,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from reproduction import figures, tables
-from reproduction.learners import DEPTH, LEAST_HESSIAN, LEAVES
+from reproduction import figures, memory, tables
+from reproduction.learners import DEPTH, DEVICES, LEAST_HESSIAN, LEAVES, LIBRARIES
 from reproduction.printed import K15, K63, K255
-from reproduction.trainings import ITERATIONS
+from reproduction.sets import SETS
+from reproduction.trainings import ITERATIONS, plan
 
 
 def write(out: Path) -> list[str]:
@@ -127,15 +128,29 @@ def bandwidth_note(steps: dict[str, Any]) -> str:
 
 
 def missing(held: dict[str, Any]) -> str:
-    """Return a list of what was skipped or failed: reasons, and numbers of steps by kind, library and device."""
+    """List what was skipped, failed or not begun: reasons, and numbers of steps by kind, library and device."""
     reasons: dict[str, list[str]] = {}
     for key, reason in held["skipped"].items():
         reasons.setdefault(reason, []).append(key)
     for key, found in held["steps"].items():
         if "failed" in found:
             reasons.setdefault(f"failed: {found['failed']}", []).append(key)
+    known = held["steps"].keys() | held["skipped"].keys()
+    for key in planned():
+        if key not in known:
+            reasons.setdefault("not begun by these commands", []).append(key)
     lines = []
     for reason, keys in reasons.items():
         kinds = Counter(" ".join(key.split("/")[:1] + key.split("/")[2:-1]) for key in keys)
         lines.append(f"- {reason}: " + ", ".join(f"{kind} ({n})" for kind, n in kinds.items()))
     return "\n".join(lines) or "Nothing: every step was done."
+
+
+def planned() -> list[str]:
+    """Return the steps of all trainings and all measurements of memory."""
+    trainings = plan(list(SETS), list(LIBRARIES), list(DEVICES))
+    amounts = memory.plan(list(SETS))
+    return [
+        *(f"train/{one}/{library}/{device}/{method}" for one, device, library, method in trainings),
+        *(f"memory/{one}/{method}" for one, method in amounts),
+    ]

@@ -153,6 +153,8 @@ def test_row_minimum_becomes_a_hessian_minimum_where_hessians_count_rows():
         ("lightgbm", {"objective": max}),
         ("xgboost", {"objective": max}),
         ("sklearn", {"objective": max}),
+        *((peer, {"forcedsplits_filename": {"feature": 0, "threshold": 0.5}}) for peer in ("lightgbm", "xgboost")),
+        *((peer, {"forcedbins_filename": [[0, [0.5]]]}) for peer in ("lightgbm", "catboost", "sklearn")),
     ],
 )
 def test_what_a_peer_cannot_do_raises(peer, params):

@@ -128,6 +128,8 @@ _OWN_PARAMETERS = {
 }
 """Parameters, most of them of objectives, that a peer has not got."""
 
+_FORCED = ("forcedsplits_filename", "forcedbins_filename")
+
 _CATBOOST_DEPTH = 16
 """It grows no deeper."""
 _CATBOOST_LEAVES = {
@@ -205,7 +207,8 @@ def peer_params(params: Mapping[str, Any], peer: Peer, same_numbers: bool = Fals
         raise _no_equivalent(ours, "objective", peer, "use one of " + ", ".join(_OBJECTIVES[peer]))
     if isinstance(ours.alpha, tuple) and peer != "xgboost":
         raise _no_equivalent(ours, "alpha", peer, "give one number")
-    _must_be_default(ours, peer, "num_parallel_tree", *_OWN_PARAMETERS.get(peer, ()))
+    # forced splits and bins are files there
+    _must_be_default(ours, peer, "num_parallel_tree", *_FORCED, *_OWN_PARAMETERS.get(peer, ()))
     theirs = translate[peer](ours)
     if not same_numbers:
         _take_equal_steps(theirs, *_factors(ours, peer))
@@ -279,8 +282,10 @@ def _lightgbm(ours: Params) -> dict[str, Any]:
         "focal_gamma",
         "focal_alpha",
         "num_parallel_tree",
+        "tree_method",
         "aft_loss_distribution",
         "aft_loss_distribution_scale",
+        *_FORCED,
         *_TARGET_ENCODING,
     )
     theirs = {
