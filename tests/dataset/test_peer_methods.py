@@ -146,5 +146,8 @@ def test_xgboosts_methods():
     by_id = hb.Dataset(X)
     by_id.set_info(qid=[0] * 50 + [1] * 150)
     assert by_id.get_group().tolist() == [50, 150]
+    data.set_info(label_lower_bound=Y, label_upper_bound=Y + 1)
+    np.testing.assert_array_equal(data.get_float_info("label_lower_bound"), Y)
+    np.testing.assert_array_equal(data.get_float_info("label_upper_bound"), Y + 1)
     with pytest.raises(hb.DataError, match="label_lower_bound"):
-        data.set_info(label_lower_bound=Y)
+        data.set_info(label_lower_bound=Y[:-1])

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import numpy as np
+import psutil
 import pytest
 
 import hornbeam as hb
@@ -274,6 +275,7 @@ def test_file_that_was_cut_off_is_an_error(kept, tmp_path, left):
     (tmp_path / "cut").write_bytes(kept[0].read_bytes()[:left])
     with pytest.raises(DataError, match="damaged: it is no whole file of bins"):
         hb.Dataset(tmp_path / "cut")
+    assert str(tmp_path / "cut") not in {file.path for file in psutil.Process().open_files()}
 
 
 def test_file_that_is_cut_off_later_is_an_error_before_training(kept, tmp_path):

@@ -23,7 +23,7 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -249,18 +249,20 @@ def open_bins(path: str | os.PathLike[str]) -> BinFile:
     The whole file is read for that, which brings it into the memory of the system's cache as far as it fits.
     """
     name = os.fspath(path)
-    try:
-        file = Path(name).open("rb")  # noqa: SIM115  (it stays open as long as it is mapped)
-        size = os.fstat(file.fileno()).st_size
-        directory = _read_directory(file, size, name)
-        opened = BinFile(file, size, directory, name)
-    except OSError as error:
-        raise DataError(f"{name!r} cannot be opened ({error.strerror})") from None
-    except (KeyError, ValueError, TypeError, IndexError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{name} is damaged ({error}); write it anew") from None
-    opened.verify()
+    with ExitStack() as unfinished:  # the file stays open as long as it is mapped, unless it is refused
+        try:
+            file = unfinished.enter_context(Path(name).open("rb"))
+            size = os.fstat(file.fileno()).st_size
+            directory = _read_directory(file, size, name)
+            opened = BinFile(file, size, directory, name)
+        except OSError as error:
+            raise DataError(f"{name!r} cannot be opened ({error.strerror})") from None
+        except (KeyError, ValueError, TypeError, IndexError) as error:
+            if isinstance(error, DataError):
+                raise
+            raise DataError(f"{name} is damaged ({error}); write it anew") from None
+        opened.verify()
+        unfinished.pop_all()
     return opened
 
 
