@@ -217,26 +217,23 @@ def test_another_version_on_a_worker_is_an_error(client, train_set, monkeypatch)
         hbd.train(client, PARAMS, train_set, 1)
 
 
-def slow_down(env):
-    time.sleep(0.2)
+class Kill:
+    """A callback that kills one worker process with -9, in the middle of the training."""
 
+    def __init__(self, client, iteration):
+        self.victim, self.iteration = min(client.run(os.getpid).values()), iteration
 
-def kill_soon(client):
-    """Kill one worker process with -9 while a training is under way."""
-    victim = sorted(client.run(os.getpid).values())[0]
-    timer = threading.Timer(1.0, os.kill, (victim, signal.SIGKILL))
-    timer.start()
-    return timer
+    def __call__(self, env):
+        if env.iteration == self.iteration and os.getpid() == self.victim:
+            os.kill(self.victim, signal.SIGKILL)
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_training_goes_on_without_a_worker_that_was_killed(client, train_set, caplog):
     whole = hb.Dataset(X, label=Y, weight=WEIGHT)
     one = hb.train(PARAMS, whole, 10, {"training": whole})
-    timer = kill_soon(client)
-    options = {"callbacks": [slow_down], "retries": 1, "checkpoint_freq": 1}
+    options = {"callbacks": [Kill(client, iteration=4)], "retries": 1, "checkpoint_freq": 1}
     booster = hbd.train(client, {**PARAMS, "verbosity": 0}, train_set, 10, {"training": train_set}, **options)
-    timer.join()
     assert booster.fingerprint() == one.fingerprint()
     assert booster.eval_history == one.eval_history
     assert re.search(r"was lost during the training; going on after \d+ iterations on the workers", caplog.text)
@@ -247,9 +244,8 @@ def test_training_goes_on_without_a_worker_that_was_killed(client, train_set, ca
 @pytest.mark.filterwarnings("ignore")
 def test_a_killed_worker_is_an_error_without_retries(client, train_set):
     client.wait_for_workers(2, timeout=60)
-    timer, begun = kill_soon(client), time.monotonic()
+    kill, begun = Kill(client, iteration=4), time.monotonic()
     with pytest.raises(CollectiveError, match="was lost during the training"):
-        hbd.train(client, PARAMS, train_set, 20, callbacks=[slow_down])
-    timer.join()
+        hbd.train(client, PARAMS, train_set, 20, callbacks=[kill])
     assert time.monotonic() - begun < 60
     client.wait_for_workers(2, timeout=60)
