@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import hornbeam as hb
-from hornbeam.core.fixed_point import Quantization
-from hornbeam.distributed.search import SectionSearch, sections
+from hornbeam.core.fixed_point import alone
+from hornbeam.distributed.search import NodeSums, SectionSearch, sections
 from hornbeam.distributed.tree_rows import CompiledRows, TreeRows
 from hornbeam.params.params import Params
 from hornbeam.testing.golden import CASES, expected_fingerprints, golden_score, golden_table
 from hornbeam.testing.workers import train_on_workers
-from hornbeam.trees.records import Segments
+from hornbeam.trees.bagging import Bag
+from hornbeam.trees.records import BinnedTree, Segments
 from hornbeam.trees.splitting import SplitRules, no_splits
-from hornbeam.trees.tree import code_bits
+from hornbeam.trees.tree import bits_to_codes, code_bits
 
 
 @pytest.fixture(scope="module", params=[255, 700], ids=["8-bit bins", "16-bit bins"])
@@ -32,43 +34,73 @@ def root(n_rows):
     return Segments(np.array([0]), np.array([n_rows]), np.array([0], np.int32))
 
 
-def both_rows(binned, rng, n_threads, bits, counted):
-    """Return the definition and the compiled twin on the same rows."""
-    rows = np.flatnonzero(rng.random(binned.n_rows) < 0.9)
-    gradient = rng.integers(-(2 ** (bits - 1)) + 1, 2 ** (bits - 1), len(rows))
-    hessian = rng.integers(1, 2**bits, len(rows)) if counted else np.ones(len(rows), np.int64)
-    columns = np.ascontiguousarray(binned.bins[:, : binned.n_used].T)
-    given = binned, rows, gradient, hessian, counted
-    return len(rows), TreeRows(*given), CompiledRows(columns, n_threads, *given)
+def both_rows(binned, rng, n_threads, kind, bag=None):
+    """Return the definition and the compiled twin on the same rounded gradients, and how they were rounded."""
+    n_rows = binned.n_rows if bag is None else bag.n_in_bag
+    gradient, hessian = rng.normal(size=n_rows), np.ones(n_rows)
+    if kind != "ones":
+        hessian = rng.random(n_rows)
+    rows = TreeRows(binned), CompiledRows(binned, n_threads)
+    how = [each.round(gradient, hessian, bag, kind == "wide", alone) for each in rows]
+    assert how[0] == how[1]
+    assert rows[0].root == rows[1].root
+    return n_rows, *rows, how[0]
 
 
-@pytest.mark.parametrize(("bits", "counted"), [(16, True), (16, False), (30, True)], ids=["packed", "ones", "wide"])
+def a_bag(binned, rng):
+    inside = rng.random(binned.n_rows) < 0.7
+    return Bag.from_parts(np.where(inside, rng.integers(0, 2, binned.n_rows), 2).astype(np.uint8), 1.5)
+
+
+@pytest.mark.parametrize("kind", ["narrow", "ones", "wide"])
+@pytest.mark.parametrize("in_bag", [False, True], ids=["all rows", "bag"])
 @pytest.mark.parametrize("n_threads", [1, 3])
-def test_rows_are_summed_and_divided_as_defined(binned, monkeypatch, bits, counted, n_threads):
-    monkeypatch.setattr("hornbeam.backends.cpu.workers.rows.ROWS_A_THREAD", 10)
-    rng = np.random.default_rng(bits)
-    n_rows, defined, compiled = both_rows(binned, rng, n_threads, bits, counted)
-    nodes = root(n_rows)
+def test_rows_are_summed_and_divided_as_defined(binned, monkeypatch, kind, in_bag, n_threads):
+    monkeypatch.setattr("hornbeam.backends.cpu.workers.rows.UPDATES_A_THREAD", 10)
+    rng = np.random.default_rng(len(kind))
+    bag = a_bag(binned, rng) if in_bag else None
+    n_rows, defined, compiled, how = both_rows(binned, rng, n_threads, kind, bag)
+    assert how.wide == (kind == "wide")
+    nodes, counted = root(n_rows), kind != "ones"
+    dtype = np.int64 if kind == "wide" else np.int32
     for depth in range(3):
-        assert np.array_equal(defined.histograms(nodes), compiled.histograms(nodes))
-        splits, sets = no_splits(len(nodes.begin)), []
-        for split in splits:
+        sums = defined.histograms(nodes, counted, dtype)
+        found = compiled.histograms(nodes, counted, dtype)
+        assert found.dtype == dtype
+        assert np.array_equal(sums, found)
+        splits = no_splits(len(nodes.begin))
+        sets = np.zeros((len(splits), binned.set_words), np.uint32)
+        for node, split in enumerate(splits):
             split["feature"] = rng.integers(0, binned.n_used)
             is_number = split["feature"] < binned.n_numeric
-            split["bin"] = rng.integers(0, binned.n_value_bins[split["feature"]]) if is_number else 0
+            split["bin"] = rng.integers(0, binned.n_value_bins[split["feature"]]) if is_number else node
             split["missing_left"] = rng.random() < 0.5 and is_number
             levels = np.flatnonzero(rng.random(int(binned.n_value_bins[split["feature"]])) < 0.5)
-            sets.append(None if is_number else code_bits(levels, binned.set_words))
-        n_left = defined.partition(nodes, splits, sets)
-        assert np.array_equal(n_left, compiled.partition(nodes, splits, sets))
+            sets[node] = 0 if is_number else code_bits(levels, binned.set_words)
+        n_left = [left_rows(binned, sum_of_rows, split, sets) for sum_of_rows, split in zip(sums, splits, strict=True)]
         for rows in (defined, compiled):
-            rows.name_children(nodes, n_left, n_left)
+            rows.partition(nodes, splits, sets, np.array(n_left))
         middle = nodes.begin + n_left
         begin, end = np.stack([nodes.begin, middle], 1).ravel(), np.stack([middle, nodes.end], 1).ravel()
         kept = begin < end
         nodes = Segments(begin[kept], end[kept], np.full(kept.sum(), depth + 1, np.int32))
     leaves = np.arange(len(nodes.begin), dtype=np.int32)
-    assert np.array_equal(defined.leaves(nodes, leaves), compiled.leaves(nodes, leaves))
+    tree = BinnedTree(*(np.empty(0, kind) for kind in (np.int32, np.int32, bool, np.int32, np.int32)), np.zeros(1))
+    for rows in (defined, compiled):
+        rows.assign(nodes, leaves)
+        rows.find_others(tree)
+    assert np.array_equal(defined.leaf, compiled.leaf)
+    totals = [rows.leaf_integers((20, 30), len(leaves)) for rows in (defined, compiled)]
+    assert np.array_equal(*totals)
+
+
+def left_rows(binned, sums, split, sets):
+    """Count the rows of a node that go left, from its histogram: the last sum counts rows."""
+    feature = split["feature"]
+    rows = sums[binned.offsets[feature] : binned.offsets[feature + 1], -1]
+    if feature >= binned.n_numeric:
+        return rows[bits_to_codes(sets[split["bin"]])].sum()
+    return rows[: split["bin"] + 1].sum() + (rows[-1] if split["missing_left"] else 0)
 
 
 RULES = SplitRules(0.0, 0.0, 0.0, 0.0, 1, 1e-3)
@@ -86,18 +118,27 @@ RULES = SplitRules(0.0, 0.0, 0.0, 0.0, 1, 1e-3)
 )
 def test_splits_are_those_of_the_definition(binned, rules):
     rng = np.random.default_rng(8)
-    n_rows, rows, _ = both_rows(binned, rng, 1, 16, True)
-    sums = rows.histograms(root(n_rows))
-    sums = np.concatenate([sums, sums * rng.integers(0, 2, (*sums.shape[:2], 1)), np.zeros_like(sums)])
-    how = Quantization(2.0**-12, 2.0**-14, False, 1, 2**16 - 1)
+    n_rows, rows, _, how = both_rows(binned, rng, 1, "narrow")
+    whole, splits = rows.histograms(root(n_rows), True, np.int64), no_splits(1)
+    splits["feature"], splits["bin"] = 1, binned.n_value_bins[1] // 3
+    n_left = left_rows(binned, whole[0], splits[0], None)
+    rows.partition(root(n_rows), splits, None, np.array([n_left]))
+    children = Segments(np.array([0, n_left]), np.array([n_left, n_rows]), np.ones(2, np.int32))
+    sums = np.concatenate([whole, rows.histograms(children, True, np.int64)])
+    first_feature = sums[:, : binned.offsets[1]].sum(axis=1)
+    places = Segments(np.zeros(3, np.int64), first_feature[:, 2], np.zeros(3, np.int32))
+    slots = np.array([2, 0, 1], np.int32)
     for first, last in sections(binned, 2):
         bins = slice(*binned.offsets[[first, last]].tolist())
-        own = np.ascontiguousarray(sums[:, bins])
         for features in (None, np.array([0, 3], np.int32)):
-            found = [
-                SectionSearch(binned, first, last, compiled, 2).find(own, features, how, rules, None, 7)
-                for compiled in (False, True)
-            ]
+            found = []
+            for compiled in (False, True):
+                search = SectionSearch(binned, first, last, compiled, 2)
+                search.choose_features(features)
+                search.set_slots(3)
+                search.enter(slots, sums[:, bins])
+                nodes = NodeSums(places, slots, first_feature[:, 0], first_feature[:, 1])
+                found.append(search.find(nodes, how, rules, None, 7))
             has_split = found[0].splits["gain"] > -np.inf
             for name in found[0].splits.dtype.names:
                 assert np.array_equal(found[0].splits[name][has_split], found[1].splits[name][has_split]), name
@@ -106,7 +147,11 @@ def test_splits_are_those_of_the_definition(binned, rules):
             assert np.array_equal(found[0].sets, found[1].sets)
 
 
-@pytest.mark.parametrize("name", ["binary", "regression, heavy tail", "binary, categories, weights", "bagging"])
+COMPILED = ["binary", "regression, heavy tail", "binary, categories, weights", "bagging"]
+COMPILED += [name for name in CASES if re.search("monotone|interaction|smooth|extra|bynode", name)]
+
+
+@pytest.mark.parametrize("name", COMPILED)
 def test_model_of_compiled_workers_is_that_of_the_reference(name):
     models = train_on_workers(CASES[name], 2, device="cpu", num_threads=1)
     assert {model.fingerprint() for model in models} == {expected_fingerprints()[name]}

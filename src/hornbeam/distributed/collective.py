@@ -83,6 +83,10 @@ class Collective(ABC):
 
         what  name of the operation, for errors
         """
+        return [message[TAG_BYTES:] for message in self._swap(messages, what)]
+
+    def _swap(self, messages: Sequence[bytes], what: str) -> list[bytes]:
+        """Do what `exchange` does; returns messages with their tags."""
         begun = time.perf_counter()
         tag = zlib.crc32(what.encode()).to_bytes(TAG_BYTES, "little")
         if self.size == 1:
@@ -102,7 +106,7 @@ class Collective(ABC):
         self.traffic.operations += 1
         self.traffic.bytes_sent += sum(len(message) for i, message in enumerate(messages) if i != self.rank)
         self.traffic.seconds += time.perf_counter() - begun
-        return [message[TAG_BYTES:] for message in received]
+        return received
 
     def all_gather(self, message: bytes, what: str) -> list[bytes]:
         """Return the message of every worker."""
@@ -124,12 +128,12 @@ class Collective(ABC):
         values    integers (n, m, k)  in
         sections  of the m entries, one a worker; they may be empty
         """
-        received = self.exchange([values[:, section].tobytes() for section in sections], what)
-        mine = sections[self.rank]
-        shape = (len(values), mine.stop - mine.start, values.shape[2])
-        total = np.zeros(shape, values.dtype)
-        for message in received:
-            total += np.frombuffer(message, values.dtype).reshape(shape)
+        own = values[:, sections[self.rank]]
+        total = own if len(sections) == 1 else own.copy()
+        to_others = [b"" if rank == self.rank else values[:, own].tobytes() for rank, own in enumerate(sections)]
+        for sender, message in enumerate(self._swap(to_others, what)):
+            if sender != self.rank:
+                total += np.frombuffer(message, values.dtype, offset=TAG_BYTES).reshape(total.shape)
         return total
 
     def all_reduce(self, values: NDArray[Any], what: str) -> None:

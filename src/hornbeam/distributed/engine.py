@@ -30,14 +30,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.evaluation import arithmetic_on
-from hornbeam.backends.reference.engine import route
-from hornbeam.core.fixed_point import Quantization, exact_exponent, exact_sum, round_gradients
+from hornbeam.core.fixed_point import Quantization, exact_exponent, exact_sum
 from hornbeam.data.binning import BinnedData
 from hornbeam.data.fields import Fields
 from hornbeam.distributed.collective import Collective
 from hornbeam.distributed.leaf_renewal import SharedLeaves
 from hornbeam.distributed.rows import RowMap
-from hornbeam.distributed.search import Candidates, SectionSearch, sections
+from hornbeam.distributed.search import Candidates, NodeSums, SectionSearch, sections
 from hornbeam.distributed.selection import select
 from hornbeam.distributed.tree_rows import CompiledRows, TreeRows
 from hornbeam.metrics.base import MeanLoss, Metric, check_classes
@@ -77,7 +76,7 @@ class DistributedEngine:
         Threads of the kernels.
     """
 
-    rounds_are_costly = True
+    rounds_are_costly = False
     nodes_are_costly = False
     arrays = None
 
@@ -100,12 +99,10 @@ class DistributedEngine:
         self._bins = [slice(*binned.offsets[[first, last]].tolist()) for first, last in self._sections]
         largest = max(section.stop - section.start for section in self._bins)
         self.slot_bytes = 8 * ROW_SUMS * max(1, largest)
-        self._compiled, self._n_threads = compiled, n_threads
         self._search = SectionSearch(binned, *self._sections[collective.rank], compiled, n_threads)
-        self._columns = np.ascontiguousarray(binned.bins[:, : binned.n_used].T) if compiled else binned.bins
+        self._tree = CompiledRows(binned, n_threads) if compiled and binned.n_rows > 0 else TreeRows(binned)
         self._valid: list[RowMap] = []
         self._bag: Bag | None = None
-        self._features: NDArray[np.int32] | None = None
 
     def _gather(self, figures: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the figures of every worker, (n_workers, n)."""
@@ -127,9 +124,12 @@ class DistributedEngine:
     def add_leaf_values(self, output: int, leaf_value: FloatArray | None) -> None:
         """Add the values of leaves to the scores of this worker's rows."""
         assert leaf_value is not None
-        scores = np.array(self._local.scores())
-        scores[output] += leaf_value[self._leaf]
-        self._local.set_scores(scores)
+        scores = self._local.scores()
+        if self._local.has_own_memory:
+            scores = scores.copy()
+        scores[output] += leaf_value[self._tree.leaf]
+        if self._local.has_own_memory:
+            self._local.set_scores(scores)
 
     def add_valid(self, binned: BinnedData, scores: FloatArray) -> int:
         """Keep this worker's rows of a validation set."""
@@ -213,7 +213,7 @@ class DistributedEngine:
 
     def choose_features(self, features: NDArray[np.int32] | None) -> None:
         """Choose the features of the trees to come."""
-        self._features = features
+        self._search.choose_features(features)
 
     def quantize(self, output: int, high_precision: bool) -> Quantization:
         """Round the gradients of this worker's rows, by the scale of all rows."""
@@ -221,7 +221,7 @@ class DistributedEngine:
         if self._bag is not None:
             self._tree_gradients = [self._bag.take(values) for values in self._tree_gradients]
         gradient, hessian = self._tree_gradients
-        *self._rounded, self._quantization = round_gradients(gradient, hessian, high_precision, self._gather)
+        self._quantization = self._tree.round(gradient, hessian, self._bag, high_precision, self._gather)
         return self._quantization
 
     # --- growth -----------------------------------------------------------------------------------------------------
@@ -233,16 +233,13 @@ class DistributedEngine:
 
     def begin_tree(self, n_slots: int) -> Root:
         """Start a tree on the chosen rows of all workers."""
-        rows = np.arange(self._binned.n_rows) if self._bag is None else self._bag.inside.astype(np.int64)
-        gradient, hessian = self._rounded
-        given = self._binned, rows, gradient, hessian, not self._hessians_count
-        self._tree = CompiledRows(self._columns, self._n_threads, *given) if self._compiled else TreeRows(*given)
-        self._histograms: dict[int, NDArray[np.int64]] = {}
+        self._search.set_slots(n_slots)
         self._left_rows: dict[tuple[int, int], int] = {}
         self._sets = np.zeros((0, self._binned.set_words), np.uint32)
         largest = np.array([np.max(np.abs(values), initial=0.0) for values in self._tree_gradients])
         # floats that are not negative have the order of their bits
-        mine = np.array([len(rows), gradient.sum(), hessian.sum(), *largest.view(np.int64)], np.int64)
+        root = self._tree.root
+        mine = np.array([root.n_rows, root.gradient, root.hessian, *largest.view(np.int64)], np.int64)
         every = self._collective.gather_array(mine, "sums of the root")
         self._root = Root(*every[:, :3].sum(axis=0).tolist())
         self._largest: list[float] = every[:, 3:].max(axis=0).view(np.float64).tolist()
@@ -250,20 +247,15 @@ class DistributedEngine:
 
     def build_histograms(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
         """Add up the histograms of all workers, a section of the features on each."""
-        sums = self._tree.histograms(nodes)
         how, most_rows = self._quantization, int((nodes.end - nodes.begin).max())
         largest = max(1.0, (2.0**30 if how.wide else 2.0**15), float(how.hessian_max))
-        if most_rows * largest < 2.0**31:
-            sums = sums.astype(np.int32)
-        total = self._collective.reduce_scatter(sums, self._bins, "histograms").astype(np.int64)
-        if self._hessians_count:
-            total = np.concatenate([total, total[..., 1:]], axis=2)
-        self._histograms.update(zip(slots.tolist(), total, strict=True))
+        dtype = np.int32 if most_rows * largest < 2.0**31 else np.int64
+        sums = self._tree.histograms(nodes, not self._hessians_count, dtype)
+        self._search.enter(slots, self._collective.reduce_scatter(sums, self._bins, "histograms"))
 
     def subtract(self, parent_slots: NDArray[np.int32], child_slots: NDArray[np.int32]) -> None:
-        """Turn the histograms of parents into those of their other children."""
-        for parent, child in zip(parent_slots.tolist(), child_slots.tolist(), strict=True):
-            self._histograms[parent] = self._histograms[parent] - self._histograms[child]
+        """Subtract in this worker's section."""
+        self._search.subtract(parent_slots, child_slots)
 
     def find_splits(
         self,
@@ -275,8 +267,8 @@ class DistributedEngine:
         context: NodeContext | None = None,
     ) -> NDArray[np.void]:
         """Search this worker's section, and take the best of all workers'."""
-        sums = np.stack([self._histograms[slot] for slot in slots.tolist()])
-        found = self._search.find(sums, self._features, self._quantization, rules, context, len(self._sets))
+        of_nodes = NodeSums(nodes, slots, gradient, hessian)
+        found = self._search.find(of_nodes, self._quantization, rules, context, len(self._sets))
         received = self._collective.all_gather(found.to_bytes(), "best splits")
         best = Candidates.best_of(received, len(slots), self._binned.set_words)
         keys = zip(nodes.begin.tolist(), nodes.depth.tolist(), strict=True)
@@ -290,14 +282,9 @@ class DistributedEngine:
 
     def partition(self, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:
         """Move this worker's rows; the histograms have said how many of all go left."""
-        n_numeric = self._binned.n_numeric
-        of_split = [
-            self._sets[split["bin"]] if split["feature"] >= n_numeric else None for split in splits
-        ]  # fmt: skip
-        moved = self._tree.partition(nodes, splits, of_split)
         keys = zip(nodes.begin.tolist(), nodes.depth.tolist(), strict=True)
         n_left = np.array([self._left_rows[key] for key in keys], np.int64)
-        self._tree.name_children(nodes, moved, n_left)
+        self._tree.partition(nodes, splits, self._sets, n_left)
         return n_left
 
     def expand(
@@ -329,24 +316,19 @@ class DistributedEngine:
 
     def assign_leaves(self, nodes: Segments, leaves: NDArray[np.int32]) -> None:
         """Note the leaves of this worker's rows."""
-        self._leaf = self._tree.leaves(nodes, leaves)
+        self._tree.assign(nodes, leaves)
 
     def find_other_leaves(self, tree: BinnedTree) -> None:
         """Note the leaves of this worker's other rows."""
-        self._leaf = np.where(self._leaf < 0, route(self._binned, tree), self._leaf)
+        self._tree.find_others(tree)
 
     def leaf_sums(self, n_leaves: int) -> tuple[FloatArray, FloatArray]:
         """Sum gradients and hessians per leaf, over all workers."""
-        leaf = self._leaf if self._bag is None else self._leaf[self._bag.inside]
         exponents = [exact_exponent(largest, self._root.n_rows) for largest in self._largest]
-        totals = np.zeros((2, n_leaves), np.int64)
-        for total, values, exponent in zip(totals, self._tree_gradients, exponents, strict=True):
-            np.add.at(total, leaf, np.rint(values * 2.0**exponent).astype(np.int64))
+        totals = self._tree.leaf_integers(exponents, n_leaves)
         self._collective.all_reduce(totals, "sums of leaves")
-        gradient, hessian = (
-            total.astype(np.float64) * 2.0**-exponent for total, exponent in zip(totals, exponents, strict=True)
-        )
-        return gradient, hessian
+        gradient, hessian = totals.T.astype(np.float64)
+        return gradient * 2.0 ** -exponents[0], hessian * 2.0 ** -exponents[1]
 
     def renew_leaves(
         self,
@@ -359,7 +341,7 @@ class DistributedEngine:
     ) -> FloatArray:
         """Find the percentile, or the minimum, of each leaf's residuals on all workers."""
         mine = self._rows.take(label), None if weight is None else self._rows.take(weight)
-        scores, label, weight, leaf = rows_in_bag(self._bag, self._local.scores()[output], *mine, self._leaf)
+        scores, label, weight, leaf = rows_in_bag(self._bag, self._local.scores()[output], *mine, self._tree.leaf)
         shared = SharedLeaves(self._collective, label - scores, weight, leaf, n_leaves)
         return shared.minima() if logcosh else shared.percentiles(percentile)
 

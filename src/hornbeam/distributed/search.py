@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 
 from hornbeam.core.dtypes import SPLIT
 from hornbeam.core.fixed_point import Quantization
+from hornbeam.core.lazy import lazy
 from hornbeam.data.binning import BinnedData
 from hornbeam.trees.categorical_splits import best_level_set, set_record
+from hornbeam.trees.records import Segments
 from hornbeam.trees.splitting import NodeContext, SplitRules, best_split, no_splits
-from hornbeam.trees.tree import code_bits
+from hornbeam.trees.tree import bits_to_codes, code_bits
 
 
 def sections(binned: BinnedData, n_workers: int) -> list[tuple[int, int]]:
@@ -32,24 +34,84 @@ def sections(binned: BinnedData, n_workers: int) -> list[tuple[int, int]]:
     return list(pairwise(bounds))
 
 
+@dataclass(frozen=True, eq=False)
+class NodeSums:
+    """Nodes whose splits are looked for.
+
+    segments           places of all workers' rows
+    slots              int32 (n_nodes,)
+    gradient, hessian  int64 (n_nodes,)   sums of all workers' rows
+    """
+
+    segments: Segments
+    slots: NDArray[np.int32]
+    gradient: NDArray[np.int64]
+    hessian: NDArray[np.int64]
+
+
 class SectionSearch:
-    """Searches the section of one worker.
+    """Searches the section of one worker, and keeps its histograms.
 
     binned       of this worker; its bins are not looked at
     first, last  used features of the section
-    compiled     whether kernels may be used, where they know the rules
+    compiled     whether kernels are used, or the definition
     n_threads    threads of the kernels
+
+    pairs, rows  int64 (n_slots, n_bins, 2) and (n_slots, n_bins): gradients, hessians and rows of all workers
     """
 
     def __init__(self, binned: BinnedData, first: int, last: int, compiled: bool, n_threads: int) -> None:
         self._binned, self._first, self._last = binned, first, last
-        self._compiled, self._n_threads = compiled, n_threads
         self._offsets = binned.offsets.astype(np.int64) - int(binned.offsets[first])
+        self._n_bins = int(self._offsets[last])
+        self._compiled = compiled and first < last
+        self._n_threads = n_threads
+        self._features: NDArray[np.int32] | None = None
+        self.pairs, self.rows = np.empty((0, self._n_bins, 2), np.int64), np.empty((0, self._n_bins), np.int64)
+
+    @lazy
+    def _slots(self) -> Any:
+        """The compiled search."""
+        from hornbeam.backends.cpu.workers.search import SectionSlots
+
+        return SectionSlots(self._binned, self._first, self._last, self._n_threads)
+
+    def choose_features(self, features: NDArray[np.int32] | None) -> None:
+        """Choose the used features that the trees to come may use; None: all."""
+        self._features = features
+        if self._compiled:
+            self._slots.choose_features(features)
+
+    def set_slots(self, n_slots: int) -> None:
+        """Make room for the histograms of a tree."""
+        if len(self.rows) < n_slots:
+            self.pairs = np.empty((n_slots, self._n_bins, 2), np.int64)
+            self.rows = np.empty((n_slots, self._n_bins), np.int64)
+
+    def enter(self, slots: NDArray[np.int32], sums: NDArray[Any]) -> None:
+        """Take histograms, (n_nodes, n_bins, 2 or 3); without a third sum hessians count rows."""
+        if self._compiled:
+            from hornbeam.backends.cpu.workers.search import enter_kernel
+
+            enter_kernel(np.ascontiguousarray(sums), slots, self.pairs, self.rows)
+            return
+        self.pairs[slots] = sums[..., :2]
+        self.rows[slots] = sums[..., -1]
+
+    def subtract(self, parents: NDArray[np.int32], children: NDArray[np.int32]) -> None:
+        """Turn the histograms of parents into those of their other children."""
+        if self._compiled:
+            from hornbeam.backends.cpu.workers.search import subtract_kernel
+
+            subtract_kernel(self.pairs, self.rows, parents, children)
+            return
+        for parent, child in zip(parents.tolist(), children.tolist(), strict=True):
+            self.pairs[parent] -= self.pairs[child]
+            self.rows[parent] -= self.rows[child]
 
     def find(
         self,
-        sums: NDArray[np.int64],
-        features: NDArray[np.int32] | None,
+        nodes: NodeSums,
         quantization: Quantization,
         rules: SplitRules,
         context: NodeContext | None,
@@ -57,97 +119,78 @@ class SectionSearch:
     ) -> Candidates:
         """Find the best split of some nodes.
 
-        sums       int64 (n_nodes, n_bins of the section, 3)  in  gradients, hessians, rows
-        features   int32 (n,)                                 in  used features that the tree may use; None: all
         first_set  number of the first node's set, for categorical splits
         """
-        binned = self._binned
-        chosen = np.arange(binned.n_used, dtype=np.int32) if features is None else features
-        chosen = chosen[(chosen >= self._first) & (chosen < self._last)]
-        numeric, categorical = chosen[chosen < binned.n_numeric], chosen[chosen >= binned.n_numeric]
-        if self._compiled and context is None and not rules.scores_outputs:
-            found = self._find_compiled(sums, numeric, quantization, rules)
+        found = Candidates.none(len(nodes.slots), self._binned.set_words)
+        if self._compiled:
+            self._find_compiled(found, nodes, quantization, rules, context, first_set)
         else:
-            found = self._find_numeric(sums, numeric, quantization, rules, context)
-        for node, feature in np.ndindex(len(sums), len(categorical)):
-            position = int(categorical[feature])
-            if context is None or context.allows(node, position):
-                self._try_levels(found, sums[node], node, position, quantization, rules, context, first_set)
-        return found
-
-    def _find_numeric(
-        self,
-        sums: NDArray[np.int64],
-        features: NDArray[np.int32],
-        quantization: Quantization,
-        rules: SplitRules,
-        context: NodeContext | None,
-    ) -> Candidates:
-        """Search features of numbers by the definition."""
-        found, offsets = Candidates.none(len(sums), self._binned.set_words), self._offsets
-        n_numeric = self._binned.n_numeric
-        for node, of_node in enumerate(sums):
-            counts = np.ascontiguousarray(of_node[:, 2])
-            split = best_split(
-                np.ascontiguousarray(of_node[:, :2]), counts, offsets[: n_numeric + 1],
-                self._binned.has_missing[:n_numeric], quantization, rules, context, node, features,
-            )  # fmt: skip
-            found.splits[node] = split
-            feature = int(split["feature"])
-            if feature >= 0:
-                found.n_left[node] = counts[offsets[feature] : offsets[feature] + int(split["bin"]) + 1].sum()
-                if split["missing_left"]:
-                    found.n_left[node] += counts[offsets[feature + 1] - 1]
+            self._find_defined(found, nodes.slots, quantization, rules, context, first_set)
+        self._count_left(found, nodes.slots)
         return found
 
     def _find_compiled(
-        self, sums: NDArray[np.int64], features: NDArray[np.int32], quantization: Quantization, rules: SplitRules
-    ) -> Candidates:
-        """Search features of numbers by a kernel."""
-        from hornbeam.backends.cpu.host.threads import run_threads
-        from hornbeam.backends.cpu.workers.search import best_splits_kernel
-
-        found = Candidates.none(len(sums), self._binned.set_words)
-        n_nodes, splits = len(sums), found.splits
-        gain, place = np.empty(n_nodes), np.full((n_nodes, 2), -1, np.int32)
-        side, left = np.zeros(n_nodes, np.bool_), np.zeros((n_nodes, 3), np.int64)
-        limits = rules.lambda_l1, rules.lambda_l2, rules.min_gain_to_split, rules.min_sum_hessian_in_leaf
-        units = np.array([quantization.gradient_unit, quantization.hessian_unit])
-        numbers = np.array([*limits, float(rules.min_data_in_leaf)])
-        n_threads = max(1, min(self._n_threads, n_nodes // 2))
-        cuts = [n_nodes * t // n_threads for t in range(n_threads + 1)]
-
-        def work(t: int) -> None:
-            own = slice(cuts[t], cuts[t + 1])
-            best_splits_kernel(
-                sums[own], self._offsets, self._binned.has_missing, features, units, numbers, gain[own], place[own],
-                side[own], left[own],
-            )  # fmt: skip
-
-        run_threads(work, n_threads)
-        splits["gain"], splits["missing_left"] = gain, side
-        splits["feature"], splits["bin"] = place.T
-        splits["left_gradient"], splits["left_hessian"], found.n_left[:] = left.T
-        return found
-
-    def _try_levels(
         self,
         found: Candidates,
-        sums: NDArray[np.int64],
-        node: int,
-        feature: int,
+        nodes: NodeSums,
         quantization: Quantization,
         rules: SplitRules,
         context: NodeContext | None,
         first_set: int,
     ) -> None:
-        """Enter the best split of a node by a categorical feature, if it is the best so far."""
-        own = sums[self._offsets[feature] : self._offsets[feature + 1]]
-        best = best_level_set(own[:, :2], own[:, 2], quantization, rules, context, node, feature)
-        if best.gain > found.splits["gain"][node]:
-            found.splits[node] = set_record(best, feature, first_set + node)
-            found.sets[node] = code_bits(best.bins, self._binned.set_words)
-            found.n_left[node] = own[best.bins, 2].sum()
+        """Search by kernels."""
+        search, binned = self._slots, self._binned
+        search.quantization = quantization
+        search.use(self.pairs, self.rows)
+        splits = search.find_splits(nodes.segments, nodes.slots, nodes.gradient, nodes.hessian, rules, context)
+        has_split = splits["feature"] >= 0
+        splits["feature"][has_split] += self._first
+        in_set = splits["feature"] >= binned.n_numeric
+        if in_set.any():
+            found.sets[in_set] = search.sets.sets[splits["bin"][in_set]]
+            splits["bin"][in_set] = first_set + np.flatnonzero(in_set)
+        found.splits[:] = splits
+
+    def _find_defined(
+        self,
+        found: Candidates,
+        slots: NDArray[np.int32],
+        quantization: Quantization,
+        rules: SplitRules,
+        context: NodeContext | None,
+        first_set: int,
+    ) -> None:
+        """Search by the definition."""
+        binned, offsets, n_numeric = self._binned, self._offsets, self._binned.n_numeric
+        chosen = np.arange(binned.n_used, dtype=np.int32) if self._features is None else self._features
+        chosen = chosen[(chosen >= self._first) & (chosen < self._last)]
+        for node, slot in enumerate(slots.tolist()):
+            pairs, rows = self.pairs[slot], self.rows[slot]
+            found.splits[node] = best_split(
+                pairs, rows, offsets[: n_numeric + 1], binned.has_missing[:n_numeric], quantization, rules, context,
+                node, chosen[chosen < n_numeric],
+            )  # fmt: skip
+            for feature in chosen[chosen >= n_numeric].tolist():
+                if context is not None and not context.allows(node, feature):
+                    continue
+                own = slice(offsets[feature], offsets[feature + 1])
+                best = best_level_set(pairs[own], rows[own], quantization, rules, context, node, feature)
+                if best.gain > found.splits["gain"][node]:
+                    found.splits[node] = set_record(best, feature, first_set + node)
+                    found.sets[node] = code_bits(best.bins, binned.set_words)
+
+    def _count_left(self, found: Candidates, slots: NDArray[np.int32]) -> None:
+        """Count the rows that go left."""
+        for node, (slot, split) in enumerate(zip(slots.tolist(), found.splits.tolist(), strict=True)):
+            named = dict(zip(found.splits.dtype.names or (), split, strict=True))
+            feature = int(named["feature"])
+            if feature < 0:
+                continue
+            rows = self.rows[slot, self._offsets[feature] : self._offsets[feature + 1]]
+            if feature >= self._binned.n_numeric:
+                found.n_left[node] = rows[bits_to_codes(found.sets[node])].sum()
+            else:
+                found.n_left[node] = rows[: named["bin"] + 1].sum() + (rows[-1] if named["missing_left"] else 0)
 
 
 @dataclass(frozen=True, eq=False)

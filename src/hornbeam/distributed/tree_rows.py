@@ -1,6 +1,6 @@
-"""The rows of a growing tree on one worker: where they lie, their histograms, their leaves.
+"""The rows of growing trees on one worker: where they lie, their histograms, their leaves.
 
-`TreeRows` is the definition, in NumPy; `CompiledRows` does the same by kernels.
+`TreeRows` is the definition, in NumPy; `CompiledRows` does the same by the kernels that grow trees of one process.
 
 Nodes are those of all workers: their places begin:end number the rows of all. Here each has the places of this worker's
 rows, of which there may be none. A node has at least one row somewhere, so (begin, depth) names it.
@@ -8,137 +8,191 @@ rows, of which there may be none. A node has at least one row somewhere, so (beg
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.reference.engine import bins_go_left
-from hornbeam.core.fixed_point import NARROW_GRADIENT_LIMIT, NARROW_HESSIAN_LIMIT
+from hornbeam.backends.reference.engine import bins_go_left, route
+from hornbeam.core.fixed_point import Gather, Quantization, round_gradients
 from hornbeam.data.binning import BinnedData
-from hornbeam.trees.records import Segments
-from hornbeam.trees.tree import bits_to_codes
+from hornbeam.trees.bagging import ROOT_DEPTH, Bag
+from hornbeam.trees.records import BinnedTree, Root, Segments
+
+FloatArray = NDArray[np.float64]
 
 
 class TreeRows:
-    """Rows, rounded gradients and places of one tree.
+    """The rows of tree after tree.
 
-    binned             the rows of this worker
-    rows               int64 (n,)  those that the tree sees
-    gradient, hessian  int64 (n,)  theirs, in fixed point
-    counted            whether histograms have a third sum, of rows; else hessians count rows
+    binned  the rows of this worker
+    leaf    of every row, once `assign` has told those of the tree, and `find_others` the rest
     """
 
-    def __init__(
-        self,
-        binned: BinnedData,
-        rows: NDArray[np.int64],
-        gradient: NDArray[np.int64],
-        hessian: NDArray[np.int64],
-        counted: bool,
-    ) -> None:
-        self._binned, self._n_sums = binned, 2 + counted
-        self._rows = rows.astype(np.uint32)  # records, in the order of the places
-        self._values: NDArray[np.int64] = np.stack([gradient, hessian], axis=1)
-        self._places: dict[tuple[int, int], tuple[int, int]] = {(0, 0): (0, len(rows))}
+    def __init__(self, binned: BinnedData) -> None:
+        self._binned = binned
+        self.leaf: NDArray[Any] = np.zeros(binned.n_rows, np.int64)
 
-    def places(self, nodes: Segments) -> list[tuple[int, int]]:
+    def round(
+        self, gradient: FloatArray, hessian: FloatArray, bag: Bag | None, high_precision: bool, gather: Gather
+    ) -> Quantization:
+        """Start a tree: round the gradients of its rows by the scale of all workers' rows.
+
+        gradient, hessian  float64 (n,)  in  of the rows in the bag
+        """
+        self._gradient, self._hessian, self._bag = gradient, hessian, bag
+        self._places: dict[tuple[int, int], tuple[int, int]] = {(0, 0): (0, len(gradient))}
+        return self._round(high_precision, gather)
+
+    def _round(self, high_precision: bool, gather: Gather) -> Quantization:
+        """Round the gradients by the definition."""
+        self._rows = np.arange(self._binned.n_rows) if self._bag is None else self._bag.inside.astype(np.int64)
+        *values, how = round_gradients(self._gradient, self._hessian, high_precision, gather)
+        self._values: NDArray[np.int64] = np.stack(values, axis=1)
+        return how
+
+    @property
+    def root(self) -> Root:
+        """Number and sums of this worker's rows of the tree."""
+        return Root(len(self._values), *self._values.sum(axis=0).tolist())
+
+    def _local(self, nodes: Segments) -> Segments:
         """Return the places of this worker's rows of each node."""
-        return [self._places[key] for key in zip(nodes.begin.tolist(), nodes.depth.tolist(), strict=True)]
+        places = [self._places[key] for key in zip(nodes.begin.tolist(), nodes.depth.tolist(), strict=True)]
+        begin, end = np.array(places, np.int64).reshape(-1, 2).T.copy()
+        return Segments(begin, end, nodes.depth)
 
-    def histograms(self, nodes: Segments) -> NDArray[np.int64]:
-        """Return the sums of every node's rows by bin, int64 (n_nodes, n_total_bins, 2 or 3)."""
-        sums = np.zeros((len(nodes.begin), int(self._binned.offsets[-1]), self._n_sums), np.int64)
-        self._add_up(self.places(nodes), sums)
-        return sums
+    def histograms(self, nodes: Segments, counted: bool, dtype: Any) -> NDArray[Any]:
+        """Return the sums of every node's rows by bin, (n_nodes, n_total_bins, 2 or 3) of that type; they must fit.
 
-    def _add_up(self, places: list[tuple[int, int]], sums: NDArray[np.int64]) -> None:
-        """Add up the rows of nodes; sums, int64 (n_nodes, n_total_bins, 2 or 3), are zeros before."""
-        binned = self._binned
-        for node, (begin, end) in enumerate(places):
+        counted  whether there is a third sum, of rows
+        """
+        binned, local = self._binned, self._local(nodes)
+        sums = np.zeros((len(nodes.begin), int(binned.offsets[-1]), 2 + counted), dtype)
+        for node, (begin, end) in enumerate(zip(local.begin.tolist(), local.end.tolist(), strict=True)):
             codes = binned.bins[self._rows[begin:end], : binned.n_used].astype(np.int64)
-            values = np.ones((end - begin, self._n_sums), np.int64)
+            values = np.ones((end - begin, 2 + counted), np.int64)
             values[:, :2] = self._values[begin:end]
             for feature in range(binned.n_used):
                 np.add.at(sums[node], codes[:, feature] + int(binned.offsets[feature]), values)
+        return sums
 
     def partition(
-        self, nodes: Segments, splits: NDArray[np.void], left_sets: list[NDArray[np.uint32] | None]
-    ) -> NDArray[np.int64]:
-        """Move rows to the places of children, which `name_children` names; returns how many went left, int64."""
+        self, nodes: Segments, splits: NDArray[np.void], sets: NDArray[np.uint32], n_left_of_all: NDArray[np.int64]
+    ) -> None:
+        """Move rows to the places of children.
+
+        sets           uint32 (n_sets, n_words)  in  of categorical splits, by the number in the place of their bin
+        n_left_of_all  int64 (n_nodes,)          in  rows of all workers that go left
+        """
+        local = self._local(nodes)
+        n_left = self._divide(local, splits, sets)
+        for i, (begin, end) in enumerate(zip(local.begin.tolist(), local.end.tolist(), strict=True)):
+            first, depth, middle = int(nodes.begin[i]), int(nodes.depth[i]) + 1, begin + int(n_left[i])
+            self._places[first, depth] = begin, middle
+            self._places[first + int(n_left_of_all[i]), depth] = middle, end
+
+    def _divide(self, local: Segments, splits: NDArray[np.void], sets: NDArray[np.uint32]) -> NDArray[np.int64]:
+        """Move this worker's rows of nodes; returns how many went left, int64 (n_nodes,)."""
         n_left = np.zeros(len(splits), np.int64)
-        for i, (begin, end) in enumerate(self.places(nodes)):
-            split, rows = splits[i], self._rows[begin:end].astype(np.intp)
-            left = bins_go_left(
-                self._binned, rows, split["feature"], split["bin"], split["missing_left"], left_sets[i]
-            )  # fmt: skip
+        for i, (begin, end) in enumerate(zip(local.begin.tolist(), local.end.tolist(), strict=True)):
+            split, rows = splits[i], self._rows[begin:end]
+            left_set = sets[split["bin"]] if split["feature"] >= self._binned.n_numeric else None
+            left = bins_go_left(self._binned, rows, split["feature"], split["bin"], split["missing_left"], left_set)
             order = begin + np.argsort(~left, kind="stable")
             self._rows[begin:end], self._values[begin:end] = self._rows[order], self._values[order]
             n_left[i] = np.count_nonzero(left)
         return n_left
 
-    def name_children(self, nodes: Segments, n_left: NDArray[np.int64], n_left_of_all: NDArray[np.int64]) -> None:
-        """Enter the children of nodes whose rows were moved."""
-        for i, (begin, end) in enumerate(self.places(nodes)):
-            first, depth = int(nodes.begin[i]), int(nodes.depth[i]) + 1
-            middle = begin + int(n_left[i])
-            self._places[first, depth] = begin, middle
-            self._places[first + int(n_left_of_all[i]), depth] = middle, end
+    def assign(self, nodes: Segments, leaf_of_node: NDArray[np.int32]) -> None:
+        """Tell the rows of the tree their leaves."""
+        local = self._local(nodes)
+        for begin, end, number in zip(local.begin, local.end, leaf_of_node, strict=True):
+            self.leaf[self._rows[begin:end]] = number
 
-    def leaves(self, nodes: Segments, leaf_of_node: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Return the leaf of every row, int64 (binned.n_rows,); -1: the tree does not see the row."""
-        leaf = np.full(self._binned.n_rows, -1, np.int64)
-        for (begin, end), number in zip(self.places(nodes), leaf_of_node.tolist(), strict=True):
-            leaf[self._rows[begin:end]] = number
-        return leaf
+    def find_others(self, tree: BinnedTree) -> None:
+        """Tell the rows outside of the bag their leaves."""
+        if self._bag is not None:
+            self.leaf[self._bag.outside] = route(self._binned, tree)[self._bag.outside]
+
+    def leaf_integers(self, exponents: Sequence[int], n_leaves: int) -> NDArray[np.int64]:
+        """Return the sums of gradients and hessians of each leaf in fixed point, int64 (n_leaves, 2)."""
+        total = np.zeros((n_leaves, 2), np.int64)
+        for i, values in enumerate((self._gradient, self._hessian)):
+            np.add.at(total[:, i], self._leaf_in_bag, np.rint(values * 2.0 ** exponents[i]).astype(np.int64))
+        return total
+
+    @property
+    def _leaf_in_bag(self) -> NDArray[Any]:
+        return self.leaf if self._bag is None else self.leaf[self._bag.inside]
 
 
 class CompiledRows(TreeRows):
-    """The same by compiled kernels on some threads.
+    """The same by compiled kernels on some threads; there is at least one row."""
 
-    columns  bins, feature by feature, (n_used, n_rows)
-    """
+    def __init__(self, binned: BinnedData, n_threads: int) -> None:
+        from hornbeam.backends.cpu.growth.dense.growth import DenseGrowth
+        from hornbeam.backends.cpu.host.team import largest_team
+        from hornbeam.backends.cpu.tuning import in_use
 
-    def __init__(self, columns: NDArray[Any], n_threads: int, *rows: Any) -> None:
-        from hornbeam.backends.cpu.workers.rows import pack
+        super().__init__(binned)
+        self.leaf = np.zeros(binned.n_rows, np.uint16)
+        self._tuning = in_use()
+        self._growth = DenseGrowth(binned, n_threads, largest_team(n_threads, self._tuning), self._tuning)
 
-        super().__init__(*rows)
-        self._columns, self._n_threads = columns, n_threads
-        self._offsets = self._binned.offsets.astype(np.uint32)
-        if fits_narrow(self._values):
-            self._values = pack(self._values[:, 0], self._values[:, 1])
-        self._spare = np.empty_like(self._rows), np.empty_like(self._values)
+    def _round(self, high_precision: bool, gather: Gather) -> Quantization:
+        """Round the gradients into records."""
+        from hornbeam.backends.cpu.growth.rows import bags, rounding
 
-    def _add_up(self, places: list[tuple[int, int]], sums: NDArray[np.int64]) -> None:
-        """Add up by kernels."""
-        from hornbeam.backends.cpu.workers.rows import sum_bins
+        growth, tuning, bag = self._growth, self._tuning, self._bag
+        growth.rounded = rounding.quantize(
+            growth.store, self._gradient, self._hessian, high_precision, growth.n_team, tuning, gather
+        )
+        if bag is not None:
+            bags.number_records(growth.store, bag, growth.n_threads, tuning)
+        return growth.rounded.quantization
 
-        begin, end = np.array(places, np.int64).T.copy()
-        sum_bins(
-            self._binned.bins, self._rows, self._values, begin, end, self._offsets, sums, self._n_threads
-        )  # fmt: skip
+    @property
+    def root(self) -> Root:
+        """Number and sums of this worker's rows of the tree."""
+        return self._growth.rounded.root
 
-    def partition(
-        self, nodes: Segments, splits: NDArray[np.void], left_sets: list[NDArray[np.uint32] | None]
-    ) -> NDArray[np.int64]:
+    def _local(self, nodes: Segments) -> Segments:
+        """Return the places, at the depths that the rows of a bag have."""
+        local = super()._local(nodes)
+        return local if self._bag is None else Segments(local.begin, local.end, local.depth + np.int32(ROOT_DEPTH))
+
+    def histograms(self, nodes: Segments, counted: bool, dtype: Any) -> NDArray[Any]:
+        """Sum by kernels."""
+        from hornbeam.backends.cpu.workers.rows import sum_nodes
+
+        return sum_nodes(self._growth, self._local(nodes), 2 + counted, dtype)
+
+    def _divide(self, local: Segments, splits: NDArray[np.void], sets: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Move rows by kernels."""
-        from hornbeam.backends.cpu.workers.rows import divide
+        from hornbeam.backends.cpu.growth.dense.partition import partition
 
-        binned = self._binned
-        goes_left = np.zeros((len(splits), int(binned.n_value_bins.max()) + 1), np.uint8)
-        for table, split, left_set in zip(goes_left, splits, left_sets, strict=True):
-            if left_set is not None:
-                table[bits_to_codes(left_set)] = 1
-                continue
-            table[: split["bin"] + 1] = 1
-            table[binned.n_value_bins[split["feature"]]] = split["missing_left"]
-        begin, end = np.array(self.places(nodes), np.int64).T.copy()
-        records = self._rows, self._values
-        features = splits["feature"].astype(np.int64)
-        return divide(self._columns, records, self._spare, begin, end, features, goes_left, self._n_threads)
+        growth, sides = self._growth, self._growth.sides._replace(sets=sets)
+        return partition(growth.rows, local, splits, sides, growth.n_threads, self._tuning)
 
+    def assign(self, nodes: Segments, leaf_of_node: NDArray[np.int32]) -> None:
+        """Tell the leaves by kernels."""
+        from hornbeam.backends.cpu.growth.rows.leaves import assign_leaves
 
-def fits_narrow(values: NDArray[np.int64]) -> bool:
-    """Say whether gradients and hessians, int64 (n, 2), have the bits of narrow ones."""
-    largest = np.abs(values).max(axis=0, initial=0)
-    return bool(largest[0] <= NARROW_GRADIENT_LIMIT and largest[1] <= NARROW_HESSIAN_LIMIT)
+        growth = self._growth
+        assign_leaves(growth.store, self._local(nodes), leaf_of_node, growth.n_team, self._tuning, self.leaf)
+
+    def find_others(self, tree: BinnedTree) -> None:
+        """Route rows by kernels."""
+        from hornbeam.backends.cpu.growth.routing import find_leaves
+
+        if self._bag is not None:
+            find_leaves(self._binned, tree, self._bag.outside, self._growth.n_threads, self._tuning, self.leaf)
+
+    def leaf_integers(self, exponents: Sequence[int], n_leaves: int) -> NDArray[np.int64]:
+        """Sum by kernels."""
+        from hornbeam.backends.cpu.growth.rows.leaves import leaf_integers
+
+        values, n_threads = (self._gradient, self._hessian), self._growth.n_team
+        return leaf_integers(*values, exponents, self._leaf_in_bag, n_leaves, n_threads, self._tuning)

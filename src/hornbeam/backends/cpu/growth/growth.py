@@ -10,23 +10,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.growth.operations import Counting, make_calls
 from hornbeam.backends.cpu.growth.rows.records import RowStore
 from hornbeam.backends.cpu.growth.rows.rounding import Rounded
 from hornbeam.backends.cpu.growth.rows.sides import NO_SETS, Sides
-from hornbeam.backends.cpu.growth.slots import Slots
-from hornbeam.backends.cpu.growth.splits.contexts import NO_CONTEXTS, NO_MARKS, Contexts, Marks, search_in_context
-from hornbeam.backends.cpu.growth.splits.levels import Categories, search_levels
-from hornbeam.backends.cpu.growth.splits.pairs import search_pairs
-from hornbeam.backends.cpu.growth.splits.rules import RULES, Rules
-from hornbeam.backends.cpu.growth.splits.search import Batch, find_splits
-from hornbeam.backends.cpu.growth.splits.sets import NO_CONTRIBUTION, LeftSets
-from hornbeam.backends.cpu.growth.splits.space import Space
+from hornbeam.backends.cpu.growth.search import Conditions, SlotSearch
+from hornbeam.backends.cpu.growth.splits.contexts import NO_MARKS, Marks
+from hornbeam.backends.cpu.growth.splits.levels import Categories
 from hornbeam.backends.cpu.growth.trees.contexts import (
     LevelsL2,
     family_of,
@@ -46,17 +40,15 @@ from hornbeam.backends.cpu.growth.trees.driver import (
 )
 from hornbeam.backends.cpu.growth.trees.leaf_boxes import bound_leaves, boxes_of
 from hornbeam.backends.cpu.host.kernels import Kernel
-from hornbeam.backends.cpu.host.operations import NO_OPERATION, Operation
+from hornbeam.backends.cpu.host.operations import Operation
 from hornbeam.backends.cpu.host.team import ALONE, Crew, team
 from hornbeam.backends.cpu.host.threads import beside, run_threads
 from hornbeam.backends.cpu.tuning import Tuning
+from hornbeam.core.fixed_point import Quantization
 from hornbeam.data.binning import BinnedData
 from hornbeam.trees.frontier import GrowthLimits
 from hornbeam.trees.records import ContextsAhead, GrownAhead, Segments
-from hornbeam.trees.splitting import NodeContext, SplitRules
-
-NO_MASK = np.empty(0, np.uint32)
-NO_THIN = np.zeros((0, 0, 2), np.int64)
+from hornbeam.trees.splitting import SplitRules
 
 
 def deal(work: list[float], n_threads: int, steps_ns: float, tuning: Tuning) -> list[int] | None:
@@ -80,22 +72,7 @@ def deal(work: list[float], n_threads: int, steps_ns: float, tuning: Tuning) -> 
     return None if heaviest > 1.3 * total / n_threads + steps_ns / 2 else bounds
 
 
-class Conditions(NamedTuple):
-    """What a search honours besides the rules.
-
-    marks       of features; its masks are those of nodes
-    in_context  nodes have contexts that are more than masks
-    n_counted   bins whose rows may be counted together
-    categories  what is needed to search categorical features; None: there are none
-    """
-
-    marks: Marks
-    in_context: bool
-    n_counted: int
-    categories: Categories | None
-
-
-class Growth(ABC):
+class Growth(SlotSearch, ABC):
     """Grows the trees of one training run.
 
     n_team   the largest team
@@ -103,37 +80,24 @@ class Growth(ABC):
     slots    histograms of rounds and single operations
     store    rows of the growing tree
     rounded  of its gradients
-    calls    CALL (n_threads,): what threads ask of operations
-    numbers  RULES (1,): the rules of the tree
     """
 
-    space: Space
-    slots: Slots
     store: RowStore
     rounded: Rounded
     nodes_are_costly = False
     divide_kernel: Kernel
-    count_kernel: Kernel
 
     def __init__(self, binned: BinnedData, n_threads: int, n_team: int, tuning: Tuning) -> None:
-        self.binned = binned
-        self.n_threads = n_threads
+        super().__init__(binned, n_threads, tuning)
         self.n_team = n_team
-        self.tuning = tuning
-        self.sets: LeftSets | None = None
-        if binned.n_numeric < binned.n_used:
-            most_bins = int(binned.n_value_bins[binned.n_numeric :].max()) + 1
-            self.sets = LeftSets(binned.set_words, most_bins, n_threads)
-        most_bins = int(binned.n_value_bins.max(initial=0)) + 1
-        self.calls = make_calls(n_threads)
-        self.numbers = np.zeros(1, RULES)
-        self.goes_left = np.empty((n_threads, most_bins), np.uint8)
-        self._counts = np.empty((n_threads, most_bins), np.int64)
-        self._all_counts = np.empty((n_threads, 0), np.int64)
-        self.divide, self._count = Operation(self.divide_kernel), Operation(self.count_kernel)
-        self._counting = Counting(self._count.room, self._counts, self._all_counts)
-        self._pairs, self._in_context, self._levels = map(Operation, (search_pairs, search_in_context, search_levels))
+        self.goes_left = np.empty((n_threads, int(binned.n_value_bins.max(initial=0)) + 1), np.uint8)
+        self.divide = Operation(self.divide_kernel)
         self._contexts, self._bounds = Operation(make_contexts), Operation(bound_leaves)
+
+    @property
+    def quantization(self) -> Quantization:
+        """How the gradients of the tree were rounded."""
+        return self.rounded.quantization
 
     # --- what differs -------------------------------------------------------------------------------------------------
 
@@ -182,7 +146,7 @@ class Growth(ABC):
     steps_ns: float
     """See deal."""
 
-    def gradients_are_rounded(self, n_rows: int) -> None:  # noqa: B027 - most kinds have nothing to do
+    def gradients_are_rounded(self, n_rows: int) -> None:
         """Prepare the rows for the gradients of the next tree; n_rows of them have a record."""
 
     # --- what is the same ---------------------------------------------------------------------------------------------
@@ -199,94 +163,6 @@ class Growth(ABC):
         """What says which bins go left at the splits of the tree."""
         sets = NO_SETS if self.sets is None else self.sets.sets
         return Sides(self.space.n_value_bins, self.space.n_numeric, sets)
-
-    @property
-    def mask(self) -> NDArray[np.uint32]:
-        """Features that the search must leave out: see Categories."""
-        return NO_MASK
-
-    def categories(
-        self,
-        n_sets: int,
-        rules: SplitRules,
-        mask: NDArray[np.uint32],
-        contribution: NDArray[np.float64] = NO_CONTRIBUTION,
-    ) -> Categories | None:
-        """Return what is needed to search categorical features, with so many sets; None: there are none.
-
-        mask, contribution  see Categories
-        """
-        if self.sets is None or self.space.n_numeric == len(self.space.numbers):
-            return None
-        return self.sets.categories(self.space, rules, n_sets, mask, contribution)
-
-    def subtract(self, parents: NDArray[np.int32], children: NDArray[np.int32]) -> None:
-        """See engine.Engine.subtract."""
-        self.slots.subtract(parents, children)
-
-    def find_splits(
-        self,
-        nodes: Segments,
-        slots: NDArray[np.int32],
-        gradient: NDArray[np.int64],
-        hessian: NDArray[np.int64],
-        rules: SplitRules,
-        context: NodeContext | None = None,
-    ) -> NDArray[np.void]:
-        """See engine.Engine.find_splits."""
-        self.set_rules(rules, context is not None)
-        if context is None:
-            contexts, search = NO_CONTEXTS, self.pair_search(self.categories(len(slots), rules, self.mask[None]))
-        else:
-            mask = context.mask & self.mask if len(self.mask) else context.mask
-            marks = Marks(self.space.numbers, context.features.sign, context.features.contribution, mask)
-            conditions = self._conditions(len(slots), rules, marks)
-            contexts, search = Contexts.of(context), self.context_search(conditions)
-        batch = Batch(nodes.begin, nodes.end, nodes.depth, gradient, hessian, slots, contexts)
-        return find_splits(self.space, self.calls, batch, self.numbers, search)
-
-    # --- operations ---------------------------------------------------------------------------------------------------
-
-    def set_rules(self, rules: SplitRules, in_context: bool = False) -> None:
-        """Enter the rules of a tree whose gradients are rounded; in_context: its nodes have contexts."""
-        self.numbers[0] = Rules.of(rules, self.rounded.quantization, in_context)
-
-    def counting(self, n_bins: int = 0) -> Counting:
-        """Return what counts rows; n_bins: of all features, where these may be counted together."""
-        if self._all_counts.shape[1] != n_bins:
-            self._all_counts = np.empty((self.n_threads, n_bins), np.int64)
-            self._counting = self._counting._replace(all_counts=self._all_counts)
-        self._count.on(self.calls, self.rows, self._counts, self._all_counts)
-        return self._counting
-
-    def levels(
-        self, histograms: NDArray[np.int64], thin: NDArray[np.int64], categories: Categories | None, counting: Counting
-    ) -> NDArray[np.int64]:
-        """Return the operation that searches categorical features; see levels.search_levels."""
-        if categories is None:
-            return NO_OPERATION
-        return self._levels.on(self.calls, histograms, thin, self.numbers, categories, counting)
-
-    def pair_search(self, categories: Categories | None, thin: NDArray[np.int64] = NO_THIN) -> NDArray[np.int64]:
-        """Return the operation that searches the slots."""
-        histograms, space, counting = self.slots.histograms, self.space, self.counting()
-        levels = self.levels(histograms, thin, categories, counting)
-        return self._pairs.on(
-            self.calls, histograms, thin, space.features, self.numbers, space.scratch, counting, levels
-        )  # fmt: skip
-
-    def context_search(self, conditions: Conditions, thin: NDArray[np.int64] = NO_THIN) -> NDArray[np.int64]:
-        """Return the operation that searches the slots of nodes with contexts."""
-        histograms, space, counting = self.slots.histograms, self.space, self.counting(conditions.n_counted)
-        levels = self.levels(histograms, thin, conditions.categories, counting)
-        return self._in_context.on(
-            self.calls, histograms, thin, space.features, conditions.marks, self.numbers, space.scratch, counting,
-            levels,
-        )  # fmt: skip
-
-    def _conditions(self, n_sets: int, rules: SplitRules, marks: Marks, in_context: bool = True) -> Conditions:
-        categories = self.categories(n_sets, rules, marks.masks, marks.contribution)
-        return Conditions(marks, in_context, self.space.n_bins if rules.path_smooth > 0.0 else 0, categories)
 
     # --- rounds and trees ---------------------------------------------------------------------------------------------
 

@@ -1,73 +1,120 @@
-"""The best split of a node among the features of numbers of one worker: twin of splitting.best_split.
+"""The search for splits among the features of one worker, from sums over the rows of all.
 
-For nodes without a context, and rules without a limit of outputs: what depends on these is left to the definition.
+It is the search of one process (growth/search.py), which asks for the rows of a feature where hessians cannot say how
+many there are: here they are read from a table, which has come with the histograms.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
 
-from hornbeam.backends.cpu.growth.splits.rules import leaf_score
-from hornbeam.backends.cpu.host.kernels import kernel
-from hornbeam.trees.splitting import ROUNDING_NOISE
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.backends.cpu.growth.search import NO_MASK, SlotSearch
+from hornbeam.backends.cpu.growth.slots import Slots, subtract_pairs
+from hornbeam.backends.cpu.growth.splits.space import Space
+from hornbeam.backends.cpu.growth.trees.contexts import tree_mask
+from hornbeam.backends.cpu.host.kernels import borrowed, kernel
+from hornbeam.backends.cpu.host.operations import introduced
+from hornbeam.backends.cpu.tuning import in_use
+from hornbeam.core.fixed_point import Quantization
+from hornbeam.data.binning import BinnedData
+
+
+class CountTable(NamedTuple):
+    """The rows of every node by bin.
+
+    rows     int64 (n_slots, n_total_bins)
+    offsets  int64 (n_features + 1,)         first bin of each feature
+    """
+
+    rows: NDArray[np.int64]
+    offsets: NDArray[np.int64]
 
 
 @kernel
-def best_splits_kernel(sums, offsets, has_missing, features, units, limits, gain, place, side, left):
-    """Find the best split of each node.
+def enter_kernel(sums, slots, pairs, rows):
+    """Take histograms into their slots.
 
-    sums         int64 (n_nodes, n_bins, 3)   in   gradients, hessians, rows of the section
-    offsets      int64 (n_used + 1,)          in   first bin of each feature, counted from the section's first one
-    has_missing  bool (n_used,)               in
-    features     int32 (n,)                   in   those to search, ascending
-    units        float64 (2,)                 in   of gradients and hessians
-    limits       float64 (5,)                 in   lambda_l1, lambda_l2, min_gain_to_split, min_sum_hessian_in_leaf,
-                                                   min_data_in_leaf
-    gain         float64 (n_nodes,)           out  -inf: there is no split
-    place        int32 (n_nodes, 2)           out  feature and bin
-    side         bool (n_nodes,)              out  whether missing values go left
-    left         int64 (n_nodes, 3)           out  gradients, hessians, rows that go left
+    sums   int32 or int64 (n_nodes, n_bins, 2 or 3)  in   without a third sum hessians count rows
+    slots  int32 (n_nodes,)                          in
+    pairs  int64 (n_slots, n_bins, 2)                out
+    rows   int64 (n_slots, n_bins)                   out
     """
-    l1, l2, least_gain, least_hessian, least_rows = limits[0], limits[1], limits[2], limits[3], int(limits[4])
-    for node in range(len(sums)):
-        gain[node] = -np.inf
-        own = sums[node]
-        for feature in features:
-            first, last = offsets[feature], offsets[feature + 1]
-            total_g, total_h, n_rows = 0, 0, 0
-            for entry in range(first, last):
-                total_g += own[entry, 0]
-                total_h += own[entry, 1]
-                n_rows += own[entry, 2]
-            parent = leaf_score(total_g * units[0], total_h * units[1], l1, l2, 0.0)
-            sum_g, sum_h, sum_rows = 0, 0, 0
-            for entry in range(first, last - 1):
-                if own[entry, 2] == 0 and entry > first and not has_missing[feature]:
-                    continue  # the same as the bin before, which comes first
-                sum_g += own[entry, 0]
-                sum_h += own[entry, 1]
-                sum_rows += own[entry, 2]
-                for choice in range(2):  # missing values left, then right
-                    missing_left = choice == 0 and has_missing[feature]
-                    if choice == 0 and not missing_left:
-                        continue
-                    g, h, rows = sum_g, sum_h, sum_rows
-                    if missing_left:
-                        g += own[last - 1, 0]
-                        h += own[last - 1, 1]
-                        rows += own[last - 1, 2]
-                    right_h = total_h - h
-                    if rows < least_rows or n_rows - rows < least_rows or h <= 0 or right_h <= 0:
-                        continue
-                    left_weight, right_weight = h * units[1], right_h * units[1]
-                    if left_weight < least_hessian or right_weight < least_hessian:
-                        continue
-                    of_left = leaf_score(g * units[0], left_weight, l1, l2, 0.0)
-                    of_right = leaf_score((total_g - g) * units[0], right_weight, l1, l2, 0.0)
-                    scores = of_left + of_right
-                    found = scores - parent
-                    if found > least_gain and found > scores * ROUNDING_NOISE and found > gain[node]:
-                        gain[node] = found
-                        place[node, 0], place[node, 1] = feature, entry - first
-                        side[node] = missing_left or not has_missing[feature]
-                        left[node, 0], left[node, 1], left[node, 2] = g, h, rows
+    last = sums.shape[2] - 1
+    for node in range(len(slots)):
+        own, pair, row = sums[node], pairs[slots[node]], rows[slots[node]]
+        for i in range(len(row)):
+            pair[i, 0], pair[i, 1], row[i] = own[i, 0], own[i, 1], own[i, last]
+
+
+@kernel
+def subtract_kernel(pairs, rows, parents, children):
+    """Turn the histograms of parents into those of their other children; arrays as in enter_kernel."""
+    for k in range(len(parents)):
+        parent, child = parents[k], children[k]
+        subtract_pairs(pairs[parent], pairs[child], 0, pairs.shape[1])
+        for i in range(rows.shape[1]):
+            rows[parent, i] -= rows[child, i]
+
+
+@kernel
+def count_in_table(t, room, calls, rows, counts, all_counts):
+    """Read how many rows of a node are in the bins of one feature, or of all: the operation `count`.
+
+    rows        see CountTable
+    counts      int64 (n_threads, most bins)            out
+    all_counts  int64 (n_threads, n_total_bins or 0)    out
+    """
+    if introduced(t, room, (calls, rows, counts, all_counts)):
+        return
+    call, table = calls[t], borrowed(rows)
+    of_node = table.rows[call.slot]
+    call.counted = call.feature < 0
+    if call.feature < 0:
+        borrowed(all_counts)[t, :] = of_node
+    else:
+        first = table.offsets[call.feature]
+        borrowed(counts)[t, : call.n_bins] = of_node[first : first + call.n_bins]
+
+
+class SectionSlots(SlotSearch):
+    """Searches the used features first:last, in slots that are given.
+
+    quantization  of the tree at hand
+    rows          the table of the rows
+    """
+
+    count_kernel = count_in_table
+    quantization: Quantization
+    rows: CountTable
+
+    def __init__(self, binned: BinnedData, first: int, last: int, n_threads: int) -> None:
+        super().__init__(binned, n_threads, in_use())
+        numbers = np.arange(first, last, dtype=np.int32)
+        self.space = Space(binned, numbers, np.full(len(numbers), -1), n_threads, self.tuning)
+        self.slots = Slots(self.space.n_bins, n_threads, self.tuning)
+        self._mask = NO_MASK
+
+    @property
+    def mask(self) -> NDArray[np.uint32]:
+        """Features that the tree may use; empty: all."""
+        return self._mask
+
+    def choose_features(self, features: NDArray[np.int32] | None) -> None:
+        """Choose the features of the tree at hand, by their positions among all; None: all."""
+        numbers = self.space.numbers
+        chosen = np.ones(len(numbers), bool) if features is None else np.isin(numbers, features)
+        self._mask = NO_MASK if features is None else tree_mask(numbers[chosen], self.binned.n_used)
+        self.space.features.chosen[:] = chosen[: self.space.n_numeric]
+
+    def use(self, pairs: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
+        """Take the slots to search.
+
+        pairs  int64 (n_slots, n_bins, 2)  in  gradients and hessians
+        rows   int64 (n_slots, n_bins)     in
+        """
+        self.slots.histograms, self.rows = pairs, CountTable(rows, self.space.offsets)
+        if self.sets is not None:
+            self.sets.begin_tree()

@@ -14,8 +14,9 @@ from hornbeam.backends.cpu.growth.dense.histograms import Layout, sum_in_round
 from hornbeam.backends.cpu.growth.dense.partition import DenseRows, count_dense, divide_dense, partition
 from hornbeam.backends.cpu.growth.dense.running_sums import Planes
 from hornbeam.backends.cpu.growth.dense.tree import Shares, search_in_tree, search_tree_in_context, sum_in_tree
-from hornbeam.backends.cpu.growth.growth import NO_THIN, Conditions, Growth
+from hornbeam.backends.cpu.growth.growth import Growth
 from hornbeam.backends.cpu.growth.rows.rounding import Rounded
+from hornbeam.backends.cpu.growth.search import NO_THIN, Conditions
 from hornbeam.backends.cpu.growth.splits.levels import Categories
 from hornbeam.backends.cpu.growth.trees.driver import Work
 from hornbeam.backends.cpu.host.operations import Operation, same

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.growth.dense.partition import DenseRows, bins_at
-from hornbeam.backends.cpu.growth.rows.counters import PACKED_ROWS, add_counters, blocks_of
+from hornbeam.backends.cpu.growth.rows.counters import PACKED_ROWS, PAIRS, add_counters, blocks_of
 from hornbeam.backends.cpu.growth.rows.pieces import cut
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK, gradient_of, hessian_of
 from hornbeam.backends.cpu.growth.slots import Slots, subtract_pairs
@@ -77,7 +77,7 @@ def sum_pairs(rows, depth, begin, end, layout, counters, out):
         for start in range(begin, end, PACKED_ROWS):
             stop, packed_counters = min(start + PACKED_ROWS, end), counters[: len(slot)]
             packed_counters[:] = 0
-            add_counters(bins, records, start, stop, by_row, f0, f1, layout.places, packed_counters)
+            add_counters(bins, records, start, stop, by_row, f0, f1, layout.places, packed_counters, PAIRS)
             if start == begin:
                 for i in range(len(slot)):
                     slot[i, 0], slot[i, 1] = packed_counters[i] >> 32, packed_counters[i] & 0xFFFFFFFF

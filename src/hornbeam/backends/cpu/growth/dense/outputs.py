@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.growth.dense.growth import DenseGrowth
-from hornbeam.backends.cpu.growth.growth import Conditions
+from hornbeam.backends.cpu.growth.search import Conditions
 from hornbeam.backends.cpu.growth.splits.contexts import NO_MARKS
 from hornbeam.backends.cpu.growth.trees.driver import tree_table
 from hornbeam.backends.cpu.growth.trees.outputs import (

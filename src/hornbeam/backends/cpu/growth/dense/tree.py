@@ -22,7 +22,7 @@ from hornbeam.backends.cpu.growth.dense.running_sums import (
     score_features,
 )
 from hornbeam.backends.cpu.growth.operations import node_of
-from hornbeam.backends.cpu.growth.rows.counters import PACKED_ROWS, add_counters
+from hornbeam.backends.cpu.growth.rows.counters import PACKED_ROWS, PAIRS, add_counters
 from hornbeam.backends.cpu.growth.splits.contexts import counts_all_features, search_feature
 from hornbeam.backends.cpu.growth.splits.rules import clear_split, is_allowed, rules_in
 from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
@@ -85,7 +85,7 @@ def sum_shared(t, crew, group_level, bins, records, by_row, begin, end, offsets,
         for i in range(first_blocks[group_level, number], first_blocks[group_level, number + 1] - 1):
             counters = shared[t, offsets[blocks[i]] : offsets[blocks[i + 1]]]
             counters[:] = 0
-            add_counters(bins, records, start, stop, by_row, blocks[i], blocks[i + 1], places, counters)
+            add_counters(bins, records, start, stop, by_row, blocks[i], blocks[i + 1], places, counters, PAIRS)
         if not meet(crew):
             return False
         if turn == 0:
@@ -124,7 +124,7 @@ def _sum(call, crew, rows, shares, offsets, planes):
         for start in range(begin, end, PACKED_ROWS if is_long else max(1, n_rows)):
             own[:] = 0
             last_row = min(start + PACKED_ROWS, end) if is_long else end
-            add_counters(bins, records, start, last_row, by_row, f0, f1, places, own)
+            add_counters(bins, records, start, last_row, by_row, f0, f1, places, own, PAIRS)
             if is_long:
                 add_plain(own, own_g, own_h)
         for f in range(f0, f1):

@@ -6,6 +6,8 @@ rows in sequence.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -120,13 +122,25 @@ def leaf_sums(
     tuning: Tuning,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """See engine.Engine.leaf_sums; `largest` are the largest |gradient| and hessian."""
-    n_rows = len(leaf)
-    exponents = [exact_exponent(value, n_rows) for value in largest]
-    n_parts = max(1, min(n_threads, n_rows // tuning.summed_rows_per_thread))
+    exponents = [exact_exponent(value, len(leaf)) for value in largest]
+    total = leaf_integers(gradient, hessian, exponents, leaf, n_leaves, n_threads, tuning).astype(np.float64)
+    return total[:, 0] * 2.0 ** -exponents[0], total[:, 1] * 2.0 ** -exponents[1]
+
+
+def leaf_integers(
+    gradient: NDArray[np.float64],
+    hessian: NDArray[np.float64],
+    exponents: Sequence[int],
+    leaf: NDArray[np.uint16],
+    n_leaves: int,
+    n_threads: int,
+    tuning: Tuning,
+) -> NDArray[np.int64]:
+    """Return the sums of gradients and hessians per leaf in fixed point, int64 (n_leaves, 2)."""
+    n_parts = max(1, min(n_threads, len(leaf) // tuning.summed_rows_per_thread))
     sums = np.zeros((n_parts, n_leaves, 2), np.int64)
     run_parts(leaf_sums_kernel, n_parts, gradient, hessian, leaf, 2.0 ** exponents[0], 2.0 ** exponents[1], sums)
-    total = sums[0] if n_parts == 1 else sums.sum(axis=0)
-    return total[:, 0] * 2.0 ** -exponents[0], total[:, 1] * 2.0 ** -exponents[1]
+    return sums[0] if n_parts == 1 else sums.sum(axis=0)
 
 
 def add_leaf_values(

@@ -63,10 +63,21 @@ class RowStore:
 
 
 @inlined
+def gradient_in(record):
+    """Return the gradient of a narrow record."""
+    return np.int64(np.int16((np.int64(record) >> 32) & 0xFFFF))
+
+
+@inlined
+def hessian_in(record):
+    """Return the hessian of a narrow record."""
+    return (np.int64(record) >> 48) & 0xFFFF
+
+
+@inlined
 def packed(record):
     """Return gradient * 2**32 + hessian of a narrow record."""
-    upper = np.int64(record) >> 32  # hessian << 16 | gradient, with the hessian's top bit for a sign
-    return (np.int64(np.int16(upper & 0xFFFF)) << 32) + ((upper >> 16) & 0xFFFF)
+    return (gradient_in(record) << 32) + hessian_in(record)
 
 
 @inlined

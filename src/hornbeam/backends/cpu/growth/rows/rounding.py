@@ -22,6 +22,7 @@ from hornbeam.core.fixed_point import (
     NARROW_HESSIAN_LIMIT,
     WIDE_BITS,
     WIDE_LIMIT,
+    Gather,
     Quantization,
     is_coarse,
     scale_exponent,
@@ -154,7 +155,7 @@ def is_coarse_(seen, constant):
 
 @dataclass(frozen=True, slots=True)
 class Rounded:
-    """Result of rounding one output's gradients: how, the root's sums, and the largest float values.
+    """Result of rounding one output's gradients: how, the sums of the rows here, and the largest float values.
 
     sum_of_magnitudes  sum of the |gradients| in fixed point: no sum of some rows is larger
     """
@@ -166,6 +167,20 @@ class Rounded:
     sum_of_magnitudes: int
 
 
+def of_all_workers(seen: NDArray[np.int64], gather: Gather) -> NDArray[np.int64]:
+    """Return what every worker has seen, int64 (n_workers, 9), from what is Seen here; no worker needs the gradients.
+
+    What travels has the order of fixed_point.round_gradients: a worker without rows follows that.
+    """
+    _, of_hessian, *of_gradient, n_hessians = seen[:, :5].sum(axis=0).tolist()
+    least_g, least_h = seen[:, [5, 7]].min(axis=0).tolist()
+    most_g, most_h = seen[:, [6, 8]].max(axis=0).tolist()
+    figures = gather(np.array([most_g, -least_g, most_h, -least_h, *of_gradient, of_hessian, n_hessians], np.int64))
+    every = np.zeros((len(figures), 9), np.int64)
+    every[:, [6, 5, 8, 7, 2, 3, 1, 4]] = figures * [1, -1, 1, -1, 1, 1, 1, 1]
+    return every
+
+
 def quantize(
     store: RowStore,
     gradient: NDArray[np.float64],
@@ -173,16 +188,24 @@ def quantize(
     high_precision: bool,
     n_threads: int,
     tuning: Tuning,
+    gather: Gather | None = None,
 ) -> Rounded:
-    """Round the gradients of all rows into the records at depth 0; see fixed_point.round_gradients."""
+    """Round the gradients of all rows into the records at depth 0; see fixed_point.round_gradients.
+
+    gather  what brings together the figures of the workers that the rows are spread over; None: all are here
+    """
     n_rows = len(gradient)
     n_parts = max(1, min(n_threads, n_rows // tuning.rounded_rows_per_thread))
     cuts = np.arange(n_parts + 1) * n_rows // n_parts
     measured = np.empty((n_parts, 3))
     run_parts(measure_kernel, n_parts, gradient, hessian, cuts, measured)
+    if gather is not None:
+        measured = gather(np.append(measured[:, :2].max(axis=0), measured[:, 2].min()))
     largest_of_parts, most_of_parts, least_of_parts = measured.T.tolist()  # plain numbers: small data feel every call
     largest_g, largest_h = max(largest_of_parts), max(most_of_parts)
     constant = largest_h > 0.0 and min(least_of_parts) == largest_h
+
+    root: list[list[int]] = []
 
     def rounded(wide: bool) -> tuple[list[int], Quantization]:
         bits = (WIDE_BITS, WIDE_BITS) if wide else (NARROW_GRADIENT_BITS, NARROW_HESSIAN_BITS)
@@ -191,6 +214,9 @@ def quantize(
         store.set_width(wide)
         seen, scale = np.empty((n_parts, 9), np.int64), Scale(2.0**g_exponent, 2.0**h_exponent, *limits, constant)
         run_parts(round_kernel, n_parts, gradient, hessian, scale, cuts, store.even, store.wide_even, seen)
+        root.append(seen[:, :2].sum(axis=0).tolist())
+        if gather is not None:
+            seen = of_all_workers(seen, gather)
         parts = seen.T.tolist()
         h_unit = largest_h if constant else 2.0**-h_exponent
         how = Quantization(2.0**-g_exponent, h_unit, wide, min(parts[7]), max(parts[8]))
@@ -202,4 +228,4 @@ def quantize(
         coarse = coarse or (not constant and is_coarse(seen[1], seen[4]))
         if coarse:
             seen, how = rounded(wide=True)
-    return Rounded(how, Root(n_rows, seen[0], seen[1]), largest_g, largest_h, seen[2])
+    return Rounded(how, Root(n_rows, *root[-1]), largest_g, largest_h, seen[2])

@@ -7,8 +7,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.growth.growth import NO_MASK, Conditions, Growth
+from hornbeam.backends.cpu.growth.growth import Growth
 from hornbeam.backends.cpu.growth.rows.counters import PACKED_ROWS, blocks_of
+from hornbeam.backends.cpu.growth.search import NO_MASK, Conditions
 from hornbeam.backends.cpu.growth.slots import Slots
 from hornbeam.backends.cpu.growth.sparse.counting import count_sparse
 from hornbeam.backends.cpu.growth.sparse.histograms import Summing, Thin, build_kernel, fill_kernel

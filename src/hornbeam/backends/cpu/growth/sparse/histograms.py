@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.growth.rows.counters import add_counters
+from hornbeam.backends.cpu.growth.rows.counters import PAIRS, add_counters
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK, gradient_of, hessian_of, packed
 from hornbeam.backends.cpu.growth.sparse.storage import NOWHERE
 from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
@@ -162,7 +162,7 @@ def add_rows(records, wide, begin, end, storage, summing, t):
         for start in range(begin, end, CODES_TOUCHED):
             stop = min(start + CODES_TOUCHED, end)
             touched[0] = touch_codes(codes, records, np.uint64(start), np.uint64(stop), np.uint64(f0))
-            add_counters(codes, records, start, stop, True, f0, f1, places, counters[0])
+            add_counters(codes, records, start, stop, True, f0, f1, places, counters[0], PAIRS)
     both = add_entries(records, begin, end, storage.indptr, storage.entries, counters[0], touched)
     total[0], total[1] = both >> 32, both & 0xFFFFFFFF
 
