@@ -126,7 +126,7 @@ def test_splits_are_those_of_the_definition(binned, rules):
     children = Segments(np.array([0, n_left]), np.array([n_left, n_rows]), np.ones(2, np.int32))
     sums = np.concatenate([whole, rows.histograms(children, True, np.int64)])
     first_feature = sums[:, : binned.offsets[1]].sum(axis=1)
-    places = Segments(np.zeros(3, np.int64), first_feature[:, 2], np.zeros(3, np.int32))
+    places = Segments(np.zeros(3, np.int64), first_feature[:, 2].copy(), np.zeros(3, np.int32))
     slots = np.array([2, 0, 1], np.int32)
     for first, last in sections(binned, 2):
         bins = slice(*binned.offsets[[first, last]].tolist())
@@ -137,7 +137,7 @@ def test_splits_are_those_of_the_definition(binned, rules):
                 search.choose_features(features)
                 search.set_slots(3)
                 search.enter(slots, sums[:, bins])
-                nodes = NodeSums(places, slots, first_feature[:, 0], first_feature[:, 1])
+                nodes = NodeSums(places, slots, *np.ascontiguousarray(first_feature[:, :2].T))
                 found.append(search.find(nodes, how, rules, None, 7))
             has_split = found[0].splits["gain"] > -np.inf
             for name in found[0].splits.dtype.names:

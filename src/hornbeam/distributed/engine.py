@@ -22,6 +22,7 @@ Gradients, scores and validation sets are those of a local engine of any device;
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -42,7 +43,7 @@ from hornbeam.distributed.tree_rows import CompiledRows, TreeRows
 from hornbeam.metrics.base import MeanLoss, Metric, check_classes
 from hornbeam.objectives.base import Objective
 from hornbeam.objectives.cox import CoxObjective
-from hornbeam.objectives.ranking import RankingObjective
+from hornbeam.objectives.ranking import LambdarankObjective, RankingObjective
 from hornbeam.trees.bagging import Bag, Draw, Goss, draw_bag, draw_others, row_importance, rows_in_bag
 from hornbeam.trees.engine import Engine
 from hornbeam.trees.forest import average_scores
@@ -102,6 +103,10 @@ class DistributedEngine:
         self._search = SectionSearch(binned, *self._sections[collective.rank], compiled, n_threads)
         self._tree = CompiledRows(binned, n_threads) if compiled and binned.n_rows > 0 else TreeRows(binned)
         self._valid: list[RowMap] = []
+        self._ranking: tuple[LambdarankObjective | None, ...] = (
+            None,
+            None,
+        )  # an objective, and that of this worker's queries
         self._bag: Bag | None = None
 
     def _gather(self, figures: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -152,10 +157,25 @@ class DistributedEngine:
             self.set_gradients(*objective.gradients(self.scores(), label, weight))
             return
         weight = None if weight is None else self._rows.take(weight)
-        if isinstance(objective, RankingObjective):
+        if isinstance(objective, LambdarankObjective) and self._binned.n_rows > 0:
+            objective = self._own_queries(objective)
+        elif isinstance(objective, RankingObjective):  # random numbers are those of rows among all
             self._local.set_gradients(*self._query_gradients(objective, weight))
-        else:
-            self._local.compute_gradients(objective, self._rows.take(label), weight)
+            return
+        self._local.compute_gradients(objective, self._rows.take(label), weight)
+
+    def _own_queries(self, objective: LambdarankObjective) -> LambdarankObjective:
+        """Return the objective of this worker's queries; the same one for the same objective."""
+        if self._ranking[0] is not objective:
+            assert objective.queries is not None
+            boundaries, ranges = objective.queries.boundaries, self._rows.ranges[self._rows.rank]
+            numbers = [np.arange(*np.searchsorted(boundaries, pair)) for pair in ranges]
+            own = copy.copy(objective)
+            own.queries = objective.queries.take(np.concatenate(numbers), self._rows.own)
+            self._ranking = objective, own
+        own_queries = self._ranking[1]
+        assert own_queries is not None
+        return own_queries
 
     def _query_gradients(self, objective: RankingObjective, weight: FloatArray | None) -> tuple[FloatArray, FloatArray]:
         """Compute the gradients of this worker's queries, one after the other."""

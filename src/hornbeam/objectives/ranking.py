@@ -8,7 +8,7 @@ the pairs nor the number of threads can be seen; other sums have an order of the
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import ClassVar, TypeVar
 
@@ -80,6 +80,19 @@ class QueryData:
     def sizes(self) -> NDArray[np.int64]:
         """Documents of each query, int64 (n_queries,)."""
         return np.diff(self.boundaries)
+
+    def take(self, queries: NDArray[np.int64], rows: NDArray[np.int64]) -> QueryData:
+        """Return some queries, which have these rows, one after the other."""
+        return replace(
+            self,
+            boundaries=np.append(0, np.cumsum(self.sizes[queries])),
+            level=self.level[rows],
+            base=self.base[queries],
+            slope=self.slope[queries],
+            ratio=self.ratio[queries],
+            gradient_unit=self.gradient_unit[queries],
+            hessian_unit=self.hessian_unit[queries],
+        )
 
 
 class RankingObjective(Objective):
