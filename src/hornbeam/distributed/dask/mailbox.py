@@ -112,38 +112,41 @@ class DaskCollective(Collective):
         self._group, self._worker, self._addresses = group, worker, addresses
         self._mailbox = MAILBOXES[group, self.rank]
         self._n_done = 0
+        self._sending: list[Future[None]] = []
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> Future[None]:
         """Let the event loop of the Dask worker do something."""
         return asyncio.run_coroutine_threadsafe(work, self._worker.loop.asyncio_loop)
 
     def _exchange(self, messages: list[bytes], what: str) -> list[bytes]:
-        """Send all messages at once, and wait for those of the others; a worker that is gone holds up nobody."""
+        """Send all messages at once, and wait for those of the others; a worker that is gone holds up nobody.
+
+        That the others have got theirs is not waited for: who could not be reached is told in this operation or in a
+        later one.
+        """
         number, mailbox = self._n_done, self._mailbox
         self._n_done += 1
         mailbox.put(number, self.rank, messages[self.rank])
-        sending = self._begin(self._send(number, messages, what))
-        sending.add_done_callback(lambda _: mailbox.wake())
+        self._sending = [each for each in self._sending if not each.done() or each.exception() is not None]
+        self._sending.append(self._begin(self._send(number, messages, what)))
+        self._sending[-1].add_done_callback(lambda _: mailbox.wake())
         keys = [(number, sender) for sender in range(self.size)]
-        try:
-            with mailbox.changed:
+        with mailbox.changed:
 
-                def is_over() -> bool:
-                    if mailbox.aborted is not None or (sending.done() and sending.exception() is not None):
-                        return True
-                    return sending.done() and all(key in mailbox.messages for key in keys)
+            def is_over() -> bool:
+                has_failed = any(each.done() and each.exception() is not None for each in self._sending)
+                return mailbox.aborted is not None or has_failed or all(key in mailbox.messages for key in keys)
 
-                is_in_time = mailbox.changed.wait_for(is_over, self.timeout)
-                if mailbox.aborted is not None:
-                    raise failed(self.rank, mailbox.aborted[0], what, mailbox.aborted[1])
-                if not is_in_time:
-                    late = [sender for sender in range(self.size) if (number, sender) not in mailbox.messages]
-                    others = [rank for rank in range(self.size) if rank != self.rank]
-                    raise lost(self.rank, late or others, what, self.timeout)
-                sending.result()  # raises where a worker cannot be reached
-                return [mailbox.messages.pop(key) for key in keys]
-        finally:
-            sending.cancel()
+            is_in_time = mailbox.changed.wait_for(is_over, self.timeout)
+            if mailbox.aborted is not None:
+                raise failed(self.rank, mailbox.aborted[0], what, mailbox.aborted[1])
+            if not is_in_time:
+                late = [sender for sender in range(self.size) if (number, sender) not in mailbox.messages]
+                raise lost(self.rank, late, what, self.timeout)
+            for each in self._sending:
+                if each.done():
+                    each.result()  # raises where a worker cannot be reached
+            return [mailbox.messages.pop(key) for key in keys]
 
     async def _send(self, number: int, messages: list[bytes], what: str) -> None:
         from distributed.protocol import to_serialize
