@@ -217,6 +217,19 @@ def test_another_version_on_a_worker_is_an_error(client, train_set, monkeypatch)
         hbd.train(client, PARAMS, train_set, 1)
 
 
+def test_a_cluster_without_workers_is_an_error(monkeypatch):
+    monkeypatch.setattr("hornbeam.distributed.dask.dataset.NO_WORKERS_SECONDS", 2.0)
+    options = {"n_workers": 0, "processes": False, "dashboard_address": ":0"}
+    with LocalCluster(**options) as empty, Client(empty) as client:
+        data = hbd.Dataset(client, in_chunks(X), in_chunks(Y))
+        with pytest.raises(CollectiveError, match="the cluster has had no worker for 2 s"):
+            hbd.train(client, PARAMS, data, 1)
+        classifier = hbd.DaskHornbeamClassifier(device="reference")
+        classifier.client = client
+        with pytest.raises(CollectiveError, match="no worker"):
+            classifier.fit(in_chunks(X), in_chunks(Y))
+
+
 class Kill:
     """A callback that kills one worker process with -9, in the middle of the training."""
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
-from hornbeam.core.errors import DataError
+from hornbeam.core.errors import CollectiveError, DataError
 from hornbeam.data.fields import ROW_FIELDS
 from hornbeam.distributed.dask.packages import require_dask
+
+LOOK_SECONDS = 1.0
+"""The client looks this often whether the workers are still there."""
+
+NO_WORKERS_SECONDS = 60.0
+"""So long it waits for a first one, or for one that comes back."""
 
 FIELDS = ("label", "weight", "group", "qid", "init_score", *ROW_FIELDS)
 
@@ -73,14 +81,28 @@ class DaskDataset:
     def compute(self) -> list[Any]:
         """Let the cluster make the partitions, and return a future of each."""
         from dask import delayed
-        from distributed import wait
 
         futures = self.client.compute([delayed(dict)(part) for part in self.partitions], sync=False)
-        wait(futures)
-        for future in futures:
-            if future.status == "error":
-                future.result()  # raises what the worker has raised
-        return list(futures)
+        return wait_for(self.client, list(futures))
+
+
+def wait_for(client: Any, futures: list[Any]) -> list[Any]:
+    """Wait for what workers make, and return it; raises what one of them has raised, or that there are none."""
+    from distributed import wait
+
+    last_seen = time.monotonic()
+    while any(not future.done() for future in futures):
+        with suppress(TimeoutError):
+            wait(futures, timeout=LOOK_SECONDS)
+        if client.nthreads():
+            last_seen = time.monotonic()
+        elif time.monotonic() - last_seen > NO_WORKERS_SECONDS:
+            client.cancel(futures)
+            raise CollectiveError(f"the cluster has had no worker for {NO_WORKERS_SECONDS:g} s; start some")
+    for future in futures:
+        if future.status == "error":
+            future.result()
+    return futures
 
 
 def partitions_of(value: Any, what: str) -> list[Any] | str | None:

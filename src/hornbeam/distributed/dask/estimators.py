@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.errors import DataError, ParameterError
-from hornbeam.distributed.dask.dataset import DaskDataset, partitions_of
+from hornbeam.distributed.dask.dataset import DaskDataset, partitions_of, wait_for
 from hornbeam.distributed.dask.packages import require_dask
 from hornbeam.distributed.dask.prediction import predict_parts
 from hornbeam.distributed.dask.training import train
@@ -156,7 +156,8 @@ class DaskHornbeamClassifier(DaskEstimator, HornbeamClassifier):
         parts = partitions_of(y, "y")
         if not isinstance(parts, list):
             raise DataError("y must be a Dask collection, or a list of delayed objects")
-        found = client.gather(client.compute([delayed(_classes_of)(part) for part in parts]))
+        futures = client.compute([delayed(_classes_of)(part) for part in parts])
+        found = client.gather(wait_for(client, list(futures)))
         there = [classes for classes in found if len(classes)]
         if not there:
             raise DataError("y has no rows")

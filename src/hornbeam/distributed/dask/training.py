@@ -14,7 +14,7 @@ import hornbeam
 from hornbeam.core.errors import CollectiveError, DataError, HornbeamError, ParameterError
 from hornbeam.core.log import warn
 from hornbeam.distributed.collective import DEFAULT_TIMEOUT
-from hornbeam.distributed.dask.dataset import DaskDataset
+from hornbeam.distributed.dask.dataset import LOOK_SECONDS, DaskDataset
 from hornbeam.distributed.dask.mailbox import (
     STATES,
     DaskCollective,
@@ -30,9 +30,6 @@ from hornbeam.distributed.training import train as train_on_worker
 from hornbeam.model.booster import Booster
 from hornbeam.params.params import Params, whole_number
 from hornbeam.training.checkpoints import KeptState, iterations_in
-
-LOOK_SECONDS = 1.0
-"""The client looks this often whether all workers are still there."""
 
 TURN = "hornbeam-train"
 """Name of the semaphore that a training holds: two at once would wait for each other on workers of one thread."""
