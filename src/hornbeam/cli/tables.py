@@ -8,11 +8,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from csv import writer as writer_of_names
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.cli.processes import n_processes, own_rows
 from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.data.sources.files import FORMATS, format_of_name
 from hornbeam.data.sources.labelled import COLUMN_PARAMETERS, column_roles, load_labelled
@@ -20,6 +21,9 @@ from hornbeam.data.streams.stream import Stream
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.model.booster import Booster
 from hornbeam.model.file import write_atomically
+
+if TYPE_CHECKING:
+    from hornbeam.distributed.dataset import PartDataset
 
 STANDARD = "-"
 """Standard input, standard output."""
@@ -56,7 +60,12 @@ class Roles:
         self.params = {**named, **given}
 
     def dataset(self, path: str, reference: Dataset | None = None, cache: str | None = None) -> Dataset:
-        """Return a Dataset with labels; cache: the folder for its bins, and the file is read as a stream."""
+        """Return a Dataset with labels; cache: the folder for its bins, and the file is read as a stream.
+
+        Under mpiexec it is that of all processes, each of which has some rows.
+        """
+        if n_processes() > 1:
+            return self._part(path, reference, cache)
         if cache is None:
             made = Dataset(source_of(path), reference=reference, params=self.params)
         else:
@@ -67,6 +76,21 @@ class Roles:
         if made.given("label") is None:
             raise no_labels(path, made.feature_names)
         return made
+
+    def _part(self, path: str, reference: Dataset | None, cache: str | None) -> Dataset:
+        """Return a Dataset of this process's rows."""
+        import hornbeam.mpi as hbm
+
+        if cache is not None:
+            raise DataError("--cache under mpiexec: each process holds its rows in memory; start more, or leave it out")
+        if path == STANDARD:
+            raise DataError("- under mpiexec: no process can read the input of all; name a file that each of them sees")
+        params, roles = column_roles(self.params)
+        table, fields = load_labelled(path, dict.fromkeys(FIELDS), roles)
+        if fields["label"] is None:
+            raise no_labels(path, [])
+        table, fields = own_rows(table, fields)
+        return hbm.Dataset(table, reference=cast("PartDataset | None", reference), params=params, **fields)
 
     def labelled(self, path: str, booster: Booster, needs_labels: bool = True) -> tuple[Any, Dataset]:
         """Return the columns of a model, and a Dataset of the same rows with labels."""

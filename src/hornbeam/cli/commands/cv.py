@@ -39,8 +39,11 @@ def cv(
     import hornbeam as hb
     from hornbeam.cli.parameters import file_and_pairs, read_parameters
     from hornbeam.cli.printing import be_quiet, print_json, print_table
+    from hornbeam.cli.processes import n_processes
     from hornbeam.cli.tables import Roles
 
+    if n_processes() > 1:
+        raise hb.ParameterError("cv under mpiexec: folds are trained in one process; start it without mpiexec")
     be_quiet(quiet)
     data, given = file_and_pairs(data, pairs, config)
     params, places = read_parameters(config, given)

@@ -16,6 +16,7 @@ EXAMPLES = (
     "hornbeam train --config train.conf num_iterations=200",
     "hornbeam train 'part-*.parquet' -l y --cache /scratch -o m.json",
     "zcat train.csv.gz | hornbeam train - -l 0 -o model.json",
+    "mpiexec -n 4 hornbeam train 'part-*.parquet' -l y -o m.json",
 )
 """Shown at the end of the help."""
 
@@ -52,14 +53,17 @@ def train(
 ) -> None:
     """Train a model on a file of data.
 
-    The model is the one that Python gives on the same file, to the fingerprint.
+    The model is the one that Python gives on the same file, to the fingerprint. The processes of mpiexec train it
+    together, each on some of the rows.
     """
     import hornbeam as hb
     from hornbeam.cli.failures import Interrupted
     from hornbeam.cli.parameters import file_and_pairs, read_parameters
     from hornbeam.cli.printing import be_quiet
+    from hornbeam.cli.processes import is_first, trainer
     from hornbeam.cli.tables import STANDARD, Roles, check_writable
 
+    quiet = quiet or not is_first()
     be_quiet(quiet)
     data, given = file_and_pairs(data, pairs, config)
     params, places = read_parameters(config, given)
@@ -80,12 +84,14 @@ def train(
     callbacks: list[Any] = [] if quiet else [hb.progress()]
     if log_every > 0 and not quiet:
         callbacks.append(hb.log_evaluation(log_every))
-    booster = hb.train(
+    booster = trainer()(
         params, train_set, valid_sets=valid_sets, callbacks=callbacks, init_model=init_model, checkpoint=checkpoint
     )
     if booster.interrupted:
         kept = f"{checkpoint!r} keeps the state: the same command goes on" if checkpoint else "nothing was written"
         raise Interrupted(f"interrupted after {booster.n_iterations} iterations; {kept}")
+    if not is_first():
+        return
     if output == STANDARD:
         sys.stdout.buffer.write(booster.to_bytes())
         return
