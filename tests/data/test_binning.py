@@ -10,15 +10,9 @@ from hypothesis.extra import numpy as hnp
 
 from hornbeam.backends.cpu.binning.dense import encode
 from hornbeam.backends.cpu.binning.table import bin_table
-from hornbeam.data.binning import (
-    BinMapper,
-    BinnedData,
-    BinParams,
-    allocate_bins,
-    find_upper_bounds,
-    hash_rows,
-    sample_rows,
-)
+from hornbeam.core.hashing import hash_rows
+from hornbeam.data.bin_bounds import find_upper_bounds, sample_rows
+from hornbeam.data.binning import BinMapper, BinnedData, BinParams, allocate_bins
 from hornbeam.data.sources.opening import open_table
 
 INF = np.inf

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hornbeam as hb
-from hornbeam.data.binning import find_upper_bounds
+from hornbeam.data.bin_bounds import find_upper_bounds
 from hornbeam.testing.golden import CASES, expected_fingerprints
 
 sparse = pytest.importorskip("scipy.sparse")

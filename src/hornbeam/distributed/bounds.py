@@ -1,7 +1,7 @@
 """Bins of features whose rows are spread over workers: the bounds that one worker with all rows would find.
 
-The rows of the sample are chosen by a hash of their number (binning.sample_rows). Features are dealt to workers: each
-gets the sampled values of its features from all others, finds the bounds, and tells them.
+The rows of the sample are chosen by a hash of their number (bin_bounds.sample_rows). Features are dealt to workers:
+each gets the sampled values of its features from all others, finds the bounds, and tells them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.data.binning import BinParams, find_upper_bounds, sample_rows
+from hornbeam.data.bin_bounds import find_upper_bounds, sample_rows
+from hornbeam.data.binning import BinParams
 from hornbeam.data.sources.reader import TableReader
 from hornbeam.distributed.collective import Collective
 from hornbeam.distributed.rows import RowMap

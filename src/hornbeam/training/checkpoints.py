@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from hornbeam.core.errors import DataError, ModelFormatError, ParameterError
 from hornbeam.core.file_lock import FileLock
 from hornbeam.core.log import warn
-from hornbeam.data.binning import sample_rows
+from hornbeam.data.bin_bounds import sample_rows
 from hornbeam.data.fields import ROW_FIELDS
 from hornbeam.model.booster import Booster
 from hornbeam.model.file.parsing import parse_document

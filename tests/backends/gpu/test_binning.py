@@ -25,7 +25,8 @@ from hornbeam.backends.gpu.runtime.order import order_keys, values_of_keys
 from hornbeam.backends.gpu.workspace import bin_upload
 from hornbeam.core.errors import DeviceError
 from hornbeam.data import stored_bins as bundling
-from hornbeam.data.binning import BinnedData, BinParams, rows_below
+from hornbeam.data.bin_bounds import rows_below
+from hornbeam.data.binning import BinnedData, BinParams
 from hornbeam.data.sources.opening import open_table
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.params.params import Params

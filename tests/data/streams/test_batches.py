@@ -7,7 +7,7 @@ import pytest
 
 import hornbeam as hb
 from hornbeam.core.errors import DataError
-from hornbeam.data.binning import sample_rows
+from hornbeam.data.bin_bounds import sample_rows
 from hornbeam.data.streams.first_reading import Sample
 from hornbeam.testing.golden import golden_score, golden_table, uniform
 

@@ -7,15 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.data.binning import (
-    BinMapper,
-    BinnedData,
-    BinParams,
-    allocate_bins,
-    bin_by,
-    find_upper_bounds,
-    sample_rows,
-)
+from hornbeam.data.bin_bounds import find_upper_bounds, sample_rows
+from hornbeam.data.binning import BinMapper, BinnedData, BinParams, allocate_bins, bin_by
 from hornbeam.data.sources.reader import TableReader
 
 

@@ -1,8 +1,8 @@
 """The first reading of a stream: everything that must be known before bins can be written.
 
 rows     their number; labels, weights, queries and initial scores
-sample   the rows that bins are found from: those that `binning.sample_rows` would choose were the number of rows known,
-         which is the number of smallest hashes, so they are kept as rows come
+sample   the rows that bins are found from: those that `bin_bounds.sample_rows` would choose were the number of rows
+         known, which is the number of smallest hashes, so they are kept as rows come
 levels   values of categorical columns, and their numbers of rows
 missing  which columns have NaN, and which have numbers
 """

@@ -1,4 +1,4 @@
-"""Bounds of bins on the CPU: twin of binning.find_upper_bounds, for tables of thousands of features."""
+"""Bounds of bins on the CPU: twin of bin_bounds.find_upper_bounds, for tables of thousands of features."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def first_at_least(values, wanted):
 
 @kernel
 def ends_of_distinct(cumulative, min_data_in_bin, ends):
-    """Twin of binning._ends_of_distinct; ends int64 (>= n_distinct,) out, returns how many."""
+    """Twin of bin_bounds._ends_of_distinct; ends int64 (>= n_distinct,) out, returns how many."""
     n_ends, below = 0, np.int64(0)
     for end in range(len(cumulative) - 1):
         if cumulative[end] - below >= min_data_in_bin:
@@ -38,7 +38,7 @@ def ends_of_distinct(cumulative, min_data_in_bin, ends):
 
 @kernel
 def ends_of_shared(cumulative, max_bin, min_data_in_bin, ends):
-    """Twin of binning._ends_of_shared; ends int64 (>= max_bin,) out, returns how many."""
+    """Twin of bin_bounds._ends_of_shared; ends int64 (>= max_bin,) out, returns how many."""
     n_distinct = len(cumulative)
     total = cumulative[n_distinct - 1]
     max_bin = max(np.int64(1), min(max_bin, total // min_data_in_bin))
@@ -127,6 +127,6 @@ def bounds_kernel(ordered, n_zeros, max_bin, min_data_in_bin):
 def find_upper_bounds(
     values: NDArray[Any], max_bin: int, min_data_in_bin: int, n_zeros: int = 0
 ) -> NDArray[np.float64]:
-    """See binning.find_upper_bounds."""
+    """See bin_bounds.find_upper_bounds."""
     bounds: NDArray[np.float64] = bounds_kernel(np.sort(values), n_zeros, max_bin, min_data_in_bin)
     return bounds

@@ -11,11 +11,8 @@ from hornbeam.backends.cpu.host.kernels import inlined, kernel
 from hornbeam.backends.cpu.host.threads import run_ranges
 from hornbeam.backends.cpu.tuning import in_use
 from hornbeam.core.hashing import HASH_KEY
-from hornbeam.data import binning as definition
-from hornbeam.data.binning import (
-    BinMapper,
-    allocate_bins,
-)
+from hornbeam.data import bin_bounds as definition
+from hornbeam.data.binning import BinMapper, allocate_bins
 from hornbeam.data.sources.reader import TableReader
 
 TILE_ROWS = 256
@@ -76,7 +73,7 @@ def search_tables(
 
 
 def rows_below(n_rows: int, limit: np.uint64) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Return the rows whose hash is at most `limit`, and the hashes: the fast twin of `binning.rows_below`."""
+    """Return the rows whose hash is at most `limit`, and the hashes: the fast twin of `bin_bounds.rows_below`."""
     room = int(n_rows * (float(limit) / 2.0**64) * 1.05) + 4096
     rows, hashes = np.empty(room, np.int64), np.empty(room, np.uint64)
     n_found = rows_below_kernel(n_rows, limit, rows, hashes)

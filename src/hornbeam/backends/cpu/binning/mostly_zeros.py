@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from hornbeam.backends.cpu.host.threads import run_ranges
 from hornbeam.backends.cpu.tuning import in_use
 from hornbeam.data import stored_bins as bundling
-from hornbeam.data.binning import BinMapper, BinParams, sample_rows
+from hornbeam.data.bin_bounds import sample_rows
+from hornbeam.data.binning import BinMapper, BinParams
 from hornbeam.data.sources.reader import TableReader
 from hornbeam.data.sources.sparse_table import SparseTable
 

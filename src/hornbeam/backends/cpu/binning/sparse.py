@@ -20,7 +20,8 @@ from hornbeam.backends.cpu.host.kernels import kernel
 from hornbeam.backends.cpu.host.threads import run_ranges
 from hornbeam.backends.cpu.tuning import in_use
 from hornbeam.data import stored_bins as bundling
-from hornbeam.data.binning import BinMapper, BinParams, BinType, allocate_bins, sample_rows
+from hornbeam.data.bin_bounds import sample_rows
+from hornbeam.data.binning import BinMapper, BinParams, BinType, allocate_bins
 from hornbeam.data.sources.reader import ZERO, TableReader
 from hornbeam.data.sources.sparse_table import SparseTable
 from hornbeam.data.stored_bins import StoredBins, plan_storage

@@ -18,7 +18,8 @@ from hornbeam.backends.cpu.binning.mostly_zeros import read_mostly_zeros
 from hornbeam.backends.cpu.binning.sparse import encode_sparse, find_missing
 from hornbeam.backends.cpu.host.threads import run_ranges, run_threads
 from hornbeam.backends.cpu.tuning import in_use
-from hornbeam.data.binning import BinMapper, BinnedData, BinParams, Bins, bin_by, find_upper_bounds, sample_rows
+from hornbeam.data.bin_bounds import find_upper_bounds, sample_rows
+from hornbeam.data.binning import BinMapper, BinnedData, BinParams, Bins, bin_by
 from hornbeam.data.sources.reader import ZERO, TableReader
 
 EncodeDense = Callable[[BinMapper], tuple[Bins, NDArray[np.bool_]]]

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.data.layout import Layout
 from hornbeam.data import stored_bins as bundling
-from hornbeam.data.binning import BinnedData, sample_rows
+from hornbeam.data.bin_bounds import sample_rows
+from hornbeam.data.binning import BinnedData
 from hornbeam.data.stored_bins import StoredBins
 
 MOST_CODES = 256
