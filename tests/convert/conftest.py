@@ -80,6 +80,8 @@ MODELS = {
     "function": lambda: make_model(
         {"name": "custom", "num_class": 2}, NUMBERS, 2, 5, FLOAT32, params={"num_class": 2}, seed=17
     ),
+    "columns": lambda: make_model({"name": "poisson", "n_targets": 3}, NUMBERS, 3, 4, FLOAT32, seed=18),
+    "labels": lambda: make_model({"name": "binary", "sigmoid": 1.0, "n_targets": 2}, NUMBERS, 2, 4, FLOAT32, seed=19),
     "best": lambda: make_model({"name": "regression"}, NUMBERS, thresholds=FLOAT32, best_iteration=3, seed=7),
     "empty": lambda: make_model({"name": "regression"}, NUMBERS, n_iterations=0, seed=8),
     "deep": lambda: make_chain(),

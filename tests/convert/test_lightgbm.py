@@ -12,7 +12,7 @@ from hornbeam.data.sources.reader import ZERO
 
 lgb = pytest.importorskip("lightgbm")
 
-APPROXIMATE = ("forest_start", "forest_classes")
+APPROXIMATE = ("labels", "forest_start", "forest_classes")
 
 
 def read_back(booster: object, tmp_path: object) -> hb.Booster:
@@ -41,6 +41,10 @@ def test_lightgbm_scores_have_the_same_bits(any_model, rows_of, table_of, expect
         with pytest.raises(ConversionError, match="'column0' is target encoded; formats 'c' and 'python' hold it"):
             writing.write(model, True)
         return
+    if name == "columns":
+        with pytest.raises(ConversionError, match="several outputs of objective 'poisson'"):
+            writing.write(model, True)
+        return
     text = writing.write(model, approximate=name in APPROXIMATE).decode()
     theirs = lgb.Booster(model_str=text)
     rows = as_lightgbm_reads(rows_of(model))
@@ -56,7 +60,7 @@ def test_lightgbm_scores_have_the_same_bits(any_model, rows_of, table_of, expect
 
 def test_what_is_written_reads_back_to_the_same_scores(any_model, rows_of, table_of, expected):
     name, model = any_model
-    if name == "encoded":
+    if name in ("encoded", "columns"):
         return
     text = writing.write(model, approximate=name in APPROXIMATE)
     again = hb.Booster.from_bytes(text)
@@ -65,5 +69,6 @@ def test_what_is_written_reads_back_to_the_same_scores(any_model, rows_of, table
     if name not in APPROXIMATE:
         assert np.array_equal(again.predict(table, raw_score=True).reshape(raw.shape), raw)
         assert np.array_equal(again.predict(table).reshape(raw.shape), predictions)
-    assert writing.write(again.to_model(), False) == text
-    assert again.objective.name == model.objective["name"]
+    if name != "labels":  # which come back as classes
+        assert writing.write(again.to_model(), False) == text
+    assert again.objective.name == ("multiclassova" if name == "labels" else model.objective["name"])

@@ -121,7 +121,8 @@ def test_every_objective_is_written_exactly_or_as_one_of_the_same_link(format, n
     rows = np.random.default_rng(0).standard_normal((50, 3)).astype(np.float32)
     assert np.allclose(again.predict(rows), booster.predict(rows), rtol=1e-5)
     if is_exact or name == "multiclassova":
-        assert again.objective.name == name
+        of_labels = name == "multiclassova" and format == "xgboost-json"  # which XGBoost knows as labels of columns
+        assert again.objective.name == ("binary" if of_labels else name)
 
 
 @pytest.mark.parametrize("format", ["lightgbm", "xgboost-json"])

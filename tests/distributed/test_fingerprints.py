@@ -40,6 +40,9 @@ SPREAD = {
     "expectile, missing": 2,
     "survival:aft, extreme, weights": 3,
     "quantiles, weights, bagging": 2,
+    "regression, 3 columns of labels": 3,
+    "regression_l1, 2 columns of labels, weights": 2,
+    "binary, 3 columns of labels": 2,
     "trees side by side": 2,
     "survival:cox, equal times, weights": 2,
 }

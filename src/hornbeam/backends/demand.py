@@ -21,7 +21,9 @@ from hornbeam.trees.contexts import ContextPlan
 
 def label_bytes(objective: Objective) -> int:
     """Return the bytes of a label on a device: labels 0 and 1 take one, unless residuals are made of them."""
-    return 1 if objective.labels == "binary" and objective.renewal_percentile is None else 8
+    return (
+        1 if objective.labels == "binary" and objective.n_targets == 1 and objective.renewal_percentile is None else 8
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,8 @@ def _builder(model_builder: Any, trees: list[Tree], out: Outgoing, exactness: Ex
     name = POSTPROCESSORS.get(link, link)
     task = "kRegressor"
     if n_outputs > 1:
+        if link in ("exp", "square"):
+            exactness.refuse(f"several outputs of objective {out.objective.name!r}", "use another format")
         task = "kMultiClf"
         name = {"identity": "identity_multiclass", "sigmoid": "multiclass_ova"}.get(link, link)
     elif link == "sigmoid":

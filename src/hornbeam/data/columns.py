@@ -168,6 +168,27 @@ def column_on(column: Column | None, device: str) -> Column | None:
     return column if isinstance(column, DeviceColumn) and column.device == device else host_of(column)
 
 
+def check_labels(labels: Any, n_rows: int, find_facts: FindFacts | None = None) -> Column:
+    """Return labels: one finite number a row, (n_rows,), or a row of several, (n_rows, n_columns), in host memory."""
+    shape = getattr(labels, "shape", None)
+    if shape is None or isinstance(labels, (list, tuple)):
+        labels = _numbers(labels, "label")
+        shape = labels.shape
+    if len(shape) != 2 or shape[1] < 2:
+        return check_label(labels, n_rows, find_facts)
+    array = _numbers(labels, "label")
+    if len(array) != n_rows:
+        raise DataError(f"label has {len(array)} rows and data {n_rows}; pass a row of labels for each")
+    _check_finite(array, "label")
+    place = np.unravel_index(int(np.argmax(np.abs(array))), array.shape)
+    if abs(array[place]) > LARGEST_LABEL:
+        raise DataError(
+            f"label[{int(place[0])}, {int(place[1])}] is {array[place]}; magnitudes up to {LARGEST_LABEL} are allowed: "
+            "rescale the labels"
+        )
+    return array
+
+
 def check_label(label: Any, n_rows: int, find_facts: FindFacts | None = None, name: str = "label") -> Column:
     """Return labels, one finite number a row; messages call them `name`."""
     column = _device_column(label, name, n_rows, find_facts)

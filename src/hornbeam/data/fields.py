@@ -17,7 +17,7 @@ from hornbeam.data.columns import (
     FindFacts,
     check_bound,
     check_init_score,
-    check_label,
+    check_labels,
     check_position,
     check_weight,
     column_on,
@@ -71,7 +71,7 @@ class FieldGetters(Generic[Floats, Integers]):
             """The rows where queries begin, and the number of rows."""
 
     def get_label(self) -> Floats | None:
-        """Return the labels, float64 (n_rows,), or None."""
+        """Return the labels, float64 (n_rows,) or (n_rows, n_columns), or None."""
         return self.label
 
     def get_weight(self) -> Floats | None:
@@ -156,6 +156,12 @@ class Fields(FieldGetters[NDArray[np.float64], NDArray[np.int64]], PeerAttribute
     def init_score(self) -> NDArray[np.float64] | None:
         """The initial scores in host memory."""
         return host_of(self._columns["init_score"])
+
+    @property
+    def n_targets(self) -> int:
+        """Columns of the labels: 1 for one label a row, and where there are none."""
+        label = self._columns["label"]
+        return 1 if label is None or label.ndim == 1 else int(label.shape[1])
 
     def row_field(self, name: str) -> NDArray[np.float64] | None:
         """Return one of `ROW_FIELDS`, float64 (n_rows,), or None."""
@@ -251,7 +257,7 @@ class Fields(FieldGetters[NDArray[np.float64], NDArray[np.int64]], PeerAttribute
             self.group = query_sizes(given["group"], given.get("qid"), n_rows)
             self.query_boundaries = None if self.group is None else boundaries_of(self.group)
         checks: dict[str, Callable[[Any], Column]] = {
-            "label": lambda label: check_label(label, n_rows, find_facts),
+            "label": lambda label: check_labels(label, n_rows, find_facts),
             "weight": lambda weight: check_weight(weight, n_rows, self.group, find_facts),
             "init_score": lambda init_score: check_init_score(init_score, n_rows, find_facts),
             **{name: lambda bound, name=name: check_bound(bound, n_rows, name) for name in BOUNDS},  # type: ignore[misc]

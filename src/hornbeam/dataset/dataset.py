@@ -480,7 +480,9 @@ class Dataset(PeerMethods):
         """
         levels: list[Levels | None] = [None] * self.n_features
         fitted: dict[int, NDArray[np.float64]] = {}
-        has_means = self.given("label") is not None and (params is None or params.num_class == 1)
+        has_means = (
+            self.given("label") is not None and self.n_targets == 1 and (params is None or params.num_class == 1)
+        )
         fold: NDArray[np.int8] | None = None
         categorical = self._find_categorical(params)
         self._reader.prepare_coding(categorical)

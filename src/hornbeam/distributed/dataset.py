@@ -70,7 +70,7 @@ class Part:
             "columns with types": bool(data.reader.has_types),
             "categorical_features": None if data._categorical is None else list(data._categorical),
             "data parameters": data._own_params,
-            "labels": given["label"],
+            "columns of labels": data.n_targets if given["label"] else 0,
             "weights": given["weight"] or self.zero_weight,
             "queries": data.group is not None,
             **{name: given[name] for name in ROW_FIELDS},
@@ -144,8 +144,9 @@ class PartDataset(Dataset):
     def _gather_fields(self, schema: dict[str, Any]) -> None:
         """Bring together the labels, weights, queries and initial scores of all rows."""
         given: dict[str, Any] = {}
-        if schema["labels"]:
-            given["label"] = self._all_rows([part.dataset.label for part in self.parts], 1, "labels")[0]
+        if schema["columns of labels"]:
+            columns = [np.transpose(part.dataset.label) for part in self.parts]  # type: ignore[arg-type]
+            given["label"] = self._all_rows(columns, schema["columns of labels"], "labels").T
         if schema["weights"]:
             own = [np.zeros(part.dataset.n_rows) if part.zero_weight else part.dataset.weight for part in self.parts]
             given["weight"] = self._all_rows(own, 1, "weights")[0]
@@ -208,7 +209,7 @@ class PartDataset(Dataset):
         for reader in table.parts:
             reader.zero_as_missing = own.zeros_are_missing
         categorical = self._find_categorical(params)
-        has_means = self.label is not None and (params is None or params.num_class == 1)
+        has_means = self.label is not None and self.n_targets == 1 and (params is None or params.num_class == 1)
         shared = SharedLevels(self.collective, self.pieces(), own, self, has_means)
         levels, fitted = shared.choose({place: self.feature_names[place] for place in categorical}, init_levels)
         table.read_as(levels, own, fitted)

@@ -22,6 +22,7 @@ from hornbeam.core.random_choices import Purpose, derived_key, random_bits, rand
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.metrics import NO_METRIC, fit_to_outputs, get_metric
 from hornbeam.metrics.base import Metric
+from hornbeam.metrics.targets import TargetsMetric
 from hornbeam.model.booster import Booster
 from hornbeam.params.params import BY_NAME, Params, whole_number
 from hornbeam.trees.forest import Forest, Reader, average_scores, fitting
@@ -186,6 +187,8 @@ def _metric_of(booster: Booster, name: str | None) -> Metric:
     if given in NO_METRIC:
         raise ParameterError(f"metric={name!r}: name a metric, such as 'auc' or 'rmse'")
     known = {key: value for key, value in booster.params.items() if key in BY_NAME}
+    if booster.objective.n_targets > 1:
+        return TargetsMetric(get_metric(given, Params.from_dict(known)))
     figure = get_metric(fit_to_outputs(given, booster.n_outputs), Params.from_dict(known))
     if figure.for_classes != (booster.n_outputs > 1):
         raise ParameterError(

@@ -34,6 +34,7 @@ from hornbeam.metrics.regression import (
     RSquared,
 )
 from hornbeam.metrics.survival import AftLikelihood, Concordance, CoxLikelihood, IntervalAccuracy
+from hornbeam.metrics.targets import TargetsMetric
 from hornbeam.objectives import Objective
 from hornbeam.params.params import Params
 
@@ -200,6 +201,8 @@ def get_metrics(params: Params, objective: Objective) -> list[Metric]:
         seen = metrics.setdefault(metric.name, metric)
         if isinstance(seen, QueryMetric) and isinstance(metric, QueryMetric):
             metrics[metric.name] = type(seen)((*seen.at, *metric.at), params.label_gain)
+    if objective.n_targets > 1:
+        return [TargetsMetric(metric) for metric in metrics.values()]
     for name, metric in metrics.items():
         if isinstance(metric, OrderOfClasses) and objective.n_outputs > 1:
             metrics[name] = OneAgainstRest(metric)

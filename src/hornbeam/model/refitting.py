@@ -25,6 +25,7 @@ from hornbeam.model.refit_outputs import TreeShape, keep_order, outputs_in_conte
 from hornbeam.objectives import CustomObjective, Objective, get_objective
 from hornbeam.objectives.logcosh_leaves import leaf_minima
 from hornbeam.objectives.percentiles import leaf_percentiles
+from hornbeam.objectives.targets import of_output
 from hornbeam.params.constraints import resolve_per_feature
 from hornbeam.params.params import Params
 from hornbeam.trees.forest import Forest
@@ -77,7 +78,7 @@ def refit(
     if not 0.0 <= decay <= 1.0:
         raise ParameterError(f"decay_rate={decay_rate!r}: must be a number from 0 to 1")
     params = _params_of(model, objective)
-    new = NewData(get_objective(params), dataset)
+    new = NewData(get_objective(params, dataset.n_targets), dataset)
     old_begin, averages = np.array(model.init_scores, np.float64), params.boosting == "rf"
     begin, start = old_begin, dataset.init_score
     if start is None:
@@ -182,7 +183,8 @@ def _leaf_values(
     percentile, n_leaves, rules = new.objective.percentile_of(output), tree.n_leaves, SplitRules.from_params(params)
     if percentile is not None and new.label is not None:
         most = params.number("max_delta_step") or np.inf
-        rows = new.label - scores, new.renewal_weight, leaf, n_leaves
+        label, weight = (of_output(values, output) for values in (new.label, new.renewal_weight))
+        rows = label - scores, weight, leaf, n_leaves  # type: ignore[operator]  # there are labels
         found = leaf_minima(*rows) if new.objective.renews_to_logcosh else leaf_percentiles(*rows, percentile)
         return np.minimum(np.maximum(found, -most), most)
     weight = finished_weight(exact_leaf_sums(hessian, leaf, n_leaves), rules)

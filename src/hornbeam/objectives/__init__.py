@@ -35,6 +35,7 @@ from hornbeam.objectives.robust import (
     PercentageErrorObjective,
     QuantileObjective,
 )
+from hornbeam.objectives.targets import TargetsObjective
 from hornbeam.params.params import Params
 
 __all__ = [
@@ -64,6 +65,7 @@ __all__ = [
     "QuantileObjective",
     "RankingObjective",
     "RegressionObjective",
+    "TargetsObjective",
     "TweedieObjective",
     "XendcgObjective",
     "get_objective",
@@ -115,13 +117,18 @@ _STATE = {
 """What a model file keeps of an objective besides its name: see `Objective.to_dict`."""
 
 
-def get_objective(params: Params) -> Objective:
-    """Build the objective that the parameters name; `Params` has checked that they go together."""
+def get_objective(params: Params, n_targets: int = 1) -> Objective:
+    """Build the objective that the parameters name; `Params` has checked that they go together.
+
+    n_targets  columns of the labels
+    """
     if isinstance(params.alpha, tuple):
-        return QuantileListObjective.from_params(params)
-    if isinstance(params.objective, str) and params.objective in ALL_OBJECTIVES:
-        return ALL_OBJECTIVES[params.objective].from_params(params)
-    return CustomObjective.from_params(params)
+        objective: Objective = QuantileListObjective.from_params(params)
+    elif isinstance(params.objective, str) and params.objective in ALL_OBJECTIVES:
+        objective = ALL_OBJECTIVES[params.objective].from_params(params)
+    else:
+        return CustomObjective.from_params(params, n_targets)
+    return objective if n_targets == 1 else TargetsObjective.of(objective, n_targets)
 
 
 def objective_from_dict(state: Mapping[str, Any]) -> Objective:
@@ -129,6 +136,14 @@ def objective_from_dict(state: Mapping[str, Any]) -> Objective:
 
     Raises ModelFormatError for anything `to_dict` cannot have written.
     """
+    if "n_targets" in state:
+        n_targets = state["n_targets"]
+        part = objective_from_dict({key: value for key, value in state.items() if key != "n_targets"})
+        if part.formula is None:
+            raise ModelFormatError(f"n_targets: {n_targets!r} does not go with objective {part.name!r}")
+        if type(n_targets) is not int or not 2 <= n_targets <= MAX_CLASSES:
+            raise ModelFormatError(f"n_targets: {n_targets!r} is not a whole number from 2 to {MAX_CLASSES}")
+        return TargetsObjective([part] * n_targets)
     name = state.get("name")
     if not isinstance(name, str) or name not in (*ALL_OBJECTIVES, "custom"):
         raise ModelFormatError(f"name: {name!r} is not an objective; known are {', '.join(ALL_OBJECTIVES)} and custom")

@@ -42,6 +42,8 @@ class Objective(ABC):
         Whether `prepare` may change anything.
     renewal_weights_by_label
         Whether `renewal_weights` depends on the labels.
+    n_targets
+        Columns of the labels; 1: one label a row.
     renews_to_logcosh
         Whether the values of leaves go on from `renewal_percentile` to the minimum of log(cosh): see logcosh_leaves.py.
     """
@@ -50,6 +52,7 @@ class Objective(ABC):
     default_metric: ClassVar[str]
     link: str = "identity"
     labels: ClassVar[str] = "real"
+    n_targets: int = 1
     renewal_weights_by_label: ClassVar[bool] = False
     renews_to_logcosh: ClassVar[bool] = False
 
@@ -76,7 +79,10 @@ class Objective(ABC):
 
     def check_data(self, dataset: Fields) -> None:
         """Raise DataError unless a data set, for training or validation, has what the objective takes as labels."""
-        check_domain(self, dataset.given("label"))
+        label = dataset.given("label")
+        if label is not None and label.ndim == 2 and self.n_targets == 1:
+            raise DataError(f"objective {self.name!r} takes one label a row, but label has {label.shape[1]} columns")
+        check_domain(self, label)
 
     def accepts(self, facts: Facts) -> bool:
         """Say whether labels of which these facts are known lie in the domain; else `check_labels` has to see them."""
@@ -203,5 +209,5 @@ def first_wrong_label(label: FloatArray, wrong: NDArray[np.bool_]) -> str | None
     """Describe the first label that is wrong ("label[7] is 2.5"), or return None if none is."""
     if not wrong.any():
         return None
-    row = int(np.argmax(wrong))
-    return f"label[{row}] is {float(label[row])!r}"
+    place = tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), wrong.shape))
+    return f"label[{', '.join(map(str, place))}] is {float(label[place])!r}"

@@ -36,9 +36,16 @@ class CustomObjective(Objective):
         self.function = function
 
     @classmethod
-    def from_params(cls, params: Params) -> CustomObjective:
-        """Take the function and num_class."""
-        return cls(params.objective if callable(params.objective) else None, params.num_class)
+    def from_params(cls, params: Params, n_targets: int = 1) -> CustomObjective:
+        """Take the function and num_class, or as many outputs as the labels have columns."""
+        if n_targets > 1 and params.num_class not in (1, n_targets):
+            raise ParameterError(
+                f"num_class={params.num_class}, but label has {n_targets} columns; leave num_class out, or make them "
+                "equal"
+            )
+        made = cls(params.objective if callable(params.objective) else None, max(params.num_class, n_targets))
+        made.n_targets = n_targets
+        return made
 
     def check_labels(self, label: FloatArray | None) -> None:
         """Accept anything: what labels mean, and whether there are any, is the function's affair."""

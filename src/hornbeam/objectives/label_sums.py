@@ -39,6 +39,10 @@ class HostSums:
     def __init__(self, label: FloatArray, weight: FloatArray | None) -> None:
         self._label, self._weight = label, weight
 
+    def column(self, number: int) -> HostSums:
+        """Return the sums of one column of labels that are float64 (n_rows, n_columns)."""
+        return HostSums(np.ascontiguousarray(self._label[:, number]), self._weight)
+
     @lazy
     def _total(self) -> float:
         return float(len(self._label)) if self._weight is None else exact_sum(self._weight)

@@ -123,6 +123,11 @@ def judge(
     class_names  one a class; None: those of the classifier, else numbers
     """
     booster, classes = booster_of(model), getattr(model, "classes_", None)
+    if booster.objective.n_targets > 1:
+        raise ParameterError(
+            f"the model has labels of {booster.objective.n_targets} columns, and this is drawn of one; explanations, "
+            "trees and importances are drawn of any model"
+        )
     if classes is not None and not isinstance(data, Fields):
         if isinstance(data, tuple) and len(data) == 2 and label is None:
             data, label = data

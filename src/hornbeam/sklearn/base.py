@@ -55,6 +55,7 @@ from hornbeam.sklearn.tables import (
     with_uniform_names,
     without_rows_of_no_weight,
 )
+from hornbeam.sklearn.target_columns import has_columns, read_columns
 from hornbeam.training.callbacks import Callback
 from hornbeam.training.init_model import check_classes
 from hornbeam.training.train import train
@@ -111,6 +112,7 @@ class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, Bas
 
     _other_params: Mapping[str, Any] = MappingProxyType({})
     _instead = ESTIMATOR_ATTRIBUTES
+    _takes_columns = False
 
     def __init__(
         self,
@@ -271,10 +273,12 @@ class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, Bas
         )
 
     def _check_target(self, y: Any) -> Any:
-        """Check that there is one target a row; one on a CUDA device stays there, as CuPy's."""
+        """Check that there is one target a row, or a row of them; one on a CUDA device stays there, as CuPy's."""
         if y is None:
             name = type(self).__name__
             raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
+        if self._takes_columns and has_columns(y):
+            return read_columns(y)
         if device_of(y, "y") is not None:
             return read_target(y)
         y = column_or_1d(host_array(y, "y") if is_tensor(y) else y, warn=True)
@@ -330,6 +334,8 @@ class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, Bas
             matrix or array of SciPy. NaN is a missing value. Or what a table is read from, as for hornbeam.Dataset.
         y
             Target (n_rows,): numbers, or class labels of any kind for the classifier; or the name of a column of X.
+            (n_rows, n_targets): several targets at once; for the classifier 0 and 1, where any number of labels may
+            hold in a row.
         sample_weight
             (n_rows,) weights >= 0. A row of weight 0 counts as absent, whole weights nearly as repeated rows (a row is
             still one row to `min_child_samples` and to the bins).
@@ -493,6 +499,7 @@ class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, Bas
         tags.target_tags.required = True
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
+        tags.target_tags.multi_output = self._takes_columns
         return tags
 
     def _more_tags(self) -> dict[str, Any]:

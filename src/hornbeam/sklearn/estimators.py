@@ -23,6 +23,7 @@ from hornbeam.sklearn.arguments import in_order
 from hornbeam.sklearn.base import FloatArray, HornbeamModel
 from hornbeam.sklearn.device_targets import classes_of, divided_by_sum, find_classes, places_among, probabilities
 from hornbeam.sklearn.staged import StagedClassifier, StagedRegressor
+from hornbeam.sklearn.target_columns import check_indicators, has_columns, labels_that_hold
 
 __all__ = ["HornbeamClassifier", "HornbeamModel", "HornbeamRegressor"]
 
@@ -37,6 +38,8 @@ class HornbeamRegressor(StagedRegressor, RegressorMixin, HornbeamModel):
     (2000,)
     """
 
+    _takes_columns = True
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R2 of the predictions; arrays may be on a CUDA device."""
         return float(r2_score(*_in_host_memory(y, self.predict(X)), sample_weight=_in_host_memory(sample_weight)[0]))
@@ -45,7 +48,8 @@ class HornbeamRegressor(StagedRegressor, RegressorMixin, HornbeamModel):
 class HornbeamClassifier(StagedClassifier, ClassifierMixin, HornbeamModel):
     """Gradient boosted trees for classification; parameters and attributes are those of `HornbeamModel`.
 
-    Labels may be numbers, strings or booleans. Trained on a single class, the model predicts that class.
+    Labels may be numbers, strings or booleans. Trained on a single class, the model predicts that class. A target of
+    several columns of 0 and 1 says which labels hold in each row: predictions have its shape, `classes_` are 0 and 1.
 
     Examples
     --------
@@ -56,6 +60,7 @@ class HornbeamClassifier(StagedClassifier, ClassifierMixin, HornbeamModel):
 
     classes_: NDArray[Any]
     n_classes_: int
+    _takes_columns = True
 
     @takes_peer_arguments(PREDICT)
     def predict(self, X: Any, *places: Any, **choices: Any) -> NDArray[Any]:
@@ -67,6 +72,8 @@ class HornbeamClassifier(StagedClassifier, ClassifierMixin, HornbeamModel):
         result = self.predict_proba(X, **choices)
         if _asks_for_no_classes(choices) or self.booster_.objective.name == "custom":
             return result
+        if self._has_labels:
+            return labels_that_hold(host_array(result))
         if device_of(result, "result") is not None:
             on_device = classes_of(as_cupy(result, "result"), self.classes_)
             return on_device if isinstance(on_device, np.ndarray) else in_library_of(X, on_device)
@@ -83,7 +90,8 @@ class HornbeamClassifier(StagedClassifier, ClassifierMixin, HornbeamModel):
         """Predict the probability of every class: float64 (n_rows, n_classes), in the order of `classes_`.
 
         With "multiclassova", where each class has a probability of its own, they are divided by their sum (as
-        scikit-learn's OneVsRestClassifier); `booster_.predict` returns them as they are.
+        scikit-learn's OneVsRestClassifier); `booster_.predict` returns them as they are. Of a target of several
+        columns: the probability that each label holds, float64 (n_rows, n_labels).
         """
         choices = in_order(places, choices)
         result = super().predict(X, **choices)
@@ -91,6 +99,8 @@ class HornbeamClassifier(StagedClassifier, ClassifierMixin, HornbeamModel):
             return result
         if self.booster_.objective.name == "custom":
             warn("an objective function has no classes and probabilities: returning raw scores", self.verbosity)
+            return result
+        if self._has_labels:
             return result
         divide = self.booster_.objective.name == "multiclassova"
         if device_of(result, "result") is not None:
@@ -100,11 +110,18 @@ class HornbeamClassifier(StagedClassifier, ClassifierMixin, HornbeamModel):
 
     def _probabilities(self, result: FloatArray) -> FloatArray:
         """Return the probabilities of all classes, (n_rows, n_classes), from what the Booster predicts."""
+        if self._has_labels:
+            return result
         if self.n_classes_ == 1:
             return np.ones((len(result), 1))
         if self.booster_.objective.name == "multiclassova":
             return np.asarray(divided_by_sum(result))
         return result if result.ndim == 2 else np.column_stack((1.0 - result, result))
+
+    @property
+    def _has_labels(self) -> bool:
+        """Whether the target has several columns, each a label that holds or not."""
+        return self.booster_.objective.n_targets > 1
 
     def _with_objective(self, values: dict[str, Any]) -> dict[str, Any]:
         n_classes = self.n_classes_
@@ -134,6 +151,9 @@ class HornbeamClassifier(StagedClassifier, ClassifierMixin, HornbeamModel):
         return params.replace(metric=[fit_to_outputs(name, params.num_class) for name in given])
 
     def _learn_target(self, y: Any) -> Any:
+        if has_columns(y):
+            self.classes_, self.n_classes_ = np.array([0, 1]), 2
+            return check_indicators(y)
         if device_of(y, "y") is not None:
             self.classes_, places = find_classes(y)
             self.n_classes_ = len(self.classes_)
@@ -144,6 +164,8 @@ class HornbeamClassifier(StagedClassifier, ClassifierMixin, HornbeamModel):
         return codes.astype(np.float64)
 
     def _code_target(self, y: Any) -> Any:
+        if has_columns(y):
+            return check_indicators(y)
         if device_of(y, "y") is not None:
             return places_among(y, self.classes_)
         encoder = LabelEncoder()
@@ -158,6 +180,11 @@ class HornbeamClassifier(StagedClassifier, ClassifierMixin, HornbeamModel):
     ) -> FloatArray | None:
         if class_weight is None:
             return weight
+        if label.ndim == 2:
+            raise ParameterError(
+                f"class_weight={class_weight!r}: a target of several columns has labels that hold or not, no classes; "
+                "weigh them by scale_pos_weight"
+            )
         others = canonical_names({name: value for name, value in self._other_params.items() if name in BY_NAME})
         for name in ("scale_pos_weight", "is_unbalance"):
             if others.get(name, BY_NAME[name].default) != BY_NAME[name].default:

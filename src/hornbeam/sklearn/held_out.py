@@ -25,6 +25,7 @@ from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.model.booster import Booster
 from hornbeam.params.params import Params, whole_number
 from hornbeam.sklearn.arguments import seed_of
+from hornbeam.sklearn.target_columns import has_columns
 from hornbeam.training.callbacks import CallbackEnv, EarlyStopException
 
 MANY_ROWS = 10_000
@@ -144,7 +145,7 @@ def _split(estimator: Any, data: FitData, fraction: Any) -> FitData:
         )
     n_rows = _count_rows(data.X)
     seed = seed_of(estimator.random_state)
-    classes = np.asarray(data.y) if is_classifier(estimator) else None
+    classes = np.asarray(data.y) if is_classifier(estimator) and not has_columns(data.y) else None
     try:
         kept, held = train_test_split(
             np.arange(n_rows), test_size=fraction, stratify=classes, random_state=0 if seed is None else seed

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.sklearn.target_columns import labels_that_hold
+
 if TYPE_CHECKING:
     from hornbeam.model.booster import Booster
 
@@ -58,12 +60,20 @@ class StagedClassifier(Staged):
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
         """Yield the classes after every iteration, (n_rows,)."""
+        if self._has_labels:
+            return map(labels_that_hold, self.staged_predict_proba(X))
         return (self.classes_[np.argmax(chances, axis=1)] for chances in self.staged_predict_proba(X))
 
     def _decision(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self._has_labels:
+            return raw
         return raw[:, 1] - raw[:, 0] if raw.ndim == 2 and self.n_classes_ == 2 else raw
 
     if TYPE_CHECKING:
+
+        @property
+        def _has_labels(self) -> bool:
+            """Whether the target has several columns."""
 
         def _probabilities(self, result: NDArray[np.float64]) -> NDArray[np.float64]:
             """Return probabilities of all classes."""

@@ -109,6 +109,7 @@ class GoldenCase:
     init_score: bool = False
     positions: bool = False  # rows of a query were shown at the positions 0 to 9
     censored: bool = False  # times of all kinds between bounds; labels of survival:cox: some times are equal
+    targets: int = 1  # columns of the labels
     group: tuple[int, ...] = ()  # sizes of the queries, repeated as often as needed
     callables: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
@@ -138,8 +139,15 @@ class GoldenCase:
             label = np.where(score >= cut, max(1.0, self.params.get("num_class", 1) - 1.0), others)
         if self.heavy_tail:
             label = np.where(uniform(self.n_rows, 3000) < 0.002, score * 1e6, score)
+        if self.targets > 1:
+            others = [golden_score(np.roll(table, k, axis=1)) for k in range(1, self.targets)]
+            label = np.column_stack(
+                [label, *(labels_for(self.params.get("objective", "regression"), own, 1) for own in others)]
+            )
         weight = 0.5 + uniform(self.n_rows, 4000) if self.weighted else None
         start = 2.0 * uniform(self.n_rows, 7000) if self.init_score else None
+        if start is not None and self.targets > 1:
+            start = start[:, None] * (1.0 + np.arange(self.targets))
         named = list(self.levels) if self.levels else "auto"
         lower, upper = self.bounds(label) if self.censored else (None, None)
         if self.censored and self.params["objective"] == "survival:cox":
@@ -346,6 +354,17 @@ CASES: dict[str, GoldenCase] = {
         {"objective": "quantile", "alpha": [0.8, 0.3], "bagging_fraction": 0.7, "bagging_freq": 1},
         n_rows=500,
         n_rounds=2,
+        weighted=True,
+    ),
+    "regression, 3 columns of labels": GoldenCase({}, n_rows=700, n_rounds=3, targets=3, missing=True),
+    "regression_l1, 2 columns of labels, weights": GoldenCase(
+        {"objective": "regression_l1", "num_leaves": 15}, n_rows=500, n_rounds=2, targets=2, weighted=True
+    ),
+    "binary, 3 columns of labels": GoldenCase(
+        {"objective": "binary", "is_unbalance": True, "bagging_fraction": 0.7, "bagging_freq": 1},
+        n_rows=700,
+        n_rounds=3,
+        targets=3,
         weighted=True,
     ),
     "binary, is_unbalance": GoldenCase({"objective": "binary", "is_unbalance": True}, n_rounds=3, weighted=True),

@@ -209,7 +209,8 @@ class Dart(Boosting):
         state.compute_gradients(0)
         largest = 0.0
         if state.objective.renewal_percentile is not None and state.train_set.label is not None:
-            largest = float(np.max(np.abs(state.train_set.label - start)))  # a leaf's value may be any residual
+            label = state.train_set.label if state.train_set.n_targets == 1 else state.train_set.label.T
+            largest = float(np.max(np.abs(label - start)))  # a leaf's value may be any residual
         for output in range(state.objective.n_outputs):
             how = state.engine.quantize(output, False)
             root = state.engine.begin_tree(state.grower.n_slots)

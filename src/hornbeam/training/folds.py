@@ -48,7 +48,7 @@ def make_folds(
     nfold = whole_number(nfold, "nfold", 2, train_set.n_rows)
     order = _order(train_set.n_rows, shuffle, params.seed if seed is None else seed)
     label = train_set.label
-    if stratified and label is not None and _has_classes(params, label, nfold):
+    if stratified and label is not None and label.ndim == 1 and _has_classes(params, label, nfold):
         order = order[np.argsort(label[order], kind="stable")]
         parts = [np.sort(order[first::nfold]) for first in range(nfold)]
     else:

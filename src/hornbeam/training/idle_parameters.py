@@ -96,8 +96,9 @@ def _bagging_fraction(situation: Situation) -> str | None:
 def _target_encoding_levels(situation: Situation) -> str | None:
     if not situation.state.train_set.categorical_features:
         return "without categorical features"
-    if situation.params.num_class > 1 and situation.params.target_encoding_levels >= 0:
-        return "with num_class > 1: classes have no mean"
+    has_mean = situation.params.num_class == 1 and situation.state.train_set.n_targets == 1
+    if not has_mean and situation.params.target_encoding_levels >= 0:
+        return "with num_class > 1 and with labels of several columns: they have no mean"
     return None
 
 

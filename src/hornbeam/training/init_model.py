@@ -43,15 +43,15 @@ def check_start(start: Booster, train_set: Dataset, params: Params, objective: O
             f"init_model was trained with boosting={start.params.get('boosting', 'gbdt')!r}, now it is "
             f"{params.boosting!r}: a forest is a mean of trees and the others are sums; pass the same"
         )
-    if start.trees and start.trees_per_iteration != objective.n_outputs * params.num_parallel_tree:
-        raise ParameterError(
-            f"init_model was trained with num_parallel_tree={start.trees_per_iteration // start.n_outputs}, now it is "
-            f"{params.num_parallel_tree}: iterations would have other numbers of trees; pass the same"
-        )
     if start.objective.to_dict() != objective.to_dict():
         raise ParameterError(
             f"init_model was trained with objective {start.objective.to_dict()}, now it is "
             f"{objective.to_dict()}; pass the same objective and num_class"
+        )
+    if start.trees and start.trees_per_iteration != objective.n_outputs * params.num_parallel_tree:
+        raise ParameterError(
+            f"init_model was trained with num_parallel_tree={start.trees_per_iteration // start.n_outputs}, now it is "
+            f"{params.num_parallel_tree}: iterations would have other numbers of trees; pass the same"
         )
     check_constraints(start, params)
 

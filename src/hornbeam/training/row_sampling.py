@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.core.errors import DataError
+from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.core.random_choices import Purpose, chance_limit, random_key
 from hornbeam.data.queries import query_of_row
 from hornbeam.dataset.dataset import Dataset
@@ -26,6 +26,11 @@ class RowSampler:
         self._samples = samples_rows(params)
         self._drawn: int | None = None  # key of the bag that the engine has
         self._query: NDArray[np.uint32] | None = None
+        if train_set.n_targets > 1 and min(params.pos_bagging_fraction, params.neg_bagging_fraction) < 1.0:
+            raise ParameterError(
+                "pos_bagging_fraction and neg_bagging_fraction draw rows by one label each, but label has "
+                f"{train_set.n_targets} columns; set bagging_fraction"
+            )
         if params.bagging_by_query:
             if train_set.query_boundaries is None:
                 raise DataError("bagging_by_query=True needs queries: pass group= or qid= to Dataset")

@@ -31,6 +31,7 @@ from hornbeam.model.file import ModelData
 from hornbeam.objectives import AftObjective, CustomObjective, LambdarankObjective, Objective, get_objective
 from hornbeam.objectives.device_functions import is_on_device
 from hornbeam.objectives.position_bias import PositionBias
+from hornbeam.objectives.targets import of_output
 from hornbeam.params.params import Params
 from hornbeam.params.random_parts import samples_rows
 from hornbeam.training.checkpoints import Checkpoints, describe_run
@@ -99,7 +100,7 @@ class TrainingState:
         self._unfinished: list[GrownTree] = []
         self._n_unfinished = 0  # nodes of these
         self._checked: list[Dataset] = []
-        self.objective: Objective = get_objective(params)
+        self.objective: Objective = get_objective(params, train_set.n_targets)
         self.objective.check_data(train_set)
         self.objective = self.objective.bind(train_set)
         check_positions(self.objective, train_set, params, start is not None or checkpoints is not None)
@@ -177,22 +178,21 @@ class TrainingState:
 
     def renewal(self, output: int) -> Renewal | None:
         """Return what makes the leaf values of one output, where the objective has them renewed."""
-        percentile, label = self.objective.percentile_of(output), self._label
-        logcosh = self.objective.renews_to_logcosh
+        percentile, logcosh = self.objective.percentile_of(output), self.objective.renews_to_logcosh
+        label, weight = (of_output(values, output) for values in (self._label, self._renewal_weight))
         if percentile is None or label is None:
             return None
-        return lambda n_leaves: self.engine.renew_leaves(
-            output, percentile, label, self._renewal_weight, n_leaves, logcosh
-        )
+        return lambda n_leaves: self.engine.renew_leaves(output, percentile, label, weight, n_leaves, logcosh)
 
     def _check_encoding(self) -> None:
         """Check that categorical features are replaced by mean labels only where labels have a mean."""
         params, encoded = self.params, self.train_set.encoded_features
-        if params.num_class > 1 and encoded:
+        if (params.num_class > 1 or self.train_set.n_targets > 1) and encoded:
             names = ", ".join(repr(self.train_set.feature_names[feature]) for feature in encoded[:5])
             raise DataError(
-                f"train_set is binned with the mean labels of categorical features ({names}), and classes have no "
-                "mean; leave the binning to train, or make the Dataset with target_encoding_levels=-1"
+                f"train_set is binned with the mean labels of categorical features ({names}), and classes have no mean, "
+                "nor have labels of several columns; leave the binning to train, or make the Dataset with "
+                "target_encoding_levels=-1"
             )
 
     def inform_of_encoding(self) -> None:

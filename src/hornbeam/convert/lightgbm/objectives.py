@@ -128,6 +128,18 @@ def write_objective(objective: Objective, exactness: Exactness) -> str | None:
             "no objective is written, and the scores are the quantiles; training on would take an objective function",
         )
         return None
+    if objective.n_targets > 1:
+        if objective.link not in ("identity", "sigmoid"):
+            exactness.refuse(
+                f"several outputs of objective {name!r}, which LightGBM does not have", "use another format"
+            )
+        exactness.approximates(
+            "labels of several columns, which LightGBM does not have",
+            "predictions are the same; training on would take another objective",
+        )
+        if objective.link == "identity":
+            return None
+        return f"multiclassova num_class:{objective.n_outputs} sigmoid:{float(state.get('sigmoid', 1.0))!r}"
     if name == "custom":
         return None
     if name == "regression" and "reg_sqrt" in state:

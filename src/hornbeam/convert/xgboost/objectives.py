@@ -63,6 +63,10 @@ KNOWN = {
     "rank:map": Known("rank_map", IDENTITY, {}),
 }
 
+POINTWISE = ("regression", "regression_l1", "binary", "cross_entropy", "poisson", "gamma", "tweedie", "quantile",
+             "expectile")  # fmt: skip
+"""Objectives of one number a row and output: those of labels of several columns."""
+
 SCORES_ALONE = ("reg:squaredlogerror", "reg:pseudohubererror", "binary:logitraw")
 """Objectives that are not here and whose predictions are scores: their models are those of an objective function."""
 
@@ -90,15 +94,13 @@ def read_objective(learner: dict[str, Any], n_outputs: int) -> tuple[dict[str, A
     if name == "multi:softmax":
         inform("the model was trained with 'multi:softmax': predict returns the probabilities of the classes")
     takes_many = known is not None and known.name == "multiclass"
-    if known is not None and known.start == LOGIT and n_outputs > 1:
-        inform(f"{name!r} with {n_outputs} outputs is read as 'multiclassova', which predicts the same")
-        known, takes_many = Known("multiclassova", LOGIT, {}), True
     if known is not None and known.name == "quantile" and n_outputs > 1:
         alphas = _quantiles(document, place)
         if len(alphas) == n_outputs:
             state: dict[str, Any] = {"name": "quantile", "n_quantiles": n_outputs}
             return state, _model_params(state, {"alpha": alphas}), known.start
-    if known is None or takes_many != (n_outputs > 1):
+    several = known is not None and not takes_many and n_outputs > 1 and known.name in POINTWISE
+    if known is None or (takes_many != (n_outputs > 1) and not several):
         start = IDENTITY if known is None else known.start
         if start != IDENTITY or takes_many:
             fail(place, f"{name!r} with {n_outputs} outputs is not offered here; train a model for each")
@@ -113,6 +115,8 @@ def read_objective(learner: dict[str, Any], n_outputs: int) -> tuple[dict[str, A
         state["sigmoid"] = 1.0
     if takes_many:
         state["num_class"] = n_outputs
+    elif several:
+        state["n_targets"] = n_outputs
     found: dict[str, Any] = {own: _parameter(document, *where, place) for own, where in known.params.items()}
     if known.name == "survival:aft" and "aft_loss_param" in document:
         found["aft_loss_distribution"] = inner(document, "aft_loss_param", place).get("aft_loss_distribution")

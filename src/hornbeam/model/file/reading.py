@@ -254,6 +254,6 @@ def _check_params(value: object, objective: dict[str, Any]) -> None:
         if type(read) is not type(entry) or read != entry:
             fail(f"params.{name}", f"{show(entry)} is not how this value is written, which is {show(read)}")
     name = value.get("objective")
-    expected = {} if name == "custom" else get_objective(params).to_dict()
+    expected = {} if name == "custom" else get_objective(params, objective.get("n_targets", 1)).to_dict()
     if objective.get("name") != "custom" if name == "custom" else objective != expected:
         fail("params", f"they are those of another objective than the model's, {show(objective.get('name'))}")

@@ -28,7 +28,9 @@ from hornbeam.objectives import (
     QuantileListObjective,
     RankingObjective,
     RegressionObjective,
+    TargetsObjective,
 )
+from hornbeam.objectives.targets import of_output
 
 FloatArray = NDArray[np.float64]
 
@@ -107,6 +109,11 @@ def _compute_others(
         for k, part_of in enumerate(objective.parts):
             rows = scores[k : k + 1], label, weight, gradient_out[k : k + 1], hessian_out[k : k + 1]
             compute_gradients(part_of, *rows, n_threads)
+        return
+    if isinstance(objective, TargetsObjective):
+        for k, of_column in enumerate(objective.parts):
+            rows = scores[k : k + 1], label[k], of_output(weight, k), gradient_out[k : k + 1], hessian_out[k : k + 1]
+            compute_gradients(of_column, *rows, n_threads)
         return
     if isinstance(objective, (AftObjective, CoxObjective)):
         from hornbeam.backends.cpu.losses.survival import compute_survival_gradients

@@ -9,7 +9,7 @@ from hornbeam.backends.demand import label_bytes
 from hornbeam.backends.gpu.losses.ranking import DeviceRanking
 from hornbeam.backends.gpu.losses.row_gradients import RowGradients
 from hornbeam.backends.gpu.losses.survival import DeviceRisks, compute_aft
-from hornbeam.backends.gpu.runtime.runtime import Buffer, u32
+from hornbeam.backends.gpu.runtime.runtime import Buffer, u32, u64
 from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.core.errors import DeviceError
 from hornbeam.data.columns import DeviceColumn
@@ -20,6 +20,7 @@ from hornbeam.objectives import (
     OneVsAllObjective,
     QuantileListObjective,
     RankingObjective,
+    TargetsObjective,
 )
 from hornbeam.objectives.base import Objective
 
@@ -75,6 +76,8 @@ class DeviceGradients:
         elif isinstance(objective, QuantileListObjective):
             kernel = runtime.kernel("quantiles_kernel", variant)
             own.launch_rows(kernel, *given, own.upload("quantiles", objective.table), *out)
+        elif isinstance(objective, TargetsObjective):
+            self._compute_targets(objective, given[0], given[1], weights, weighted, out)
         elif isinstance(objective, AftObjective):
             compute_aft(own, objective, own.upload_once("label", label), (weights, weighted), *out)
         elif isinstance(objective, CoxObjective):
@@ -84,6 +87,24 @@ class DeviceGradients:
             self._risks.compute((weights, weighted), *out)
         else:
             raise DeviceError(f"objective {objective.name!r} has no GPU kernel; train on device='cpu'")
+
+    def _compute_targets(
+        self,
+        objective: TargetsObjective,
+        scores: Buffer,
+        labels: Buffer,
+        weights: Buffer,
+        weighted: np.uint32,
+        out: tuple[Buffer, Buffer],
+    ) -> None:
+        """Compute the gradients of each output from its column of the labels."""
+        own = self._workspace
+        for k, part in enumerate(objective.parts):
+            assert part.formula is not None
+            code, *constants = part.formula
+            variant = own.variant("gradients.cl", **RowGradients.options_of(code, 8))
+            given = scores, labels, weights, weighted, *map(np.float64, constants), u64(k * own.n_rows)
+            own.launch_rows(own.runtime.kernel("targets_kernel", variant), *given, u32(own.n_rows), *out)
 
     def _in_bytes(self, label: FloatArray | DeviceColumn) -> NDArray[np.uint8] | DeviceColumn:
         """Return labels 0 and 1 in bytes, made once."""

@@ -51,6 +51,22 @@ KERNEL(THREADS) void pointwise_kernel(ROW_GRADIENTS, u32 n_rows, GLOBAL f64 *RES
         hessian[row] = h;
     }
 }
+
+// The gradients of one output where each has labels of its own: hornbeam/objectives/targets.py.
+//
+//   first, second   f64 (n_outputs, n_rows)   scores and labels; those of the output are offset : offset + n_rows
+//   weighted        0: no weights, 1: third f64 (n_rows,), 2: third f64 (n_outputs, n_rows)
+KERNEL(THREADS) void targets_kernel(ROW_GRADIENTS, u32 n_rows, GLOBAL f64 *RESTRICT gradient,
+                                    GLOBAL f64 *RESTRICT hessian) {
+    for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
+        const u64 at = offset + row;
+        const f64 w = weighted ? third[weighted == 2 ? at : row] : 1.0;
+        f64 g, h;
+        pointwise_loss(first[at], (f64)second[at], a, b, &g, &h);
+        gradient[at] = weighted ? g * w : g;
+        hessian[at] = weighted ? h * w : h;
+    }
+}
 #endif
 
 // The exponentials wait in `gradient` until their sum is known.
