@@ -44,6 +44,7 @@ class Demand:
     bundled  sparse features may share columns of a GPU
     n_categorical, set_words  categorical features, and words of a set of their levels
     in_context, n_groups  nodes have contexts (contexts.py); interaction groups
+    n_histograms  of a node: more than 1 where all outputs share a tree
     valid_sets  bins of the sets that are scored besides
     """
 
@@ -65,6 +66,7 @@ class Demand:
     set_words: int = 0
     in_context: bool = False
     n_groups: int = 0
+    n_histograms: int = 1
     valid_sets: tuple[BinnedData, ...] = ()
 
     @classmethod
@@ -87,6 +89,7 @@ class Demand:
         queries = getattr(objective, "queries", None) or getattr(objective, "risk_sets", None)
         of_queries = () if queries is None else (getattr(queries, field.name) for field in fields(queries))
         sampled = samples_rows(params)
+        is_shared = params.multi_strategy == "multi_output_tree" and objective.n_outputs > 1
         return cls(
             n_outputs=objective.n_outputs,
             n_leaves=params.num_leaves,
@@ -102,11 +105,12 @@ class Demand:
             renewed=objective.renewal_percentile is not None,
             renewal_weighted=renewal_weight is not None,
             renewal_weight_bytes=_bytes((renewal_weight,)),
-            bundled=params.enable_bundle,
+            bundled=params.enable_bundle and not is_shared,
             n_categorical=binned.n_used - binned.n_numeric,
             set_words=binned.set_words,
             in_context=plan is not None and plan.needs_context,
             n_groups=0 if plan is None else len(plan.groups),
+            n_histograms=objective.n_outputs + 1 if is_shared else 1,
             valid_sets=tuple(valid_sets),
         )
 

@@ -26,6 +26,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +81,11 @@ class DistributedEngine:
     rounds_are_costly = False
     nodes_are_costly = False
     arrays = None
+    shares_trees = False
+    begin_outputs: Any  # of trees that all outputs share, which workers do not grow
+    build_outputs: Any
+    find_output_splits: Any
+    choose_output: Any
 
     def __init__(
         self,

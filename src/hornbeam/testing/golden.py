@@ -367,6 +367,47 @@ CASES: dict[str, GoldenCase] = {
         targets=3,
         weighted=True,
     ),
+    "multiclass, shared trees": GoldenCase(
+        {"objective": "multiclass", "num_class": 4, "multi_strategy": "multi_output_tree"},
+        n_rows=700,
+        n_rounds=3,
+        missing=True,
+    ),
+    "multiclassova, shared trees, bagging, depthwise": GoldenCase(
+        {"objective": "multiclassova", "num_class": 3, "multi_strategy": "multi_output_tree", "max_depth": 4}
+        | {"grow_policy": "depthwise", "bagging_fraction": 0.7, "bagging_freq": 1, "lambda_l1": 0.3},
+        n_rows=700,
+        n_rounds=3,
+        weighted=True,
+    ),
+    "regression, 3 columns of labels, shared trees": GoldenCase(
+        {"multi_strategy": "multi_output_tree", "feature_fraction": 0.7},
+        n_rows=700,
+        n_rounds=3,
+        targets=3,
+        missing=True,
+    ),
+    "binary, 5 columns of labels, shared trees, goss": GoldenCase(
+        {"objective": "binary", "multi_strategy": "multi_output_tree", "max_delta_step": 0.7}
+        | {"data_sample_strategy": "goss", "learning_rate": 0.5},
+        n_rows=700,
+        n_rounds=3,
+        targets=5,
+        weighted=True,
+    ),
+    "quantiles, shared trees": GoldenCase(
+        {"objective": "quantile", "alpha": [0.1, 0.5, 0.9], "multi_strategy": "multi_output_tree"},
+        n_rows=700,
+        n_rounds=2,
+        missing=True,
+    ),
+    "regression, 2 columns of labels, shared trees, high precision, dart": GoldenCase(
+        {"multi_strategy": "multi_output_tree", "precision": "high", "boosting": "dart", "drop_rate": 0.5},
+        n_rows=500,
+        n_rounds=5,
+        targets=2,
+        init_score=True,
+    ),
     "binary, is_unbalance": GoldenCase({"objective": "binary", "is_unbalance": True}, n_rounds=3, weighted=True),
     "multiclassova, scale_pos_weight": GoldenCase(
         {"objective": "multiclassova", "num_class": 4, "scale_pos_weight": 3.0}, n_rows=700, n_rounds=2

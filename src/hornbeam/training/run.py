@@ -22,6 +22,7 @@ from hornbeam.training.function_calls import MetricFunction, check_names, evalua
 from hornbeam.training.start_scores import start_scores
 from hornbeam.training.state import TrainingState
 from hornbeam.trees.grown_tree import GrownTree
+from hornbeam.trees.output_grower import SharedStructure
 
 
 class TrainingRun:
@@ -68,10 +69,15 @@ class TrainingRun:
         """
         state = self.state
         some_rows = state.sampler.choose(state.engine, number, learning_rate)
-        at_once = () if some_rows else self._grow_at_once(rate)
+        shared = self._grow_shared(number)
+        at_once = () if some_rows or shared is not None else self._grow_at_once(rate)
         trees = []
         for output in range(state.objective.n_outputs):
             grown = at_once[output] if at_once else None
+            if shared is not None:
+                assert state.output_grower is not None
+                grown = state.output_grower.tree(shared, output, rate, state.renewal(output))
+                self.boosting.add(output, grown, some_rows)
             if grown is None:
                 if state.plan.by_tree < 1.0:
                     state.engine.choose_features(state.plan.tree_features(number, output))
@@ -83,6 +89,15 @@ class TrainingRun:
                     state.engine.add_tree(entry.valid, output, grown.binned)
             trees.append(grown)
         return trees
+
+    def _grow_shared(self, number: int) -> SharedStructure | None:
+        """Grow a tree that all outputs share; None: every output has trees of its own."""
+        state = self.state
+        if state.output_grower is None:
+            return None
+        if state.plan.by_tree < 1.0:
+            state.engine.choose_features(state.plan.tree_features(number, 0))
+        return state.output_grower.grow(state.params.precision == "high")
 
     def _grow_at_once(self, rate: float) -> Sequence[GrownTree | None]:
         """Grow trees of all rows and features for all outputs at once, where the engine can: grower.grow_outputs."""

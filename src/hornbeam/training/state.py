@@ -47,6 +47,7 @@ from hornbeam.trees.frontier import GrowthLimits
 from hornbeam.trees.grower import Renewal, TreeGrower
 from hornbeam.trees.grown_tree import GrownTree, trees_of
 from hornbeam.trees.histogram_pool import DEFAULT_BYTES, STORED_BYTES, count_slots
+from hornbeam.trees.output_grower import OutputGrower
 from hornbeam.trees.splitting import SplitRules
 
 MADE_TOGETHER = 4096
@@ -122,6 +123,7 @@ class TrainingState:
             params, train_set.feature_names, binned.used, binned.n_numeric, train_set.categorical_features,
             forced_splits(params, train_set.feature_names, binned, train_set.categorical_features),
         )  # fmt: skip
+        check_shared_trees(params, self.objective.n_outputs, train_set, self.plan)
         self.sampler = RowSampler(params, train_set)
         self._prepare_labels()
         self.engine: Engine = self._make_engine(valid_sets or {})
@@ -135,6 +137,7 @@ class TrainingState:
             n_slots = count_slots(params.num_leaves, self.engine.slot_bytes, params.histogram_pool_size, limit)
             rules, limits = SplitRules.from_params(params), GrowthLimits.of(params)
             self.grower = TreeGrower(self.engine, binned, rules, limits, n_slots, self.plan)
+            self.output_grower = self._make_output_grower()
             self.grower.level_codes = level_codes(self.booster.levels, train_set.levels)
         except BaseException:
             self.engine.close()
@@ -160,6 +163,20 @@ class TrainingState:
             valid_sets=[dataset.binned for dataset in scored], plan=self.plan,
         )  # fmt: skip
         return self._engine_maker(self.train_set.binned, self.params, demand)
+
+    def _make_output_grower(self) -> OutputGrower | None:
+        """Return what grows trees that all outputs share; None: every output has trees of its own."""
+        params, n_outputs = self.params, self.objective.n_outputs
+        if params.multi_strategy != "multi_output_tree" or n_outputs == 1:
+            return None
+        if not self.engine.shares_trees:
+            raise ParameterError(
+                "multi_strategy='multi_output_tree' is for one process: several workers use 'one_output_per_tree'"
+            )
+        n_bytes = self.engine.slot_bytes * (n_outputs + 1)
+        n_slots = count_slots(params.num_leaves, n_bytes, params.histogram_pool_size, DEFAULT_BYTES)
+        grower = self.grower
+        return OutputGrower(self.engine, grower.binned, grower.rules, grower.limits, n_slots)
 
     def _prepare_labels(self) -> None:
         """Bring labels and weights into the form that gradients and the renewal of leaves take.
@@ -190,8 +207,8 @@ class TrainingState:
         if (params.num_class > 1 or self.train_set.n_targets > 1) and encoded:
             names = ", ".join(repr(self.train_set.feature_names[feature]) for feature in encoded[:5])
             raise DataError(
-                f"train_set is binned with the mean labels of categorical features ({names}), and classes have no mean, "
-                "nor have labels of several columns; leave the binning to train, or make the Dataset with "
+                f"train_set is binned with the mean labels of categorical features ({names}), and classes have no "
+                "mean, nor have labels of several columns; leave the binning to train, or make the Dataset with "
                 "target_encoding_levels=-1"
             )
 
@@ -306,6 +323,31 @@ class TrainingState:
             self.engine.choose_features(None)
         self.grower.rules = SplitRules.from_params(params)
         self.grower.limits = GrowthLimits.of(params)
+        if self.output_grower is not None:
+            self.output_grower.rules, self.output_grower.limits = self.grower.rules, self.grower.limits
+
+
+def check_shared_trees(params: Params, n_outputs: int, train_set: Dataset, plan: ContextPlan) -> None:
+    """Refuse what trees that all outputs share cannot have."""
+    if params.multi_strategy != "multi_output_tree" or n_outputs == 1:
+        return
+    binned, wrong = train_set.binned, ""
+    if params.tree_method in ("exact", "approx"):
+        wrong = f"tree_method={params.tree_method!r}: they take bins that are found before the first tree"
+    elif binned.n_numeric < binned.n_used:
+        names = [train_set.feature_names[feature] for feature in train_set.categorical_features[:3]]
+        wrong = f"categorical features ({', '.join(map(repr, names))}): code them as numbers"
+    elif binned.stored is not None:
+        wrong = "sparse storage of the bins: set is_enable_sparse=False and enable_bundle=False"
+    elif plan.needs_context:
+        wrong = (
+            "monotone, interaction or forced constraints, feature_contri, path_smooth, extra_trees, or features by "
+            "level or node: leave these out"
+        )
+    if wrong:
+        raise ParameterError(
+            f"multi_strategy='multi_output_tree' does not go with {wrong}; or use 'one_output_per_tree'"
+        )
 
 
 def check_positions(objective: Objective, train_set: Dataset, params: Params, goes_on: bool) -> None:

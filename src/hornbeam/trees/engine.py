@@ -1,4 +1,4 @@
-"""What a backend has to provide: five subjects, about thirty operations, on data that stays on its device.
+"""What a backend has to provide: six subjects, about thirty operations, on data that stays on its device.
 
 A backend makes an `Engine` for one training set. The engine owns the bins, the scores and the gradients; the growth
 loop (grower.py) only sees node tables, split records and integer sums. `reference` is the living definition of every
@@ -7,6 +7,7 @@ operation; all others are compared with it with `==` (testing/checks.py).
     Scores       raw scores of the training set and of validation sets
     Gradients    gradients of the scores; which rows and features the next tree sees; rounding to fixed point
     Growth       histograms, splits, partition: one operation at a time, or whole rounds and trees
+    OutputGrowth what a tree needs besides that all outputs share
     Leaves       which leaf a row is in, and the values of leaves
     Evaluation   metrics and functions of the user's own, where the scores are
 
@@ -31,6 +32,7 @@ from hornbeam.metrics.base import Metric
 from hornbeam.objectives.base import Objective
 from hornbeam.trees.bagging import Draw, Goss
 from hornbeam.trees.frontier import GrowthLimits
+from hornbeam.trees.output_splits import OutputsRoot
 from hornbeam.trees.records import (
     BinnedTree,
     ContextsAhead,
@@ -241,6 +243,40 @@ class Growth(Protocol):
         """
 
 
+class OutputGrowth(Protocol):
+    """A tree that all outputs share (output_splits.py); partition, subtraction and leaves are those of other trees."""
+
+    shares_trees: bool
+    """Whether there are such trees on this engine; without, the operations need not be there."""
+
+    def begin_outputs(self, n_slots: int, high_precision: bool, min_data_in_leaf: int) -> OutputsRoot:
+        """Round the gradients of all outputs, and start one tree for them on all chosen rows.
+
+        n_slots  nodes whose histograms there shall be room for
+        """
+
+    def build_outputs(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
+        """Sum every histogram of each node into its slot.
+
+        slots  int32 (n_nodes, n_histograms)  in  those of the outputs, and perhaps one that counts rows
+        """
+
+    def find_output_splits(
+        self, nodes: Segments, slots: NDArray[np.int32], sums: NDArray[np.int64], rules: SplitRules
+    ) -> tuple[NDArray[np.void], NDArray[np.int64]]:
+        """Find the best split of each node from its histograms; see output_splits.best_output_split.
+
+        slots  int32 (n_nodes, n_histograms)   in
+        sums   int64 (n_nodes, n_outputs, 2)   in  of the nodes
+
+        Returns dtypes.SPLIT (n_nodes,), whose sums mean nothing, and those of the left sides, int64 (n_nodes,
+        n_outputs, 2).
+        """
+
+    def choose_output(self, output: int) -> None:
+        """Choose the output that `leaf_sums` and `leaf_values_later` are of, after `assign_leaves`."""
+
+
 class Leaves(Protocol):
     """The leaf of every row, and the sums that the values of leaves come from."""
 
@@ -296,7 +332,7 @@ class Evaluation(Protocol):
         """
 
 
-class Engine(Scores, Gradients, Growth, Leaves, Evaluation, Protocol):
+class Engine(Scores, Gradients, Growth, OutputGrowth, Leaves, Evaluation, Protocol):
     """Training state on one device: one training set, its scores, and the tree that is growing."""
 
     device_name: str

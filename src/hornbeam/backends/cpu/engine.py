@@ -12,14 +12,16 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.growth.dense.growth import DenseGrowth
 from hornbeam.backends.cpu.growth.dense.outputs import OutputGrowth
+from hornbeam.backends.cpu.growth.dense.shared_histograms import SharedHistograms
 from hornbeam.backends.cpu.growth.growth import Growth
 from hornbeam.backends.cpu.growth.replay import replay
 from hornbeam.backends.cpu.growth.routing import find_leaves
 from hornbeam.backends.cpu.growth.rows import bags, leaves
 from hornbeam.backends.cpu.growth.rows.renewal import renew_leaves
-from hornbeam.backends.cpu.growth.rows.rounding import quantize
+from hornbeam.backends.cpu.growth.rows.rounding import Rounded, quantize
 from hornbeam.backends.cpu.growth.slots import Slots
 from hornbeam.backends.cpu.growth.sparse.growth import SparseGrowth
+from hornbeam.backends.cpu.growth.splits.shared import SharedBins, SharedRules, find_shared, units_of
 from hornbeam.backends.cpu.growth.trees.leaves import TreeRows, finish
 from hornbeam.backends.cpu.host.team import largest_team
 from hornbeam.backends.cpu.losses.gradients import gradient_task
@@ -33,6 +35,7 @@ from hornbeam.objectives.base import Objective
 from hornbeam.trees.bagging import ROOT_DEPTH, Bag, Draw, Goss, rows_in_bag
 from hornbeam.trees.frontier import GrowthLimits
 from hornbeam.trees.histogram_pool import host_slot_bytes
+from hornbeam.trees.output_splits import OutputsRoot, find_counter
 from hornbeam.trees.records import BinnedTree, ContextsAhead, FinishedTree, ForestMean, GrownAhead, Root, Segments
 from hornbeam.trees.splitting import NodeContext, SplitRules
 from hornbeam.trees.steps import expand_in_steps
@@ -48,6 +51,7 @@ class CpuEngine:
     arrays = None
     device_name = "cpu"
     host_device = "cpu"
+    shares_trees = True
     has_own_memory = False
 
     def __init__(
@@ -74,6 +78,8 @@ class CpuEngine:
         self._bag: Bag | None = None
         self._leaf_sums: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
         self._outputs: OutputGrowth | None = None
+        self._shared: SharedHistograms | None = None  # of trees that all outputs share
+        self._of_outputs: list[Rounded] = []
         self._leaf_value = np.empty(0)  # of a tree that was finished ahead
 
     @property
@@ -126,10 +132,8 @@ class CpuEngine:
 
     def quantize(self, output: int, high_precision: bool) -> Quantization:
         """Round one output's gradients into the rows' records."""
-        gradient, hessian, store = self._gradient[output], self._hessian[output], self.growth.store
-        if self._bag is not None:
-            gradient, hessian = bags.take_gradients(self._bag, gradient, hessian, self.n_threads, self.tuning)
-        self._tree_gradient, self._tree_hessian = gradient, hessian
+        gradient, hessian = self._tree_gradient, self._tree_hessian = self._of_tree(output)
+        store = self.growth.store
         self.growth.rounded = quantize(store, gradient, hessian, high_precision, self._n_team, self.tuning)
         if self._bag is not None:
             bags.number_records(store, self._bag, self.n_threads, self.tuning)
@@ -210,6 +214,57 @@ class CpuEngine:
         if self._outputs is None or not self._outputs.serves(*given):
             self._outputs = OutputGrowth(*given)
         return self._outputs.grow(self._gradient, self._hessian, self._scores, learning_rate)
+
+    def begin_outputs(self, n_slots: int, high_precision: bool, min_data_in_leaf: int) -> OutputsRoot:
+        """Round all outputs, keep that by row, and start a tree."""
+        growth, n_outputs = self.growth, len(self._gradient)
+        assert isinstance(growth, DenseGrowth)
+        if self._shared is None or self._shared.n_outputs != n_outputs:
+            self._shared = SharedHistograms(self.n_rows, n_outputs, self.n_threads, self.tuning)
+        self._shared.begin()
+        self._of_outputs = []
+        for output in range(n_outputs):
+            self.quantize(output, high_precision)
+            self._shared.keep(growth.store, len(self._tree_gradient), output)
+            self._of_outputs.append(growth.rounded)
+        how = tuple(rounded.quantization for rounded in self._of_outputs)
+        self._counter = find_counter(how, min_data_in_leaf)
+        self._shared.finish(self._counter == n_outputs)
+        growth.store.set_width(False)  # records bring row numbers alone
+        sums = np.array([[rounded.root.gradient, rounded.root.hessian] for rounded in self._of_outputs], np.int64)
+        root = OutputsRoot(len(self._tree_gradient), sums, how, self._counter, 0 if self._bag is None else ROOT_DEPTH)
+        growth.begin_tree(n_slots * root.n_histograms)
+        return root
+
+    def build_outputs(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
+        """Sum the histograms of all outputs, row by row."""
+        assert isinstance(self.growth, DenseGrowth) and self._shared is not None
+        self._shared.build(self.growth.columns.slots, self.growth.rows, nodes, slots)
+
+    def find_output_splits(
+        self, nodes: Segments, slots: NDArray[np.int32], sums: NDArray[np.int64], rules: SplitRules
+    ) -> tuple[NDArray[np.void], NDArray[np.int64]]:
+        """Find the best splits for all outputs."""
+        growth, units = self.growth, units_of([rounded.quantization for rounded in self._of_outputs])
+        assert isinstance(growth, DenseGrowth)
+        features = growth.space.features
+        bins = SharedBins(
+            growth.slots.histograms, np.ascontiguousarray(slots), sums, units, features.offsets, features.has_missing
+        )
+        splits, left = find_shared(bins, SharedRules.of(rules, self._counter), self.n_threads)
+        return growth.columns.outside(splits), left
+
+    def choose_output(self, output: int) -> None:
+        """Choose the gradients that leaves are summed of."""
+        self._leaf_sums, self.growth.rounded = None, self._of_outputs[output]
+        self._tree_gradient, self._tree_hessian = self._of_tree(output)
+
+    def _of_tree(self, output: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return gradients and hessians of the rows of a tree, in the order of the bag."""
+        gradient, hessian = self._gradient[output], self._hessian[output]
+        if self._bag is None:
+            return gradient, hessian
+        return bags.take_gradients(self._bag, gradient, hessian, self.n_threads, self.tuning)
 
     @property
     def _is_small(self) -> bool:

@@ -35,6 +35,7 @@ What an operation costs (n nodes; see kernels/ for the kernels):
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +58,7 @@ from hornbeam.backends.gpu.growth.memory import (
     most_slots,
     slot_bytes,
 )
+from hornbeam.backends.gpu.growth.outputs import STATS, DeviceOutputs
 from hornbeam.backends.gpu.growth.routing import ValidationSet, upload_scores, upload_tree
 from hornbeam.backends.gpu.growth.split_search import SplitSearch
 from hornbeam.backends.gpu.losses.gradients import DeviceGradients
@@ -77,6 +79,7 @@ from hornbeam.metrics.base import Metric
 from hornbeam.objectives.base import Objective
 from hornbeam.trees.bagging import ROOT_DEPTH, Draw, Goss
 from hornbeam.trees.frontier import GrowthLimits
+from hornbeam.trees.output_splits import OutputsRoot, find_counter
 from hornbeam.trees.records import BinnedTree, ContextsAhead, ForestMean, GrownAhead, LeavesLater, Root, Segments
 from hornbeam.trees.replay import replay as plain_replay
 from hornbeam.trees.splitting import NodeContext, SplitRules
@@ -107,6 +110,7 @@ class GpuEngine:
     rounds_are_costly = True
     nodes_are_costly = False
     host_device = "cpu"
+    shares_trees = True
     has_own_memory = True
 
     def __init__(
@@ -151,6 +155,7 @@ class GpuEngine:
             self._bag = DeviceBag(own, self._bins)
             self._histograms = DeviceHistograms(own, self._layout, bundles)
             self._search = SplitSearch(own, self._bins, binned, self._histograms)
+            self._outputs = DeviceOutputs(own, self._layout, self._histograms)
             self._growth = DeviceGrowth(own, self._bins, self._histograms, self._search)
             self._leaves = DeviceLeaves(own, self._bag)
             self._metrics = DeviceMetrics(own)
@@ -258,17 +263,21 @@ class GpuEngine:
         how = found.quantization
         stats = 2 if found.hessians_count else self._most_stats
         given = self._fit_slots(n_slots)
-        kind = TreeKind(how.wide, stats, categories is not None, self._bins.has_columns)
-        if kind not in self._kernels:
-            self._kernels[kind] = TreeKernels.compile(self._runtime, self._layout, kind)
-        self._tree = GrowingTree(self._kernels[kind], how, stats, found.hessians_count, given)
+        self._begin(how, how.wide, stats, found.hessians_count, given)
         self.workspace.upload("units", np.array([how.gradient_unit, how.hessian_unit]))
         if categories is not None:
             categories.begin_tree()
-        self._histograms.begin_tree(self._tree)
         depth = ROOT_DEPTH if self._bag else 0
         n_rows = self._tree_rows().n_rows
         return Root(n_rows, found.gradient, found.hessian, depth, given if given < n_slots else None)
+
+    def _begin(self, how: Quantization, wide: bool, stats: int, hessians_count: bool, n_slots: int) -> None:
+        """Find the kernels of a tree, and make room for its histograms."""
+        kind = TreeKind(wide, stats, self._search.categories is not None, self._bins.has_columns)
+        if kind not in self._kernels:
+            self._kernels[kind] = TreeKernels.compile(self._runtime, self._layout, kind)
+        self._tree = GrowingTree(self._kernels[kind], how, stats, hessians_count, n_slots)
+        self._histograms.begin_tree(self._tree)
 
     def _fit_slots(self, n_slots: int) -> int:
         """Return how many histograms there is room for, up to n_slots; the first time, decide about columns too.
@@ -358,6 +367,41 @@ class GpuEngine:
     def grow_outputs(self, rules: SplitRules, limits: GrowthLimits, n_slots: int, learning_rate: float) -> tuple[()]:
         """Leave all to the grower, which waits for no tree."""
         return ()
+
+    # --- a tree that all outputs share ------------------------------------------------------------------------------
+
+    def begin_outputs(self, n_slots: int, high_precision: bool, min_data_in_leaf: int) -> OutputsRoot:
+        """Round all outputs, keep that by row, and start a tree."""
+        outputs, n_outputs, rounded = self._outputs, self._n_outputs, []
+        for output in range(n_outputs):
+            how = self.quantize(output, high_precision)
+            rounded.append(self._rounded)
+            outputs.keep(output, n_outputs, how.wide, self._tree_rows().n_rows, bool(self._bag))
+        outputs.rounded, how_all = rounded, tuple(one.quantization for one in rounded)
+        outputs.counter = find_counter(how_all, min_data_in_leaf)
+        sums = np.array([[one.gradient, one.hessian] for one in rounded], np.int64)
+        depth, n_tree = ROOT_DEPTH if self._bag else 0, self._tree_rows().n_rows
+        root = OutputsRoot(n_tree, sums, how_all, outputs.counter, depth)
+        given = self._fit_slots(n_slots * root.n_histograms)
+        self._begin(how_all[0], outputs.is_wide, STATS, True, given)
+        outputs.begin_tree()
+        return replace(root, n_slots=given)
+
+    def build_outputs(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
+        """Sum the histograms of all outputs."""
+        self._outputs.build(self._tree, nodes, slots)
+
+    def find_output_splits(
+        self, nodes: Segments, slots: NDArray[np.int32], sums: NDArray[np.int64], rules: SplitRules
+    ) -> tuple[NDArray[np.void], NDArray[np.int64]]:
+        """Find the best splits for all outputs."""
+        return self._outputs.find(self._tree, nodes, slots, sums, rules)
+
+    def choose_output(self, output: int) -> None:
+        """Choose the gradients that leaves are summed of."""
+        self._output, self._rounded = output, self._outputs.rounded[output]
+        if self._bag:
+            self._bag.take_gradients(output * self.n_rows, self.workspace.room("spare rows", 4 * self.n_rows))
 
     # --- leaves -----------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from hornbeam.trees.bagging import ROOT_DEPTH, Bag, Draw, Goss, draw_bag, goss_b
 from hornbeam.trees.categorical_splits import best_level_set, set_record
 from hornbeam.trees.frontier import GrowthLimits
 from hornbeam.trees.histogram_pool import host_slot_bytes
+from hornbeam.trees.output_splits import OutputsRoot, best_output_split, find_counter
 from hornbeam.trees.records import BinnedTree, ContextsAhead, ForestMean, Root, Segments
 from hornbeam.trees.replay import replay
 from hornbeam.trees.splitting import NodeContext, SplitRules, best_split
@@ -34,6 +35,7 @@ class ReferenceEngine:
     arrays = None
     device_name = "cpu"
     host_device = "reference"
+    shares_trees = True
     has_own_memory = False
 
     def __init__(self, binned: BinnedData) -> None:
@@ -206,6 +208,45 @@ class ReferenceEngine:
     def grow_outputs(self, rules: SplitRules, limits: GrowthLimits, n_slots: int, learning_rate: float) -> tuple[()]:
         """Leave all to the grower."""
         return ()
+
+    def begin_outputs(self, n_slots: int, high_precision: bool, min_data_in_leaf: int) -> OutputsRoot:
+        """Round all outputs, and start with all chosen rows in one node."""
+        how, rounded = [], []
+        for output in range(len(self._gradient)):
+            how.append(self.quantize(output, high_precision))
+            rounded.append((self._g, self._h))
+        counter = find_counter(how, min_data_in_leaf)
+        sums = np.array([[g.sum(), h.sum()] for g, h in rounded])
+        if counter == len(rounded):
+            rounded.append((np.zeros(self.n_rows, np.int64), np.ones(self.n_rows, np.int64)))
+        self._of_outputs, self._quantizations = rounded, tuple(how)
+        root = self.begin_tree(n_slots)
+        return OutputsRoot(root.n_rows, sums, self._quantizations, counter, root.depth)
+
+    def build_outputs(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
+        """Sum one histogram after the other."""
+        for number, rounded in enumerate(self._of_outputs):
+            self._g, self._h = rounded
+            self.build_histograms(nodes, slots[:, number])
+
+    def find_output_splits(
+        self, nodes: Segments, slots: NDArray[np.int32], sums: NDArray[np.int64], rules: SplitRules
+    ) -> tuple[NDArray[np.void], NDArray[np.int64]]:
+        """Find the best split of each node; rows are counted exactly."""
+        splits, left = np.zeros(len(slots), SPLIT), np.zeros(sums.shape, np.int64)
+        chosen = np.arange(self.binned.n_used, dtype=np.int32) if self._features is None else self._features
+        for i, own in enumerate(slots[:, : sums.shape[1]]):
+            codes = self._codes(self._rows[nodes.begin[i] : nodes.end[i]])
+            counts = np.bincount(codes.ravel(), minlength=int(self._offsets[-1]))
+            histograms = np.stack([self._histograms[int(slot)] for slot in own])
+            splits[i], left[i] = best_output_split(
+                histograms, counts, self._offsets, self.binned.has_missing, self._quantizations, rules, chosen
+            )
+        return splits, left
+
+    def choose_output(self, output: int) -> None:
+        """Choose the gradients that leaves are summed of."""
+        self._output = output
 
     def replay(self, nodes: NDArray[np.void], limits: GrowthLimits) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Replay the growth by the definition."""

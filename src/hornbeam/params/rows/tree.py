@@ -37,6 +37,16 @@ class TreeRows:
         "`leafwise` (also `lossguide`): split the leaf with the highest gain next. `depthwise`: level by level.",
         choices={"leafwise": "leafwise", "lossguide": "leafwise", "depthwise": "depthwise"},
     )
+    multi_strategy: str = parameter(
+        "choice",
+        "one_output_per_tree",
+        "Tree",
+        "Trees of a model with several outputs (classes, columns of labels, quantiles). `one_output_per_tree`: every "
+        "output has trees of its own. `multi_output_tree`: an iteration has one structure for all outputs, with a "
+        "value of each in every leaf; its splits have the highest sum of gains over the outputs. Such trees take "
+        "numbers alone, without constraints and without random choices by node.",
+        choices={"one_output_per_tree": "one_output_per_tree", "multi_output_tree": "multi_output_tree"},
+    )
     min_data_in_leaf: int = parameter(
         "int",
         20,

@@ -88,14 +88,17 @@ class DeviceBag:
             own.launch_rows(count, importance, n_rows, u32(step), state)
             self._runtime.launch(pick, 1, u32(step), state)
 
-    def take_gradients(self, offset: int) -> tuple[Buffer, Buffer]:
-        """Return the gradients and hessians of one output, from `offset` on, in the order of the bag."""
+    def take_gradients(self, offset: int, rows: Buffer | None = None) -> tuple[Buffer, Buffer]:
+        """Return the gradients and hessians of one output, from `offset` on, in the order of the bag.
+
+        rows  gets their numbers; None: the row list of the root
+        """
         own = self._workspace
         out = own.room("bag gradient", 8 * own.n_rows), own.room("bag hessian", 8 * own.n_rows)
         own.launch_rows(
             self._kernel("take_kernel"), own.buffer("gradient"), own.buffer("hessian"), u64(offset),
             own.buffer("bag"), u32(self.n_plain), u32(self.n_in_bag), np.float64(self.factor), *out,
-            own.buffer("rows even"),
+            own.buffer("rows even") if rows is None else rows,
         )  # fmt: skip
         return out
 

@@ -16,6 +16,7 @@ from hornbeam.backends.gpu.data.bundles import bundles_of
 from hornbeam.backends.gpu.data.layout import SEARCHED_LANES, Layout, megabytes
 from hornbeam.backends.gpu.growth.categorical import LARGEST_LOCAL_SORT, SCRATCH_BYTES
 from hornbeam.backends.gpu.growth.contexts import context_bytes
+from hornbeam.backends.gpu.growth.outputs import output_bytes
 from hornbeam.backends.gpu.growth.renewal import COUNTS_BYTES, LEAVES_AT_ONCE
 from hornbeam.backends.gpu.runtime.runtime import DeviceFacts
 from hornbeam.backends.gpu.workspace.tree_kernels import CAPACITY
@@ -40,7 +41,9 @@ def slot_bytes(layout: Layout, stats: int) -> int:
 def growth_bytes(layout: Layout, demand: Demand) -> int:
     """Return the bytes of everything that a growing tree takes besides rows and histograms."""
     counts = COUNTS_BYTES * min(demand.n_leaves, LEAVES_AT_ONCE) if demand.renewed else 0
-    return table_bytes(layout, demand.n_leaves) + _context_bytes(layout, demand) + _level_bytes(demand) + counts
+    shared = output_bytes(layout, demand.n_outputs, demand.n_leaves) if demand.n_histograms > 1 else 0
+    tables = table_bytes(layout, demand.n_leaves) + shared
+    return tables + _context_bytes(layout, demand) + _level_bytes(demand) + counts
 
 
 def table_bytes(layout: Layout, n_leaves: int) -> int:
@@ -51,7 +54,7 @@ def table_bytes(layout: Layout, n_leaves: int) -> int:
 
 def estimate(layout: Layout, demand: Demand, stats: int = 3) -> dict[str, int]:
     """Return the bytes of everything that a training must hold, by what it is; see the modules for the buffers."""
-    n_rows, high = layout.n_rows, demand.high_precision
+    n_rows, high, shares = layout.n_rows, demand.high_precision, demand.n_histograms > 1
     wanted = {
         "bins": layout.tile_bytes,
         "row lists and fixed-point gradients": n_rows * (2 * 4 + 2 * (8 if high else 4) + 2),
@@ -63,9 +66,11 @@ def estimate(layout: Layout, demand: Demand, stats: int = 3) -> dict[str, int]:
         "residuals of the leaves": _renewal_bytes(demand, n_rows),
         "sets of levels": _level_bytes(demand),
         "tables of a tree": table_bytes(layout, demand.n_leaves),
+        "rounded gradients of all outputs": 8 * n_rows * demand.n_outputs if shares else 0,
+        "splits of all outputs": output_bytes(layout, demand.n_outputs, demand.n_leaves) if shares else 0,
         "contexts of nodes": _context_bytes(layout, demand),
         "tables of bundles": layout.member_bytes,
-        "the fewest histograms": SMALLEST_POOL * slot_bytes(layout, stats),
+        "the fewest histograms": SMALLEST_POOL * demand.n_histograms * slot_bytes(layout, stats),
     }
     return {what: n_bytes for what, n_bytes in wanted.items() if n_bytes > 0}
 

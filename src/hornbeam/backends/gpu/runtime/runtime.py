@@ -213,6 +213,7 @@ HEADERS = {
     "leaf_numbers.cl": ("scan.h",),
     "leaves.cl": ("tables.h", "outputs.h", "numerics.h", "losses.h", "row_gradients.h"),
     "lists.cl": ("tables.h", "scan.h", "outputs.h", "candidates.h", "gains.h"),
+    "load_outputs.cl": ("tables.h",),
     "logcosh_leaves.cl": ("fixed_point.h", "tables.h", "order.h", "numerics.h"),
     "metrics.cl": ("numerics.h", "fixed_point.h", "survival.h"),
     "order_metrics.cl": ("fixed_point.h", "order.h"),
@@ -231,6 +232,7 @@ HEADERS = {
     "split_bundles.cl": ("bins.h", "scan.h", "outputs.h", "candidates.h", "gains.h"),
     "split_categorical.cl": ("outputs.h", "candidates.h", "gains.h"),
     "split_general.cl": ("scan.h", "runs.h", "outputs.h", "candidates.h", "gains.h"),
+    "split_outputs.cl": ("scan.h", "outputs.h", "candidates.h"),
     "stored.cl": ("bins.h",),
     "survival.cl": ("numerics.h", "fixed_point.h", "survival.h"),
 }

@@ -1,0 +1,171 @@
+"""Growing a tree that all outputs share: one structure, and a value of each output in every leaf.
+
+It becomes a tree for each output with the same splits and other values, so that whatever works with trees works with
+these. Growth is that of grower.py, in rounds, by single operations of the engine; a node has a histogram for each
+output, and perhaps one that counts rows:
+
+    slots   histogram k of the node in slot s of the pool has the engine's slot k * (slots of the pool) + s
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.data.binning import BinnedData
+from hornbeam.trees.engine import Engine
+from hornbeam.trees.frontier import NEVER, GrowthLimits, next_batch
+from hornbeam.trees.grower import Renewal
+from hornbeam.trees.grown_tree import GrownTree, Setting
+from hornbeam.trees.histogram_pool import HistogramPool
+from hornbeam.trees.node_search import NodeSearch
+from hornbeam.trees.node_table import NodeTable
+from hornbeam.trees.output_splits import OutputsRoot
+from hornbeam.trees.records import Root, Segments
+from hornbeam.trees.splitting import NodeContext, SplitRules, finished_weight, leaf_output
+
+
+class OutputHistograms:
+    """The histograms of a tree that all outputs share, as a search asks for them: by the slots of its pool."""
+
+    def __init__(self, engine: Engine, root: OutputsRoot, pool: HistogramPool) -> None:
+        self._engine, self._places = engine, np.arange(root.n_histograms, dtype=np.int32) * pool.n_slots
+
+    def slots(self, slots: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return the engine's slots of each node, int32 (n_nodes, n_histograms)."""
+        return slots[:, None] + self._places
+
+    def build_histograms(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
+        """Sum all histograms of some nodes."""
+        self._engine.build_outputs(nodes, self.slots(slots))
+
+    def subtract(self, parent_slots: NDArray[np.int32], child_slots: NDArray[np.int32]) -> None:
+        """Replace all histograms of each parent by those of its other child."""
+        self._engine.subtract(self.slots(parent_slots).reshape(-1), self.slots(child_slots).reshape(-1))
+
+
+class OutputSearch(NodeSearch):
+    """Searches the nodes of a tree that all outputs share.
+
+    sums       int64 (n_outputs, 2) of each node, by its number: the table has none
+    left_sums  the same of the left child at the best split
+    """
+
+    def __init__(
+        self, engine: Engine, root: OutputsRoot, rules: SplitRules, limits: GrowthLimits, n_slots: int
+    ) -> None:
+        whole = n_slots * root.n_histograms if root.n_slots is None else root.n_slots
+        pool = HistogramPool(whole // root.n_histograms)
+        self.histograms = OutputHistograms(engine, root, pool)
+        nodes = NodeTable(Root(root.n_rows, 0, 0, root.depth))
+        super().__init__(self.histograms, nodes, pool, rules, limits)  # type: ignore[arg-type]  # as far as it asks
+        self.outputs = engine
+        self.sums: list[NDArray[np.int64]] = [root.sums]
+        self.left_sums: dict[int, NDArray[np.int64]] = {}
+
+    def splittable(self, node: int) -> bool:
+        """Say whether a node could have two children at all."""
+        nodes, rules = self.nodes, self.rules
+        n_rows = nodes.end[node] - nodes.begin[node]
+        return n_rows >= 2 * rules.min_data_in_leaf and nodes.depth[node] < self.limits.max_depth
+
+    def divide(self, some: list[int]) -> None:
+        """Move the rows of some nodes to their children, and enter these; they have no splits yet."""
+        nodes = self.nodes
+        n_left = self.outputs.partition(nodes.segments(some), nodes.splits(some))
+        nodes.add_children(some, n_left.tolist())
+        for node in some:
+            left = self.left_sums.pop(node)
+            self.sums += (left, self.sums[node] - left)
+
+    def _find(self, some: list[int], rules: SplitRules, context: NodeContext | None) -> None:
+        """Enter the best splits of some nodes."""
+        nodes = self.nodes
+        sums, slots = np.stack([self.sums[node] for node in some]), self.histograms.slots(self.pool.slots(some))
+        splits, left = self.outputs.find_output_splits(nodes.segments(some), slots, sums, rules)
+        nodes.set_splits(some, splits)
+        self.left_sums.update(zip(some, left, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class SharedStructure:
+    """The splits of a tree that all outputs share; its rows know their leaves.
+
+    nodes           NODE (n_nodes,)
+    sums            int64 (n_nodes, n_outputs, 2)
+    order, leaf_of  what replay.py returns
+    """
+
+    root: OutputsRoot
+    nodes: NDArray[np.void]
+    sums: NDArray[np.int64]
+    order: NDArray[np.int32]
+    leaf_of: NDArray[np.int32]
+
+
+class OutputGrower:
+    """Grows the trees that all outputs share, of one training run on one engine.
+
+    n_slots  nodes whose histograms are kept
+    """
+
+    def __init__(
+        self, engine: Engine, binned: BinnedData, rules: SplitRules, limits: GrowthLimits, n_slots: int
+    ) -> None:
+        self.engine, self.binned, self.rules, self.limits, self.n_slots = engine, binned, rules, limits, n_slots
+
+    def grow(self, high_precision: bool) -> SharedStructure:
+        """Grow a tree on the engine's gradients of all outputs; leaves every row with its leaf number."""
+        root = self.engine.begin_outputs(self.n_slots, high_precision, self.rules.min_data_in_leaf)
+        search = OutputSearch(self.engine, root, self.rules, self.limits, self.n_slots)
+        nodes, pool = search.nodes, search.pool
+        if search.splittable(0):
+            pool.take(0)
+            search.histograms.build_histograms(nodes.segments([0]), pool.slots([0]))
+            search.find_splits([0])
+        while True:
+            costs = self.engine.rounds_are_costly, self.engine.nodes_are_costly
+            batch, bound = next_batch(nodes.gain, nodes.priority, nodes.left, search.turns, self.limits, *costs)
+            if not batch:
+                break
+            if bound > NEVER:
+                pool.release_below(bound, nodes.priority)
+            search.divide(batch)
+            while batch:
+                batch = search.evaluate_children(batch)
+        table = nodes.table()
+        order, leaf_of = self.engine.replay(table, self.limits)
+        ends = np.flatnonzero(table["left"] < 0)
+        segments = Segments(table["begin"][ends], table["end"][ends], table["depth"][ends])
+        self.engine.assign_leaves(segments, leaf_of[ends])
+        return SharedStructure(root, table, np.stack(search.sums), order, leaf_of)
+
+    def tree(self, grown: SharedStructure, output: int, learning_rate: float, renew: Renewal | None) -> GrownTree:
+        """Return the tree of one output; rows have the leaf numbers of this structure still.
+
+        renew  gives the leaves' values in place of the Newton step, before max_delta_step and shrinkage
+        """
+        self.engine.choose_output(output)
+        nodes, n_leaves, rules = grown.nodes.copy(), len(grown.order) + 1, self.rules
+        nodes["gradient"], nodes["hessian"] = grown.sums[:, output, 0], grown.sums[:, output, 1]
+        is_split = nodes["left"] >= 0
+        first = nodes["left"][is_split]
+        for name in ("gradient", "hessian"):
+            nodes["split"][f"left_{name}"][is_split] = nodes[name][first]
+        later = None if renew is not None else self.engine.leaf_values_later(n_leaves, rules, learning_rate)
+        if later is None:
+            gradient, weight = self.engine.leaf_sums(n_leaves)
+            if renew is None:
+                value = leaf_output(gradient, finished_weight(weight, rules), rules) * learning_rate
+            else:
+                most = rules.max_delta_step if rules.max_delta_step > 0.0 else np.inf
+                value = np.minimum(np.maximum(renew(n_leaves), -most), most) * learning_rate
+            leaves = lambda: (value, weight)  # noqa: E731
+        else:
+            leaves = later
+        return GrownTree(
+            Setting(self.binned, rules, {}), nodes, len(grown.order), lambda: (grown.order, grown.leaf_of), leaves,
+            later is not None, grown.root.quantizations[output].units, learning_rate,
+        )  # fmt: skip
