@@ -179,7 +179,7 @@ def start(learner: dict[str, Any]) -> None:
 
 XGBOOST_PROBLEMS = {
     gblinear: "'gblinear' is a linear model, which Hornbeam does not have; train with booster='gbtree'",
-    vector_leaves: "leaves hold a vector .* train with multi_strategy='one_output_per_tree'",
+    vector_leaves: r"leaves hold vectors of 3 numbers, and the model has 1 output\(s\)",
     loop: "has child 0, which is no node or the child of another one",
     huge_category: "has a category that is not in 0..",
     hinge: r"'binary:hinge' is not an objective of Hornbeam, .* set another objective",

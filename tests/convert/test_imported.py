@@ -281,3 +281,23 @@ def test_report_on_an_imported_model_says_what_its_file_does_not(tmp_path):
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "read from a file of another library" in text and "hb.train(" not in text  # it would be another model
     assert '"u":"hessian"' in text.replace(" ", "")  # sizes of branches; files of XGBoost have no counts of rows
+
+
+@pytest.mark.parametrize("kind", ["json", "ubj"])
+@pytest.mark.parametrize("objective", ["reg:squarederror", "binary:logistic", "multi:softprob"])
+def test_vector_leaves_become_a_tree_for_each_output(objective, kind, tmp_path):
+    xgb = pytest.importorskip("xgboost")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4)).astype(np.float32)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    Y = np.nan_to_num(X[:, :3]) + 0.3 * rng.normal(size=(300, 3))
+    label = {"reg:squarederror": Y, "binary:logistic": Y > 0, "multi:softprob": np.argmax(Y, axis=1)}[objective]
+    params = {"objective": objective, "multi_strategy": "multi_output_tree", "tree_method": "hist", "max_depth": 3}
+    params |= {"num_class": 3} if objective == "multi:softprob" else {}
+    theirs = xgb.train(params, xgb.DMatrix(X, label), 4)
+    path = tmp_path / f"model.{kind}"
+    theirs.save_model(path)
+    model = hb.load(path)
+    assert len(model.trees) == 12
+    assert (model.trees[0].threshold == model.trees[2].threshold).all()
+    assert np.allclose(model.predict(X), theirs.predict(xgb.DMatrix(X)), atol=1e-5)

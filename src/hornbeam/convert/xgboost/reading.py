@@ -10,7 +10,7 @@ from hornbeam.convert.foreign import ForeignModel, ForeignTree, to_hornbeam
 from hornbeam.convert.xgboost.categories import CATEGORICAL, read_names
 from hornbeam.convert.xgboost.document import ROOT, child, entries, finite, inner, integers, parse_json, strings, whole
 from hornbeam.convert.xgboost.objectives import read_objective, read_start
-from hornbeam.convert.xgboost.trees import read_tree
+from hornbeam.convert.xgboost.trees import leaf_size, read_trees
 from hornbeam.convert.xgboost.ubj import decode
 from hornbeam.model.file import ModelData
 from hornbeam.model.file.tree_checks import fail, show
@@ -62,12 +62,17 @@ def read_document(document: Any) -> ModelData:
     trees = entries(model, "trees", ROOT)
     if whole(inner(model, "gbtree_model_param", ROOT), "num_trees", ROOT, 0, 2**31) != len(trees):
         fail(ROOT, f"has {len(trees)} trees, and num_trees is another number: the file is damaged")
-    order = _by_iteration(integers(model, "tree_info", ROOT, len(trees)), n_outputs)
+    sizes = {leaf_size(tree, f"{ROOT}, tree {i}") for i, tree in enumerate(trees)} or {1}
+    if not sizes <= {1, n_outputs} or len(sizes) > 1:
+        fail(ROOT, f"leaves hold vectors of {max(sizes)} numbers, and the model has {n_outputs} output(s)")
+    in_order = integers(model, "tree_info", ROOT, len(trees))
+    order = list(range(len(trees))) if sizes != {1} else _by_iteration(in_order, n_outputs)
     read: list[ForeignTree] = []
-    places = [f"{ROOT}, tree {i}" for i in order]
-    for i, place in zip(order, places, strict=True):
-        weight = float(weights[i]) if weights is not None else 1.0
-        read.append(read_tree(trees[i], n_features, weight, place))
+    places: list[str] = []
+    for i in order:
+        place, weight = f"{ROOT}, tree {i}", float(weights[i]) if weights is not None else 1.0
+        read += read_trees(trees[i], n_features, weight, place)
+        places += [place] * (len(read) - len(places))
     vocabulary = read_names(model, n_features)
     if types:  # a categorical feature that no split looks at may hold anything
         used = {int(feature) for tree in read for feature in np.unique(tree.feature)}

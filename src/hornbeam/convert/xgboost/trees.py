@@ -1,9 +1,10 @@
 """XGBoost's trees, both ways.
 
 A tree is arrays over its nodes, splits and leaves alike; node 0 is the root, a leaf has no children (-1) and its value
-in the place of the threshold. At a split of numbers x goes left when x < threshold, both float32 (float32.py). At a
-split of categories those of the set go *right* and all others left, unseen, negative and huge ones too. Missing values
-go where `default_left` says, at both. Hornbeam's sets go left, so children change places.
+in the place of the threshold. Where leaves hold a vector (multi_strategy="multi_output_tree") it is in `base_weights`,
+and the tree becomes one for each output. At a split of numbers x goes left when x < threshold, both float32
+(float32.py). At a split of categories those of the set go *right* and all others left, unseen, negative and huge ones
+too. Missing values go where `default_left` says, at both. Hornbeam's sets go left, so children change places.
 """
 
 from __future__ import annotations
@@ -27,18 +28,43 @@ LARGEST_CATEGORY = 2**24 - 1
 """Categories are float32 there; beyond, they are not told apart."""
 
 
+def leaf_size(document: Any, place: str) -> int:
+    """Return how many numbers a leaf of a tree holds."""
+    return max(1, whole(inner(document, "tree_param", place), "size_leaf_vector", place, 0, 2**31, default=1))
+
+
+def read_trees(document: Any, n_features: int, weight: float, place: str) -> list[ForeignTree]:
+    """Return the tree of each number that a leaf holds, with the same splits, or fail; others as for `read_tree`."""
+    size = leaf_size(document, place)
+    if size == 1:
+        return [read_tree(document, n_features, weight, place)]
+    n_nodes = whole(inner(document, "tree_param", place), "num_nodes", place, 1, 2**31 - 1)
+    values = finite(document, "base_weights", place, n_nodes * size).reshape(n_nodes, size)
+    left = integers(document, "left_children", place, n_nodes)
+    right = integers(document, "right_children", place, n_nodes)  # of leaves: which vector is theirs
+    condition = floats(document, "split_conditions", place, n_nodes)
+    whole_tree = {**document, "right_children": np.where(left == LEAF, LEAF, right).tolist()}
+    return [
+        read_tree(
+            {
+                **whole_tree,
+                "base_weights": values[:, k].tolist(),
+                "split_conditions": np.where(left == LEAF, values[:, k], condition).tolist(),
+            },
+            n_features,
+            weight,
+            place,
+        )
+        for k in range(size)
+    ]
+
+
 def read_tree(document: Any, n_features: int, weight: float, place: str) -> ForeignTree:
-    """Return a tree, or fail.
+    """Return a tree whose leaves hold a number each, or fail.
 
     weight  factor on its leaves: that of DART
     """
     params = inner(document, "tree_param", place)
-    if whole(params, "size_leaf_vector", place, 0, 2**31, default=1) > 1:
-        fail(
-            place,
-            "leaves hold a vector (multi_strategy='multi_output_tree'), which Hornbeam does not have; train with "
-            "multi_strategy='one_output_per_tree'",
-        )
     n_nodes = whole(params, "num_nodes", place, 1, 2**31 - 1)
     whole(params, "num_feature", place, n_features, n_features, default=n_features)
     left = integers(document, "left_children", place, n_nodes)
