@@ -31,6 +31,7 @@ MOST_CASES = 3
 DATA_KINDS: dict[str, Callable[[GoldenCase], bool]] = {
     "missing values": lambda case: case.missing,
     "weights": lambda case: case.weighted,
+    "labels of several columns": lambda case: case.targets > 1,
     "queries (`group`, `qid`)": lambda case: bool(case.group),
     "positions of clicks (`position`)": lambda case: case.positions,
     "times between bounds (`label_lower_bound`, `label_upper_bound`)": lambda case: (
@@ -105,6 +106,15 @@ REFUSALS = (
         "forced splits of categorical features",
         {"forcedsplits_filename": {"feature": 2, "threshold": 0.5}},
         {"categorical_features": [2]},
+    ),
+    Refusal(
+        "trees that all outputs share, with contexts of nodes",
+        {"objective": "quantile", "alpha": [0.1, 0.9], "multi_strategy": "multi_output_tree", "extra_trees": True},
+    ),
+    Refusal(
+        "trees that all outputs share, of categorical features",
+        {"objective": "quantile", "alpha": [0.1, 0.9], "multi_strategy": "multi_output_tree"},
+        {"categorical_features": [2], "target_encoding_levels": -1},
     ),
     Refusal("ranking without queries", {"objective": "lambdarank"}),
 )

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.dataset.dataset import Dataset
-from hornbeam.objectives import ALL_OBJECTIVES, RANKING
+from hornbeam.objectives import ALL_OBJECTIVES, RANKING, get_objective
 from hornbeam.params.objective_names import RENEWED
+from hornbeam.params.params import Params
 from hornbeam.testing.golden import GoldenCase
 from hornbeam.testing.labels import params_for
 
@@ -36,6 +37,7 @@ TABLE: dict[str, tuple[Any, ...]] = {
     "num_leaves": (4, 12, 2),
     "max_depth": (-1, 3),
     "grow_policy": ("leafwise", "depthwise"),
+    "multi_strategy": ("one_output_per_tree", "multi_output_tree"),
     "min_data_in_leaf": (20, 2, 5),
     "min_sum_hessian_in_leaf": (1e-3, 2.0),
     "lambda_l1": (0.0, 0.7),
@@ -82,10 +84,18 @@ DATA: dict[str, tuple[Any, ...]] = {
     "weighted": (False, True),
     "zeros": (0.0, 0.6),
     "init_score": (False, True),
+    "targets": (1, 3),
     "categories": (False, True),
     "sparse": (False, True),
 }
 """What the data may be like, see make_dataset."""
+
+
+NOT_SHARED = (
+    "feature_fraction_bylevel", "feature_fraction_bynode", "extra_trees", "path_smooth", "monotone_constraints",
+    "interaction_constraints", "feature_contri", "forcedsplits_filename", "tree_method",
+)  # fmt: skip
+"""What trees that all outputs share do not go with; categorical features neither."""
 
 
 def settle(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,6 +119,9 @@ def settle(params: Mapping[str, Any]) -> dict[str, Any]:
             chosen.pop(name, None)
     if chosen.get("tree_method") == "approx":  # its bounds are others in every tree
         chosen.pop("forcedsplits_filename", None)
+    if chosen.get("multi_strategy") == "multi_output_tree":
+        for name in NOT_SHARED:
+            chosen.pop(name, None)
     return chosen
 
 
@@ -117,6 +130,9 @@ def make_dataset(
 ) -> Dataset:
     """Make a small training set that suits settled parameters; `described` are fields of GoldenCase."""
     needed = params_for(params.get("objective", "regression"))
+    categories = categories and params.get("multi_strategy") != "multi_output_tree"
+    if get_objective(Params.from_dict(needed)).formula is None or "pos_bagging_fraction" in params:
+        described = {**described, "targets": 1}  # it takes one label a row
     if params.get("boosting") == "rf" or "num_class" in needed:  # forests take no initial scores, cases one a row
         described = {**described, "init_score": False}
     case = GoldenCase(
