@@ -147,6 +147,19 @@ def test_regressor_and_ranker_are_those_of_one_process(client):
     assert several.booster_.fingerprint() == one.booster_.fingerprint()
 
 
+def test_labels_of_several_columns_are_those_of_one_process(client):
+    columns = X[:, :2] * X[:, 1:3]
+    options = {"n_estimators": 2, "num_leaves": 7, "device": "reference", "verbosity": -1}
+    one = hb.HornbeamRegressor(**options).fit(X, columns)
+    several = hbd.DaskHornbeamRegressor(**options).fit(in_chunks(X), in_chunks(columns))
+    assert several.booster_.fingerprint() == one.booster_.fingerprint()
+    with pytest.raises(DataError, match="several columns"):
+        hbd.DaskHornbeamClassifier(**options).fit(in_chunks(X), in_chunks(columns > 0))
+    shared = {**PARAMS, "multi_strategy": "multi_output_tree"}
+    with pytest.raises(ParameterError, match="one process"):
+        hbd.train(client, shared, hbd.Dataset(client, in_chunks(X), label=in_chunks((columns > 0).astype(float))), 1)
+
+
 def test_two_trainings_at_once_end_well(client, train_set, one):
     found = {}
 

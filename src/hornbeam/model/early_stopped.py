@@ -25,9 +25,9 @@ STOPPING = ("binary", "multiclass", "multiclassova", "lambdarank", "rank_xendcg"
 
 def can_stop(objective: Objective, averages_trees: bool) -> bool:
     """Say whether rows of a model may stop; a warning where that was asked for in vain."""
-    if objective.name in STOPPING and not averages_trees:
+    if objective.name in STOPPING and objective.n_targets == 1 and not averages_trees:
         return True
-    kind = "a random forest" if averages_trees else f"objective {objective.name!r}"
+    kind = "a random forest" if averages_trees else f"objective {objective.name!r} here"
     warn(f"pred_early_stop has no effect with {kind}: its scores have to be exact")
     return False
 

@@ -16,6 +16,7 @@ from hornbeam.distributed.dask.training import train
 from hornbeam.sklearn.base import HornbeamModel
 from hornbeam.sklearn.estimators import HornbeamClassifier, HornbeamRegressor
 from hornbeam.sklearn.ranker import HornbeamRanker
+from hornbeam.sklearn.target_columns import has_columns
 
 SelfEstimator = TypeVar("SelfEstimator", bound="DaskEstimator")
 
@@ -151,6 +152,11 @@ class DaskHornbeamClassifier(DaskEstimator, HornbeamClassifier):
         return self._apply("predict_proba", X, choices)
 
     def _learn_partitions(self, client: Any, y: Any) -> Any:
+        if has_columns(y):
+            raise DataError(
+                "y has several columns, which the classifier of a cluster does not take; train(client, params, "
+                "Dataset(client, X, Y)) with objective='binary' does"
+            )
         from dask import delayed
 
         parts = partitions_of(y, "y")
