@@ -499,9 +499,6 @@ class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, Bas
         tags.target_tags.required = True
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
-        tags.target_tags.multi_output = self._takes_columns and tags.classifier_tags is None
-        if self._takes_columns and tags.classifier_tags is not None:
-            tags.classifier_tags.multi_label = True
         return tags
 
     def _more_tags(self) -> dict[str, Any]:

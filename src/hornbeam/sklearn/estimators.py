@@ -40,6 +40,11 @@ class HornbeamRegressor(StagedRegressor, RegressorMixin, HornbeamModel):
 
     _takes_columns = True
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R2 of the predictions; arrays may be on a CUDA device."""
         return float(r2_score(*_in_host_memory(y, self.predict(X)), sample_weight=_in_host_memory(sample_weight)[0]))
@@ -149,6 +154,11 @@ class HornbeamClassifier(StagedClassifier, ClassifierMixin, HornbeamModel):
             return params
         given = [params.metric] if isinstance(params.metric, str) else params.metric
         return params.replace(metric=[fit_to_outputs(name, params.num_class) for name in given])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
 
     def _learn_target(self, y: Any) -> Any:
         if has_columns(y):
