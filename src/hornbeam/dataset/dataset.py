@@ -20,15 +20,16 @@ from hornbeam.data.column_names import same_columns
 from hornbeam.data.columns import DeviceColumn, FindFacts
 from hornbeam.data.device_arrays import check_device
 from hornbeam.data.fields import ROW_FIELDS
-from hornbeam.data.levels import Levels, choose_levels, count_levels
+from hornbeam.data.levels import Levels
 from hornbeam.data.sources.labelled import column_roles
 from hornbeam.data.sources.reader import TableReader
 from hornbeam.data.streams.table import UnheldTable
-from hornbeam.data.target_encoding import EncodedLevels, deal_folds, encode_training
+from hornbeam.data.target_encoding import EncodedLevels
 from hornbeam.dataset.agreement import check_agreement
 from hornbeam.dataset.kept import KeptTable
 from hornbeam.dataset.names import check_names, positions_of
 from hornbeam.dataset.opened import open_data
+from hornbeam.dataset.own_levels import with_own_levels
 from hornbeam.dataset.peer_methods import PeerMethods
 from hornbeam.dataset.rows import row_numbers, whole_queries
 from hornbeam.dataset.saved import with_saved
@@ -467,39 +468,6 @@ class Dataset(PeerMethods):
         own = self._bin_params = BinParams(**{**given, **self._own_params})
         own.check(self.n_features)
         self._reader.zero_as_missing = own.zeros_are_missing
-        self._reader = self._with_own_levels(params, own, init_levels)
+        categorical, one_class = self._find_categorical(params), params is None or params.num_class == 1
+        self._reader = with_own_levels(self._reader, self, categorical, own, one_class, init_levels)
         self._binned = bin_table(self._reader, own, params)
-
-    def _with_own_levels(
-        self, params: Params | None, own: BinParams, init_levels: Sequence[Levels | None] | None
-    ) -> TableReader:
-        """Return a reader that reads categorical features as codes, or as the mean labels of their levels.
-
-        A model to train on decides which: its encodings are kept, and are those of the training rows only if these have
-        the very labels that they were made from.
-        """
-        levels: list[Levels | None] = [None] * self.n_features
-        fitted: dict[int, NDArray[np.float64]] = {}
-        has_means = (
-            self.given("label") is not None and self.n_targets == 1 and (params is None or params.num_class == 1)
-        )
-        fold: NDArray[np.int8] | None = None
-        categorical = self._find_categorical(params)
-        self._reader.prepare_coding(categorical)
-        for position in categorical:
-            column = self._reader.coded(position)
-            before = None if init_levels is None else init_levels[position]
-            is_encoded = has_means and 0 <= own.target_encoding_levels < count_levels(column)
-            if before is not None:
-                is_encoded = isinstance(before, EncodedLevels)
-            if not is_encoded:
-                levels[position] = choose_levels(column, own.max_bin, own.min_data_in_bin)
-                continue
-            if self.label is not None:
-                fold = deal_folds(self.n_rows, self.query_boundaries) if fold is None else fold
-                made, values = encode_training(column, self.label, self.weight, fold, own.target_encoding_smooth)
-                if before is None or before.agrees(made):
-                    levels[position], fitted[position] = made, values
-                    continue
-            levels[position] = before
-        return self._reader.with_levels(levels, fitted)

@@ -55,6 +55,7 @@ from hornbeam.sklearn.tables import (
     with_uniform_names,
     without_rows_of_no_weight,
 )
+from hornbeam.sklearn.tags import Tagged
 from hornbeam.sklearn.target_columns import has_columns, read_columns
 from hornbeam.training.callbacks import Callback
 from hornbeam.training.init_model import check_classes
@@ -72,7 +73,7 @@ FloatArray = NDArray[np.float64]
 SelfModel = TypeVar("SelfModel", bound="HornbeamModel")
 
 
-class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, BaseEstimator, PeerAttributes):
+class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, Tagged, BaseEstimator, PeerAttributes):
     """What the estimators share; use `HornbeamClassifier`, `HornbeamRegressor` or `HornbeamRanker`.
 
     Parameters
@@ -493,14 +494,3 @@ class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, Bas
         booster, choices = self._fitted, in_order(places, choices)
         result: NDArray[Any] = booster.predict(self._check_table(X, reset=False), **choices)
         return result
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
-        return tags
-
-    def _more_tags(self) -> dict[str, Any]:
-        """Return the tags in the form that scikit-learn before 1.6 asks for."""
-        return {"allow_nan": True, "requires_y": True}
