@@ -1,0 +1,245 @@
+"""Linear leaves, fitted by kernels: twins of leaf_fitting.NumpyLeaves.
+
+Both passes go through the rows in their order, whatever leaf they are in: the numbers of a row lie side by side, and
+what is added up for all leaves stays in the cache.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.backends.cpu.host.kernels import inner_kernel, joined_kernel, kernel
+from hornbeam.backends.cpu.host.team import call_helpers, largest_team, run_parts
+from hornbeam.backends.cpu.losses.numerics import bits_from_float
+from hornbeam.backends.cpu.losses.ranking import ROUNDER, ROUNDER_BITS
+from hornbeam.backends.cpu.tuning import in_use
+from hornbeam.trees.leaf_fitting import SMALLEST_PIVOT, FittedRows, LeafColumns, Ranges, Scales, Solution
+from hornbeam.trees.linear_leaves import LARGEST, LinearLeaves
+
+
+@joined_kernel
+def _row_at(place, chosen):
+    """Return the number of a row that the tree was grown on; `chosen` None is known to the compiler."""
+    if chosen is None:
+        return np.int64(place)
+    return np.int64(chosen[place])
+
+
+@kernel
+def measure_kernel(t, crew, rows, columns, ranges):
+    """Find the ranges of some parts of the rows (team.run_parts).
+
+    rows     FittedRows   in
+    columns  LeafColumns  in
+    ranges   Ranges       in, out; with an axis of parts in front
+    """
+    call_helpers(t, crew, (rows, columns, ranges))
+    chosen, gradient, hessian, leaf, values = rows.chosen, rows.gradient, rows.hessian, rows.leaf, rows.values
+    start, column = columns.start, columns.columns
+    counts, largest, lows, highs = ranges.n_rows, ranges.largest, ranges.low, ranges.high
+    n, n_parts = len(gradient), len(counts)
+    for part in range(t, n_parts, crew.size):
+        count, most, low, high = counts[part], largest[part], lows[part], highs[part]
+        for place in range(n * part // n_parts, n * (part + 1) // n_parts):
+            row = _row_at(place, chosen)
+            own = leaf[row]
+            first, last = start[own], start[own + 1]
+            is_used = last > first
+            for k in range(first, last):
+                is_used &= abs(np.float64(values[row, column[k]])) <= LARGEST
+            if not is_used:
+                continue
+            count[own] += 1
+            most[own, 0] = max(most[own, 0], abs(gradient[place]))
+            most[own, 1] = max(most[own, 1], hessian[place])
+            for k in range(first, last):
+                x = np.float64(values[row, column[k]])
+                low[k] = min(low[k], x)
+                high[k] = max(high[k], x)
+
+
+@kernel
+def add_up_kernel(t, crew, rows, columns, scales, sums):
+    """Add up the terms of some parts of the rows (team.run_parts).
+
+    rows     FittedRows                in
+    columns  LeafColumns               in
+    scales   Scales                    in
+    sums     int64 (n_parts, n_terms)  in, out
+
+    A term is rounded by adding ROUNDER; what that adds to its bits is taken off at the end. Sums of int64 wrap around
+    on the way, and are right in the end.
+    """
+    call_helpers(t, crew, (rows, columns, scales, sums))
+    chosen, gradient, hessian, leaf, values = rows.chosen, rows.gradient, rows.hessian, rows.leaf, rows.values
+    start, column, is_fitted, first_term = columns.start, columns.columns, scales.is_fitted, scales.first_term
+    middle, factor, scale = scales.middle, scales.factor, scales.scale
+    n, n_parts, n_leaves = len(gradient), len(sums), len(is_fitted)
+    z, n_used = np.ones(len(column) + 1), np.empty(n_leaves, np.int64)
+    for part in range(t, n_parts, crew.size):
+        out = sums[part]
+        n_used[:] = 0
+        for place in range(n * part // n_parts, n * (part + 1) // n_parts):
+            row = _row_at(place, chosen)
+            own = leaf[row]
+            if not is_fitted[own]:
+                continue
+            first, size, is_used = start[own], start[own + 1] - start[own] + 1, True
+            for k in range(1, size):
+                entry = first + k - 1
+                x = np.float64(values[row, column[entry]])
+                is_used &= abs(x) <= LARGEST
+                z[k] = (x - middle[entry]) * factor[entry]
+            if not is_used:
+                continue
+            n_used[own] += 1
+            g, h, term = gradient[place] * scale[own, 0], hessian[place] * scale[own, 1], first_term[own]
+            for i in range(size):
+                hz = h * z[i]
+                for j in range(i + 1):
+                    out[term + j] += bits_from_float(hz * z[j] + ROUNDER)
+                term += i + 1
+            for i in range(size):
+                out[term + i] += bits_from_float(g * z[i] + ROUNDER)
+        for own in range(n_leaves):
+            for term in range(first_term[own], first_term[own + 1]):
+                out[term] -= n_used[own] * ROUNDER_BITS
+
+
+@inner_kernel
+def _eliminate(matrix, vector, noise, smallest, found):
+    """Solve a symmetric system: twin of leaf_fitting.eliminate.
+
+    matrix    float64 (size, size)  in, out  lower half
+    vector    float64 (size,)       in, out
+    smallest  float64 (size,)       scratch
+    found     float64 (size,)       out
+    """
+    size = len(vector)
+    for i in range(size):
+        smallest[i] = SMALLEST_PIVOT * matrix[i, i] + noise
+    for p in range(size):
+        pivot = matrix[p, p]
+        if not pivot > smallest[p]:
+            smallest[p] = np.inf
+            continue
+        for i in range(p + 1, size):
+            share = matrix[i, p] / pivot
+            for j in range(p + 1, i + 1):
+                matrix[i, j] = matrix[i, j] - share * matrix[j, p]
+            vector[i] = vector[i] - share * vector[p]
+    for p in range(size - 1, -1, -1):
+        found[p] = 0.0
+        if smallest[p] < np.inf:
+            rest = vector[p]
+            for i in range(p + 1, size):
+                rest = rest - matrix[i, p] * found[i]
+            found[p] = rest / matrix[p, p]
+
+
+@kernel
+def solve_kernel(sums, count, columns, scales, ridge, solution):
+    """Solve the equations of every fitted leaf: twin of NumpyLeaves.solve.
+
+    sums      int64 (n_terms,)   in
+    count     int64 (n_leaves,)  in
+    columns   LeafColumns        in
+    scales    Scales             in
+    solution  Solution           in, out
+    """
+    start, is_fitted, first_term = columns.start, scales.is_fitted, scales.first_term
+    middle, factor, scale = scales.middle, scales.factor, scales.scale
+    is_linear, coeff, consts = solution.is_linear, solution.coeff, solution.const
+    for leaf in range(len(is_fitted)):
+        if not is_fitted[leaf]:
+            continue
+        first, size, term = start[leaf], start[leaf + 1] - start[leaf] + 1, first_term[leaf]
+        g_scale, h_scale = scale[leaf, 0], scale[leaf, 1]
+        matrix, vector = np.empty((size, size)), np.empty(size)
+        for i in range(size):
+            for j in range(i + 1):
+                matrix[i, j] = np.float64(sums[term + j])
+            term += i + 1
+            if i > 0:
+                own = factor[first + i - 1]
+                matrix[i, i] += (ridge * (own * own)) * h_scale
+        for i in range(size):
+            vector[i] = np.float64(sums[term + i])
+        found = np.empty(size)
+        _eliminate(matrix, vector, np.float64(count[leaf]), np.empty(size), found)
+        const = -((found[0] / g_scale) * h_scale)
+        is_finite, is_any = True, False
+        for i in range(1, size):
+            own = -((found[i] / g_scale) * h_scale) * factor[first + i - 1]
+            const = const - own * middle[first + i - 1]
+            is_finite &= np.isfinite(own)
+            is_any |= own != 0.0
+            found[i] = own
+        if is_finite and np.isfinite(const) and is_any:
+            is_linear[leaf], consts[leaf] = True, const
+            for i in range(1, size):
+                coeff[first + i - 1] = found[i]
+
+
+@kernel
+def outputs_kernel(t, crew, start, feature, coeff, const, leaf_value, leaf, values, out):
+    """Compute the values of one thread's rows: twin of LinearLeaves.outputs; see team.py."""
+    call_helpers(t, crew, (start, feature, coeff, const, leaf_value, leaf, values, out))
+    n_rows, n_threads = len(leaf), crew.size
+    for row in range(n_rows * t // n_threads, n_rows * (t + 1) // n_threads):
+        own = leaf[row]
+        value, is_used = const[own], True
+        for k in range(start[own], start[own + 1]):
+            x = np.float64(values[row, feature[k]])
+            is_used &= abs(x) <= LARGEST
+            value = value + coeff[k] * x
+        out[row] = value if is_used else leaf_value[own]
+
+
+class CompiledLeaves:
+    """Linear leaves by kernels; see leaf_fitting.LeafArithmetic."""
+
+    def __init__(self, n_threads: int) -> None:
+        tuning = in_use()
+        self._n_threads, self._rows_per_thread = largest_team(n_threads, tuning), tuning.fitted_rows_per_thread
+
+    def _parts(self, n_rows: int) -> int:
+        return max(1, min(self._n_threads, n_rows // self._rows_per_thread))
+
+    def measure(self, rows: FittedRows, columns: LeafColumns) -> Ranges:
+        """Find the ranges of all parts, and put them together."""
+        n_parts = self._parts(len(rows.gradient))
+        ranges = Ranges.empty(columns, n_parts)
+        run_parts(measure_kernel, n_parts, rows, columns, ranges)
+        return ranges.together()
+
+    def add_up(self, rows: FittedRows, columns: LeafColumns, scales: Scales) -> NDArray[np.int64]:
+        """Add up all parts, and these."""
+        n_parts = self._parts(len(rows.gradient))
+        sums = np.zeros((n_parts, scales.first_term[-1]), np.int64)
+        run_parts(add_up_kernel, n_parts, rows, columns, scales, sums)
+        return sums[0] if n_parts == 1 else sums.sum(axis=0)
+
+    def solve(
+        self, sums: NDArray[np.int64], count: NDArray[np.int64], columns: LeafColumns, scales: Scales, ridge: float
+    ) -> Solution:
+        """Solve on one thread."""
+        solution = Solution.empty(columns)
+        solve_kernel(sums, count, columns, scales, ridge, solution)
+        return solution
+
+    def outputs(
+        self,
+        linear: LinearLeaves,
+        leaf_value: NDArray[np.float64],
+        leaf: NDArray[np.uint16],
+        values: NDArray[Any],
+    ) -> NDArray[np.float64]:
+        """Compute the values of all rows."""
+        out = np.empty(len(leaf))
+        given = linear.start, linear.feature, linear.coeff, linear.const, leaf_value, leaf, values, out
+        run_parts(outputs_kernel, self._parts(len(leaf)), *given)
+        return out
