@@ -19,13 +19,16 @@ from hornbeam.backends.cpu.tuning import in_use
 from hornbeam.trees.leaf_fitting import SMALLEST_PIVOT, FittedRows, LeafColumns, Ranges, Scales, Solution
 from hornbeam.trees.linear_leaves import LARGEST, LinearLeaves
 
+ONE = np.uint64(1)
+"""Loops over rows count in uint64: a signed index would cost a test for negative numbers at every access."""
+
 
 @joined_kernel
 def _row_at(place, chosen):
     """Return the number of a row that the tree was grown on; `chosen` None is known to the compiler."""
     if chosen is None:
-        return np.int64(place)
-    return np.int64(chosen[place])
+        return np.uint64(place)
+    return np.uint64(chosen[np.uint64(place)])
 
 
 @kernel
@@ -41,24 +44,28 @@ def measure_kernel(t, crew, rows, columns, ranges):
     start, column = columns.start, columns.columns
     counts, largest, lows, highs = ranges.n_rows, ranges.largest, ranges.low, ranges.high
     n, n_parts = len(gradient), len(counts)
+    numbers = np.empty(len(column) + 1)
     for part in range(t, n_parts, crew.size):
         count, most, low, high = counts[part], largest[part], lows[part], highs[part]
         for place in range(n * part // n_parts, n * (part + 1) // n_parts):
             row = _row_at(place, chosen)
-            own = leaf[row]
-            first, last = start[own], start[own + 1]
-            is_used = last > first
-            for k in range(first, last):
-                is_used &= abs(np.float64(values[row, column[k]])) <= LARGEST
+            own = np.uint64(leaf[row])
+            first = np.uint64(start[own])
+            size = np.uint64(start[own + ONE]) - first
+            is_used = size > 0
+            for k in range(size):
+                x = np.float64(values[row, np.uint64(column[first + k])])
+                is_used &= abs(x) <= LARGEST
+                numbers[k] = x
             if not is_used:
                 continue
             count[own] += 1
-            most[own, 0] = max(most[own, 0], abs(gradient[place]))
-            most[own, 1] = max(most[own, 1], hessian[place])
-            for k in range(first, last):
-                x = np.float64(values[row, column[k]])
-                low[k] = min(low[k], x)
-                high[k] = max(high[k], x)
+            most[own, 0] = max(most[own, 0], abs(gradient[np.uint64(place)]))
+            most[own, 1] = max(most[own, 1], hessian[np.uint64(place)])
+            for k in range(size):
+                x = numbers[k]
+                low[first + k] = min(low[first + k], x)
+                high[first + k] = max(high[first + k], x)
 
 
 @kernel
@@ -84,24 +91,26 @@ def add_up_kernel(t, crew, rows, columns, scales, sums):
         n_used[:] = 0
         for place in range(n * part // n_parts, n * (part + 1) // n_parts):
             row = _row_at(place, chosen)
-            own = leaf[row]
+            own = np.uint64(leaf[row])
             if not is_fitted[own]:
                 continue
-            first, size, is_used = start[own], start[own + 1] - start[own] + 1, True
-            for k in range(1, size):
-                entry = first + k - 1
-                x = np.float64(values[row, column[entry]])
+            first, is_used = np.uint64(start[own]), True
+            size = np.uint64(start[own + ONE]) - first + ONE
+            for k in range(ONE, size):
+                entry = first + k - ONE
+                x = np.float64(values[row, np.uint64(column[entry])])
                 is_used &= abs(x) <= LARGEST
                 z[k] = (x - middle[entry]) * factor[entry]
             if not is_used:
                 continue
             n_used[own] += 1
-            g, h, term = gradient[place] * scale[own, 0], hessian[place] * scale[own, 1], first_term[own]
+            g, h = gradient[np.uint64(place)] * scale[own, 0], hessian[np.uint64(place)] * scale[own, 1]
+            term = np.uint64(first_term[own])
             for i in range(size):
                 hz = h * z[i]
-                for j in range(i + 1):
+                for j in range(i + ONE):
                     out[term + j] += bits_from_float(hz * z[j] + ROUNDER)
-                term += i + 1
+                term += i + ONE
             for i in range(size):
                 out[term + i] += bits_from_float(g * z[i] + ROUNDER)
         for own in range(n_leaves):
@@ -189,11 +198,11 @@ def outputs_kernel(t, crew, start, feature, coeff, const, leaf_value, leaf, valu
     """Compute the values of one thread's rows: twin of LinearLeaves.outputs; see team.py."""
     call_helpers(t, crew, (start, feature, coeff, const, leaf_value, leaf, values, out))
     n_rows, n_threads = len(leaf), crew.size
-    for row in range(n_rows * t // n_threads, n_rows * (t + 1) // n_threads):
-        own = leaf[row]
+    for row in range(np.uint64(n_rows * t // n_threads), np.uint64(n_rows * (t + 1) // n_threads)):
+        own = np.uint64(leaf[row])
         value, is_used = const[own], True
-        for k in range(start[own], start[own + 1]):
-            x = np.float64(values[row, feature[k]])
+        for k in range(np.uint64(start[own]), np.uint64(start[own + ONE])):
+            x = np.float64(values[row, np.uint64(feature[k])])
             is_used &= abs(x) <= LARGEST
             value = value + coeff[k] * x
         out[row] = value if is_used else leaf_value[own]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.host.kernels import kernel
+from hornbeam.backends.cpu.linear.fitting import ONE
 from hornbeam.backends.cpu.prediction.walk import Walk, find_leaves_kernel, packed, run_blocks
 from hornbeam.trees.forest import Forest, Reader
 from hornbeam.trees.linear_leaves import LARGEST
@@ -64,15 +65,15 @@ def add_leaves_kernel(leaves, first, last, found, block, score_row, scores):
     """
     first_leaf, start, feature, coeff = leaves.first_leaf, leaves.start, leaves.feature, leaves.coeff
     consts, values = leaves.const, leaves.value
-    for row in range(len(block)):
+    for row in range(np.uint64(len(block))):
         for tree in range(first, last):
-            leaf = first_leaf[tree] + found[row, tree - first]
+            leaf = np.uint64(first_leaf[tree] + found[row, tree - first])
             value, is_used = consts[leaf], True
-            for k in range(start[leaf], start[leaf + 1]):
-                x = block[row, feature[k]]
+            for k in range(np.uint64(start[leaf]), np.uint64(start[leaf + ONE])):
+                x = block[row, np.uint64(feature[k])]
                 is_used &= abs(x) <= LARGEST
                 value = value + coeff[k] * x
-            scores[tree % len(scores), score_row + row] += value if is_used else values[leaf]
+            scores[tree % len(scores), np.uint64(score_row) + row] += value if is_used else values[leaf]
 
 
 def add_trees(
