@@ -137,7 +137,7 @@ class Scales(NamedTuple):
         exponent = np.minimum(bits[:, None] - np.frexp(ranges.largest)[1], 1000)
         scale = np.where(ranges.largest > 0.0, np.ldexp(1.0, exponent), 1.0)
         n_terms = np.where(is_fitted, terms_of(n_columns), 0)
-        first_term = np.concatenate([[0], np.cumsum(n_terms)])
+        first_term = np.concatenate([[0], np.cumsum(n_terms)]).astype(np.int64)
         return cls(is_fitted, middle, np.where(reach > 0.0, factor, 0.0), scale, first_term)
 
 

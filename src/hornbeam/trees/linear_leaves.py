@@ -8,6 +8,7 @@ constant value that the leaf has as well, as in every other tree.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -69,6 +70,13 @@ class LinearLeaves:
         features, coeff = self.lists()
         chosen = leaves.tolist()
         return self.of_leaves([features[i] for i in chosen], [coeff[i] for i in chosen], self.const[leaves])
+
+    def formula(self, leaf: int, names: Sequence[str], number: Callable[[float], str] = repr) -> str | None:
+        """Return the function of a leaf as text, `number` writes its numbers; None: it is constant."""
+        own = slice(self.start[leaf], self.start[leaf + 1])
+        pairs = zip(self.coeff[own].tolist(), self.feature[own].tolist(), strict=True)
+        words = [f"{number(coeff)} * {names[feature]}" for coeff, feature in pairs]
+        return " + ".join([number(float(self.const[leaf])), *words]) if words else None
 
     def outputs(
         self, leaf_value: NDArray[np.float64], leaf: NDArray[np.integer], values: NDArray[np.floating]

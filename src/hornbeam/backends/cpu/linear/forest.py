@@ -45,7 +45,7 @@ class ForestLeaves(NamedTuple):
         ]
         consts = [tree.leaf_value if tree.linear is None else tree.linear.const for tree in trees]
         return cls(
-            np.cumsum([0, *(tree.n_leaves for tree in trees)]),
+            np.cumsum([0, *(tree.n_leaves for tree in trees)], dtype=np.int64),
             np.cumsum(np.concatenate([[0], *sizes])).astype(np.int64),
             np.concatenate([np.empty(0, np.int32), *(own.feature for own in linear)]),
             np.concatenate([np.empty(0), *(own.coeff for own in linear)]),
