@@ -56,7 +56,7 @@ def main() -> None:
         "linear_tree": True, "linear_lambda": 0.01, "verbosity": -1, "metric": "none",
     }  # fmt: skip
     constant = {name: value for name, value in params.items() if not name.startswith("linear")}
-    theirs = {**peer_params(constant, "lightgbm"), "linear_tree": True, "linear_lambda": 0.01}
+    theirs = peer_params(params, "lightgbm")
     ours = hb.Dataset(X, y).construct()
     other = lgb.Dataset(X, y, params=theirs).construct()
     libraries: dict[str, Callable[[int], Any]] = {

@@ -22,6 +22,11 @@ from hornbeam.trees.linear_leaves import LARGEST, LinearLeaves
 ONE = np.uint64(1)
 """Loops over rows count in uint64: a signed index would cost a test for negative numbers at every access."""
 
+LANES = 16
+"""Rows of a leaf whose terms are added side by side: four or eight vectors."""
+
+WIDTH = np.uint64(LANES)
+
 
 @joined_kernel
 def _row_at(place, chosen):
@@ -68,6 +73,36 @@ def measure_kernel(t, crew, rows, columns, ranges):
                 high[first + k] = max(high[first + k], x)
 
 
+@joined_kernel
+def _add_lanes(z, first, size, g, h, own, out, term, hz):
+    """Add the terms of LANES rows of the leaf `own`; what ROUNDER adds to their bits is taken off at the end.
+
+    z      float64 (n * LANES,)         in       numbers of the rows, those of this leaf from `first` on, the ones first
+    g, h   float64 (n_leaves * LANES,)  in       scaled gradients and hessians
+    out    int64 (n_terms,)             in, out  those of this leaf from `term` on
+    hz     float64 (LANES,)             scratch
+
+    Arrays are flat: a row of one would be counted as in use each time.
+    """
+    n_lanes = np.uint64(len(hz))  # not LANES: a loop of known length is unrolled, and not turned into vectors
+    rows = own * n_lanes
+    for i in range(size):
+        at = (first + i) * n_lanes
+        for lane in range(n_lanes):
+            hz[lane] = h[rows + lane] * z[at + lane]
+        for j in range(i + ONE):
+            at, total = (first + j) * n_lanes, np.int64(0)
+            for lane in range(n_lanes):
+                total += bits_from_float(hz[lane] * z[at + lane] + ROUNDER)
+            out[term + j] += total
+        term += i + ONE
+    for i in range(size):
+        at, total = (first + i) * n_lanes, np.int64(0)
+        for lane in range(n_lanes):
+            total += bits_from_float(g[rows + lane] * z[at + lane] + ROUNDER)
+        out[term + i] += total
+
+
 @kernel
 def add_up_kernel(t, crew, rows, columns, scales, sums):
     """Add up the terms of some parts of the rows (team.run_parts).
@@ -77,45 +112,55 @@ def add_up_kernel(t, crew, rows, columns, scales, sums):
     scales   Scales                    in
     sums     int64 (n_parts, n_terms)  in, out
 
-    A term is rounded by adding ROUNDER; what that adds to its bits is taken off at the end. Sums of int64 wrap around
-    on the way, and are right in the end.
+    A leaf collects LANES rows, whose terms are added side by side. A term is rounded by adding ROUNDER, whose bits are
+    taken off at the end. Sums of int64 wrap around on the way, and are right in the end.
     """
     call_helpers(t, crew, (rows, columns, scales, sums))
     chosen, gradient, hessian, leaf, values = rows.chosen, rows.gradient, rows.hessian, rows.leaf, rows.values
     start, column, is_fitted, first_term = columns.start, columns.columns, scales.is_fitted, scales.first_term
     middle, factor, scale = scales.middle, scales.factor, scales.scale
     n, n_parts, n_leaves = len(gradient), len(sums), len(is_fitted)
-    z, n_used = np.ones(len(column) + 1), np.empty(n_leaves, np.int64)
+    z, hz = np.ones((len(column) + n_leaves) * LANES), np.empty(LANES)
+    g, h = np.zeros(n_leaves * LANES), np.zeros(n_leaves * LANES)
+    n_waiting, n_added = np.zeros(n_leaves, np.uint64), np.zeros(n_leaves, np.int64)
     for part in range(t, n_parts, crew.size):
         out = sums[part]
-        n_used[:] = 0
+        n_added[:] = 0
         for place in range(n * part // n_parts, n * (part + 1) // n_parts):
             row = _row_at(place, chosen)
             own = np.uint64(leaf[row])
             if not is_fitted[own]:
                 continue
-            first, is_used = np.uint64(start[own]), True
+            first, lane, is_used = np.uint64(start[own]), n_waiting[own], True
             size = np.uint64(start[own + ONE]) - first + ONE
+            ones = first + own  # the row of ones in front of the leaf's numbers
             for k in range(ONE, size):
                 entry = first + k - ONE
                 x = np.float64(values[row, np.uint64(column[entry])])
                 is_used &= abs(x) <= LARGEST
-                z[k] = (x - middle[entry]) * factor[entry]
+                z[(ones + k) * WIDTH + lane] = (x - middle[entry]) * factor[entry]
             if not is_used:
                 continue
-            n_used[own] += 1
-            g, h = gradient[np.uint64(place)] * scale[own, 0], hessian[np.uint64(place)] * scale[own, 1]
-            term = np.uint64(first_term[own])
-            for i in range(size):
-                hz = h * z[i]
-                for j in range(i + ONE):
-                    out[term + j] += bits_from_float(hz * z[j] + ROUNDER)
-                term += i + ONE
-            for i in range(size):
-                out[term + i] += bits_from_float(g * z[i] + ROUNDER)
-        for own in range(n_leaves):
-            for term in range(first_term[own], first_term[own + 1]):
-                out[term] -= n_used[own] * ROUNDER_BITS
+            g[own * WIDTH + lane] = gradient[np.uint64(place)] * scale[own, 0]
+            h[own * WIDTH + lane] = hessian[np.uint64(place)] * scale[own, 1]
+            n_waiting[own] = lane + ONE
+            if lane + ONE == WIDTH:
+                _add_lanes(z, ones, size, g, h, own, out, np.uint64(first_term[own]), hz)
+                n_waiting[own] = 0
+                n_added[own] += LANES
+        for leaf_number in range(n_leaves):
+            own = np.uint64(leaf_number)
+            if n_waiting[own] > 0:
+                first, size = np.uint64(start[own]), np.uint64(start[own + ONE] - start[own]) + ONE
+                for lane in range(n_waiting[own], WIDTH):
+                    g[own * WIDTH + lane] = h[own * WIDTH + lane] = 0.0
+                    for k in range(size):
+                        z[(first + own + k) * WIDTH + lane] = 1.0  # whatever is finite
+                _add_lanes(z, first + own, size, g, h, own, out, np.uint64(first_term[own]), hz)
+                n_waiting[own] = 0
+                n_added[own] += LANES
+            for term in range(first_term[own], first_term[own + ONE]):
+                out[term] -= n_added[own] * ROUNDER_BITS
 
 
 @inner_kernel
