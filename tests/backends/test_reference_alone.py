@@ -35,6 +35,7 @@ CASES = {
     "lists": {"objective": "lambdarank", "metric": ["ndcg", "map", "mrr"]},
     "encoded": {"target_encoding_levels": 2, "data_sample_strategy": "goss", "learning_rate": 1.0},
     "dart": {"boosting": "dart", "drop_rate": 0.5, "monotone_constraints": [1, 0, 0, 0]},
+    "linear": {"linear_tree": True, "linear_lambda": 0.1, "bagging_fraction": 0.7, "bagging_freq": 1},
     "forest": {"boosting": "rf", "bagging_fraction": 0.7, "bagging_freq": 1, "metric": ["l2"]},
 }
 

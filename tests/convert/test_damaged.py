@@ -114,7 +114,7 @@ def replaced(content: bytes, pattern: str, text: str) -> bytes:
 
 LIGHTGBM_PROBLEMS = {
     "version": (r"version=v4", "version=v9", "version: 'v9' is not known; v2, v3, v4 are read"),
-    "linear": (r"is_linear=0", "is_linear=1", "leaves are linear models .linear_tree., which Hornbeam does not have"),
+    "linear": (r"is_linear=0", "is_linear=1", "num_features is missing"),
     "objective": ("objective=regression", "objective=cross_entropy_lambda", "is not an objective of Hornbeam"),
     "feature": (r"split_feature=\d", "split_feature=7", "splits feature 7, of 2 features"),
     "leaves": (r"num_leaves=\d+", "num_leaves=3", "has more entries, must have 2"),

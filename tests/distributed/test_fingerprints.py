@@ -25,6 +25,8 @@ SPREAD = {
     "binary, features by level and node": 3,
     "regression, monotone, intermediate, categories": 2,
     "regression, forced splits": 3,
+    "binary, linear leaves, weights, missing, bagging": 3,
+    "multiclass, linear leaves, goss, categories": 2,
     "multiclass, forced splits, dart, categories": 2,
     "binary, categories, weights": 7,
     "regression, target encoding": 3,

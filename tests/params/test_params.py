@@ -22,6 +22,7 @@ from hornbeam.params.params import BY_NAME, GROUPS, PARAMETERS, Params
 ROOT = Path(__file__).parents[2]
 
 EXAMPLES = {
+    "linear_tree": True,
     "boosting": "dart",
     "categorical_feature": ("a", 3),
     "objective": "binary",

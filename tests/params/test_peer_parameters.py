@@ -77,7 +77,6 @@ def test_what_is_taken_without_effect_is_named(caplog):
         ({"process_type": "update"}, ["refit"]),
         ({"base_score": 0.5}, ["init_score"]),
         ({"missing": -999.0}, ["NaN"]),
-        ({"linear_tree": True}, ["linear_tree=True", "constants"]),
         ({"snapshot_freq": 10}, ["checkpoint"]),
         ({"predict_raw_score": True}, ["raw_score=True"]),
         ({"is_training_metric": True}, ["valid_sets"]),

@@ -86,3 +86,16 @@ def test_digraph_has_every_node_and_edge(binary):
     source = hb.create_tree_digraph(binary[0], name="tree").source
     assert source.count("->") == 2 * tree.n_splits
     assert all(f"leaf{leaf} [" in source for leaf in range(tree.n_leaves))
+
+
+def test_linear_leaves_show_their_function(tables):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 2))
+    data = hb.Dataset(X, label=X[:, 0] * np.sign(X[:, 1]), feature_names=["a", "b"])
+    booster = hb.train({"linear_tree": True, "num_leaves": 4, "verbosity": -1}, data, 2)
+    linear = booster.trees[1].linear
+    leaves = [node for node in lay_out(SeeingModel(booster), 1) if node.is_leaf]
+    for leaf in leaves:
+        expected = linear.formula(leaf.number, ["a", "b"], lambda number: f"{number:.3f}")
+        assert leaf.lines[1:] == ([] if expected is None else [expected])
+    assert any(" * a" in line or " * b" in line for leaf in leaves for line in leaf.lines)

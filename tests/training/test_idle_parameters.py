@@ -51,6 +51,7 @@ WARNS = {
     "top_rate": {"top_rate": 0.5},
     "other_rate": {"other_rate": 0.5},
     "feature_fraction_seed": {"feature_fraction_seed": 9},
+    "linear_lambda": {"linear_lambda": 0.1},
     "extra_seed": {"extra_seed": 9},
     "monotone_constraints_method": {"monotone_constraints_method": "intermediate"},
     "monotone_penalty": {"monotone_penalty": 1.0, "monotone_constraints": [0, 0, 0]},

@@ -38,9 +38,13 @@ def predict_raw(
     if is_gpu(device):
         from hornbeam.backends.gpu import predict as gpu
 
-        return gpu.predict_raw(forest, reader, init, first, last, devices.choose_device(device))
+        if not forest.is_linear:
+            return gpu.predict_raw(forest, reader, init, first, last, devices.choose_device(device))
     scores = np.empty((forest.n_outputs, reader.n_rows), np.float64)
     scores[:] = init[:, None]
+    if is_gpu(device):
+        _add_linear_trees(forest, reader, first, last, scores, devices.choose_device(device))
+        return scores
     add_trees(forest, reader, first, last, scores, n_threads, device)
     return scores
 
@@ -60,7 +64,11 @@ def add_trees(
 
     The forest and the reader are a pair as `forest.fitting` returns it; `device` is "cpu" or "reference".
     """
-    if device == "cpu":
+    if device == "cpu" and forest.is_linear:
+        from hornbeam.backends.cpu.linear import forest as linear
+
+        linear.add_trees(forest, reader, first, last, scores, n_threads)
+    elif device == "cpu":
         from hornbeam.backends.cpu.prediction import walk as cpu
 
         cpu.add_trees(forest, reader, first, last, scores, n_threads)
@@ -70,6 +78,23 @@ def add_trees(
         reference.add_trees(forest, reader, first, last, scores)
     else:
         raise _no_device(device)
+
+
+FOUND_CELLS = 1 << 26
+"""Leaves that a GPU finds at a time where their values are added on the host: 256 MB."""
+
+
+def _add_linear_trees(
+    forest: Forest, reader: Reader, first: int, last: int, scores: NDArray[np.float64], device: str
+) -> None:
+    """Find leaves on a GPU, and add the values of linear leaves on the host, some trees at a time."""
+    from hornbeam.backends.cpu.linear.forest import add_values
+    from hornbeam.backends.gpu.predict import predict_leaf as find_leaves
+
+    step = max(1, FOUND_CELLS // max(1, reader.n_rows))
+    for begin in range(first, last, step):
+        end = min(begin + step, last)
+        add_values(forest, reader, begin, end, find_leaves(forest, reader, begin, end, device), scores)
 
 
 def transform(objective: Objective, scores: NDArray[np.float64], n_threads: int, device: str) -> NDArray[np.float64]:

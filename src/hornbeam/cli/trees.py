@@ -28,7 +28,9 @@ def tree_lines(booster: Any, number: int) -> list[str]:
     def add(node: int, indent: str, mark: str, below: str) -> None:
         if node < 0:
             rows = int(tree.leaf_count[~node])
-            lines.append(f"{indent}{mark}leaf {~node}: {float(tree.leaf_value[~node])!r}  ({rows} rows)")
+            linear = None if tree.linear is None else tree.linear.formula(~node, booster.feature_names)
+            value = repr(float(tree.leaf_value[~node])) + ("" if linear is None else f", or {linear}")
+            lines.append(f"{indent}{mark}leaf {~node}: {value}  ({rows} rows)")
             return
         rows, gain = int(tree.split_count[node]), float(tree.gain[node])
         lines.append(f"{indent}{mark}{condition(booster, tree, node)}  (gain {gain:.6g}, {rows} rows)")
@@ -45,7 +47,9 @@ def tree_nodes(booster: Any, number: int) -> dict[str, Any]:
 
     def node(place: int) -> dict[str, Any]:
         if place < 0:
-            return {"leaf": ~place, "value": tree.leaf_value[~place], "rows": tree.leaf_count[~place]}
+            linear = None if tree.linear is None else tree.linear.formula(~place, booster.feature_names)
+            more = {} if linear is None else {"linear": linear}
+            return {"leaf": ~place, "value": tree.leaf_value[~place], **more, "rows": tree.leaf_count[~place]}
         return {
             "condition": condition(booster, tree, place),
             "feature": booster.feature_names[int(tree.feature[place])],

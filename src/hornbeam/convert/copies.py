@@ -87,4 +87,5 @@ class TreeCopier:
         arrays |= {side: np.array(children, np.int32) for side, children in self._children.items()}
         codes = tuple(rule[3] for rule in self._rules)
         has_sets = any(own is not None for own in codes)
-        return Tree(**arrays, shrinkage=tree.shrinkage, left_codes=codes if has_sets else None)
+        linear = None if tree.linear is None else tree.linear.of_some(leaf)
+        return Tree(**arrays, shrinkage=tree.shrinkage, left_codes=codes if has_sets else None, linear=linear)

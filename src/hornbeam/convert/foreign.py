@@ -20,6 +20,7 @@ from hornbeam.data.levels import Levels
 from hornbeam.data.sources.reader import ZERO
 from hornbeam.model.file import ModelData
 from hornbeam.model.file.tree_checks import fail
+from hornbeam.trees.linear_leaves import LinearLeaves
 from hornbeam.trees.tree import Tree
 
 FloatArray = NDArray[np.float64]
@@ -33,6 +34,7 @@ class ForeignTree:
     left, right     int64 (n_splits,)   child >= 0: split; < 0: leaf ~child. In any order, split 0 is the root
     reads_zeros     bool (n_splits,)    whether zeros are missing values, too
     categories      one entry a split: int64 (n,), the categories that go left; None for a split of numbers
+    linear          functions of the leaves; None: every leaf is constant
     missing_in_set  bool (n_splits,)    whether missing values go left with the categories; unseen ones go right
     """
 
@@ -52,6 +54,7 @@ class ForeignTree:
     shrinkage: float
     categories: list[IntArray | None]
     missing_in_set: NDArray[np.bool_]
+    linear: LinearLeaves | None = None
 
     @property
     def n_splits(self) -> int:
@@ -91,7 +94,7 @@ def to_hornbeam(model: ForeignModel) -> ModelData:
         params["zero_as_missing"] = True
     made = []
     for tree, place in zip(trees, model.places, strict=True):
-        own = _to_tree(tree, levels, model.vocabulary)
+        own = _with_linear(_to_tree(tree, levels, model.vocabulary), tree, levels, place)
         if tree.reads_zeros.any() and not zeros_are_missing:
             own = spell_out_zeros(own, tree.reads_zeros, partial(fail, f"{place}, zeros that are missing values"))
         made.append(own)
@@ -259,7 +262,24 @@ def _to_tree(tree: ForeignTree, levels: list[Levels | None], vocabulary: Sequenc
         leaf_count=tree.leaf_count,
         shrinkage=tree.shrinkage,
         left_codes=tuple(codes) if is_set.any() else None,
+        linear=tree.linear,
     )
+
+
+def _with_linear(made: Tree, tree: ForeignTree, levels: list[Levels | None], place: str) -> Tree:
+    """Return a tree with its linear leaves; those without features are constant."""
+    linear = tree.linear
+    if linear is None:
+        return made
+    if tree.reads_zeros.any():
+        fail(place, "has linear leaves, and reads zeros as missing values: Hornbeam reads either")
+    for own in linear.lists()[0]:
+        wrong = [one for one in own if not 0 <= one < len(levels) or levels[one] is not None]
+        if wrong or len(set(own)) < len(own):
+            fail(place, f"a linear leaf has the features {own}; they must be numbers, and each stands there once")
+    is_constant = np.diff(linear.start) == 0
+    made = made.with_leaf_values(np.where(is_constant, linear.const, made.leaf_value))
+    return made if is_constant.all() else replace(made, linear=linear)
 
 
 def _rules(tree: ForeignTree) -> list[tuple[float, bool, bool]]:

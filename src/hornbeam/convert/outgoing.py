@@ -114,11 +114,18 @@ class Outgoing:
         Whether zeros of features of numbers are missing values.
     columns
         One a feature.
+
+    A format that has no linear leaves is refused models with such: ConversionError.
     """
 
-    def __init__(self, model: ModelData) -> None:
+    def __init__(self, model: ModelData, holds_linear: bool = False) -> None:
         n_trees = (model.best_iteration or model.n_iterations) * model.trees_per_iteration
         self.trees: list[Tree] = model.trees[:n_trees]
+        if not holds_linear and any(tree.linear is not None for tree in self.trees):
+            raise ConversionError(
+                "the model has linear leaves (linear_tree=True), and this format has constants in leaves; formats "
+                "'hornbeam' and 'lightgbm' hold it, or train without linear_tree"
+            )
         self.n_outputs = model.n_outputs
         self.init_scores: NDArray[np.float64] = np.array(model.init_scores, np.float64)
         self.params: dict[str, Any] = model.params
@@ -164,7 +171,7 @@ class Outgoing:
         """
         trees = self.trees or [lone_leaf(0.0) for _ in range(self.n_outputs)]
         pairs = zip(trees[: self.n_outputs], self.init_scores.tolist(), strict=True)
-        return [*(tree.with_leaf_values(tree.leaf_value + start) for tree, start in pairs), *trees[self.n_outputs :]]
+        return [*(tree.plus(start) for tree, start in pairs), *trees[self.n_outputs :]]
 
     def without_zeros(self, exactness: Exactness, trees: Sequence[Tree]) -> list[Tree]:
         """Return the trees for a format that does not read zeros as missing values; see zeros.py."""

@@ -14,6 +14,7 @@ decisions and ends with the same model. There is no master.
     partition          nothing: the rows that go left are counted in the histograms
     compute_gradients  survival:cox: the scores of all rows
     leaf_sums          sums of each leaf
+    gather             linear leaves: ends of each leaf's features, 16 bytes each; sums of products, 8 bytes each
     renew_leaves       counts of residuals, in 16 rounds
     evaluate           means of losses: 32 bytes; other metrics: the scores of all rows
 
@@ -49,7 +50,7 @@ from hornbeam.trees.bagging import Bag, Draw, Goss, draw_bag, draw_others, row_i
 from hornbeam.trees.engine import Engine
 from hornbeam.trees.forest import average_scores
 from hornbeam.trees.frontier import GrowthLimits
-from hornbeam.trees.records import BinnedTree, ContextsAhead, ForestMean, Root, Segments
+from hornbeam.trees.records import BinnedTree, ChosenRows, ContextsAhead, ForestMean, Root, Segments
 from hornbeam.trees.splitting import NodeContext, SplitRules
 from hornbeam.trees.steps import expand_in_steps
 
@@ -115,7 +116,7 @@ class DistributedEngine:
         )  # an objective, and that of this worker's queries
         self._bag: Bag | None = None
 
-    def _gather(self, figures: NDArray[np.float64]) -> NDArray[np.float64]:
+    def gather(self, figures: NDArray[Any]) -> NDArray[Any]:
         """Return the figures of every worker, (n_workers, n)."""
         return self._collective.gather_array(figures, "figures of rows")
 
@@ -141,6 +142,10 @@ class DistributedEngine:
         scores[output] += leaf_value[self._tree.leaf]
         if self._local.has_own_memory:
             self._local.set_scores(scores)
+
+    def add_row_values(self, output: int, values: FloatArray, valid: int = -1) -> None:
+        """Add to the scores of this worker's rows."""
+        self._local.add_row_values(output, values, valid)
 
     def add_valid(self, binned: BinnedData, scores: FloatArray) -> int:
         """Keep this worker's rows of a validation set."""
@@ -216,10 +221,10 @@ class DistributedEngine:
         elif draw is not None:
             label = None if draw.label is None else self._rows.take(draw.label)
             numbers = own.astype(np.uint32) if draw.query is None else self._rows.take(draw.query)
-            self._bag = draw_bag(replace(draw, label=label, query=numbers), len(own), self._gather)
+            self._bag = draw_bag(replace(draw, label=label, query=numbers), len(own), self.gather)
         if self._bag is None:
             return self.n_rows
-        return int(self._gather(np.array([self._bag.n_in_bag])).sum())
+        return int(self.gather(np.array([self._bag.n_in_bag])).sum())
 
     def _goss_bag(self, goss: Goss) -> Bag | None:
         """Choose the rows of GOSS: twin of bagging.goss_bag."""
@@ -229,13 +234,13 @@ class DistributedEngine:
         place = np.array([self.n_rows - goss.n_top + 1.0])
         everyone = np.zeros(len(own), np.int64)
         least = select(self._collective, importance, None, everyone, place, strictly=False)[0]
-        n_above = int(self._gather(np.array([np.count_nonzero(importance > least)])).sum())
+        n_above = int(self.gather(np.array([np.count_nonzero(importance > least)])).sum())
         equal = own[importance == least].astype(np.float64)
         wanted = np.array([goss.n_top - n_above], np.float64)
         last = select(self._collective, equal, None, everyone[: len(equal)], wanted, strictly=False)[0]
         part = np.where(draw_others(goss, own), 1, 2).astype(np.uint8)
         part[(importance > least) | ((importance == least) & (own <= last))] = 0
-        return Bag.from_parts(part, goss.factor, self._gather)
+        return Bag.from_parts(part, goss.factor, self.gather)
 
     def choose_features(self, features: NDArray[np.int32] | None) -> None:
         """Choose the features of the trees to come."""
@@ -247,7 +252,7 @@ class DistributedEngine:
         if self._bag is not None:
             self._tree_gradients = [self._bag.take(values) for values in self._tree_gradients]
         gradient, hessian = self._tree_gradients
-        self._quantization = self._tree.round(gradient, hessian, self._bag, high_precision, self._gather)
+        self._quantization = self._tree.round(gradient, hessian, self._bag, high_precision, self.gather)
         return self._quantization
 
     # --- growth -----------------------------------------------------------------------------------------------------
@@ -348,6 +353,19 @@ class DistributedEngine:
         """Note the leaves of this worker's other rows."""
         self._tree.find_others(tree)
 
+    def chosen_rows(self) -> ChosenRows:
+        """Return this worker's chosen rows."""
+        gradient, hessian = self._tree_gradients
+        return ChosenRows(None if self._bag is None else self._bag.inside, gradient, hessian)
+
+    def row_leaves(self) -> NDArray[np.uint16]:
+        """Return the leaves of this worker's rows."""
+        return self._tree.leaf.astype(np.uint16)
+
+    def leaves_in(self, valid: int, tree: BinnedTree) -> NDArray[np.uint16]:
+        """Route this worker's rows of a validation set."""
+        return self._local.leaves_in(valid, tree)
+
     def leaf_sums(self, n_leaves: int) -> tuple[FloatArray, FloatArray]:
         """Sum gradients and hessians per leaf, over all workers."""
         exponents = [exact_exponent(largest, self._root.n_rows) for largest in self._largest]
@@ -394,10 +412,10 @@ class DistributedEngine:
         losses = metric.losses(rows.take(label), predictions)
         if weight is not None:
             losses = losses * rows.take(weight)
-        is_wrong = self._gather(np.array([not np.isfinite(losses).all()])).any()
+        is_wrong = self.gather(np.array([not np.isfinite(losses).all()])).any()
         if is_wrong:
             return [(metric.name, metric.finish(float("nan")))]
-        total = exact_sum(losses, self._gather)
+        total = exact_sum(losses, self.gather)
         return [(metric.name, metric.finish(total / (dataset.n_rows if weight is None else exact_sum(weight))))]
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from hornbeam.core.errors import ParameterError
 from hornbeam.trees.shapley_plan import COVERS
-from hornbeam.trees.tree import Tree
+from hornbeam.trees.tree import Tree, refuse_linear
 
 
 def known_cover(trees: Sequence[Tree], cover: str, is_needed: bool = True) -> str:
@@ -25,6 +25,7 @@ def known_cover(trees: Sequence[Tree], cover: str, is_needed: bool = True) -> st
     is_needed
         Whether sizes of branches matter: not where rows are compared with a background.
     """
+    refuse_linear(trees, "contributions of features", "importances by permutation are")
     if cover not in ("auto", *COVERS):
         raise ParameterError(
             f"cover={cover!r}: must be 'count' (shares of training rows, as LightGBM), 'weight' (of sums of hessians, "

@@ -14,6 +14,7 @@ from hornbeam.model.formats import model_of
 from hornbeam.model.rooms import room
 from hornbeam.params.params import whole_number
 from hornbeam.trees.forest import average_scores
+from hornbeam.trees.tree import refuse_linear
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -62,6 +63,7 @@ class DescribedModel:
         return self._bound(np.max)
 
     def _bound(self, extreme: Callable[..., Any]) -> float:
+        refuse_linear(self.trees, "lower_bound and upper_bound", "linear functions have none")
         scores = np.zeros((self.n_outputs, 1)) if self.averages_trees else self.init_scores[:, None].copy()
         for number, tree in enumerate(self.trees):  # in the order of prediction, which rounds alike
             scores[number % self.n_outputs] += extreme(tree.leaf_value)

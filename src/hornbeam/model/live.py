@@ -14,6 +14,7 @@ from hornbeam.dataset.dmatrix import DMatrix
 from hornbeam.model.rooms import room
 from hornbeam.model.xgboost_face import evaluation_line
 from hornbeam.params.params import whole_number
+from hornbeam.trees.tree import refuse_linear
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -136,6 +137,7 @@ class LiveModel:
         What is trained afterwards is trained at the scores of the changed model.
         """
         tree = self._leaf_place(tree_id, leaf_id)
+        refuse_linear([tree], "set_leaf_output")
         values = tree.leaf_value.copy()
         values[leaf_id] = float(value)
         self.replace_trees({tree_id: tree.with_leaf_values(values)})

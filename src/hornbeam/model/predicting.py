@@ -145,7 +145,7 @@ class PredictingModel:
         n_threads = resolve_threads(self.num_threads if num_threads is None else num_threads)
         if reader.device is not None:
             check_device(reader.device, device or reader.device)
-            if device not in ("cpu", "reference") and base_margin is None:
+            if device not in ("cpu", "reference") and base_margin is None and not self.forest.is_linear:
                 found = self._predict_in_place(reader, raw_score, pred_leaf, start_iteration, num_iteration)
                 return in_library_of(data, found)
         given = raw_score, pred_leaf, start_iteration, num_iteration, n_threads

@@ -30,7 +30,7 @@ from hornbeam.params.constraints import resolve_per_feature
 from hornbeam.params.params import Params
 from hornbeam.trees.forest import Forest
 from hornbeam.trees.splitting import SplitRules, finished_weight, leaf_output
-from hornbeam.trees.tree import Tree
+from hornbeam.trees.tree import Tree, refuse_linear
 
 FloatArray = NDArray[np.float64]
 
@@ -77,6 +77,7 @@ def refit(
     decay = float(decay_rate) if is_number else np.nan  # type: ignore[arg-type]
     if not 0.0 <= decay <= 1.0:
         raise ParameterError(f"decay_rate={decay_rate!r}: must be a number from 0 to 1")
+    refuse_linear(model.trees, "refit", "train anew on the new data, or train without linear_tree")
     params = _params_of(model, objective)
     new = NewData(get_objective(params, dataset.n_targets), dataset)
     old_begin, averages = np.array(model.init_scores, np.float64), params.boosting == "rf"

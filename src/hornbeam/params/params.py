@@ -88,10 +88,35 @@ class Params(ParameterTable):
                 f"monotone_constraints with objective={self.objective!r}: leaf values are percentiles, without "
                 "bounds; leave the constraints out, or use objective='huber'"
             )
+        if self.linear_tree:
+            self._check_linear()
         if self.num_parallel_tree > 1:
             self._check_parallel()
         if self.alpha != BY_NAME["alpha"].default:
             self.refuse_idle_alpha()
+
+    def _check_linear(self) -> None:
+        """Raise for what linear leaves cannot go with."""
+        if self.objective in (*RENEWED, "logcosh"):
+            raise ParameterError(
+                f"linear_tree=True with objective={self.objective!r}: its leaf values are percentiles, which no linear "
+                "function replaces; use objective='huber', or leave linear_tree out"
+            )
+        if self.monotone_constraints is not None:
+            raise ParameterError(
+                "linear_tree=True with monotone_constraints: linear leaves would break them (LightGBM holds them in "
+                "the splits alone); leave one of the two out"
+            )
+        if self.multi_strategy == "multi_output_tree":
+            raise ParameterError(
+                "linear_tree=True with multi_strategy='multi_output_tree': a tree that all outputs share has constants in "
+                "its leaves; use multi_strategy='one_output_per_tree'"
+            )
+        if self.boosting == "dart":
+            raise ParameterError(
+                "linear_tree=True with boosting='dart': trees that are dropped and come back must have constants in "
+                "their leaves; use boosting='gbdt'"
+            )
 
     def _check_parallel(self) -> None:
         """Raise for what several trees of the same gradients cannot go with."""

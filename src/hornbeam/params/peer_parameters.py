@@ -72,10 +72,6 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
         PeerParameter((-1, 0), "name the device: device='opencl:1'; hornbeam.devices() lists them"),
     ),
     # LightGBM: what is not here
-    **dict.fromkeys(
-        ("linear_tree", "linear_trees"), PeerParameter((False,), "leaves are constants here; leave it out")
-    ),
-    "linear_lambda": PeerParameter((0.0,), "leaves are constants here; leave it out"),
     "cegb_tradeoff": PeerParameter((0.0, 1.0), _NO_COSTS),
     **dict.fromkeys(
         ("cegb_penalty_split", "cegb_penalty_feature_lazy", "cegb_penalty_feature_coupled"),

@@ -121,7 +121,8 @@ def lay_out(
             pending.append((int(tree.left[child]), place, depth + 1, True))
         else:
             text = f"leaf {~child}: {labels.number(float(tree.leaf_value[~child]))}"
-            lines = [text, *_leaf_lines(tree, ~child, labels)]
+            linear = None if tree.linear is None else tree.linear.formula(~child, booster.feature_names, labels.number)
+            lines = [text, *([] if linear is None else [linear]), *_leaf_lines(tree, ~child, labels)]
             nodes.append(Node(~child, True, depth, lines, text, parent, is_left, float(next_across)))
             nodes[-1].on_path = ~child == leaf
             next_across += 1

@@ -305,11 +305,27 @@ def _compare_leaves(
     for rule in ((0.5, label, None, n_leaves, True), (0.2, label, weight, n_leaves)):
         renewed, expected_renewed = (one.renew_leaves(output, *rule) for one in engines)
         assert_same_bits(np.asarray(renewed), np.asarray(expected_renewed), "renew_leaves")
+    _compare_rows(engines)
     for one in engines:
         one.add_leaf_values(output, values)
+        one.add_row_values(output, np.sin(np.arange(one.n_rows)))
         if others is not None:
             one.add_tree(-1, output, others)
     assert_same_bits(np.asarray(engines[0].scores()), np.asarray(engines[1].scores()), "scores")
+
+
+def _compare_rows(engines: tuple[Engine, Engine]) -> None:
+    """Compare what linear leaves are fitted to: the chosen rows, in any order, their gradients, and all leaves."""
+    leaves, expected_leaves = (one.row_leaves() for one in engines)
+    assert_same_bits(leaves, expected_leaves, "row_leaves")
+    by_row = []
+    for one in engines:
+        rows, gradient, hessian = one.chosen_rows()
+        own = np.full((2, one.n_rows), np.nan)
+        own[:, slice(None) if rows is None else rows] = gradient, hessian
+        by_row.append(own)
+    assert_same_bits(by_row[0], by_row[1], "chosen_rows")
+    assert_same_bits(engines[0].gather(by_row[1]), by_row[1][None], "gather")
 
 
 def _compare_valid(engines: tuple[Engine, Engine], valid: BinnedData) -> None:
@@ -319,8 +335,11 @@ def _compare_valid(engines: tuple[Engine, Engine], valid: BinnedData) -> None:
     numbers = [one.add_valid(valid, start) for one in engines]
     for n_leaves, output in ((1, 0), (2, 1), (13, 0), (40, 1)):
         tree = random_binned_tree(rng, valid, n_leaves)
+        leaves = [one.leaves_in(number, tree) for one, number in zip(engines, numbers, strict=True)]
+        assert_same_bits(leaves[0], leaves[1], "leaves_in")
         for one, number in zip(engines, numbers, strict=True):
             one.add_tree(number, output, tree)
+            one.add_row_values(output, np.sin(leaves[0] + 1.0), number)
     found, expected = (one.valid_scores(number) for one, number in zip(engines, numbers, strict=True))
     assert_same_bits(np.asarray(found), np.asarray(expected), "valid_scores")
 

@@ -491,6 +491,23 @@ CASES |= {  # what the cases above leave at its default: every parameter has a c
             zeros=0.3,
         ),
         "regression, extra_seed": GoldenCase({"extra_trees": True, "extra_seed": 11}),
+        "regression, linear leaves": GoldenCase({"linear_tree": True, "linear_lambda": 0.01, "num_leaves": 15}),
+        "binary, linear leaves, weights, missing, bagging": GoldenCase(
+            {"objective": "binary", "linear_tree": True, "bagging_fraction": 0.7, "bagging_freq": 1, "num_leaves": 15},
+            missing=True,
+            weighted=True,
+        ),
+        "multiclass, linear leaves, goss, categories": GoldenCase(
+            {
+                "objective": "multiclass",
+                "num_class": 3,
+                "linear_tree": True,
+                "data_sample_strategy": "goss",
+                "learning_rate": 0.4,
+                "num_leaves": 7,
+            },
+            levels={2: 9},
+        ),
     }.items()
 }
 CASES |= {

@@ -121,10 +121,18 @@ _OBJECTIVES: dict[str, dict[str, str]] = {
 """What they are called there."""
 
 _OWN_PARAMETERS = {
-    "xgboost": ("fair_c", "reg_sqrt", "is_unbalance"),
+    "xgboost": ("fair_c", "reg_sqrt", "is_unbalance", "linear_tree"),
     "lightgbm": ("tree_method",),
-    "catboost": ("fair_c", "reg_sqrt", "is_unbalance", "tree_method"),
-    "sklearn": ("fair_c", "reg_sqrt", "is_unbalance", "scale_pos_weight", "tweedie_variance_power", "tree_method"),
+    "catboost": ("fair_c", "reg_sqrt", "is_unbalance", "tree_method", "linear_tree"),
+    "sklearn": (
+        "fair_c",
+        "reg_sqrt",
+        "is_unbalance",
+        "scale_pos_weight",
+        "tweedie_variance_power",
+        "tree_method",
+        "linear_tree",
+    ),
 }
 """Parameters, most of them of objectives, that a peer has not got."""
 

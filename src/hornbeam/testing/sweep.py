@@ -53,6 +53,8 @@ TABLE: dict[str, tuple[Any, ...]] = {
     "feature_fraction_bynode": (1.0, 0.5),
     "extra_trees": (False, True),
     "path_smooth": (0.0, 4.0),
+    "linear_tree": (False, True),
+    "linear_lambda": (0.0, 0.1),
     "monotone_constraints": (None, SIGNS),
     "monotone_constraints_method": ("basic", "intermediate"),
     "monotone_penalty": (0.0, 1.4),
@@ -93,7 +95,7 @@ DATA: dict[str, tuple[Any, ...]] = {
 
 NOT_SHARED = (
     "feature_fraction_bylevel", "feature_fraction_bynode", "extra_trees", "path_smooth", "monotone_constraints",
-    "interaction_constraints", "feature_contri", "forcedsplits_filename", "tree_method",
+    "interaction_constraints", "feature_contri", "forcedsplits_filename", "tree_method", "linear_tree",
 )  # fmt: skip
 """What trees that all outputs share do not go with; categorical features neither."""
 
@@ -122,6 +124,12 @@ def settle(params: Mapping[str, Any]) -> dict[str, Any]:
     if chosen.get("multi_strategy") == "multi_output_tree":
         for name in NOT_SHARED:
             chosen.pop(name, None)
+    if chosen.get("linear_tree") and (
+        objective in (*RENEWED, "logcosh")
+        or chosen.get("boosting") == "dart"
+        or chosen.get("monotone_constraints") is not None
+    ):
+        chosen.pop("linear_tree")
     return chosen
 
 
@@ -143,7 +151,7 @@ def make_dataset(
         group=(7, 1, 20) if needed["objective"] in RANKING else (),
         **described,
     )
-    return case.dataset(_compressed if sparse else np.asarray)
+    return case.dataset(_compressed if sparse and not params.get("linear_tree") else np.asarray)
 
 
 def _compressed(table: NDArray[np.float64]) -> Any:

@@ -116,7 +116,10 @@ class Boosting:
         """Add a finished tree to the training scores, whose leaf numbers the engine knows."""
         if some_rows:
             self.state.engine.find_other_leaves(grown.binned)
-        self.state.engine.add_leaf_values(output, grown.value_for_engine)
+        if self.state.fitting is None or grown.linear is None:
+            self.state.engine.add_leaf_values(output, grown.value_for_engine)
+        else:
+            self.state.fitting.add_to_training(self.state.engine, output, grown)
 
     def end(self, trees: list[GrownTree]) -> None:
         """Finish an iteration: its trees are in all scores."""
@@ -185,6 +188,11 @@ class Dart(Boosting):
 
     def __init__(self, state: TrainingState) -> None:
         super().__init__(state)
+        if any(tree.linear is not None for tree in state.booster.trees):
+            raise ParameterError(
+                "boosting='dart' on an init_model with linear leaves: trees that are dropped and come back must have "
+                "constants in their leaves; use boosting='gbdt'"
+            )
         self._dropped: list[int] = []
         self._learning_rate = state.params.learning_rate
         self._binned: dict[int, BinnedTree] = {}  # trees by number; those of an init_model where they have bins

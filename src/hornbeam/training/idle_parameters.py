@@ -163,6 +163,7 @@ IDLE: dict[str, Rule] = {
         lambda s: min(getattr(s.params, name) for name in FEATURE_FRACTIONS) >= 1.0,
         "without a feature_fraction below 1",
     ),
+    "linear_lambda": _where(lambda s: not s.params.linear_tree, "without linear_tree"),
     "extra_seed": _where(lambda s: not s.params.extra_trees, "without extra_trees"),
     "monotone_constraints_method": _NO_SIGNS,
     "monotone_penalty": _NO_SIGNS,

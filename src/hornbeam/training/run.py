@@ -83,10 +83,12 @@ class TrainingRun:
                     state.engine.choose_features(state.plan.tree_features(number, output))
                 quantization = state.engine.quantize(output, state.params.precision == "high")
                 grown = state.grower.grow(quantization, rate, number, output, state.renewal(output))
+                if state.fitting is not None:
+                    state.fitting.fit(state.engine, grown, state.n_iterations)
                 self.boosting.add(output, grown, some_rows)
             for entry in state.evaluated:
                 if entry.valid >= 0:
-                    state.engine.add_tree(entry.valid, output, grown.binned)
+                    self._add_to_valid(entry, output, grown)
             trees.append(grown)
         return trees
 
@@ -99,10 +101,20 @@ class TrainingRun:
             state.engine.choose_features(state.plan.tree_features(number, 0))
         return state.output_grower.grow(state.params.precision == "high")
 
+    def _add_to_valid(self, entry: EvaluatedSet, output: int, grown: GrownTree) -> None:
+        """Add a tree to the scores of a validation set."""
+        state = self.state
+        if state.fitting is None or grown.linear is None:
+            state.engine.add_tree(entry.valid, output, grown.binned)
+        else:
+            state.fitting.add_to_valid(state.engine, output, grown, entry.dataset, entry.valid)
+
     def _grow_at_once(self, rate: float) -> Sequence[GrownTree | None]:
         """Grow trees of all rows and features for all outputs at once, where the engine can: grower.grow_outputs."""
         state = self.state
         if not self.boosting.adds_steps or state.plan.by_tree < 1.0 or state.params.precision == "high":
+            return ()
+        if state.fitting is not None:
             return ()
         return () if state.objective.renewal_percentile is not None else state.grower.grow_outputs(rate)
 

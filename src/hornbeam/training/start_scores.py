@@ -36,7 +36,7 @@ def start_scores(state: TrainingState, boosting: Boosting, dataset: Dataset) -> 
 def _scores_of_trees(state: TrainingState, dataset: Dataset) -> StartScores | None:
     """Return the scores of the trees there are, where the data are on the device that trains; None: on the host."""
     reader, forest, where = dataset.reader, state.booster.forest, state.engine.device_name
-    plain = state.params.boosting == "gbdt" and dataset.given("init_score") is None
+    plain = not forest.is_linear and state.params.boosting == "gbdt" and dataset.given("init_score") is None
     if not plain or reader.device != where or not (reader.levels is None and state.booster.levels is None):
         return None
     made = predict_in_place(forest, reader, state.booster.init_scores, (0, len(forest.trees)), None)

@@ -38,6 +38,7 @@ from hornbeam.training.checkpoints import Checkpoints, describe_run
 from hornbeam.training.evaluated_sets import EvaluatedSet, check_valid
 from hornbeam.training.function_calls import compute_gradients
 from hornbeam.training.init_model import check_reading, check_start
+from hornbeam.training.linear_leaves import LeafFitting, check_values
 from hornbeam.training.row_sampling import RowSampler
 from hornbeam.training.xgboost_arguments import metric_names, with_default_metric
 from hornbeam.trees.contexts import ContextPlan
@@ -125,6 +126,7 @@ class TrainingState:
         )  # fmt: skip
         check_shared_trees(params, self.objective.n_outputs, train_set, self.plan)
         self.sampler = RowSampler(params, train_set)
+        self.fitting = LeafFitting(params, train_set, self.n_threads) if params.linear_tree else None
         self._prepare_labels()
         self.engine: Engine = self._make_engine(valid_sets or {})
         try:
@@ -249,6 +251,8 @@ class TrainingState:
         if not any(dataset is other for other in self._checked):
             if not is_training:
                 check_valid(name, dataset, self.train_set, self.params, self.objective)
+                if self.fitting is not None:
+                    check_values(dataset, f"valid_sets[{name!r}]")
             for metric in self.metrics:
                 metric.check(dataset, f"valid_sets[{name!r}]")
             self._checked.append(dataset)

@@ -35,6 +35,7 @@ from hornbeam.trees.frontier import GrowthLimits
 from hornbeam.trees.output_splits import OutputsRoot
 from hornbeam.trees.records import (
     BinnedTree,
+    ChosenRows,
     ContextsAhead,
     FinishedTree,
     ForestMean,
@@ -96,6 +97,12 @@ class Scores(Protocol):
 
     def add_leaf_values(self, output: int, leaf_value: NDArray[np.float64] | None) -> None:
         """Add to each row's score the value of its leaf; None: the one that leaf_values_later has computed."""
+
+    def add_row_values(self, output: int, values: NDArray[np.float64], valid: int = -1) -> None:
+        """Add a value to the score of every row, of a worker its own, of a validation set or of the training set.
+
+        values  float64 (n_rows,)  in
+        """
 
     def add_valid(self, binned: BinnedData, scores: NDArray[np.float64]) -> int:
         """Keep a validation set binned like the training set, with its scores; return its number."""
@@ -286,6 +293,18 @@ class Leaves(Protocol):
     def find_other_leaves(self, tree: BinnedTree) -> None:
         """Note the leaf numbers of the rows that were not chosen: they go down the finished tree."""
 
+    def chosen_rows(self) -> ChosenRows:
+        """Return the rows that the tree was grown on, and the gradients that it was grown on, before their rounding."""
+
+    def row_leaves(self) -> NDArray[np.uint16]:
+        """Return the leaf of every row, uint16 (n_rows,), as noted; not to be written to.
+
+        Before `find_other_leaves` that of a row that was not chosen may be any. Of a worker its own rows.
+        """
+
+    def leaves_in(self, valid: int, tree: BinnedTree) -> NDArray[np.uint16]:
+        """Send the rows of a validation set, of a worker its own, down a tree; return their leaves, uint16."""
+
     def leaf_sums(self, n_leaves: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Sum gradients and hessians per leaf, with the precision that 62 bits leave (fixed_point.exact_exponent)."""
 
@@ -341,6 +360,9 @@ class Engine(Scores, Gradients, Growth, OutputGrowth, Leaves, Evaluation, Protoc
     """Where the host does what the engine leaves to it: "cpu", compiled kernels, or "reference", NumPy alone."""
     has_own_memory: bool
     """Whether it has memory of its own, as a GPU has, that a limit may be set for."""
+
+    def gather(self, figures: NDArray[Any]) -> NDArray[Any]:
+        """Return the figures of every worker, (n_workers, n), the same on all of them; who has all rows is alone."""
 
     def close(self) -> None:
         """Free what the engine holds on its device."""

@@ -111,18 +111,33 @@ class Forest:
     @lazy
     def n_features_used(self) -> int:
         """One more than the highest column that a tree looks at: the fewest columns that data may have."""
-        return 1 + max((int(tree.feature.max(initial=-1)) for tree in self.trees), default=-1)
+        linear = (tree.linear.feature for tree in self.trees if tree.linear is not None)
+        every = (*(tree.feature for tree in self.trees), *linear)
+        return 1 + max((int(feature.max(initial=-1)) for feature in every), default=-1)
 
     @lazy
     def columns(self) -> NDArray[np.int64]:
         """The columns that the trees look at, ascending."""
-        return np.unique(np.concatenate([np.empty(0, np.int64), *(tree.feature for tree in self.trees)]))
+        linear = (tree.linear.feature for tree in self.trees if tree.linear is not None)
+        return np.unique(np.concatenate([np.empty(0, np.int64), *(tree.feature for tree in self.trees), *linear]))
+
+    @lazy
+    def is_linear(self) -> bool:
+        """Whether a tree has linear leaves."""
+        return any(tree.linear is not None for tree in self.trees)
 
     @lazy
     def narrow(self) -> Forest:
         """The same trees for a table of `columns` alone."""
         columns = self.columns
-        trees = [replace(tree, feature=np.searchsorted(columns, tree.feature).astype(np.int32)) for tree in self.trees]
+        trees = [
+            replace(
+                tree,
+                feature=np.searchsorted(columns, tree.feature).astype(np.int32),
+                linear=None if tree.linear is None else tree.linear.with_columns(columns),
+            )
+            for tree in self.trees
+        ]
         return Forest(trees, self.n_outputs, self.trees_per_iteration)
 
     def packed_for(self, device: str, pack: Callable[[], Packed]) -> Packed:

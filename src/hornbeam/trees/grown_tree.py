@@ -13,6 +13,7 @@ from hornbeam.core.dtypes import NODE
 from hornbeam.core.lazy import lazy
 from hornbeam.data.binning import BinnedData
 from hornbeam.trees.categorical_splits import l2_of_children
+from hornbeam.trees.linear_leaves import LinearLeaves
 from hornbeam.trees.records import BinnedTree, FinishedTree, LeavesLater
 from hornbeam.trees.splitting import SplitRules, leaf_output
 from hornbeam.trees.tree import Tree, bits_to_codes
@@ -62,6 +63,8 @@ class GrownTree:
         self._leaves, self._on_engine = leaves, values_on_engine
         self.units, self.learning_rate = units, learning_rate
         self._left_sets = left_sets
+        self.linear: LinearLeaves | None = None
+        """Functions of the leaves, where they are fitted: leaf_fitting.py."""
 
     @classmethod
     def finished(cls, setting: Setting, tree: FinishedTree, learning_rate: float) -> GrownTree:
@@ -198,7 +201,8 @@ def trees_of(grown: Sequence[GrownTree]) -> list[Tree]:
     of_trees = [_parts(values, split.tolist()) for values in of_splits]
     of_trees += [_parts(values, leaf.tolist()) for values in of_leaves]
     shrinkage, left_codes = [one.learning_rate for one in grown], [one.left_codes() for one in grown]
-    return list(map(Tree, *of_trees, shrinkage, left_codes))  # in the order of its attributes
+    linear = [one.linear for one in grown]
+    return list(map(Tree, *of_trees, shrinkage, left_codes, linear))  # in the order of its attributes
 
 
 def _parts(values: NDArray[Any], bounds: list[int]) -> list[NDArray[Any]]:

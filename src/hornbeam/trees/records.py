@@ -66,6 +66,18 @@ class BinnedTree:
     left_sets: NDArray[np.uint32] | None = None
 
 
+class ChosenRows(NamedTuple):
+    """The rows that a tree was grown on, in host memory; of a worker, its own.
+
+    rows               uint32 (n,), in any order; None: all
+    gradient, hessian  float64 (n,): theirs, as they count; not to be written to
+    """
+
+    rows: NDArray[np.uint32] | None
+    gradient: NDArray[np.float64]
+    hessian: NDArray[np.float64]
+
+
 @dataclass(frozen=True, slots=True)
 class ForestMean:
     """What makes scores of a random forest's sums of trees: forest.average_scores.

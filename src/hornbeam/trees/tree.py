@@ -13,10 +13,14 @@ levels too, goes right.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+
+from hornbeam.core.errors import ParameterError
+from hornbeam.trees.linear_leaves import LinearLeaves
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +56,8 @@ class Tree:
     left_codes
         One entry a split: int32 (n,), ascending, the codes that go left, and None for a split of numbers. None alone:
         no split is categorical. A categorical split has threshold 0.0 and missing_left False.
+    linear
+        Functions of the leaves; None: every leaf is constant.
     """
 
     feature: NDArray[np.int32]
@@ -68,6 +74,7 @@ class Tree:
     leaf_count: NDArray[np.int64]
     shrinkage: float
     left_codes: tuple[NDArray[np.int32] | None, ...] | None = None
+    linear: LinearLeaves | None = None
 
     @property
     def n_leaves(self) -> int:
@@ -92,6 +99,11 @@ class Tree:
         """Return the same tree with other outputs."""
         return replace(self, leaf_value=leaf_value)
 
+    def plus(self, amount: float) -> Tree:
+        """Return the same tree with an amount added to its outputs."""
+        linear = None if self.linear is None else self.linear.plus(amount)
+        return replace(self, leaf_value=self.leaf_value + amount, linear=linear)
+
     def goes_left(self, split: int, values: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Say which values of its feature go left at a split: the rule of partition, score update and prediction.
 
@@ -101,6 +113,12 @@ class Tree:
         if codes is not None:
             return np.isin(values, codes)
         return goes_left(values, float(self.threshold[split]), bool(self.missing_left[split]))
+
+
+def refuse_linear(trees: Sequence[Tree], what: str, remedy: str = "train without linear_tree") -> None:
+    """Raise ParameterError where a tree has linear leaves, for something that is not there with them."""
+    if any(tree.linear is not None for tree in trees):
+        raise ParameterError(f"{what} of a model with linear leaves (linear_tree=True): not available; {remedy}")
 
 
 def goes_left(values: NDArray[np.float64], threshold: float, missing_left: bool) -> NDArray[np.bool_]:

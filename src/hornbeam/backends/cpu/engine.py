@@ -27,7 +27,7 @@ from hornbeam.backends.cpu.host.team import largest_team
 from hornbeam.backends.cpu.losses.gradients import gradient_task
 from hornbeam.backends.cpu.tuning import Tuning, in_use
 from hornbeam.core.cpus import resolve_threads
-from hornbeam.core.fixed_point import Quantization
+from hornbeam.core.fixed_point import Quantization, alone
 from hornbeam.data.binning import BinnedData
 from hornbeam.data.fields import Fields
 from hornbeam.metrics.base import Metric
@@ -36,7 +36,16 @@ from hornbeam.trees.bagging import ROOT_DEPTH, Bag, Draw, Goss, rows_in_bag
 from hornbeam.trees.frontier import GrowthLimits
 from hornbeam.trees.histogram_pool import host_slot_bytes
 from hornbeam.trees.output_splits import OutputsRoot, find_counter
-from hornbeam.trees.records import BinnedTree, ContextsAhead, FinishedTree, ForestMean, GrownAhead, Root, Segments
+from hornbeam.trees.records import (
+    BinnedTree,
+    ChosenRows,
+    ContextsAhead,
+    FinishedTree,
+    ForestMean,
+    GrownAhead,
+    Root,
+    Segments,
+)
 from hornbeam.trees.splitting import NodeContext, SplitRules
 from hornbeam.trees.steps import expand_in_steps
 
@@ -290,6 +299,24 @@ class CpuEngine:
         if self._bag is not None:
             find_leaves(self.binned, tree, self._bag.outside, self.n_threads, self.tuning, self._leaf)
 
+    def chosen_rows(self) -> ChosenRows:
+        """Return the chosen rows."""
+        rows = None if self._bag is None else self._bag.inside
+        return ChosenRows(rows, self._tree_gradient, self._tree_hessian)
+
+    def row_leaves(self) -> NDArray[np.uint16]:
+        """Return the leaf numbers."""
+        return self._leaf
+
+    def leaves_in(self, valid: int, tree: BinnedTree) -> NDArray[np.uint16]:
+        """Route the rows of a validation set."""
+        return self._route(self._valid[valid][0], tree)
+
+    def _route(self, binned: BinnedData, tree: BinnedTree) -> NDArray[np.uint16]:
+        leaf = np.empty(binned.n_rows, np.uint16)
+        find_leaves(binned, tree, None, self.n_threads, self.tuning, leaf)
+        return leaf
+
     def leaf_sums(self, n_leaves: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Sum gradients per leaf, unless assign_leaves has done so."""
         if self._leaf_sums is not None and len(self._leaf_sums[0]) == n_leaves:
@@ -323,6 +350,11 @@ class CpuEngine:
         values = self._leaf_value if leaf_value is None else leaf_value
         leaves.add_leaf_values(self._scores[output], self._leaf, values, self._n_team, self.tuning)
 
+    def add_row_values(self, output: int, values: NDArray[np.float64], valid: int = -1) -> None:
+        """Update the scores."""
+        scores = self._valid[valid][1] if valid >= 0 else self._scores
+        scores[output] += values
+
     def add_valid(self, binned: BinnedData, scores: NDArray[np.float64]) -> int:
         """Keep a validation set."""
         self._valid.append((binned, np.array(scores, np.float64, order="C")))
@@ -331,8 +363,7 @@ class CpuEngine:
     def add_tree(self, valid: int, output: int, tree: BinnedTree) -> None:
         """Update the scores of a validation set, or of the training set."""
         binned, scores = self._valid[valid] if valid >= 0 else (self.binned, self._scores)
-        leaf = np.empty(binned.n_rows, np.uint16)
-        find_leaves(binned, tree, None, self.n_threads, self.tuning, leaf)
+        leaf = self._route(binned, tree)
         leaves.add_leaf_values(scores[output], leaf, tree.leaf_value, self._n_team, self.tuning)
 
     def valid_scores(self, valid: int) -> NDArray[np.float64]:
@@ -343,6 +374,10 @@ class CpuEngine:
         self, metric: Metric, objective: Objective, dataset: Fields, valid: int, forest: ForestMean | None = None
     ) -> None:
         """Leave it to the caller: the scores are in the host's memory."""
+
+    def gather(self, figures: NDArray[Any]) -> NDArray[Any]:
+        """Return them: this engine has all rows."""
+        return alone(figures)
 
     def close(self) -> None:
         """Memory goes with the object."""

@@ -66,6 +66,8 @@ class Tuning:
     routed_rows_per_thread: int = 1024
     routed_sparse_rows_per_thread: int = 512
     renewed_rows_per_thread: int = 32_768
+    fitted_rows_per_thread: int = 2_048
+    """Rows that linear leaves are fitted to."""
 
     # --- rows (growth/rows) -------------------------------------------------------------------------------------------
 

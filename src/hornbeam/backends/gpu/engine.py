@@ -25,6 +25,11 @@ What an operation costs (n nodes; see kernels/ for the kernels):
     renew_leaves       table, 20 n bytes   residuals, 8 times count     8 bytes a leaf
                                            and pick (weights: 1 more)
     add_leaf_values    8 bytes a leaf      add_values
+    chosen_rows                            (bag: none)                  16 bytes a row (bag: 20)
+    row_leaves                                                          2 bytes a row
+    leaves_in          the tree            route                        2 bytes a row
+    add_row_values     8 bytes a row and                                8 bytes a row and output
+                       output
     add_tree           the tree            route
     evaluate           (labels, once)      loss, exact_sum (auc: keys,  32 bytes, also a rank
                                            24 of sort, 5; lists: 2 to 5;
@@ -36,6 +41,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +77,7 @@ from hornbeam.backends.gpu.workspace.tree_kernels import GrowingTree, TreeKernel
 from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.core.dtypes import EXPANSION
 from hornbeam.core.errors import DeviceMemoryError
-from hornbeam.core.fixed_point import Quantization
+from hornbeam.core.fixed_point import Quantization, alone
 from hornbeam.data.binning import BinnedData
 from hornbeam.data.columns import Column, StartScores
 from hornbeam.data.fields import Fields
@@ -80,7 +86,16 @@ from hornbeam.objectives.base import Objective
 from hornbeam.trees.bagging import ROOT_DEPTH, Draw, Goss
 from hornbeam.trees.frontier import GrowthLimits
 from hornbeam.trees.output_splits import OutputsRoot, find_counter
-from hornbeam.trees.records import BinnedTree, ContextsAhead, ForestMean, GrownAhead, LeavesLater, Root, Segments
+from hornbeam.trees.records import (
+    BinnedTree,
+    ChosenRows,
+    ContextsAhead,
+    ForestMean,
+    GrownAhead,
+    LeavesLater,
+    Root,
+    Segments,
+)
 from hornbeam.trees.replay import replay as plain_replay
 from hornbeam.trees.splitting import NodeContext, SplitRules
 
@@ -421,6 +436,28 @@ class GpuEngine:
         if self._bag:
             self._bag.find_other_leaves(upload_tree(self.workspace, tree, self._binned), len(tree.feature))
 
+    def chosen_rows(self) -> ChosenRows:
+        """Return copies of what the tree was grown on."""
+        if not self._bag:
+            gradient, hessian = self.read_gradients()
+            return ChosenRows(None, gradient[self._output], hessian[self._output])
+        n, buffer = self._bag.n_in_bag, self.workspace.buffer
+        rows, found = np.empty(n, np.uint32), np.empty((2, n))
+        self._runtime.download(buffer("bag"), rows)
+        self._runtime.download(buffer("bag gradient"), found[0])
+        self._runtime.download(buffer("bag hessian"), found[1])
+        return ChosenRows(rows, found[0], found[1])
+
+    def row_leaves(self) -> NDArray[np.uint16]:
+        """Return a copy of the leaf numbers."""
+        leaf = np.empty(self.n_rows, np.uint16)
+        self._runtime.download(self.workspace.buffer("leaf"), leaf)
+        return leaf
+
+    def leaves_in(self, valid: int, tree: BinnedTree) -> NDArray[np.uint16]:
+        """Route the rows of a validation set."""
+        return self._valid[valid].find_leaves(upload_tree(self.workspace, tree, self._binned), len(tree.feature))
+
     def leaf_sums(self, n_leaves: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Sum gradients and hessians per leaf in wide fixed point."""
         return self._leaves.sums(self._tree_rows(), self._rounded.largest, n_leaves)
@@ -444,6 +481,15 @@ class GpuEngine:
     def add_leaf_values(self, output: int, leaf_value: NDArray[np.float64] | None) -> None:
         """Add each row's leaf value to its score."""
         self._leaves.add_values(output, leaf_value)
+
+    def add_row_values(self, output: int, values: NDArray[np.float64], valid: int = -1) -> None:
+        """Add on the host: what is added comes from there."""
+        scores = self.scores() if valid < 0 else self.valid_scores(valid)
+        scores[output] += values
+        if valid < 0:
+            self._runtime.upload(self.workspace.buffer("scores"), scores)
+        else:
+            self._valid[valid].write_scores(scores)
 
     # --- validation sets --------------------------------------------------------------------------------------------
 
@@ -489,6 +535,10 @@ class GpuEngine:
     def read_histogram(self, slot: int) -> NDArray[np.int64]:
         """Return the histogram in a slot as the reference engine has it, int64 (n_total_bins, 2)."""
         return self._histograms.read(self._tree, slot, self._binned.n_value_bins)
+
+    def gather(self, figures: NDArray[Any]) -> NDArray[Any]:
+        """Return them: this engine has all rows."""
+        return alone(figures)
 
     def close(self) -> None:
         """Free everything on the device."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.dtypes import SPLIT
-from hornbeam.core.fixed_point import Quantization, exact_exponent, round_gradients
+from hornbeam.core.fixed_point import Quantization, alone, exact_exponent, round_gradients
 from hornbeam.data.binning import BinnedData
 from hornbeam.data.fields import Fields
 from hornbeam.metrics.base import Metric
@@ -20,7 +21,7 @@ from hornbeam.trees.categorical_splits import best_level_set, set_record
 from hornbeam.trees.frontier import GrowthLimits
 from hornbeam.trees.histogram_pool import host_slot_bytes
 from hornbeam.trees.output_splits import OutputsRoot, best_output_split, find_counter
-from hornbeam.trees.records import BinnedTree, ContextsAhead, ForestMean, Root, Segments
+from hornbeam.trees.records import BinnedTree, ChosenRows, ContextsAhead, ForestMean, Root, Segments
 from hornbeam.trees.replay import replay
 from hornbeam.trees.splitting import NodeContext, SplitRules, best_split
 from hornbeam.trees.steps import expand_in_steps
@@ -262,6 +263,19 @@ class ReferenceEngine:
         """Route all rows, and note the leaves of those that were not chosen."""
         self._leaf = np.where(self._leaf < 0, route(self.binned, tree), self._leaf)
 
+    def chosen_rows(self) -> ChosenRows:
+        """Return the chosen rows."""
+        gradient, hessian = (self._chosen(values[self._output]) for values in (self._gradient, self._hessian))
+        return ChosenRows(None if self._bag is None else self._bag.inside, gradient, hessian)
+
+    def row_leaves(self) -> NDArray[np.uint16]:
+        """Return the leaf numbers, those of rows that have none as 65535."""
+        return self._leaf.astype(np.uint16)
+
+    def leaves_in(self, valid: int, tree: BinnedTree) -> NDArray[np.uint16]:
+        """Route the rows of a validation set."""
+        return route(self._valid[valid][0], tree).astype(np.uint16)
+
     def leaf_sums(self, n_leaves: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Sum gradients and hessians per leaf in wide fixed point."""
         sums = []
@@ -296,6 +310,11 @@ class ReferenceEngine:
         assert leaf_value is not None
         self._scores[output] += leaf_value[self._leaf]
 
+    def add_row_values(self, output: int, values: NDArray[np.float64], valid: int = -1) -> None:
+        """Add to the scores."""
+        scores = self._valid[valid][1] if valid >= 0 else self._scores
+        scores[output] += values
+
     def add_valid(self, binned: BinnedData, scores: NDArray[np.float64]) -> int:
         """Keep a validation set."""
         self._valid.append((binned, scores.copy()))
@@ -314,6 +333,10 @@ class ReferenceEngine:
         self, metric: Metric, objective: Objective, dataset: Fields, valid: int, forest: ForestMean | None = None
     ) -> None:
         """Leave it to the caller: the scores are in the host's memory."""
+
+    def gather(self, figures: NDArray[Any]) -> NDArray[Any]:
+        """Return them: this engine has all rows."""
+        return alone(figures)
 
     def close(self) -> None:
         """Nothing to free."""

@@ -22,7 +22,7 @@ def add_trees(forest: Forest, reader: Reader, first: int, last: int, scores: NDA
         block = reader.read(start, stop)
         for i in range(first, last):
             tree = forest.trees[i]
-            scores[i % forest.n_outputs, start:stop] += tree.leaf_value[tree_leaves(tree, block)]
+            scores[i % forest.n_outputs, start:stop] += tree_values(tree, tree_leaves(tree, block), block)
 
 
 def find_leaves(forest: Forest, reader: Reader, first: int, last: int, leaves: NDArray[np.int32]) -> None:
@@ -35,6 +35,13 @@ def find_leaves(forest: Forest, reader: Reader, first: int, last: int, leaves: N
         block = reader.read(start, stop)
         for i in range(first, last):
             leaves[start:stop, i - first] = tree_leaves(forest.trees[i], block)
+
+
+def tree_values(tree: Tree, leaf: NDArray[np.int32], block: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the value of every row in one tree, float64 (n_rows,)."""
+    if tree.linear is None:
+        return tree.leaf_value[leaf]
+    return tree.linear.outputs(tree.leaf_value, leaf, block)
 
 
 def tree_leaves(tree: Tree, block: NDArray[np.float64]) -> NDArray[np.int32]:

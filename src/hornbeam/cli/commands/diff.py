@@ -54,7 +54,7 @@ def compare(first: Any, second: Any) -> dict[str, Any]:
     own, other = {**usual, **own}, {**usual, **other}
     pairs = list(zip(first.trees, second.trees, strict=False))
     structure = [_same(left, right, STRUCTURE) for left, right in pairs]
-    values = [_same(left, right, ("leaf_value",)) for left, right in pairs]
+    values = [_same(left, right, ("leaf_value",)) and _same_linear(left, right) for left, right in pairs]
     alike = [one and two for one, two in zip(structure, values, strict=True)]
     return {
         "same": first.fingerprint() == second.fingerprint(),
@@ -78,6 +78,13 @@ def compare(first: Any, second: Any) -> dict[str, Any]:
 
 STRUCTURE = ("feature", "threshold", "missing_left", "left", "right")
 """Arrays of a tree that say where rows go."""
+
+
+def _same_linear(left: Any, right: Any) -> bool:
+    """Say whether the linear leaves of two trees are the same."""
+    if left.linear is None or right.linear is None:
+        return left.linear is right.linear
+    return _same(left.linear, right.linear, ("start", "feature", "coeff", "const"))
 
 
 def _same(left: Any, right: Any, names: tuple[str, ...]) -> bool:

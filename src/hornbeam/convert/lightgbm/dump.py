@@ -39,7 +39,7 @@ def dump(
     object_hook
         What becomes of every dictionary of a tree, as for `json.loads`; None: it stays.
     """
-    out = Outgoing(model)
+    out = Outgoing(model, holds_linear=True)
     hook = object_hook or (lambda made: made)
     n_trees = len(out.trees)
     size = model.trees_per_iteration
@@ -100,12 +100,14 @@ def _start(out: Outgoing, number: int) -> float:
 
 
 def _tree(number: int, tree: Tree, start: float, out: Outgoing, hook: Callable[[dict[str, Any]], Any]) -> Any:
+    linear = _linear(tree, start)
     made: dict[int, Any] = {
         ~leaf: hook({
             "leaf_index": leaf,
             "leaf_value": float(tree.leaf_value[leaf]) + start,
             "leaf_weight": float(tree.leaf_weight[leaf]),
             "leaf_count": int(tree.leaf_count[leaf]),
+            **linear[leaf],
         })
         for leaf in range(tree.n_leaves)
     }  # fmt: skip
@@ -142,6 +144,17 @@ def _tree(number: int, tree: Tree, start: float, out: Outgoing, hook: Callable[[
         "shrinkage": float(tree.shrinkage),
         "tree_structure": root,
     })  # fmt: skip
+
+
+def _linear(tree: Tree, start: float) -> list[dict[str, Any]]:
+    """Return what is said of linear leaves besides, one entry a leaf."""
+    if tree.linear is None:
+        return [{}] * tree.n_leaves
+    consts = tree.linear.plus(start).const.tolist()
+    return [
+        {"leaf_const": const, "leaf_features": features, "leaf_coeff": coeff}
+        for const, features, coeff in zip(consts, *tree.linear.lists(), strict=True)
+    ]
 
 
 def table_of(dumped: dict[str, Any]) -> list[dict[str, Any]]:

@@ -29,6 +29,7 @@ STAND_INS = {
 CARRIED = (
     "learning_rate", "lambda_l1", "lambda_l2", "max_delta_step", "path_smooth", "min_data_in_leaf", "cat_l2",
     "max_cat_to_onehot", "monotone_constraints", "monotone_constraints_method", "boost_from_average",
+    "linear_tree", "linear_lambda",
 )  # fmt: skip
 """Parameters that a model keeps besides those of its objective: what `refit` looks at."""
 

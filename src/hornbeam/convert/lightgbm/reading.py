@@ -18,6 +18,7 @@ from hornbeam.convert.lightgbm.vocabulary import deal_lists
 from hornbeam.core.dtypes import MAX_LEAVES
 from hornbeam.model.file import ModelData
 from hornbeam.model.file.tree_checks import fail, show
+from hornbeam.trees.linear_leaves import LinearLeaves
 from hornbeam.trees.tree import bits_to_codes
 
 VERSIONS = ("v2", "v3", "v4")
@@ -43,8 +44,6 @@ def read(data: bytes) -> ModelData:
         n_outputs = integer(header, "num_tree_per_iteration", ROOT, 1, MOST_FEATURES)
     objective = read_objective(header.get("objective"), n_outputs)
     _check_number_of_trees(sections, n_outputs)
-    if sections.parameters.get("linear_tree") == "1":
-        _refuse_linear(ROOT)
     places = [f"{ROOT}, tree {i}" for i in range(len(sections.trees))]
     trees = [_tree(section, place) for section, place in zip(sections.trees, places, strict=True)]
     used = {int(tree.feature[i]) for tree in trees for i, own in enumerate(tree.categories) if own is not None}
@@ -86,8 +85,22 @@ def _check_number_of_trees(sections: Sections, n_outputs: int) -> None:
         fail(ROOT, f"has {n_trees} trees, must have a multiple of the {n_outputs} outputs")
 
 
-def _refuse_linear(place: str) -> None:
-    fail(place, "leaves are linear models (linear_tree), which Hornbeam does not have; train with linear_tree=False")
+def _linear(section: dict[str, str], n_leaves: int, place: str) -> LinearLeaves | None:
+    """Return the linear leaves of a tree, their features ascending; None where the tree has none."""
+    if section.get("is_linear", "0") == "0":
+        return None
+    sizes = integers(section, "num_features", place, n_leaves)
+    if sizes.min() < 0 or sizes.max() > MAX_LEAVES:
+        fail(f"{place}, num_features", "has an entry that is no number of features")
+    ends = np.cumsum(sizes)[:-1]
+    features = np.split(integers(section, "leaf_features", place, int(sizes.sum())), ends)
+    coeff = np.split(floats(section, "leaf_coeff", place, int(sizes.sum())), ends)
+    orders = [np.argsort(own, kind="stable") for own in features]
+    return LinearLeaves.of_leaves(
+        [own[order].tolist() for own, order in zip(features, orders, strict=True)],
+        [own[order].tolist() for own, order in zip(coeff, orders, strict=True)],
+        floats(section, "leaf_const", place, n_leaves),
+    )
 
 
 def _categorical_features(parameters: dict[str, str], n_features: int) -> list[int] | None:
@@ -102,8 +115,7 @@ def _categorical_features(parameters: dict[str, str], n_features: int) -> list[i
 def _tree(section: dict[str, str], place: str) -> ForeignTree:
     n_leaves = integer(section, "num_leaves", place, 1, MAX_LEAVES)
     n_splits = n_leaves - 1
-    if section.get("is_linear", "0") != "0":
-        _refuse_linear(place)
+    linear = _linear(section, n_leaves, place)
     if n_splits == 0:
         section = {key: value for key, value in section.items() if value or not key.startswith(("leaf_", "internal_"))}
 
@@ -141,6 +153,7 @@ def _tree(section: dict[str, str], place: str) -> ForeignTree:
         shrinkage=number_of(section.get("shrinkage", "1"), f"{place}, shrinkage"),
         categories=_categories(section, is_set, threshold, place),
         missing_in_set=np.zeros(n_splits, np.bool_),
+        linear=linear,
     )
 
 

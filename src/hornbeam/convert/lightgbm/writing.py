@@ -38,7 +38,8 @@ FORBIDDEN = re.compile(r'[\s",:\[\]{}]')
 def write(model: ModelData, approximate: bool) -> bytes:
     """Return the bytes of a LightGBM model file, or raise ConversionError."""
     exactness = Exactness("LightGBM's format", approximate)
-    out = Outgoing(model)
+    out = Outgoing(model, holds_linear=True)
+    _check_linear(out, exactness)
     out.refuse_encodings(exactness)
     out.refuse_large_numbers(exactness, LARGEST_CATEGORY)
     trees = _forest(out, exactness) if out.averages else out.trees_from_zero()
@@ -89,7 +90,7 @@ def _forest(out: Outgoing, exactness: Exactness) -> list[Tree]:
         "it is added to every leaf; scores differ in their last bits, about 1e-16 of them a tree",
     )
     starts = [out.init_scores[i % out.n_outputs] for i in range(len(out.trees))]
-    return [tree.with_leaf_values(tree.leaf_value + start) for tree, start in zip(out.trees, starts, strict=True)]
+    return [tree.plus(start) for tree, start in zip(out.trees, starts, strict=True)]
 
 
 def _without_missing_levels(tree: Tree, out: Outgoing, exactness: Exactness) -> Tree:
@@ -158,11 +159,33 @@ def _tree_text(tree: Tree, out: Outgoing, exactness: Exactness) -> str:
         f"internal_weight={_short(tree.split_weight)}",
         f"internal_count={_counts(tree.split_count, exactness)}",
         *sets,
-        "is_linear=0",
+        *_linear_lines(tree),
         f"shrinkage={tree.shrinkage!r}",
         "",
     ]
     return "\n".join(lines)
+
+
+def _check_linear(out: Outgoing, exactness: Exactness) -> None:
+    """Refuse linear leaves where zeros are missing: LightGBM would multiply them."""
+    if out.zeros_are_missing and any(tree.linear is not None for tree in out.trees):
+        exactness.refuse(
+            "linear leaves with zero_as_missing", "LightGBM has no such models; format 'hornbeam' holds it"
+        )
+
+
+def _linear_lines(tree: Tree) -> list[str]:
+    """Return the lines of linear leaves; a blank more parts the leaves, as in LightGBM's own files."""
+    if tree.linear is None:
+        return ["is_linear=0"]
+    features, coeff = tree.linear.lists()
+    return [
+        "is_linear=1",
+        f"leaf_const={' '.join(map(_exact, tree.linear.const.tolist()))}",
+        f"num_features={_join([len(own) for own in features])}",
+        f"leaf_features={' '.join(_join(own) + ' ' if own else '' for own in features)} ",
+        f"leaf_coeff={' '.join(_join([_exact(one) for one in own]) + ' ' if own else '' for own in coeff)} ",
+    ]
 
 
 def _counts(counts: NDArray[np.int64], exactness: Exactness) -> str:

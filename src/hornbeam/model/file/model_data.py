@@ -11,8 +11,11 @@ from hornbeam.trees.tree import Tree
 FORMAT_NAME = "hornbeam-model"
 """Value of the key "format": what tells a model file from any other JSON file."""
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Raised when a file of the new kind could be misread by an older Hornbeam."""
+
+PLAIN_VERSION = 1
+"""Version of files of models without linear leaves, which every Hornbeam reads."""
 
 
 @dataclass(eq=False)
@@ -39,8 +42,6 @@ class ModelData:
         Levels of each categorical feature, None for the others; None: no feature is categorical.
     column_names
         Names that the columns of the training table had, where the features were given others; None: the same.
-    version
-        Format version.
     """
 
     feature_names: list[str]
@@ -52,7 +53,11 @@ class ModelData:
     trees: list[Tree] = field(default_factory=list)
     levels: list[Levels | None] | None = None
     column_names: list[str] | None = None
-    version: int = FORMAT_VERSION
+
+    @property
+    def version(self) -> int:
+        """Format version: the oldest that has all that the model has."""
+        return FORMAT_VERSION if any(tree.linear is not None for tree in self.trees) else PLAIN_VERSION
 
     @property
     def n_features(self) -> int:

@@ -13,10 +13,14 @@ from numpy.typing import NDArray
 from hornbeam.core.dtypes import MAX_LEAVES
 from hornbeam.core.errors import ModelFormatError
 from hornbeam.model.file.writing import INFINITE, TREE_ARRAYS
+from hornbeam.trees.linear_leaves import LinearLeaves
 from hornbeam.trees.tree import Tree
 
 INT_LIMITS = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 INFINITE_VALUES = {text: value for value, text in INFINITE.items()}
+
+LINEAR_KEYS = {"leaf_const", "leaf_features", "leaf_coeff"}
+"""Keys of a tree that has linear leaves."""
 
 MAX_SHOWN = 60
 """Characters of a wrong value that an error message shows."""
@@ -95,9 +99,10 @@ def check_tree(document: object, n_levels: Sequence[int | None], place: str) -> 
 
     Guaranteed afterwards: lengths agree; every split but the first and every leaf has exactly one parent, which has a
     lower number, so a walk from split 0 ends in a leaf; features exist; counts are not negative; floats are finite but
-    for thresholds, which are not NaN; splits of categorical features, and no others, have a set of their codes.
+    for thresholds, which are not NaN; splits of categorical features, and no others, have a set of their codes; linear
+    leaves are functions of features that are not categorical.
     """
-    values = check_keys(document, {*TREE_ARRAYS, "shrinkage"}, place, ("left_codes",))
+    values = check_keys(document, {*TREE_ARRAYS, "shrinkage"}, place, ("left_codes", *LINEAR_KEYS))
     shrinkage = values["shrinkage"]
     if type(shrinkage) is not float or not math.isfinite(shrinkage):
         fail(f"{place}.shrinkage", f"{show(shrinkage)} is not a finite float")
@@ -116,7 +121,35 @@ def check_tree(document: object, n_levels: Sequence[int | None], place: str) -> 
     _check_children(arrays["left"], arrays["right"], n_splits, place)
     of_split = [n_levels[feature] for feature in arrays["feature"].tolist()]
     left_codes = check_left_codes(values.get("left_codes"), "left_codes" in values, of_split, place)
-    return Tree(**arrays, shrinkage=shrinkage, left_codes=left_codes)
+    linear = check_linear(values, n_levels, n_splits + 1, place) if LINEAR_KEYS & values.keys() else None
+    return Tree(**arrays, shrinkage=shrinkage, left_codes=left_codes, linear=linear)
+
+
+def check_linear(values: dict[str, Any], n_levels: Sequence[int | None], n_leaves: int, place: str) -> LinearLeaves:
+    """Return the linear leaves of a tree.
+
+    n_levels  of each feature, None for one that is not categorical
+    """
+    missing = sorted(LINEAR_KEYS - values.keys())
+    if missing:
+        fail(place, f'the key "{missing[0]}" is missing: linear leaves have {", ".join(sorted(LINEAR_KEYS))}')
+    const = check_floats(values["leaf_const"], f"{place}.leaf_const", n_leaves)
+    features = check_list(values["leaf_features"], list, f"{place}.leaf_features", n_leaves)
+    coeff = check_list(values["leaf_coeff"], list, f"{place}.leaf_coeff", n_leaves)
+    for leaf, (own, factors) in enumerate(zip(features, coeff, strict=True)):
+        where = f"{place}.leaf_features[{leaf}]"
+        numbers = check_list(own, int, where)
+        if any(b <= a for a, b in pairwise(numbers)):
+            fail(where, "features are not ascending")
+        for feature in numbers:
+            if not 0 <= feature < len(n_levels):
+                fail(where, f"{show(feature)} is not in 0..{len(n_levels) - 1}")
+            if n_levels[feature] is not None:
+                fail(where, f"feature {feature} is categorical, and has no numbers")
+        check_floats(factors, f"{place}.leaf_coeff[{leaf}]", len(numbers))
+    if not any(features):
+        fail(f"{place}.leaf_features", "no leaf is linear, so this key must not be there")
+    return LinearLeaves.of_leaves(features, coeff, const)
 
 
 def check_left_codes(

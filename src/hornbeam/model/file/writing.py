@@ -32,6 +32,12 @@ number of each level in the order of "levels", of what is missing, and of all ot
 have a threshold.
 
     "levels":[null,["N1","N2"]]        "encodings":[null,{"missing":0.3,"numbers":[0.25,0.5],"other":0.25}]
+
+A tree with linear leaves (trees/linear_leaves.py) has three keys more, one entry a leaf: "leaf_const", "leaf_features"
+(columns, ascending; none in a constant leaf) and "leaf_coeff". Models that have such a tree, and they alone, are of
+version 2.
+
+    "leaf_coeff":[[0.5,-2.0],[]]        "leaf_const":[1.5,0.25]        "leaf_features":[[0,3],[]]
 """
 
 from __future__ import annotations
@@ -123,7 +129,8 @@ def content_of(model: ModelData) -> bytes:
 def _refuse_infinite(model: ModelData) -> None:
     """Raise ParameterError for the first iteration with a number that no file can hold."""
     for number, tree in enumerate(model.trees):
-        if not all(np.isfinite(values).all() for values in (tree.leaf_value, tree.split_value, tree.gain)):
+        linear = () if tree.linear is None else (tree.linear.const, tree.linear.coeff)
+        if not all(np.isfinite(values).all() for values in (tree.leaf_value, tree.split_value, tree.gain, *linear)):
             iteration = number // model.trees_per_iteration
             raise ParameterError(
                 f"iteration {iteration} of the model has values that are infinite: training has diverged. Train with a "
@@ -143,6 +150,9 @@ def _tree_to_dict(tree: Tree) -> dict[str, Any]:
     document["shrinkage"] = float(tree.shrinkage)
     if tree.left_codes is not None:
         document["left_codes"] = [None if codes is None else codes.tolist() for codes in tree.left_codes]
+    if tree.linear is not None:
+        document["leaf_features"], document["leaf_coeff"] = tree.linear.lists()
+        document["leaf_const"] = tree.linear.const.tolist()
     return document
 
 

@@ -152,6 +152,22 @@ class TreeRows:
         "`min_data_in_leaf` of 2 or more; 0: off.",
         low=0.0,
     )
+    linear_tree: bool = parameter(
+        "bool",
+        False,
+        "Tree",
+        "Leaves are linear functions of the numbers on their path, fitted by ridge regression after the tree is grown; "
+        "those of the first iteration stay constants. Rows with a missing or infinite number among these get the "
+        "constant of the leaf. Better where labels follow features smoothly; the table is kept in memory as numbers.",
+        aliases=("linear_trees",),
+    )
+    linear_lambda: float = parameter(
+        "float",
+        0.0,
+        "Tree",
+        "`linear_tree`: penalty on the squares of the coefficients, not of the constant.",
+        low=0.0,
+    )
 
     max_cat_to_onehot: int = parameter(
         "int",

@@ -43,6 +43,8 @@ def trees(material: Material) -> list[Content]:
         note += " Of large trees the first splits and the way of the row are open; a click opens and closes a split."
     if len(shown) < len(booster.trees):
         note += f" {len(shown):,} of {len(booster.trees):,} trees are in this file: the first ones and some others."
+    if any(tree.linear is not None for tree in booster.trees):
+        note += " Leaves are linear functions (linear_tree): shown are the constants of rows with missing numbers."
     if booster.n_outputs > 1:
         note += f" Tree i adds to output i % {booster.n_outputs}."
     controls = el(

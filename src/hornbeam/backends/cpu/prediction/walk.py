@@ -93,7 +93,7 @@ def add_trees(
     def work(block: NDArray[np.float64], codes: NDArray[np.uint16], start: int) -> None:
         add_trees_kernel(walk, forest.node_value, first, last, block, codes, start, scores)
 
-    _run_blocks(work, forest, reader, n_threads)
+    run_blocks(work, forest, reader, n_threads)
 
 
 def find_leaves(
@@ -109,10 +109,10 @@ def find_leaves(
     def work(block: NDArray[np.float64], codes: NDArray[np.uint16], start: int) -> None:
         find_leaves_kernel(walk, forest.node_leaf, first, last, block, codes, start, leaves)
 
-    _run_blocks(work, forest, reader, n_threads)
+    run_blocks(work, forest, reader, n_threads)
 
 
-def _run_blocks(work: Any, forest: PackedForest, reader: Reader, n_threads: int) -> None:
+def run_blocks(work: Any, forest: PackedForest, reader: Reader, n_threads: int) -> None:
     """Call work(block, codes, first row) for every block of rows, the blocks shared out among threads as they go."""
     n_columns, tuning = max(forest.n_columns, 1), in_use()
     if reader.n_rows <= LANES:

@@ -50,13 +50,17 @@ def upload_scores(workspace: Workspace, name: str, scores: NDArray[np.float64] |
 
 
 def launch_route(
-    own: Workspace, bins: PlacedBins, nodes: Buffer, n_splits: int, leaf: Buffer, bag: Buffer, first: int
+    own: Workspace, bins: PlacedBins, nodes: Buffer, n_splits: int, leaf: Buffer, bag: Buffer | None, first: int
 ) -> None:
-    """Find the leaves of the rows in a bag's places from `first` on: leaf u16 (n_rows,) out, bag u32 (n_rows,) in."""
-    n_rows = bins.layout.n_rows
+    """Find the leaves of the rows in a bag's places from `first` on: leaf u16 (n_rows,) out, bag u32 (n_rows,) in.
+
+    bag  None: rows lie as they are numbered
+    """
+    n_rows, in_bag = bins.layout.n_rows, u32(bag is not None)
+    bag = leaf if bag is None else bag
     own.launch_over(
         n_rows - first, own.runtime.kernel("route_kernel", bins.variant("route.cl")), bins.by_feature, u32(n_rows),
-        nodes, u32(n_splits), bag, u32(1), u32(first), u32(n_rows), u32(0), leaf, leaf, leaf, u64(0),
+        nodes, u32(n_splits), bag, in_bag, u32(first), u32(n_rows), u32(0), leaf, leaf, leaf, u64(0),
         *bins.bundle_arguments,
     )  # fmt: skip
 
@@ -95,6 +99,14 @@ class ValidationSet:
         """Send the rows down a tree and add its values to their scores."""
         offset = output * self.bins.layout.n_rows
         add_values(self.workspace, self.bins, nodes, n_splits, values, self.scores, offset)
+
+    def find_leaves(self, nodes: Buffer, n_splits: int) -> NDArray[np.uint16]:
+        """Send the rows down a tree; return their leaves, uint16 (n_rows,)."""
+        own, n_rows = self.workspace, self.bins.layout.n_rows
+        leaf, found = own.room("leaf of validation set", 2 * n_rows + 2), np.empty(n_rows, np.uint16)
+        launch_route(own, self.bins, nodes, n_splits, leaf, None, 0)
+        own.runtime.download(leaf, found)
+        return found
 
     def read_scores(self) -> NDArray[np.float64]:
         """Return the scores, float64 (n_outputs, n_rows)."""

@@ -1,0 +1,1 @@
+"""Linear leaves on the CPU: fitting them, and predicting with them."""
