@@ -16,7 +16,7 @@ pytest.importorskip("pyopencl")
 import hornbeam as hb
 from hornbeam.testing.checks import assert_same_bits, usable_devices
 from hornbeam.testing.function_checks import function_checks
-from hornbeam.testing.golden import uniform
+from hornbeam.testing.golden_case import uniform
 
 _place = importlib.util.spec_from_file_location("pretend_cupy", Path(__file__).with_name("pretend_cupy.py"))
 pretend_cupy = importlib.util.module_from_spec(_place)

@@ -13,7 +13,8 @@ import pytest
 
 import hornbeam as hb
 from hornbeam.core.errors import DataError
-from hornbeam.testing.golden import CASES, expected_fingerprints, golden_score, golden_table, uniform
+from hornbeam.testing.golden import CASES, expected_fingerprints
+from hornbeam.testing.golden_case import golden_score, golden_table, uniform
 
 CUTS = {
     "regression": 1000,

@@ -9,7 +9,7 @@ import pytest
 
 import hornbeam as hb
 from hornbeam.testing.checks import assert_same_model, usable_devices
-from hornbeam.testing.golden import GoldenCase, pseudo_huber
+from hornbeam.testing.golden_case import GoldenCase, pseudo_huber
 
 FAST = [name for name in usable_devices() if name != "reference"]
 """Models of `reference` are those of the others, which other tests show; here it would take most of the time."""

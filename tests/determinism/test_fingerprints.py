@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import hornbeam as hb
 from hornbeam.testing.checks import assert_same_model, usable_devices
 from hornbeam.testing.data import make_higgs_like, make_multiclass, make_regression_heavy_tailed, make_with_missing
-from hornbeam.testing.golden import CASES, expected_fingerprints, pseudo_huber
+from hornbeam.testing.golden import CASES, expected_fingerprints
+from hornbeam.testing.golden_case import pseudo_huber
 
 FAST = [name for name in usable_devices() if name != "reference"]
 """Models of `reference` are those of the others, which other tests show; here it would take most of the time."""

@@ -13,7 +13,8 @@ from hornbeam.core.fixed_point import alone
 from hornbeam.distributed.search import NodeSums, SectionSearch, sections
 from hornbeam.distributed.tree_rows import CompiledRows, TreeRows
 from hornbeam.params.params import Params
-from hornbeam.testing.golden import CASES, expected_fingerprints, golden_score, golden_table
+from hornbeam.testing.golden import CASES, expected_fingerprints
+from hornbeam.testing.golden_case import golden_score, golden_table
 from hornbeam.testing.workers import train_on_workers
 from hornbeam.trees.bagging import Bag
 from hornbeam.trees.records import BinnedTree, Segments

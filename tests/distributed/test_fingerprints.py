@@ -7,7 +7,8 @@ import pytest
 
 import hornbeam as hb
 from hornbeam.distributed import Part, PartDataset, run_workers, train
-from hornbeam.testing.golden import CASES, expected_fingerprints, golden_score, golden_table
+from hornbeam.testing.golden import CASES, expected_fingerprints
+from hornbeam.testing.golden_case import golden_score, golden_table
 from hornbeam.testing.workers import cut, parts_of_worker, train_on_workers
 
 SPREAD = {

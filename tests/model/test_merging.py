@@ -7,7 +7,7 @@ import pytest
 
 import hornbeam as hb
 from hornbeam.objectives.ranking import RankingObjective
-from hornbeam.testing.golden import golden_score, golden_table
+from hornbeam.testing.golden_case import golden_score, golden_table
 
 BASE = {"device": "cpu", "num_threads": 1, "verbosity": -1, "num_leaves": 6, "min_data_in_leaf": 5}
 X = golden_table(300, 4, missing=True)

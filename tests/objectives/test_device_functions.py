@@ -11,7 +11,7 @@ import pytest
 
 import hornbeam as hb
 from hornbeam.objectives.device_functions import DeviceData, is_on_device
-from hornbeam.testing.golden import uniform
+from hornbeam.testing.golden_case import uniform
 
 X = np.column_stack([uniform(300, column) for column in range(4)])
 Y = X[:, 0] * 3.0 + X[:, 1]

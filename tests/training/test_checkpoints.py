@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import hornbeam as hb
-from hornbeam.testing.golden import golden_score, golden_table, uniform
+from hornbeam.testing.golden_case import golden_score, golden_table, uniform
 from hornbeam.training import checkpoints
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hornbeam as hb
-from hornbeam.testing.golden import GoldenCase
+from hornbeam.testing.golden_case import GoldenCase
 from hornbeam.testing.workers import train_on_workers
 
 PARAMS = {"num_leaves": 7, "max_bin": 31, "verbosity": -1, "num_threads": 1, "learning_rate": 0.3}

@@ -110,10 +110,8 @@ class DistributedEngine:
         self._search = SectionSearch(binned, *self._sections[collective.rank], compiled, n_threads)
         self._tree = CompiledRows(binned, n_threads) if compiled and binned.n_rows > 0 else TreeRows(binned)
         self._valid: list[RowMap] = []
-        self._ranking: tuple[LambdarankObjective | None, ...] = (
-            None,
-            None,
-        )  # an objective, and that of this worker's queries
+        # an objective, and that of this worker's queries
+        self._ranking: tuple[LambdarankObjective | None, ...] = None, None
         self._bag: Bag | None = None
 
     def gather(self, figures: NDArray[Any]) -> NDArray[Any]:
@@ -136,12 +134,7 @@ class DistributedEngine:
     def add_leaf_values(self, output: int, leaf_value: FloatArray | None) -> None:
         """Add the values of leaves to the scores of this worker's rows."""
         assert leaf_value is not None
-        scores = self._local.scores()
-        if self._local.has_own_memory:
-            scores = scores.copy()
-        scores[output] += leaf_value[self._tree.leaf]
-        if self._local.has_own_memory:
-            self._local.set_scores(scores)
+        self._local.add_row_values(output, leaf_value[self._tree.leaf])
 
     def add_row_values(self, output: int, values: FloatArray, valid: int = -1) -> None:
         """Add to the scores of this worker's rows."""

@@ -21,104 +21,18 @@ from typing import Any, Literal
 
 from hornbeam.core.errors import ParameterError
 from hornbeam.metrics import ALIASES, NO_METRIC
-from hornbeam.objectives import ALL_OBJECTIVES, OBJECTIVES, RANKING
+from hornbeam.objectives import ALL_OBJECTIVES, RANKING
 from hornbeam.params.params import BY_NAME, PARAMETERS, Params
+from hornbeam.testing.peer_names import (
+    CATEGORICAL,
+    HORNBEAM_ALONE,
+    PEER_OBJECTIVES,
+    SAMPLING,
+    TARGET_ENCODING,
+    XGBOOST_METRICS,
+)
 
 Peer = Literal["lightgbm", "xgboost", "catboost", "sklearn"]
-
-_XGBOOST_METRICS = {
-    "l1": "mae",
-    "rmse": "rmse",
-    "mape": "mape",
-    "quantile": "quantile",
-    "poisson": "poisson-nloglik",
-    "gamma": "gamma-nloglik",
-    "gamma_deviance": "gamma-deviance",
-    "binary_logloss": "logloss",
-    "binary_error": "error",
-    "auc": "auc",
-    "average_precision": "aucpr",
-    "multi_logloss": "mlogloss",
-    "multi_error": "merror",
-    "ndcg": "ndcg",
-    "map": "map",
-}
-
-
-_CATEGORICAL = ("max_cat_to_onehot", "max_cat_threshold", "cat_smooth", "cat_l2", "min_data_per_group")
-"""What only LightGBM has besides us."""
-_TARGET_ENCODING = ("target_encoding_levels", "target_encoding_smooth")
-"""What no peer has in this form."""
-_HORNBEAM_ALONE = (
-    "early_stopping_round",
-    "early_stopping_min_delta",
-    "first_metric_only",
-    "metric_freq",
-    "histogram_pool_size",
-    "device_memory_limit",
-    "label_gain",
-    "objective_seed",
-    *_CATEGORICAL,
-    *_TARGET_ENCODING,
-)
-"""What XGBoost and CatBoost have in no form that a parameter could be translated to."""
-SAMPLING = (
-    "boosting",
-    "data_sample_strategy",
-    "bagging_fraction",
-    "bagging_freq",
-    "pos_bagging_fraction",
-    "neg_bagging_fraction",
-    "bagging_by_query",
-)
-"""What no peer but LightGBM does as we do."""
-
-LIGHTGBM_LACKS = ("logcosh", "expectile", "focal", "pairwise", "rank_map")
-_OBJECTIVES: dict[str, dict[str, str]] = {
-    "lightgbm": {name: name for name in (*OBJECTIVES, *RANKING) if name not in LIGHTGBM_LACKS},
-    "xgboost": {
-        "regression": "reg:squarederror",
-        "regression_l1": "reg:absoluteerror",
-        "quantile": "reg:quantileerror",
-        "poisson": "count:poisson",
-        "gamma": "reg:gamma",
-        "tweedie": "reg:tweedie",
-        "binary": "binary:logistic",
-        "cross_entropy": "reg:logistic",
-        "multiclass": "multi:softprob",
-        "lambdarank": "rank:ndcg",
-        "pairwise": "rank:pairwise",
-        "rank_map": "rank:map",
-    },
-    "catboost": {
-        "regression": "RMSE",
-        "regression_l1": "MAE",
-        "quantile": "Quantile",
-        "mape": "MAPE",
-        "huber": "Huber",
-        "logcosh": "LogCosh",
-        "expectile": "Expectile",
-        "poisson": "Poisson",
-        "tweedie": "Tweedie",
-        "binary": "Logloss",
-        "focal": "Focal",
-        "cross_entropy": "CrossEntropy",
-        "multiclass": "MultiClass",
-        "multiclassova": "MultiClassOneVsAll",
-        "lambdarank": "LambdaMart",
-        "pairwise": "PairLogit",
-    },
-    "sklearn": {
-        "regression": "squared_error",
-        "regression_l1": "absolute_error",
-        "quantile": "quantile",
-        "poisson": "poisson",
-        "gamma": "gamma",
-        "binary": "log_loss",
-        "multiclass": "log_loss",
-    },
-}
-"""What they are called there."""
 
 _OWN_PARAMETERS = {
     "xgboost": ("fair_c", "reg_sqrt", "is_unbalance", "linear_tree"),
@@ -157,7 +71,7 @@ _CATBOOST_AVERAGES = ("regression", "binary", "cross_entropy", "regression_l1", 
 
 def has_objective(peer: Peer, objective: str) -> bool:
     """Whether a peer has one of our objectives, by our canonical name."""
-    return objective in _OBJECTIVES[peer]
+    return objective in PEER_OBJECTIVES[peer]
 
 
 def derivative_factors(params: Mapping[str, Any], peer: Peer) -> tuple[float, float]:
@@ -211,8 +125,8 @@ def peer_params(params: Mapping[str, Any], peer: Peer, same_numbers: bool = Fals
     ours = Params.from_dict(params)
     if callable(ours.objective) or ours.objective == "custom":
         raise _no_equivalent(ours, "objective", peer, "write the peer's own function")
-    if ours.objective not in _OBJECTIVES[peer]:
-        raise _no_equivalent(ours, "objective", peer, "use one of " + ", ".join(_OBJECTIVES[peer]))
+    if ours.objective not in PEER_OBJECTIVES[peer]:
+        raise _no_equivalent(ours, "objective", peer, "use one of " + ", ".join(PEER_OBJECTIVES[peer]))
     if isinstance(ours.alpha, tuple) and peer != "xgboost":
         raise _no_equivalent(ours, "alpha", peer, "give one number")
     # forced splits and bins are files there
@@ -294,7 +208,7 @@ def _lightgbm(ours: Params) -> dict[str, Any]:
         "aft_loss_distribution",
         "aft_loss_distribution_scale",
         *_FORCED,
-        *_TARGET_ENCODING,
+        *TARGET_ENCODING,
     )
     theirs = {
         p.name: getattr(ours, p.name) if p.plain is None else ours.number(p.name)
@@ -328,7 +242,7 @@ def _xgboost(ours: Params) -> dict[str, Any]:
         "min_data_in_bin",
         "bin_construct_sample_cnt",
         "sigmoid",
-        *_HORNBEAM_ALONE,
+        *HORNBEAM_ALONE,
     )
     kind = ours.device.partition(":")[0]
     if kind not in ("auto", "cpu", "cuda"):
@@ -340,7 +254,7 @@ def _xgboost(ours: Params) -> dict[str, Any]:
     elif ours.min_data_in_leaf > 1:
         raise _no_equivalent(ours, "min_data_in_leaf", "xgboost", "set it to 1 and use min_sum_hessian_in_leaf")
     theirs: dict[str, Any] = {
-        "objective": _OBJECTIVES["xgboost"][str(ours.objective)],
+        "objective": PEER_OBJECTIVES["xgboost"][str(ours.objective)],
         "tree_method": ours.tree_method,
         "grow_policy": "lossguide" if ours.grow_policy == "leafwise" else "depthwise",
         "max_leaves": ours.num_leaves,
@@ -379,10 +293,10 @@ def _xgboost(ours: Params) -> dict[str, Any]:
         theirs["disable_default_eval_metric"] = True
     elif metrics is not None:
         metrics = [name for one in metrics for name in _at_ranks(one, ours)]
-        if not all(name.partition("@")[0] in _XGBOOST_METRICS for name in metrics):
-            raise _no_equivalent(ours, "metric", "xgboost", "use some of " + ", ".join(_XGBOOST_METRICS))
+        if not all(name.partition("@")[0] in XGBOOST_METRICS for name in metrics):
+            raise _no_equivalent(ours, "metric", "xgboost", "use some of " + ", ".join(XGBOOST_METRICS))
         theirs["eval_metric"] = [
-            _XGBOOST_METRICS[name.partition("@")[0]] + "".join(name.partition("@")[1:]) for name in metrics
+            XGBOOST_METRICS[name.partition("@")[0]] + "".join(name.partition("@")[1:]) for name in metrics
         ]
     return theirs
 
@@ -400,7 +314,7 @@ def _catboost(ours: Params) -> dict[str, Any]:
         "lambda_l1",
         "min_gain_to_split",
         "max_delta_step",
-        *_HORNBEAM_ALONE,
+        *HORNBEAM_ALONE,
     )
     kind = ours.device.partition(":")[0]
     if kind not in ("auto", "cpu", "cuda"):
@@ -415,7 +329,7 @@ def _catboost(ours: Params) -> dict[str, Any]:
         _must_be_default(ours, "catboost", "min_sum_hessian_in_leaf")
     if ours.max_depth > _CATBOOST_DEPTH:
         raise _no_equivalent(ours, "max_depth", "catboost", f"use {_CATBOOST_DEPTH} or less")
-    loss = _OBJECTIVES["catboost"][str(ours.objective)]
+    loss = PEER_OBJECTIVES["catboost"][str(ours.objective)]
     if ours.objective == "quantile":
         loss += f":alpha={ours.alpha}"
     elif ours.objective == "huber":
@@ -483,7 +397,7 @@ def _sklearn(ours: Params) -> dict[str, Any]:
         "metric_freq",
         "histogram_pool_size",
         "device_memory_limit",
-        *_CATEGORICAL,
+        *CATEGORICAL,
     )
     if ours.objective in RANKING:
         raise _no_equivalent(ours, "objective", "sklearn", "it has no ranking")
@@ -498,7 +412,7 @@ def _sklearn(ours: Params) -> dict[str, Any]:
     if ours.max_bin > 255:
         raise _no_equivalent(ours, "max_bin", "sklearn", "use 255 or less")
     return {
-        "loss": _OBJECTIVES["sklearn"][str(ours.objective)],
+        "loss": PEER_OBJECTIVES["sklearn"][str(ours.objective)],
         **({"quantile": ours.alpha} if ours.objective == "quantile" else {}),
         "max_iter": ours.num_iterations,
         "learning_rate": ours.learning_rate,

@@ -17,7 +17,7 @@ from hornbeam.dataset.dataset import Dataset
 from hornbeam.objectives import ALL_OBJECTIVES, RANKING, get_objective
 from hornbeam.params.objective_names import RENEWED
 from hornbeam.params.params import Params
-from hornbeam.testing.golden import GoldenCase
+from hornbeam.testing.golden_case import GoldenCase
 from hornbeam.testing.labels import params_for
 
 N_FEATURES = 5

@@ -52,7 +52,8 @@ from hornbeam.testing.data import (
 )
 from hornbeam.testing.explanation_checks import assert_same_explanations
 from hornbeam.testing.function_checks import function_checks, stream_checks
-from hornbeam.testing.golden import CASES, GoldenCase, expected_fingerprints
+from hornbeam.testing.golden import CASES, expected_fingerprints
+from hornbeam.testing.golden_case import GoldenCase
 from hornbeam.testing.labels import labels_for, params_for
 from hornbeam.testing.metric_checks import assert_same_metrics
 from hornbeam.testing.trees import random_tree

@@ -13,7 +13,7 @@ from hornbeam.distributed.dataset import Part, PartDataset
 from hornbeam.distributed.threads import run_workers
 from hornbeam.distributed.training import train
 from hornbeam.model.booster import Booster
-from hornbeam.testing.golden import GoldenCase
+from hornbeam.testing.golden_case import GoldenCase
 
 
 def cut(dataset: Dataset, bounds: Sequence[int]) -> list[Part]:

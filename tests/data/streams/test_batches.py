@@ -9,7 +9,7 @@ import hornbeam as hb
 from hornbeam.core.errors import DataError
 from hornbeam.data.bin_bounds import sample_rows
 from hornbeam.data.streams.first_reading import Sample
-from hornbeam.testing.golden import golden_score, golden_table, uniform
+from hornbeam.testing.golden_case import golden_score, golden_table, uniform
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")

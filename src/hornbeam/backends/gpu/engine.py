@@ -40,7 +40,6 @@ What an operation costs (n nodes; see kernels/ for the kernels):
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -64,14 +63,16 @@ from hornbeam.backends.gpu.growth.memory import (
     most_slots,
     slot_bytes,
 )
-from hornbeam.backends.gpu.growth.outputs import STATS, DeviceOutputs
+from hornbeam.backends.gpu.growth.outputs import DeviceOutputs
 from hornbeam.backends.gpu.growth.routing import ValidationSet, upload_scores, upload_tree
 from hornbeam.backends.gpu.growth.split_search import SplitSearch
 from hornbeam.backends.gpu.losses.gradients import DeviceGradients
 from hornbeam.backends.gpu.losses.quantize import Rounded, round_gradients, rounding_variant
 from hornbeam.backends.gpu.losses.row_gradients import RowGradients
 from hornbeam.backends.gpu.metrics.metrics import DeviceMetrics
+from hornbeam.backends.gpu.rows_of_leaves import RowsOfLeaves
 from hornbeam.backends.gpu.runtime.runtime import Buffer, Runtime, Variant
+from hornbeam.backends.gpu.shared_trees import SharedTrees
 from hornbeam.backends.gpu.workspace.bin_upload import PlacedBins, bins_on_device
 from hornbeam.backends.gpu.workspace.tree_kernels import GrowingTree, TreeKernels, TreeKind, TreeVariants
 from hornbeam.backends.gpu.workspace.workspace import Workspace
@@ -85,10 +86,8 @@ from hornbeam.metrics.base import Metric
 from hornbeam.objectives.base import Objective
 from hornbeam.trees.bagging import ROOT_DEPTH, Draw, Goss
 from hornbeam.trees.frontier import GrowthLimits
-from hornbeam.trees.output_splits import OutputsRoot, find_counter
 from hornbeam.trees.records import (
     BinnedTree,
-    ChosenRows,
     ContextsAhead,
     ForestMean,
     GrownAhead,
@@ -103,7 +102,7 @@ REPLAYED_PLAINLY = 500_000
 """Nodes that a training replays in Python, at 0.2 us each, before it loads Numba, which takes a second."""
 
 
-class GpuEngine:
+class GpuEngine(SharedTrees, RowsOfLeaves):
     """Training state on one device; see engine.Engine for what each operation does.
 
     The work is done by its parts, which share the buffers of one workspace.
@@ -383,41 +382,6 @@ class GpuEngine:
         """Leave all to the grower, which waits for no tree."""
         return ()
 
-    # --- a tree that all outputs share ------------------------------------------------------------------------------
-
-    def begin_outputs(self, n_slots: int, high_precision: bool, min_data_in_leaf: int) -> OutputsRoot:
-        """Round all outputs, keep that by row, and start a tree."""
-        outputs, n_outputs, rounded = self._outputs, self._n_outputs, []
-        for output in range(n_outputs):
-            how = self.quantize(output, high_precision)
-            rounded.append(self._rounded)
-            outputs.keep(output, n_outputs, how.wide, self._tree_rows().n_rows, bool(self._bag))
-        outputs.rounded, how_all = rounded, tuple(one.quantization for one in rounded)
-        outputs.counter = find_counter(how_all, min_data_in_leaf)
-        sums = np.array([[one.gradient, one.hessian] for one in rounded], np.int64)
-        depth, n_tree = ROOT_DEPTH if self._bag else 0, self._tree_rows().n_rows
-        root = OutputsRoot(n_tree, sums, how_all, outputs.counter, depth)
-        given = self._fit_slots(n_slots * root.n_histograms)
-        self._begin(how_all[0], outputs.is_wide, STATS, True, given)
-        outputs.begin_tree()
-        return replace(root, n_slots=given)
-
-    def build_outputs(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
-        """Sum the histograms of all outputs."""
-        self._outputs.build(self._tree, nodes, slots)
-
-    def find_output_splits(
-        self, nodes: Segments, slots: NDArray[np.int32], sums: NDArray[np.int64], rules: SplitRules
-    ) -> tuple[NDArray[np.void], NDArray[np.int64]]:
-        """Find the best splits for all outputs."""
-        return self._outputs.find(self._tree, nodes, slots, sums, rules)
-
-    def choose_output(self, output: int) -> None:
-        """Choose the gradients that leaves are summed of."""
-        self._output, self._rounded = output, self._outputs.rounded[output]
-        if self._bag:
-            self._bag.take_gradients(output * self.n_rows, self.workspace.room("spare rows", 4 * self.n_rows))
-
     # --- leaves -----------------------------------------------------------------------------------------------------
 
     def replay(self, nodes: NDArray[np.void], limits: GrowthLimits) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -435,28 +399,6 @@ class GpuEngine:
         """Route the rows that were not chosen."""
         if self._bag:
             self._bag.find_other_leaves(upload_tree(self.workspace, tree, self._binned), len(tree.feature))
-
-    def chosen_rows(self) -> ChosenRows:
-        """Return copies of what the tree was grown on."""
-        if not self._bag:
-            gradient, hessian = self.read_gradients()
-            return ChosenRows(None, gradient[self._output], hessian[self._output])
-        n, buffer = self._bag.n_in_bag, self.workspace.buffer
-        rows, found = np.empty(n, np.uint32), np.empty((2, n))
-        self._runtime.download(buffer("bag"), rows)
-        self._runtime.download(buffer("bag gradient"), found[0])
-        self._runtime.download(buffer("bag hessian"), found[1])
-        return ChosenRows(rows, found[0], found[1])
-
-    def row_leaves(self) -> NDArray[np.uint16]:
-        """Return a copy of the leaf numbers."""
-        leaf = np.empty(self.n_rows, np.uint16)
-        self._runtime.download(self.workspace.buffer("leaf"), leaf)
-        return leaf
-
-    def leaves_in(self, valid: int, tree: BinnedTree) -> NDArray[np.uint16]:
-        """Route the rows of a validation set."""
-        return self._valid[valid].find_leaves(upload_tree(self.workspace, tree, self._binned), len(tree.feature))
 
     def leaf_sums(self, n_leaves: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Sum gradients and hessians per leaf in wide fixed point."""
@@ -481,15 +423,6 @@ class GpuEngine:
     def add_leaf_values(self, output: int, leaf_value: NDArray[np.float64] | None) -> None:
         """Add each row's leaf value to its score."""
         self._leaves.add_values(output, leaf_value)
-
-    def add_row_values(self, output: int, values: NDArray[np.float64], valid: int = -1) -> None:
-        """Add on the host: what is added comes from there."""
-        scores = self.scores() if valid < 0 else self.valid_scores(valid)
-        scores[output] += values
-        if valid < 0:
-            self._runtime.upload(self.workspace.buffer("scores"), scores)
-        else:
-            self._valid[valid].write_scores(scores)
 
     # --- validation sets --------------------------------------------------------------------------------------------
 
