@@ -109,8 +109,8 @@ class Params(ParameterTable):
             )
         if self.multi_strategy == "multi_output_tree":
             raise ParameterError(
-                "linear_tree=True with multi_strategy='multi_output_tree': a tree that all outputs share has constants in "
-                "its leaves; use multi_strategy='one_output_per_tree'"
+                "linear_tree=True with multi_strategy='multi_output_tree': a tree that all outputs share has constants "
+                "in its leaves; use multi_strategy='one_output_per_tree'"
             )
         if self.boosting == "dart":
             raise ParameterError(
