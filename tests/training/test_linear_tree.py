@@ -264,6 +264,7 @@ def test_a_sparse_table_is_predicted_for_as_a_dense_one():
         ({"objective": "logcosh"}, ["linear_tree", "logcosh"]),
         ({"monotone_constraints": [1, 0, 0, 0, 0]}, ["linear_tree", "monotone_constraints"]),
         ({"boosting": "dart"}, ["linear_tree", "dart"]),
+        ({"multi_strategy": "multi_output_tree"}, ["linear_tree", "multi_output_tree"]),
         ({"linear_lambda": -1.0}, ["linear_lambda"]),
     ],
 )
