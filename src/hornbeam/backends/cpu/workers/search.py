@@ -73,10 +73,13 @@ def count_in_table(t, room, calls, rows, counts, all_counts):
     of_node = table.rows[call.slot]
     call.counted = call.feature < 0
     if call.feature < 0:
-        borrowed(all_counts)[t, :] = of_node
+        out = borrowed(all_counts)
+        for i in range(len(of_node)):
+            out[t, i] = of_node[i]
     else:
-        first = table.offsets[call.feature]
-        borrowed(counts)[t, : call.n_bins] = of_node[first : first + call.n_bins]
+        out, first = borrowed(counts), table.offsets[call.feature]
+        for i in range(call.n_bins):
+            out[t, i] = of_node[first + i]
 
 
 class SectionSlots(SlotSearch):
