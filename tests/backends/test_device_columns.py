@@ -206,7 +206,7 @@ def test_float64_and_bytes_are_read_where_they_are(cupy, monkeypatch):
     [
         ("label", [0.0, np.nan, 1.0], r"label\[1\] is nan"),
         ("label", [0.0, 1.0, -1e39], r"label\[2\] is -1e\+39; magnitudes"),
-        ("label", [[0.0, 1.0]] * 3, "label must have one dimension"),
+        ("label", [[[0.0, 1.0]]] * 3, "label must have one dimension"),
         ("label", [0.0, 1.0], "label has 2 values and data 3 rows"),
         ("label", [0j, 1j, 2j], "label has dtype complex128"),
         ("weight", [1.0, -1.0, 1.0], r"weight\[1\] is -1.0; weights must be >= 0"),

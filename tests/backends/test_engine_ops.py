@@ -28,6 +28,7 @@ from hornbeam.testing.checks import (
 )
 from hornbeam.testing.data import BinnedSample, make_binned
 from hornbeam.testing.labels import labels_for, params_for
+from hornbeam.testing.output_checks import assert_same_output_operations
 from hornbeam.trees.bagging import Draw
 from hornbeam.trees.engine import Engine
 from hornbeam.trees.records import Segments
@@ -362,4 +363,7 @@ def test_every_operation_of_the_protocol_is_compared(device):
     numeric = binned_data(sample)
     second = Recorder(engine_on(device, numeric))
     assert_same_operations(numeric, gradient, hessian, second)
-    assert operations - (recorder.called | second.called) == set()
+    third = Recorder(engine_on(device, numeric))
+    outputs = np.concatenate([gradient, -gradient]), np.concatenate([hessian, hessian])
+    assert_same_output_operations(numeric, *outputs, third, rules=PLAIN_RULES)
+    assert operations - (recorder.called | second.called | third.called) == set()

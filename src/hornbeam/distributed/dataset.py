@@ -70,6 +70,7 @@ class Part:
             "columns with types": bool(data.reader.has_types),
             "categorical_features": None if data._categorical is None else list(data._categorical),
             "data parameters": data._own_params,
+            "labels": given["label"],
             "columns of labels": data.n_targets if given["label"] else 0,
             "weights": given["weight"] or self.zero_weight,
             "queries": data.group is not None,

@@ -36,8 +36,8 @@ Peer = Literal["lightgbm", "xgboost", "catboost", "sklearn"]
 
 _OWN_PARAMETERS = {
     "xgboost": ("fair_c", "reg_sqrt", "is_unbalance", "linear_tree"),
-    "lightgbm": ("tree_method",),
-    "catboost": ("fair_c", "reg_sqrt", "is_unbalance", "tree_method", "linear_tree"),
+    "lightgbm": ("tree_method", "multi_strategy"),
+    "catboost": ("fair_c", "reg_sqrt", "is_unbalance", "tree_method", "linear_tree", "multi_strategy"),
     "sklearn": (
         "fair_c",
         "reg_sqrt",
@@ -46,6 +46,7 @@ _OWN_PARAMETERS = {
         "tweedie_variance_power",
         "tree_method",
         "linear_tree",
+        "multi_strategy",
     ),
 }
 """Parameters, most of them of objectives, that a peer has not got."""
@@ -205,6 +206,7 @@ def _lightgbm(ours: Params) -> dict[str, Any]:
         "focal_alpha",
         "num_parallel_tree",
         "tree_method",
+        "multi_strategy",
         "aft_loss_distribution",
         "aft_loss_distribution_scale",
         *_FORCED,
@@ -271,6 +273,8 @@ def _xgboost(ours: Params) -> dict[str, Any]:
         "nthread": ours.num_threads,
         "verbosity": 0 if ours.verbosity < 0 else 1 if ours.verbosity <= 1 else 3,
     }
+    if ours.multi_strategy != "one_output_per_tree":
+        theirs["multi_strategy"] = ours.multi_strategy
     if ours.objective == "multiclass":
         theirs["num_class"] = ours.num_class
     elif ours.objective == "quantile":
