@@ -61,7 +61,9 @@ def measure(kind: str, given: argparse.Namespace, n_outputs: int) -> str:
     X, X_test, label, label_test = X[: given.rows], X[given.rows :], label[: given.rows], label[given.rows :]
     classes = {"num_class": n_outputs} if kind == "classes" else {}
     theirs = {**SHARED, **classes, "objective": name[0], "tree_method": "hist", "nthread": given.threads}
-    ours = {**SHARED, **classes, "objective": name[1], "num_threads": given.threads, "device": "cpu", "verbosity": -1}
+    theirs["device"] = given.device
+    ours = {**SHARED, **classes, "objective": name[1], "num_threads": given.threads, "verbosity": -1}
+    ours["device"] = given.device
     ours |= {"grow_policy": "depthwise", "num_leaves": 2**DEPTH, "min_data_in_leaf": 1}
     their_data, our_data = xgb.QuantileDMatrix(X, label, max_bin=256), hb.Dataset(X, label)
     hb.train(ours, our_data, 1)
@@ -91,8 +93,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     given = parser.parse_args()
-    print(f"{given.rows:,} x {given.features}, {given.rounds} rounds of depth {DEPTH}, {given.threads} threads")
+    print(f"{given.rows:,} x {given.features}, {given.rounds} rounds of depth {DEPTH}, {given.device}, {given.threads} threads")
     print("kind     outputs hornbeam s  xgboost s  ratio  hornbeam loss  xgboost loss")
     for n_outputs in given.outputs:
         for kind in KINDS:
