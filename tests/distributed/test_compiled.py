@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 import hornbeam as hb
+from hornbeam.backends.cpu.growth.rows.counters import COUNTED_ROWS
+from hornbeam.backends.cpu.tuning import tuned
+from hornbeam.backends.histogram_messages import NARROW, NOTHING, PACKED, WIDE, read_message, write_message
 from hornbeam.core.fixed_point import alone
 from hornbeam.distributed.search import NodeSums, SectionSearch, sections
 from hornbeam.distributed.tree_rows import CompiledRows, TreeRows
@@ -31,6 +34,9 @@ def binned(request):
     return data.construct(params).binned
 
 
+N_WORKERS = 3
+
+
 def root(n_rows):
     return Segments(np.array([0]), np.array([n_rows]), np.array([0], np.int32))
 
@@ -41,7 +47,8 @@ def both_rows(binned, rng, n_threads, kind, bag=None):
     gradient, hessian = rng.normal(size=n_rows), np.ones(n_rows)
     if kind != "ones":
         hessian = rng.random(n_rows)
-    rows = TreeRows(binned), CompiledRows(binned, n_threads)
+    parts = sections(binned, N_WORKERS)
+    rows = TreeRows(binned, parts), CompiledRows(binned, parts, n_threads)
     how = [each.round(gradient, hessian, bag, kind == "wide", alone) for each in rows]
     assert how[0] == how[1]
     assert rows[0].root == rows[1].root
@@ -56,19 +63,18 @@ def a_bag(binned, rng):
 @pytest.mark.parametrize("kind", ["narrow", "ones", "wide"])
 @pytest.mark.parametrize("in_bag", [False, True], ids=["all rows", "bag"])
 @pytest.mark.parametrize("n_threads", [1, 3])
-def test_rows_are_summed_and_divided_as_defined(binned, monkeypatch, kind, in_bag, n_threads):
-    monkeypatch.setattr("hornbeam.backends.cpu.workers.rows.UPDATES_A_THREAD", 10)
+def test_rows_are_summed_and_divided_as_defined(binned, kind, in_bag, n_threads):
     rng = np.random.default_rng(len(kind))
     bag = a_bag(binned, rng) if in_bag else None
-    n_rows, defined, compiled, how = both_rows(binned, rng, n_threads, kind, bag)
+    with tuned(updates_per_thread=10):
+        n_rows, defined, compiled, how = both_rows(binned, rng, n_threads, kind, bag)
     assert how.wide == (kind == "wide")
-    nodes, counted = root(n_rows), kind != "ones"
-    dtype = np.int64 if kind == "wide" else np.int32
+    assert how.n_sums == (2 if kind == "ones" else 3)
+    nodes = root(n_rows)
     for depth in range(3):
-        sums = defined.histograms(nodes, counted, dtype)
-        found = compiled.histograms(nodes, counted, dtype)
-        assert found.dtype == dtype
-        assert np.array_equal(sums, found)
+        sums = defined.histograms(defined.local(nodes), how.n_sums)
+        assert np.array_equal(sums, all_sums(binned, defined, nodes, how.n_sums))
+        assert np.array_equal(sums, all_sums(binned, compiled, nodes, how.n_sums))
         splits = no_splits(len(nodes.begin))
         sets = np.zeros((len(splits), binned.set_words), np.uint32)
         for node, split in enumerate(splits):
@@ -93,6 +99,52 @@ def test_rows_are_summed_and_divided_as_defined(binned, monkeypatch, kind, in_ba
     assert np.array_equal(defined.leaf, compiled.leaf)
     totals = [rows.leaf_integers((20, 30), len(leaves)) for rows in (defined, compiled)]
     assert np.array_equal(*totals)
+
+
+def all_sums(binned, rows, nodes, n_sums):
+    """Return the histograms of nodes, from the messages to all workers."""
+    messages = rows.messages(rows.local(nodes), n_sums)
+    widths = [int(binned.offsets[last] - binned.offsets[first]) for first, last in sections(binned, N_WORKERS)]
+    words = [np.frombuffer(message, np.int64) for message in messages]
+    read = [read_message(each, len(nodes.begin), n, n_sums) for each, n in zip(words, widths, strict=True)]
+    return np.concatenate(read, axis=1)
+
+
+@pytest.mark.parametrize(("kind", "packed", "else_"), [("narrow", COUNTED_ROWS, NARROW), ("wide", 0, WIDE)])
+def test_nodes_of_few_rows_are_sent_packed_and_those_of_none_not_at_all(binned, kind, packed, else_):
+    n_rows, _, rows, how = both_rows(binned, np.random.default_rng(1), 1, kind)
+    ends = np.array([0, 1, 900, 1024, 1025, n_rows])
+    nodes = Segments(np.zeros(6, np.int64), ends, np.zeros(6, np.int32))
+    for message in rows.messages(nodes, how.n_sums):
+        forms = np.frombuffer(message, np.int64)[:6].tolist()
+        assert forms == [NOTHING if end == 0 else PACKED if end <= packed else else_ for end in ends.tolist()]
+
+
+@pytest.mark.parametrize("n_sums", [2, 3])
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_messages_of_all_workers_are_added_up_and_subtracted(binned, n_sums, n_threads):
+    rng = np.random.default_rng(n_sums)
+    first, last = sections(binned, 2)[1]
+    n_bins = int(binned.offsets[last] - binned.offsets[first])
+    largest = np.array([0, 9, 2**31 - 1, 2**40])[:, None, None]
+    sums = [rng.integers(-largest, largest + 1, (4, n_bins, n_sums)) for _ in range(3)]
+    for one in sums:
+        one[..., 1:] = np.abs(one[..., 1:])
+    slots, parents = np.array([5, 0, 3, 1], np.int32), np.array([2, -1, 4, -1], np.int32)
+    kept = rng.integers(0, 2**50, (6, n_bins, 3))
+    found = []
+    for compiled in (False, True):
+        with tuned(merged_bins_per_thread=10):
+            search = SectionSearch(binned, first, last, compiled, n_threads)
+            search.set_slots(6)
+            search.pairs[:], search.rows[:] = kept[..., :2], kept[..., 2]
+            search.take([write_message(one).tobytes() for one in sums], n_sums, slots, parents)
+        found.append(np.concatenate([search.pairs, search.rows[..., None]], axis=2))
+    total = sum(sums)[..., [0, 1, n_sums - 1]]
+    kept[slots] = total
+    kept[[2, 4]] -= total[[0, 2]]
+    for each in found:
+        assert np.array_equal(each, kept)
 
 
 def left_rows(binned, sums, split, sets):
@@ -120,12 +172,12 @@ RULES = SplitRules(0.0, 0.0, 0.0, 0.0, 1, 1e-3)
 def test_splits_are_those_of_the_definition(binned, rules):
     rng = np.random.default_rng(8)
     n_rows, rows, _, how = both_rows(binned, rng, 1, "narrow")
-    whole, splits = rows.histograms(root(n_rows), True, np.int64), no_splits(1)
+    whole, splits = rows.histograms(root(n_rows), 3), no_splits(1)
     splits["feature"], splits["bin"] = 1, binned.n_value_bins[1] // 3
     n_left = left_rows(binned, whole[0], splits[0], None)
     rows.partition(root(n_rows), splits, None, np.array([n_left]))
     children = Segments(np.array([0, n_left]), np.array([n_left, n_rows]), np.ones(2, np.int32))
-    sums = np.concatenate([whole, rows.histograms(children, True, np.int64)])
+    sums = np.concatenate([whole, rows.histograms(rows.local(children), 3)])
     first_feature = sums[:, : binned.offsets[1]].sum(axis=1)
     places = Segments(np.zeros(3, np.int64), first_feature[:, 2].copy(), np.zeros(3, np.int32))
     slots = np.array([2, 0, 1], np.int32)
@@ -137,7 +189,7 @@ def test_splits_are_those_of_the_definition(binned, rules):
                 search = SectionSearch(binned, first, last, compiled, 2)
                 search.choose_features(features)
                 search.set_slots(3)
-                search.enter(slots, sums[:, bins])
+                search.take([write_message(sums[:, bins])], 3, slots)
                 nodes = NodeSums(places, slots, *np.ascontiguousarray(first_feature[:, :2].T))
                 found.append(search.find(nodes, how, rules, None, 7))
             has_split = found[0].splits["gain"] > -np.inf
@@ -148,7 +200,7 @@ def test_splits_are_those_of_the_definition(binned, rules):
             assert np.array_equal(found[0].sets, found[1].sets)
 
 
-COMPILED = ["binary", "regression, heavy tail", "binary, categories, weights", "bagging"]
+COMPILED = ["binary", "binary, categories, weights", "bagging", "binary, depthwise"]
 COMPILED += [name for name in CASES if re.search("monotone|interaction|smooth|extra|bynode", name)]
 
 
@@ -156,3 +208,18 @@ COMPILED += [name for name in CASES if re.search("monotone|interaction|smooth|ex
 def test_model_of_compiled_workers_is_that_of_the_reference(name):
     models = train_on_workers(CASES[name], 2, device="cpu", num_threads=1)
     assert {model.fingerprint() for model in models} == {expected_fingerprints()[name]}
+
+
+@pytest.mark.parametrize("n_workers", [1, 3, 7])
+@pytest.mark.parametrize("name", ["regression, heavy tail", "regression, few rows", "binary, categories, weights"])
+def test_workers_without_rows_of_a_node_or_without_features_change_nothing(name, n_workers):
+    models = train_on_workers(CASES[name], n_workers, device="cpu", num_threads=1)
+    assert {model.fingerprint() for model in models} == {expected_fingerprints()[name]}
+
+
+def test_a_small_pool_of_histograms_changes_nothing():
+    case = CASES["binary"]
+    small = replace(case, params={**case.params, "histogram_pool_size": 0.02})
+    models = train_on_workers(small, 2, device="cpu", num_threads=1)
+    one = train_on_workers(case, 2, device="cpu", num_threads=1)
+    assert models[0].predict(golden_table(50, 6)).tolist() == one[0].predict(golden_table(50, 6)).tolist()

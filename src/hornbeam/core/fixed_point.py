@@ -70,6 +70,11 @@ class Quantization:
         """Those of gradients and hessians."""
         return self.gradient_unit, self.hessian_unit
 
+    @property
+    def n_sums(self) -> int:
+        """Sums of a bin that tell its gradient, hessian and rows: where every hessian is 1 theirs counts rows."""
+        return 2 if self.hessian_min == self.hessian_max == 1 else 3
+
 
 def exponent_above(value: float) -> int:
     """Return the smallest x with value < 2**x (for value > 0)."""

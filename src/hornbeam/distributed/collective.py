@@ -11,7 +11,9 @@ one. The rest is made of it:
     all_reduce      sums of integers, on every worker
 
 Sums are of integers, so that their order cannot be seen. Every wait has a limit. Every message bears the name of its
-operation: workers that have lost step with each other get an error, never each other's numbers.
+operation: workers that have lost step with each other get an error, never each other's numbers. A message is anything
+that has bytes (`Buffer`), and is not copied where the transport need not; its sender leaves it as it is until all
+workers have ended the next operation.
 """
 
 from __future__ import annotations
@@ -35,9 +37,10 @@ DEFAULT_TIMEOUT = 600.0
 SMALL_BYTES = 4096
 """Arrays up to this size are added up from an all_gather, in one step, rather than in sections, in two."""
 
-TAG_BYTES = 4
+Buffer = bytes | bytearray | memoryview
+"""The bytes of a message."""
 
-ABORT_TAG = b"stop"
+ABORT_TAG = -1
 """Tag of a message that says why its sender gives up, in the place of the one that is waited for."""
 
 
@@ -46,7 +49,7 @@ class Traffic:
     """What one worker has sent.
 
     operations  that were called
-    bytes_sent  to other workers, without tags
+    bytes_sent  to other workers
     seconds     spent in operations, waiting included
     """
 
@@ -71,48 +74,44 @@ class Collective(ABC):
         self.is_over = False
 
     @abstractmethod
-    def _exchange(self, messages: list[bytes], what: str) -> list[bytes]:
-        """Send message i to worker i, and return what each worker has sent here; see `exchange`."""
+    def _exchange(self, messages: list[Buffer], tag: int, what: str) -> list[tuple[int, Buffer]]:
+        """Send message i to worker i, and return tag and message that each worker has sent here; see `exchange`.
+
+        tag  of the operation, 0 <= tag < 2**32
+        """
 
     @abstractmethod
     def abort(self, reason: str) -> None:
         """Let the operations of all workers fail, those that they wait in included: this one cannot go on."""
 
-    def exchange(self, messages: Sequence[bytes], what: str) -> list[bytes]:
+    def exchange(self, messages: Sequence[Buffer], what: str) -> list[Buffer]:
         """Send message i to worker i, and return what each worker has sent here, by its number.
 
         what  name of the operation, for errors
         """
-        return [message[TAG_BYTES:] for message in self._swap(messages, what)]
-
-    def _swap(self, messages: Sequence[bytes], what: str) -> list[bytes]:
-        """Do what `exchange` does; returns messages with their tags."""
         begun = time.perf_counter()
-        tag = zlib.crc32(what.encode()).to_bytes(TAG_BYTES, "little")
-        if self.size == 1:
-            received = [tag + messages[0]]
-        else:
-            received = self._exchange([tag + message for message in messages], what)
-        for sender, message in enumerate(received):
-            if message[:TAG_BYTES] == ABORT_TAG:
+        tag = zlib.crc32(what.encode())
+        received = [(tag, messages[0])] if self.size == 1 else self._exchange(list(messages), tag, what)
+        for sender, (given, message) in enumerate(received):
+            if given == ABORT_TAG:
                 self.is_over = True
-                raise failed(self.rank, sender, what, message[TAG_BYTES:].decode())
-        for sender, message in enumerate(received):
-            if message[:TAG_BYTES] != tag:
+                raise failed(self.rank, sender, what, bytes(message).decode())
+        for sender, (given, _) in enumerate(received):
+            if given != tag:
                 raise CollectiveError(
                     f"worker {self.rank} is at {what!r} and worker {sender} at something else: workers must get the "
                     "same parameters, and callbacks must decide alike on all of them"
                 )
         self.traffic.operations += 1
-        self.traffic.bytes_sent += sum(len(message) for i, message in enumerate(messages) if i != self.rank)
+        self.traffic.bytes_sent += sum(memoryview(m).nbytes for i, m in enumerate(messages) if i != self.rank)
         self.traffic.seconds += time.perf_counter() - begun
-        return received
+        return [message for _, message in received]
 
-    def all_gather(self, message: bytes, what: str) -> list[bytes]:
+    def all_gather(self, message: Buffer, what: str) -> list[Buffer]:
         """Return the message of every worker."""
         return self.exchange([message] * self.size, what)
 
-    def broadcast(self, message: bytes, root: int, what: str) -> bytes:
+    def broadcast(self, message: Buffer, root: int, what: str) -> Buffer:
         """Return the message of worker `root`; what the others pass is not looked at."""
         return self.exchange([message if self.rank == root else b""] * self.size, what)[root]
 
@@ -131,9 +130,9 @@ class Collective(ABC):
         own = values[:, sections[self.rank]]
         total = own if len(sections) == 1 else own.copy()
         to_others = [b"" if rank == self.rank else values[:, own].tobytes() for rank, own in enumerate(sections)]
-        for sender, message in enumerate(self._swap(to_others, what)):
+        for sender, message in enumerate(self.exchange(to_others, what)):
             if sender != self.rank:
-                total += np.frombuffer(message, values.dtype, offset=TAG_BYTES).reshape(total.shape)
+                total += np.frombuffer(message, values.dtype).reshape(total.shape)
         return total
 
     def all_reduce(self, values: NDArray[Any], what: str) -> None:

@@ -129,7 +129,7 @@ class PartDataset(Dataset):
         """Check that all parts of all workers are alike, and return what they have in common."""
         mine = [(part.number, part.schema()) for part in self.parts]
         received = self.collective.all_gather(json.dumps(mine).encode(), f"columns of {self.name}")
-        every = sorted((entry for message in received for entry in json.loads(message)), key=_number)
+        every = sorted((entry for message in received for entry in json.loads(bytes(message))), key=_number)
         if not every:
             raise DataError(f"{self.name} has no rows on any worker; at least one is needed")
         first, common = every[0]
@@ -172,7 +172,7 @@ class PartDataset(Dataset):
         """Return the sizes of all queries, in the order of the parts; none may be cut by parts."""
         mine = [(part.number, part.query_ends, part.dataset.group.tolist()) for part in self.parts]  # type: ignore[union-attr]
         received = self.collective.all_gather(json.dumps(mine).encode(), f"queries of {self.name}")
-        every = sorted((entry for message in received for entry in json.loads(message)), key=_number)
+        every = sorted((entry for message in received for entry in json.loads(bytes(message))), key=_number)
         for (before, ends, _), (number, following, _) in pairwise(every):
             if ends is not None and following is not None and ends[1] == following[0]:
                 raise DataError(

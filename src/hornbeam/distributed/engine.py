@@ -11,6 +11,7 @@ decisions and ends with the same model. There is no master.
     build_histograms   histograms of the nodes, a section of the features to each worker
     subtract           nothing: each worker subtracts in its section
     find_splits        the best split of each node in every section, 48 bytes a node
+    grow_ahead         the last two, round after round
     partition          nothing: the rows that go left are counted in the histograms
     compute_gradients  survival:cox: the scores of all rows
     leaf_sums          sums of each leaf
@@ -50,14 +51,14 @@ from hornbeam.trees.bagging import Bag, Draw, Goss, draw_bag, draw_others, row_i
 from hornbeam.trees.engine import Engine
 from hornbeam.trees.forest import average_scores
 from hornbeam.trees.frontier import GrowthLimits
-from hornbeam.trees.records import BinnedTree, ChosenRows, ContextsAhead, ForestMean, Root, Segments
+from hornbeam.trees.records import BinnedTree, ChosenRows, ContextsAhead, ForestMean, GrownAhead, Root, Segments
 from hornbeam.trees.splitting import NodeContext, SplitRules
 from hornbeam.trees.steps import expand_in_steps
 
 FloatArray = NDArray[np.float64]
 
 ROW_SUMS = 3
-"""Sums of a bin: gradients, hessians, rows."""
+"""Sums of a bin that are kept: gradients, hessians, rows."""
 
 
 class DistributedEngine:
@@ -104,11 +105,14 @@ class DistributedEngine:
         self.device_name, self.host_device = local.device_name, local.host_device
         self.has_own_memory = local.has_own_memory
         self._sections = sections(binned, collective.size)
-        self._bins = [slice(*binned.offsets[[first, last]].tolist()) for first, last in self._sections]
-        largest = max(section.stop - section.start for section in self._bins)
+        largest = max(int(binned.offsets[last] - binned.offsets[first]) for first, last in self._sections)
         self.slot_bytes = 8 * ROW_SUMS * max(1, largest)
+        self._compiled = compiled
         self._search = SectionSearch(binned, *self._sections[collective.rank], compiled, n_threads)
-        self._tree = CompiledRows(binned, n_threads) if compiled and binned.n_rows > 0 else TreeRows(binned)
+        has_kernels = compiled and binned.n_rows > 0
+        self._tree = (
+            CompiledRows(binned, self._sections, n_threads) if has_kernels else TreeRows(binned, self._sections)
+        )
         self._valid: list[RowMap] = []
         # an objective, and that of this worker's queries
         self._ranking: tuple[LambdarankObjective | None, ...] = None, None
@@ -250,14 +254,10 @@ class DistributedEngine:
 
     # --- growth -----------------------------------------------------------------------------------------------------
 
-    @property
-    def _hessians_count(self) -> bool:
-        """Whether every hessian is 1, so that their sums count rows."""
-        return self._quantization.hessian_min == self._quantization.hessian_max == 1
-
     def begin_tree(self, n_slots: int) -> Root:
         """Start a tree on the chosen rows of all workers."""
         self._search.set_slots(n_slots)
+        self._n_slots = n_slots
         self._left_rows: dict[tuple[int, int], int] = {}
         self._sets = np.zeros((0, self._binned.set_words), np.uint32)
         largest = np.array([np.max(np.abs(values), initial=0.0) for values in self._tree_gradients])
@@ -271,11 +271,9 @@ class DistributedEngine:
 
     def build_histograms(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
         """Add up the histograms of all workers, a section of the features on each."""
-        how, most_rows = self._quantization, int((nodes.end - nodes.begin).max())
-        largest = max(1.0, (2.0**30 if how.wide else 2.0**15), float(how.hessian_max))
-        dtype = np.int32 if most_rows * largest < 2.0**31 else np.int64
-        sums = self._tree.histograms(nodes, not self._hessians_count, dtype)
-        self._search.enter(slots, self._collective.reduce_scatter(sums, self._bins, "histograms"))
+        n_sums = self._quantization.n_sums
+        messages = self._tree.messages(self._tree.local(nodes), n_sums)
+        self._search.take(self._collective.exchange(messages, "histograms"), n_sums, slots)
 
     def subtract(self, parent_slots: NDArray[np.int32], child_slots: NDArray[np.int32]) -> None:
         """Subtract in this worker's section."""
@@ -325,8 +323,20 @@ class DistributedEngine:
         learning_rate: float | None = None,
         meanwhile: Callable[[], None] | None = None,
         contexts: ContextsAhead | None = None,
-    ) -> None:
-        """Leave the choice to the grower, which takes the same one on every worker."""
+    ) -> GrownAhead | None:
+        """Grow the tree by compiled rounds, where nodes have no contexts and all their histograms fit."""
+        if not self._compiled or contexts is not None or self._n_slots < limits.n_leaves:
+            return None
+        from hornbeam.distributed.growth import WorkersGrowth
+
+        growth = WorkersGrowth(self._collective, self._tree, self._search, self._quantization, rules, limits)
+        growth.grow(root, self._n_slots, self._binned.set_words)
+        nodes = growth.nodes
+        ends = np.flatnonzero(nodes["left"] < 0)
+        segments = Segments(nodes["begin"][ends], nodes["end"][ends], nodes["depth"][ends])
+        self._tree.set_places(segments, growth.table.places[ends])
+        self._sets = growth.table.sets
+        return GrownAhead(nodes)
 
     def grow_outputs(self, rules: SplitRules, limits: GrowthLimits, n_slots: int, learning_rate: float) -> tuple[()]:
         """Leave all to the grower."""

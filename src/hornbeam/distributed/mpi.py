@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hornbeam.core.errors import CollectiveError, HornbeamError
-from hornbeam.distributed.collective import ABORT_TAG, DEFAULT_TIMEOUT, Collective, lost
+from hornbeam.distributed.collective import ABORT_TAG, DEFAULT_TIMEOUT, Buffer, Collective, lost
 
 LOOK_SECONDS = 0.0002
 """A worker that waits looks this often, after a first look without a pause."""
@@ -39,12 +39,12 @@ class MpiCollective(Collective):
         self._mpi = MPI
         super().__init__(world.Get_rank(), world.Get_size(), timeout)
 
-    def _exchange(self, messages: list[bytes], what: str) -> list[bytes]:
-        """Tell the sizes, then send the messages."""
-        sizes = np.array([len(message) for message in messages], np.int64)
-        coming = np.empty(self.size, np.int64)
-        self._wait(self._communicator.Ialltoall(sizes, coming), what)
-        received = [bytearray(int(size)) for size in coming]
+    def _exchange(self, messages: list[Buffer], tag: int, what: str) -> list[tuple[int, Buffer]]:
+        """Tell tag and sizes, then send the messages."""
+        heads = np.array([(tag, memoryview(message).nbytes) for message in messages], np.int64)
+        coming = np.empty((self.size, 2), np.int64)
+        self._wait(self._communicator.Ialltoall(heads, coming), what)
+        received: list[Buffer] = [bytearray(size) for size in coming[:, 1].tolist()]
         requests = []
         for other in range(self.size):
             if other != self.rank:
@@ -52,8 +52,8 @@ class MpiCollective(Collective):
                 requests.append(self._communicator.Isend([messages[other], self._mpi.BYTE], other))
         for request in requests:
             self._wait(request, what)
-        received[self.rank] = bytearray(messages[self.rank])
-        return [bytes(message) for message in received]
+        received[self.rank] = messages[self.rank]
+        return list(zip(coming[:, 0].tolist(), received, strict=True))
 
     def _wait(self, request: Any, what: str) -> None:
         """Wait for a request, but not for ever."""
@@ -72,4 +72,4 @@ class MpiCollective(Collective):
             return
         self.is_over, self.timeout = True, min(self.timeout, ABORT_SECONDS)
         with suppress(CollectiveError):
-            self._exchange([ABORT_TAG + reason.encode()] * self.size, "the end of the training")
+            self._exchange([reason.encode()] * self.size, ABORT_TAG, "the end of the training")

@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.backends.histogram_messages import read_message
 from hornbeam.core.dtypes import SPLIT
 from hornbeam.core.fixed_point import Quantization
 from hornbeam.core.lazy import lazy
 from hornbeam.data.binning import BinnedData
+from hornbeam.distributed.collective import Buffer
 from hornbeam.trees.categorical_splits import best_level_set, set_record
 from hornbeam.trees.records import Segments
 from hornbeam.trees.splitting import NodeContext, SplitRules, best_split, no_splits
@@ -58,6 +60,8 @@ class SectionSearch:
     n_threads    threads of the kernels
 
     pairs, rows  int64 (n_slots, n_bins, 2) and (n_slots, n_bins): gradients, hessians and rows of all workers
+    n_numeric    features from here on are categorical
+    set_words    words of a set
     """
 
     def __init__(self, binned: BinnedData, first: int, last: int, compiled: bool, n_threads: int) -> None:
@@ -66,6 +70,7 @@ class SectionSearch:
         self._n_bins = int(self._offsets[last])
         self._compiled = compiled and first < last
         self._n_threads = n_threads
+        self.n_numeric, self.set_words = binned.n_numeric, binned.set_words
         self._features: NDArray[np.int32] | None = None
         self.pairs, self.rows = np.empty((0, self._n_bins, 2), np.int64), np.empty((0, self._n_bins), np.int64)
 
@@ -88,22 +93,36 @@ class SectionSearch:
             self.pairs = np.empty((n_slots, self._n_bins, 2), np.int64)
             self.rows = np.empty((n_slots, self._n_bins), np.int64)
 
-    def enter(self, slots: NDArray[np.int32], sums: NDArray[Any]) -> None:
-        """Take histograms, (n_nodes, n_bins, 2 or 3); without a third sum hessians count rows."""
-        if self._compiled:
-            from hornbeam.backends.cpu.workers.search import enter_kernel
+    def take(
+        self,
+        messages: Sequence[Buffer],
+        n_sums: int,
+        slots: NDArray[np.int32],
+        parents: NDArray[np.int32] | None = None,
+    ) -> None:
+        """Take the histograms of all workers into slots, and subtract them from others.
 
-            enter_kernel(np.ascontiguousarray(sums), slots, self.pairs, self.rows)
+        messages  one of each worker, see backends/histogram_messages.py
+        parents   int32 (n_nodes,)  in   slots to subtract from; -1: from none
+        """
+        received = [_words(message) for message in messages]
+        if self._compiled:
+            from hornbeam.backends.cpu.workers.messages import add_messages
+
+            add_messages(received, n_sums, slots, parents, self.pairs, self.rows, self._n_threads, self._slots.tuning)
             return
-        self.pairs[slots] = sums[..., :2]
-        self.rows[slots] = sums[..., -1]
+        sums = sum(read_message(words, len(slots), self._n_bins, n_sums) for words in received)
+        assert isinstance(sums, np.ndarray)
+        self.pairs[slots], self.rows[slots] = sums[..., :2], sums[..., -1]
+        if parents is not None:
+            self.subtract(parents[parents >= 0], slots[parents >= 0])
 
     def subtract(self, parents: NDArray[np.int32], children: NDArray[np.int32]) -> None:
         """Turn the histograms of parents into those of their other children."""
         if self._compiled:
-            from hornbeam.backends.cpu.workers.search import subtract_kernel
+            from hornbeam.backends.cpu.workers.messages import subtract_kernel
 
-            subtract_kernel(self.pairs, self.rows, parents, children)
+            subtract_kernel(0, len(parents), self.pairs, self.rows, parents, children)
             return
         for parent, child in zip(parents.tolist(), children.tolist(), strict=True):
             self.pairs[parent] -= self.pairs[child]
@@ -126,7 +145,7 @@ class SectionSearch:
             self._find_compiled(found, nodes, quantization, rules, context, first_set)
         else:
             self._find_defined(found, nodes.slots, quantization, rules, context, first_set)
-        self._count_left(found, nodes.slots)
+            self._count_left(found, nodes.slots)
         return found
 
     def _find_compiled(
@@ -139,17 +158,19 @@ class SectionSearch:
         first_set: int,
     ) -> None:
         """Search by kernels."""
-        search, binned = self._slots, self._binned
+        from hornbeam.backends.cpu.workers.nodes import count_left_kernel
+
+        search, space = self._slots, self._slots.space
         search.quantization = quantization
         search.use(self.pairs, self.rows)
         splits = search.find_splits(nodes.segments, nodes.slots, nodes.gradient, nodes.hessian, rules, context)
-        has_split = splits["feature"] >= 0
-        splits["feature"][has_split] += self._first
-        in_set = splits["feature"] >= binned.n_numeric
-        if in_set.any():
+        if search.sets is not None:
+            in_set = splits["feature"] >= space.n_numeric
             found.sets[in_set] = search.sets.sets[splits["bin"][in_set]]
             splits["bin"][in_set] = first_set + np.flatnonzero(in_set)
+        count_left_kernel(splits, nodes.slots, found.sets, self.rows, space.offsets, space.n_numeric, found.n_left)
         found.splits[:] = splits
+        found.splits["feature"][splits["feature"] >= 0] += self._first
 
     def _find_defined(
         self,
@@ -216,16 +237,18 @@ class Candidates:
         return self.splits.tobytes() + self.n_left.tobytes() + self.sets.tobytes()
 
     @classmethod
-    def best_of(cls, messages: Sequence[bytes], n_nodes: int, set_words: int) -> Candidates:
+    def best_of(cls, messages: Sequence[Buffer], n_nodes: int, set_words: int) -> Candidates:
         """Return the best of what all workers have found: of equals the first, which has the lowest feature."""
-        sizes = np.array([SPLIT.itemsize, 8, 4 * set_words]) * n_nodes
-        cuts = [0, *np.cumsum(sizes).tolist()]
-
-        def field(number: int, dtype: Any) -> list[NDArray[Any]]:
-            own = slice(cuts[number], cuts[number + 1])
-            return [np.frombuffer(message[own], dtype).reshape(n_nodes, -1) for message in messages]
-
-        splits = np.stack(field(0, SPLIT))[..., 0]
+        sizes = SPLIT.itemsize * n_nodes, 8 * n_nodes
+        every = np.frombuffer(b"".join(messages), np.uint8).reshape(len(messages), -1)
+        parts = [np.ascontiguousarray(part) for part in np.split(every, np.cumsum(sizes), axis=1)]
+        splits: NDArray[np.void] = parts[0].view(SPLIT)
         best = np.argmax(splits["gain"], axis=0), np.arange(n_nodes)
-        words = np.stack([one.reshape(n_nodes, set_words) for one in field(2, np.uint32)])
-        return cls(splits[best], np.stack(field(1, np.int64))[..., 0][best], words[best])
+        words = parts[2].view(np.uint32).reshape(len(messages), n_nodes, set_words)
+        return cls(splits[best], parts[1].view(np.int64)[best], words[best])
+
+
+def _words(message: Buffer) -> NDArray[np.int64]:
+    """Return a message as kernels take it."""
+    words = np.frombuffer(message, np.int64)
+    return words if words.flags.writeable and words.flags.aligned else words.copy()

@@ -90,7 +90,7 @@ class SharedLevels:
         whole: dict[Any, int] = {}
         kinds: set[str] = set()
         for message in self._collective.all_gather(json.dumps(list(mine.items())).encode(), f"levels of {name}"):
-            for value, n_rows in json.loads(message):
+            for value, n_rows in json.loads(bytes(message)):
                 whole[value] = whole.get(value, 0) + n_rows
                 kinds.add(type(value).__name__)
         if len(kinds) > 1:

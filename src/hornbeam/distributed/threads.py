@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from hornbeam.core.errors import CollectiveError
-from hornbeam.distributed.collective import DEFAULT_TIMEOUT, Collective, failed, lost
+from hornbeam.distributed.collective import DEFAULT_TIMEOUT, Buffer, Collective, failed, lost
 
 Result = TypeVar("Result")
 
@@ -15,13 +15,13 @@ Result = TypeVar("Result")
 class Board:
     """Where messages lie until they are fetched.
 
-    messages  by (number of the operation, sender, receiver)
+    messages  with their tags, by (number of the operation, sender, receiver)
     aborted   worker that gave up, and why; None: none did
     """
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
-        self.messages: dict[tuple[int, int, int], bytes] = {}
+        self.messages: dict[tuple[int, int, int], tuple[int, Buffer]] = {}
         self.aborted: tuple[int, str] | None = None
 
 
@@ -33,14 +33,14 @@ class ThreadCollective(Collective):
         self._board = board
         self._n_done = 0
 
-    def _exchange(self, messages: list[bytes], what: str) -> list[bytes]:
+    def _exchange(self, messages: list[Buffer], tag: int, what: str) -> list[tuple[int, Buffer]]:
         """Lay messages on the board, and wait for those of the others."""
         board, number = self._board, self._n_done
         self._n_done += 1
         keys = [(number, sender, self.rank) for sender in range(self.size)]
         with board.changed:
             for receiver, message in enumerate(messages):
-                board.messages[number, self.rank, receiver] = message
+                board.messages[number, self.rank, receiver] = tag, message
             board.changed.notify_all()
 
             def is_over() -> bool:

@@ -77,7 +77,7 @@ def _open_checkpoint(collective: Collective, path: Any, freq: int) -> Checkpoint
         content = file.path.read_bytes() if file.saved is not None else b""
         collective.broadcast(content, 0, "checkpoint")
         return file
-    content = collective.broadcast(b"", 0, "checkpoint")
+    content = bytes(collective.broadcast(b"", 0, "checkpoint"))
     return KeptState(freq, content or None, lambda _: None)
 
 

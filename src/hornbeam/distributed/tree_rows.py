@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.backends.histogram_messages import write_message
 from hornbeam.backends.reference.engine import bins_go_left, route
 from hornbeam.core.fixed_point import Gather, Quantization, round_gradients
 from hornbeam.data.binning import BinnedData
+from hornbeam.distributed.collective import Buffer
 from hornbeam.trees.bagging import ROOT_DEPTH, Bag
 from hornbeam.trees.records import BinnedTree, Root, Segments
 
@@ -26,12 +28,13 @@ FloatArray = NDArray[np.float64]
 class TreeRows:
     """The rows of tree after tree.
 
-    binned  the rows of this worker
-    leaf    of every row, once `assign` has told those of the tree, and `find_others` the rest
+    binned    the rows of this worker
+    sections  used features of each worker, (first, last + 1)
+    leaf      of every row, once `assign` has told those of the tree, and `find_others` the rest
     """
 
-    def __init__(self, binned: BinnedData) -> None:
-        self._binned = binned
+    def __init__(self, binned: BinnedData, sections: Sequence[tuple[int, int]]) -> None:
+        self._binned, self._sections = binned, sections
         self.leaf: NDArray[Any] = np.zeros(binned.n_rows, np.int64)
 
     def round(
@@ -57,22 +60,29 @@ class TreeRows:
         """Number and sums of this worker's rows of the tree."""
         return Root(len(self._values), *self._values.sum(axis=0).tolist())
 
-    def _local(self, nodes: Segments) -> Segments:
+    def local(self, nodes: Segments) -> Segments:
         """Return the places of this worker's rows of each node."""
         places = [self._places[key] for key in zip(nodes.begin.tolist(), nodes.depth.tolist(), strict=True)]
         begin, end = np.array(places, np.int64).reshape(-1, 2).T.copy()
         return Segments(begin, end, nodes.depth)
 
-    def histograms(self, nodes: Segments, counted: bool, dtype: Any) -> NDArray[Any]:
-        """Return the sums of every node's rows by bin, (n_nodes, n_total_bins, 2 or 3) of that type; they must fit.
+    def set_places(self, nodes: Segments, places: NDArray[np.int64]) -> None:
+        """Take from elsewhere where the rows of nodes lie, int64 (n_nodes, 2)."""
+        keys = zip(nodes.begin.tolist(), nodes.depth.tolist(), strict=True)
+        self._places.update(zip(keys, map(tuple, places.tolist()), strict=True))
 
-        counted  whether there is a third sum, of rows
-        """
-        binned, local = self._binned, self._local(nodes)
-        sums = np.zeros((len(nodes.begin), int(binned.offsets[-1]), 2 + counted), dtype)
+    def messages(self, local: Segments, n_sums: int) -> Sequence[Buffer]:
+        """Return the histograms of this worker's rows, a message to each worker (backends/histogram_messages.py)."""
+        sums, offsets = self.histograms(local, n_sums), self._binned.offsets
+        return [write_message(sums[:, offsets[first] : offsets[last]]).tobytes() for first, last in self._sections]
+
+    def histograms(self, local: Segments, n_sums: int) -> NDArray[Any]:
+        """Return the sums of this worker's rows by bin, integers (n_nodes, n_total_bins, n_sums)."""
+        binned = self._binned
+        sums = np.zeros((len(local.begin), int(binned.offsets[-1]), n_sums), np.int64)
         for node, (begin, end) in enumerate(zip(local.begin.tolist(), local.end.tolist(), strict=True)):
             codes = binned.bins[self._rows[begin:end], : binned.n_used].astype(np.int64)
-            values = np.ones((end - begin, 2 + counted), np.int64)
+            values = np.ones((end - begin, n_sums), np.int64)
             values[:, :2] = self._values[begin:end]
             for feature in range(binned.n_used):
                 np.add.at(sums[node], codes[:, feature] + int(binned.offsets[feature]), values)
@@ -86,17 +96,19 @@ class TreeRows:
         sets           uint32 (n_sets, n_words)  in  of categorical splits, by the number in the place of their bin
         n_left_of_all  int64 (n_nodes,)          in  rows of all workers that go left
         """
-        local = self._local(nodes)
-        n_left = self._divide(local, splits, sets)
+        local = self.local(nodes)
+        n_left = self.divide(local, splits, sets)
         for i, (begin, end) in enumerate(zip(local.begin.tolist(), local.end.tolist(), strict=True)):
             first, depth, middle = int(nodes.begin[i]), int(nodes.depth[i]) + 1, begin + int(n_left[i])
             self._places[first, depth] = begin, middle
             self._places[first + int(n_left_of_all[i]), depth] = middle, end
 
-    def _divide(self, local: Segments, splits: NDArray[np.void], sets: NDArray[np.uint32]) -> NDArray[np.int64]:
+    def divide(self, local: Segments, splits: NDArray[np.void], sets: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Move this worker's rows of nodes; returns how many went left, int64 (n_nodes,)."""
         n_left = np.zeros(len(splits), np.int64)
         for i, (begin, end) in enumerate(zip(local.begin.tolist(), local.end.tolist(), strict=True)):
+            if begin == end:
+                continue
             split, rows = splits[i], self._rows[begin:end]
             left_set = sets[split["bin"]] if split["feature"] >= self._binned.n_numeric else None
             left = bins_go_left(self._binned, rows, split["feature"], split["bin"], split["missing_left"], left_set)
@@ -107,7 +119,7 @@ class TreeRows:
 
     def assign(self, nodes: Segments, leaf_of_node: NDArray[np.int32]) -> None:
         """Tell the rows of the tree their leaves."""
-        local = self._local(nodes)
+        local = self.local(nodes)
         for begin, end, number in zip(local.begin, local.end, leaf_of_node, strict=True):
             self.leaf[self._rows[begin:end]] = number
 
@@ -131,15 +143,17 @@ class TreeRows:
 class CompiledRows(TreeRows):
     """The same by compiled kernels on some threads; there is at least one row."""
 
-    def __init__(self, binned: BinnedData, n_threads: int) -> None:
+    def __init__(self, binned: BinnedData, sections: Sequence[tuple[int, int]], n_threads: int) -> None:
         from hornbeam.backends.cpu.growth.dense.growth import DenseGrowth
         from hornbeam.backends.cpu.host.team import largest_team
         from hornbeam.backends.cpu.tuning import in_use
+        from hornbeam.backends.cpu.workers.messages import MessageWriter
 
-        super().__init__(binned)
+        super().__init__(binned, sections)
         self.leaf = np.zeros(binned.n_rows, np.uint16)
         self._tuning = in_use()
         self._growth = DenseGrowth(binned, n_threads, largest_team(n_threads, self._tuning), self._tuning)
+        self._writer = MessageWriter(self._growth, sections)
 
     def _round(self, high_precision: bool, gather: Gather) -> Quantization:
         """Round the gradients into records."""
@@ -158,30 +172,29 @@ class CompiledRows(TreeRows):
         """Number and sums of this worker's rows of the tree."""
         return self._growth.rounded.root
 
-    def _local(self, nodes: Segments) -> Segments:
-        """Return the places, at the depths that the rows of a bag have."""
-        local = super()._local(nodes)
+    def _at_depth(self, local: Segments) -> Segments:
+        """Return places at the depths that the rows of a bag have."""
         return local if self._bag is None else Segments(local.begin, local.end, local.depth + np.int32(ROOT_DEPTH))
 
-    def histograms(self, nodes: Segments, counted: bool, dtype: Any) -> NDArray[Any]:
-        """Sum by kernels."""
-        from hornbeam.backends.cpu.workers.rows import sum_nodes
+    def messages(self, local: Segments, n_sums: int) -> Sequence[Buffer]:
+        """Sum by kernels, into messages."""
+        return self._writer.write(self._at_depth(local), n_sums)
 
-        return sum_nodes(self._growth, self._local(nodes), 2 + counted, dtype)
-
-    def _divide(self, local: Segments, splits: NDArray[np.void], sets: NDArray[np.uint32]) -> NDArray[np.int64]:
+    def divide(self, local: Segments, splits: NDArray[np.void], sets: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Move rows by kernels."""
         from hornbeam.backends.cpu.growth.dense.partition import partition
 
         growth, sides = self._growth, self._growth.sides._replace(sets=sets)
-        return partition(growth.rows, local, splits, sides, growth.n_threads, self._tuning)
+        return partition(growth.rows, self._at_depth(local), splits, sides, growth.n_threads, self._tuning)
 
     def assign(self, nodes: Segments, leaf_of_node: NDArray[np.int32]) -> None:
         """Tell the leaves by kernels."""
         from hornbeam.backends.cpu.growth.rows.leaves import assign_leaves
 
         growth = self._growth
-        assign_leaves(growth.store, self._local(nodes), leaf_of_node, growth.n_team, self._tuning, self.leaf)
+        assign_leaves(
+            growth.store, self._at_depth(self.local(nodes)), leaf_of_node, growth.n_team, self._tuning, self.leaf
+        )
 
     def find_others(self, tree: BinnedTree) -> None:
         """Route rows by kernels."""

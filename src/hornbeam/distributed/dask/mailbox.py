@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from hornbeam.core.errors import CollectiveError
-from hornbeam.distributed.collective import Collective, failed, lost
+from hornbeam.distributed.collective import Buffer, Collective, failed, lost
 
 RECEIVE, ABORT = "hornbeam_receive", "hornbeam_abort"
 """Names of the handlers."""
@@ -23,19 +23,19 @@ RECEIVE, ABORT = "hornbeam_receive", "hornbeam_abort"
 class Mailbox:
     """The messages for one worker of one group.
 
-    messages  by (number of the operation, sender)
+    messages  with their tags, by (number of the operation, sender)
     aborted   worker that gave up, and why; None: none did
     """
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
-        self.messages: dict[tuple[int, int], bytes] = {}
+        self.messages: dict[tuple[int, int], tuple[int, Buffer]] = {}
         self.aborted: tuple[int, str] | None = None
 
-    def put(self, number: int, sender: int, message: bytes) -> None:
+    def put(self, number: int, sender: int, tag: int, message: Buffer) -> None:
         """Lay a message in."""
         with self.changed:
-            self.messages[number, sender] = message
+            self.messages[number, sender] = tag, message
             self.changed.notify_all()
 
     def wake(self) -> None:
@@ -69,11 +69,11 @@ def forget_state(training: str) -> None:
     STATES.pop(training, None)
 
 
-async def receive(group: str, rank: int, number: int, sender: int, message: Any) -> bool:
+async def receive(group: str, rank: int, number: int, sender: int, tag: int, message: Any) -> bool:
     """Take a message from another worker; returns whether there is such a group here."""
     mailbox = MAILBOXES.get((group, rank))
     if mailbox is not None:
-        mailbox.put(number, sender, bytes(message))
+        mailbox.put(number, sender, tag, message)
     return mailbox is not None
 
 
@@ -118,7 +118,7 @@ class DaskCollective(Collective):
         """Let the event loop of the Dask worker do something."""
         return asyncio.run_coroutine_threadsafe(work, self._worker.loop.asyncio_loop)
 
-    def _exchange(self, messages: list[bytes], what: str) -> list[bytes]:
+    def _exchange(self, messages: list[Buffer], tag: int, what: str) -> list[tuple[int, Buffer]]:
         """Send all messages at once, and wait for those of the others; a worker that is gone holds up nobody.
 
         That the others have got theirs is not waited for: who could not be reached is told in this operation or in a
@@ -126,9 +126,9 @@ class DaskCollective(Collective):
         """
         number, mailbox = self._n_done, self._mailbox
         self._n_done += 1
-        mailbox.put(number, self.rank, messages[self.rank])
+        mailbox.put(number, self.rank, tag, messages[self.rank])
         self._sending = [each for each in self._sending if not each.done() or each.exception() is not None]
-        self._sending.append(self._begin(self._send(number, messages, what)))
+        self._sending.append(self._begin(self._send(number, messages, tag, what)))
         self._sending[-1].add_done_callback(lambda _: mailbox.wake())
         keys = [(number, sender) for sender in range(self.size)]
         with mailbox.changed:
@@ -148,15 +148,16 @@ class DaskCollective(Collective):
                     each.result()  # raises where a worker cannot be reached
             return [mailbox.messages.pop(key) for key in keys]
 
-    async def _send(self, number: int, messages: list[bytes], what: str) -> None:
+    async def _send(self, number: int, messages: list[Buffer], tag: int, what: str) -> None:
         from distributed.protocol import to_serialize
 
         async def send(rank: int) -> None:
             call = self._worker.rpc(self._addresses[rank]).hornbeam_receive
             try:
                 is_there = await call(
-                    group=self._group, rank=rank, number=number, sender=self.rank, message=to_serialize(messages[rank])
-                )
+                    group=self._group, rank=rank, number=number, sender=self.rank, tag=tag,
+                    message=to_serialize(messages[rank]),
+                )  # fmt: skip
             except OSError as error:
                 raise CollectiveError(
                     f"worker {self.rank} cannot reach worker {rank} ({self._addresses[rank]}) in {what!r}: {error}"

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.growth.search import NO_MASK, SlotSearch
-from hornbeam.backends.cpu.growth.slots import Slots, subtract_pairs
+from hornbeam.backends.cpu.growth.slots import Slots
 from hornbeam.backends.cpu.growth.splits.space import Space
 from hornbeam.backends.cpu.growth.trees.contexts import tree_mask
 from hornbeam.backends.cpu.host.kernels import borrowed, kernel
@@ -31,32 +31,6 @@ class CountTable(NamedTuple):
 
     rows: NDArray[np.int64]
     offsets: NDArray[np.int64]
-
-
-@kernel
-def enter_kernel(sums, slots, pairs, rows):
-    """Take histograms into their slots.
-
-    sums   int32 or int64 (n_nodes, n_bins, 2 or 3)  in   without a third sum hessians count rows
-    slots  int32 (n_nodes,)                          in
-    pairs  int64 (n_slots, n_bins, 2)                out
-    rows   int64 (n_slots, n_bins)                   out
-    """
-    last = sums.shape[2] - 1
-    for node in range(len(slots)):
-        own, pair, row = sums[node], pairs[slots[node]], rows[slots[node]]
-        for i in range(len(row)):
-            pair[i, 0], pair[i, 1], row[i] = own[i, 0], own[i, 1], own[i, last]
-
-
-@kernel
-def subtract_kernel(pairs, rows, parents, children):
-    """Turn the histograms of parents into those of their other children; arrays as in enter_kernel."""
-    for k in range(len(parents)):
-        parent, child = parents[k], children[k]
-        subtract_pairs(pairs[parent], pairs[child], 0, pairs.shape[1])
-        for i in range(rows.shape[1]):
-            rows[parent, i] -= rows[child, i]
 
 
 @kernel
