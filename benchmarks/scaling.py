@@ -2,8 +2,11 @@
 
     python benchmarks/scaling.py --rows 200000 --features 28 --leaves 63 --workers 1 2 4
 
+    mpiexec -n 4 python benchmarks/scaling.py --mpi --rows 2000000 --leaves 255 --threads 4
+
 Workers are threads of this process, with --threads each, so that what is counted is the same for every transport;
-beside them one process without workers, with as many threads as all of them have. Compute and communication are
+with --mpi they are the processes that mpiexec has started, which share no interpreter. Beside them one process without
+workers, with as many threads as all of them have. Compute and communication are
 measured apart: communication is the time that the first worker spends in collectives, waiting for the others included.
 
 --project prints what the figures of the last number of workers mean for 16 machines with 10 Gb/s between them and 1.7
@@ -21,6 +24,7 @@ import numpy as np
 import hornbeam as hb
 from hornbeam.distributed import Part, PartDataset, run_workers, train
 from hornbeam.distributed.collective import Traffic
+from hornbeam.distributed.mpi import MpiCollective
 from hornbeam.params.params import Params
 
 LIGHTGBM_SECONDS, ROWS, FEATURES, MACHINES, GIGABITS, LATENCY = 42.0, 1.7e9, 67, 16, 10.0, 50e-6
@@ -60,6 +64,18 @@ def on_workers(X: np.ndarray, y: np.ndarray, n_workers: int):
     return run
 
 
+def on_processes(X: np.ndarray, y: np.ndarray, group):
+    own = slice(len(X) * group.rank // group.size, len(X) * (group.rank + 1) // group.size)
+
+    def run(params: dict, n_rounds: int):
+        data = PartDataset(group, [Part.make(group.rank, X[own], label=y[own])])
+        data.construct(Params.from_dict(params))
+        group.traffic = Traffic()
+        return train(params, data, n_rounds).fingerprint(), group.traffic
+
+    return run
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=200_000)
@@ -70,14 +86,23 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1, help="threads of each worker")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--project", action="store_true")
+    parser.add_argument("--mpi", action="store_true", help="workers are the processes of mpiexec")
     given = parser.parse_args()
+    group = MpiCollective() if given.mpi else None
+    if group is not None:
+        given.workers = [group.size]
     X, y = make_data(given.rows, given.features)
     params = {"objective": "binary", "num_leaves": given.leaves, "device": given.device, "verbosity": -1}
-    print(f"{given.rows:,} x {given.features}, {given.leaves} leaves, {given.device}, {given.threads} threads a worker")
-    print("workers  s/tree  in collectives  operations/tree  MB sent/tree  one process s/tree  same model")
+    if group is None or group.rank == 0:
+        head = f"{given.rows:,} x {given.features}, {given.leaves} leaves, {given.device}"
+        print(f"{head}, {given.threads} threads a worker")
+        print("workers  s/tree  in collectives  operations/tree  MB sent/tree  one process s/tree  same model")
     for n_workers in given.workers:
         own = {**params, "num_threads": given.threads}
-        per_tree, (fingerprint, traffic) = timed(own, given.rounds, on_workers(X, y, n_workers))
+        run = on_workers(X, y, n_workers) if group is None else on_processes(X, y, group)
+        per_tree, (fingerprint, traffic) = timed(own, given.rounds, run)
+        if group is not None and group.rank > 0:
+            return
         alone = {**params, "num_threads": given.threads * n_workers}
         data = hb.Dataset(X, label=y)
         one, booster = timed(alone, given.rounds, lambda p, n, data=data: hb.train(p, data, n))

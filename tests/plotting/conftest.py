@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -67,4 +68,4 @@ def classifier(tables) -> tuple[hb.HornbeamClassifier, pd.DataFrame, np.ndarray]
 @pytest.fixture(autouse=True)
 def close_figures() -> Iterator[None]:
     yield
-    mpl.pyplot.close("all")
+    plt.close("all")

@@ -69,12 +69,11 @@ def forget_state(training: str) -> None:
     STATES.pop(training, None)
 
 
-async def receive(group: str, rank: int, number: int, sender: int, tag: int, message: Any) -> bool:
-    """Take a message from another worker; returns whether there is such a group here."""
+async def receive(group: str, rank: int, number: int, sender: int, tag: int, message: Any) -> None:
+    """Take a message from another worker; that of a group that has ended here is for nobody."""
     mailbox = MAILBOXES.get((group, rank))
     if mailbox is not None:
         mailbox.put(number, sender, tag, message)
-    return mailbox is not None
 
 
 async def take_abort(group: str, rank: int, sender: int, reason: str) -> None:
@@ -121,8 +120,8 @@ class DaskCollective(Collective):
     def _exchange(self, messages: list[Buffer], tag: int, what: str) -> list[tuple[int, Buffer]]:
         """Send all messages at once, and wait for those of the others; a worker that is gone holds up nobody.
 
-        That the others have got theirs is not waited for: who could not be reached is told in this operation or in a
-        later one.
+        That the others have got theirs is not waited for, and they do not answer: who could not be reached is told in
+        this operation or in a later one, and the client sees a worker that is gone.
         """
         number, mailbox = self._n_done, self._mailbox
         self._n_done += 1
@@ -154,16 +153,14 @@ class DaskCollective(Collective):
         async def send(rank: int) -> None:
             call = self._worker.rpc(self._addresses[rank]).hornbeam_receive
             try:
-                is_there = await call(
+                await call(
                     group=self._group, rank=rank, number=number, sender=self.rank, tag=tag,
-                    message=to_serialize(messages[rank]),
+                    message=to_serialize(messages[rank]), reply=False,
                 )  # fmt: skip
             except OSError as error:
                 raise CollectiveError(
                     f"worker {self.rank} cannot reach worker {rank} ({self._addresses[rank]}) in {what!r}: {error}"
                 ) from None
-            if not is_there:
-                raise failed(self.rank, rank, what, "its training has ended")
 
         await asyncio.gather(*(send(rank) for rank in range(self.size) if rank != self.rank))
 
