@@ -6,8 +6,8 @@ hessians cannot say how many there are, rows.
 
     NOTHING                                  the sender has no rows of the node
     PACKED   int64 (n_bins,)                 all sums of a bin in one word
-    NARROW   int32 (n_bins, n_sums)          gradient; hessian and rows without a sign; filled up to a word
-    WIDE     int64 (n_bins, n_sums)
+    NARROW   int32 (n_sums, n_bins)          gradients; hessians and rows without a sign; filled up to a word
+    WIDE     int64 (n_sums, n_bins)
 
 A packed word is gradient * 2**32 + hessian of two sums, (gradient * 2**26 + hessian) * 2**11 + rows of three.
 """
@@ -37,10 +37,10 @@ def write_message(sums: NDArray[Any]) -> NDArray[np.int64]:
     words = [forms.astype(np.int64)]
     for form, of_node in zip(forms.tolist(), sums, strict=True):
         if form == NARROW:
-            halves = of_node.astype(np.int32).ravel()
+            halves = of_node.T.astype(np.int32).ravel()
             words.append(np.append(halves, np.zeros(len(halves) % 2, np.int32)).view(np.int64))
         elif form == WIDE:
-            words.append(of_node.astype(np.int64).ravel())
+            words.append(of_node.T.astype(np.int64).ravel())
     return np.concatenate(words)
 
 
@@ -55,8 +55,8 @@ def read_message(words: NDArray[np.int64], n_nodes: int, n_bins: int, n_sums: in
         elif form == PACKED:
             of_node[:] = np.stack([own >> 37, (own >> 11) & 0x3FFFFFF, own & 0x7FF], axis=1)
         elif form == NARROW:
-            of_node[:] = own.view(np.int32)[: n_bins * n_sums].reshape(n_bins, n_sums)
+            of_node[:] = own.view(np.int32)[: n_bins * n_sums].reshape(n_sums, n_bins).T
             of_node[:, 1:] &= 0xFFFFFFFF
         elif form == WIDE:
-            of_node[:] = own.reshape(n_bins, n_sums)
+            of_node[:] = own.reshape(n_sums, n_bins).T
     return sums

@@ -69,10 +69,18 @@ class SectionSearch:
         self._offsets = binned.offsets.astype(np.int64) - int(binned.offsets[first])
         self._n_bins = int(self._offsets[last])
         self._compiled = compiled and first < last
-        self._n_threads = n_threads
+        self._n_threads = self._team(n_threads) if self._compiled else n_threads
         self.n_numeric, self.set_words = binned.n_numeric, binned.set_words
         self._features: NDArray[np.int32] | None = None
         self.pairs, self.rows = np.empty((0, self._n_bins, 2), np.int64), np.empty((0, self._n_bins), np.int64)
+
+    @staticmethod
+    def _team(n_threads: int) -> int:
+        """Return how many threads may be a team."""
+        from hornbeam.backends.cpu.host.team import largest_team
+        from hornbeam.backends.cpu.tuning import in_use
+
+        return largest_team(n_threads, in_use())
 
     @lazy
     def _slots(self) -> Any:
@@ -120,9 +128,9 @@ class SectionSearch:
     def subtract(self, parents: NDArray[np.int32], children: NDArray[np.int32]) -> None:
         """Turn the histograms of parents into those of their other children."""
         if self._compiled:
-            from hornbeam.backends.cpu.workers.messages import subtract_kernel
+            from hornbeam.backends.cpu.workers.messages import subtract
 
-            subtract_kernel(0, len(parents), self.pairs, self.rows, parents, children)
+            subtract(self.pairs, self.rows, parents, children, self._n_threads, self._slots.tuning)
             return
         for parent, child in zip(parents.tolist(), children.tolist(), strict=True):
             self.pairs[parent] -= self.pairs[child]

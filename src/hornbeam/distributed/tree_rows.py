@@ -182,10 +182,9 @@ class CompiledRows(TreeRows):
 
     def divide(self, local: Segments, splits: NDArray[np.void], sets: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Move rows by kernels."""
-        from hornbeam.backends.cpu.growth.dense.partition import partition
+        from hornbeam.backends.cpu.workers.rows import divide
 
-        growth, sides = self._growth, self._growth.sides._replace(sets=sets)
-        return partition(growth.rows, self._at_depth(local), splits, sides, growth.n_threads, self._tuning)
+        return divide(self._growth, self._at_depth(local), splits, sets)
 
     def assign(self, nodes: Segments, leaf_of_node: NDArray[np.int32]) -> None:
         """Tell the leaves by kernels."""

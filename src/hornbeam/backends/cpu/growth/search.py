@@ -59,6 +59,7 @@ class SlotSearch:
     count_kernel: Kernel
     quantization: Any
     rows: Any
+    in_team = False
 
     def __init__(self, binned: BinnedData, n_threads: int, tuning: Tuning) -> None:
         self.binned = binned
@@ -120,7 +121,7 @@ class SlotSearch:
             conditions = self._conditions(len(slots), rules, marks)
             contexts, search = Contexts.of(context), self.context_search(conditions)
         batch = Batch(nodes.begin, nodes.end, nodes.depth, gradient, hessian, slots, contexts)
-        return find_splits(self.space, self.calls, batch, self.numbers, search)
+        return find_splits(self.space, self.calls, batch, self.numbers, search, self.in_team)
 
     # --- operations ---------------------------------------------------------------------------------------------------
 

@@ -28,13 +28,13 @@ from hornbeam.backends.cpu.growth.rows.pieces import whole_nodes
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK
 from hornbeam.backends.cpu.growth.slots import subtract_pairs
 from hornbeam.backends.cpu.host.kernels import borrowed, inlined, inner_kernel, kernel
-from hornbeam.backends.cpu.host.threads import run_threads
+from hornbeam.backends.cpu.host.team import call_helpers, run_parts
 from hornbeam.backends.cpu.tuning import Tuning
 from hornbeam.backends.histogram_messages import NARROW, NOTHING, PACKED, WIDE, words_of
 from hornbeam.trees.records import Segments
 
-TASK_ROWS = 64
-"""Rows whose summing takes as long as what else is to be done for a node and a block of features."""
+BINS_A_UPDATE = 4
+"""Bins that are cleared and written in the time of adding a row to one of them."""
 
 
 class Sections(NamedTuple):
@@ -109,26 +109,38 @@ def fields_of(word, n_sums):
 
 
 @inner_kernel
-def unpack(counters, n_sums, out, at):
-    """Add packed counters to sums, n_sums a bin from out[at] on."""
-    for i in range(len(counters)):
-        gradient, hessian, rows = fields_of(counters[i], n_sums)
-        out[at] += gradient
-        out[at + 1] += hessian
-        if n_sums > 2:
-            out[at + 2] += rows
-        at += n_sums
+def unpack(counters, n_sums, out, start, n_bins):
+    """Add packed counters to sums and clear them.
 
-
-@kernel
-def write_kernel(first, last, rows, nodes, sections, outgoing, counters):
-    """Write the histograms of some nodes: the (node, block) pairs first:last, numbered node by node.
-
-    rows      see DenseRows
-    nodes     see Pieces
-    counters  int64 (>= sections.most_counters,)  scratch
+    out, start  where the gradients of these bins are added; hessians and rows n_bins and 2 n_bins after them
     """
-    rows, nodes, sections, outgoing = borrowed(rows), borrowed(nodes), borrowed(sections), borrowed(outgoing)
+    n = len(counters)
+    gradient, hessian = out[start : start + n], out[start + n_bins : start + n_bins + n]
+    if n_sums == 2:
+        for i in range(n):
+            gradient[i] += counters[i] >> 32
+            hessian[i] += counters[i] & 0xFFFFFFFF
+            counters[i] = 0
+    else:
+        rows = out[start + 2 * n_bins : start + 2 * n_bins + n]
+        for i in range(n):
+            word = counters[i]
+            gradient[i] += word >> 37
+            hessian[i] += (word >> 11) & 0x3FFFFFF
+            rows[i] += word & 0x7FF
+            counters[i] = 0
+
+
+@inner_kernel
+def clear(out, start, n_bins, n, n_sums):
+    """Set the n_sums sums of n bins to 0; start and n_bins as in unpack."""
+    for k in range(n_sums):
+        out[start + k * n_bins : start + k * n_bins + n] = 0
+
+
+@inner_kernel
+def write_some(first, last, rows, nodes, sections, outgoing, counters):
+    """Write the (node, block) pairs first:last; counters: int64 (>= sections.most_counters,), scratch."""
     offsets, n_blocks, n_sums = sections.offsets, len(sections.worker), outgoing.n_sums
     fields, at_once = (TRIPLES, COUNTED_ROWS) if n_sums > 2 else (PAIRS, PACKED_ROWS)
     for task in range(first, last):
@@ -145,26 +157,43 @@ def write_kernel(first, last, rows, nodes, sections, outgoing, counters):
             own[:] = 0
             add_counters(bins, records, begin, end, rows.by_row, f0, f1, sections.places, own, fields)
         elif len(wide) > 0:
-            size = sections.n_bins[worker] * n_sums
-            out = outgoing.words[start : start + size].reshape((sections.n_bins[worker], n_sums))
-            out[bin_ : bin_ + n_bins] = 0
+            n_all = sections.n_bins[worker]
+            clear(outgoing.words, start + bin_, n_all, n_bins, n_sums)
+            out = outgoing.words[start : start + n_all * n_sums].reshape((n_sums, n_all)).T
             add_wide(bins, records, wide, begin, end, rows.by_row, f0, f1, sections.in_section, out)
             if n_sums > 2:
                 add_rows(bins, records, begin, end, rows.by_row, f0, f1, sections.in_section, out)
         else:
+            n_all, own = sections.n_bins[worker], counters[:n_bins]
+            own[:] = 0
             if form == NARROW:
-                outgoing.halves[2 * start + bin_ * n_sums : 2 * start + (bin_ + n_bins) * n_sums] = 0
+                clear(outgoing.halves, 2 * start + bin_, n_all, n_bins, n_sums)
             else:
-                outgoing.words[start + bin_ * n_sums : start + (bin_ + n_bins) * n_sums] = 0
-            own = counters[:n_bins]
+                clear(outgoing.words, start + bin_, n_all, n_bins, n_sums)
             for some in range(begin, end, at_once):
-                own[:] = 0
                 stop = min(some + at_once, end)
                 add_counters(bins, records, some, stop, rows.by_row, f0, f1, sections.places, own, fields)
                 if form == NARROW:
-                    unpack(own, n_sums, outgoing.halves, 2 * start + bin_ * n_sums)
+                    unpack(own, n_sums, outgoing.halves, 2 * start + bin_, n_all)
                 else:
-                    unpack(own, n_sums, outgoing.words, start + bin_ * n_sums)
+                    unpack(own, n_sums, outgoing.words, start + bin_, n_all)
+
+
+@kernel
+def write_kernel(t, crew, cuts, rows, nodes, sections, outgoing, counters):
+    """Write the histograms of nodes, each thread of a team (host/team.py) some of the (node, block) pairs.
+
+    cuts      int64 (n_parts + 1,)          in       part p has the pairs cuts[p]:cuts[p + 1], numbered node by node
+    rows      see DenseRows
+    nodes     see Pieces
+    counters  int64 (n_parts, n)            scratch  n >= sections.most_counters
+    """
+    call_helpers(t, crew, (cuts, rows, nodes, sections, outgoing, counters))
+    for part in range(t, len(cuts) - 1, crew.size):
+        write_some(
+            cuts[part], cuts[part + 1], borrowed(rows), borrowed(nodes), borrowed(sections), borrowed(outgoing),
+            counters[part],
+        )  # fmt: skip
 
 
 @inlined
@@ -175,15 +204,17 @@ def n_words(form, n_bins, n_sums):
 
 
 @kernel
-def add_kernel(first, last, words, halves, adds, n_sums, slots, pairs, rows):
-    """Take the nodes first:last of a message into their slots.
+def add_kernel(t, crew, words, halves, adds, n_sums, slots, pairs, rows):
+    """Take the nodes of a message into their slots, each thread of a team some of them.
 
     words, halves  the message, int64 (n,) and int32 (2 n,)  in
     adds           whether to add to what is there, or to replace it
     slots          int32 (n_nodes,)                          in
     pairs, rows    int64 (n_slots, n_bins, 2) and (n_slots, n_bins)  in out
     """
+    call_helpers(t, crew, (words, halves, adds, n_sums, slots, pairs, rows))
     n_bins, at = rows.shape[1], len(slots)
+    first, last = len(slots) * t // crew.size, len(slots) * (t + 1) // crew.size
     for node in range(first):
         at += n_words(words[node], n_bins, n_sums)
     for node in range(first, last):
@@ -198,27 +229,28 @@ def add_kernel(first, last, words, halves, adds, n_sums, slots, pairs, rows):
                 pair[i, 1] += hessian
                 row[i] += n_rows
         elif form == NARROW:
+            gradient, hessian = halves[2 * at : 2 * at + n_bins], halves[2 * at + n_bins : 2 * at + 2 * n_bins]
+            n_rows = halves[2 * at + (n_sums - 1) * n_bins : 2 * at + n_sums * n_bins]
             for i in range(n_bins):
-                cell = 2 * at + i * n_sums
-                pair[i, 0] += halves[cell]
-                pair[i, 1] += np.int64(halves[cell + 1]) & 0xFFFFFFFF
-                row[i] += np.int64(halves[cell + n_sums - 1]) & 0xFFFFFFFF
+                pair[i, 0] += gradient[i]
+                pair[i, 1] += np.int64(hessian[i]) & 0xFFFFFFFF
+                row[i] += np.int64(n_rows[i]) & 0xFFFFFFFF
         elif form == WIDE:
             for i in range(n_bins):
-                cell = at + i * n_sums
-                pair[i, 0] += words[cell]
-                pair[i, 1] += words[cell + 1]
-                row[i] += words[cell + n_sums - 1]
+                pair[i, 0] += words[at + i]
+                pair[i, 1] += words[at + n_bins + i]
+                row[i] += words[at + (n_sums - 1) * n_bins + i]
         at += n_words(form, n_bins, n_sums)
 
 
 @kernel
-def subtract_kernel(first, last, pairs, rows, parents, children):
+def subtract_kernel(t, crew, pairs, rows, parents, children):
     """Turn the histograms of some parents into those of their other children; arrays as in add_kernel.
 
     parents, children  int32 (n,)  in   slots; parent -1: there is nothing to subtract
     """
-    for k in range(first, last):
+    call_helpers(t, crew, (pairs, rows, parents, children))
+    for k in range(len(parents) * t // crew.size, len(parents) * (t + 1) // crew.size):
         parent, child = parents[k], children[k]
         if parent >= 0:
             subtract_pairs(pairs[parent], pairs[child], 0, pairs.shape[1])
@@ -236,21 +268,18 @@ class MessageWriter:
         self._growth, self._sections = growth, sections
         self._layouts: dict[int, Sections] = {}
         self._words = np.empty(0, np.int64)
-        self._counters = np.empty((growth.n_threads, 0), np.int64)
+        self._counters = np.empty((growth.n_team, 0), np.int64)
 
     def write(self, nodes: Segments, n_sums: int) -> list[memoryview]:
         """Return a message to each worker; they are good until the next call."""
         growth, n_nodes, n_used = self._growth, len(nodes.begin), len(self._growth.columns.offsets) - 1
         n_rows = nodes.end - nodes.begin
-        n_threads = max(1, min(growth.n_threads, int(n_rows.sum()) * n_used // growth.tuning.updates_per_thread))
+        n_threads = max(1, min(growth.n_team, int(n_rows.sum()) * n_used // growth.tuning.updates_per_thread))
         layout = self._layout(n_threads, n_nodes)
         outgoing, ends = self._room(n_rows, layout, n_sums)
         n_tasks, pieces = n_nodes * len(layout.worker), whole_nodes(nodes)
-        cuts = _cuts(n_rows, layout, n_threads) if n_threads > 1 else [0, n_tasks]
-        run_threads(
-            lambda t: write_kernel(cuts[t], cuts[t + 1], growth.rows, pieces, layout, outgoing, self._counters[t]),
-            n_threads,
-        )
+        cuts = _cuts(n_rows, layout, n_threads) if n_threads > 1 else np.array([0, n_tasks])
+        run_parts(write_kernel, n_threads, cuts, growth.rows, pieces, layout, outgoing, self._counters)
         return [self._words[begin:end].data.cast("B") for begin, end in pairwise(ends)]
 
     def _layout(self, n_threads: int, n_nodes: int) -> Sections:
@@ -261,7 +290,7 @@ class MessageWriter:
         if largest not in self._layouts:
             self._layouts[largest] = Sections.of(offsets, self._sections, largest)
             most = max(layout.most_counters for layout in self._layouts.values())
-            self._counters = np.empty((self._growth.n_threads, most), np.int64)
+            self._counters = np.empty((self._growth.n_team, most), np.int64)
         return self._layouts[largest]
 
     def _room(self, n_rows: NDArray[np.int64], layout: Sections, n_sums: int) -> tuple[Outgoing, list[int]]:
@@ -284,11 +313,14 @@ class MessageWriter:
         return Outgoing(self._words, halves, forms, np.ascontiguousarray(starts[:, 1:]), n_sums), ends
 
 
-def _cuts(n_rows: NDArray[np.int64], layout: Sections, n_threads: int) -> list[int]:
+def _cuts(n_rows: NDArray[np.int64], layout: Sections, n_threads: int) -> NDArray[np.int64]:
     """Deal (node, block) pairs to threads, about as much work to each."""
-    work = np.cumsum(np.outer(n_rows + TASK_ROWS, np.diff(layout.blocks)).ravel())
+    of_rows = np.outer(n_rows, np.diff(layout.blocks))
+    chunks = 1 + n_rows // COUNTED_ROWS
+    of_bins = np.outer(chunks, np.diff(layout.offsets[layout.blocks]))
+    work = np.cumsum((of_rows + of_bins / BINS_A_UPDATE).ravel())
     inside = np.searchsorted(work, work[-1] * np.arange(1, n_threads) / n_threads)
-    return [0, *inside.tolist(), len(work)]
+    return np.array([0, *inside.tolist(), len(work)])
 
 
 def add_messages(
@@ -304,12 +336,20 @@ def add_messages(
     """Add up the messages of all workers in slots; see add_kernel, and subtract_kernel for `parents`."""
     n_nodes, n_bins = len(slots), rows.shape[1]
     n_threads = max(1, min(n_threads, n_nodes, n_nodes * n_bins * len(messages) // tuning.merged_bins_per_thread))
-    cuts = [n_nodes * t // n_threads for t in range(n_threads + 1)]
+    for i, words in enumerate(messages):
+        run_parts(add_kernel, n_threads, words, words.view(np.int32), i > 0, n_sums, slots, pairs, rows)
+    if parents is not None:
+        subtract(pairs, rows, parents, slots, n_threads, tuning)
 
-    def work(t: int) -> None:
-        for i, words in enumerate(messages):
-            add_kernel(cuts[t], cuts[t + 1], words, words.view(np.int32), i > 0, n_sums, slots, pairs, rows)
-        if parents is not None:
-            subtract_kernel(cuts[t], cuts[t + 1], pairs, rows, parents, slots)
 
-    run_threads(work, n_threads)
+def subtract(
+    pairs: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    parents: NDArray[np.int32],
+    children: NDArray[np.int32],
+    n_threads: int,
+    tuning: Tuning,
+) -> None:
+    """Subtract histograms of children from those of parents; see subtract_kernel."""
+    n_threads = max(1, min(n_threads, len(parents), len(parents) * rows.shape[1] // tuning.merged_bins_per_thread))
+    run_parts(subtract_kernel, n_threads, pairs, rows, parents, children)

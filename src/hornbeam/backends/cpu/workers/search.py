@@ -64,6 +64,7 @@ class SectionSlots(SlotSearch):
     """
 
     count_kernel = count_in_table
+    in_team = True
     quantization: Quantization
     rows: CountTable
 

@@ -88,6 +88,10 @@ class DenseGrowth(Growth):
             self._row_arrays, self._rows = arrays, DenseRows.of(store, turned, *self._scratch)
         return self._rows
 
+    def turn_columns(self) -> None:
+        """Have the bins once more, one feature's in a row, for whoever divides many nodes."""
+        self._maker.turn(self.columns)
+
     def choose_features(self, features: NDArray[np.int32] | None) -> None:
         """Copy the chosen columns side by side."""
         self._use(self._maker.whole if features is None else self._maker.take(features))

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from hornbeam.backends.cpu.growth.splits.contexts import Contexts, enter_context
 from hornbeam.backends.cpu.growth.splits.rules import copy_split, enter_node
 from hornbeam.backends.cpu.growth.splits.space import Space
-from hornbeam.backends.cpu.host.kernels import borrowed, kernel
+from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
 from hornbeam.backends.cpu.host.operations import run
+from hornbeam.backends.cpu.host.team import call_helpers, run_parts
 from hornbeam.backends.cpu.host.threads import run_threads
 from hornbeam.core.dtypes import SPLIT
 from hornbeam.trees.splitting import no_splits
@@ -36,17 +37,10 @@ class Batch(NamedTuple):
     contexts: Contexts
 
 
-@kernel
-def find_kernel(t, calls, batch, cuts, start, stop, rules, search, found):
-    """Find the best split of the (node, part) pairs start:stop; part p has the features cuts[p]:cuts[p + 1].
-
-    t       thread whose call is used
-    calls   CALL (n_threads,)          see operations.py
-    rules   RULES (1,)                 in
-    search  the operation
-    found   SPLIT (n_nodes, n_parts)   out
-    """
-    call, batch, n_parts = calls[t], borrowed(batch), len(cuts) - 1
+@inner_kernel
+def find_pairs(t, calls, batch, cuts, start, stop, rules, search, found):
+    """See find_kernel."""
+    call, n_parts = calls[t], len(cuts) - 1
     for pair in range(start, stop):
         i, part = pair // n_parts, pair % n_parts
         enter_node(
@@ -60,10 +54,41 @@ def find_kernel(t, calls, batch, cuts, start, stop, rules, search, found):
         copy_split(call.split, found[i, part])
 
 
+@kernel
+def find_kernel(t, calls, batch, cuts, start, stop, rules, search, found):
+    """Find the best split of the (node, part) pairs start:stop; part p has the features cuts[p]:cuts[p + 1].
+
+    t       thread whose call is used
+    calls   CALL (n_threads,)          see operations.py
+    rules   RULES (1,)                 in
+    search  the operation
+    found   SPLIT (n_nodes, n_parts)   out
+    """
+    find_pairs(t, calls, borrowed(batch), cuts, start, stop, rules, search, found)
+
+
+@kernel
+def find_in_team(t, crew, calls, batch, cuts, rules, search, found):
+    """Find the best splits, each thread of a team those of some pairs (host/team.py); else as find_kernel."""
+    call_helpers(t, crew, (calls, batch, cuts, rules, search, found))
+    n_pairs, size = found.size, crew.size
+    find_pairs(
+        t, calls, borrowed(batch), cuts, n_pairs * t // size, n_pairs * (t + 1) // size, rules, search, found
+    )  # fmt: skip
+
+
 def find_splits(
-    space: Space, calls: NDArray[np.void], batch: Batch, rules: NDArray[np.void], search: NDArray[np.int64]
+    space: Space,
+    calls: NDArray[np.void],
+    batch: Batch,
+    rules: NDArray[np.void],
+    search: NDArray[np.int64],
+    in_team: bool = False,
 ) -> NDArray[np.void]:
-    """See engine.Engine.find_splits; arguments as in find_kernel."""
+    """See engine.Engine.find_splits; arguments as in find_kernel.
+
+    in_team  whether a team of the space's threads shares the work: that is quicker where it comes again and again
+    """
     n_nodes, tuning = len(batch.slots), space.tuning
     if n_nodes == 0 or len(space.numbers) == 0:
         return no_splits(n_nodes)
@@ -77,11 +102,12 @@ def find_splits(
     cuts = np.searchsorted(space.features.offsets, np.arange(n_parts + 1) * n_bins // n_parts).astype(np.int64)
     cuts[-1] = len(space.numbers)
     found, n_pairs = np.empty((n_nodes, n_parts), SPLIT), n_nodes * n_parts
-    run_threads(
-        lambda t: find_kernel(
-            t, calls, batch, cuts, n_pairs * t // n_threads, n_pairs * (t + 1) // n_threads, rules, search, found
-        ),
-        n_threads,
-    )  # fmt: skip
+    if in_team:
+        run_parts(find_in_team, n_threads, calls, batch, cuts, rules, search, found)
+    else:
+        ends = [n_pairs * t // n_threads for t in range(n_threads + 1)]
+        run_threads(
+            lambda t: find_kernel(t, calls, batch, cuts, ends[t], ends[t + 1], rules, search, found), n_threads
+        )  # fmt: skip
     best = np.argmax(found["gain"], axis=1) if n_parts > 1 else np.zeros(n_nodes, np.intp)
     return found[np.arange(n_nodes), best]  # of equals the first part's: that of the lower feature
