@@ -19,7 +19,8 @@ decisions and ends with the same model. There is no master.
     renew_leaves       counts of residuals, in 16 rounds
     evaluate           means of losses: 32 bytes; other metrics: the scores of all rows
 
-Gradients, scores and validation sets are those of a local engine of any device; trees grow in host memory.
+Gradients, scores and validation sets are those of a local engine of any device. Where that is a GPU the rows of trees
+stay there: histograms come down, or go to the other GPUs (nccl.py). Splits are searched in host memory.
 """
 
 from __future__ import annotations
@@ -59,6 +60,21 @@ FloatArray = NDArray[np.float64]
 
 ROW_SUMS = 3
 """Sums of a bin that are kept: gradients, hessians, rows."""
+
+
+def rows_of(
+    local: Engine, binned: BinnedData, of_workers: list[tuple[int, int]], compiled: bool, n_threads: int
+) -> TreeRows:
+    """Return what has the rows of growing trees; of_workers: used features of each; others as for DistributedEngine."""
+    if not compiled or binned.n_rows == 0:
+        return TreeRows(binned, of_workers)
+    if local.has_own_memory:
+        from hornbeam.backends.gpu.engine import GpuEngine
+        from hornbeam.distributed.device_rows import DeviceRows
+
+        if isinstance(local, GpuEngine) and local.can_share_trees:
+            return DeviceRows(binned, of_workers, local)
+    return CompiledRows(binned, of_workers, n_threads)
 
 
 class DistributedEngine:
@@ -109,10 +125,7 @@ class DistributedEngine:
         self.slot_bytes = 8 * ROW_SUMS * max(1, largest)
         self._compiled = compiled
         self._search = SectionSearch(binned, *self._sections[collective.rank], compiled, n_threads)
-        has_kernels = compiled and binned.n_rows > 0
-        self._tree = (
-            CompiledRows(binned, self._sections, n_threads) if has_kernels else TreeRows(binned, self._sections)
-        )
+        self._tree = rows_of(local, binned, self._sections, compiled, n_threads)
         self._valid: list[RowMap] = []
         # an objective, and that of this worker's queries
         self._ranking: tuple[LambdarankObjective | None, ...] = None, None
@@ -138,7 +151,7 @@ class DistributedEngine:
     def add_leaf_values(self, output: int, leaf_value: FloatArray | None) -> None:
         """Add the values of leaves to the scores of this worker's rows."""
         assert leaf_value is not None
-        self._local.add_row_values(output, leaf_value[self._tree.leaf])
+        self._tree.add_values(self._local, output, leaf_value)
 
     def add_row_values(self, output: int, values: FloatArray, valid: int = -1) -> None:
         """Add to the scores of this worker's rows."""
@@ -245,11 +258,7 @@ class DistributedEngine:
 
     def quantize(self, output: int, high_precision: bool) -> Quantization:
         """Round the gradients of this worker's rows, by the scale of all rows."""
-        self._tree_gradients = [values[output] for values in self._local.read_gradients()]
-        if self._bag is not None:
-            self._tree_gradients = [self._bag.take(values) for values in self._tree_gradients]
-        gradient, hessian = self._tree_gradients
-        self._quantization = self._tree.round(gradient, hessian, self._bag, high_precision, self.gather)
+        self._quantization = self._tree.begin(self._local, output, self._bag, high_precision, self.gather)
         return self._quantization
 
     # --- growth -----------------------------------------------------------------------------------------------------
@@ -260,10 +269,9 @@ class DistributedEngine:
         self._n_slots = n_slots
         self._left_rows: dict[tuple[int, int], int] = {}
         self._sets = np.zeros((0, self._binned.set_words), np.uint32)
-        largest = np.array([np.max(np.abs(values), initial=0.0) for values in self._tree_gradients])
         # floats that are not negative have the order of their bits
-        root = self._tree.root
-        mine = np.array([root.n_rows, root.gradient, root.hessian, *largest.view(np.int64)], np.int64)
+        root, largest = self._tree.root, np.array(self._tree.largest).view(np.int64)
+        mine = np.array([root.n_rows, root.gradient, root.hessian, *largest], np.int64)
         every = self._collective.gather_array(mine, "sums of the root")
         self._root = Root(*every[:, :3].sum(axis=0).tolist())
         self._largest: list[float] = every[:, 3:].max(axis=0).view(np.float64).tolist()
@@ -272,8 +280,8 @@ class DistributedEngine:
     def build_histograms(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
         """Add up the histograms of all workers, a section of the features on each."""
         n_sums = self._quantization.n_sums
-        messages = self._tree.messages(self._tree.local(nodes), n_sums)
-        self._search.take(self._collective.exchange(messages, "histograms"), n_sums, slots)
+        received = self._tree.exchange(self._collective, self._tree.local(nodes), n_sums)
+        self._search.take(received, n_sums, slots)
 
     def subtract(self, parent_slots: NDArray[np.int32], child_slots: NDArray[np.int32]) -> None:
         """Subtract in this worker's section."""
@@ -358,8 +366,7 @@ class DistributedEngine:
 
     def chosen_rows(self) -> ChosenRows:
         """Return this worker's chosen rows."""
-        gradient, hessian = self._tree_gradients
-        return ChosenRows(None if self._bag is None else self._bag.inside, gradient, hessian)
+        return self._tree.chosen_rows()
 
     def row_leaves(self) -> NDArray[np.uint16]:
         """Return the leaves of this worker's rows."""

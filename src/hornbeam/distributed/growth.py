@@ -89,9 +89,9 @@ class WorkersGrowth:
         """Sum histograms and find splits, with all workers."""
         collective, search, nodes = self._collective, self._search, self.table.nodes
         n_built, n_searched = plan.counts.tolist()
-        messages = self._rows.messages(self._segments(plan.sums[:n_built]), self._quantization.n_sums)
-        received = collective.exchange(messages, "histograms")
-        search.take(received, self._quantization.n_sums, plan.slots[:n_built], plan.parents[:n_built])
+        n_sums = self._quantization.n_sums
+        received = self._rows.exchange(collective, self._segments(plan.sums[:n_built]), n_sums)
+        search.take(received, n_sums, plan.slots[:n_built], plan.parents[:n_built])
         of = nodes[plan.searched[:n_searched]]
         segments = Segments(*(np.ascontiguousarray(of[name]) for name in ("begin", "end", "depth")))
         sums = (np.ascontiguousarray(of[name]) for name in ("slot", "gradient", "hessian"))

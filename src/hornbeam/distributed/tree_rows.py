@@ -1,6 +1,7 @@
 """The rows of growing trees on one worker: where they lie, their histograms, their leaves.
 
-`TreeRows` is the definition, in NumPy; `CompiledRows` does the same by the kernels that grow trees of one process.
+`TreeRows` is the definition, in NumPy; `CompiledRows` does the same by the kernels that grow trees of one process, and
+`DeviceRows` (device_rows.py) by those of a GPU, in its memory.
 
 Nodes are those of all workers: their places begin:end number the rows of all. Here each has the places of this worker's
 rows, of which there may be none. A node has at least one row somewhere, so (begin, depth) names it.
@@ -18,9 +19,10 @@ from hornbeam.backends.histogram_messages import write_message
 from hornbeam.backends.reference.engine import bins_go_left, route
 from hornbeam.core.fixed_point import Gather, Quantization, round_gradients
 from hornbeam.data.binning import BinnedData
-from hornbeam.distributed.collective import Buffer
+from hornbeam.distributed.collective import Buffer, Collective
 from hornbeam.trees.bagging import ROOT_DEPTH, Bag
-from hornbeam.trees.records import BinnedTree, Root, Segments
+from hornbeam.trees.engine import Engine
+from hornbeam.trees.records import BinnedTree, ChosenRows, Root, Segments
 
 FloatArray = NDArray[np.float64]
 
@@ -30,12 +32,26 @@ class TreeRows:
 
     binned    the rows of this worker
     sections  used features of each worker, (first, last + 1)
-    leaf      of every row, once `assign` has told those of the tree, and `find_others` the rest
     """
 
     def __init__(self, binned: BinnedData, sections: Sequence[tuple[int, int]]) -> None:
         self._binned, self._sections = binned, sections
-        self.leaf: NDArray[Any] = np.zeros(binned.n_rows, np.int64)
+        self._leaf: NDArray[Any] = np.zeros(binned.n_rows, np.int64)
+
+    @property
+    def leaf(self) -> NDArray[Any]:
+        """The leaf of every row, once `assign` has told those of the tree, and `find_others` the rest."""
+        return self._leaf
+
+    def begin(self, local: Engine, output: int, bag: Bag | None, high_precision: bool, gather: Gather) -> Quantization:
+        """Start a tree of one output on the gradients that the engine of this worker's rows has.
+
+        bag  the rows of the tree; None: all
+        """
+        gradient, hessian = (values[output] for values in local.read_gradients())
+        if bag is not None:
+            gradient, hessian = bag.take(gradient), bag.take(hessian)
+        return self.round(gradient, hessian, bag, high_precision, gather)
 
     def round(
         self, gradient: FloatArray, hessian: FloatArray, bag: Bag | None, high_precision: bool, gather: Gather
@@ -60,6 +76,15 @@ class TreeRows:
         """Number and sums of this worker's rows of the tree."""
         return Root(len(self._values), *self._values.sum(axis=0).tolist())
 
+    @property
+    def largest(self) -> tuple[float, float]:
+        """No gradient and no hessian of this worker's rows of the tree is larger."""
+        return float(np.max(np.abs(self._gradient), initial=0.0)), float(np.max(self._hessian, initial=0.0))
+
+    def chosen_rows(self) -> ChosenRows:
+        """Return this worker's rows of the tree."""
+        return ChosenRows(None if self._bag is None else self._bag.inside, self._gradient, self._hessian)
+
     def local(self, nodes: Segments) -> Segments:
         """Return the places of this worker's rows of each node."""
         places = [self._places[key] for key in zip(nodes.begin.tolist(), nodes.depth.tolist(), strict=True)]
@@ -70,6 +95,13 @@ class TreeRows:
         """Take from elsewhere where the rows of nodes lie, int64 (n_nodes, 2)."""
         keys = zip(nodes.begin.tolist(), nodes.depth.tolist(), strict=True)
         self._places.update(zip(keys, map(tuple, places.tolist()), strict=True))
+
+    def exchange(self, collective: Collective, local: Segments, n_sums: int) -> Sequence[Buffer]:
+        """Send the histograms of this worker's rows to the others; returns those of its section, as messages to add.
+
+        local  places of this worker's rows of each node
+        """
+        return collective.exchange(self.messages(local, n_sums), "histograms")
 
     def messages(self, local: Segments, n_sums: int) -> Sequence[Buffer]:
         """Return the histograms of this worker's rows, a message to each worker (backends/histogram_messages.py)."""
@@ -121,12 +153,16 @@ class TreeRows:
         """Tell the rows of the tree their leaves."""
         local = self.local(nodes)
         for begin, end, number in zip(local.begin, local.end, leaf_of_node, strict=True):
-            self.leaf[self._rows[begin:end]] = number
+            self._leaf[self._rows[begin:end]] = number
 
     def find_others(self, tree: BinnedTree) -> None:
         """Tell the rows outside of the bag their leaves."""
         if self._bag is not None:
-            self.leaf[self._bag.outside] = route(self._binned, tree)[self._bag.outside]
+            self._leaf[self._bag.outside] = route(self._binned, tree)[self._bag.outside]
+
+    def add_values(self, local: Engine, output: int, leaf_value: FloatArray) -> None:
+        """Add the values of leaves to the scores of the engine of this worker's rows."""
+        local.add_row_values(output, leaf_value[self.leaf])
 
     def leaf_integers(self, exponents: Sequence[int], n_leaves: int) -> NDArray[np.int64]:
         """Return the sums of gradients and hessians of each leaf in fixed point, int64 (n_leaves, 2)."""
@@ -150,7 +186,7 @@ class CompiledRows(TreeRows):
         from hornbeam.backends.cpu.workers.messages import MessageWriter
 
         super().__init__(binned, sections)
-        self.leaf = np.zeros(binned.n_rows, np.uint16)
+        self._leaf = np.zeros(binned.n_rows, np.uint16)
         self._tuning = in_use()
         self._growth = DenseGrowth(binned, n_threads, largest_team(n_threads, self._tuning), self._tuning)
         self._writer = MessageWriter(self._growth, sections)
@@ -200,7 +236,7 @@ class CompiledRows(TreeRows):
         from hornbeam.backends.cpu.growth.routing import find_leaves
 
         if self._bag is not None:
-            find_leaves(self._binned, tree, self._bag.outside, self._growth.n_threads, self._tuning, self.leaf)
+            find_leaves(self._binned, tree, self._bag.outside, self._growth.n_threads, self._tuning, self._leaf)
 
     def leaf_integers(self, exponents: Sequence[int], n_leaves: int) -> NDArray[np.int64]:
         """Sum by kernels."""

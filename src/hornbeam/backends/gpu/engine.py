@@ -51,7 +51,7 @@ from hornbeam.backends.gpu.array_exchange import CupyExchange
 from hornbeam.backends.gpu.data.bundles import bundles_of
 from hornbeam.backends.gpu.data.layout import Layout
 from hornbeam.backends.gpu.growth.bag import DeviceBag
-from hornbeam.backends.gpu.growth.growth import DeviceGrowth, rows_placed
+from hornbeam.backends.gpu.growth.growth import DeviceGrowth
 from hornbeam.backends.gpu.growth.histograms import DeviceHistograms
 from hornbeam.backends.gpu.growth.leaves import DeviceLeaves, numbering_variant, sums_variant
 from hornbeam.backends.gpu.growth.memory import (
@@ -73,10 +73,10 @@ from hornbeam.backends.gpu.metrics.metrics import DeviceMetrics
 from hornbeam.backends.gpu.rows_of_leaves import RowsOfLeaves
 from hornbeam.backends.gpu.runtime.runtime import Buffer, Runtime, Variant
 from hornbeam.backends.gpu.shared_trees import SharedTrees
+from hornbeam.backends.gpu.workers.trees import WorkerTrees
 from hornbeam.backends.gpu.workspace.bin_upload import PlacedBins, bins_on_device
 from hornbeam.backends.gpu.workspace.tree_kernels import GrowingTree, TreeKernels, TreeKind, TreeVariants
 from hornbeam.backends.gpu.workspace.workspace import Workspace
-from hornbeam.core.dtypes import EXPANSION
 from hornbeam.core.errors import DeviceMemoryError
 from hornbeam.core.fixed_point import Quantization, alone
 from hornbeam.data.binning import BinnedData
@@ -102,7 +102,7 @@ REPLAYED_PLAINLY = 500_000
 """Nodes that a training replays in Python, at 0.2 us each, before it loads Numba, which takes a second."""
 
 
-class GpuEngine(SharedTrees, RowsOfLeaves):
+class GpuEngine(SharedTrees, RowsOfLeaves, WorkerTrees):
     """Training state on one device; see engine.Engine for what each operation does.
 
     The work is done by its parts, which share the buffers of one workspace.
@@ -256,12 +256,16 @@ class GpuEngine(SharedTrees, RowsOfLeaves):
 
     def quantize(self, output: int, high_precision: bool) -> Quantization:
         """Round one output's gradients into the records of the root."""
+        self._take_rows(output)
+        self._rounded = round_gradients(self.workspace, self._tree_rows(), high_precision, self._sum_root_ahead)
+        return self._rounded.quantization
+
+    def _take_rows(self, output: int) -> None:
+        """Take the gradients of one output, those of a bag in its order."""
         self._output = output
         if self._bag:
             self._gradients.store()
             self._bag.take_gradients(output * self.n_rows)
-        self._rounded = round_gradients(self.workspace, self._tree_rows(), high_precision, self._sum_root_ahead)
-        return self._rounded.quantization
 
     def _sum_root_ahead(self, wide: bool) -> None:
         """Give the device work while the host waits: most trees are made like the one before."""
@@ -290,7 +294,7 @@ class GpuEngine(SharedTrees, RowsOfLeaves):
         kind = TreeKind(wide, stats, self._search.categories is not None, self._bins.has_columns)
         if kind not in self._kernels:
             self._kernels[kind] = TreeKernels.compile(self._runtime, self._layout, kind)
-        self._tree = GrowingTree(self._kernels[kind], how, stats, hessians_count, n_slots)
+        self._tree = GrowingTree(self._kernels[kind], stats, n_slots, how, hessians_count)
         self._histograms.begin_tree(self._tree)
 
     def _fit_slots(self, n_slots: int) -> int:
@@ -336,14 +340,7 @@ class GpuEngine(SharedTrees, RowsOfLeaves):
 
     def partition(self, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:
         """Move rows to the children's places; returns how many went left."""
-        batch = np.zeros(len(splits), EXPANSION)
-        batch["begin"], batch["end"], batch["depth"] = nodes.begin, nodes.end, nodes.depth
-        for name in ("feature", "bin", "missing_left"):
-            batch[name] = splits[name]
-        on_device, _ = self._growth.partition(self._tree, batch)
-        placed = np.empty((len(splits), 2), np.uint32)
-        self._runtime.download(on_device, placed, offset=rows_placed(len(splits)))
-        return placed[:, 0].astype(np.int64)
+        return self._growth.divide(self._tree, nodes, splits)
 
     def expand(
         self, batch: NDArray[np.void], rules: SplitRules, max_depth: int

@@ -8,7 +8,7 @@ from hornbeam.backends.gpu.growth.routing import add_values, launch_route
 from hornbeam.backends.gpu.runtime.runtime import Buffer, Kernel, u32, u64
 from hornbeam.backends.gpu.workspace.bin_upload import PlacedBins
 from hornbeam.backends.gpu.workspace.workspace import Workspace
-from hornbeam.trees.bagging import Draw, Goss
+from hornbeam.trees.bagging import Bag, Draw, Goss
 from hornbeam.trees.records import BinnedTree
 
 STATE = np.dtype(
@@ -30,25 +30,29 @@ N_DIGITS = 12
 class DeviceBag:
     """The rows of the trees to come on one device.
 
-    n_plain, n_in_bag, factor  as in bagging.Bag; n_in_bag is 0 while all rows are chosen
+    n_plain, n_in_bag, factor  as in bagging.Bag
+    is_drawn                   whether there is a bag; n_in_bag is 0 while all rows are chosen, and where the bag of
+                               several workers has no row of this one
     """
 
     def __init__(self, workspace: Workspace, bins: PlacedBins) -> None:
         self._runtime, self._workspace, self._bins = workspace.runtime, workspace, bins
         self._variant = workspace.variant("bag.cl")
+        self._clear()
+
+    def _clear(self) -> None:
         self.n_plain = self.n_in_bag = 0
-        self.factor = 1.0
+        self.factor, self.is_drawn = 1.0, False
 
     def __bool__(self) -> bool:
-        return self.n_in_bag > 0
+        return self.is_drawn
 
     def _kernel(self, name: str) -> Kernel:
         return self._runtime.kernel(name, self._variant)
 
     def choose(self, draw: Draw | Goss | None, n_outputs: int) -> None:
         """Choose rows; see engine.Engine.choose_rows."""
-        self.n_plain = self.n_in_bag = 0
-        self.factor = 1.0
+        self._clear()
         if draw is None:
             return
         own, n_rows = self._workspace, self._workspace.n_rows
@@ -75,8 +79,16 @@ class DeviceBag:
         self._runtime.download(on_device, state)
         n_plain, n_scaled, _ = state["sizes"][0].tolist()
         self.n_plain, self.n_in_bag = n_plain, n_plain + n_scaled
+        self.is_drawn = self.n_in_bag > 0
         if isinstance(draw, Goss):
             self.factor = draw.factor
+
+    def take(self, bag: Bag | None) -> None:
+        """Take a bag that was drawn elsewhere, of the rows of several workers; None: all rows."""
+        self._clear()
+        if bag is not None:
+            self.n_plain, self.n_in_bag, self.factor, self.is_drawn = bag.n_plain, bag.n_in_bag, bag.factor, True
+            self._workspace.upload("bag", bag.rows)
 
     def _find_last(self, state: Buffer, importance: Buffer, n_outputs: int) -> None:
         """Find importance and number of the last top row of GOSS."""
@@ -114,7 +126,7 @@ class DeviceBag:
     def find_other_leaves(self, nodes: Buffer, n_splits: int) -> None:
         """Send the rows outside of the bag down a tree; nodes as in route.cl."""
         own = self._workspace
-        if self.n_in_bag > 0:
+        if self.is_drawn:
             launch_route(own, self._bins, nodes, n_splits, own.buffer("leaf"), own.buffer("bag"), self.n_in_bag)
 
     def add_tree(self, nodes: Buffer, tree: BinnedTree, values: Buffer, offset: int) -> None:

@@ -11,11 +11,17 @@ from hornbeam.backends.gpu.growth.histograms import ONE, DeviceHistograms
 from hornbeam.backends.gpu.growth.split_search import SplitSearch, check_rules, min_rows
 from hornbeam.backends.gpu.runtime.runtime import Buffer, u32
 from hornbeam.backends.gpu.workspace.bin_upload import PlacedBins
-from hornbeam.backends.gpu.workspace.tree_kernels import CAPACITY, MOST_ORDERED, GrowingTree, TreeKernels
+from hornbeam.backends.gpu.workspace.tree_kernels import (
+    CAPACITY,
+    MOST_ORDERED,
+    GrowingTree,
+    SummedTree,
+    TreeKernels,
+)
 from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.core.dtypes import CONTEXT, EXPANSION, NODE, SPLIT
 from hornbeam.trees.frontier import GrowthLimits
-from hornbeam.trees.records import ContextsAhead, GrownAhead, LeavesLater
+from hornbeam.trees.records import ContextsAhead, GrownAhead, LeavesLater, Segments
 from hornbeam.trees.splitting import SplitRules
 
 MOST_PIECES = 64
@@ -61,7 +67,7 @@ class DeviceGrowth:
         self._grown: tuple[GrowthLimits, int, NDArray[np.void]] | None = None  # the last tree, and its rounds
         self._summed_root: tuple[TreeKernels, int, Buffer] | None = None  # with what, of how many rows, where
 
-    def partition(self, tree: GrowingTree, batch: NDArray[np.void], first_set: int = 0) -> tuple[Buffer, Buffer]:
+    def partition(self, tree: SummedTree, batch: NDArray[np.void], first_set: int = 0) -> tuple[Buffer, Buffer]:
         """Move the rows of a batch, EXPANSION (n_nodes,), to the children's places.
 
         first_set  number of the set of the first child, for what comes after
@@ -78,7 +84,18 @@ class DeviceGrowth:
         self._launch_partition(tree, min(own.groups, max(1, int(first_tile[-1]))), on_device, count)
         return on_device, count
 
-    def _launch_partition(self, tree: GrowingTree, groups: int, batch: Buffer, count: Buffer) -> None:
+    def divide(self, tree: SummedTree, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:
+        """Move the rows of nodes to the children's places; returns how many went left, int64 (n_nodes,)."""
+        batch = np.zeros(len(splits), EXPANSION)
+        batch["begin"], batch["end"], batch["depth"] = nodes.begin, nodes.end, nodes.depth
+        for name in ("feature", "bin", "missing_left"):
+            batch[name] = splits[name]
+        on_device, _ = self.partition(tree, batch)
+        placed = np.empty((len(splits), 2), np.uint32)
+        self._runtime.download(on_device, placed, offset=rows_placed(len(splits)))
+        return placed[:, 0].astype(np.int64)
+
+    def _launch_partition(self, tree: SummedTree, groups: int, batch: Buffer, count: Buffer) -> None:
         own, categories = self._workspace, self._search.categories
         self._runtime.launch(
             tree.kernels.partition, groups, self._bins.by_feature, *self._histograms.row_buffers(),

@@ -11,7 +11,7 @@ from hornbeam.backends.gpu.data.bundles import Bundles
 from hornbeam.backends.gpu.data.layout import Layout
 from hornbeam.backends.gpu.runtime.runtime import Buffer, u32
 from hornbeam.backends.gpu.runtime.tables import chunk_rows, node_table
-from hornbeam.backends.gpu.workspace.tree_kernels import GrowingTree
+from hornbeam.backends.gpu.workspace.tree_kernels import GrowingTree, SummedTree
 from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.trees.records import Segments
 
@@ -28,7 +28,7 @@ class DeviceHistograms:
         self._root: tuple[int, int, int] | None = None  # what `root table` was made for
         self._pending: list[tuple[int, int]] = []  # subtractions that the split search will do on the way
 
-    def begin_tree(self, tree: GrowingTree) -> None:
+    def begin_tree(self, tree: SummedTree) -> None:
         """Make room for the slots of a tree."""
         self._pending = []
         self._workspace.room("histograms", 8 * tree.n_slots * self._layout.slot_size(tree.stats))
@@ -41,6 +41,10 @@ class DeviceHistograms:
     def build(self, tree: GrowingTree, nodes: Segments, slots: NDArray[np.int32]) -> None:
         """Sum the nodes' rows into their slots."""
         self.subtract_pending(tree)
+        self.sum_nodes(tree, nodes, slots)
+
+    def sum_nodes(self, tree: SummedTree, nodes: Segments, slots: NDArray[np.int32]) -> None:
+        """Do the same where no subtraction waits."""
         if self._layout.n_used == 0 or len(slots) == 0:
             return
         own = self._workspace
@@ -57,13 +61,13 @@ class DeviceHistograms:
         table, count = own.buffer("root table"), own.upload_once("one", ONE)
         return lambda: self._launch_cleared(tree, table, count, 1)
 
-    def _table(self, tree: GrowingTree, nodes: Segments, slots: NDArray[np.int32]) -> NDArray[np.uint32]:
+    def _table(self, tree: SummedTree, nodes: Segments, slots: NDArray[np.int32]) -> NDArray[np.uint32]:
         chunk = chunk_rows(int((nodes.end - nodes.begin).sum()), tree.kernels.groups_a_pass)
         table = node_table(nodes, chunk, slots)
         table[1, -1] = chunk
         return table
 
-    def _launch_cleared(self, tree: GrowingTree, table: Buffer, count: Buffer, n_nodes: int) -> None:
+    def _launch_cleared(self, tree: SummedTree, table: Buffer, count: Buffer, n_nodes: int) -> None:
         """Clear the slots of a table that need it, and sum."""
         own, size, clear = self._workspace, self._layout.slot_size(tree.stats), tree.kernels.zero
         groups = min(own.groups, max(1, n_nodes * size // (4 * clear.threads)))
@@ -72,7 +76,7 @@ class DeviceHistograms:
         )
         self.launch(tree, table, count)
 
-    def launch(self, tree: GrowingTree, table: Buffer, count: Buffer) -> None:
+    def launch(self, tree: SummedTree, table: Buffer, count: Buffer) -> None:
         """Sum as the table on the device says; slots are clear that need it."""
         own, kernels = self._workspace, tree.kernels
         groups = kernels.groups_a_pass

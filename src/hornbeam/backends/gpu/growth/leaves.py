@@ -39,6 +39,11 @@ def sums_variant(workspace: Workspace, n_leaves: int, options: dict[str, int]) -
     return workspace.variant("leaves.cl", leaves=fits[0] if fits else 0, **options)
 
 
+def _exponents(rows: RowGradients, largest: tuple[float, float]) -> tuple[int, int]:
+    """Return the exponents of the scales with which the gradients and hessians of rows are summed."""
+    return exact_exponent(largest[0], rows.n_rows), exact_exponent(largest[1], rows.n_rows)
+
+
 class DeviceLeaves:
     """The leaves of the tree at hand; `leaf` is u16 (n_rows,)."""
 
@@ -101,7 +106,8 @@ class DeviceLeaves:
             table, count, sums, *(() if nodes is None else (nodes,)),
         )  # fmt: skip
         runtime.launch(self._assign, own.groups_over(own.n_rows, self._assign), *rows, table, count, own.buffer("leaf"))
-        exponents = self._launch_sums(tree_rows, largest, most_leaves)
+        exponents = _exponents(tree_rows, largest)
+        self._launch_sums(tree_rows, exponents, most_leaves)
         if nodes is None:
             self._launch_values(exponents, most_leaves, rules, learning_rate)
         else:
@@ -113,26 +119,29 @@ class DeviceLeaves:
         self, rows: RowGradients, largest: tuple[float, float], n_leaves: int
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Sum gradients and hessians per leaf in wide fixed point."""
-        self._clear_sums(n_leaves)
-        exponents = self._launch_sums(rows, largest, n_leaves)
-        found = np.empty((n_leaves, 2), np.int64)
-        self._runtime.download(self._workspace.buffer("leaf sums"), found)
-        total = found.astype(np.float64)
+        exponents = _exponents(rows, largest)
+        total = self.integers(rows, exponents, n_leaves).astype(np.float64)
         return total[:, 0] * 2.0 ** -exponents[0], total[:, 1] * 2.0 ** -exponents[1]
 
-    def _launch_sums(self, rows: RowGradients, largest: tuple[float, float], n_leaves: int) -> tuple[int, int]:
-        """Sum into `leaf sums`, zeros now; returns the exponents of the scales."""
+    def integers(self, rows: RowGradients, exponents: tuple[int, int], n_leaves: int) -> NDArray[np.int64]:
+        """Return the sums of gradients and hessians of each leaf, times two to the exponents, int64 (n_leaves, 2)."""
+        self._clear_sums(n_leaves)
+        self._launch_sums(rows, exponents, n_leaves)
+        found = np.empty((n_leaves, 2), np.int64)
+        self._runtime.download(self._workspace.buffer("leaf sums"), found)
+        return found
+
+    def _launch_sums(self, rows: RowGradients, exponents: tuple[int, int], n_leaves: int) -> None:
+        """Sum into `leaf sums`, zeros now, with these exponents of the scales."""
         own, runtime = self._workspace, self._runtime
         leaf = self._bag.take_leaves() if self._bag else own.buffer("leaf")
-        exponents = exact_exponent(largest[0], rows.n_rows), exact_exponent(largest[1], rows.n_rows)
         kernel = runtime.kernel("leaf_sums_kernel", sums_variant(own, n_leaves, rows.options))
         rows_a_group = min(65_536, max(4096, -(-rows.n_rows // own.groups)))
         runtime.launch(
-            kernel, -(-rows.n_rows // rows_a_group), *rows.arguments, leaf,
+            kernel, max(1, -(-rows.n_rows // rows_a_group)), *rows.arguments, leaf,
             np.float64(2.0 ** exponents[0]), np.float64(2.0 ** exponents[1]), u32(rows.n_rows), u32(rows_a_group),
             u32(n_leaves), own.buffer("leaf sums"),
         )  # fmt: skip
-        return exponents
 
     def _launch_values(
         self, exponents: tuple[int, int], n_leaves: int, rules: SplitRules, learning_rate: float
@@ -185,7 +194,8 @@ class DeviceLeaves:
     ) -> LeavesLater:
         """Compute values from the sums, behind them in `leaf sums`; see engine.Engine.leaf_values_later."""
         self._clear_sums(n_leaves)
-        exponents = self._launch_sums(rows, largest, n_leaves)
+        exponents = _exponents(rows, largest)
+        self._launch_sums(rows, exponents, n_leaves)
         self._launch_values(exponents, n_leaves, rules, learning_rate)
         return self._fetch_later(n_leaves, 2.0 ** -exponents[1])
 

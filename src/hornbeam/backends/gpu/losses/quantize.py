@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hornbeam.backends.gpu.losses.row_gradients import RowGradients
-from hornbeam.backends.gpu.runtime.runtime import Variant, u32
+from hornbeam.backends.gpu.runtime.runtime import Buffer, Variant, u32
 from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.core.fixed_point import (
     COARSE_SPREAD,
@@ -39,6 +39,16 @@ class Rounded:
     gradient: int
     hessian: int
 
+    @classmethod
+    def of(cls, seen: np.void, wide: bool) -> Rounded:
+        """Return what kernels report, REPORT (), of records of 31 bits or of 16."""
+        largest = seen["largest"][:2].tolist()
+        bits = (WIDE_BITS, WIDE_BITS) if wide else (NARROW_GRADIENT_BITS, NARROW_HESSIAN_BITS)
+        g_exponent, h_exponent = (scale_exponent(*pair) for pair in zip(largest, bits, strict=True))
+        hessian_unit = largest[1] if _is_constant(seen) else 2.0**-h_exponent
+        quantization = Quantization(2.0**-g_exponent, hessian_unit, wide, *seen["extremes"][2:].tolist())
+        return cls(quantization, (largest[0], largest[1]), *seen["sums"][:2].tolist())
+
     @property
     def hessians_count(self) -> bool:
         """Whether every hessian is 1, so that their sums count rows."""
@@ -50,6 +60,14 @@ def rounding_variant(workspace: Workspace, wide: bool, options: dict[str, int]) 
     return workspace.variant("quantize.cl", wide=wide, **options)
 
 
+def rounding_room(workspace: Workspace, wide: bool) -> tuple[Buffer, Buffer, Buffer]:
+    """Make room for records, of even and of odd depth; return those of the root, `extremes` and `report`."""
+    size = (8 if wide else 4) * workspace.n_rows
+    even = workspace.room("records even", size)
+    workspace.room("records odd", size)
+    return even, workspace.room("extremes", 24 * workspace.groups), workspace.room("report", REPORT.itemsize)
+
+
 def round_gradients(
     workspace: Workspace, rows: RowGradients, high_precision: bool, meanwhile: Callable[[bool], None]
 ) -> Rounded:
@@ -57,21 +75,18 @@ def round_gradients(
 
     meanwhile  what to launch before the host waits for the result, given whether its records are wide
     """
-    seen = _round(workspace, rows, high_precision, meanwhile)
-    wide = high_precision
-    if not wide:
-        h_sum, abs_sum, nonzero_g, nonzero_h = seen["sums"][1:].tolist()
-        low, high = seen["extremes"][:2].tolist()
-        coarse = is_coarse(abs_sum, nonzero_g) or 0 < high - low < COARSE_SPREAD
-        wide = coarse or (not _is_constant(seen) and is_coarse(h_sum, nonzero_h))
-        if wide:
-            seen = _round(workspace, rows, wide, meanwhile)
-    largest = seen["largest"][:2].tolist()
-    bits = (WIDE_BITS, WIDE_BITS) if wide else (NARROW_GRADIENT_BITS, NARROW_HESSIAN_BITS)
-    g_exponent, h_exponent = (scale_exponent(*pair) for pair in zip(largest, bits, strict=True))
-    hessian_unit = largest[1] if _is_constant(seen) else 2.0**-h_exponent
-    quantization = Quantization(2.0**-g_exponent, hessian_unit, wide, *seen["extremes"][2:].tolist())
-    return Rounded(quantization, (largest[0], largest[1]), *seen["sums"][:2].tolist())
+    seen, wide = _round(workspace, rows, high_precision, meanwhile), high_precision
+    if not wide and too_coarse(seen):
+        seen, wide = _round(workspace, rows, True, meanwhile), True
+    return Rounded.of(seen, wide)
+
+
+def too_coarse(seen: np.void) -> bool:
+    """Say whether 16 bits are too few: twin of the rule in fixed_point.round_gradients; seen is REPORT ()."""
+    h_sum, abs_sum, nonzero_g, nonzero_h = seen["sums"][1:].tolist()
+    low, high = seen["extremes"][:2].tolist()
+    coarse = is_coarse(abs_sum, nonzero_g) or 0 < high - low < COARSE_SPREAD
+    return coarse or (not _is_constant(seen) and is_coarse(h_sum, nonzero_h))
 
 
 def _is_constant(seen: np.void) -> bool:
@@ -81,10 +96,7 @@ def _is_constant(seen: np.void) -> bool:
 def _round(own: Workspace, rows: RowGradients, wide: bool, meanwhile: Callable[[bool], None]) -> np.void:
     """Measure and round on the device; returns REPORT ()."""
     runtime = own.runtime
-    size = (8 if wide else 4) * own.n_rows
-    even = own.room("records even", size)
-    own.room("records odd", size)
-    extremes, report = own.room("extremes", 24 * own.groups), own.room("report", REPORT.itemsize)
+    even, extremes, report = rounding_room(own, wide)
 
     def launches() -> None:
         variant = rounding_variant(own, wide, rows.options)

@@ -107,6 +107,21 @@ class TreeKind(NamedTuple):
     columns: bool = False
 
 
+def partition_variant(facts: DeviceFacts, layout: Layout, kind: TreeKind) -> Variant:
+    """Return the variant of partition.cl."""
+    return plain_variant(
+        facts,
+        "partition.cl",
+        PARTITION_THREADS,
+        **layout.options,
+        columns=kind.columns,
+        bundled=layout.is_bundled,
+        wide=kind.wide,
+        each=PARTITION_EACH,
+        categorical=kind.categorical,
+    )
+
+
 class TreeVariants(NamedTuple):
     """The files that a tree needs, those first that take the compiler longest."""
 
@@ -130,76 +145,95 @@ class TreeVariants(NamedTuple):
             select=replace(selecting, each=MOST_ORDERED // selecting.threads),
             histogram=summing,
             plan=plain_variant(facts, "plan.cl", PLANNING_THREADS, words=summing.words),
-            partition=plain_variant(
-                facts,
-                "partition.cl",
-                PARTITION_THREADS,
-                **layout.options,
-                columns=kind.columns,
-                bundled=layout.is_bundled,
-                wide=kind.wide,
-                each=PARTITION_EACH,
-                categorical=kind.categorical,
-            ),
+            partition=partition_variant(facts, layout, kind),
             choose=plain_variant(facts, "choose.cl", CHOOSE_THREADS, bundled=layout.is_bundled),
         )
 
 
 @dataclass(frozen=True, slots=True)
-class TreeKernels:
-    """The kernels of one kind of tree, and how they are launched."""
+class RowKernels:
+    """The kernels that sum and move the rows of one kind of tree, and how they are launched."""
 
     zero: Kernel
     histogram: Kernel
+    partition: Kernel
+    partition_tile: int
+    n_passes: int  # of the histogram kernel over the rows
+    groups_a_pass: int
+
+    @classmethod
+    def load(cls, runtime: Runtime, layout: Layout, kind: TreeKind) -> RowKernels:
+        """Compile what rows need, or find it compiled."""
+        return cls(**cls._of_rows(runtime, layout, kind))
+
+    @staticmethod
+    def _of_rows(runtime: Runtime, layout: Layout, kind: TreeKind) -> dict[str, Any]:
+        """Return the fields that are named here."""
+        kernel, facts = runtime.kernel, runtime.facts
+        summing, local_bytes = histogram_variant(facts, layout, kind.wide, kind.stats)
+        moving = partition_variant(facts, layout, kind)
+        n_passes = max(1, layout.n_tiles * (layout.tile_words // summing.words if summing.words else 1))
+        return {
+            "zero": kernel("zero_kernel", summing),
+            "histogram": kernel("histogram_kernel", summing, local_bytes),
+            "partition": kernel("partition_kernel", moving),
+            "partition_tile": moving.threads * moving.each,
+            "n_passes": n_passes,
+            "groups_a_pass": groups_a_pass(facts.compute_units * summing.resident, n_passes),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TreeKernels(RowKernels):
+    """The kernels of one kind of tree that grows on one device."""
+
     subtract: Kernel
     split: Kernel
     choose: Kernel
-    partition: Kernel
-    partition_tile: int
     plan: Kernel
     select: Kernel
-    n_passes: int  # of the histogram kernel over the rows
-    groups_a_pass: int
     n_pieces: int  # of a node that split.cl searches by themselves
 
     @classmethod
     def compile(cls, runtime: Runtime, layout: Layout, kind: TreeKind) -> TreeKernels:
         """Compile what a tree needs, or find it compiled."""
-        kernel, facts = runtime.kernel, runtime.facts
-        files = TreeVariants.of(facts, layout, kind)
+        kernel = runtime.kernel
+        files = TreeVariants.of(runtime.facts, layout, kind)
         runtime.compile_soon(files)
-        summing, local_bytes = histogram_variant(facts, layout, kind.wide, kind.stats)
-        n_passes = max(1, layout.n_tiles * (layout.tile_words // summing.words if summing.words else 1))
         return cls(
-            zero=kernel("zero_kernel", summing),
-            histogram=kernel("histogram_kernel", summing, local_bytes),
+            **cls._of_rows(runtime, layout, kind),
             subtract=kernel("subtract_kernel", files.search),
             split=kernel("split_bundles_kernel" if layout.is_bundled else "split_kernel", files.split),
             choose=kernel("choose_kernel", files.choose),
-            partition=kernel("partition_kernel", files.partition),
-            partition_tile=files.partition.threads * files.partition.each,
             plan=kernel("plan_kernel", files.plan),
             select=kernel("select_kernel", files.select),
-            n_passes=n_passes,
-            groups_a_pass=groups_a_pass(facts.compute_units * summing.resident, n_passes),
             n_pieces=layout.n_tiles * (layout.lanes // SEARCHED_LANES),
         )
 
 
 @dataclass(frozen=True, slots=True)
-class GrowingTree:
-    """What the tree at hand is made with.
+class SummedTree:
+    """What the rows of the tree at hand are summed and moved with.
 
-    stats           sums of a histogram, 2 or 3: gradients, hessians, rows
+    stats    sums of a histogram, 2 or 3: gradients, hessians, rows
+    n_slots  of the histogram pool
+    """
+
+    kernels: RowKernels
+    stats: int
+    n_slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class GrowingTree(SummedTree):
+    """What a tree that grows on one device is made with.
+
     hessians_count  every hessian is 1, so that their sums count rows
-    n_slots         of the histogram pool
     """
 
     kernels: TreeKernels
     quantization: Quantization
-    stats: int
     hessians_count: bool
-    n_slots: int
 
     @property
     def counts_rows(self) -> bool:

@@ -1,0 +1,1 @@
+"""Trees of a GPU's rows that grow on several workers: see distributed/."""

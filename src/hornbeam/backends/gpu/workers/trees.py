@@ -1,0 +1,136 @@
+"""The operations of a GPU engine for trees that grow on several workers.
+
+Bins, gradients and rows stay on the device. Histograms of nodes come down, or go to the other workers' devices, and
+node tables go up; the search for splits is that of a worker's section of the features (distributed/search.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.backends.demand import Demand
+from hornbeam.backends.gpu.data.layout import Layout
+from hornbeam.backends.gpu.growth.bag import DeviceBag
+from hornbeam.backends.gpu.growth.growth import DeviceGrowth
+from hornbeam.backends.gpu.growth.histograms import DeviceHistograms
+from hornbeam.backends.gpu.growth.leaves import DeviceLeaves
+from hornbeam.backends.gpu.growth.memory import slot_bytes
+from hornbeam.backends.gpu.growth.split_search import SplitSearch
+from hornbeam.backends.gpu.losses.quantize import Rounded
+from hornbeam.backends.gpu.runtime.runtime import Buffer, Runtime
+from hornbeam.backends.gpu.workers.node_sums import NodeSums
+from hornbeam.backends.gpu.workers.rounding import round_together
+from hornbeam.backends.gpu.workspace.bin_upload import PlacedBins
+from hornbeam.backends.gpu.workspace.tree_kernels import RowKernels, SummedTree, TreeKind
+from hornbeam.backends.gpu.workspace.workspace import Workspace
+from hornbeam.core.fixed_point import Gather
+from hornbeam.core.lazy import lazy
+from hornbeam.data.binning import BinnedData
+from hornbeam.trees.bagging import Bag
+from hornbeam.trees.records import Segments
+
+POOL_BYTES = 256 << 20
+"""Histograms that are summed at once, and as many bytes again of what is sent of them."""
+
+
+class WorkerTrees:
+    """What GpuEngine has of them; it has everything that is named here."""
+
+    if TYPE_CHECKING:
+        _bag: DeviceBag
+        _binned: BinnedData
+        _bins: PlacedBins
+        _demand: Demand
+        _growth: DeviceGrowth
+        _histograms: DeviceHistograms
+        _layout: Layout
+        _leaves: DeviceLeaves
+        _most_stats: int
+        _rounded: Rounded
+        _runtime: Runtime
+        _search: SplitSearch
+        slot_bytes: int
+        workspace: Workspace
+        _fit_slots: Any
+        _take_rows: Any
+        _tree_rows: Any
+
+    _worker_bag: Bag | None = None
+    _worker_tree: SummedTree
+
+    @property
+    def can_share_trees(self) -> bool:
+        """Whether this engine's rows can be part of trees that grow on several workers: it has histograms to send."""
+        return self._layout.n_used > 0 and not self._layout.is_bundled
+
+    def round_together(self, output: int, bag: Bag | None, high_precision: bool, gather: Gather) -> Rounded:
+        """Start a tree: round the gradients of its rows by the scale of all workers' rows.
+
+        bag  the rows of the tree that are here; None: all
+        """
+        if bag is not self._worker_bag:
+            self._worker_bag = bag
+            self._bag.take(bag)
+        self._take_rows(output)
+        self._rounded = round_together(self.workspace, self._tree_rows(), high_precision, gather)
+        n_slots, stats = self._worker_slots, 2 if self._rounded.hessians_count else 3
+        has_sets = self._search.categories is not None
+        kind = TreeKind(self._rounded.quantization.wide, stats, has_sets, self._bins.has_columns)
+        if kind not in self._row_kernels:
+            self._row_kernels[kind] = RowKernels.load(self._runtime, self._layout, kind)
+        self._worker_tree = SummedTree(self._row_kernels[kind], stats, n_slots)
+        self._histograms.begin_tree(self._worker_tree)
+        return self._rounded
+
+    @lazy
+    def _row_kernels(self) -> dict[TreeKind, RowKernels]:
+        return {}
+
+    @lazy
+    def _worker_slots(self) -> int:
+        """How many nodes are summed at once: half of the memory is for histograms, half for what is sent of them."""
+        own, self._most_stats = self.workspace, 3  # workers know the rows of a node by counting
+        self.slot_bytes = slot_bytes(self._layout, self._most_stats)
+        wanted = max(1, min(POOL_BYTES // self.slot_bytes, self._demand.n_leaves))
+        n_slots: int = max(1, self._fit_slots(2 * wanted) // 2)
+        own.reserved["histograms"] = own.reserved["node sums"] = n_slots * self.slot_bytes
+        return n_slots
+
+    @lazy
+    def _node_sums(self) -> NodeSums:
+        return NodeSums(self.workspace, self._layout, self._histograms, self._binned.offsets)
+
+    def sum_nodes(self, nodes: Segments, dtype: Any) -> NDArray[Any]:
+        """Return the sums of every node's rows by bin, (n_nodes, n_total_bins, 2 or 3) of that type, as they must fit.
+
+        A third sum counts rows, unless hessians do.
+        """
+        return self._node_sums.read(self._worker_tree, nodes, dtype)
+
+    def lay_sums(self, nodes: Segments, dtype: Any, sections: Sequence[slice]) -> Buffer:
+        """Sum the same, and leave it on the device: see NodeSums.lay."""
+        return self._node_sums.lay(self._worker_tree, nodes, dtype, sections)
+
+    def divide(self, nodes: Segments, splits: NDArray[np.void], sets: NDArray[np.uint32]) -> NDArray[np.int64]:
+        """Move the rows of nodes, some of which may have none here; returns how many went left, int64 (n_nodes,).
+
+        sets  uint32 (n_sets, n_words)  in  of categorical splits, by the number in the place of their bin
+        """
+        n_left, here = np.zeros(len(splits), np.int64), np.flatnonzero(nodes.end > nodes.begin)
+        if len(here) == 0:
+            return n_left
+        splits = splits[here]
+        in_set = np.flatnonzero(splits["feature"] >= self._binned.n_numeric)
+        if len(in_set):
+            self.workspace.upload("sets", sets[splits["bin"][in_set]])
+            splits["bin"][in_set] = np.arange(len(in_set))
+        n_left[here] = self._growth.divide(self._worker_tree, nodes.take(here), splits)
+        return n_left
+
+    def leaf_integers(self, exponents: Sequence[int], n_leaves: int) -> NDArray[np.int64]:
+        """Return the sums of gradients and hessians of each leaf in fixed point, int64 (n_leaves, 2)."""
+        return self._leaves.integers(self._tree_rows(), (exponents[0], exponents[1]), n_leaves)
