@@ -63,6 +63,8 @@ class Driver:
         self.failing: dict[str, tuple[int, Exception]] = {}
         self.misuse: list[str] = []
         self.n_graphs = 0
+        self.addresses: dict[int, Any] = {}
+        self.groups: dict[tuple[int, ...], NcclGroup] = {}
         self.lock = threading.RLock()
 
     runtime_error, out_of_memory, compile_error = CUDARuntimeError, OutOfMemoryError, CompileException
@@ -79,6 +81,15 @@ class Driver:
                 if skip == 0:
                     raise error
                 self.failing[operation] = skip - 1, error
+
+    def address_of(self, thing: Any) -> int:
+        """Return a number for memory or a stream, as libraries take them; `at` has the thing again."""
+        with self.lock:
+            self.addresses[id(thing)] = thing
+            return id(thing)
+
+    def at(self, address: int) -> Any:
+        return self.addresses[address]
 
     def forbid(self, what: str) -> None:
         self.misuse.append(what)
@@ -117,6 +128,10 @@ class Stream(contextlib.AbstractContextManager):
 
     def __exit__(self, *error: object) -> None:
         pass
+
+    @property
+    def ptr(self) -> int:
+        return self.driver.address_of(self)
 
     def do(self, operation: str, work: Any, recordable: bool = True) -> None:
         """Do or record a piece of work."""
@@ -172,6 +187,8 @@ class Event:
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
 
+    done = True
+
     def synchronize(self) -> None:
         self.driver.enter("event")
         self.driver.real.queue.finish()
@@ -197,6 +214,10 @@ class MemoryPointer:
     def __init__(self, memory: Memory, offset: int = 0) -> None:
         self.driver, self.memory, self.offset = memory.driver, memory, offset
         self.buffer = memory.buffer
+
+    @property
+    def ptr(self) -> int:
+        return self.driver.address_of(self)
 
     def __add__(self, offset: int) -> MemoryPointer:
         return MemoryPointer(self.memory, self.offset + offset)
@@ -282,6 +303,65 @@ class RawKernel:
         stream.do("launch", lambda: self.driver.real.launch(self.real, grid[0], *plain))
 
 
+class NcclGroup:
+    """Where the ranks of one group meet; `n_reduced`: how often buffers were added up."""
+
+    def __init__(self, size: int) -> None:
+        self.barrier, self.values = threading.Barrier(size), dict[int, Any]()
+        self.devices: dict[int, int] = {}
+        self.n_reduced = 0
+
+
+class NcclCommunicator:
+    """One rank; sums are made on the host when all have come."""
+
+    def __init__(self, driver: Driver, size: int, group_id: tuple[int, ...], rank: int) -> None:
+        driver.enter("nccl")
+        assert len(group_id) == 128
+        with driver.lock:
+            self.group = driver.groups.setdefault(group_id, NcclGroup(size))
+        self.driver, self.size, self.rank, self.is_open = driver, size, rank, True
+        self.group.devices[rank] = getattr(CURRENT, "number", 0)
+        self.group.barrier.wait(60)
+        assert len(set(self.group.devices.values())) == size, "two ranks have one device"
+
+    def reduceScatter(self, send: int, receive: int, n: int, kind: int, op: int, stream: int) -> None:  # noqa: N802
+        assert self.is_open and op == 0
+        self.driver.enter("reduceScatter")
+        dtype, source, target = (
+            np.dtype({2: np.int32, 4: np.int64}[kind]),
+            self.driver.at(send),
+            self.driver.at(receive),
+        )
+        values, queue = np.empty((self.size, n), dtype), self.driver.real.queue
+        in_stream = self.driver.at(stream)
+        in_stream.do("nccl", lambda: cl.enqueue_copy(queue, values, source.buffer, src_offset=source.offset))
+        self.group.values[self.rank] = values
+        self.group.barrier.wait(60)
+        total = sum(each[self.rank] for each in self.group.values.values())
+        self.group.barrier.wait(60)
+        self.group.n_reduced += self.rank == 0
+        in_stream.do("nccl", lambda: cl.enqueue_copy(queue, target.buffer, total, dst_offset=target.offset))
+
+    def destroy(self) -> None:
+        self.is_open = False
+
+    abort = destroy
+
+
+def nccl_module(driver: Driver) -> Any:
+    """Return the part of cupy.cuda.nccl that is used; numbers are NCCL's."""
+    rng = np.random.default_rng()
+    return types.SimpleNamespace(
+        available=True,
+        get_unique_id=lambda: tuple(rng.integers(-128, 128, 128).tolist()),
+        NcclCommunicator=lambda *given: NcclCommunicator(driver, *given),
+        NCCL_INT32=2,
+        NCCL_INT64=4,
+        NCCL_SUM=0,
+    )
+
+
 def pinned(driver: Driver, n_bytes: int) -> Any:
     driver.enter("pinned")
     return type("Pinned", (ctypes.c_uint8 * n_bytes,), {"ptr": property(ctypes.addressof)})()
@@ -315,12 +395,16 @@ def install(monkeypatch: Any, n_devices: int = 1, memory_bytes: int = 1 << 30) -
         runtime=types.SimpleNamespace(
             CUDARuntimeError=CUDARuntimeError,
             getDevice=lambda: getattr(CURRENT, "number", 0),
+            deviceGetPCIBusId=lambda number: f"0000:{number:02x}:00.0",
             getDeviceCount=count,
             getDeviceProperties=lambda number: properties,
             memGetInfo=lambda: (memory_bytes - driver.used_bytes, memory_bytes),
         ),
     )
+    cupy.cuda.nccl = nccl_module(driver)
     monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setitem(sys.modules, "cupy.cuda", cupy.cuda)
+    monkeypatch.setitem(sys.modules, "cupy.cuda.nccl", cupy.cuda.nccl)
     monkeypatch.delitem(sys.modules, "hornbeam.backends.gpu.runtime.cuda", raising=False)
     monkeypatch.delattr(runtime_package, "cuda", raising=False)
     return driver

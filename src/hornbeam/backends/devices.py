@@ -73,6 +73,17 @@ def choose_device(device: str, work: Work | None = None) -> str:
     raise DeviceError(f"device={device!r} is not available here ({reason}); usable: {usable}, or 'auto'")
 
 
+def gpus_of_kind(device: str) -> dict[str, str]:
+    """Return the usable GPUs of the kind of a device, CUDA or OpenCL, by what names them on all machines.
+
+    OpenCL devices that are no GPUs are left out.
+    """
+    from hornbeam.backends.gpu.runtime.devices import identity
+
+    kind = device.partition(":")[0]
+    return {identity(info.name): info.name for info in _gpus(kind) if info.usable and info.compute_units > 0}
+
+
 def fastest_device(work: Work) -> str:
     """Return the CPU or the GPU that is expected to be done first; drivers are asked only where one could be."""
     best, seconds = "cpu", work.cpu_seconds()

@@ -9,8 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.engine import GpuEngine
+from hornbeam.backends.gpu.runtime.runtime import Buffer
 from hornbeam.core.fixed_point import Gather, Quantization
 from hornbeam.data.binning import BinnedData
+from hornbeam.distributed.collective import Collective
+from hornbeam.distributed.nccl import NcclCollective
 from hornbeam.distributed.tree_rows import TreeRows
 from hornbeam.trees.bagging import ROOT_DEPTH, Bag
 from hornbeam.trees.engine import Engine
@@ -61,6 +64,18 @@ class DeviceRows(TreeRows):
     def histograms(self, nodes: Segments, counted: bool, dtype: Any) -> NDArray[Any]:
         """Sum by kernels, and bring the sums down."""
         return self._engine.sum_nodes(self._local(nodes), dtype)
+
+    def reduce_histograms(
+        self, nodes: Segments, counted: bool, dtype: Any, collective: Collective, sections: Sequence[slice]
+    ) -> NDArray[Any]:
+        """Let the devices add up, where they can."""
+        if not isinstance(collective, NcclCollective):
+            return super().reduce_histograms(nodes, counted, dtype, collective, sections)
+
+        def reduce(sums: Buffer, out: Buffer, n: int) -> None:
+            collective.reduce_on_devices(sums, out, n, dtype, "histograms on devices")
+
+        return self._engine.reduce_sums(self._local(nodes), dtype, sections, collective.rank, reduce)
 
     def _divide(self, local: Segments, splits: NDArray[np.void], sets: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Move rows by kernels."""

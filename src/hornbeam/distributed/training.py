@@ -7,13 +7,12 @@ from contextlib import ExitStack, closing
 from typing import Any
 
 from hornbeam.backends.demand import Demand
-from hornbeam.backends.engines import make_engine
-from hornbeam.backends.reference.engine import ReferenceEngine
 from hornbeam.core.cpus import resolve_threads
 from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.data.binning import BinnedData
 from hornbeam.distributed.collective import Collective
 from hornbeam.distributed.dataset import PartDataset
+from hornbeam.distributed.devices import join_devices, make_local_engine
 from hornbeam.distributed.engine import DistributedEngine
 from hornbeam.model.booster import Booster
 from hornbeam.params.params import Params
@@ -48,10 +47,11 @@ def train(
 
     def engine_maker(binned: BinnedData, params: Params, demand: Demand | None) -> Engine:
         maps = {id(each.binned): each.rows for each in given if isinstance(each, PartDataset)}
-        local = make_engine(binned, params, demand) if binned.n_rows > 0 else ReferenceEngine(binned)
+        local = make_local_engine(collective, binned, params, demand)
+        shared = join_devices(collective, local, params, stack)
         compiled = params.device != "reference"
         threads = resolve_threads(params.num_threads)
-        return DistributedEngine(collective, local, binned, train_set.rows, maps, compiled, threads)
+        return DistributedEngine(shared, local, binned, train_set.rows, maps, compiled, threads)
 
     with ExitStack() as stack:
         checkpoint = options.get("checkpoint")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, wraps
@@ -23,6 +24,9 @@ and wait for the kernels before."""
 
 RING_BYTES = 4 << 20
 """Page-locked memory for uploads that are still under way."""
+
+LOOK_SECONDS = 0.00002
+"""Whoever waits with a limit looks this often."""
 
 OPTIONS = ("-std=c++17", "--fmad=false")
 
@@ -46,6 +50,12 @@ def describe(number: int) -> str:
 def compute_units(number: int) -> int:
     """Return the number of multiprocessors of a device."""
     return int(cupy.cuda.runtime.getDeviceProperties(number)["multiProcessorCount"])
+
+
+def identity(number: int) -> str:
+    """Return what names a device on all machines, whichever number a process has for it."""
+    properties = cupy.cuda.runtime.getDeviceProperties(number)
+    return f"{cupy.cuda.runtime.deviceGetPCIBusId(number)} {bytes(properties.get('uuid', b'')).hex()}"
 
 
 def open_device(number: int) -> CudaRuntime:
@@ -139,7 +149,7 @@ class CudaRuntime:
         self._number = number
         self._lock = threading.RLock()
         self.device = cupy.cuda.Device(number)
-        self.device_name = f"cuda:{number}"
+        self.device_name, self.identity = f"cuda:{number}", identity(number)
         with self.device:
             properties = cupy.cuda.runtime.getDeviceProperties(number)
             self.stream = cupy.cuda.Stream(non_blocking=True)
@@ -338,6 +348,24 @@ class CudaRuntime:
                 raise
 
         return replay
+
+    @_reported("working with other devices")
+    def enqueue(self, work: Callable[[int], None]) -> None:
+        """Let another library put work into the stream; it is given its address."""
+        with self.device, self._lock:
+            work(self.stream.ptr)
+
+    @_reported("running kernels")
+    def wait(self, seconds: float) -> bool:
+        """Wait for everything so far, but no longer than that; returns whether it is done."""
+        with self.device, self._lock:
+            done = self.stream.record(cupy.cuda.Event(disable_timing=True))
+        until = time.monotonic() + seconds
+        while not done.done:
+            if time.monotonic() > until:
+                return False
+            time.sleep(LOOK_SECONDS)
+        return True
 
     @_reported("running kernels")
     def synchronize(self) -> None:

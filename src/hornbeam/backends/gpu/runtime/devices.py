@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 from hornbeam.backends.gpu.runtime.forks import check_drivers, why_no_driver
 from hornbeam.backends.gpu.runtime.runtime import Runtime
 from hornbeam.core.device_info import DeviceInfo
@@ -61,3 +63,13 @@ def open_runtime(device: str) -> Runtime:
     from hornbeam.backends.gpu.runtime import opencl
 
     return opencl.open_device(int(number))
+
+
+def identity(device: str) -> str:
+    """Return what names a GPU, given as "cuda:0" or "opencl:0", on all machines."""
+    kind, _, number = device.partition(":")
+    if kind == "cuda":
+        from hornbeam.backends.gpu.runtime import cuda
+
+        return cuda.identity(int(number))
+    return f"{socket.gethostname()} {device}"

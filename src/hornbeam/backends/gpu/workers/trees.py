@@ -6,7 +6,7 @@ node tables go up; the search for splits is that of a worker's section of the fe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from hornbeam.backends.gpu.growth.memory import slot_bytes
 from hornbeam.backends.gpu.growth.split_search import SplitSearch
 from hornbeam.backends.gpu.losses.quantize import Rounded
 from hornbeam.backends.gpu.runtime.runtime import Buffer, Runtime
-from hornbeam.backends.gpu.workers.node_sums import NodeSums
+from hornbeam.backends.gpu.workers.node_sums import NodeSums, largest
 from hornbeam.backends.gpu.workers.rounding import round_together
 from hornbeam.backends.gpu.workspace.bin_upload import PlacedBins
 from hornbeam.backends.gpu.workspace.tree_kernels import RowKernels, SummedTree, TreeKind
@@ -35,6 +35,10 @@ from hornbeam.trees.records import Segments
 
 POOL_BYTES = 256 << 20
 """Histograms that are summed at once, and as many bytes again of what is sent of them."""
+
+
+DeviceReduction = Callable[[Buffer, Buffer, int], None]
+"""Adds up the buffers of all workers: (n_workers, n) of each -> (n,), n."""
 
 
 class WorkerTrees:
@@ -111,9 +115,21 @@ class WorkerTrees:
         """
         return self._node_sums.read(self._worker_tree, nodes, dtype)
 
-    def lay_sums(self, nodes: Segments, dtype: Any, sections: Sequence[slice]) -> Buffer:
-        """Sum the same, and leave it on the device: see NodeSums.lay."""
-        return self._node_sums.lay(self._worker_tree, nodes, dtype, sections)
+    def reduce_sums(
+        self, nodes: Segments, dtype: Any, sections: Sequence[slice], rank: int, reduce: DeviceReduction
+    ) -> NDArray[Any]:
+        """Sum the same of all workers' rows among the devices; returns a section, (n_nodes, n_bins, 2 or 3).
+
+        sections  of the bins, one a worker
+        rank      this worker
+        """
+        own, tree, kind = self.workspace, self._worker_tree, np.dtype(dtype)
+        sums = self._node_sums.lay(tree, nodes, kind, sections)
+        found = np.empty((len(nodes.begin), largest(sections), tree.stats), kind)
+        out = own.room("section sums", found.nbytes)
+        reduce(sums, out, found.size)
+        self._runtime.download(out, found)
+        return found[:, : sections[rank].stop - sections[rank].start]
 
     def divide(self, nodes: Segments, splits: NDArray[np.void], sets: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Move the rows of nodes, some of which may have none here; returns how many went left, int64 (n_nodes,).

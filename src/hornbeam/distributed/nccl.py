@@ -1,0 +1,90 @@
+"""Workers with a CUDA device each: histograms go from device to device by NCCL, all else as before.
+
+Which devices these are is agreed on by the group's own messages (threads, Dask, MPI), and so is, before every operation
+of the devices, that all workers have come to it: a worker that fails, is late or has lost step is noticed there, as
+ever, and no device waits for one that will not come.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from hornbeam.backends.gpu.engine import GpuEngine
+from hornbeam.backends.gpu.runtime import nccl
+from hornbeam.backends.gpu.runtime.runtime import Buffer
+from hornbeam.distributed.collective import Collective, lost
+from hornbeam.trees.engine import Engine
+
+SWITCH = "HORNBEAM_NCCL"
+"""Variable of the environment: 0 leaves histograms to the host."""
+
+
+class NcclCollective(Collective):
+    """One worker's end of a group that has devices; all workers make theirs at the same time.
+
+    host     the worker's end of the group without devices, which all other messages go through
+    runtime  CudaRuntime of a device that no other worker has
+    """
+
+    def __init__(self, host: Collective, runtime: Any) -> None:
+        super().__init__(host.rank, host.size, host.timeout)
+        self._host, self.traffic = host, host.traffic
+        group_id = host.broadcast(nccl.make_id() if host.rank == 0 else b"", 0, "group of devices")
+        self._devices = nccl.DeviceGroup(runtime, host.rank, host.size, group_id)
+
+    def _exchange(self, messages: list[bytes], what: str) -> list[bytes]:
+        return self._host._exchange(messages, what)
+
+    def _swap(self, messages: Any, what: str) -> Any:
+        return self._host._swap(messages, what)
+
+    def abort(self, reason: str) -> None:
+        """Let the operations of all workers fail."""
+        self._host.abort(reason)
+
+    def reduce_on_devices(self, values: Buffer, out: Buffer, n: int, dtype: Any, what: str) -> None:
+        """Add up the buffers of all workers' devices, of which each gets its share; see DeviceGroup.reduce_scatter."""
+        self._host.all_gather(b"", what)
+        begun = time.perf_counter()
+        self._devices.reduce_scatter(values, out, n, dtype)
+        if not self._devices.wait(self.timeout):
+            others = [rank for rank in range(self.size) if rank != self.rank]
+            raise lost(self.rank, others, what, self.timeout)
+        self.traffic.bytes_sent += (self.size - 1) * n * np.dtype(dtype).itemsize
+        self.traffic.seconds += time.perf_counter() - begun
+
+    def __enter__(self) -> NcclCollective:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self._devices.close()
+        else:
+            self._devices.abort()
+
+
+def joinable_runtime(collective: Collective, local: Engine) -> Any | None:
+    """Return this worker's CudaRuntime, where every worker has a device of its own; None: host memory it is.
+
+    local  engine of this worker's rows
+    """
+    if isinstance(collective, NcclCollective):
+        return None  # they have joined
+    names = collective.all_gather(device_name(local).encode(), "devices that could talk")
+    is_shared = b"" in names or len(set(names)) < len(names)
+    return None if is_shared or not isinstance(local, GpuEngine) else local.workspace.runtime
+
+
+def device_name(local: Engine) -> str:
+    """Return what names an engine's CUDA device on all machines; "": it has none, or there is no NCCL for it."""
+    if not isinstance(local, GpuEngine) or not local.can_share_trees or os.environ.get(SWITCH) == "0":
+        return ""
+    name = getattr(local.workspace.runtime, "identity", "")
+    return str(name) if name and nccl.is_available() else ""
