@@ -325,7 +325,7 @@ class NcclCommunicator:
         self.group.barrier.wait(60)
         assert len(set(self.group.devices.values())) == size, "two ranks have one device"
 
-    def reduceScatter(self, send: int, receive: int, n: int, kind: int, op: int, stream: int) -> None:  # noqa: N802
+    def reduceScatter(self, send: int, receive: int, n: int, kind: int, op: int, stream: int) -> None:
         assert self.is_open and op == 0
         self.driver.enter("reduceScatter")
         dtype, source, target = (
