@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.engine import GpuEngine
-from hornbeam.backends.gpu.runtime.runtime import Buffer
 from hornbeam.core.fixed_point import Gather, Quantization
 from hornbeam.data.binning import BinnedData
-from hornbeam.distributed.collective import Collective
+from hornbeam.distributed.collective import Buffer, Collective
 from hornbeam.distributed.nccl import NcclCollective
 from hornbeam.distributed.tree_rows import TreeRows
 from hornbeam.trees.bagging import ROOT_DEPTH, Bag
@@ -26,9 +25,10 @@ class DeviceRows(TreeRows):
     Histograms come down, node tables go up; gradients, rows and leaves stay, unless somebody asks for them.
     """
 
-    def __init__(self, binned: BinnedData, engine: GpuEngine) -> None:
-        super().__init__(binned)
+    def __init__(self, binned: BinnedData, sections: Sequence[tuple[int, int]], engine: GpuEngine) -> None:
+        super().__init__(binned, sections)
         self._engine = engine
+        engine.share_with(sections)
 
     @property
     def leaf(self) -> NDArray[Any]:
@@ -56,34 +56,30 @@ class DeviceRows(TreeRows):
         """Return copies."""
         return self._engine.chosen_rows()
 
-    def _local(self, nodes: Segments) -> Segments:
-        """Return the places, at the depths that the rows of a bag have."""
-        local = super()._local(nodes)
+    def _at_depth(self, local: Segments) -> Segments:
+        """Return places at the depths that the rows of a bag have."""
         return local if self._bag is None else Segments(local.begin, local.end, local.depth + np.int32(ROOT_DEPTH))
 
-    def histograms(self, nodes: Segments, counted: bool, dtype: Any) -> NDArray[Any]:
-        """Sum by kernels, and bring the sums down."""
-        return self._engine.sum_nodes(self._local(nodes), dtype)
-
-    def reduce_histograms(
-        self, nodes: Segments, counted: bool, dtype: Any, collective: Collective, sections: Sequence[slice]
-    ) -> NDArray[Any]:
-        """Let the devices add up, where they can."""
+    def exchange(self, collective: Collective, local: Segments, n_sums: int) -> Sequence[Buffer]:
+        """Let the devices add up among themselves, where they can."""
         if not isinstance(collective, NcclCollective):
-            return super().reduce_histograms(nodes, counted, dtype, collective, sections)
+            return super().exchange(collective, local, n_sums)
+        most_here = np.array([(local.end - local.begin).max(initial=0)], np.int64)
+        most_rows = int(collective.gather_array(most_here, "rows of histograms").sum())
+        reduce = collective.reduce_on_devices
+        return [self._engine.reduce_sums(self._at_depth(local), most_rows, collective.rank, reduce)]
 
-        def reduce(sums: Buffer, out: Buffer, n: int) -> None:
-            collective.reduce_on_devices(sums, out, n, dtype, "histograms on devices")
+    def messages(self, local: Segments, n_sums: int) -> Sequence[Buffer]:
+        """Sum by kernels, and bring the sums down."""
+        return self._engine.write_messages(self._at_depth(local))
 
-        return self._engine.reduce_sums(self._local(nodes), dtype, sections, collective.rank, reduce)
-
-    def _divide(self, local: Segments, splits: NDArray[np.void], sets: NDArray[np.uint32]) -> NDArray[np.int64]:
+    def divide(self, local: Segments, splits: NDArray[np.void], sets: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Move rows by kernels."""
-        return self._engine.divide(local, splits, sets)
+        return self._engine.divide(self._at_depth(local), splits, sets)
 
     def assign(self, nodes: Segments, leaf_of_node: NDArray[np.int32]) -> None:
         """Tell the leaves by kernels."""
-        local = self._local(nodes)
+        local = self._at_depth(self.local(nodes))
         here = np.flatnonzero(local.end > local.begin)
         self._engine.assign_leaves(local.take(here), leaf_of_node[here])
 

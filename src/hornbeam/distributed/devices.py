@@ -55,7 +55,7 @@ def deal_device(collective: Collective, device: str) -> str:
     and its first where each has its own (CUDA_VISIBLE_DEVICES, as dask-cuda sets it).
     """
     seen = {} if device in HOSTS else gpus_of_kind(device)
-    every = [json.loads(message) for message in collective.all_gather(json.dumps(list(seen)).encode(), "GPUs")]
+    every = [json.loads(bytes(message)) for message in collective.all_gather(json.dumps(list(seen)).encode(), "GPUs")]
     taken: Counter[str] = Counter()
     for rank, names in enumerate(every):
         if names:

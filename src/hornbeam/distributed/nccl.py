@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
@@ -16,8 +17,7 @@ import numpy as np
 
 from hornbeam.backends.gpu.engine import GpuEngine
 from hornbeam.backends.gpu.runtime import nccl
-from hornbeam.backends.gpu.runtime.runtime import Buffer
-from hornbeam.distributed.collective import Collective, lost
+from hornbeam.distributed.collective import Buffer, Collective, lost
 from hornbeam.trees.engine import Engine
 
 SWITCH = "HORNBEAM_NCCL"
@@ -35,27 +35,35 @@ class NcclCollective(Collective):
         super().__init__(host.rank, host.size, host.timeout)
         self._host, self.traffic = host, host.traffic
         group_id = host.broadcast(nccl.make_id() if host.rank == 0 else b"", 0, "group of devices")
-        self._devices = nccl.DeviceGroup(runtime, host.rank, host.size, group_id)
+        self._devices = nccl.DeviceGroup(runtime, host.rank, host.size, bytes(group_id))
 
-    def _exchange(self, messages: list[bytes], what: str) -> list[bytes]:
-        return self._host._exchange(messages, what)
+    def _exchange(self, messages: list[Buffer], tag: int, what: str) -> list[tuple[int, Buffer]]:
+        return self._host._exchange(messages, tag, what)
 
-    def _swap(self, messages: Any, what: str) -> Any:
-        return self._host._swap(messages, what)
+    def exchange(self, messages: Sequence[Buffer], what: str) -> list[Buffer]:
+        """Leave it to the host."""
+        return self._host.exchange(messages, what)
 
     def abort(self, reason: str) -> None:
         """Let the operations of all workers fail."""
         self._host.abort(reason)
 
-    def reduce_on_devices(self, values: Buffer, out: Buffer, n: int, dtype: Any, what: str) -> None:
-        """Add up the buffers of all workers' devices, of which each gets its share; see DeviceGroup.reduce_scatter."""
-        self._host.all_gather(b"", what)
+    def reduce_on_devices(self, values: Any, out: Any, n: int, is_narrow: bool) -> None:
+        """Add up the buffers of all workers' devices, of which each gets its share, and wait.
+
+        values  int32 or int64 (n_workers, n)  in   is_narrow: int32
+        out     the same type (n,)             out
+
+        All workers have just exchanged something: none is missing.
+        """
         begun = time.perf_counter()
+        dtype = np.dtype(np.int32 if is_narrow else np.int64)
         self._devices.reduce_scatter(values, out, n, dtype)
         if not self._devices.wait(self.timeout):
             others = [rank for rank in range(self.size) if rank != self.rank]
-            raise lost(self.rank, others, what, self.timeout)
-        self.traffic.bytes_sent += (self.size - 1) * n * np.dtype(dtype).itemsize
+            raise lost(self.rank, others, "histograms on devices", self.timeout)
+        self.traffic.operations += 1
+        self.traffic.bytes_sent += (self.size - 1) * n * dtype.itemsize
         self.traffic.seconds += time.perf_counter() - begun
 
     def __enter__(self) -> NcclCollective:
@@ -77,7 +85,7 @@ def joinable_runtime(collective: Collective, local: Engine) -> Any | None:
     """
     if isinstance(collective, NcclCollective):
         return None  # they have joined
-    names = collective.all_gather(device_name(local).encode(), "devices that could talk")
+    names = [bytes(name) for name in collective.all_gather(device_name(local).encode(), "devices that could talk")]
     is_shared = b"" in names or len(set(names)) < len(names)
     return None if is_shared or not isinstance(local, GpuEngine) else local.workspace.runtime
 

@@ -228,7 +228,7 @@ class CompiledRows(TreeRows):
 
         growth = self._growth
         assign_leaves(
-            growth.store, self._at_depth(self.local(nodes)), leaf_of_node, growth.n_team, self._tuning, self.leaf
+            growth.store, self._at_depth(self.local(nodes)), leaf_of_node, growth.n_team, self._tuning, self._leaf
         )
 
     def find_others(self, tree: BinnedTree) -> None:

@@ -1,9 +1,8 @@
-"""Histograms of one worker's rows on a GPU, for trees that grow on several: see kernels/workers/node_sums.cl."""
+"""Histograms of one worker's rows on a GPU, laid out as they travel: see kernels/workers/node_sums.cl."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,89 +12,109 @@ from hornbeam.backends.gpu.growth.histograms import DeviceHistograms
 from hornbeam.backends.gpu.runtime.runtime import Buffer, u32, u64
 from hornbeam.backends.gpu.workspace.tree_kernels import SummedTree
 from hornbeam.backends.gpu.workspace.workspace import Workspace
+from hornbeam.backends.histogram_messages import NARROW, NOTHING, WIDE, words_of
+from hornbeam.core.fixed_point import Quantization
 from hornbeam.trees.records import Segments
+
+IntArray = NDArray[np.int64]
+
+Reduction = Callable[[Buffer, Buffer, int, bool], None]
+"""Adds up the buffers of all devices: (n_workers, n) of each -> (n,), n, whether the integers have 32 bits."""
+
+
+def form_of(n_rows: IntArray, how: Quantization) -> IntArray:
+    """Return the form of histograms of so many rows: narrow where a gradient has 32 bits, a hessian without a sign."""
+    largest = 2**30 if how.wide else 2**15
+    is_narrow = (n_rows < 2**31 // largest) & (n_rows * how.hessian_max < 2**32)
+    return np.where(n_rows == 0, NOTHING, np.where(is_narrow, NARROW, WIDE))
 
 
 class NodeSums:
     """Sums rows by node and bin, and lays the sums together.
 
-    offsets  int64 (n_used + 1,)  first bin of each feature among those of all
+    offsets   int64 (n_used + 1,)  first bin of each feature among those of all
+    sections  used features of each worker, (first, last + 1)
     """
 
     def __init__(
-        self, workspace: Workspace, layout: Layout, histograms: DeviceHistograms, offsets: NDArray[np.int64]
+        self,
+        workspace: Workspace,
+        layout: Layout,
+        histograms: DeviceHistograms,
+        offsets: IntArray,
+        sections: Sequence[tuple[int, int]],
     ) -> None:
         self._workspace, self._layout, self._histograms = workspace, layout, histograms
         self._offsets = offsets
-        self._tables: dict[str, NDArray[np.uint32]] = {}
+        firsts, lasts = np.array(sections, np.int64).reshape(-1, 2).T
+        self._first_bins, self._n_bins = offsets[firsts], offsets[lasts] - offsets[firsts]
+        self._described: dict[int, NDArray[np.uint32]] = {}
 
-    @property
-    def n_bins(self) -> int:
-        """Bins of all features."""
-        return int(self._offsets[-1])
+    def messages(self, tree: SummedTree, nodes: Segments, how: Quantization) -> list[memoryview]:
+        """Return the histograms of this worker's rows, a message to each worker, in host memory."""
+        forms, n_nodes, at_once = form_of(nodes.end - nodes.begin, how), len(nodes.begin), tree.n_slots
+        cuts = [np.arange(first, min(first + at_once, n_nodes)) for first in range(0, n_nodes, at_once)]
+        parts = [self._some_messages(tree, nodes.take(some), forms[some]) for some in cuts]
+        messages = parts[0]
+        if len(parts) > 1:  # the forms of all nodes come first
+            bodies = [[words[len(some) :] for words in part] for some, part in zip(cuts, parts, strict=True)]
+            messages = [np.concatenate([forms, *of_worker]) for of_worker in zip(*bodies, strict=True)]
+        return [words.data.cast("B") for words in messages]
 
-    def read(self, tree: SummedTree, nodes: Segments, dtype: Any) -> NDArray[Any]:
-        """Return the sums of every node's rows by bin, (n_nodes, n_bins, n_stats) of that type, in host memory."""
-        n_nodes, whole = len(nodes.begin), [slice(0, self.n_bins)]
-        out = np.empty((n_nodes, self.n_bins, tree.stats), dtype)
-        for first in range(0, n_nodes, tree.n_slots):
-            last = min(first + tree.n_slots, n_nodes)
-            here = nodes.take(np.arange(first, last))
-            self._workspace.runtime.download(self.lay(tree, here, dtype, whole), out[first:last])
-        return out
+    def _some_messages(self, tree: SummedTree, nodes: Segments, forms: IntArray) -> list[IntArray]:
+        """Return the same of nodes for which there are slots, in words."""
+        sizes = np.empty((len(self._n_bins), 1 + len(forms)), np.int64)
+        sizes[:, 0], sizes[:, 1:] = len(forms), words_of(forms, self._n_bins[:, None], tree.stats)
+        starts = np.cumsum(sizes).reshape(sizes.shape) - sizes
+        here, words = np.flatnonzero(forms != NOTHING), np.empty(int(sizes.sum()), np.int64)
+        if len(here):
+            out = self._workspace.room("node sums", words.nbytes)
+            self._lay(tree, nodes.take(here), forms[here], starts[:, 1:][:, here], out)
+            self._workspace.runtime.download(out, words)
+        messages = np.split(words, starts[1:, 0])
+        for message in messages:
+            message[: len(forms)] = forms
+        return messages
 
-    def lay(self, tree: SummedTree, nodes: Segments, dtype: Any, sections: Sequence[slice]) -> Buffer:
-        """Return the same on the device, (n_sections, n_nodes, section_bins, n_stats); section_bins: of the largest.
+    def reduce(self, tree: SummedTree, nodes: Segments, is_narrow: bool, rank: int, reduction: Reduction) -> memoryview:
+        """Return the sums of all workers' rows in this worker's section, added up among devices, as one message."""
+        form, n_nodes, n_workers = NARROW if is_narrow else WIDE, len(nodes.begin), len(self._n_bins)
+        of_workers = words_of(np.array(form), self._n_bins, tree.stats)
+        most, own = int(of_workers.max()), int(of_workers[rank])
+        found, starts = np.empty((n_nodes, most), np.int64), most * np.arange(n_workers * n_nodes)
+        sums = self._workspace.room("node sums", n_workers * found.nbytes)
+        self._lay(tree, nodes, np.full(n_nodes, form), starts.reshape(n_workers, n_nodes), sums)
+        out = self._workspace.room("section sums", found.nbytes)
+        reduction(sums, out, found.size * (2 if is_narrow else 1), is_narrow)
+        self._workspace.runtime.download(out, found)
+        return np.concatenate([np.full(n_nodes, form), found[:, :own].ravel()]).data.cast("B")
 
-        sections  of the bins, one behind the other
-        """
-        n_nodes, most = len(nodes.begin), largest(sections)
-        sums = self._workspace.room("node sums", np.dtype(dtype).itemsize * len(sections) * n_nodes * most * tree.stats)
-        for first in range(0, n_nodes, tree.n_slots):
-            here = nodes.take(np.arange(first, min(first + tree.n_slots, n_nodes)))
-            self._lay_some(tree, here, dtype, sections, (first, n_nodes), sums)
-        return sums
+    def _lay(self, tree: SummedTree, nodes: Segments, forms: IntArray, starts: IntArray, out: Buffer) -> None:
+        """Sum nodes, and write their sums from the words `starts`, int64 (n_workers, n_nodes), on."""
+        own, layout, n_all = self._workspace, self._layout, int(self._offsets[-1])
+        has_rows, n_sections = nodes.end > nodes.begin, len(starts)
+        kernel = own.runtime.kernel("node_sums_kernel", own.variant("node_sums.cl", stats=tree.stats))
+        for first in range(0, len(forms), tree.n_slots):
+            some = np.arange(first, min(first + tree.n_slots, len(forms)))
+            slots = np.where(has_rows[some], np.cumsum(has_rows[some]) - 1, -1)
+            full = has_rows[some]
+            self._histograms.sum_nodes(tree, nodes.take(some[full]), slots[full].astype(np.int32))
+            table = np.column_stack([slots, forms[some] == NARROW, starts[:, some].T]).astype(np.int64)
+            own.launch_over(
+                len(some) * n_all, kernel, own.buffer("histograms"), u64(layout.slot_size(tree.stats)),
+                u32(layout.n_bins * layout.lanes), own.upload("node table", table), u32(len(some)), u32(n_sections),
+                self._describe(tree.stats), u32(n_all), out,
+            )  # fmt: skip
 
-    def _lay_some(
-        self,
-        tree: SummedTree,
-        nodes: Segments,
-        dtype: Any,
-        sections: Sequence[slice],
-        place: tuple[int, int],
-        sums: Buffer,
-    ) -> None:
-        """Sum nodes for which there are slots; place: the first of them among all, and how many these are."""
-        own, layout = self._workspace, self._layout
-        has_rows = nodes.end > nodes.begin
-        slots = np.where(has_rows, np.cumsum(has_rows) - 1, -1).astype(np.int32)
-        self._histograms.sum_nodes(tree, nodes.take(np.flatnonzero(has_rows)), slots[has_rows])
-        variant = own.variant("node_sums.cl", stats=tree.stats, value_bytes=np.dtype(dtype).itemsize)
-        kernel = own.runtime.kernel("node_sums_kernel", variant)
-        own.launch_over(
-            len(slots) * self.n_bins, kernel, own.buffer("histograms"), u64(layout.slot_size(tree.stats)),
-            u32(layout.n_bins * layout.lanes), own.upload("node slots", slots), u32(len(slots)), *map(u32, place),
-            self._describe(tree.stats, sections), u32(self.n_bins), u32(largest(sections)), sums,
-        )  # fmt: skip
-
-    def _describe(self, stats: int, sections: Sequence[slice]) -> Buffer:
+    def _describe(self, stats: int) -> Buffer:
         """Return what the kernel knows of bins, uploaded once."""
-        name = f"bins of {len(sections)} sections, {stats} sums"
-        held = self._tables.get(name)
-        if held is None:
+        if stats not in self._described:
             layout, sizes = self._layout, np.diff(self._offsets)
-            feature = np.repeat(np.arange(len(sizes)), sizes)
-            bin_ = np.arange(self.n_bins) - self._offsets[feature]
+            feature, number = np.repeat(np.arange(len(sizes)), sizes), np.arange(int(self._offsets[-1]))
+            bin_ = number - self._offsets[feature]
             tile, lane = feature // layout.lanes, feature % layout.lanes
             place = (tile * stats * layout.n_bins + bin_) * layout.lanes + lane
-            starts = np.array([section.start for section in sections])
-            lengths = [section.stop - section.start for section in sections]
-            section = np.repeat(np.arange(len(sections)), lengths)
-            held = np.stack([place, section, np.arange(self.n_bins) - starts[section]], axis=1).astype(np.uint32)
-            self._tables[name] = held
-        return self._workspace.upload_once(name, held)
-
-
-def largest(sections: Sequence[slice]) -> int:
-    """Return the bins of the largest section, at least 1."""
-    return max([1, *(int(section.stop - section.start) for section in sections)])
+            section = np.repeat(np.arange(len(self._n_bins)), self._n_bins)
+            table = np.column_stack([place, section, number - self._first_bins[section]])
+            self._described[stats] = np.ascontiguousarray(table.astype(np.uint32))
+        return self._workspace.upload_once(f"bins of {stats} sums", self._described[stats])

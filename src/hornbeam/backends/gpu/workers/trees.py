@@ -6,7 +6,7 @@ node tables go up; the search for splits is that of a worker's section of the fe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,12 +21,13 @@ from hornbeam.backends.gpu.growth.leaves import DeviceLeaves
 from hornbeam.backends.gpu.growth.memory import slot_bytes
 from hornbeam.backends.gpu.growth.split_search import SplitSearch
 from hornbeam.backends.gpu.losses.quantize import Rounded
-from hornbeam.backends.gpu.runtime.runtime import Buffer, Runtime
-from hornbeam.backends.gpu.workers.node_sums import NodeSums, largest
+from hornbeam.backends.gpu.runtime.runtime import Runtime
+from hornbeam.backends.gpu.workers.node_sums import NodeSums, Reduction, form_of
 from hornbeam.backends.gpu.workers.rounding import round_together
 from hornbeam.backends.gpu.workspace.bin_upload import PlacedBins
 from hornbeam.backends.gpu.workspace.tree_kernels import RowKernels, SummedTree, TreeKind
 from hornbeam.backends.gpu.workspace.workspace import Workspace
+from hornbeam.backends.histogram_messages import WIDE
 from hornbeam.core.fixed_point import Gather
 from hornbeam.core.lazy import lazy
 from hornbeam.data.binning import BinnedData
@@ -35,10 +36,6 @@ from hornbeam.trees.records import Segments
 
 POOL_BYTES = 256 << 20
 """Histograms that are summed at once, and as many bytes again of what is sent of them."""
-
-
-DeviceReduction = Callable[[Buffer, Buffer, int], None]
-"""Adds up the buffers of all workers: (n_workers, n) of each -> (n,), n."""
 
 
 class WorkerTrees:
@@ -63,6 +60,7 @@ class WorkerTrees:
         _take_rows: Any
         _tree_rows: Any
 
+    _node_sums: NodeSums
     _worker_bag: Bag | None = None
     _worker_tree: SummedTree
 
@@ -104,32 +102,22 @@ class WorkerTrees:
         own.reserved["histograms"] = own.reserved["node sums"] = n_slots * self.slot_bytes
         return n_slots
 
-    @lazy
-    def _node_sums(self) -> NodeSums:
-        return NodeSums(self.workspace, self._layout, self._histograms, self._binned.offsets)
+    def share_with(self, sections: Sequence[tuple[int, int]]) -> None:
+        """Prepare for trees of several workers; sections: used features of each, (first, last + 1)."""
+        offsets = self._binned.offsets
+        self._node_sums = NodeSums(self.workspace, self._layout, self._histograms, offsets, sections)
 
-    def sum_nodes(self, nodes: Segments, dtype: Any) -> NDArray[Any]:
-        """Return the sums of every node's rows by bin, (n_nodes, n_total_bins, 2 or 3) of that type, as they must fit.
+    def write_messages(self, nodes: Segments) -> list[memoryview]:
+        """Return the histograms of this worker's rows of nodes, a message to each worker."""
+        return self._node_sums.messages(self._worker_tree, nodes, self._rounded.quantization)
 
-        A third sum counts rows, unless hessians do.
+    def reduce_sums(self, nodes: Segments, most_rows: int, rank: int, reduction: Reduction) -> memoryview:
+        """Return the histograms of all workers' rows in one worker's section, added up among devices, as a message.
+
+        most_rows  no node has more on all workers together
         """
-        return self._node_sums.read(self._worker_tree, nodes, dtype)
-
-    def reduce_sums(
-        self, nodes: Segments, dtype: Any, sections: Sequence[slice], rank: int, reduce: DeviceReduction
-    ) -> NDArray[Any]:
-        """Sum the same of all workers' rows among the devices; returns a section, (n_nodes, n_bins, 2 or 3).
-
-        sections  of the bins, one a worker
-        rank      this worker
-        """
-        own, tree, kind = self.workspace, self._worker_tree, np.dtype(dtype)
-        sums = self._node_sums.lay(tree, nodes, kind, sections)
-        found = np.empty((len(nodes.begin), largest(sections), tree.stats), kind)
-        out = own.room("section sums", found.nbytes)
-        reduce(sums, out, found.size)
-        self._runtime.download(out, found)
-        return found[:, : sections[rank].stop - sections[rank].start]
+        form = form_of(np.array(most_rows), self._rounded.quantization)
+        return self._node_sums.reduce(self._worker_tree, nodes, bool(form != WIDE), rank, reduction)
 
     def divide(self, nodes: Segments, splits: NDArray[np.void], sets: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Move the rows of nodes, some of which may have none here; returns how many went left, int64 (n_nodes,).
