@@ -14,7 +14,7 @@ from hornbeam.data.binning import BinnedData
 from hornbeam.distributed.collective import Buffer, Collective
 from hornbeam.distributed.nccl import NcclCollective
 from hornbeam.distributed.tree_rows import TreeRows
-from hornbeam.trees.bagging import ROOT_DEPTH, Bag
+from hornbeam.trees.bagging import ROOT_DEPTH, Bag, Draw
 from hornbeam.trees.engine import Engine
 from hornbeam.trees.records import BinnedTree, ChosenRows, Root, Segments
 
@@ -34,6 +34,10 @@ class DeviceRows(TreeRows):
     def leaf(self) -> NDArray[Any]:
         """A copy of the leaf of every row."""
         return self._engine.row_leaves()
+
+    def draw(self, draw: Draw, gather: Gather) -> Bag | None:
+        """Draw on the device."""
+        return self._engine.draw_together(draw, gather)
 
     def begin(self, local: Engine, output: int, bag: Bag | None, high_precision: bool, gather: Gather) -> Quantization:
         """Start a tree on the gradients that are on the device."""

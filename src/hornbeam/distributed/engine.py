@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.evaluation import arithmetic_on
 from hornbeam.core.fixed_point import Quantization, exact_exponent, exact_sum
+from hornbeam.core.lazy import lazy
 from hornbeam.data.binning import BinnedData
 from hornbeam.data.fields import Fields
 from hornbeam.distributed.collective import Collective
@@ -48,7 +49,7 @@ from hornbeam.metrics.base import MeanLoss, Metric, check_classes
 from hornbeam.objectives.base import Objective
 from hornbeam.objectives.cox import CoxObjective
 from hornbeam.objectives.ranking import LambdarankObjective, RankingObjective
-from hornbeam.trees.bagging import Bag, Draw, Goss, draw_bag, draw_others, row_importance, rows_in_bag
+from hornbeam.trees.bagging import Bag, Draw, Goss, draw_others, row_importance, rows_in_bag
 from hornbeam.trees.engine import Engine
 from hornbeam.trees.forest import average_scores
 from hornbeam.trees.frontier import GrowthLimits
@@ -75,6 +76,10 @@ def rows_of(
         if isinstance(local, GpuEngine) and local.can_share_trees:
             return DeviceRows(binned, of_workers, local)
     return CompiledRows(binned, of_workers, n_threads)
+
+
+MOST_TAKEN = 16
+"""Arrays of all rows whose entries a worker keeps."""
 
 
 class DistributedEngine:
@@ -130,6 +135,7 @@ class DistributedEngine:
         # an objective, and that of this worker's queries
         self._ranking: tuple[LambdarankObjective | None, ...] = None, None
         self._bag: Bag | None = None
+        self._taken: dict[int, tuple[NDArray[Any], NDArray[Any]]] = {}  # by id: values of all rows, and of these
 
     def gather(self, figures: NDArray[Any]) -> NDArray[Any]:
         """Return the figures of every worker, (n_workers, n)."""
@@ -177,13 +183,27 @@ class DistributedEngine:
         if isinstance(objective, CoxObjective):  # a row's gradient depends on all rows
             self.set_gradients(*objective.gradients(self.scores(), label, weight))
             return
-        weight = None if weight is None else self._rows.take(weight)
+        weight = None if weight is None else self._own(weight)
         if isinstance(objective, LambdarankObjective) and self._binned.n_rows > 0:
             objective = self._own_queries(objective)
         elif isinstance(objective, RankingObjective):  # random numbers are those of rows among all
             self._local.set_gradients(*self._query_gradients(objective, weight))
             return
-        self._local.compute_gradients(objective, self._rows.take(label), weight)
+        self._local.compute_gradients(objective, self._own(label), weight)
+
+    def _own(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return this worker's entries of labels and the like; the same array each time, which a device keeps."""
+        held = self._taken.get(id(values))
+        if held is None:
+            if len(self._taken) >= MOST_TAKEN:
+                self._taken.clear()
+            held = self._taken[id(values)] = values, self._rows.take(values)
+        return held[1]
+
+    @lazy
+    def _numbers(self) -> NDArray[np.uint32]:
+        """Numbers of this worker's rows among all."""
+        return self._rows.own.astype(np.uint32)
 
     def _own_queries(self, objective: LambdarankObjective) -> LambdarankObjective:
         """Return the objective of this worker's queries; the same one for the same objective."""
@@ -225,13 +245,12 @@ class DistributedEngine:
     def choose_rows(self, draw: Draw | Goss | None) -> int:
         """Choose rows by their numbers among all."""
         self._bag = None
-        own = self._rows.own
         if isinstance(draw, Goss):
             self._bag = self._goss_bag(draw)
         elif draw is not None:
-            label = None if draw.label is None else self._rows.take(draw.label)
-            numbers = own.astype(np.uint32) if draw.query is None else self._rows.take(draw.query)
-            self._bag = draw_bag(replace(draw, label=label, query=numbers), len(own), self.gather)
+            label = None if draw.label is None else self._own(draw.label)
+            numbers = self._numbers if draw.query is None else self._own(draw.query)
+            self._bag = self._tree.draw(replace(draw, label=label, query=numbers), self.gather)
         if self._bag is None:
             return self.n_rows
         return int(self.gather(np.array([self._bag.n_in_bag])).sum())
@@ -394,7 +413,7 @@ class DistributedEngine:
         logcosh: bool = False,
     ) -> FloatArray:
         """Find the percentile, or the minimum, of each leaf's residuals on all workers."""
-        mine = self._rows.take(label), None if weight is None else self._rows.take(weight)
+        mine = self._own(label), None if weight is None else self._own(weight)
         scores, label, weight, leaf = rows_in_bag(self._bag, self._local.scores()[output], *mine, self._tree.leaf)
         shared = SharedLeaves(self._collective, label - scores, weight, leaf, n_leaves)
         return shared.minima() if logcosh else shared.percentiles(percentile)

@@ -20,7 +20,7 @@ from hornbeam.backends.reference.engine import bins_go_left, route
 from hornbeam.core.fixed_point import Gather, Quantization, round_gradients
 from hornbeam.data.binning import BinnedData
 from hornbeam.distributed.collective import Buffer, Collective
-from hornbeam.trees.bagging import ROOT_DEPTH, Bag
+from hornbeam.trees.bagging import ROOT_DEPTH, Bag, Draw, draw_bag
 from hornbeam.trees.engine import Engine
 from hornbeam.trees.records import BinnedTree, ChosenRows, Root, Segments
 
@@ -42,6 +42,10 @@ class TreeRows:
     def leaf(self) -> NDArray[Any]:
         """The leaf of every row, once `assign` has told those of the tree, and `find_others` the rest."""
         return self._leaf
+
+    def draw(self, draw: Draw, gather: Gather) -> Bag | None:
+        """Draw the rows of the trees to come by the numbers that `draw.query` has for them; None: all rows."""
+        return draw_bag(draw, self._binned.n_rows, gather)
 
     def begin(self, local: Engine, output: int, bag: Bag | None, high_precision: bool, gather: Gather) -> Quantization:
         """Start a tree of one output on the gradients that the engine of this worker's rows has.

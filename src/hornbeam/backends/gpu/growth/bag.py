@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.growth.routing import add_values, launch_route
 from hornbeam.backends.gpu.runtime.runtime import Buffer, Kernel, u32, u64
@@ -89,6 +90,12 @@ class DeviceBag:
         if bag is not None:
             self.n_plain, self.n_in_bag, self.factor, self.is_drawn = bag.n_plain, bag.n_in_bag, bag.factor, True
             self._workspace.upload("bag", bag.rows)
+
+    def read_rows(self) -> NDArray[np.uint32]:
+        """Return the rows of the bag, and then the others, uint32 (n_rows,)."""
+        rows = np.empty(self._workspace.n_rows, np.uint32)
+        self._runtime.download(self._workspace.buffer("bag"), rows)
+        return rows
 
     def _find_last(self, state: Buffer, importance: Buffer, n_outputs: int) -> None:
         """Find importance and number of the last top row of GOSS."""

@@ -31,11 +31,26 @@ from hornbeam.backends.histogram_messages import WIDE
 from hornbeam.core.fixed_point import Gather
 from hornbeam.core.lazy import lazy
 from hornbeam.data.binning import BinnedData
-from hornbeam.trees.bagging import Bag
+from hornbeam.trees.bagging import Bag, Draw
 from hornbeam.trees.records import Segments
 
 POOL_BYTES = 256 << 20
 """Histograms that are summed at once, and as many bytes again of what is sent of them."""
+
+
+class DrawnBag(Bag):
+    """A bag whose rows are on a device, and are copied when somebody asks for them."""
+
+    def __init__(self, bag: DeviceBag) -> None:
+        for name in ("n_plain", "n_in_bag", "factor"):
+            object.__setattr__(self, name, getattr(bag, name))
+        object.__setattr__(self, "_read", bag.read_rows)
+
+    @property
+    def rows(self) -> NDArray[np.uint32]:
+        """Copies of the numbers, in any order within each part."""
+        found: NDArray[np.uint32] = self._read()  # type: ignore[attr-defined]
+        return found
 
 
 class WorkerTrees:
@@ -68,6 +83,15 @@ class WorkerTrees:
     def can_share_trees(self) -> bool:
         """Whether this engine's rows can be part of trees that grow on several workers: it has histograms to send."""
         return self._layout.n_used > 0 and not self._layout.is_bundled
+
+    def draw_together(self, draw: Draw, gather: Gather) -> Bag | None:
+        """Draw the rows of a bag by the numbers that `draw.query` has for them; None: no worker has a row in it."""
+        bag = self._bag
+        bag.choose(draw, 1)
+        sizes = gather(np.array([bag.n_plain, 0, self.workspace.n_rows - bag.n_plain]))  # as Bag.from_parts
+        bag.is_drawn = bool(sizes[:, :2].sum() > 0)
+        self._worker_bag = DrawnBag(bag) if bag.is_drawn else None
+        return self._worker_bag
 
     def round_together(self, output: int, bag: Bag | None, high_precision: bool, gather: Gather) -> Rounded:
         """Start a tree: round the gradients of its rows by the scale of all workers' rows.
