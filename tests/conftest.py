@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,7 +55,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--every-device", action="store_true", help="run on OpenCL too what no kernel of its own needs")
 
 
-ON_OPENCL = ("backends", "testing", "explain", "test_fingerprints.py", "test_sparse_categories.py")
+ON_OPENCL = (
+    "backends", "testing", "explain", "test_fingerprints.py", "test_sparse_categories.py", "test_device_workers.py",
+)  # fmt: skip
 """Folders and files of tests that run on OpenCL in every run: all of its kernels do. Others repeat on a CPU's OpenCL,
 which compiles each kernel for seconds, what is about the host; they run there with --every-device."""
 
@@ -199,3 +203,29 @@ def no_stand_in_stays() -> Iterator[None]:
     yield
     if "cupy" not in sys.modules and sys.modules.pop("hornbeam.backends.gpu.runtime.cuda", None) is not None:
         vars(sys.modules["hornbeam.backends.gpu.runtime"]).pop("cuda", None)
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
+    """Function that puts stand_in_cupy.py in CuPy's place and returns its driver, which must not be misused."""
+    pytest.importorskip("pyopencl")
+    place = importlib.util.spec_from_file_location(
+        "stand_in_cupy", Path(__file__).with_name("backends") / "stand_in_cupy.py"
+    )
+    assert place is not None and place.loader is not None
+    module = importlib.util.module_from_spec(place)
+    place.loader.exec_module(module)
+    drivers = []
+
+    def install(**how: int) -> Any:
+        drivers.append(module.install(monkeypatch, **how))
+        return drivers[-1]
+
+    yield install
+    assert [driver.misuse for driver in drivers] == [[]] * len(drivers)
+
+
+@pytest.fixture
+def cuda(stand_in: Callable[..., Any]) -> Any:
+    """The driver of a stand-in for CuPy with one device."""
+    return stand_in()

@@ -11,18 +11,24 @@ import pytest
 import hornbeam as hb
 from hornbeam.backends.cpu.growth.rows.counters import COUNTED_ROWS
 from hornbeam.backends.cpu.tuning import tuned
-from hornbeam.backends.histogram_messages import NARROW, NOTHING, PACKED, WIDE, read_message, write_message
+from hornbeam.backends.histogram_messages import NARROW, NOTHING, PACKED, WIDE, write_message
 from hornbeam.core.fixed_point import alone
 from hornbeam.distributed.search import NodeSums, SectionSearch, sections
 from hornbeam.distributed.tree_rows import CompiledRows, TreeRows
 from hornbeam.params.params import Params
 from hornbeam.testing.golden import CASES, expected_fingerprints
 from hornbeam.testing.golden_case import golden_score, golden_table
+from hornbeam.testing.worker_checks import (
+    N_WORKERS,
+    assert_same_rows,
+    left_rows,
+    root_segment,
+    some_bag,
+    some_gradients,
+)
 from hornbeam.testing.workers import train_on_workers
-from hornbeam.trees.bagging import Bag
-from hornbeam.trees.records import BinnedTree, Segments
+from hornbeam.trees.records import Segments
 from hornbeam.trees.splitting import SplitRules, no_splits
-from hornbeam.trees.tree import bits_to_codes, code_bits
 
 
 @pytest.fixture(scope="module", params=[255, 700], ids=["8-bit bins", "16-bit bins"])
@@ -34,19 +40,10 @@ def binned(request):
     return data.construct(params).binned
 
 
-N_WORKERS = 3
-
-
-def root(n_rows):
-    return Segments(np.array([0]), np.array([n_rows]), np.array([0], np.int32))
-
-
 def both_rows(binned, rng, n_threads, kind, bag=None):
     """Return the definition and the compiled twin on the same rounded gradients, and how they were rounded."""
     n_rows = binned.n_rows if bag is None else bag.n_in_bag
-    gradient, hessian = rng.normal(size=n_rows), np.ones(n_rows)
-    if kind != "ones":
-        hessian = rng.random(n_rows)
+    gradient, hessian = some_gradients(n_rows, kind, rng)
     parts = sections(binned, N_WORKERS)
     rows = TreeRows(binned, parts), CompiledRows(binned, parts, n_threads)
     how = [each.round(gradient, hessian, bag, kind == "wide", alone) for each in rows]
@@ -55,59 +52,17 @@ def both_rows(binned, rng, n_threads, kind, bag=None):
     return n_rows, *rows, how[0]
 
 
-def a_bag(binned, rng):
-    inside = rng.random(binned.n_rows) < 0.7
-    return Bag.from_parts(np.where(inside, rng.integers(0, 2, binned.n_rows), 2).astype(np.uint8), 1.5)
-
-
 @pytest.mark.parametrize("kind", ["narrow", "ones", "wide"])
 @pytest.mark.parametrize("in_bag", [False, True], ids=["all rows", "bag"])
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_rows_are_summed_and_divided_as_defined(binned, kind, in_bag, n_threads):
     rng = np.random.default_rng(len(kind))
-    bag = a_bag(binned, rng) if in_bag else None
+    bag = some_bag(binned, rng) if in_bag else None
     with tuned(updates_per_thread=10):
-        n_rows, defined, compiled, how = both_rows(binned, rng, n_threads, kind, bag)
+        _, defined, compiled, how = both_rows(binned, rng, n_threads, kind, bag)
     assert how.wide == (kind == "wide")
     assert how.n_sums == (2 if kind == "ones" else 3)
-    nodes = root(n_rows)
-    for depth in range(3):
-        sums = defined.histograms(defined.local(nodes), how.n_sums)
-        assert np.array_equal(sums, all_sums(binned, defined, nodes, how.n_sums))
-        assert np.array_equal(sums, all_sums(binned, compiled, nodes, how.n_sums))
-        splits = no_splits(len(nodes.begin))
-        sets = np.zeros((len(splits), binned.set_words), np.uint32)
-        for node, split in enumerate(splits):
-            split["feature"] = rng.integers(0, binned.n_used)
-            is_number = split["feature"] < binned.n_numeric
-            split["bin"] = rng.integers(0, binned.n_value_bins[split["feature"]]) if is_number else node
-            split["missing_left"] = rng.random() < 0.5 and is_number
-            levels = np.flatnonzero(rng.random(int(binned.n_value_bins[split["feature"]])) < 0.5)
-            sets[node] = 0 if is_number else code_bits(levels, binned.set_words)
-        n_left = [left_rows(binned, sum_of_rows, split, sets) for sum_of_rows, split in zip(sums, splits, strict=True)]
-        for rows in (defined, compiled):
-            rows.partition(nodes, splits, sets, np.array(n_left))
-        middle = nodes.begin + n_left
-        begin, end = np.stack([nodes.begin, middle], 1).ravel(), np.stack([middle, nodes.end], 1).ravel()
-        kept = begin < end
-        nodes = Segments(begin[kept], end[kept], np.full(kept.sum(), depth + 1, np.int32))
-    leaves = np.arange(len(nodes.begin), dtype=np.int32)
-    tree = BinnedTree(*(np.empty(0, kind) for kind in (np.int32, np.int32, bool, np.int32, np.int32)), np.zeros(1))
-    for rows in (defined, compiled):
-        rows.assign(nodes, leaves)
-        rows.find_others(tree)
-    assert np.array_equal(defined.leaf, compiled.leaf)
-    totals = [rows.leaf_integers((20, 30), len(leaves)) for rows in (defined, compiled)]
-    assert np.array_equal(*totals)
-
-
-def all_sums(binned, rows, nodes, n_sums):
-    """Return the histograms of nodes, from the messages to all workers."""
-    messages = rows.messages(rows.local(nodes), n_sums)
-    widths = [int(binned.offsets[last] - binned.offsets[first]) for first, last in sections(binned, N_WORKERS)]
-    words = [np.frombuffer(message, np.int64) for message in messages]
-    read = [read_message(each, len(nodes.begin), n, n_sums) for each, n in zip(words, widths, strict=True)]
-    return np.concatenate(read, axis=1)
+    assert_same_rows(binned, defined, compiled, how, rng)
 
 
 @pytest.mark.parametrize(("kind", "packed", "else_"), [("narrow", COUNTED_ROWS, NARROW), ("wide", 0, WIDE)])
@@ -147,15 +102,6 @@ def test_messages_of_all_workers_are_added_up_and_subtracted(binned, n_sums, n_t
         assert np.array_equal(each, kept)
 
 
-def left_rows(binned, sums, split, sets):
-    """Count the rows of a node that go left, from its histogram: the last sum counts rows."""
-    feature = split["feature"]
-    rows = sums[binned.offsets[feature] : binned.offsets[feature + 1], -1]
-    if feature >= binned.n_numeric:
-        return rows[bits_to_codes(sets[split["bin"]])].sum()
-    return rows[: split["bin"] + 1].sum() + (rows[-1] if split["missing_left"] else 0)
-
-
 RULES = SplitRules(0.0, 0.0, 0.0, 0.0, 1, 1e-3)
 
 
@@ -172,10 +118,10 @@ RULES = SplitRules(0.0, 0.0, 0.0, 0.0, 1, 1e-3)
 def test_splits_are_those_of_the_definition(binned, rules):
     rng = np.random.default_rng(8)
     n_rows, rows, _, how = both_rows(binned, rng, 1, "narrow")
-    whole, splits = rows.histograms(root(n_rows), 3), no_splits(1)
+    whole, splits = rows.histograms(root_segment(n_rows), 3), no_splits(1)
     splits["feature"], splits["bin"] = 1, binned.n_value_bins[1] // 3
     n_left = left_rows(binned, whole[0], splits[0], None)
-    rows.partition(root(n_rows), splits, None, np.array([n_left]))
+    rows.partition(root_segment(n_rows), splits, None, np.array([n_left]))
     children = Segments(np.array([0, n_left]), np.array([n_left, n_rows]), np.ones(2, np.int32))
     sums = np.concatenate([whole, rows.histograms(rows.local(children), 3)])
     first_feature = sums[:, : binned.offsets[1]].sum(axis=1)

@@ -78,18 +78,6 @@ class NcclCollective(Collective):
             self._devices.abort()
 
 
-def joinable_runtime(collective: Collective, local: Engine) -> Any | None:
-    """Return this worker's CudaRuntime, where every worker has a device of its own; None: host memory it is.
-
-    local  engine of this worker's rows
-    """
-    if isinstance(collective, NcclCollective):
-        return None  # they have joined
-    names = [bytes(name) for name in collective.all_gather(device_name(local).encode(), "devices that could talk")]
-    is_shared = b"" in names or len(set(names)) < len(names)
-    return None if is_shared or not isinstance(local, GpuEngine) else local.workspace.runtime
-
-
 def device_name(local: Engine) -> str:
     """Return what names an engine's CUDA device on all machines; "": it has none, or there is no NCCL for it."""
     if not isinstance(local, GpuEngine) or not local.can_share_trees or os.environ.get(SWITCH) == "0":

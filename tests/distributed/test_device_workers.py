@@ -1,0 +1,396 @@
+"""Workers whose trees grow in the memory of GPUs: rows against their definition, models against those of one process.
+
+`opencl` is any device of OpenCL, PoCL on a CPU included; `cuda` runs where there is one. What needs several CUDA
+devices runs on a stand-in for CuPy, over OpenCL.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import hornbeam as hb
+from hornbeam.backends.gpu.engine import GpuEngine
+from hornbeam.backends.gpu.runtime.devices import open_runtime
+from hornbeam.core.errors import CollectiveError, DeviceError
+from hornbeam.core.fixed_point import alone
+from hornbeam.distributed import Part, PartDataset, devices, run_workers, train
+from hornbeam.distributed.device_rows import DeviceRows
+from hornbeam.distributed.nccl import NcclCollective
+from hornbeam.distributed.search import sections
+from hornbeam.distributed.tree_rows import TreeRows
+from hornbeam.params.params import Params
+from hornbeam.testing.checks import engine_on, usable_devices
+from hornbeam.testing.golden import CASES, expected_fingerprints
+from hornbeam.testing.golden_case import golden_score, golden_table
+from hornbeam.testing.worker_checks import (
+    N_WORKERS,
+    assert_same_rows,
+    root_segment,
+    some_bag,
+    some_gradients,
+    sums_of_messages,
+)
+from hornbeam.testing.workers import cut, parts_of_worker, train_on_workers
+from hornbeam.trees.bagging import Bag, Draw, draw_bag
+
+GPUS = [name for name in ("opencl:0", "cuda:0") if name in usable_devices()]
+
+needs_opencl = pytest.mark.skipif("opencl:0" not in GPUS, reason="no usable OpenCL device")
+
+
+@pytest.fixture(scope="module", params=["opencl:0", "cuda:0"])
+def gpu(request):
+    if request.param not in GPUS:
+        pytest.skip(f"there is no usable {request.param}")
+    return request.param
+
+
+# --- rows against their definition ----------------------------------------------------------------------------------
+
+
+def bins_of(max_bin, n_rows=1500):
+    table = golden_table(n_rows, 5, missing=True)
+    table[:, 4] = np.floor(np.abs(table[:, 4]) * 3.0)
+    params = Params.from_dict({"max_bin": max_bin, "min_data_in_bin": 1, "device": "reference"})
+    data = hb.Dataset(table, label=golden_score(table), categorical_features=[4])
+    return data.construct(params).binned
+
+
+def both_rows(binned, gpu, rng, kind, bag=None):
+    """Return the definition and its twin on a device, how gradients were rounded, and the engine to be closed."""
+    gradient, hessian = some_gradients(binned.n_rows, kind, rng)
+    parts = sections(binned, N_WORKERS)
+    engine = engine_on(gpu, binned)
+    engine.set_scores(np.zeros((1, binned.n_rows)))
+    engine.set_gradients(gradient[None], hessian[None])
+    rows = TreeRows(binned, parts), DeviceRows(binned, parts, engine)
+    how = [each.begin(engine, 0, bag, kind == "wide", alone) for each in rows]
+    assert how[0] == how[1]
+    assert rows[1].largest == rows[0].largest
+    return *rows, how[0], engine
+
+
+@pytest.mark.parametrize(
+    ("kind", "max_bin", "in_bag"),
+    [("narrow", 255, True), ("ones", 255, False), ("wide", 15, True), ("ones", 700, True)],
+)
+def test_rows_on_a_device_are_summed_and_divided_as_defined(gpu, kind, max_bin, in_bag):
+    binned, rng = bins_of(max_bin), np.random.default_rng(len(kind))
+    bag = some_bag(binned, rng) if in_bag else None
+    defined, rows, how, engine = both_rows(binned, gpu, rng, kind, bag)
+    assert how.wide == (kind == "wide")
+    assert_same_rows(binned, defined, rows, how, rng)
+    one, two = defined.chosen_rows(), rows.chosen_rows()
+    assert np.array_equal(one.gradient, two.gradient)
+    assert (one.rows is None) == (two.rows is None)
+    engine.close()
+
+
+def test_nodes_that_have_no_slot_at_once_are_summed_in_turn(gpu, monkeypatch):
+    monkeypatch.setattr("hornbeam.backends.gpu.workers.trees.POOL_BYTES", 1)
+    binned, rng = bins_of(255), np.random.default_rng(3)
+    defined, rows, how, engine = both_rows(binned, gpu, rng, "narrow")
+    assert engine._worker_slots == 1
+    assert_same_rows(binned, defined, rows, how, rng)
+    engine.close()
+
+
+def test_nodes_of_many_rows_are_sent_in_64_bits(gpu):
+    binned, rng = bins_of(15, 70_000), np.random.default_rng(3)
+    defined, rows, how, engine = both_rows(binned, gpu, rng, "ones")
+    nodes = root_segment(binned.n_rows)
+    sums = defined.histograms(nodes, how.n_sums)
+    assert np.array_equal(sums, sums_of_messages(binned, rows, nodes, how.n_sums))
+    engine.close()
+
+
+def test_a_bag_without_rows_of_this_worker_leaves_all_to_the_tree(gpu):
+    """The others have some: the tree is theirs, and the rows here go down it."""
+    binned, rng = bins_of(255), np.random.default_rng(3)
+    nobody = Bag(np.arange(binned.n_rows, dtype=np.uint32), 0, 0)
+
+    def with_others(figures):  # another worker has seen the same kind of rows
+        if figures.dtype == np.float64:
+            return np.stack([figures, [2.0, 1.0, 0.5]])
+        return np.stack([figures, [30000, 30000, 60000, -20000, 10**6, 100, 10**6, 100]])
+
+    gradient, hessian = some_gradients(binned.n_rows, "narrow", rng)
+    parts, engine = sections(binned, N_WORKERS), engine_on(gpu, binned)
+    engine.set_scores(np.zeros((1, binned.n_rows)))
+    engine.set_gradients(gradient[None], hessian[None])
+    rows = TreeRows(binned, parts), DeviceRows(binned, parts, engine)
+    how = [each.begin(engine, 0, nobody, False, with_others) for each in rows]
+    assert how[0] == how[1]
+    assert rows[0].root == rows[1].root
+    assert rows[1].root.n_rows == 0
+    for each in rows:
+        each.set_places(root_segment(100), np.array([[0, 0]]))
+    assert not sums_of_messages(binned, rows[1], root_segment(100), how[0].n_sums).any()
+    assert not rows[1].leaf_integers((20, 30), 4).any()
+    engine.close()
+
+
+def test_rows_are_drawn_by_their_numbers_among_all(gpu):
+    binned = bins_of(255)
+    engine = engine_on(gpu, binned)
+    rows = DeviceRows(binned, sections(binned, 1), engine)
+    numbers = np.arange(binned.n_rows, dtype=np.uint32) * np.uint32(3) + np.uint32(7)
+    label = np.arange(binned.n_rows) % 2.0
+    for draw in (Draw(99, 2**52, query=numbers), Draw(98, 2**50, 2**53 - 2**50, label, numbers)):
+        expected, found = draw_bag(draw, binned.n_rows), rows.draw(draw, alone)
+        assert found.n_in_bag == expected.n_in_bag
+        assert np.array_equal(np.sort(found.inside), expected.inside)
+        assert np.array_equal(np.sort(found.outside), expected.outside)
+    assert rows.draw(Draw(99, 0, query=numbers), alone) is None
+    assert rows.draw(Draw(99, 0, query=numbers), lambda sizes: np.stack([sizes, [5, 0, 0]])).n_in_bag == 0
+    engine.close()
+
+
+# --- models of one process ------------------------------------------------------------------------------------------
+
+SPREAD = {
+    "binary": 1,
+    "regression, heavy tail": 3,
+    "multiclass": 2,
+    "bagging": 3,
+    "bagging, classes": 2,
+    "goss": 3,
+    "lambdarank, bagging by query": 3,
+    "binary, categories, weights": 2,
+    "binary, linear leaves, weights, missing, bagging": 2,
+    "regression, monotone, intermediate, categories": 2,
+    "mape, weights, missing": 3,
+    "quantiles, weights, bagging": 2,
+    "custom objective": 2,
+    "dart": 2,
+    "random forest": 3,
+}
+"""Golden cases and how many workers train them here; with three the last one has no rows."""
+
+
+@pytest.mark.parametrize("name", SPREAD)
+def test_model_is_that_of_one_process(gpu, name):
+    models = train_on_workers(CASES[name], SPREAD[name], device=gpu, num_threads=1)
+    assert [model.fingerprint() for model in models] == [expected_fingerprints()[name]] * SPREAD[name]
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("n_workers", [1, 2, 3])
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if "tree_method" not in case.params])
+def test_every_golden_case(gpu, name, n_workers):
+    models = train_on_workers(CASES[name], n_workers, device=gpu, num_threads=1)
+    assert {model.fingerprint() for model in models} == {expected_fingerprints()[name]}
+
+
+PARAMS = {"objective": "binary", "num_leaves": 15, "min_data_in_leaf": 3, "verbosity": -1, "num_threads": 1}
+
+
+@pytest.fixture(scope="module")
+def problem():
+    table = golden_table(600, 5, missing=True)
+    return hb.Dataset(table, label=(golden_score(table) > 1.0).astype(float))
+
+
+def on_workers(problem, n_workers, device, bounds=(150, 300, 450), before=None, **params):
+    """Train on workers; returns the models of all of them.
+
+    before  is called with a worker's collective, and returns what it takes in its place
+    """
+    pieces = cut(problem, list(bounds))
+
+    def work(collective):
+        taken = collective if before is None else before(collective)
+        data = PartDataset(taken, [part for i, part in enumerate(pieces) if i % n_workers == collective.rank])
+        return train({**PARAMS, "device": device, **params}, data, 4)
+
+    return run_workers(n_workers, work, timeout=60)
+
+
+def in_one_process(problem, **params):
+    data = hb.Dataset(problem.data, label=problem.label)
+    return hb.train({**PARAMS, "device": "cpu", **params}, data, 4).fingerprint()
+
+
+def fingerprints(models):
+    return {model.fingerprint() for model in models}
+
+
+def test_rows_stay_on_the_device(gpu, problem, monkeypatch):
+    """Neither gradients nor scores nor leaves of rows come down, also where trees see bags."""
+    expected = in_one_process(problem, bagging_fraction=0.7, bagging_freq=1)
+
+    def forbidden(*_):
+        raise AssertionError("rows leave the device")
+
+    for name in ("read_gradients", "scores", "row_leaves", "chosen_rows", "add_row_values"):
+        monkeypatch.setattr(GpuEngine, name, forbidden)
+    models = on_workers(problem, 2, gpu, bagging_fraction=0.7, bagging_freq=1)
+    assert fingerprints(models) == {expected}
+
+
+def test_labels_go_to_the_device_once(gpu, problem, monkeypatch):
+    runtime, sizes = open_runtime(gpu), []
+    upload = runtime.upload
+
+    def noted(buffer, array, *at):
+        sizes.append(array.nbytes)
+        upload(buffer, array, *at)
+
+    monkeypatch.setattr(runtime, "upload", noted)
+    n_uploads = []
+    for n_rounds in (1, 5):
+        sizes.clear()
+        params = {**PARAMS, "device": gpu}
+        run_workers(1, lambda each, n=n_rounds: train(params, PartDataset(each, cut(problem, [])), n))  # noqa: B023
+        n_uploads.append(sizes.count(problem.n_rows))  # labels 0 and 1 are bytes
+    assert n_uploads == [1, 1]
+
+
+def test_more_workers_than_rows(gpu):
+    table = golden_table(6, 4)
+    data = hb.Dataset(table, label=golden_score(table))
+    params = {"objective": "regression", "min_data_in_leaf": 1, "min_data_in_bin": 1, "verbosity": -1}
+
+    def work(collective):
+        own = slice(collective.rank, collective.rank + 1)
+        parts = [Part.make(collective.rank, table[own], label=data.label[own])] if collective.rank < 6 else []
+        return train({**params, "device": gpu}, PartDataset(collective, parts), 3).fingerprint()
+
+    assert set(run_workers(8, work)) == {hb.train({**params, "device": "cpu"}, data, 3).fingerprint()}
+
+
+def test_devices_of_workers_may_differ(gpu, problem):
+    pieces = cut(problem, [150, 300, 450])
+
+    def work(collective):
+        data = PartDataset(collective, parts_of_worker(pieces, collective.rank, 2))
+        return train({**PARAMS, "device": (gpu, "cpu")[collective.rank]}, data, 4)
+
+    assert fingerprints(run_workers(2, work, timeout=60)) == {in_one_process(problem)}
+
+
+# --- which device a worker takes ------------------------------------------------------------------------------------
+
+
+def deal(seen_by_rank, device="cuda", monkeypatch=None):
+    """Return the devices that workers take who see these GPUs, by name of the GPU."""
+
+    def gpus_of_kind(_):
+        rank = int(threading.current_thread().name.rpartition("-")[2])
+        return {gpu: f"cuda:{number}" for number, gpu in enumerate(seen_by_rank[rank])}
+
+    monkeypatch.setattr(devices, "gpus_of_kind", gpus_of_kind)
+    return run_workers(len(seen_by_rank), lambda collective: devices.deal_device(collective, device))
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        (["ab"] * 5, [0, 1, 0, 1, 0]),  # all see the same
+        (["abc", "bca", "cab"], [0, 0, 0]),  # as dask-cuda shows them
+        (["a", "b"], [0, 0]),  # one each
+        (["ab", "cd", "ab", "cd"], [0, 0, 1, 1]),  # two machines
+        (["ab", "a", "ab"], [0, 0, 1]),
+    ],
+)
+def test_workers_share_gpus_evenly(monkeypatch, seen, expected):
+    assert deal(seen, monkeypatch=monkeypatch) == [f"cuda:{number}" for number in expected]
+
+
+def test_a_worker_that_sees_no_gpu_keeps_what_it_asked_for(monkeypatch):
+    assert deal(["", "a"], monkeypatch=monkeypatch) == ["cuda", "cuda:0"]
+    assert deal(["a", "a"], device="cpu", monkeypatch=monkeypatch) == ["cpu", "cpu"]
+
+
+# --- several CUDA devices -------------------------------------------------------------------------------------------
+
+
+def engines_of(monkeypatch):
+    """Return a list that gets the name of every engine's device."""
+    names, make = [], devices.make_engine
+
+    def noted(*given):
+        names.append(make(*given))
+        return names[-1]
+
+    monkeypatch.setattr(devices, "make_engine", noted)
+    return names
+
+
+@needs_opencl
+@pytest.mark.parametrize("kind", [{}, {"objective": "regression"}, {"bagging_fraction": 0.5, "bagging_freq": 1}])
+def test_devices_of_their_own_add_up_by_nccl(stand_in, problem, monkeypatch, kind):
+    driver, engines = stand_in(n_devices=2), engines_of(monkeypatch)
+    models = on_workers(problem, 2, "cuda", **kind)
+    assert fingerprints(models) == {in_one_process(problem, **kind)}
+    assert sorted(engine.device_name for engine in engines) == ["cuda:0", "cuda:1"]
+    assert [group.n_reduced > 0 for group in driver.groups.values()] == [True]
+
+
+@needs_opencl
+@pytest.mark.parametrize(
+    ("n_devices", "n_workers", "device", "switch"),
+    [(2, 3, "cuda", "1"), (1, 2, "cuda", "1"), (2, 2, "cuda:1", "1"), (2, 2, "cuda", "0")],
+)
+def test_host_memory_is_used_where_devices_are_shared_or_nccl_is_off(
+    stand_in, problem, monkeypatch, n_devices, n_workers, device, switch
+):
+    monkeypatch.setenv("HORNBEAM_NCCL", switch)
+    driver = stand_in(n_devices=n_devices)
+    assert fingerprints(on_workers(problem, n_workers, device)) == {in_one_process(problem)}
+    assert driver.groups == {}
+
+
+@needs_opencl
+def test_a_worker_without_rows_leaves_histograms_to_the_host(stand_in, problem):
+    driver = stand_in(n_devices=3)
+    assert fingerprints(on_workers(problem, 3, "cuda", bounds=[300])) == {in_one_process(problem)}
+    assert driver.groups == {}
+
+
+@needs_opencl
+def test_sums_of_64_bits_are_added_up_on_devices(stand_in, problem):
+    stand_in(n_devices=2)
+    params = {"precision": "high"}
+    assert fingerprints(on_workers(problem, 2, "cuda", **params)) == {in_one_process(problem, **params)}
+
+
+@needs_opencl
+def test_a_failure_of_one_device_stops_all_workers(stand_in, problem):
+    driver = stand_in(n_devices=2)
+    driver.fail("malloc", driver.out_of_memory("no more"), skip=60)
+    with pytest.raises(DeviceError, match="no more"):
+        on_workers(problem, 2, "cuda")
+
+
+@needs_opencl
+def test_devices_that_do_not_answer_in_time_are_an_error(stand_in, problem, monkeypatch):
+    stand_in(n_devices=2)
+    monkeypatch.setattr("hornbeam.backends.gpu.runtime.nccl.DeviceGroup.wait", lambda self, seconds: False)
+    with pytest.raises(CollectiveError, match="waited 60 s in 'histograms on devices'"):
+        on_workers(problem, 2, "cuda")
+
+
+def with_nccl(collective):
+    return NcclCollective(collective, open_runtime("cuda:0"))
+
+
+@needs_opencl
+def test_one_rank_adds_up_by_nccl_on_the_stand_in(stand_in, problem):
+    driver = stand_in()
+    assert fingerprints(on_workers(problem, 1, "cuda", before=with_nccl)) == {in_one_process(problem)}
+    assert [group.n_reduced > 0 for group in driver.groups.values()] == [True]
+
+
+def test_one_rank_adds_up_by_nccl(problem):
+    pytest.importorskip("cupy")
+    from hornbeam.backends.gpu.runtime import nccl
+
+    if "cuda:0" not in GPUS or not nccl.is_available():
+        pytest.skip("no CUDA device, or CuPy has no NCCL")
+    for params in ({}, {"objective": "regression", "precision": "high"}, {"bagging_fraction": 0.5, "bagging_freq": 1}):
+        models = on_workers(problem, 1, "cuda:0", before=with_nccl, **params)
+        assert fingerprints(models) == {in_one_process(problem, **params)}
