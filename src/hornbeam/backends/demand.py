@@ -46,6 +46,7 @@ class Demand:
     in_context, n_groups  nodes have contexts (contexts.py); interaction groups
     n_histograms  of a node: more than 1 where all outputs share a tree
     valid_sets  bins of the sets that are scored besides
+    on_workers  trees grow with the rows of other workers
     """
 
     n_outputs: int = 1
@@ -68,6 +69,7 @@ class Demand:
     n_groups: int = 0
     n_histograms: int = 1
     valid_sets: tuple[BinnedData, ...] = ()
+    on_workers: bool = False
 
     @classmethod
     def of(

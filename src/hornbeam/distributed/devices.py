@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from contextlib import ExitStack
+from dataclasses import replace
 
 from hornbeam.backends.costs import TrainingWork
-from hornbeam.backends.demand import Demand
+from hornbeam.backends.demand import PLAIN_DEMAND, Demand
 from hornbeam.backends.devices import KINDS, choose_device, gpus_of_kind
 from hornbeam.backends.engines import make_engine
 from hornbeam.backends.reference.engine import ReferenceEngine
@@ -19,12 +20,20 @@ from hornbeam.params.params import Params
 from hornbeam.trees.engine import Engine
 
 
-def make_local_engine(collective: Collective, binned: BinnedData, params: Params, demand: Demand | None) -> Engine:
-    """Make the engine of this worker's rows; all workers call this at the same time."""
+def make_local_engine(
+    collective: Collective, binned: BinnedData, n_rows: int, params: Params, demand: Demand | None
+) -> Engine:
+    """Make the engine of this worker's rows; all workers call this at the same time.
+
+    n_rows  of all workers: what the training keeps of labels, weights and queries is a demand for these
+    """
     has_rows = binned.n_rows > 0
     device = deal_device(collective, _device(binned, params) if has_rows else "cpu")
     if not has_rows:
         return ReferenceEngine(binned)
+    whole = demand or PLAIN_DEMAND
+    given, renewal = (-(-n * binned.n_rows // n_rows) for n in (whole.given_bytes, whole.renewal_weight_bytes))
+    demand = replace(whole, on_workers=True, given_bytes=given, renewal_weight_bytes=renewal)
     try:
         return make_engine(binned, params.replace(device=device), demand)
     except DeviceError as error:

@@ -47,7 +47,7 @@ def train(
 
     def engine_maker(binned: BinnedData, params: Params, demand: Demand | None) -> Engine:
         maps = {id(each.binned): each.rows for each in given if isinstance(each, PartDataset)}
-        local = make_local_engine(collective, binned, params, demand)
+        local = make_local_engine(collective, binned, train_set.rows.n_rows, params, demand)
         shared = join_devices(collective, local, stack)
         compiled = params.device != "reference"
         threads = resolve_threads(params.num_threads)

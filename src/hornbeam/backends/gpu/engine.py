@@ -141,7 +141,7 @@ class GpuEngine(SharedTrees, RowsOfLeaves, WorkerTrees):
         self._runtime = runtime
         self._binned = binned
         bundles = bundles_of(binned) if demand.bundled else None
-        self._most_stats = 2 if min_data_in_leaf <= 1 else 3
+        self._most_stats = 2 if min_data_in_leaf <= 1 and not demand.on_workers else 3
         self._demand = demand
         self._most_slots = 0  # not decided
         self._valid: list[ValidationSet] = []
@@ -192,6 +192,9 @@ class GpuEngine(SharedTrees, RowsOfLeaves, WorkerTrees):
         options = RowGradients.options_of(0 if demand.stores_gradients else demand.formula_code, demand.label_bytes)
         kinds = [TreeKind(wide, stats, demand.n_categorical > 0, True) for stats in (2, self._most_stats)]
         yield rounding_variant(own, wide, options)
+        if demand.on_workers:
+            yield from self._files_of_rows(kinds)
+            return
         yield from TreeVariants.of(own.facts, self._layout, kinds[0])
         yield sums_variant(own, demand.n_leaves, options)
         yield numbering_variant(own, demand.in_context)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.data.layout import Layout
 from hornbeam.backends.gpu.growth.histograms import DeviceHistograms
-from hornbeam.backends.gpu.runtime.runtime import Buffer, u32, u64
+from hornbeam.backends.gpu.runtime.runtime import Buffer, Variant, u32, u64
 from hornbeam.backends.gpu.workspace.tree_kernels import SummedTree
 from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.backends.histogram_messages import NARROW, NOTHING, WIDE, words_of
@@ -27,6 +27,11 @@ def form_of(n_rows: IntArray, how: Quantization) -> IntArray:
     largest = 2**30 if how.wide else 2**15
     is_narrow = (n_rows < 2**31 // largest) & (n_rows * how.hessian_max < 2**32)
     return np.where(n_rows == 0, NOTHING, np.where(is_narrow, NARROW, WIDE))
+
+
+def sending_variant(workspace: Workspace, stats: int) -> Variant:
+    """Return the file that lays out histograms of so many sums."""
+    return workspace.variant("node_sums.cl", stats=stats)
 
 
 class NodeSums:
@@ -93,7 +98,7 @@ class NodeSums:
         """Sum nodes, and write their sums from the words `starts`, int64 (n_workers, n_nodes), on."""
         own, layout, n_all = self._workspace, self._layout, int(self._offsets[-1])
         has_rows, n_sections = nodes.end > nodes.begin, len(starts)
-        kernel = own.runtime.kernel("node_sums_kernel", own.variant("node_sums.cl", stats=tree.stats))
+        kernel = own.runtime.kernel("node_sums_kernel", sending_variant(own, tree.stats))
         for first in range(0, len(forms), tree.n_slots):
             some = np.arange(first, min(first + tree.n_slots, len(forms)))
             slots = np.where(has_rows[some], np.cumsum(has_rows[some]) - 1, -1)

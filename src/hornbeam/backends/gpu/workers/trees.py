@@ -1,12 +1,21 @@
 """The operations of a GPU engine for trees that grow on several workers.
 
 Bins, gradients and rows stay on the device. Histograms of nodes come down, or go to the other workers' devices, and
-node tables go up; the search for splits is that of a worker's section of the features (distributed/search.py).
+node tables go up; the search for splits is that of a worker's section of the features (distributed/search.py). What an
+operation costs (n nodes), besides what the host exchanges:
+
+    operation        up                      launches                     down
+    draw_together    (row numbers, once)     place                        1 KB
+    round_together   100 bytes               measure, round (bag: take)   24 bytes a group of threads, 80 bytes
+    write_messages   tables, 36 n bytes      zero, histogram, node_sums   4 or 8 bytes a sum
+    reduce_sums      the same                and NCCL's                   the same, of one section
+    divide           batch, 84 n bytes       partition                    8 n bytes
+    leaf_integers                            clear, leaf_sums             16 bytes a leaf
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,14 +27,19 @@ from hornbeam.backends.gpu.growth.bag import DeviceBag
 from hornbeam.backends.gpu.growth.growth import DeviceGrowth
 from hornbeam.backends.gpu.growth.histograms import DeviceHistograms
 from hornbeam.backends.gpu.growth.leaves import DeviceLeaves
-from hornbeam.backends.gpu.growth.memory import slot_bytes
 from hornbeam.backends.gpu.growth.split_search import SplitSearch
 from hornbeam.backends.gpu.losses.quantize import Rounded
-from hornbeam.backends.gpu.runtime.runtime import Runtime
-from hornbeam.backends.gpu.workers.node_sums import NodeSums, Reduction, form_of
+from hornbeam.backends.gpu.runtime.runtime import Runtime, Variant
+from hornbeam.backends.gpu.workers.node_sums import NodeSums, Reduction, form_of, sending_variant
 from hornbeam.backends.gpu.workers.rounding import round_together
 from hornbeam.backends.gpu.workspace.bin_upload import PlacedBins
-from hornbeam.backends.gpu.workspace.tree_kernels import RowKernels, SummedTree, TreeKind
+from hornbeam.backends.gpu.workspace.tree_kernels import (
+    RowKernels,
+    SummedTree,
+    TreeKind,
+    histogram_variant,
+    partition_variant,
+)
 from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.backends.histogram_messages import WIDE
 from hornbeam.core.fixed_point import Gather
@@ -65,7 +79,6 @@ class WorkerTrees:
         _histograms: DeviceHistograms
         _layout: Layout
         _leaves: DeviceLeaves
-        _most_stats: int
         _rounded: Rounded
         _runtime: Runtime
         _search: SplitSearch
@@ -83,6 +96,13 @@ class WorkerTrees:
     def can_share_trees(self) -> bool:
         """Whether this engine's rows can be part of trees that grow on several workers: it has histograms to send."""
         return self._layout.n_used > 0 and not self._layout.is_bundled
+
+    def _files_of_rows(self, kinds: Iterable[TreeKind]) -> Iterator[Variant]:
+        """Return the files that the first trees will need."""
+        for kind in kinds:
+            yield histogram_variant(self.workspace.facts, self._layout, kind.wide, kind.stats)[0]
+            yield partition_variant(self.workspace.facts, self._layout, kind)
+            yield sending_variant(self.workspace, kind.stats)
 
     def draw_together(self, draw: Draw, gather: Gather) -> Bag | None:
         """Draw the rows of a bag by the numbers that `draw.query` has for them; None: no worker has a row in it."""
@@ -119,8 +139,7 @@ class WorkerTrees:
     @lazy
     def _worker_slots(self) -> int:
         """How many nodes are summed at once: half of the memory is for histograms, half for what is sent of them."""
-        own, self._most_stats = self.workspace, 3  # workers know the rows of a node by counting
-        self.slot_bytes = slot_bytes(self._layout, self._most_stats)
+        own = self.workspace
         wanted = max(1, min(POOL_BYTES // self.slot_bytes, self._demand.n_leaves))
         n_slots: int = max(1, self._fit_slots(2 * wanted) // 2)
         own.reserved["histograms"] = own.reserved["node sums"] = n_slots * self.slot_bytes
