@@ -7,6 +7,8 @@ devices runs on a stand-in for CuPy, over OpenCL.
 from __future__ import annotations
 
 import threading
+from concurrent import futures
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -371,6 +373,22 @@ def test_devices_that_do_not_answer_in_time_are_an_error(stand_in, problem, monk
     stand_in(n_devices=2)
     monkeypatch.setattr("hornbeam.backends.gpu.runtime.nccl.DeviceGroup.wait", lambda self, seconds: False)
     with pytest.raises(CollectiveError, match="waited 60 s in 'histograms on devices'"):
+        on_workers(problem, 2, "cuda")
+
+
+@needs_opencl
+def test_devices_that_do_not_join_in_time_are_an_error(stand_in, problem, monkeypatch):
+    stand_in(n_devices=2)
+    monkeypatch.setattr("concurrent.futures.Future.result", Mock(side_effect=futures.TimeoutError))
+    with pytest.raises(CollectiveError, match="waited 60 s in 'group of devices'"):
+        on_workers(problem, 2, "cuda")
+
+
+@needs_opencl
+def test_a_device_that_cannot_join_is_an_error_with_the_reason(stand_in, problem):
+    driver = stand_in(n_devices=2)
+    driver.fail("nccl", driver.runtime_error(2, "NCCL_ERROR_SYSTEM_ERROR: unhandled system error"))
+    with pytest.raises(DeviceError, match="joining other devices by NCCL"):
         on_workers(problem, 2, "cuda")
 
 

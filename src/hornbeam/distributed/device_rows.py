@@ -68,6 +68,7 @@ class DeviceRows(TreeRows):
         """Let the devices add up among themselves, where they can."""
         if not isinstance(collective, NcclCollective):
             return super().exchange(collective, local, n_sums)
+        self._engine.prepare_sums(len(local.begin))
         most_here = np.array([(local.end - local.begin).max(initial=0)], np.int64)
         most_rows = int(collective.gather_array(most_here, "rows of histograms").sum())
         reduce = collective.reduce_on_devices

@@ -17,6 +17,7 @@ import numpy as np
 
 from hornbeam.backends.gpu.engine import GpuEngine
 from hornbeam.backends.gpu.runtime import nccl
+from hornbeam.core.errors import CollectiveError
 from hornbeam.distributed.collective import Buffer, Collective, lost
 from hornbeam.trees.engine import Engine
 
@@ -35,7 +36,14 @@ class NcclCollective(Collective):
         super().__init__(host.rank, host.size, host.timeout)
         self._host, self.traffic = host, host.traffic
         group_id = host.broadcast(nccl.make_id() if host.rank == 0 else b"", 0, "group of devices")
-        self._devices = nccl.DeviceGroup(runtime, host.rank, host.size, bytes(group_id))
+        try:
+            self._devices = nccl.DeviceGroup(runtime, host.rank, host.size, bytes(group_id), host.timeout)
+        except TimeoutError:
+            raise self._lost("group of devices") from None
+
+    def _lost(self, what: str) -> CollectiveError:
+        others = [rank for rank in range(self.size) if rank != self.rank]
+        return lost(self.rank, others, what, self.timeout)
 
     def _exchange(self, messages: list[Buffer], tag: int, what: str) -> list[tuple[int, Buffer]]:
         return self._host._exchange(messages, tag, what)
@@ -54,14 +62,14 @@ class NcclCollective(Collective):
         values  int32 or int64 (n_workers, n)  in   is_narrow: int32
         out     the same type (n,)             out
 
-        All workers have just exchanged something: none is missing.
+        All workers have just exchanged something, and nothing has gone wrong since: none is missing.
         """
         begun = time.perf_counter()
         dtype = np.dtype(np.int32 if is_narrow else np.int64)
         self._devices.reduce_scatter(values, out, n, dtype)
         if not self._devices.wait(self.timeout):
-            others = [rank for rank in range(self.size) if rank != self.rank]
-            raise lost(self.rank, others, "histograms on devices", self.timeout)
+            self._devices.abort()  # else whoever frees the device would wait on
+            raise self._lost("histograms on devices")
         self.traffic.operations += 1
         self.traffic.bytes_sent += (self.size - 1) * n * dtype.itemsize
         self.traffic.seconds += time.perf_counter() - begun

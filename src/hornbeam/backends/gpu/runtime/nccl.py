@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from concurrent import futures
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,19 +32,42 @@ def make_id() -> bytes:
     return np.array(nccl.get_unique_id(), np.int8).tobytes()
 
 
+def _in_time(join: Callable[[], Any], seconds: float, device: str) -> Any:
+    """Return what a function returns that would wait for ever; it is left alone where it takes longer."""
+    done: futures.Future[Any] = futures.Future()
+
+    def run() -> None:
+        try:
+            done.set_result(join())
+        except Exception as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="hornbeam-joins-devices", daemon=True).start()
+    with cupy_errors(device, "joining other devices by NCCL"):
+        try:
+            return done.result(seconds)
+        except futures.TimeoutError:  # which is Python's own from 3.11 on
+            raise TimeoutError(f"{device} waited for other devices") from None
+
+
 class DeviceGroup:
     """One device's end of a group; all ranks make theirs at the same time.
 
     group_id  what `make_id` returned on one of them
+    seconds   to wait for the others; TimeoutError after that
     """
 
-    def __init__(self, runtime: CudaRuntime, rank: int, size: int, group_id: bytes) -> None:
+    def __init__(self, runtime: CudaRuntime, rank: int, size: int, group_id: bytes, seconds: float) -> None:
         from cupy.cuda import nccl
 
         self._nccl, self._runtime = nccl, runtime
-        with runtime.device, cupy_errors(runtime.facts.name, "joining other devices by NCCL"):
-            numbers = tuple(np.frombuffer(group_id, np.int8).tolist())
-            self._communicator = nccl.NcclCommunicator(size, numbers, rank)
+        numbers = tuple(np.frombuffer(group_id, np.int8).tolist())
+
+        def join() -> Any:
+            with runtime.device:
+                return nccl.NcclCommunicator(size, numbers, rank)
+
+        self._communicator = _in_time(join, seconds, runtime.facts.name)
 
     def reduce_scatter(self, values: Buffer, out: Buffer, n: int, dtype: Any) -> None:
         """Add up the buffers of all ranks, each of which gets its share; this returns before it is done.

@@ -81,6 +81,12 @@ class NodeSums:
             message[: len(forms)] = forms
         return messages
 
+    def make_room(self, tree: SummedTree, n_nodes: int) -> None:
+        """Take what memory `reduce` may need: what can fail comes before other workers count on this one."""
+        section = 8 * n_nodes * int(self._n_bins.max()) * tree.stats
+        self._workspace.room("node sums", len(self._n_bins) * section)
+        self._workspace.room("section sums", section)
+
     def reduce(self, tree: SummedTree, nodes: Segments, is_narrow: bool, rank: int, reduction: Reduction) -> memoryview:
         """Return the sums of all workers' rows in this worker's section, added up among devices, as one message."""
         form, n_nodes, n_workers = NARROW if is_narrow else WIDE, len(nodes.begin), len(self._n_bins)

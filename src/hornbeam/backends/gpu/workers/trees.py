@@ -154,6 +154,10 @@ class WorkerTrees:
         """Return the histograms of this worker's rows of nodes, a message to each worker."""
         return self._node_sums.messages(self._worker_tree, nodes, self._rounded.quantization)
 
+    def prepare_sums(self, n_nodes: int) -> None:
+        """Take memory for `reduce_sums` of so many nodes."""
+        self._node_sums.make_room(self._worker_tree, n_nodes)
+
     def reduce_sums(self, nodes: Segments, most_rows: int, rank: int, reduction: Reduction) -> memoryview:
         """Return the histograms of all workers' rows in one worker's section, added up among devices, as a message.
 
