@@ -35,7 +35,7 @@ from hornbeam.testing.worker_checks import (
     some_gradients,
     sums_of_messages,
 )
-from hornbeam.testing.workers import cut, parts_of_worker, train_on_workers
+from hornbeam.testing.workers import cases_of_workers, cut, parts_of_worker, train_on_workers
 from hornbeam.trees.bagging import Bag, Draw, draw_bag
 
 GPUS = [name for name in ("opencl:0", "cuda:0") if name in usable_devices()]
@@ -181,7 +181,7 @@ def test_model_is_that_of_one_process(gpu, name):
 
 @pytest.mark.large
 @pytest.mark.parametrize("n_workers", [1, 2, 3])
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if "tree_method" not in case.params])
+@pytest.mark.parametrize("name", cases_of_workers())
 def test_every_golden_case(gpu, name, n_workers):
     models = train_on_workers(CASES[name], n_workers, device=gpu, num_threads=1)
     assert {model.fingerprint() for model in models} == {expected_fingerprints()[name]}

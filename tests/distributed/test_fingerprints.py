@@ -9,7 +9,7 @@ import hornbeam as hb
 from hornbeam.distributed import Part, PartDataset, run_workers, train
 from hornbeam.testing.golden import CASES, expected_fingerprints
 from hornbeam.testing.golden_case import golden_score, golden_table
-from hornbeam.testing.workers import cut, parts_of_worker, train_on_workers
+from hornbeam.testing.workers import cases_of_workers, cut, parts_of_worker, train_on_workers
 
 SPREAD = {
     "regression": 2,
@@ -61,7 +61,7 @@ def test_model_is_that_of_one_process(name):
 
 @pytest.mark.large
 @pytest.mark.parametrize("n_workers", [1, 2, 3, 7])
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if "tree_method" not in case.params])
+@pytest.mark.parametrize("name", cases_of_workers())
 def test_every_golden_case(name, n_workers):
     models = train_on_workers(CASES[name], n_workers, device="reference")
     assert {model.fingerprint() for model in models} == {expected_fingerprints()[name]}

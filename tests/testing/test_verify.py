@@ -38,7 +38,7 @@ def test_parts_make_the_whole(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     def nothing_to_do(device: str, *rows: int) -> list[tuple[str, verify.Check]]:
         return [(f"check {number} of {rows}", str) for number in range(5)]
 
-    for family in ("golden", "operation", "metric", "training", "ranking", "thread", "prediction", "array"):
+    for family in ("golden", "operation", "metric", "training", "ranking", "thread", "worker", "prediction", "array"):
         monkeypatch.setattr(verify, f"{family}_checks", nothing_to_do)
     parts = [names("--part", f"{number}/4") for number in (1, 2, 3, 4)]
     assert sorted(name for part in parts for name in part) == sorted(names())

@@ -175,10 +175,11 @@ def to_markdown() -> str:
     lines += [
         "## On several workers",
         "",
-        "Every golden case has the same fingerprint on 1, 2, 3 and 7 workers as in one process, with uneven and empty",
+        "Golden cases have the same fingerprint on 1, 2, 3 and 7 workers as in one process, with uneven and empty",
         "parts (`tests/distributed/test_fingerprints.py`), and on 1, 2 and 3 workers whose trees grow in the memory of",
         "GPUs (`tests/distributed/test_device_workers.py`): [several workers](distributed.md). Refused before",
-        "training: `tree_learner='voting'`.",
+        "training: `tree_learner='voting'`, `tree_method='exact'` and `'approx'`,",
+        "`multi_strategy='multi_output_tree'`.",
         "",
         "## From a stream",
         "",

@@ -5,7 +5,8 @@ r"""Verify that a device gives the same model, bit for bit.
 holds a device against the golden fingerprints (made by `reference`, shipped in golden.json), against `reference`
 operation by operation, its metrics against the host's, and it against `cpu` on whole trainings that are large enough to
 keep a GPU's groups busy, in several threads at once too, on predictions and explanations, and (CUDA) on arrays that are
-on the device already, for data and for functions of the user's own. Prints a table; the exit status is not 0 if
+on the device already, for data and for functions of the user's own. Workers that share it must end with golden models.
+Prints a table; the exit status is not 0 if
 anything differs.
 Under a sanitizer, which takes time and memory for every group of threads, `--compute-units 2` launches few of them, and
 `--part 1/8` to `--part 8/8` run side by side, quickest with NVIDIA's MPS:
@@ -57,11 +58,18 @@ from hornbeam.testing.golden_case import GoldenCase
 from hornbeam.testing.labels import labels_for, params_for
 from hornbeam.testing.metric_checks import assert_same_metrics
 from hornbeam.testing.trees import random_tree
+from hornbeam.testing.workers import train_on_workers
 from hornbeam.training.train import train
 from hornbeam.trees.forest import Forest
 
 FEWEST_ROWS = 400
 """Of `--rows`: some checks take a small part of them."""
+
+ON_WORKERS = (
+    "binary", "regression, heavy tail", "bagging", "goss", "multiclass", "binary, categories, weights",
+    "lambdarank, bagging by query", "mape, weights, missing",
+)  # fmt: skip
+"""Golden cases that are trained by workers too."""
 
 Check = Callable[[], str]
 """Returns "" if all is well, else what differs."""
@@ -219,6 +227,18 @@ def thread_checks(device: str, n_rows: int) -> Iterator[tuple[str, Check]]:
     yield f"threads: 12 trainings in 4 threads, {len(X)} x {X.shape[1]}", check
 
 
+def worker_checks(device: str) -> Iterator[tuple[str, Check]]:
+    """Yield golden cases on two workers that share the device, and have their rows in its memory."""
+    expected = expected_fingerprints()
+    for name in ON_WORKERS:
+
+        def check(name: str = name) -> str:
+            found = {model.fingerprint() for model in train_on_workers(CASES[name], 2, device=device)}
+            return "" if found == {expected[name]} else "another model than in one process"
+
+        yield f"two workers: {name}", check
+
+
 def prediction_checks(device: str, n_rows: int) -> Iterator[tuple[str, Check]]:
     """Yield scores and leaves of random forests beside `cpu`; arithmetic of float32 may take small numbers for zero."""
     X = make_with_missing(n_rows, 28, seed=6)[0]
@@ -345,6 +365,7 @@ def run_checks(given: argparse.Namespace) -> int:
             *training_checks(given.device, given.rows),
             *ranking_checks(given.device, given.rows),
             *thread_checks(given.device, given.rows // 4),
+            *worker_checks(given.device),
             *prediction_checks(given.device, given.rows // 10),
             *explanation_checks(given.device, given.rows // 20),
             *array_checks(given.device, given.rows // 4),

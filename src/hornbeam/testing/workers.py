@@ -13,6 +13,7 @@ from hornbeam.distributed.dataset import Part, PartDataset
 from hornbeam.distributed.threads import run_workers
 from hornbeam.distributed.training import train
 from hornbeam.model.booster import Booster
+from hornbeam.testing.golden import CASES
 from hornbeam.testing.golden_case import GoldenCase
 
 
@@ -41,6 +42,15 @@ def parts_of_worker(parts: Sequence[Part], rank: int, n_workers: int) -> list[Pa
     """Deal parts to workers in turn; with three workers or more the last one gets nothing."""
     n_served = n_workers - 1 if n_workers > 2 else n_workers
     return [part for place, part in enumerate(parts) if place % n_served == rank]
+
+
+def cases_of_workers() -> list[str]:
+    """Return the names of the golden cases that workers train; they refuse the others."""
+    return [
+        name
+        for name, case in CASES.items()
+        if "tree_method" not in case.params and case.params.get("multi_strategy") != "multi_output_tree"
+    ]
 
 
 def train_on_workers(case: GoldenCase, n_workers: int, **machine: Any) -> list[Booster]:
