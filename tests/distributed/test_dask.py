@@ -26,6 +26,7 @@ from distributed import Client, LocalCluster, Security
 
 import hornbeam.dask as hbd
 from hornbeam.distributed.dask import mailbox
+from hornbeam.testing.checks import usable_devices
 
 CHUNKS = (300, 0, 150, 450)
 PARAMS = {"objective": "binary", "device": "reference", "verbosity": -1, "num_leaves": 7}
@@ -69,6 +70,12 @@ def test_model_is_that_of_one_process(client, train_set, one):
     booster = hbd.train(client, PARAMS, train_set, 5)
     assert booster.fingerprint() == one.fingerprint()
     assert np.array_equal(booster.predict(X), one.predict(X))
+
+
+@pytest.mark.skipif("opencl:0" not in usable_devices(), reason="no usable OpenCL device")
+def test_model_is_that_of_one_process_with_rows_on_gpus(client, train_set, one):
+    booster = hbd.train(client, {**PARAMS, "device": "opencl"}, train_set, 5)
+    assert booster.fingerprint() == one.fingerprint()
 
 
 def test_validation_sets_and_early_stopping_are_those_of_one_process(client):
