@@ -55,7 +55,7 @@ def compute_units(number: int) -> int:
 def identity(number: int) -> str:
     """Return what names a device on all machines, whichever number a process has for it."""
     properties = cupy.cuda.runtime.getDeviceProperties(number)
-    return f"{cupy.cuda.runtime.deviceGetPCIBusId(number)} {bytes(properties.get('uuid', b'')).hex()}"
+    return f"{cupy.cuda.runtime.deviceGetPCIBusId(number)} {properties.get('uuid')!r}"
 
 
 def open_device(number: int) -> CudaRuntime:
