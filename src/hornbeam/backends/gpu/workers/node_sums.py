@@ -126,6 +126,6 @@ class NodeSums:
             tile, lane = feature // layout.lanes, feature % layout.lanes
             place = (tile * stats * layout.n_bins + bin_) * layout.lanes + lane
             section = np.repeat(np.arange(len(self._n_bins)), self._n_bins)
-            table = np.column_stack([place, section, number - self._first_bins[section]])
+            table = np.column_stack([place, section, number - self._first_bins[section], self._n_bins[section]])
             self._described[stats] = np.ascontiguousarray(table.astype(np.uint32))
         return self._workspace.upload_once(f"bins of {stats} sums", self._described[stats])
