@@ -96,7 +96,8 @@ def main() -> None:
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     given = parser.parse_args()
     print(
-        f"{given.rows:,} x {given.features}, {given.rounds} rounds of depth {DEPTH}, {given.device}, {given.threads} threads"
+        f"{given.rows:,} x {given.features}, {given.rounds} rounds of depth {DEPTH}, {given.device}, "
+        f"{given.threads} threads"
     )
     print("kind     outputs hornbeam s  xgboost s  ratio  hornbeam loss  xgboost loss")
     for n_outputs in given.outputs:
