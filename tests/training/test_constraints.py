@@ -106,7 +106,6 @@ def test_bad_groups_are_refused(value):
         ({"colsample_bylevel": -0.5}, "feature_fraction_bylevel"),
         ({"feature_fraction_seed": -1}, "feature_fraction_seed"),
         ({"extra_trees": 1}, "extra_trees"),
-        ({"cegb_penalty_split": 1.0}, "cegb_penalty_split=1.0 is not available"),
     ],
 )
 def test_contradictions_are_refused_before_training(params, words):

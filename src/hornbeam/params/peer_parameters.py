@@ -49,7 +49,6 @@ _VOTING = (
     "voting is an approximation, and its model depends on the number of workers; 'data' ends with the model of one "
     "machine (docs/distributed.md)"
 )
-_NO_COSTS = "feature_contri weighs the gains of features, min_gain_to_split those of all splits"
 
 PEER_PARAMETERS: dict[str, PeerParameter] = {
     # LightGBM: how, not what, it computes
@@ -72,11 +71,6 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
         PeerParameter((-1, 0), "name the device: device='opencl:1'; hornbeam.devices() lists them"),
     ),
     # LightGBM: what is not here
-    "cegb_tradeoff": PeerParameter((0.0, 1.0), _NO_COSTS),
-    **dict.fromkeys(
-        ("cegb_penalty_split", "cegb_penalty_feature_lazy", "cegb_penalty_feature_coupled"),
-        PeerParameter((0.0,), _NO_COSTS),
-    ),
     "refit_decay_rate": PeerParameter((0.9,), "pass it to the refit itself: booster.refit(X, y, decay_rate=...)"),
     **dict.fromkeys(
         ("snapshot_freq", "save_period"),

@@ -114,6 +114,22 @@ CASES: dict[str, GoldenCase] = {
     "binary, contributions, smooth": GoldenCase(
         {"objective": "binary", "feature_contri": [1.0, 0.5, 0.7, 1.0, 0.0, 1.2], "path_smooth": 20.0}, weighted=True
     ),
+    "regression, costs of splits": GoldenCase(
+        {"cegb_penalty_split": 0.02, "cegb_penalty_feature_coupled": [30.0, 5.0, 0.0, 80.0, 2.0, 400.0]}
+        | {"cegb_tradeoff": 0.8},
+        n_rows=700,
+        n_rounds=3,
+        missing=True,
+        weighted=True,
+    ),
+    "binary, costs of rows, bagging, categories": GoldenCase(
+        {"objective": "binary", "cegb_penalty_feature_lazy": [0.01, 0.03, 0.0, 0.05, 0.02, 0.02], "num_leaves": 15}
+        | {"cegb_penalty_feature_coupled": [1.0, 0.0, 4.0, 0.0, 3.0, 0.0], "bagging_fraction": 0.7, "bagging_freq": 1}
+        | {"feature_contri": [1.0, 0.5, 0.7, 1.0, 1.0, 1.2], "monotone_constraints": [1, 0, 0, 0, 0, 0]},
+        levels={1: 3, 4: 30},
+        n_rows=700,
+        n_rounds=3,
+    ),
     "lambdarank": GoldenCase({"objective": "lambdarank"}, group=QUERIES),
     "lambdarank, bagging by query": GoldenCase(
         {"objective": "lambdarank", "bagging_by_query": True, "bagging_fraction": 0.6, "bagging_freq": 2}, group=QUERIES
@@ -269,6 +285,9 @@ CASES |= {  # every threshold, and bins that are found before every tree; worker
         ),
         "regression, exact, constraints": GoldenCase(
             {"tree_method": "exact", "monotone_constraints": [1, 0, -1, 0, 0, 0], "path_smooth": 2.0}, missing=True
+        ),
+        "regression, exact, costs": GoldenCase(
+            {"tree_method": "exact", "cegb_penalty_split": 0.02, "cegb_penalty_feature_lazy": [0.05, 0, 0.2, 0, 0.1, 0]}
         ),
         "regression, exact, sparse, depthwise": GoldenCase(
             {"tree_method": "exact", "grow_policy": "depthwise", "max_depth": 4}, zeros=0.9, n_features=9

@@ -60,6 +60,9 @@ TABLE: dict[str, tuple[Any, ...]] = {
     "monotone_penalty": (0.0, 1.4),
     "interaction_constraints": (None, GROUPS),
     "feature_contri": (None, (1.0, 0.5, 1.0, 0.0, 2.0)),
+    "cegb_penalty_split": (0.0, 0.02),
+    "cegb_penalty_feature_coupled": (None, (3.0, 0.0, 0.5, 9.0, 1.0)),
+    "cegb_penalty_feature_lazy": (None, (0.02, 0.0, 0.1, 0.0, 0.01)),
     "forcedsplits_filename": (None, json.dumps(FORCED)),
     "bagging_fraction": (1.0, 0.7),
     "bagging_freq": (0, 1),
@@ -95,7 +98,8 @@ DATA: dict[str, tuple[Any, ...]] = {
 
 NOT_SHARED = (
     "feature_fraction_bylevel", "feature_fraction_bynode", "extra_trees", "path_smooth", "monotone_constraints",
-    "interaction_constraints", "feature_contri", "forcedsplits_filename", "tree_method", "linear_tree",
+    "interaction_constraints", "feature_contri", "cegb_penalty_split", "cegb_penalty_feature_coupled",
+    "cegb_penalty_feature_lazy", "forcedsplits_filename", "tree_method", "linear_tree",
 )  # fmt: skip
 """What trees that all outputs share do not go with; categorical features neither."""
 

@@ -17,6 +17,7 @@ from hornbeam.objectives import RANKING, CustomObjective
 from hornbeam.params.params import BY_NAME, USED_BY, Params
 from hornbeam.params.random_parts import BAGGING_FRACTIONS, FEATURE_FRACTIONS, samples_rows
 from hornbeam.training.state import TrainingState
+from hornbeam.trees.feature_costs import PENALTIES
 
 
 class Situation:
@@ -128,6 +129,7 @@ _NO_CATEGORIES = _where(
     "are not)",
 )
 _NO_SIGNS = _where(lambda s: not s.state.plan.features.sign.any(), "without monotone_constraints")
+_NO_TRADEOFF = _where(lambda s: s.params.cegb_tradeoff == 0.0, "with cegb_tradeoff=0")
 _NO_GOSS = _where(lambda s: s.params.data_sample_strategy != "goss", "without data_sample_strategy='goss'")
 _EXACT = _where(
     lambda s: s.params.tree_method == "exact" and not s.has_level_sets,
@@ -167,6 +169,10 @@ IDLE: dict[str, Rule] = {
     "extra_seed": _where(lambda s: not s.params.extra_trees, "without extra_trees"),
     "monotone_constraints_method": _NO_SIGNS,
     "monotone_penalty": _NO_SIGNS,
+    "cegb_tradeoff": _where(
+        lambda s: not any(getattr(s.params, name) for name in PENALTIES), "without a cegb_penalty_... above 0"
+    ),
+    **dict.fromkeys(PENALTIES, _NO_TRADEOFF),
     "max_cat_to_onehot": _NO_CATEGORIES,
     "max_cat_threshold": _NO_CATEGORIES,
     "cat_smooth": _NO_CATEGORIES,

@@ -105,7 +105,13 @@ class TrainingState:
         self.objective: Objective = get_objective(params, train_set.n_targets)
         self.objective.check_data(train_set)
         self.objective = self.objective.bind(train_set)
-        check_positions(self.objective, train_set, params, start is not None or checkpoints is not None)
+        goes_on = start is not None or checkpoints is not None
+        check_positions(self.objective, train_set, params, goes_on)
+        if goes_on and params.cegb_penalty_feature_lazy is not None:
+            raise ParameterError(
+                "a model does not hold which rows its splits have seen, so that a training with "
+                "cegb_penalty_feature_lazy cannot go on from init_model, a checkpoint or a rollback; train in one go"
+            )
         params = self.params = self._settled(params)
         params = self.params = with_default_metric(params, train_set)
         self.metric_names = metric_names(train_set)
@@ -135,6 +141,8 @@ class TrainingState:
             self._renewal_weight = column_on(self._renewal_weight, where)
             self.booster = self._new_booster(start)
             self.n_iterations = self.booster.n_iterations
+            if self.plan.costs is not None:
+                self.plan.costs.pay_for(self.booster.trees)
             limit = DEFAULT_BYTES if binned.stored is None else STORED_BYTES
             n_slots = count_slots(params.num_leaves, self.engine.slot_bytes, params.histogram_pool_size, limit)
             rules, limits = SplitRules.from_params(params), GrowthLimits.of(params)
@@ -345,8 +353,8 @@ def check_shared_trees(params: Params, n_outputs: int, train_set: Dataset, plan:
         wrong = "sparse storage of the bins: set is_enable_sparse=False and enable_bundle=False"
     elif plan.needs_context:
         wrong = (
-            "monotone, interaction or forced constraints, feature_contri, path_smooth, extra_trees, or features by "
-            "level or node: leave these out"
+            "monotone, interaction or forced constraints, feature_contri, prices of splits, path_smooth, extra_trees, "
+            "or features by level or node: leave these out"
         )
     if wrong:
         raise ParameterError(

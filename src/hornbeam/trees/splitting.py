@@ -11,9 +11,9 @@ Every operation is float64, in this order, never contracted. Ties: higher gain, 
 then missing-left.
 
 A node may bring a context (`NodeContext`): then outputs are pulled to its own one (path smoothing), kept between its
-bounds (monotone constraints), features are left out (sampling, interaction constraints), their gains are multiplied
-(contributions, monotone penalty), or each has one random threshold (extra trees). `candidate_gains` is the one place
-where a candidate's gain is defined, whatever kind of feature it comes from.
+bounds (monotone constraints), features are left out (sampling, interaction constraints), their gains pay a price
+(`feature_costs`) and are multiplied (contributions, monotone penalty), or each has one random threshold (extra trees).
+`candidate_gains` is the one place where a candidate's gain is defined, whatever kind of feature it comes from.
 """
 
 from __future__ import annotations
@@ -127,6 +127,7 @@ class NodeContext:
     key              uint64  (n_nodes,)          of the node's random choices
     mask             uint32  (n_nodes, n_words)  bit f % 32 of word f // 32: feature f may be used
     features         what holds for all nodes
+    cost             float64 (n_nodes, n_used)   what the children's scores must exceed besides (feature_costs.py)
     """
 
     lower: NDArray[np.float64]
@@ -137,14 +138,26 @@ class NodeContext:
     key: NDArray[np.uint64]
     mask: NDArray[np.uint32]
     features: FeatureRules
+    cost: NDArray[np.float64] | None = None
 
     def take(self, index: NDArray[np.intp]) -> NodeContext:
         """Return some of the nodes."""
-        return replace(self, **{f.name: getattr(self, f.name)[index] for f in fields(self) if f.name != "features"})
+        names = [f.name for f in fields(self) if f.name != "features" and getattr(self, f.name) is not None]
+        return replace(self, **{name: getattr(self, name)[index] for name in names})
 
     def allows(self, node: int, feature: int) -> bool:
         """Say whether a node may be split by a feature."""
         return bool(self.mask[node, feature // 32] >> np.uint32(feature % 32) & np.uint32(1))
+
+    def bar(self, node: int, feature: int) -> float:
+        """Return the score that children by a feature must exceed: that of the node, and what the feature costs."""
+        score = float(self.score[node])
+        return score if self.cost is None else score + float(self.cost[node, feature])
+
+    @property
+    def cost_table(self) -> NDArray[np.float64]:
+        """The costs, float64 (n_nodes, n_used); without columns where there are none."""
+        return np.empty((len(self.score), 0)) if self.cost is None else self.cost
 
     def factor(self, node: int, feature: int) -> float:
         """Return the factor on a feature's gains in a node."""
@@ -376,7 +389,7 @@ def best_split(
         sums, rows = histogram[own], counts[own]
         total, n_rows = sums.sum(axis=0), rows.sum()
         if context is not None:
-            parent = float(context.score[node])
+            parent = context.bar(node, feature)
         else:
             parent = float(leaf_score(total[:1] * units[0], total[1:] * units[1], rules)[0])
         left = np.cumsum(sums[:-1], axis=0)

@@ -5,7 +5,7 @@ The host makes and uploads them, or the device does, round after round: see kern
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,8 @@ class PlacedContexts:
 
     context  i64 (n_nodes, 6)
     mask     u32 (n_nodes, n_words)
-    as_they_are  gains of all features count as they are
+    costs    f64 (n_nodes, n_costs)
+    as_they_are  gains of all features count as they are, and splits cost nothing
     """
 
     context: Buffer
@@ -34,6 +35,8 @@ class PlacedContexts:
     n_words: int
     signs: Buffer
     contribution: Buffer
+    costs: Buffer
+    n_costs: int
     as_they_are: bool
 
     def are_masks(self, rules: SplitRules) -> bool:
@@ -44,7 +47,7 @@ class PlacedContexts:
         """Return what split_general.cl and split_bundles.cl take besides."""
         return (
             self.context, self.mask, u32(self.n_words), self.signs, self.contribution, np.float64(rules.path_smooth),
-            u32(rules.monotone), u32(rules.extra_trees),
+            u32(rules.monotone), u32(rules.extra_trees), self.costs, u32(self.n_costs),
         )  # fmt: skip
 
 
@@ -53,10 +56,10 @@ def words_of(n_bits: int) -> int:
     return -(-n_bits // 32)
 
 
-def context_bytes(n_used: int, n_groups: int, n_leaves: int) -> int:
+def context_bytes(n_used: int, n_groups: int, n_leaves: int, costs: bool) -> int:
     """Return the bytes of the contexts of a growing tree: tables by node, those of a round, and what all share."""
     by_node = CONTEXT.itemsize + 4 * words_of(n_groups)
-    in_round = 48 + 4 * words_of(n_used)
+    in_round = 48 + 4 * words_of(n_used) + (8 * n_used if costs else 0)
     shared = 12 * n_used + 4 * n_groups * words_of(n_used) + 8 * n_leaves
     return CAPACITY * by_node + 2 * n_leaves * in_round + shared
 
@@ -78,7 +81,11 @@ class DeviceContexts:
         own = self._workspace
         floats = (context.lower, context.upper, context.parent_output, context.score, context.monotone_factor)
         around = np.stack([*(values.view(np.int64) for values in floats), context.key.view(np.int64)], axis=1)
-        return self._placed(own.upload("context", around), own.upload("mask", context.mask), context.features)
+        placed = self._placed(own.upload("context", around), own.upload("mask", context.mask), context.features)
+        if context.cost is None:
+            return placed
+        costs = own.upload("costs", context.cost)
+        return replace(placed, costs=costs, n_costs=context.cost.shape[1], as_they_are=False)
 
     def _placed(self, context: Buffer, mask: Buffer, features: FeatureRules) -> PlacedContexts:
         """Put the rules of the features beside contexts, where they are not there already."""
@@ -88,8 +95,9 @@ class DeviceContexts:
             self._as_they_are = bool((features.contribution == 1.0).all())
             own.upload("signs", features.sign.astype(np.int32))
             own.upload("contribution", features.contribution)
+        contribution = own.buffer("contribution")
         return PlacedContexts(
-            context, mask, n_words, own.buffer("signs"), own.buffer("contribution"), self._as_they_are
+            context, mask, n_words, own.buffer("signs"), contribution, contribution, 0, self._as_they_are
         )
 
     def prepare(self, rules: ContextRules, n_leaves: int) -> PlacedContexts:

@@ -168,7 +168,8 @@ class ExactGrowth(DenseGrowth):
         contexts, marks = NO_CONTEXTS, NO_MARKS
         if context is not None:
             contexts = Contexts.of(context)
-            marks = Marks(NO_MARKS.numbers, context.features.sign, context.features.contribution, context.mask)
+            of_features, costs = context.features, context.cost_table
+            marks = Marks(NO_MARKS.numbers, of_features.sign, of_features.contribution, context.mask, costs)
         batch = Batch(nodes.begin, nodes.end, nodes.depth, gradient, hessian, slots, contexts)
         found, known = np.empty((n_nodes, len(features)), SPLIT), np.full(n_nodes, -np.inf)
         cuts = self._deal(nodes.end - nodes.begin, len(features))

@@ -12,10 +12,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.growth.operations import count_all, count_bins, node_of
+from hornbeam.backends.cpu.growth.operations import count_all, count_bins, node_at_cost
 from hornbeam.backends.cpu.growth.splits.candidates import ANYTHING, Feature, best_candidate, take_candidate
 from hornbeam.backends.cpu.growth.splits.pairs import run_up, scratch_of
-from hornbeam.backends.cpu.growth.splits.rules import clear_split, is_allowed, random_threshold, rules_in
+from hornbeam.backends.cpu.growth.splits.rules import (
+    NO_COSTS,
+    clear_split,
+    cost_of,
+    is_allowed,
+    random_threshold,
+    rules_in,
+)
 from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
 from hornbeam.backends.cpu.host.operations import introduced, run
 from hornbeam.trees.splitting import NodeContext
@@ -27,12 +34,14 @@ class Marks(NamedTuple):
     numbers             int32 (n,)               names of the features that are searched in what follows
     sign, contribution  int8, float64 (n_used,)  see FeatureRules
     masks               uint32 (n, n_words)      features that a node may use, by its number among contexts
+    costs               float64 (n, n_used)      what they cost there, see NodeContext; no columns: nothing
     """
 
     numbers: NDArray[np.int32]
     sign: NDArray[np.int8]
     contribution: NDArray[np.float64]
     masks: NDArray[np.uint32]
+    costs: NDArray[np.float64] = NO_COSTS
 
 
 class Contexts(NamedTuple):
@@ -106,7 +115,8 @@ def search_feature(t, call, counting, counted, f, bins, has_missing, gradient, h
     gradient, hessian  integers (n_values,)  in   running sums
     scores             floats (n_values,)    scratch
     """
-    number, node, split = np.int64(marks.numbers[f]), node_of(call), call.split
+    number, split = np.int64(marks.numbers[f]), call.split
+    node = node_at_cost(call, cost_of(marks.costs, call.context, number))
     sign, factor = sign_and_factor(call, marks, f)
     n_values, known = np.int64(len(gradient)), counting.counts[t, :0]
     only = random_threshold(call.key, number, n_values, has_missing) if rules.extra_trees else np.int64(-1)

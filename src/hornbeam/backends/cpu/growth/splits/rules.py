@@ -15,6 +15,9 @@ from hornbeam.trees.splitting import ROUNDING_NOISE, SplitRules
 LARGEST_EXTRA = 2.0**50
 """Limit of lambda_l2 in fixed-point units for scores of 32 bits, so that no product leaves the range of float32."""
 
+NO_COSTS = np.empty((0, 0))
+"""Splits cost nothing: see cost_of."""
+
 CERTAIN = 1 << 62
 """No sum of hessians is as large: see core/fixed_point.py."""
 
@@ -228,6 +231,15 @@ def random_threshold(key, feature, n_values, has_missing):
 def is_allowed(mask, number):
     """Say whether a mask (NodeContext.mask, one node's) has a feature."""
     return (mask[number // 32] >> np.uint32(number % 32)) & np.uint32(1) != 0
+
+
+@inner_kernel
+def cost_of(costs, context, number):
+    """Return what a split by a feature costs in a context: float64 (n_contexts, n_used), no columns where all is free.
+
+    See NodeContext.bar.
+    """
+    return costs[context, number] if costs.shape[1] > 0 else 0.0
 
 
 @inlined

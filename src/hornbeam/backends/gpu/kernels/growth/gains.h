@@ -29,10 +29,15 @@ DEVICE rules_t plain_rules(f64 lambda_l1, f64 lambda_l2, f64 max_delta_step, f64
 //     mask          u32 (n_nodes, n_words)    in    features that may be used
 //     signs         i32 (n_used,)             in    monotone constraint
 //     contribution  f64 (n_used,)             in    factor on gains
+//     costs         f64 (n_nodes, n_costs)    in    what splits cost, by feature; n_costs is n_used, or 0: nothing
 #define CONTEXT_ARGUMENTS                                                                                         \
     GLOBAL const i64 *RESTRICT context, GLOBAL const u32 *RESTRICT mask, u32 n_words,                             \
         GLOBAL const i32 *RESTRICT signs, GLOBAL const f64 *RESTRICT contribution, f64 path_smooth, u32 monotone, \
-        u32 extra_trees
+        u32 extra_trees, GLOBAL const f64 *RESTRICT costs, u32 n_costs
+
+// NodeContext.bar: the score that the children of a node by a feature must exceed.
+#define BAR(around, node, feature) \
+    (BITS_TO_F64((around)[3]) + (n_costs > 0 ? costs[(u64)(node) * n_costs + (feature)] : 0.0))
 
 // Adds the context of a node, i64 (6,): bits of lower, upper, parent_output, score and factor; key.
 DEVICE void enter_context(rules_t *how, GLOBAL const i64 *around, f64 path_smooth, u32 monotone) {

@@ -136,6 +136,7 @@ KERNEL(THREADS) void split_bundles_kernel(GLOBAL i64 *histograms, GLOBAL const i
             sign = signs[feature];
             factor = contribution[feature];
             if (sign != 0) factor = factor * BITS_TO_F64(around[4]);
+            how.score = BAR(around, node, feature);
 #endif
             const u32 first = member.first, last = first + member.n_codes, place = code - first;
             const u32 is_low = place < member.standard, rest_is_missing = member.standard == n_values;

@@ -60,6 +60,7 @@ KERNEL(THREADS) void split_general_kernel(GLOBAL i64 *histograms, GLOBAL const i
         const i32 sign = used ? signs[feature] : 0;
         f64 factor = used ? contribution[feature] : 1.0;
         if (sign != 0) factor = factor * BITS_TO_F64(around[4]);
+        if (used) how.score = BAR(around, node, feature);
         const u32 only = random_threshold((u64)around[5], feature, n_values, has_missing);
 
         f64 best_gain = NO_GAIN;
