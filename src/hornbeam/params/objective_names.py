@@ -61,10 +61,13 @@ USED_BY: dict[str, frozenset[str]] = {
     "lambdarank_truncation_level": frozenset({"lambdarank", "pairwise", "rank_map"}),
     "lambdarank_norm": frozenset({"lambdarank", "pairwise", "rank_map"}),
     "lambdarank_position_bias_regularization": frozenset({"lambdarank", "pairwise", "rank_map"}),
+    "lambdarank_sampled_pairs": frozenset({"lambdarank", "pairwise", "rank_map"}),
+    "lambdarank_unbiased": frozenset({"lambdarank", "pairwise", "rank_map"}),
+    "lambdarank_bias_norm": frozenset({"lambdarank", "pairwise", "rank_map"}),
     "label_gain": frozenset({"lambdarank", "pairwise", "rank_xendcg", "ndcg", "map", "mrr"}),
     "aft_loss_distribution": frozenset({"survival:aft", "aft-nloglik"}),
     "aft_loss_distribution_scale": frozenset({"survival:aft", "aft-nloglik"}),
-    "objective_seed": frozenset({"rank_xendcg"}),
+    "objective_seed": frozenset({"rank_xendcg", "lambdarank", "pairwise", "rank_map"}),
 }
 """Parameters that only some objectives and metrics look at, by their canonical names."""
 

@@ -130,9 +130,9 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
     "one_drop": PeerParameter((False, 0), "dart may drop nothing; set skip_drop=0 and a higher drop_rate"),
     "sample_type": PeerParameter((), "set uniform_drop=True for 'uniform', False for 'weighted'"),
     "normalize_type": PeerParameter((), "set xgboost_dart_mode=True for 'tree'; 'forest' is not offered"),
-    "lambdarank_pair_method": PeerParameter(("topk",), "pairs are those of lambdarank_truncation_level"),
-    "lambdarank_unbiased": PeerParameter(
-        (False,), "pass position= to Dataset, where each row was shown: its bias is learned"
+    "lambdarank_pair_method": PeerParameter(("topk",), "it is 'topk' or 'mean'"),
+    "lambdarank_score_normalization": PeerParameter(
+        (True, 1), "lambdarank_norm=False leaves out the normalization by scores, and that of queries"
     ),
     **dict.fromkeys(("feature_selector", "top_k"), PeerParameter((), "there is no linear booster; use trees")),
     "feature_weights": PeerParameter((), "feature_contri weighs the gains of features"),
@@ -147,6 +147,11 @@ def without_peer_parameters(params: Mapping[Any, Any]) -> dict[Any, Any]:
     for name, value in params.items():
         if name == "ndcg_exp_gain" and value is not None:
             kept.update(_gains(value, params))
+            continue
+        if name == "lambdarank_pair_method" and value == "mean":
+            kept["lambdarank_sampled_pairs"] = params.get("lambdarank_num_pair_per_sample") or 1
+            continue
+        if name == "lambdarank_num_pair_per_sample" and params.get("lambdarank_pair_method") == "mean":
             continue
         if name == "sketch_eps" and value is not None and params.get("tree_method") == "approx":
             kept.update(_bins_of_sketch(value, params))

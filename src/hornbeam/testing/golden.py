@@ -148,6 +148,27 @@ CASES: dict[str, GoldenCase] = {
         positions=True,
         weighted=True,
     ),
+    "lambdarank, sampled pairs": GoldenCase(
+        {"objective": "lambdarank", "lambdarank_sampled_pairs": 3, "objective_seed": 7, "sigmoid": 1.5},
+        group=QUERIES,
+        n_rows=700,
+        n_rounds=3,
+        weighted=True,
+    ),
+    "pairwise, unbiased": GoldenCase(
+        {"objective": "pairwise", "lambdarank_unbiased": True, "lambdarank_bias_norm": 0.4}
+        | {"lambdarank_truncation_level": 6},
+        group=QUERIES,
+        n_rows=700,
+        n_rounds=4,
+        missing=True,
+    ),
+    "rank_map, sampled pairs, unbiased": GoldenCase(
+        {"objective": "rank_map", "lambdarank_sampled_pairs": 2, "lambdarank_unbiased": True, "lambdarank_norm": False},
+        group=QUERIES,
+        n_rows=700,
+        n_rounds=4,
+    ),
     "rank_map": GoldenCase({"objective": "rank_map"}, group=QUERIES, n_rounds=3, missing=True),
     "rank_map, weights, long queries": GoldenCase(
         {"objective": "rank_map", "sigmoid": 2.0, "lambdarank_truncation_level": 7, "lambdarank_norm": False},

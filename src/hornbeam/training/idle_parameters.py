@@ -116,6 +116,25 @@ def _label_gain(situation: Situation) -> str | None:
     return f"here: objective {name!r} does not use it, and no metric of ranked lists is evaluated"
 
 
+def _first_ranks(situation: Situation) -> str | None:
+    if situation.params.lambdarank_sampled_pairs > 0:
+        return "with lambdarank_sampled_pairs: pairs are of all ranks"
+    return _unused_by_objective("lambdarank_truncation_level")(situation)
+
+
+def _bias_norm(situation: Situation) -> str | None:
+    return _unused_by_objective("lambdarank_bias_norm")(situation) or (
+        None if situation.params.lambdarank_unbiased else "without lambdarank_unbiased"
+    )
+
+
+def _objective_seed(situation: Situation) -> str | None:
+    params = situation.params
+    if params.objective == "rank_xendcg" or (params.is_used("objective_seed") and params.lambdarank_sampled_pairs > 0):
+        return None
+    return _unused_by_objective("objective_seed")(situation) or "without lambdarank_sampled_pairs"
+
+
 def _eval_at(situation: Situation) -> str | None:
     at = set(situation.params.eval_at)
     if any(metric.default_at is None and at <= set(metric.at) for metric in situation.query_metrics):
@@ -147,6 +166,9 @@ _NO_EARLY_STOPPING = _where(
 IDLE: dict[str, Rule] = {
     **{name: _unused_by_objective(name) for name in USED_BY},
     "label_gain": _label_gain,
+    "lambdarank_truncation_level": _first_ranks,
+    "lambdarank_bias_norm": _bias_norm,
+    "objective_seed": _objective_seed,
     "boost_from_average": _boost_from_average,
     "learning_rate": _where(lambda s: s.params.boosting == "rf", "with boosting='rf': trees are averaged"),
     **{
