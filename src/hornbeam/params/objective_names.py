@@ -39,7 +39,6 @@ SPELLINGS = {
 NOT_HERE = {
     "reg:pseudohubererror": "use 'huber' (alpha is its slope) or 'logcosh'",
     "reg:squaredlogerror": "train 'regression' on log(1 + label)",
-    "multi:softmax": "use 'multi:softprob' and take the class of the highest probability",
     "binary:logitraw": "use 'binary' and predict(raw_score=True)",
     "binary:hinge": "use 'binary'",
     "cross_entropy_lambda": "use 'cross_entropy' with weights",
@@ -56,6 +55,7 @@ USED_BY: dict[str, frozenset[str]] = {
     "focal_gamma": frozenset(("focal",)),
     "focal_alpha": frozenset(("focal",)),
     "sigmoid": frozenset(("binary", "multiclassova", "lambdarank", "pairwise", "rank_map")),
+    "predict_classes": frozenset(("multiclass",)),
     "scale_pos_weight": frozenset(("binary", "multiclassova")),
     "is_unbalance": frozenset(("binary", "multiclassova")),
     "lambdarank_truncation_level": frozenset({"lambdarank", "pairwise", "rank_map"}),

@@ -38,6 +38,9 @@ class PeerParameter:
         return isinstance(value, (str, int, float, np.generic, tuple)) and value in self.idle
 
 
+OBJECTIVE_NAMES = ("objective", "objective_type", "app", "application", "loss")
+"""The objective, by all of its names."""
+
 LABELS = 32
 """Labels that have a gain by ndcg_exp_gain=False: 0 to 31, as XGBoost's may have."""
 
@@ -147,6 +150,9 @@ def without_peer_parameters(params: Mapping[Any, Any]) -> dict[Any, Any]:
     for name, value in params.items():
         if name == "ndcg_exp_gain" and value is not None:
             kept.update(_gains(value, params))
+            continue
+        if name in OBJECTIVE_NAMES and value == "multi:softmax":
+            kept.update({name: "multiclass", "predict_classes": True})
             continue
         if name == "lambdarank_pair_method" and value == "mean":
             kept["lambdarank_sampled_pairs"] = params.get("lambdarank_num_pair_per_sample") or 1

@@ -43,6 +43,9 @@ CASES: dict[str, GoldenCase] = {
     "binary, depthwise": GoldenCase({"objective": "binary", "grow_policy": "depthwise", "max_depth": 4}, missing=True),
     "binary, 15 bins, max_delta_step": GoldenCase({"objective": "binary", "max_bin": 15, "max_delta_step": 0.4}),
     "multiclass": GoldenCase({"objective": "multiclass", "num_class": 4}, missing=True, n_rounds=3),
+    "multiclass, classes": GoldenCase(
+        {"objective": "multiclass", "num_class": 3, "predict_classes": True}, n_rows=500, n_rounds=2
+    ),
     "binary, sparse": GoldenCase({"objective": "binary", "num_leaves": 15}, zeros=0.9, missing=True, n_features=9),
     "binary, rare class": GoldenCase({"objective": "binary"}, rare=0.02, missing=True),
     "multiclass, rare class": GoldenCase({"objective": "multiclass", "num_class": 3}, rare=0.02, n_rounds=3),

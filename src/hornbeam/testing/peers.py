@@ -223,6 +223,7 @@ def _lightgbm(ours: Params) -> dict[str, Any]:
         "aft_loss_distribution",
         "aft_loss_distribution_scale",
         "lambdarank_bias_norm",
+        "predict_classes",
         *_CHOSEN_PAIRS,
         *_FORCED,
         *TARGET_ENCODING,

@@ -44,6 +44,13 @@ class ObjectiveRows:
     boost_from_average: bool = parameter(
         "bool", True, "Objective", "Start from the best constant (mean, log-odds, class priors) instead of zero."
     )
+    predict_classes: bool = parameter(
+        "bool",
+        False,
+        "Objective",
+        "`multiclass`: `predict` returns the class of the highest score instead of probabilities. XGBoost's objective "
+        "`multi:softmax` is `multiclass` with it. Metrics, and functions, see probabilities as ever.",
+    )
     sigmoid: float = parameter(
         "float",
         1.0,
