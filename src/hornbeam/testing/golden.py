@@ -113,6 +113,19 @@ CASES: dict[str, GoldenCase] = {
         levels={1: 6, 4: 30},
         missing=True,
     ),
+    "regression, monotone, advanced": GoldenCase(
+        {"monotone_constraints": [0, 1, 0, -1, 1, 0], "monotone_constraints_method": "advanced"},
+        n_rows=700,
+        n_rounds=3,
+        missing=True,
+    ),
+    "binary, monotone, advanced, categories": GoldenCase(
+        {"objective": "binary", "monotone_constraints": [1, 0, -1, -1, 0, 0], "monotone_penalty": 0.5}
+        | {"monotone_constraints_method": "advanced", "min_data_per_group": 5, "cat_smooth": 1.0, "path_smooth": 2.0},
+        levels={1: 6, 4: 30},
+        n_rows=700,
+        n_rounds=3,
+    ),
     "regression, interactions": GoldenCase({"interaction_constraints": [[0, 2], [1, 3, 4], [0, 5]]}),
     "binary, contributions, smooth": GoldenCase(
         {"objective": "binary", "feature_contri": [1.0, 0.5, 0.7, 1.0, 0.0, 1.2], "path_smooth": 20.0}, weighted=True

@@ -56,7 +56,7 @@ TABLE: dict[str, tuple[Any, ...]] = {
     "linear_tree": (False, True),
     "linear_lambda": (0.0, 0.1),
     "monotone_constraints": (None, SIGNS),
-    "monotone_constraints_method": ("basic", "intermediate"),
+    "monotone_constraints_method": ("basic", "intermediate", "advanced"),
     "monotone_penalty": (0.0, 1.4),
     "interaction_constraints": (None, GROUPS),
     "feature_contri": (None, (1.0, 0.5, 1.0, 0.0, 2.0)),
@@ -123,6 +123,8 @@ def settle(params: Mapping[str, Any]) -> dict[str, Any]:
     if chosen.get("data_sample_strategy") == "goss":
         for name in ("bagging_freq", "pos_bagging_fraction", "bagging_by_query"):
             chosen.pop(name, None)
+    if chosen.get("tree_method", "hist") != "hist" and chosen.get("monotone_constraints_method") == "advanced":
+        chosen.pop("monotone_constraints_method")  # its bounds are those of bins
     if chosen.get("tree_method") == "approx":  # its bounds are others in every tree
         chosen.pop("forcedsplits_filename", None)
     if chosen.get("multi_strategy") == "multi_output_tree":

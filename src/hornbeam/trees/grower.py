@@ -88,8 +88,7 @@ class TreeGrower:
         plan = self.plan if self.plan is not None and self.plan.needs_context else None
         in_turn = plan is not None and plan.in_turn
         forced = None if plan is None else plan.forced
-        by_host = forced is not None or (plan is not None and plan.costs is not None)
-        ahead = None if by_host else self._grow_ahead(
+        ahead = None if plan is not None and plan.by_host else self._grow_ahead(
             search, None if renew is not None or self._has_categories else learning_rate,
             None if plan is None else plan.ahead(iteration, output),
         )  # fmt: skip

@@ -117,6 +117,25 @@ class FeatureRules:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class SideBounds:
+    """Bounds of the children's outputs of some nodes, by feature and bin of the split (leaf_boxes.py).
+
+    table    float64 (n_nodes, 4, n_bins)  lower and upper bound of the left child, then of the right one
+    offsets  int64 (n_used + 1,)           feature f has the columns offsets[f]:offsets[f + 1]; a categorical one none
+    """
+
+    table: NDArray[np.float64]
+    offsets: NDArray[np.int64]
+
+    def __getitem__(self, index: NDArray[np.intp]) -> SideBounds:
+        return SideBounds(self.table[index], self.offsets)
+
+    def of(self, node: int, feature: int) -> NDArray[np.float64]:
+        """Return those of a node and a feature, float64 (4, n_value_bins)."""
+        return self.table[node, :, self.offsets[feature] : self.offsets[feature + 1]]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class NodeContext:
     """What the split search must know of some nodes besides their sums.
 
@@ -128,6 +147,7 @@ class NodeContext:
     mask             uint32  (n_nodes, n_words)  bit f % 32 of word f // 32: feature f may be used
     features         what holds for all nodes
     cost             float64 (n_nodes, n_used)   what the children's scores must exceed besides (feature_costs.py)
+    sides            bounds that depend on the split, in place of lower and upper for features that are numbers
     """
 
     lower: NDArray[np.float64]
@@ -139,6 +159,7 @@ class NodeContext:
     mask: NDArray[np.uint32]
     features: FeatureRules
     cost: NDArray[np.float64] | None = None
+    sides: SideBounds | None = None
 
     def take(self, index: NDArray[np.intp]) -> NodeContext:
         """Return some of the nodes."""
@@ -314,6 +335,7 @@ def candidate_gains(
     context: NodeContext | None = None,
     node: int = 0,
     feature: int = 0,
+    sides: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     """Return the gains of candidate splits of one node by one feature, -inf where one is not allowed.
 
@@ -323,14 +345,18 @@ def candidate_gains(
     units                  float64 (2,)    in  gradient unit, hessian unit
     context, node          the node's context is entry `node`
     feature                position among the used features
+    sides                  float64 (4, n, 1)  in  bounds of each candidate, see SideBounds; None: the node's
     """
     floats = [(side[..., 0] * units[0], side[..., 1] * units[1]) for side in (left, right)]
     allowed = np.ones(left_rows.shape, bool)
     factor = 1.0
     if context is not None and rules.scores_outputs:
-        pulled = context.parent_output[node], context.lower[node], context.upper[node]
+        output, lower, upper = context.parent_output[node], [context.lower[node]] * 2, [context.upper[node]] * 2
+        if sides is not None:
+            lower, upper = [sides[0], sides[2]], [sides[1], sides[3]]
         outputs = [
-            node_output(*sums, rows, *pulled, rules) for sums, rows in zip(floats, (left_rows, right_rows), strict=True)
+            node_output(*floats[i], rows, output, lower[i], upper[i], rules)
+            for i, rows in enumerate((left_rows, right_rows))
         ]
         scores = given_score(*floats[0], outputs[0], rules) + given_score(*floats[1], outputs[1], rules)
         sign = context.features.sign[feature]
@@ -400,7 +426,10 @@ def best_split(
         else:
             left, left_rows = left[:, None], left_rows[:, None]
         right, right_rows = total - left, n_rows - left_rows
-        gain = candidate_gains(left, right, left_rows, right_rows, parent, units, rules, context, node, feature)
+        sides = None if context is None or context.sides is None else context.sides.of(node, feature)[:, :, None]
+        gain = candidate_gains(
+            left, right, left_rows, right_rows, parent, units, rules, context, node, feature, sides
+        )  # fmt: skip
         if context is not None and rules.extra_trees:
             chosen = random_threshold(context.key[node], feature, len(sums) - 1, bool(has_missing[feature]))
             gain[np.arange(len(gain)) != chosen] = -np.inf

@@ -213,10 +213,10 @@ class TreeRows:
         "Constraints",
         "`basic`: the children of a constrained split keep to their side of the middle of their outputs, for good. "
         "`intermediate`: a leaf keeps between the outputs of the leaves that it must not pass, as they are when it is "
-        "split: slower, and less is given up. LightGBM's `advanced` is not offered.",
+        "split: slower, and less is given up. `advanced`: the same for each child of a split, which only leaves next "
+        "to its own part bound: slowest, and the least is given up.",
         aliases=("monotone_constraining_method", "mc_method"),
-        choices={"basic": "basic", "intermediate": "intermediate"},
-        instead={"advanced": "use 'intermediate', which is the nearest"},
+        choices={"basic": "basic", "intermediate": "intermediate", "advanced": "advanced"},
     )
     monotone_penalty: float = parameter(
         "float",

@@ -101,6 +101,14 @@ class Node(NamedTuple):
     key: int
 
 
+@inlined
+def between(node, lower, upper):
+    """Return a node with other bounds."""
+    return Node(
+        node.begin, node.end, node.depth, node.gradient, node.hessian, node.score, lower, upper, node.output, node.key
+    )
+
+
 class Counting(NamedTuple):
     """How rows are counted.
 

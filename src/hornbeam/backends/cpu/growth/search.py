@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.growth.operations import Counting, make_calls
 from hornbeam.backends.cpu.growth.slots import Slots
-from hornbeam.backends.cpu.growth.splits.contexts import NO_CONTEXTS, Contexts, Marks, search_in_context
+from hornbeam.backends.cpu.growth.splits.contexts import NO_CONTEXTS, Contexts, Marks, marks_of, search_in_context
 from hornbeam.backends.cpu.growth.splits.levels import Categories, search_levels
 from hornbeam.backends.cpu.growth.splits.pairs import search_pairs
 from hornbeam.backends.cpu.growth.splits.rules import NO_COSTS, RULES, Rules
@@ -118,8 +118,7 @@ class SlotSearch:
             contexts, search = NO_CONTEXTS, self.pair_search(self.categories(len(slots), rules, self.mask[None]))
         else:
             mask = context.mask & self.mask if len(self.mask) else context.mask
-            features, costs = context.features, context.cost_table
-            marks = Marks(self.space.numbers, features.sign, features.contribution, mask, costs)
+            marks = marks_of(context, self.space.numbers, mask)
             conditions = self._conditions(len(slots), rules, marks)
             contexts, search = Contexts.of(context), self.context_search(conditions)
         batch = Batch(nodes.begin, nodes.end, nodes.depth, gradient, hessian, slots, contexts)
