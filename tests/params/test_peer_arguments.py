@@ -273,8 +273,8 @@ def test_softmax_of_xgboost_is_what_a_classifier_predicts():
         for objective in ("multiclass", "multi:softmax")
     )
     assert theirs.booster_.fingerprint() == ours.booster_.fingerprint()
-    with pytest.raises(hb.ParameterError, match="multi:softprob"):
-        hb.train({"objective": "multi:softmax", "num_class": 3}, hb.Dataset(X, label=Y), 2)
+    with pytest.raises(hb.ParameterError, match="returns classes anyway"):
+        hb.HornbeamClassifier(n_estimators=2, predict_classes=True).fit(X, labels)
 
 
 def test_validation_sets_have_class_weights():

@@ -87,7 +87,6 @@ def test_what_is_taken_without_effect_is_named(caplog):
         ({"objective": "binary:hinge"}, ["use 'binary'"]),
         ({"booster": "gblinear"}, ["linear", "gbtree"]),
         ({"max_leaves": 0}, ["2 to the power of max_depth"]),
-        ({"monotone_constraints_method": "advanced"}, ["intermediate"]),
         ({"metric": "rmsle"}, ["log(1 + label)"]),
         ({"metric": ["auc", "error@0.3"]}, ["error@0.3", "binary_error"]),
         ({"metric": "tweedie-nloglik@1.4"}, ["tweedie_variance_power"]),

@@ -99,14 +99,13 @@ def test_bad_groups_are_refused(value):
         ({"interaction_constraints": [["age", "prize"], [2]]}, "names feature 'prize'"),
         ({"path_smooth": 1.0, "min_data_in_leaf": 1}, "path_smooth=1.0 needs min_data_in_leaf of 2"),
         ({"path_smooth": -1.0}, "path_smooth=-1.0"),
-        ({"monotone_constraints_method": "advanced"}, "monotone_constraints_method='advanced'.*'intermediate'"),
+        ({"monotone_constraints_method": "best"}, "monotone_constraints_method='best'.*'intermediate'"),
         ({"monotone_penalty": -0.5}, "monotone_penalty"),
         ({"feature_fraction": 0.0}, "feature_fraction"),
         ({"colsample_bynode": 1.5}, "feature_fraction_bynode"),
         ({"colsample_bylevel": -0.5}, "feature_fraction_bylevel"),
         ({"feature_fraction_seed": -1}, "feature_fraction_seed"),
         ({"extra_trees": 1}, "extra_trees"),
-        ({"cegb_penalty_split": 1.0}, "cegb_penalty_split=1.0 is not available"),
     ],
 )
 def test_contradictions_are_refused_before_training(params, words):

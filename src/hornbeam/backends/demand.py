@@ -43,7 +43,7 @@ class Demand:
     renewal_weight_bytes  of given_bytes, those of these weights
     bundled  sparse features may share columns of a GPU
     n_categorical, set_words  categorical features, and words of a set of their levels
-    in_context, n_groups  nodes have contexts (contexts.py); interaction groups
+    in_context, n_groups, costs  nodes have contexts (contexts.py); interaction groups; splits have prices
     n_histograms  of a node: more than 1 where all outputs share a tree
     valid_sets  bins of the sets that are scored besides
     on_workers  trees grow with the rows of other workers
@@ -67,6 +67,7 @@ class Demand:
     set_words: int = 0
     in_context: bool = False
     n_groups: int = 0
+    costs: bool = False
     n_histograms: int = 1
     valid_sets: tuple[BinnedData, ...] = ()
     on_workers: bool = False
@@ -112,6 +113,7 @@ class Demand:
             set_words=binned.set_words,
             in_context=plan is not None and plan.needs_context,
             n_groups=0 if plan is None else len(plan.groups),
+            costs=plan is not None and plan.costs is not None,
             n_histograms=objective.n_outputs + 1 if is_shared else 1,
             valid_sets=tuple(valid_sets),
         )

@@ -17,6 +17,7 @@ from hornbeam.convert.exactness import Exactness
 from hornbeam.convert.zeros import spell_out_zeros
 from hornbeam.core.errors import ConversionError
 from hornbeam.core.lazy import lazy
+from hornbeam.core.log import inform
 from hornbeam.data.column_names import MADE_UP_NAMES
 from hornbeam.data.levels import Levels
 from hornbeam.data.target_encoding import EncodedLevels
@@ -115,10 +116,11 @@ class Outgoing:
     columns
         One a feature.
 
-    A format that has no linear leaves is refused models with such: ConversionError.
+    A format that has no linear leaves is refused models with such: ConversionError. Where models of a format do not
+    predict classes, a line says so.
     """
 
-    def __init__(self, model: ModelData, holds_linear: bool = False) -> None:
+    def __init__(self, model: ModelData, holds_linear: bool = False, holds_classes: bool = False) -> None:
         n_trees = (model.best_iteration or model.n_iterations) * model.trees_per_iteration
         self.trees: list[Tree] = model.trees[:n_trees]
         if not holds_linear and any(tree.linear is not None for tree in self.trees):
@@ -130,6 +132,8 @@ class Outgoing:
         self.init_scores: NDArray[np.float64] = np.array(model.init_scores, np.float64)
         self.params: dict[str, Any] = model.params
         self.objective: Objective = objective_from_dict(model.objective)
+        if self.objective.predicts_classes and not holds_classes:
+            inform("predict_classes: a model of this format predicts the probabilities of the classes")
         self.averages = model.params.get("boosting") == "rf"
         self.zeros_are_missing = bool(model.params.get("zero_as_missing")) and bool(
             model.params.get("use_missing", True)

@@ -38,6 +38,7 @@ class Purpose(IntEnum):
     TARGET_FOLDS = 9
     FOLDS = 10
     PERMUTATION = 11
+    PAIRS = 12
 
 
 def random_key(seed: int, purpose: int, iteration: int, own_seed: int = 0) -> int:

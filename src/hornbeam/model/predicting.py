@@ -105,7 +105,8 @@ class PredictingModel:
 
         Returns
         -------
-        float64 (n_rows,), or (n_rows, n_outputs) with several outputs; int32 (n_rows, n_trees) with `pred_leaf`.
+        float64 (n_rows,), or (n_rows, n_outputs) with several outputs; int32 (n_rows, n_trees) with `pred_leaf`. With
+        `predict_classes` (XGBoost's "multi:softmax") the number of the class of every row, float64 (n_rows,).
         With `pred_contrib` float64 (n_rows, n_outputs * (n_features + 1)), for sparse matrices of SciPy a sparse matrix
         (n_rows, n_features + 1), or a list with one an output; with `pred_interactions` float64 (n_rows, n_features +
         1, n_features + 1), or (n_rows, n_outputs, ...).
@@ -240,6 +241,9 @@ class PredictingModel:
 
     def _finished(self, scores: NDArray[np.float64], raw_score: bool, n_threads: int, device: str) -> NDArray[Any]:
         """Return raw scores, float64 (n_outputs, n_rows), as `predict` returns them, or the predictions they make."""
+        if self._objective.predicts_classes and not raw_score:
+            classes: NDArray[np.float64] = np.argmax(scores, axis=0).astype(np.float64)  # the first of equals
+            return classes
         result = scores if raw_score else transform(self._objective, scores, n_threads, device)
         return result[0] if self.n_outputs == 1 else np.ascontiguousarray(result.T)
 
@@ -251,8 +255,10 @@ class PredictingModel:
         if pred_leaf:
             return predict_leaf_in_place(self.forest, reader, trees)
         init = checked_init(self.forest, self.init_scores)
-        objective = None if raw_score else self._objective
-        return rows_first(predict_in_place(self.forest, reader, init, trees, objective, self.averages_trees))
+        of_classes = self._objective.predicts_classes and not raw_score
+        objective = None if raw_score or of_classes else self._objective
+        found = predict_in_place(self.forest, reader, init, trees, objective, self.averages_trees)
+        return found.argmax(axis=0).astype(np.float64) if of_classes else rows_first(found)
 
     def checked_table(
         self, data: Any, name: str = "data", header: bool | None = None, validate: bool = True

@@ -108,7 +108,7 @@ def outputs_in_context(
     leaf_sums: tuple[FloatArray, FloatArray],
     rules: SplitRules,
     more_l2: FloatArray,
-    in_turn: bool,
+    method: str,
     high_precision: bool,
 ) -> FloatArray:
     """Return what training would give the leaves of a tree, before shrinkage, float64 (n_leaves,).
@@ -118,7 +118,7 @@ def outputs_in_context(
     gradient, hessian  float64 (n_rows,)             in
     leaf_sums          two of float64 (n_leaves,)    in   their sums, of full precision
     more_l2            float64 (n_splits,)           in   added to lambda_l2 in the outputs of a split's children
-    in_turn            monotone_constraints_method="intermediate"
+    method             monotone_constraints_method
 
     A leaf that no row reaches has no output that means anything.
     """
@@ -135,14 +135,18 @@ def outputs_in_context(
     lower, upper = np.full(shape.n_nodes, -math.inf), np.full(shape.n_nodes, math.inf)
     output = np.zeros(shape.n_nodes)
     output[0] = leaf_output(node_g[:1], node_h[:1], rules)[0]
-    boxes, box_splits = shape.boxes() if in_turn else (None, [])
+    boxes, box_splits = shape.boxes() if method != "basic" else (None, [])
     silent = set(np.flatnonzero(~reached).tolist())
     for split in range(tree.n_splits):
         node, sign = int(shape.of_split[split]), shape.sign[split]
         both = slice(2 * split + 1, 2 * split + 3)
-        own = node_output(
-            node_g[both], node_h[both], rows[both], output[node], lower[node], upper[node], rules, more_l2[split]
-        )
+        bounds: tuple[FloatArray | float, FloatArray | float] = lower[node], upper[node]
+        if boxes is not None and method == "advanced" and box_splits[split][5] is None:
+            feature, bin_ = box_splits[split][2:4]
+            table = boxes.side_bounds(node, output, silent).get(feature)  # type: ignore[arg-type]
+            if table is not None:
+                bounds = table[0::2, bin_], table[1::2, bin_]
+        own = node_output(node_g[both], node_h[both], rows[both], output[node], *bounds, rules, more_l2[split])
         own[~reached[both]] = output[node]
         bounds_them = sign != 0 and bool(reached[both].all())
         middle = (own[0] + own[1]) / 2.0
@@ -158,8 +162,8 @@ def outputs_in_context(
             upper[low], lower[high] = min(upper[node], middle), max(lower[node], middle)
     nodes = shape.of_leaf
     if boxes is not None:
-        bounds = np.array([boxes.bounds(int(node), output, silent) for node in nodes])  # type: ignore[arg-type]
-        lower[nodes], upper[nodes] = (bounds.T + output[nodes]) / 2.0
+        closed = np.array([boxes.bounds(int(node), output, silent) for node in nodes])  # type: ignore[arg-type]
+        lower[nodes], upper[nodes] = (closed.T + output[nodes]) / 2.0
     above = shape.parent[nodes]
     return node_output(
         *leaf_sums, rows[nodes], output[shape.of_split[above]], lower[nodes], upper[nodes], rules, more_l2[above]

@@ -191,10 +191,10 @@ def _leaf_values(
     weight = finished_weight(exact_leaf_sums(hessian, leaf, n_leaves), rules)
     sums = exact_leaf_sums(gradient, leaf, n_leaves), weight
     if shape is not None:
-        in_turn = params.monotone_constraints_method == "intermediate" and any(shape.sign)
+        method = params.monotone_constraints_method if any(shape.sign) else "basic"
         high = params.precision == "high"
         return outputs_in_context(
-            tree, shape, leaf, new.counts, gradient, hessian, sums, rules, more_l2, in_turn, high
+            tree, shape, leaf, new.counts, gradient, hessian, sums, rules, more_l2, method, high
         )  # fmt: skip
     above = np.zeros(n_leaves)
     for children in (tree.left, tree.right):

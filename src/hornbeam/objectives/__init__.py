@@ -148,7 +148,11 @@ def objective_from_dict(state: Mapping[str, Any]) -> Objective:
     if not isinstance(name, str) or name not in (*ALL_OBJECTIVES, "custom"):
         raise ModelFormatError(f"name: {name!r} is not an objective; known are {', '.join(ALL_OBJECTIVES)} and custom")
     expected = {"name", *_STATE.get(name, ())}
-    optional = {"regression": {"reg_sqrt"}, "quantile": {"n_quantiles"}}.get(name, set())
+    optional = {
+        "regression": {"reg_sqrt"},
+        "quantile": {"n_quantiles"},
+        "multiclass": {"predicts_classes"},
+    }.get(name, set())
     if not expected <= set(state) <= expected | optional:
         raise ModelFormatError(
             f"objective {name!r} has the keys {sorted(expected)}, but found {sorted(map(str, state))}"
@@ -172,7 +176,9 @@ def objective_from_dict(state: Mapping[str, Any]) -> Objective:
     if name == "binary":
         return BinaryObjective(sigmoid)
     if name == "multiclass":
-        return MulticlassObjective(num_class)
+        if state.get("predicts_classes", True) is not True:
+            raise ModelFormatError(f"predicts_classes: {state['predicts_classes']!r} is not True; it is left out then")
+        return MulticlassObjective(num_class, predicts_classes="predicts_classes" in state)
     if name == "multiclassova":
         return OneVsAllObjective(num_class, sigmoid)
     return CustomObjective(None, num_class) if name == "custom" else ALL_OBJECTIVES[name]()

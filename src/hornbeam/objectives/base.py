@@ -44,6 +44,8 @@ class Objective(ABC):
         Whether `renewal_weights` depends on the labels.
     n_targets
         Columns of the labels; 1: one label a row.
+    predicts_classes
+        Whether `Booster.predict` returns classes instead of what `transform` returns.
     renews_to_logcosh
         Whether the values of leaves go on from `renewal_percentile` to the minimum of log(cosh): see logcosh_leaves.py.
     """
@@ -55,6 +57,7 @@ class Objective(ABC):
     n_targets: int = 1
     renewal_weights_by_label: ClassVar[bool] = False
     renews_to_logcosh: ClassVar[bool] = False
+    predicts_classes: bool = False
 
     def __init__(self, n_outputs: int = 1, boost_from_average: bool = True) -> None:
         self.n_outputs = n_outputs

@@ -22,13 +22,15 @@ class MulticlassObjective(Objective):
     link: str = "softmax"
     labels: ClassVar[str] = "classes"
 
-    def __init__(self, n_outputs: int, boost_from_average: bool = True) -> None:
+    def __init__(self, n_outputs: int, boost_from_average: bool = True, predicts_classes: bool = False) -> None:
         super().__init__(n_outputs, boost_from_average)
+        if predicts_classes:
+            self.predicts_classes = True
 
     @classmethod
     def from_params(cls, params: Params) -> MulticlassObjective:
-        """Take num_class."""
-        return cls(params.num_class, params.boost_from_average)
+        """Take num_class, and what is predicted."""
+        return cls(params.num_class, params.boost_from_average, params.predict_classes)
 
     @property
     def hessian_factor(self) -> float:
@@ -85,5 +87,6 @@ class MulticlassObjective(Objective):
         return np.asarray(e / total)
 
     def to_dict(self) -> dict[str, str | int | float]:
-        """Return name and number of classes."""
-        return {"name": self.name, "num_class": self.n_outputs}
+        """Return name, number of classes, and whether a model predicts these."""
+        state: dict[str, str | int | float] = {"name": self.name, "num_class": self.n_outputs}
+        return {**state, "predicts_classes": True} if self.predicts_classes else state

@@ -23,12 +23,10 @@ from hornbeam.data.columns import Facts
 from hornbeam.data.fields import Fields
 from hornbeam.data.queries import DEFAULT_LABEL_GAIN, check_relevance, discounts, ideal_dcg
 from hornbeam.objectives.base import FloatArray, Objective, first_wrong_label, require_labels
+from hornbeam.objectives.chosen_pairs import ALL_PAIRS, SCORE_DISTANCE, ChosenPairs, PairChoice
 from hornbeam.objectives.label_sums import LabelSums
 from hornbeam.objectives.position_bias import PositionBias
 from hornbeam.params.params import Params
-
-SCORE_DISTANCE = 0.01
-"""Added to the distance of two scores that a pair's weight is divided by (LightGBM)."""
 
 LOWEST_EXPONENT = -600.0
 """Scores this far (times sigmoid) below the best one of a query count as equally bad; keeps products normal numbers."""
@@ -170,6 +168,17 @@ class RankingObjective(Objective):
         return raw
 
 
+def _pair_rules(params: Params) -> tuple[float, int, bool]:
+    """Return sigmoid, truncation and norm of a training; drawn pairs are of all ranks."""
+    level = params.lambdarank_truncation_level if params.lambdarank_sampled_pairs == 0 else 2**31 - 1
+    return params.sigmoid, level, params.lambdarank_norm
+
+
+def _bias_rules(params: Params) -> tuple[tuple[float, float], PairChoice]:
+    """Return what biases of positions are learned by, and the choice of pairs."""
+    return (params.lambdarank_position_bias_regularization, params.learning_rate), PairChoice.of(params)
+
+
 class LambdarankObjective(RankingObjective):
     """LambdaMART: pairs of documents with different labels, weighted by what swapping them does to NDCG.
 
@@ -191,27 +200,46 @@ class LambdarankObjective(RankingObjective):
         norm: bool = True,
         label_gain: tuple[float, ...] | None = None,
         bias_rates: tuple[float, float] = (0.0, 0.1),
+        choice: PairChoice = ALL_PAIRS,
     ) -> None:
         super().__init__(label_gain)
         self.bias_rates = bias_rates
         self.positions: PositionBias | None = None
+        self.choice = choice
+        self.pairs: ChosenPairs | None = None
+        self.iteration = 0
         self.sigmoid = float(sigmoid)
         self.truncation_level = truncation_level
         self.norm = norm
 
     @classmethod
     def from_params(cls, params: Params) -> LambdarankObjective:
-        """Take sigmoid, the truncation and the gains."""
-        pairs = params.sigmoid, params.lambdarank_truncation_level, params.lambdarank_norm
-        return cls(*pairs, params.label_gain, (params.lambdarank_position_bias_regularization, params.learning_rate))
+        """Take sigmoid, the choice of pairs and the gains."""
+        return cls(*_pair_rules(params), params.label_gain, *_bias_rules(params))
 
     def bind(self: SelfLambdarank, dataset: Fields) -> SelfLambdarank:
         """Return this objective with the queries, and the positions, of a data set."""
         bound = super().bind(dataset)
-        position = dataset.get_position()
+        position, choice = dataset.get_position(), self.choice
         if position is not None:
             bound.positions = PositionBias(position, *self.bias_rates)
+        if choice is not ALL_PAIRS:
+            data = bound.queries
+            assert data is not None
+            slope = self.pair_scales(data.level, data.boundaries)[0] if self.by_ndcg else np.zeros(data.n_queries)
+            bound.pairs = ChosenPairs(bound, data.boundaries, data.level, data.gains, slope, choice.n_sampled)
+            if choice.bias_norm is not None:
+                bound.pairs.learn_biases(choice.bias_norm)
         return bound
+
+    def begin_iteration(self, iteration: int) -> None:
+        """Note the number of the iteration, for the random numbers."""
+        self.iteration = iteration
+
+    @property
+    def key(self) -> int:
+        """Key of this iteration's pairs."""
+        return random_key(self.choice.seed, Purpose.PAIRS, self.iteration, self.choice.objective_seed)
 
     def _query_data(self, label: FloatArray, boundaries: NDArray[np.int64]) -> QueryData:
         """Find ideal DCG and fixed-point scale of every query.
@@ -326,9 +354,8 @@ class MapObjective(LambdarankObjective):
 
     @classmethod
     def from_params(cls, params: Params) -> MapObjective:
-        """Take sigmoid and the truncation."""
-        pairs = params.sigmoid, params.lambdarank_truncation_level, params.lambdarank_norm
-        return cls(*pairs, None, (params.lambdarank_position_bias_regularization, params.learning_rate))
+        """Take sigmoid and the choice of pairs."""
+        return cls(*_pair_rules(params), None, *_bias_rules(params))
 
     @property
     def gains(self) -> FloatArray:

@@ -39,7 +39,6 @@ SPELLINGS = {
 NOT_HERE = {
     "reg:pseudohubererror": "use 'huber' (alpha is its slope) or 'logcosh'",
     "reg:squaredlogerror": "train 'regression' on log(1 + label)",
-    "multi:softmax": "use 'multi:softprob' and take the class of the highest probability",
     "binary:logitraw": "use 'binary' and predict(raw_score=True)",
     "binary:hinge": "use 'binary'",
     "cross_entropy_lambda": "use 'cross_entropy' with weights",
@@ -56,15 +55,19 @@ USED_BY: dict[str, frozenset[str]] = {
     "focal_gamma": frozenset(("focal",)),
     "focal_alpha": frozenset(("focal",)),
     "sigmoid": frozenset(("binary", "multiclassova", "lambdarank", "pairwise", "rank_map")),
+    "predict_classes": frozenset(("multiclass",)),
     "scale_pos_weight": frozenset(("binary", "multiclassova")),
     "is_unbalance": frozenset(("binary", "multiclassova")),
     "lambdarank_truncation_level": frozenset({"lambdarank", "pairwise", "rank_map"}),
     "lambdarank_norm": frozenset({"lambdarank", "pairwise", "rank_map"}),
     "lambdarank_position_bias_regularization": frozenset({"lambdarank", "pairwise", "rank_map"}),
+    "lambdarank_sampled_pairs": frozenset({"lambdarank", "pairwise", "rank_map"}),
+    "lambdarank_unbiased": frozenset({"lambdarank", "pairwise", "rank_map"}),
+    "lambdarank_bias_norm": frozenset({"lambdarank", "pairwise", "rank_map"}),
     "label_gain": frozenset({"lambdarank", "pairwise", "rank_xendcg", "ndcg", "map", "mrr"}),
     "aft_loss_distribution": frozenset({"survival:aft", "aft-nloglik"}),
     "aft_loss_distribution_scale": frozenset({"survival:aft", "aft-nloglik"}),
-    "objective_seed": frozenset({"rank_xendcg"}),
+    "objective_seed": frozenset({"rank_xendcg", "lambdarank", "pairwise", "rank_map"}),
 }
 """Parameters that only some objectives and metrics look at, by their canonical names."""
 

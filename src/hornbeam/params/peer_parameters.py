@@ -38,6 +38,9 @@ class PeerParameter:
         return isinstance(value, (str, int, float, np.generic, tuple)) and value in self.idle
 
 
+OBJECTIVE_NAMES = ("objective", "objective_type", "app", "application", "loss")
+"""The objective, by all of its names."""
+
 LABELS = 32
 """Labels that have a gain by ndcg_exp_gain=False: 0 to 31, as XGBoost's may have."""
 
@@ -49,7 +52,6 @@ _VOTING = (
     "voting is an approximation, and its model depends on the number of workers; 'data' ends with the model of one "
     "machine (docs/distributed.md)"
 )
-_NO_COSTS = "feature_contri weighs the gains of features, min_gain_to_split those of all splits"
 
 PEER_PARAMETERS: dict[str, PeerParameter] = {
     # LightGBM: how, not what, it computes
@@ -72,11 +74,6 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
         PeerParameter((-1, 0), "name the device: device='opencl:1'; hornbeam.devices() lists them"),
     ),
     # LightGBM: what is not here
-    "cegb_tradeoff": PeerParameter((0.0, 1.0), _NO_COSTS),
-    **dict.fromkeys(
-        ("cegb_penalty_split", "cegb_penalty_feature_lazy", "cegb_penalty_feature_coupled"),
-        PeerParameter((0.0,), _NO_COSTS),
-    ),
     "refit_decay_rate": PeerParameter((0.9,), "pass it to the refit itself: booster.refit(X, y, decay_rate=...)"),
     **dict.fromkeys(
         ("snapshot_freq", "save_period"),
@@ -136,9 +133,9 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
     "one_drop": PeerParameter((False, 0), "dart may drop nothing; set skip_drop=0 and a higher drop_rate"),
     "sample_type": PeerParameter((), "set uniform_drop=True for 'uniform', False for 'weighted'"),
     "normalize_type": PeerParameter((), "set xgboost_dart_mode=True for 'tree'; 'forest' is not offered"),
-    "lambdarank_pair_method": PeerParameter(("topk",), "pairs are those of lambdarank_truncation_level"),
-    "lambdarank_unbiased": PeerParameter(
-        (False,), "pass position= to Dataset, where each row was shown: its bias is learned"
+    "lambdarank_pair_method": PeerParameter(("topk",), "it is 'topk' or 'mean'"),
+    "lambdarank_score_normalization": PeerParameter(
+        (True, 1), "lambdarank_norm=False leaves out the normalization by scores, and that of queries"
     ),
     **dict.fromkeys(("feature_selector", "top_k"), PeerParameter((), "there is no linear booster; use trees")),
     "feature_weights": PeerParameter((), "feature_contri weighs the gains of features"),
@@ -153,6 +150,14 @@ def without_peer_parameters(params: Mapping[Any, Any]) -> dict[Any, Any]:
     for name, value in params.items():
         if name == "ndcg_exp_gain" and value is not None:
             kept.update(_gains(value, params))
+            continue
+        if name in OBJECTIVE_NAMES and value == "multi:softmax":
+            kept.update({name: "multiclass", "predict_classes": True})
+            continue
+        if name == "lambdarank_pair_method" and value == "mean":
+            kept["lambdarank_sampled_pairs"] = params.get("lambdarank_num_pair_per_sample") or 1
+            continue
+        if name == "lambdarank_num_pair_per_sample" and params.get("lambdarank_pair_method") == "mean":
             continue
         if name == "sketch_eps" and value is not None and params.get("tree_method") == "approx":
             kept.update(_bins_of_sketch(value, params))

@@ -48,7 +48,7 @@ class SeeingModel:
 
     def predictions(self, values: FloatArray) -> FloatArray:
         """Return predictions, float64 (n_outputs, n_rows)."""
-        return np.atleast_2d(self._bare.predict(values).T)
+        return self._bare.objective.transform(self.raw_scores(values))
 
     def leaves(self, values: FloatArray) -> NDArray[np.int32]:
         """Return the leaf of each row in every tree of the model, int32 (n_rows, n_trees)."""

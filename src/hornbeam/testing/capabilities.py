@@ -120,6 +120,14 @@ REFUSALS = (
     Refusal("linear leaves of percentile objectives", {"linear_tree": True, "objective": "quantile"}),
     Refusal("linear leaves with monotone constraints", {"linear_tree": True, "monotone_constraints": [1, 0, 0, 0]}),
     Refusal("linear leaves of trees that are dropped", {"linear_tree": True, "boosting": "dart"}),
+    Refusal(
+        "bounds by bin where every distinct value is a threshold",
+        {
+            "tree_method": "exact",
+            "monotone_constraints": [1, 0, 0, 0],
+            "monotone_constraints_method": "advanced",
+        },
+    ),
     Refusal("ranking without queries", {"objective": "lambdarank"}),
 )
 """Combinations that raise, each tried by the tests on every device."""

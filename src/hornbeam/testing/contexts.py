@@ -22,7 +22,7 @@ def random_contexts(
 
     share  of the features that a node may look at
     signs  whether features have random signs where the rules are monotone; categorical ones have none
-    factors  whether gains of features have random factors
+    factors  whether gains of features have random factors and costs
     """
     rng = np.random.default_rng(seed)
     sign = rng.integers(-1, 2, n_used).astype(np.int8)
@@ -46,6 +46,7 @@ def random_contexts(
             key=rng.integers(2**64, size=n_nodes, dtype=np.uint64),
             mask=pack_mask(rng.random((n_nodes, n_used)) < share),
             features=features,
+            cost=rng.choice([0.0, 0.5, 5.0], (n_nodes, n_used)) * rng.random((n_nodes, n_used)) if factors else None,
         )
 
     return make

@@ -43,6 +43,9 @@ CASES: dict[str, GoldenCase] = {
     "binary, depthwise": GoldenCase({"objective": "binary", "grow_policy": "depthwise", "max_depth": 4}, missing=True),
     "binary, 15 bins, max_delta_step": GoldenCase({"objective": "binary", "max_bin": 15, "max_delta_step": 0.4}),
     "multiclass": GoldenCase({"objective": "multiclass", "num_class": 4}, missing=True, n_rounds=3),
+    "multiclass, classes": GoldenCase(
+        {"objective": "multiclass", "num_class": 3, "predict_classes": True}, n_rows=500, n_rounds=2
+    ),
     "binary, sparse": GoldenCase({"objective": "binary", "num_leaves": 15}, zeros=0.9, missing=True, n_features=9),
     "binary, rare class": GoldenCase({"objective": "binary"}, rare=0.02, missing=True),
     "multiclass, rare class": GoldenCase({"objective": "multiclass", "num_class": 3}, rare=0.02, n_rounds=3),
@@ -110,9 +113,38 @@ CASES: dict[str, GoldenCase] = {
         levels={1: 6, 4: 30},
         missing=True,
     ),
+    "regression, monotone, advanced": GoldenCase(
+        {"monotone_constraints": [0, 1, 0, -1, 1, 0], "monotone_constraints_method": "advanced"},
+        n_rows=700,
+        n_rounds=3,
+        missing=True,
+    ),
+    "binary, monotone, advanced, categories": GoldenCase(
+        {"objective": "binary", "monotone_constraints": [1, 0, -1, -1, 0, 0], "monotone_penalty": 0.5}
+        | {"monotone_constraints_method": "advanced", "min_data_per_group": 5, "cat_smooth": 1.0, "path_smooth": 2.0},
+        levels={1: 6, 4: 30},
+        n_rows=700,
+        n_rounds=3,
+    ),
     "regression, interactions": GoldenCase({"interaction_constraints": [[0, 2], [1, 3, 4], [0, 5]]}),
     "binary, contributions, smooth": GoldenCase(
         {"objective": "binary", "feature_contri": [1.0, 0.5, 0.7, 1.0, 0.0, 1.2], "path_smooth": 20.0}, weighted=True
+    ),
+    "regression, costs of splits": GoldenCase(
+        {"cegb_penalty_split": 0.02, "cegb_penalty_feature_coupled": [30.0, 5.0, 0.0, 80.0, 2.0, 400.0]}
+        | {"cegb_tradeoff": 0.8},
+        n_rows=700,
+        n_rounds=3,
+        missing=True,
+        weighted=True,
+    ),
+    "binary, costs of rows, bagging, categories": GoldenCase(
+        {"objective": "binary", "cegb_penalty_feature_lazy": [0.01, 0.03, 0.0, 0.05, 0.02, 0.02], "num_leaves": 15}
+        | {"cegb_penalty_feature_coupled": [1.0, 0.0, 4.0, 0.0, 3.0, 0.0], "bagging_fraction": 0.7, "bagging_freq": 1}
+        | {"feature_contri": [1.0, 0.5, 0.7, 1.0, 1.0, 1.2], "monotone_constraints": [1, 0, 0, 0, 0, 0]},
+        levels={1: 3, 4: 30},
+        n_rows=700,
+        n_rounds=3,
     ),
     "lambdarank": GoldenCase({"objective": "lambdarank"}, group=QUERIES),
     "lambdarank, bagging by query": GoldenCase(
@@ -131,6 +163,27 @@ CASES: dict[str, GoldenCase] = {
         n_rounds=4,
         positions=True,
         weighted=True,
+    ),
+    "lambdarank, sampled pairs": GoldenCase(
+        {"objective": "lambdarank", "lambdarank_sampled_pairs": 3, "objective_seed": 7, "sigmoid": 1.5},
+        group=QUERIES,
+        n_rows=700,
+        n_rounds=3,
+        weighted=True,
+    ),
+    "pairwise, unbiased": GoldenCase(
+        {"objective": "pairwise", "lambdarank_unbiased": True, "lambdarank_bias_norm": 0.4}
+        | {"lambdarank_truncation_level": 6},
+        group=QUERIES,
+        n_rows=700,
+        n_rounds=4,
+        missing=True,
+    ),
+    "rank_map, sampled pairs, unbiased": GoldenCase(
+        {"objective": "rank_map", "lambdarank_sampled_pairs": 2, "lambdarank_unbiased": True, "lambdarank_norm": False},
+        group=QUERIES,
+        n_rows=700,
+        n_rounds=4,
     ),
     "rank_map": GoldenCase({"objective": "rank_map"}, group=QUERIES, n_rounds=3, missing=True),
     "rank_map, weights, long queries": GoldenCase(
@@ -269,6 +322,9 @@ CASES |= {  # every threshold, and bins that are found before every tree; worker
         ),
         "regression, exact, constraints": GoldenCase(
             {"tree_method": "exact", "monotone_constraints": [1, 0, -1, 0, 0, 0], "path_smooth": 2.0}, missing=True
+        ),
+        "regression, exact, costs": GoldenCase(
+            {"tree_method": "exact", "cegb_penalty_split": 0.02, "cegb_penalty_feature_lazy": [0.05, 0, 0.2, 0, 0.1, 0]}
         ),
         "regression, exact, sparse, depthwise": GoldenCase(
             {"tree_method": "exact", "grow_policy": "depthwise", "max_depth": 4}, zeros=0.9, n_features=9

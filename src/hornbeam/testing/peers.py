@@ -34,11 +34,24 @@ from hornbeam.testing.peer_names import (
 
 Peer = Literal["lightgbm", "xgboost", "catboost", "sklearn"]
 
+_PRICES = ("cegb_penalty_split", "cegb_penalty_feature_coupled", "cegb_penalty_feature_lazy")
+_CHOSEN_PAIRS = ("lambdarank_sampled_pairs", "lambdarank_unbiased")
+
 _OWN_PARAMETERS = {
-    "xgboost": ("fair_c", "reg_sqrt", "is_unbalance", "linear_tree"),
-    "lightgbm": ("tree_method", "multi_strategy"),
-    "catboost": ("fair_c", "reg_sqrt", "is_unbalance", "tree_method", "linear_tree", "multi_strategy"),
+    "xgboost": ("fair_c", "reg_sqrt", "is_unbalance", "linear_tree", *_PRICES),
+    "lightgbm": ("tree_method", "multi_strategy", *_CHOSEN_PAIRS),
+    "catboost": (
+        "fair_c",
+        "reg_sqrt",
+        "is_unbalance",
+        "tree_method",
+        "linear_tree",
+        "multi_strategy",
+        *_PRICES,
+        *_CHOSEN_PAIRS,
+    ),
     "sklearn": (
+        *_PRICES,
         "fair_c",
         "reg_sqrt",
         "is_unbalance",
@@ -209,6 +222,9 @@ def _lightgbm(ours: Params) -> dict[str, Any]:
         "multi_strategy",
         "aft_loss_distribution",
         "aft_loss_distribution_scale",
+        "lambdarank_bias_norm",
+        "predict_classes",
+        *_CHOSEN_PAIRS,
         *_FORCED,
         *TARGET_ENCODING,
     )
@@ -286,8 +302,13 @@ def _xgboost(ours: Params) -> dict[str, Any]:
     elif ours.objective == "binary":
         theirs["scale_pos_weight"] = ours.scale_pos_weight
     if ours.objective in ("lambdarank", "pairwise", "rank_map"):
-        theirs["lambdarank_pair_method"] = "topk"
-        theirs["lambdarank_num_pair_per_sample"] = ours.lambdarank_truncation_level
+        n_sampled = ours.lambdarank_sampled_pairs
+        theirs["lambdarank_pair_method"] = "mean" if n_sampled else "topk"
+        theirs["lambdarank_num_pair_per_sample"] = n_sampled or ours.lambdarank_truncation_level
+        theirs["lambdarank_unbiased"], theirs["lambdarank_bias_norm"] = (
+            ours.lambdarank_unbiased,
+            ours.lambdarank_bias_norm,
+        )
         theirs["lambdarank_normalization"] = theirs["lambdarank_score_normalization"] = ours.lambdarank_norm
     if not ours.boost_from_average:
         # on the scale of the predictions, so that the raw score is 0

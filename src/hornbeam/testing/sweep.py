@@ -56,10 +56,13 @@ TABLE: dict[str, tuple[Any, ...]] = {
     "linear_tree": (False, True),
     "linear_lambda": (0.0, 0.1),
     "monotone_constraints": (None, SIGNS),
-    "monotone_constraints_method": ("basic", "intermediate"),
+    "monotone_constraints_method": ("basic", "intermediate", "advanced"),
     "monotone_penalty": (0.0, 1.4),
     "interaction_constraints": (None, GROUPS),
     "feature_contri": (None, (1.0, 0.5, 1.0, 0.0, 2.0)),
+    "cegb_penalty_split": (0.0, 0.02),
+    "cegb_penalty_feature_coupled": (None, (3.0, 0.0, 0.5, 9.0, 1.0)),
+    "cegb_penalty_feature_lazy": (None, (0.02, 0.0, 0.1, 0.0, 0.01)),
     "forcedsplits_filename": (None, json.dumps(FORCED)),
     "bagging_fraction": (1.0, 0.7),
     "bagging_freq": (0, 1),
@@ -95,7 +98,8 @@ DATA: dict[str, tuple[Any, ...]] = {
 
 NOT_SHARED = (
     "feature_fraction_bylevel", "feature_fraction_bynode", "extra_trees", "path_smooth", "monotone_constraints",
-    "interaction_constraints", "feature_contri", "forcedsplits_filename", "tree_method", "linear_tree",
+    "interaction_constraints", "feature_contri", "cegb_penalty_split", "cegb_penalty_feature_coupled",
+    "cegb_penalty_feature_lazy", "forcedsplits_filename", "tree_method", "linear_tree",
 )  # fmt: skip
 """What trees that all outputs share do not go with; categorical features neither."""
 
@@ -119,6 +123,8 @@ def settle(params: Mapping[str, Any]) -> dict[str, Any]:
     if chosen.get("data_sample_strategy") == "goss":
         for name in ("bagging_freq", "pos_bagging_fraction", "bagging_by_query"):
             chosen.pop(name, None)
+    if chosen.get("tree_method", "hist") != "hist" and chosen.get("monotone_constraints_method") == "advanced":
+        chosen.pop("monotone_constraints_method")  # its bounds are those of bins
     if chosen.get("tree_method") == "approx":  # its bounds are others in every tree
         chosen.pop("forcedsplits_filename", None)
     if chosen.get("multi_strategy") == "multi_output_tree":

@@ -17,6 +17,7 @@ from hornbeam.objectives import RANKING, CustomObjective
 from hornbeam.params.params import BY_NAME, USED_BY, Params
 from hornbeam.params.random_parts import BAGGING_FRACTIONS, FEATURE_FRACTIONS, samples_rows
 from hornbeam.training.state import TrainingState
+from hornbeam.trees.feature_costs import PENALTIES
 
 
 class Situation:
@@ -115,6 +116,25 @@ def _label_gain(situation: Situation) -> str | None:
     return f"here: objective {name!r} does not use it, and no metric of ranked lists is evaluated"
 
 
+def _first_ranks(situation: Situation) -> str | None:
+    if situation.params.lambdarank_sampled_pairs > 0:
+        return "with lambdarank_sampled_pairs: pairs are of all ranks"
+    return _unused_by_objective("lambdarank_truncation_level")(situation)
+
+
+def _bias_norm(situation: Situation) -> str | None:
+    return _unused_by_objective("lambdarank_bias_norm")(situation) or (
+        None if situation.params.lambdarank_unbiased else "without lambdarank_unbiased"
+    )
+
+
+def _objective_seed(situation: Situation) -> str | None:
+    params = situation.params
+    if params.objective == "rank_xendcg" or (params.is_used("objective_seed") and params.lambdarank_sampled_pairs > 0):
+        return None
+    return _unused_by_objective("objective_seed")(situation) or "without lambdarank_sampled_pairs"
+
+
 def _eval_at(situation: Situation) -> str | None:
     at = set(situation.params.eval_at)
     if any(metric.default_at is None and at <= set(metric.at) for metric in situation.query_metrics):
@@ -128,6 +148,7 @@ _NO_CATEGORIES = _where(
     "are not)",
 )
 _NO_SIGNS = _where(lambda s: not s.state.plan.features.sign.any(), "without monotone_constraints")
+_NO_TRADEOFF = _where(lambda s: s.params.cegb_tradeoff == 0.0, "with cegb_tradeoff=0")
 _NO_GOSS = _where(lambda s: s.params.data_sample_strategy != "goss", "without data_sample_strategy='goss'")
 _EXACT = _where(
     lambda s: s.params.tree_method == "exact" and not s.has_level_sets,
@@ -145,6 +166,9 @@ _NO_EARLY_STOPPING = _where(
 IDLE: dict[str, Rule] = {
     **{name: _unused_by_objective(name) for name in USED_BY},
     "label_gain": _label_gain,
+    "lambdarank_truncation_level": _first_ranks,
+    "lambdarank_bias_norm": _bias_norm,
+    "objective_seed": _objective_seed,
     "boost_from_average": _boost_from_average,
     "learning_rate": _where(lambda s: s.params.boosting == "rf", "with boosting='rf': trees are averaged"),
     **{
@@ -167,6 +191,10 @@ IDLE: dict[str, Rule] = {
     "extra_seed": _where(lambda s: not s.params.extra_trees, "without extra_trees"),
     "monotone_constraints_method": _NO_SIGNS,
     "monotone_penalty": _NO_SIGNS,
+    "cegb_tradeoff": _where(
+        lambda s: not any(getattr(s.params, name) for name in PENALTIES), "without a cegb_penalty_... above 0"
+    ),
+    **dict.fromkeys(PENALTIES, _NO_TRADEOFF),
     "max_cat_to_onehot": _NO_CATEGORIES,
     "max_cat_threshold": _NO_CATEGORIES,
     "cat_smooth": _NO_CATEGORIES,

@@ -29,6 +29,7 @@ from hornbeam.metrics import Metric, get_metrics
 from hornbeam.model.booster import Booster
 from hornbeam.model.file import ModelData
 from hornbeam.objectives import AftObjective, CustomObjective, LambdarankObjective, Objective, get_objective
+from hornbeam.objectives.chosen_pairs import ChosenPairs
 from hornbeam.objectives.device_functions import is_on_device
 from hornbeam.objectives.position_bias import PositionBias
 from hornbeam.objectives.targets import of_output
@@ -105,7 +106,13 @@ class TrainingState:
         self.objective: Objective = get_objective(params, train_set.n_targets)
         self.objective.check_data(train_set)
         self.objective = self.objective.bind(train_set)
-        check_positions(self.objective, train_set, params, start is not None or checkpoints is not None)
+        goes_on = start is not None or checkpoints is not None
+        check_positions(self.objective, train_set, params, goes_on)
+        if goes_on and params.cegb_penalty_feature_lazy is not None:
+            raise ParameterError(
+                "a model does not hold which rows its splits have seen, so that a training with "
+                "cegb_penalty_feature_lazy cannot go on from init_model, a checkpoint or a rollback; train in one go"
+            )
         params = self.params = self._settled(params)
         params = self.params = with_default_metric(params, train_set)
         self.metric_names = metric_names(train_set)
@@ -135,6 +142,8 @@ class TrainingState:
             self._renewal_weight = column_on(self._renewal_weight, where)
             self.booster = self._new_booster(start)
             self.n_iterations = self.booster.n_iterations
+            if self.plan.costs is not None:
+                self.plan.costs.pay_for(self.booster.trees)
             limit = DEFAULT_BYTES if binned.stored is None else STORED_BYTES
             n_slots = count_slots(params.num_leaves, self.engine.slot_bytes, params.histogram_pool_size, limit)
             rules, limits = SplitRules.from_params(params), GrowthLimits.of(params)
@@ -263,11 +272,19 @@ class TrainingState:
         self.objective.begin_iteration(iteration)
         if isinstance(self.objective, CustomObjective):
             compute_gradients(self.engine, self.objective, self.train_set)
+        elif isinstance(self.objective, LambdarankObjective) and self.objective.pairs is not None:
+            self._compute_chosen(self.objective, self.objective.pairs)
         elif isinstance(self.objective, LambdarankObjective) and self.objective.positions is not None:
             self._compute_unbiased(self.objective, self.objective.positions)
         else:
             assert self._label is not None
             self.engine.compute_gradients(self.objective, self._label, self._weight)
+
+    def _compute_chosen(self, objective: LambdarankObjective, pairs: ChosenPairs) -> None:
+        """Compute gradients of chosen pairs on the host, and move the biases of places."""
+        found, weight = pairs.gradients(self.engine.scores()[0], objective.key), self.train_set.weight
+        gradient, hessian = (values[None] if weight is None else (values * weight)[None] for values in found)
+        self.engine.set_gradients(gradient, hessian)
 
     def _compute_unbiased(self, objective: LambdarankObjective, positions: PositionBias) -> None:
         """Compute gradients at scores with the biases of positions, on the host, and move the biases."""
@@ -345,8 +362,8 @@ def check_shared_trees(params: Params, n_outputs: int, train_set: Dataset, plan:
         wrong = "sparse storage of the bins: set is_enable_sparse=False and enable_bundle=False"
     elif plan.needs_context:
         wrong = (
-            "monotone, interaction or forced constraints, feature_contri, path_smooth, extra_trees, or features by "
-            "level or node: leave these out"
+            "monotone, interaction or forced constraints, feature_contri, prices of splits, path_smooth, extra_trees, "
+            "or features by level or node: leave these out"
         )
     if wrong:
         raise ParameterError(
@@ -359,17 +376,25 @@ def check_positions(objective: Objective, train_set: Dataset, params: Params, go
 
     goes_on  whether the training starts from a model or may be interrupted
     """
-    if train_set.given("position") is None:
+    has_positions = train_set.given("position") is not None
+    by_place = isinstance(objective, LambdarankObjective) and objective.choice.bias_norm is not None
+    if not has_positions and not by_place:
         return
+    given = "position=" if has_positions else "lambdarank_unbiased"
+    if has_positions and isinstance(objective, LambdarankObjective) and objective.pairs is not None:
+        raise ParameterError(
+            "train_set has positions, whose biases are learned by all pairs of the first ranks; leave position= out, "
+            "or lambdarank_unbiased and lambdarank_sampled_pairs (lambdarank_pair_method='mean')"
+        )
     if not isinstance(objective, LambdarankObjective):
         raise DataError(
             f"train_set has positions, which objective {objective.name!r} does not look at; leave position= out, or "
             "use 'lambdarank', 'pairwise' or 'rank_map'"
         )
     if params.boosting == "dart":
-        raise ParameterError("boosting='dart' with positions: their biases follow all trees; use boosting='gbdt'")
+        raise ParameterError(f"boosting='dart' with {given}: biases follow all trees; use boosting='gbdt'")
     if goes_on:
         raise ParameterError(
-            "a model does not hold the biases of positions, so that a training with position= cannot go on from "
+            f"a model does not hold the biases of positions, so that a training with {given} cannot go on from "
             "init_model, a checkpoint or a rollback; train in one go"
         )

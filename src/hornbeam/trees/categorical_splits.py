@@ -118,7 +118,7 @@ def best_level_set(
     total, n_rows = sums.sum(axis=0), int(rows.sum())
     units = np.array([quantization.gradient_unit, quantization.hessian_unit])
     if context is not None:
-        parent = float(context.score[node])
+        parent = context.bar(node, feature)
     else:
         parent = float(leaf_score(total[:1] * units[0], total[1:] * units[1], rules)[0])
     random = context is not None and rules.extra_trees

@@ -32,6 +32,7 @@ from hornbeam.data.binning import BinnedData
 from hornbeam.params.constraints import resolve_groups, resolve_per_feature
 from hornbeam.params.params import Params
 from hornbeam.trees.categorical_splits import l2_of_children
+from hornbeam.trees.feature_costs import FeatureCosts, has_costs
 from hornbeam.trees.forced_splits import NO_FEATURE, ForcedSplit
 from hornbeam.trees.leaf_boxes import LeafBoxes
 from hornbeam.trees.node_table import NodeTable
@@ -39,6 +40,7 @@ from hornbeam.trees.records import ContextRules, ContextsAhead
 from hornbeam.trees.splitting import (
     FeatureRules,
     NodeContext,
+    SideBounds,
     SplitRules,
     leaf_output,
     node_output,
@@ -119,18 +121,26 @@ class ContextPlan:
         self.forced = forced
         self.forced_features = sorted({split.feature for split in forced.all()} - {NO_FEATURE}) if forced else []
         self.of_forced = FeatureRules(self.features.sign, np.ones(len(used)))
-        """The gains of forced splits count as they are."""
+        """The gains of forced splits count as they are, and pay nothing."""
         self.groups = [group[used] for group in resolve_groups(params.interaction_constraints, feature_names)]
         self.by_tree = params.feature_fraction
         self.by_level = params.feature_fraction_bylevel
         self.by_node = params.feature_fraction_bynode
         self.seeds = params.seed, params.feature_fraction_seed, params.extra_seed
         self.penalty = params.monotone_penalty
-        self.in_turn = params.monotone_constraints_method == "intermediate" and bool(self.features.sign.any())
+        self.costs = FeatureCosts(params, feature_names, used, contribution[used]) if has_costs(params) else None
+        method, has_signs = params.monotone_constraints_method, bool(self.features.sign.any())
+        self.bounds_leaves = method != "basic" and has_signs
+        self.bounds_sides = method == "advanced" and has_signs
+        if self.bounds_sides and params.tree_method != "hist":
+            raise ParameterError(
+                f"monotone_constraints_method='advanced' with tree_method={params.tree_method!r}: its bounds are those "
+                "of bins; use 'intermediate', or tree_method='hist'"
+            )
         self.needs_keys = params.extra_trees or self.by_node < 1.0
         groups = pack_mask(np.stack(self.groups)) if self.groups else np.zeros((0, 0), np.uint32)
         self.rules = ContextRules(
-            self.features, groups, self.by_level, self.by_node, self.needs_keys, self.penalty, self.in_turn
+            self.features, groups, self.by_level, self.by_node, self.needs_keys, self.penalty, self.bounds_leaves
         )
         """The same for an engine that makes contexts by itself."""
         self.all_in_context = bool(
@@ -140,9 +150,20 @@ class ContextPlan:
             or params.monotone_constraints is not None
             or params.feature_contri is not None
             or params.path_smooth > 0.0
+            or self.costs is not None
         )
         """Whether all nodes have a context, and not only those of forced splits."""
         self.needs_context = self.all_in_context or forced is not None
+
+    @property
+    def by_host(self) -> bool:
+        """Whether the host leads growth step by step: nodes are told what no engine makes by itself."""
+        return self.forced is not None or self.costs is not None or self.bounds_sides
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether a split may change what other leaves are split into, so that a tree grows one split at a time."""
+        return self.bounds_leaves or (self.costs is not None and self.costs.moves)
 
     def tree_features(self, iteration: int, output: int) -> NDArray[np.int32] | None:
         """Return the features that a tree may use, int32 (n,), ascending; None: all.
@@ -211,8 +232,10 @@ class TreeContexts:
         self.output = [float(root[0])]  # the root has no parent
         self.path = [0]
         self.alive = [(1 << len(plan.groups)) - 1]
-        self.boxes = LeafBoxes(plan.features.sign, binned.n_value_bins) if plan.in_turn else None
-        """Of the leaves, where their outputs bound each other (`intermediate`)."""
+        self.boxes = LeafBoxes(plan.features.sign, binned.n_value_bins) if plan.bounds_leaves else None
+        """Of the leaves, where their outputs bound each other (`intermediate`, `advanced`)."""
+        n_bins = np.where(np.arange(plan.n_used) < plan.n_numeric, binned.n_value_bins, 0)
+        self._side_offsets = np.append(0, np.cumsum(n_bins, dtype=np.int64))
 
     def add_children(self, parents: Sequence[int]) -> None:
         """Enter the children of some nodes, which the NodeTable has already."""
@@ -231,6 +254,8 @@ class TreeContexts:
             self.output += (left, right)
             self.path += paths[2 * i : 2 * i + 2]
             self.alive += (self.alive[parent] & self._holding(feature),) * 2
+        if self.plan.costs is not None:
+            self.plan.costs.add_children(parents)
 
     def restore(self, nodes: NodeTable, table: NDArray[np.void]) -> None:
         """Go on with nodes whose contexts an engine has made, dtypes.CONTEXT (n_nodes,)."""
@@ -258,16 +283,40 @@ class TreeContexts:
     def _outputs(self, some: Sequence[int], parents: Sequence[int]) -> NDArray[np.float64]:
         """Return the outputs of nodes, float64 (n,), from those and the bounds of their parents."""
         nodes = self._nodes
+        pairs = zip(some, parents, strict=True)
+        bounds = [self._bounds_below(parent, node != nodes.left[parent]) for node, parent in pairs]
         return node_output(
             np.array([nodes.gradient[node] for node in some], np.float64) * self._units[0],
             np.array([nodes.hessian[node] for node in some], np.float64) * self._units[1],
             np.array([nodes.end[node] - nodes.begin[node] for node in some], np.int64),
             np.array([self.output[parent] for parent in parents]),
-            np.array([self.lower[parent] for parent in parents]),
-            np.array([self.upper[parent] for parent in parents]),
+            np.array([lower for lower, _ in bounds]),
+            np.array([upper for _, upper in bounds]),
             self.rules,
             self._more_l2(parents),
         )
+
+    def _bounds_below(self, parent: int, is_right: bool) -> tuple[float, float]:
+        """Return the bounds that the output of a child has been looked for between."""
+        feature, bin_ = self._nodes.split[parent][2:4]
+        if self.boxes is not None and self.plan.bounds_sides and feature < self.plan.n_numeric:
+            table = self.boxes.side_bounds(parent, self.output).get(feature)
+            if table is not None:
+                lower, upper = table[2 * is_right : 2 * is_right + 2, bin_].tolist()
+                return lower, upper
+        return self.lower[parent], self.upper[parent]
+
+    def _sides(self, some: Sequence[int]) -> SideBounds | None:
+        """Return the bounds of the children of some leaves, by feature and bin."""
+        if self.boxes is None or not self.plan.bounds_sides:
+            return None
+        offsets = self._side_offsets
+        table = np.empty((len(some), 4, int(offsets[-1])))
+        for own, node in zip(table, some, strict=True):
+            own[:] = np.array([self.lower[node], self.upper[node]] * 2)[:, None]
+            for feature, bounds in self.boxes.side_bounds(node, self.output).items():
+                own[:, offsets[feature] : offsets[feature + 1]] = bounds
+        return SideBounds(table, offsets)
 
     def _more_l2(self, parents: Sequence[int]) -> NDArray[np.float64]:
         """Return what is added to lambda_l2 in the output of a child of each of these nodes, float64 (n,)."""
@@ -286,7 +335,19 @@ class TreeContexts:
         below, above = (lower, min(upper, middle)), (max(lower, middle), upper)
         return (below, above) if sign > 0 else (above, below)
 
-    def divide_box(self, node: int, left_set: int | None) -> list[int]:
+    def settle(self, node: int, left_set: int | None, leaves: Sequence[int]) -> list[int]:
+        """Take note of a split, and return the other leaves that may have another best split now.
+
+        left_set  see LeafBoxes.split
+        leaves    of the tree, the children of the node among them
+        """
+        moved = [] if self.boxes is None else self._divide_box(node, left_set)
+        if self.plan.costs is not None and self.plan.costs.pay(self._nodes.split[node][2]):
+            left = self._nodes.left[node]
+            moved = [leaf for leaf in leaves if leaf not in (left, left + 1)]
+        return moved
+
+    def _divide_box(self, node: int, left_set: int | None) -> list[int]:
         """Divide the box of a leaf that was split, bound its children, and return the leaves whose bounds moved.
 
         left_set  see LeafBoxes.split
@@ -302,10 +363,10 @@ class TreeContexts:
         moved = []
         for leaf in (left, left + 1, *touched):
             bounds = self.boxes.bounds(leaf, self.output)
-            if bounds != (self.lower[leaf], self.upper[leaf]):
-                self.lower[leaf], self.upper[leaf] = bounds
-                if leaf not in (left, left + 1):
-                    moved.append(leaf)
+            has_moved = bounds != (self.lower[leaf], self.upper[leaf]) or self.plan.bounds_sides
+            self.lower[leaf], self.upper[leaf] = bounds
+            if has_moved and leaf not in (left, left + 1):
+                moved.append(leaf)
         return moved
 
     def _child_paths(self, parents: Sequence[int]) -> list[int]:
@@ -335,6 +396,8 @@ class TreeContexts:
             key=random_bits(self._keys[1], paths),
             mask=pack_mask(np.stack([self.allowed(node) for node in some])),
             features=self.plan.features,
+            cost=None if self.plan.costs is None else self.plan.costs.of(some, rows),
+            sides=self._sides(some),
         )
 
     def of_forced(self, some: Sequence[int], splits: Sequence[ForcedSplit]) -> NodeContext:
@@ -349,6 +412,7 @@ class TreeContexts:
             key=np.array([split.key for split in splits], np.uint64),
             mask=pack_mask(only),
             features=self.plan.of_forced,
+            cost=None,
         )
 
     def allowed(self, node: int) -> NDArray[np.bool_]:

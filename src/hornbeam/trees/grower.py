@@ -88,7 +88,7 @@ class TreeGrower:
         plan = self.plan if self.plan is not None and self.plan.needs_context else None
         in_turn = plan is not None and plan.in_turn
         forced = None if plan is None else plan.forced
-        ahead = None if forced is not None else self._grow_ahead(
+        ahead = None if plan is not None and plan.by_host else self._grow_ahead(
             search, None if renew is not None or self._has_categories else learning_rate,
             None if plan is None else plan.ahead(iteration, output),
         )  # fmt: skip
@@ -107,6 +107,8 @@ class TreeGrower:
             search.contexts = TreeContexts(
                 plan, self.rules, quantization, search.nodes, self.binned, iteration, output
             )  # fmt: skip
+            if plan.costs is not None:
+                plan.costs.begin_tree(self.engine, search.nodes)
         if forced is not None:
             search.forced = ForcedNodes(forced)
         if ahead is not None:
@@ -230,11 +232,13 @@ class TreeGrower:
         n_leaves = len(order) + 1
         if not self.rules.outputs_in_context:
             contexts = None
-        elif contexts is not None and self.plan is not None and self.plan.in_turn:
+        elif contexts is not None and self.plan is not None and self.plan.bounds_leaves:
             close_bounds(nodes, contexts)
         ends = np.flatnonzero(nodes["left"] < 0)
         segments = Segments(nodes["begin"][ends], nodes["end"][ends], nodes["depth"][ends])
         self.engine.assign_leaves(segments, leaf_of[ends])
+        if self.plan is not None and self.plan.costs is not None:
+            self.plan.costs.end_tree(nodes, order, leaf_of)
         later, more_l2 = None, self._leaf_l2(nodes, order, leaf_of)
         if renew is None and contexts is None and more_l2 is None:
             later = self.engine.leaf_values_later(n_leaves, self.rules, learning_rate)

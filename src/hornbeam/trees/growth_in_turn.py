@@ -1,7 +1,9 @@
-"""Growth one split at a time, where a split changes what other leaves may be split into (leaf_boxes.py).
+"""Growth one split at a time, where a split changes what other leaves may be split into.
+
+It bounds their outputs (leaf_boxes.py), or pays for a feature that is cheaper from then on (feature_costs.py).
 
 Rounds of many nodes (grower.py) need gains that do not depend on the other leaves. Here each split is followed by a new
-search in the leaves whose bounds it moved; the next split is the best of what there is then.
+search in the leaves that it touched; the next split is the best of what there is then.
 """
 
 from __future__ import annotations
@@ -20,17 +22,18 @@ def grow_in_turn(search: NodeSearch, n_numeric: int) -> None:
     n_numeric  of the features, those that are not categorical
     """
     nodes, limits, contexts = search.nodes, search.limits, search.contexts
-    assert contexts is not None and contexts.boxes is not None
-    boxes = contexts.boxes
-    while len(boxes.leaves) < limits.n_leaves:
-        open_ = [leaf for leaf in boxes.leaves if nodes.gain[leaf] > NEVER]
+    assert contexts is not None
+    leaves = [0]
+    while len(leaves) < limits.n_leaves:
+        open_ = [leaf for leaf in leaves if nodes.gain[leaf] > NEVER]
         if not open_:
             break
         # ties go to the node that was made first, which has the lower number
         turns = search.turns
         node = min(open_, key=lambda leaf: (turns[leaf] if limits.depthwise else 0, -nodes.gain[leaf], leaf))
         search.divide([node])
-        moved = contexts.divide_box(node, left_set(search, n_numeric, node))
+        leaves = [*(leaf for leaf in leaves if leaf != node), nodes.left[node], nodes.left[node] + 1]
+        moved = contexts.settle(node, left_set(search, n_numeric, node), leaves)
         pending = [node]
         while pending:
             pending = search.evaluate_children(pending)

@@ -1,4 +1,4 @@
-"""Bounds of leaves that come from other leaves: `monotone_constraints_method="intermediate"`.
+"""Bounds of leaves that come from other leaves: `monotone_constraints_method` "intermediate" and "advanced".
 
 A leaf is a box: an interval of bins of every feature, and whether missing values of the feature are in it; of a
 categorical feature a set of levels. Two leaves are *ordered* by a constrained feature when their boxes overlap in every
@@ -14,6 +14,10 @@ A leaf may be split into outputs between the highest output of the leaves below 
 children's boxes lie in their parent's, so whatever is ordered with a child was ordered with the parent, and the split
 breaks nothing. It changes the bounds of the leaves around, though, which must then be evaluated anew: growth goes one
 split at a time.
+
+With "advanced" the bounds of a child are those of its own box: where the leaf is split by a feature, another leaf that
+overlaps one part of it alone does not bound the other child (`side_bounds`). A leaf that shares missing values of the
+feature with it bounds both children, wherever these values go.
 
 This is the definition; where the CPU grows a tree by itself there is a twin, backends/cpu/growth/trees/leaf_boxes.py.
 """
@@ -120,6 +124,36 @@ class LeafBoxes:
             max((outputs[other] for other in below), default=-math.inf),
             min((outputs[other] for other in above), default=math.inf),
         )
+
+    def side_bounds(
+        self, leaf: int, outputs: Sequence[float], silent: Collection[int] = frozenset()
+    ) -> dict[int, NDArray[np.float64]]:
+        """Return bounds of the children of a leaf by the bin of a split, float64 (4, n_value_bins), see SideBounds.
+
+        outputs, silent  as in `bounds`
+
+        By feature; of a feature that no leaf was split by the bounds are those of the leaf.
+        """
+        place = self.leaves.index(leaf)
+        low, high, found = self._low, self._high, {}
+        valued = (low <= high) & (low[place] <= high[place])
+        parted = (high < low[place]) | (low > high[place])  # by the constrained feature
+        whole = parted | ~valued | (self._missing & self._missing[place])
+        for feature, column in self._column.items():
+            n = int(self._n_value_bins[feature])
+            table = np.full((4, n), -math.inf)
+            for row, (others, sign) in enumerate(zip(self._ordered(place), (1.0, -1.0), strict=True)):
+                some = [other for other in np.flatnonzero(others) if self.leaves[other] not in silent]
+                values = np.array([sign * outputs[self.leaves[other]] for other in some])
+                first = np.where(whole[some, column], 0, low[some, column])
+                last = np.where(whole[some, column], n, high[some, column])
+                left, right = np.full((2, n + 1), -math.inf)
+                np.maximum.at(left, first, values)
+                np.maximum.at(right, last, values)
+                table[row] = sign * np.maximum.accumulate(left)[:n]
+                table[2 + row] = sign * np.maximum.accumulate(right[::-1])[::-1][1:]
+            found[feature] = table
+        return found
 
     def below(self, place: int) -> NDArray[np.bool_]:
         """Return which leaves must not exceed the one at a place of `leaves`, bool (n_leaves,), in their order."""

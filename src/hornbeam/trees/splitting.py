@@ -11,9 +11,9 @@ Every operation is float64, in this order, never contracted. Ties: higher gain, 
 then missing-left.
 
 A node may bring a context (`NodeContext`): then outputs are pulled to its own one (path smoothing), kept between its
-bounds (monotone constraints), features are left out (sampling, interaction constraints), their gains are multiplied
-(contributions, monotone penalty), or each has one random threshold (extra trees). `candidate_gains` is the one place
-where a candidate's gain is defined, whatever kind of feature it comes from.
+bounds (monotone constraints), features are left out (sampling, interaction constraints), their gains pay a price
+(`feature_costs`) and are multiplied (contributions, monotone penalty), or each has one random threshold (extra trees).
+`candidate_gains` is the one place where a candidate's gain is defined, whatever kind of feature it comes from.
 """
 
 from __future__ import annotations
@@ -117,6 +117,25 @@ class FeatureRules:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class SideBounds:
+    """Bounds of the children's outputs of some nodes, by feature and bin of the split (leaf_boxes.py).
+
+    table    float64 (n_nodes, 4, n_bins)  lower and upper bound of the left child, then of the right one
+    offsets  int64 (n_used + 1,)           feature f has the columns offsets[f]:offsets[f + 1]; a categorical one none
+    """
+
+    table: NDArray[np.float64]
+    offsets: NDArray[np.int64]
+
+    def __getitem__(self, index: NDArray[np.intp]) -> SideBounds:
+        return SideBounds(self.table[index], self.offsets)
+
+    def of(self, node: int, feature: int) -> NDArray[np.float64]:
+        """Return those of a node and a feature, float64 (4, n_value_bins)."""
+        return self.table[node, :, self.offsets[feature] : self.offsets[feature + 1]]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class NodeContext:
     """What the split search must know of some nodes besides their sums.
 
@@ -127,6 +146,8 @@ class NodeContext:
     key              uint64  (n_nodes,)          of the node's random choices
     mask             uint32  (n_nodes, n_words)  bit f % 32 of word f // 32: feature f may be used
     features         what holds for all nodes
+    cost             float64 (n_nodes, n_used)   what the children's scores must exceed besides (feature_costs.py)
+    sides            bounds that depend on the split, in place of lower and upper for features that are numbers
     """
 
     lower: NDArray[np.float64]
@@ -137,14 +158,27 @@ class NodeContext:
     key: NDArray[np.uint64]
     mask: NDArray[np.uint32]
     features: FeatureRules
+    cost: NDArray[np.float64] | None = None
+    sides: SideBounds | None = None
 
     def take(self, index: NDArray[np.intp]) -> NodeContext:
         """Return some of the nodes."""
-        return replace(self, **{f.name: getattr(self, f.name)[index] for f in fields(self) if f.name != "features"})
+        names = [f.name for f in fields(self) if f.name != "features" and getattr(self, f.name) is not None]
+        return replace(self, **{name: getattr(self, name)[index] for name in names})
 
     def allows(self, node: int, feature: int) -> bool:
         """Say whether a node may be split by a feature."""
         return bool(self.mask[node, feature // 32] >> np.uint32(feature % 32) & np.uint32(1))
+
+    def bar(self, node: int, feature: int) -> float:
+        """Return the score that children by a feature must exceed: that of the node, and what the feature costs."""
+        score = float(self.score[node])
+        return score if self.cost is None else score + float(self.cost[node, feature])
+
+    @property
+    def cost_table(self) -> NDArray[np.float64]:
+        """The costs, float64 (n_nodes, n_used); without columns where there are none."""
+        return np.empty((len(self.score), 0)) if self.cost is None else self.cost
 
     def factor(self, node: int, feature: int) -> float:
         """Return the factor on a feature's gains in a node."""
@@ -301,6 +335,7 @@ def candidate_gains(
     context: NodeContext | None = None,
     node: int = 0,
     feature: int = 0,
+    sides: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     """Return the gains of candidate splits of one node by one feature, -inf where one is not allowed.
 
@@ -310,14 +345,18 @@ def candidate_gains(
     units                  float64 (2,)    in  gradient unit, hessian unit
     context, node          the node's context is entry `node`
     feature                position among the used features
+    sides                  float64 (4, n, 1)  in  bounds of each candidate, see SideBounds; None: the node's
     """
     floats = [(side[..., 0] * units[0], side[..., 1] * units[1]) for side in (left, right)]
     allowed = np.ones(left_rows.shape, bool)
     factor = 1.0
     if context is not None and rules.scores_outputs:
-        pulled = context.parent_output[node], context.lower[node], context.upper[node]
+        output, lower, upper = context.parent_output[node], [context.lower[node]] * 2, [context.upper[node]] * 2
+        if sides is not None:
+            lower, upper = [sides[0], sides[2]], [sides[1], sides[3]]
         outputs = [
-            node_output(*sums, rows, *pulled, rules) for sums, rows in zip(floats, (left_rows, right_rows), strict=True)
+            node_output(*floats[i], rows, output, lower[i], upper[i], rules)
+            for i, rows in enumerate((left_rows, right_rows))
         ]
         scores = given_score(*floats[0], outputs[0], rules) + given_score(*floats[1], outputs[1], rules)
         sign = context.features.sign[feature]
@@ -376,7 +415,7 @@ def best_split(
         sums, rows = histogram[own], counts[own]
         total, n_rows = sums.sum(axis=0), rows.sum()
         if context is not None:
-            parent = float(context.score[node])
+            parent = context.bar(node, feature)
         else:
             parent = float(leaf_score(total[:1] * units[0], total[1:] * units[1], rules)[0])
         left = np.cumsum(sums[:-1], axis=0)
@@ -387,7 +426,10 @@ def best_split(
         else:
             left, left_rows = left[:, None], left_rows[:, None]
         right, right_rows = total - left, n_rows - left_rows
-        gain = candidate_gains(left, right, left_rows, right_rows, parent, units, rules, context, node, feature)
+        sides = None if context is None or context.sides is None else context.sides.of(node, feature)[:, :, None]
+        gain = candidate_gains(
+            left, right, left_rows, right_rows, parent, units, rules, context, node, feature, sides
+        )  # fmt: skip
         if context is not None and rules.extra_trees:
             chosen = random_threshold(context.key[node], feature, len(sums) - 1, bool(has_missing[feature]))
             gain[np.arange(len(gain)) != chosen] = -np.inf

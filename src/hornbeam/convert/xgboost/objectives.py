@@ -91,8 +91,6 @@ def read_objective(learner: dict[str, Any], n_outputs: int) -> tuple[dict[str, A
     known = KNOWN.get(name)
     if known is None and name not in SCORES_ALONE:
         fail(place, f"{show(name)} is not an objective that is known; known are {', '.join((*KNOWN, *SCORES_ALONE))}")
-    if name == "multi:softmax":
-        inform("the model was trained with 'multi:softmax': predict returns the probabilities of the classes")
     takes_many = known is not None and known.name == "multiclass"
     if known is not None and known.name == "quantile" and n_outputs > 1:
         alphas = _quantiles(document, place)
@@ -118,6 +116,8 @@ def read_objective(learner: dict[str, Any], n_outputs: int) -> tuple[dict[str, A
     elif several:
         state["n_targets"] = n_outputs
     found: dict[str, Any] = {own: _parameter(document, *where, place) for own, where in known.params.items()}
+    if name == "multi:softmax":
+        state["predicts_classes"] = found["predict_classes"] = True
     if known.name == "survival:aft" and "aft_loss_param" in document:
         found["aft_loss_distribution"] = inner(document, "aft_loss_param", place).get("aft_loss_distribution")
     return state, _model_params(state, {own: value for own, value in found.items() if value is not None}), known.start
@@ -230,7 +230,7 @@ def write_objective(out: Outgoing, exactness: Exactness) -> Written:
             f"sigmoid={scale}: XGBoost's has slope 1",
             f"all scores are multiplied by {scale}, which leaves the predictions as they are",
         )
-    own = NAMES.get(name) or STAND_INS[name]
+    own = "multi:softmax" if objective.predicts_classes else NAMES.get(name) or STAND_INS[name]
     document: dict[str, Any] = {"name": own}
     if own in ("reg:squarederror", "reg:logistic", "binary:logistic", "reg:gamma"):
         weight = params.get("scale_pos_weight", 1.0) if own == "binary:logistic" else 1.0
@@ -248,11 +248,11 @@ def write_objective(out: Outgoing, exactness: Exactness) -> Written:
             "aft_loss_distribution": params.get("aft_loss_distribution", "normal"),
             "aft_loss_distribution_scale": repr(params.get("aft_loss_distribution_scale", 1.0)),
         }
-    elif own == "multi:softprob":
+    elif own in ("multi:softprob", "multi:softmax"):
         document["softmax_multiclass_param"] = {"num_class": str(n_outputs)}
     elif own.startswith("rank:"):
         document["lambdarank_param"] = {"lambdarank_pair_method": "topk"}
     base = {"sigmoid": "5E-1", "exp": "1E0"}.get(objective.link, "0E0")
-    if own == "multi:softprob":
+    if own in ("multi:softprob", "multi:softmax"):
         return Written(document, base, num_class=n_outputs)
     return Written(document, base, num_target=n_outputs, scale=scale)

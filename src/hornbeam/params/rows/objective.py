@@ -44,6 +44,13 @@ class ObjectiveRows:
     boost_from_average: bool = parameter(
         "bool", True, "Objective", "Start from the best constant (mean, log-odds, class priors) instead of zero."
     )
+    predict_classes: bool = parameter(
+        "bool",
+        False,
+        "Objective",
+        "`multiclass`: `predict` returns the class of the highest score instead of probabilities. XGBoost's objective "
+        "`multi:softmax` is `multiclass` with it. Metrics, and functions, see probabilities as ever.",
+    )
     sigmoid: float = parameter(
         "float",
         1.0,
@@ -67,6 +74,30 @@ class ObjectiveRows:
         "Objective",
         "`lambdarank`, `pairwise` and `rank_map`: weigh pairs by the distance of their scores, and queries alike.",
         aliases=("lambdarank_normalization",),
+    )
+    lambdarank_sampled_pairs: int = parameter(
+        "int",
+        0,
+        "Objective",
+        "`lambdarank`, `pairwise` and `rank_map`: pairs that are drawn for each document, with documents of its query "
+        "that have other labels, anew in every iteration; 0: all pairs of `lambdarank_truncation_level`. XGBoost's "
+        '`lambdarank_pair_method="mean"` with `lambdarank_num_pair_per_sample`, or 1, is turned into it.',
+        low=0,
+        high=2**20,
+    )
+    lambdarank_unbiased: bool = parameter(
+        "bool",
+        False,
+        "Objective",
+        "`lambdarank`, `pairwise` and `rank_map` of clicks: learn how much they owe to the places at which documents "
+        "were shown, which are those of the rows in their query (XGBoost, Unbiased LambdaMART).",
+    )
+    lambdarank_bias_norm: float = parameter(
+        "float",
+        1.0,
+        "Objective",
+        "`lambdarank_unbiased`: biases are raised to the power of 1 / (1 + this).",
+        low=0.0,
     )
     lambdarank_position_bias_regularization: float = parameter(
         "float",

@@ -213,10 +213,10 @@ class TreeRows:
         "Constraints",
         "`basic`: the children of a constrained split keep to their side of the middle of their outputs, for good. "
         "`intermediate`: a leaf keeps between the outputs of the leaves that it must not pass, as they are when it is "
-        "split: slower, and less is given up. LightGBM's `advanced` is not offered.",
+        "split: slower, and less is given up. `advanced`: the same for each child of a split, which only leaves next "
+        "to its own part bound: slowest, and the least is given up.",
         aliases=("monotone_constraining_method", "mc_method"),
-        choices={"basic": "basic", "intermediate": "intermediate"},
-        instead={"advanced": "use 'intermediate', which is the nearest"},
+        choices={"basic": "basic", "intermediate": "intermediate", "advanced": "advanced"},
     )
     monotone_penalty: float = parameter(
         "float",
@@ -241,6 +241,35 @@ class TreeRows:
         "Constraints",
         "Factor on the gain of each feature, 0: never used. A list, a string, or a dict by feature name.",
         aliases=("feature_contrib", "fc", "fp", "feature_penalty"),
+    )
+    cegb_tradeoff: float = parameter(
+        "float",
+        1.0,
+        "Constraints",
+        "Factor on the prices of splits, `cegb_penalty_...`: what a gain has to pay before it counts.",
+        low=0.0,
+    )
+    cegb_penalty_split: float = parameter(
+        "float",
+        0.0,
+        "Constraints",
+        "Price of a split for each row of the node.",
+        low=0.0,
+    )
+    cegb_penalty_feature_coupled: str | tuple[float, ...] | None = parameter(
+        "factors",
+        None,
+        "Constraints",
+        "Price of the first split of the model by each feature; later ones are free of it. A list, a string, or a dict "
+        "by feature name. Until all features are paid for a tree grows one split at a time, which is slower.",
+    )
+    cegb_penalty_feature_lazy: str | tuple[float, ...] | None = parameter(
+        "factors",
+        None,
+        "Constraints",
+        "Price of a split by each feature for each row of the node that no split by it has seen, in this tree or one "
+        "before. A list, a string, or a dict by feature name. The host counts these rows for every device, which takes "
+        "time, and a bit of memory for each row and feature.",
     )
     forcedsplits_filename: str | None = parameter(
         "splits",

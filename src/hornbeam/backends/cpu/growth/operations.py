@@ -101,6 +101,14 @@ class Node(NamedTuple):
     key: int
 
 
+@inlined
+def between(node, lower, upper):
+    """Return a node with other bounds."""
+    return Node(
+        node.begin, node.end, node.depth, node.gradient, node.hessian, node.score, lower, upper, node.output, node.key
+    )
+
+
 class Counting(NamedTuple):
     """How rows are counted.
 
@@ -133,7 +141,13 @@ def count_all(t, call, counting):
 @inlined
 def node_of(call):
     """Return the node of a CALL."""
+    return node_at_cost(call, 0.0)
+
+
+@inlined
+def node_at_cost(call, cost):
+    """Return the node of a CALL where a split has a price: see NodeContext.bar."""
     return Node(
-        call.begin, call.end, call.depth, call.gradient, call.hessian, call.score, call.lower, call.upper, call.output,
-        call.key,
+        call.begin, call.end, call.depth, call.gradient, call.hessian, call.score + cost, call.lower, call.upper,
+        call.output, call.key,
     )  # fmt: skip

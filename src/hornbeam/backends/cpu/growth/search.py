@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.growth.operations import Counting, make_calls
 from hornbeam.backends.cpu.growth.slots import Slots
-from hornbeam.backends.cpu.growth.splits.contexts import NO_CONTEXTS, Contexts, Marks, search_in_context
+from hornbeam.backends.cpu.growth.splits.contexts import NO_CONTEXTS, Contexts, Marks, marks_of, search_in_context
 from hornbeam.backends.cpu.growth.splits.levels import Categories, search_levels
 from hornbeam.backends.cpu.growth.splits.pairs import search_pairs
-from hornbeam.backends.cpu.growth.splits.rules import RULES, Rules
+from hornbeam.backends.cpu.growth.splits.rules import NO_COSTS, RULES, Rules
 from hornbeam.backends.cpu.growth.splits.search import Batch, find_splits
 from hornbeam.backends.cpu.growth.splits.sets import NO_CONTRIBUTION, LeftSets
 from hornbeam.backends.cpu.growth.splits.space import Space
@@ -89,14 +89,15 @@ class SlotSearch:
         rules: SplitRules,
         mask: NDArray[np.uint32],
         contribution: NDArray[np.float64] = NO_CONTRIBUTION,
+        costs: NDArray[np.float64] = NO_COSTS,
     ) -> Categories | None:
         """Return what is needed to search categorical features, with so many sets; None: there are none.
 
-        mask, contribution  see Categories
+        mask, contribution, costs  see Categories
         """
         if self.sets is None or self.space.n_numeric == len(self.space.numbers):
             return None
-        return self.sets.categories(self.space, rules, n_sets, mask, contribution)
+        return self.sets.categories(self.space, rules, n_sets, mask, contribution, costs)
 
     def subtract(self, parents: NDArray[np.int32], children: NDArray[np.int32]) -> None:
         """See engine.Engine.subtract."""
@@ -117,7 +118,7 @@ class SlotSearch:
             contexts, search = NO_CONTEXTS, self.pair_search(self.categories(len(slots), rules, self.mask[None]))
         else:
             mask = context.mask & self.mask if len(self.mask) else context.mask
-            marks = Marks(self.space.numbers, context.features.sign, context.features.contribution, mask)
+            marks = marks_of(context, self.space.numbers, mask)
             conditions = self._conditions(len(slots), rules, marks)
             contexts, search = Contexts.of(context), self.context_search(conditions)
         batch = Batch(nodes.begin, nodes.end, nodes.depth, gradient, hessian, slots, contexts)
@@ -163,5 +164,5 @@ class SlotSearch:
         )  # fmt: skip
 
     def _conditions(self, n_sets: int, rules: SplitRules, marks: Marks, in_context: bool = True) -> Conditions:
-        categories = self.categories(n_sets, rules, marks.masks, marks.contribution)
+        categories = self.categories(n_sets, rules, marks.masks, marks.contribution, marks.costs)
         return Conditions(marks, in_context, self.space.n_bins if rules.path_smooth > 0.0 else 0, categories)

@@ -26,9 +26,9 @@ from hornbeam.backends.cpu.losses.numerics import bits_from_float, exp_, log2_
 from hornbeam.backends.cpu.losses.random_choices import uniform
 from hornbeam.backends.cpu.tuning import in_use
 from hornbeam.objectives.base import FloatArray
+from hornbeam.objectives.chosen_pairs import SCORE_DISTANCE
 from hornbeam.objectives.ranking import (
     LOWEST_EXPONENT,
-    SCORE_DISTANCE,
     SMALLEST_SHARE,
     STRIPES,
     LambdarankObjective,

@@ -114,16 +114,17 @@ class DeviceCategories:
             "split_categorical.cl", **layout.options, stats=stats, n_bins=layout.n_bins,
             sort_size=self._sort_room if room == 1 else 0, bundled=bool(members),
         )  # fmt: skip
-        around, mask, n_words, contribution = table, table, 0, table
+        around, mask, n_words, contribution, costs, n_costs = table, table, 0, table, table, 0
         if contexts is not None:
-            around, mask, n_words, contribution = (
-                contexts.context, contexts.mask, contexts.n_words, contexts.contribution,
+            around, mask, n_words, contribution, costs, n_costs = (
+                contexts.context, contexts.mask, contexts.n_words, contexts.contribution, contexts.costs,
+                contexts.n_costs,
             )  # fmt: skip
         runtime.launch(
             runtime.kernel("split_categorical_kernel", variant), groups, workspace.buffer("histograms"), table,
-            count, u32(children), around, u32(contexts is not None), mask, u32(n_words), contribution,
-            workspace.buffer("tree features"), u32(self.n_numeric), u32(layout.n_used), u32(layout.n_tiles),
-            workspace.buffer("units"), np.float64(rules.lambda_l1), np.float64(rules.lambda_l2),
+            count, u32(children), around, u32(contexts is not None), mask, u32(n_words), contribution, costs,
+            u32(n_costs), workspace.buffer("tree features"), u32(self.n_numeric), u32(layout.n_used),
+            u32(layout.n_tiles), workspace.buffer("units"), np.float64(rules.lambda_l1), np.float64(rules.lambda_l2),
             np.float64(rules.max_delta_step), np.float64(rules.min_gain_to_split),
             np.float64(rules.min_sum_hessian_in_leaf), np.int64(min_rows), np.float64(rules.path_smooth),
             u32(rules.monotone), u32(contexts is not None and rules.extra_trees), u32(own.max_cat_to_onehot),

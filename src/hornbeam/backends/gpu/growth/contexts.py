@@ -5,7 +5,7 @@ The host makes and uploads them, or the device does, round after round: see kern
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,9 @@ class PlacedContexts:
 
     context  i64 (n_nodes, 6)
     mask     u32 (n_nodes, n_words)
-    as_they_are  gains of all features count as they are
+    costs    f64 (n_nodes, n_costs)
+    sides, side_offsets  f64 (n_nodes, 4, n_sides), u32 (n_used + 1,)
+    as_they_are  gains of all features count as they are, and splits cost nothing
     """
 
     context: Buffer
@@ -34,6 +36,11 @@ class PlacedContexts:
     n_words: int
     signs: Buffer
     contribution: Buffer
+    costs: Buffer
+    n_costs: int
+    sides: Buffer
+    side_offsets: Buffer
+    n_sides: int
     as_they_are: bool
 
     def are_masks(self, rules: SplitRules) -> bool:
@@ -44,7 +51,8 @@ class PlacedContexts:
         """Return what split_general.cl and split_bundles.cl take besides."""
         return (
             self.context, self.mask, u32(self.n_words), self.signs, self.contribution, np.float64(rules.path_smooth),
-            u32(rules.monotone), u32(rules.extra_trees),
+            u32(rules.monotone), u32(rules.extra_trees), self.costs, u32(self.n_costs), self.sides,
+            self.side_offsets, u32(self.n_sides),
         )  # fmt: skip
 
 
@@ -53,10 +61,10 @@ def words_of(n_bits: int) -> int:
     return -(-n_bits // 32)
 
 
-def context_bytes(n_used: int, n_groups: int, n_leaves: int) -> int:
+def context_bytes(n_used: int, n_groups: int, n_leaves: int, costs: bool) -> int:
     """Return the bytes of the contexts of a growing tree: tables by node, those of a round, and what all share."""
     by_node = CONTEXT.itemsize + 4 * words_of(n_groups)
-    in_round = 48 + 4 * words_of(n_used)
+    in_round = 48 + 4 * words_of(n_used) + (8 * n_used if costs else 0)
     shared = 12 * n_used + 4 * n_groups * words_of(n_used) + 8 * n_leaves
     return CAPACITY * by_node + 2 * n_leaves * in_round + shared
 
@@ -78,7 +86,15 @@ class DeviceContexts:
         own = self._workspace
         floats = (context.lower, context.upper, context.parent_output, context.score, context.monotone_factor)
         around = np.stack([*(values.view(np.int64) for values in floats), context.key.view(np.int64)], axis=1)
-        return self._placed(own.upload("context", around), own.upload("mask", context.mask), context.features)
+        placed = self._placed(own.upload("context", around), own.upload("mask", context.mask), context.features)
+        if context.cost is not None:
+            costs = own.upload("costs", context.cost)
+            placed = replace(placed, costs=costs, n_costs=context.cost.shape[1], as_they_are=False)
+        if context.sides is not None:
+            sides, n_sides = own.upload("sides", context.sides.table), context.sides.table.shape[2]
+            offsets = own.upload("side offsets", context.sides.offsets.astype(np.uint32))
+            placed = replace(placed, sides=sides, side_offsets=offsets, n_sides=n_sides, as_they_are=False)
+        return placed
 
     def _placed(self, context: Buffer, mask: Buffer, features: FeatureRules) -> PlacedContexts:
         """Put the rules of the features beside contexts, where they are not there already."""
@@ -88,9 +104,11 @@ class DeviceContexts:
             self._as_they_are = bool((features.contribution == 1.0).all())
             own.upload("signs", features.sign.astype(np.int32))
             own.upload("contribution", features.contribution)
+        contribution = own.buffer("contribution")
         return PlacedContexts(
-            context, mask, n_words, own.buffer("signs"), own.buffer("contribution"), self._as_they_are
-        )
+            context, mask, n_words, own.buffer("signs"), contribution, contribution, 0, contribution, contribution, 0,
+            self._as_they_are,
+        )  # fmt: skip
 
     def prepare(self, rules: ContextRules, n_leaves: int) -> PlacedContexts:
         """Make room for the contexts of a tree that the device grows, and return those of its rounds.

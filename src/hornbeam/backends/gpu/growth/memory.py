@@ -92,7 +92,9 @@ def _renewal_bytes(demand: Demand, n_rows: int) -> int:
 
 def _context_bytes(layout: Layout, demand: Demand) -> int:
     """Return the bytes of the contexts of a tree; small buffers may have twice what is asked for."""
-    return 2 * context_bytes(layout.n_used, demand.n_groups, demand.n_leaves) if demand.in_context else 0
+    if not demand.in_context:
+        return 0
+    return 2 * context_bytes(layout.n_used, demand.n_groups, demand.n_leaves, demand.costs)
 
 
 def _level_bytes(demand: Demand) -> int:

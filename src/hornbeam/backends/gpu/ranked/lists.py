@@ -133,7 +133,8 @@ class DeviceLists:
         )  # fmt: skip
         runtime.launch(self._kernel("sum_kernel", wide), groups, *read, sums)
         runtime.launch(self._kernel("scan_sums_kernel", wide), n, sums, u32(n), u32(n_tiles))
-        nothing = (totals, totals, u32(0), totals, totals, np.float64(0.0), u32(0), u32(0))
+        no_context = totals, totals, u32(0), totals, totals, np.float64(0.0), u32(0), u32(0)
+        nothing = (*no_context, totals, u32(0), totals, totals, u32(0))
         runtime.launch(
             self._kernel("search_kernel", wide), groups, *read, totals, sums, buffer("units"),
             np.float64(rules.lambda_l1), np.float64(rules.lambda_l2), np.float64(rules.max_delta_step),

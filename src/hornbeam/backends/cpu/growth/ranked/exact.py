@@ -24,7 +24,7 @@ from hornbeam.backends.cpu.growth.ranked.lists import (
 from hornbeam.backends.cpu.growth.ranked.search import Chunk, search_kernel
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK
 from hornbeam.backends.cpu.growth.rows.sides import NO_SETS
-from hornbeam.backends.cpu.growth.splits.contexts import NO_CONTEXTS, NO_MARKS, Contexts, Marks
+from hornbeam.backends.cpu.growth.splits.contexts import NO_CONTEXTS, NO_MARKS, Contexts, marks_of
 from hornbeam.backends.cpu.growth.splits.search import Batch
 from hornbeam.backends.cpu.host.threads import run_threads
 from hornbeam.backends.cpu.tuning import Tuning
@@ -168,7 +168,7 @@ class ExactGrowth(DenseGrowth):
         contexts, marks = NO_CONTEXTS, NO_MARKS
         if context is not None:
             contexts = Contexts.of(context)
-            marks = Marks(NO_MARKS.numbers, context.features.sign, context.features.contribution, context.mask)
+            marks = marks_of(context, NO_MARKS.numbers, context.mask)
         batch = Batch(nodes.begin, nodes.end, nodes.depth, gradient, hessian, slots, contexts)
         found, known = np.empty((n_nodes, len(features)), SPLIT), np.full(n_nodes, -np.inf)
         cuts = self._deal(nodes.end - nodes.begin, len(features))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.growth.operations import node_of
+from hornbeam.backends.cpu.growth.operations import node_at_cost
 from hornbeam.backends.cpu.growth.ranked.lists import lists_at
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK
 from hornbeam.backends.cpu.growth.splits.candidates import MARGIN
@@ -24,6 +24,7 @@ from hornbeam.backends.cpu.growth.splits.pairs import reaches
 from hornbeam.backends.cpu.growth.splits.rules import (
     candidate_gain,
     clear_split,
+    cost_of,
     enter_node,
     is_allowed,
     random_threshold,
@@ -195,7 +196,7 @@ def search_kernel(
     read = rules_in(rules_of_tree)
     for pair in range(start, stop):
         number, i = pair // n_nodes, pair % n_nodes
-        f, sign, factor, split = features[number], np.int64(0), 1.0, found[i, number]
+        f, sign, factor, cost, split = features[number], np.int64(0), 1.0, 0.0, found[i, number]
         enter_node(
             call, batch.begin[i], batch.end[i], batch.depth[i], batch.gradient[i], batch.hessian[i], rules_of_tree
         )  # fmt: skip
@@ -207,8 +208,9 @@ def search_kernel(
             sign, factor = np.int64(marks.sign[f]), marks.contribution[f]
             if sign != 0:
                 factor = factor * call.factor
+            cost = cost_of(marks.costs, i, f)
         search_list(
             lists_at(lists, batch.depth[i])[f], gradients, lists.n_ranks[f], has_missing[f], f, sign, factor, call.key,
-            node_of(call), read, known[i], chunk, split,
+            node_at_cost(call, cost), read, known[i], chunk, split,
         )  # fmt: skip
         known[i] = max(known[i], split.gain)

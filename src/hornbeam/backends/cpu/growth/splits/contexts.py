@@ -12,13 +12,23 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.growth.operations import count_all, count_bins, node_of
-from hornbeam.backends.cpu.growth.splits.candidates import ANYTHING, Feature, best_candidate, take_candidate
+from hornbeam.backends.cpu.growth.operations import between, count_all, count_bins, node_at_cost
+from hornbeam.backends.cpu.growth.splits.candidates import ANYTHING, Best, Feature, best_candidate, take_candidate
 from hornbeam.backends.cpu.growth.splits.pairs import run_up, scratch_of
-from hornbeam.backends.cpu.growth.splits.rules import clear_split, is_allowed, random_threshold, rules_in
+from hornbeam.backends.cpu.growth.splits.rules import (
+    NO_COSTS,
+    clear_split,
+    cost_of,
+    gain_between,
+    is_allowed,
+    random_threshold,
+    rules_in,
+)
 from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
 from hornbeam.backends.cpu.host.operations import introduced, run
 from hornbeam.trees.splitting import NodeContext
+
+NO_SIDES, NO_OFFSETS = np.empty((0, 4, 0)), np.empty(0, np.int64)
 
 
 class Marks(NamedTuple):
@@ -27,12 +37,24 @@ class Marks(NamedTuple):
     numbers             int32 (n,)               names of the features that are searched in what follows
     sign, contribution  int8, float64 (n_used,)  see FeatureRules
     masks               uint32 (n, n_words)      features that a node may use, by its number among contexts
+    costs               float64 (n, n_used)      what they cost there, see NodeContext; no columns: nothing
+    sides, side_offsets  float64 (n, 4, n_bins), int64 (n_used + 1,)  see SideBounds; no columns: there are none
     """
 
     numbers: NDArray[np.int32]
     sign: NDArray[np.int8]
     contribution: NDArray[np.float64]
     masks: NDArray[np.uint32]
+    costs: NDArray[np.float64] = NO_COSTS
+    sides: NDArray[np.float64] = NO_SIDES
+    side_offsets: NDArray[np.int64] = NO_OFFSETS
+
+
+def marks_of(context: NodeContext, numbers: NDArray[np.int32], mask: NDArray[np.uint32]) -> Marks:
+    """Return what a context says of features."""
+    features, sides = context.features, context.sides
+    marks = Marks(numbers, features.sign, features.contribution, mask, context.cost_table)
+    return marks if sides is None else marks._replace(sides=sides.table, side_offsets=sides.offsets)
 
 
 class Contexts(NamedTuple):
@@ -98,6 +120,42 @@ def counts_all_features(t, call, counting, rules):
 
 
 @inner_kernel
+def best_between(gradient, hessian, counts, candidates, sides, feature, node, rules):
+    """Find the best candidate of a feature whose children have bounds of their own, plainly: see best_candidate.
+
+    gradient, hessian  integers (n_values,)    in   running sums
+    counts             int64 (n_values + 1,)   in   rows of each bin, the missing one last; empty: hessians are rows
+    candidates         floats (n_values,)      in   0 for bins that are none
+    sides              float64 (4, n_values)   in   see SideBounds
+    """
+    n_values, exact, n_rows, zero = len(gradient), len(counts) > 0, node.end - node.begin, np.int64(0)
+    missing_g = node.gradient - np.int64(gradient[n_values - 1])
+    missing_h = node.hessian - np.int64(hessian[n_values - 1])
+    best = Best(-np.inf, np.int64(-1), False, zero, zero, -np.inf)
+    rows = zero
+    for b in range(n_values):
+        if exact:
+            rows += counts[b]
+        if candidates[b] == 0.0:
+            continue
+        left, right = between(node, sides[0, b], sides[1, b]), between(node, sides[2, b], sides[3, b])
+        for side in range(0 if feature.has_missing else 1, 2):
+            g, h, left_rows = np.int64(gradient[b]), np.int64(hessian[b]), rows
+            if side == 0:
+                g, h = g + missing_g, h + missing_h
+                left_rows = rows + counts[n_values] if exact else rows
+            right_rows = n_rows - left_rows
+            if not exact:
+                left_rows, right_rows = h, node.hessian - h
+            gain = gain_between(
+                g, h, left_rows, right_rows, left, right, rules, feature.sign, feature.factor, 0.0
+            )  # fmt: skip
+            if gain > best.gain:
+                best = Best(gain, np.int64(b), side == 0, g, h, -np.inf)
+    return best
+
+
+@inner_kernel
 def search_feature(t, call, counting, counted, f, bins, has_missing, gradient, hessian, scores, marks, rules):
     """Take the best candidate of feature f, if its node may use it and it is better than the split of the call.
 
@@ -106,7 +164,8 @@ def search_feature(t, call, counting, counted, f, bins, has_missing, gradient, h
     gradient, hessian  integers (n_values,)  in   running sums
     scores             floats (n_values,)    scratch
     """
-    number, node, split = np.int64(marks.numbers[f]), node_of(call), call.split
+    number, split = np.int64(marks.numbers[f]), call.split
+    node = node_at_cost(call, cost_of(marks.costs, call.context, number))
     sign, factor = sign_and_factor(call, marks, f)
     n_values, known = np.int64(len(gradient)), counting.counts[t, :0]
     only = random_threshold(call.key, number, n_values, has_missing) if rules.extra_trees else np.int64(-1)
@@ -116,6 +175,12 @@ def search_feature(t, call, counting, counted, f, bins, has_missing, gradient, h
     elif rules.path_smooth > 0.0 and not rules.rows_are_hessians:
         known = count_bins(t, call, counting, f, n_values + 1)
     feature = Feature(has_missing, sign, factor, False)
+    if marks.sides.shape[2] > 0:
+        if not counted and not rules.rows_are_hessians:
+            known = count_bins(t, call, counting, f, n_values + 1)
+        sides = marks.sides[call.context, :, marks.side_offsets[number] : marks.side_offsets[number + 1]]
+        take_candidate(best_between(gradient, hessian, known, scores, sides, feature, node, rules), f, split)
+        return
     best = best_candidate(gradient, hessian, scores, scores, ANYTHING, known, feature, node, rules)
     if best.open_gain > split.gain and best.open_gain >= best.gain:
         known = count_bins(t, call, counting, f, n_values + 1)

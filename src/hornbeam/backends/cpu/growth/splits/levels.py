@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.growth.operations import count_bins, node_of
-from hornbeam.backends.cpu.growth.splits.rules import candidate_gain, is_allowed, random_threshold, rules_in
+from hornbeam.backends.cpu.growth.operations import count_bins, node_at_cost
+from hornbeam.backends.cpu.growth.splits.rules import candidate_gain, cost_of, is_allowed, random_threshold, rules_in
 from hornbeam.backends.cpu.host.kernels import borrowed, inlined, inner_kernel, kernel
 from hornbeam.backends.cpu.host.operations import introduced
 
@@ -59,6 +59,7 @@ class Categories(NamedTuple):
     rules          see LevelRules
     mask           uint32 (n, n_words)         features that may be used, by context: NodeContext.mask; no words: all
     contribution   float64 (n_used,)           factors by name, see splitting.FeatureRules; empty: 1 each
+    costs          float64 (n, n_used)         by context, see contexts.Marks
     sets           uint32 (n_sets, n_words)    bins that go left at the splits of the tree, bits as in tree.code_bits
     first_set      of this search: a call writes the set of its set_number from here on
     scratch        see LevelScratch, with a leading axis for the threads
@@ -71,6 +72,7 @@ class Categories(NamedTuple):
     rules: LevelRules
     mask: NDArray[np.uint32]
     contribution: NDArray[np.float64]
+    costs: NDArray[np.float64]
     sets: NDArray[np.uint32]
     first_set: int
     scratch: LevelScratch
@@ -257,13 +259,14 @@ def scratch_of(scratch, t):
 def _search(t, call, counting, histogram, mask, rules, categories):
     """See search_levels."""
     offsets, numbers, contribution = categories.offsets, categories.numbers, categories.contribution
-    scratch, node, before = scratch_of(categories.scratch, t), node_of(call), categories.first_feature
+    scratch, costs, before = scratch_of(categories.scratch, t), categories.costs, categories.first_feature
     for i in range(max(call.first - before, 0), max(call.last - before, 0)):
         number, factor = np.int64(numbers[i]), 1.0
         if len(mask) > 0 and not is_allowed(mask, number):
             continue
         if len(contribution) > 0:
             factor = contribution[number]
+        node = node_at_cost(call, cost_of(costs, call.context, number))
         search_feature(
             t, call, counting, histogram[offsets[i] : offsets[i + 1]], before + i, number, factor, node, rules,
             categories, scratch,

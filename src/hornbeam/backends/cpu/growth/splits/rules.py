@@ -15,6 +15,9 @@ from hornbeam.trees.splitting import ROUNDING_NOISE, SplitRules
 LARGEST_EXTRA = 2.0**50
 """Limit of lambda_l2 in fixed-point units for scores of 32 bits, so that no product leaves the range of float32."""
 
+NO_COSTS = np.empty((0, 0))
+"""Splits cost nothing: see cost_of."""
+
 CERTAIN = 1 << 62
 """No sum of hessians is as large: see core/fixed_point.py."""
 
@@ -189,6 +192,12 @@ def candidate_gain(left_g, left_h, left_rows, right_rows, node, rules, sign, fac
     sign, factor    of the feature in this node
     more_l2         added to lambda_l2
     """
+    return gain_between(left_g, left_h, left_rows, right_rows, node, node, rules, sign, factor, more_l2)
+
+
+@inner_kernel
+def gain_between(left_g, left_h, left_rows, right_rows, node, right, rules, sign, factor, more_l2):
+    """Return the same where the bounds of the right side are those of the node `right`."""
     right_g, right_h = node.gradient - left_g, node.hessian - left_h
     if left_rows < rules.min_data or right_rows < rules.min_data or left_h <= 0 or right_h <= 0:
         return -np.inf
@@ -199,7 +208,7 @@ def candidate_gain(left_g, left_h, left_rows, right_rows, node, rules, sign, fac
     l1, l2 = rules.lambda_l1, rules.lambda_l2 + more_l2
     if rules.scores_outputs:
         left_output = side_output(left_sum, left_weight, left_rows, node, rules, more_l2)
-        right_output = side_output(right_sum, right_weight, right_rows, node, rules, more_l2)
+        right_output = side_output(right_sum, right_weight, right_rows, right, rules, more_l2)
         if (sign > 0 and not left_output <= right_output) or (sign < 0 and not left_output >= right_output):
             return -np.inf
         score = score_of_output(left_sum, left_weight, left_output, l1, l2)
@@ -228,6 +237,15 @@ def random_threshold(key, feature, n_values, has_missing):
 def is_allowed(mask, number):
     """Say whether a mask (NodeContext.mask, one node's) has a feature."""
     return (mask[number // 32] >> np.uint32(number % 32)) & np.uint32(1) != 0
+
+
+@inner_kernel
+def cost_of(costs, context, number):
+    """Return what a split by a feature costs in a context: float64 (n_contexts, n_used), no columns where all is free.
+
+    See NodeContext.bar.
+    """
+    return costs[context, number] if costs.shape[1] > 0 else 0.0
 
 
 @inlined

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.growth.splits.levels import Categories, LevelRules, LevelScratch
+from hornbeam.backends.cpu.growth.splits.rules import NO_COSTS
 from hornbeam.backends.cpu.growth.splits.space import Space
 from hornbeam.trees.splitting import SplitRules
 
@@ -45,8 +46,9 @@ class LeftSets:
         n_sets: int,
         mask: NDArray[np.uint32],
         contribution: NDArray[np.float64] = NO_CONTRIBUTION,
+        costs: NDArray[np.float64] = NO_COSTS,
     ) -> Categories:
-        """Return what kernels take that search nodes with n_sets sets; mask and contribution as in Categories."""
+        """Return what kernels take that search nodes with n_sets sets; mask, contribution, costs as in Categories."""
         of, n_numeric = rules.categorical, space.n_numeric
         level_rules = LevelRules(
             of.max_cat_to_onehot, of.max_cat_threshold, of.cat_l2, float(of.min_data_per_group), of.cat_smooth
@@ -54,5 +56,5 @@ class LeftSets:
         first_bin, first_set = int(space.offsets[n_numeric]), self.reserve(n_sets)
         return Categories(
             first_bin, n_numeric, space.offsets[n_numeric:] - first_bin, space.numbers[n_numeric:], level_rules, mask,
-            contribution, self.sets, first_set, self._scratch,
+            contribution, costs, self.sets, first_set, self._scratch,
         )  # fmt: skip

@@ -29,10 +29,18 @@ DEVICE rules_t plain_rules(f64 lambda_l1, f64 lambda_l2, f64 max_delta_step, f64
 //     mask          u32 (n_nodes, n_words)    in    features that may be used
 //     signs         i32 (n_used,)             in    monotone constraint
 //     contribution  f64 (n_used,)             in    factor on gains
+//     costs         f64 (n_nodes, n_costs)    in    what splits cost, by feature; n_costs is n_used, or 0: nothing
+//     sides         f64 (n_nodes, 4, n_sides) in    splitting.SideBounds; n_sides is 0: there are none
+//     side_offsets  u32 (n_used + 1,)         in
 #define CONTEXT_ARGUMENTS                                                                                         \
     GLOBAL const i64 *RESTRICT context, GLOBAL const u32 *RESTRICT mask, u32 n_words,                             \
         GLOBAL const i32 *RESTRICT signs, GLOBAL const f64 *RESTRICT contribution, f64 path_smooth, u32 monotone, \
-        u32 extra_trees
+        u32 extra_trees, GLOBAL const f64 *RESTRICT costs, u32 n_costs, GLOBAL const f64 *RESTRICT sides,         \
+        GLOBAL const u32 *RESTRICT side_offsets, u32 n_sides
+
+// NodeContext.bar: the score that the children of a node by a feature must exceed.
+#define BAR(around, node, feature) \
+    (BITS_TO_F64((around)[3]) + (n_costs > 0 ? costs[(u64)(node) * n_costs + (feature)] : 0.0))
 
 // Adds the context of a node, i64 (6,): bits of lower, upper, parent_output, score and factor; key.
 DEVICE void enter_context(rules_t *how, GLOBAL const i64 *around, f64 path_smooth, u32 monotone) {
@@ -70,9 +78,19 @@ DEVICE f64 free_score(f64 gradient, f64 hessian, const rules_t *how) {
     return leaf_score(gradient, hessian, how->lambda_l1, how->lambda_l2, 0.0);
 }
 
-// splitting.candidate_gains
-DEVICE f64 candidate_gain(i64 left_g, i64 left_h, i64 right_g, i64 right_h, i64 left_rows, i64 right_rows,
-                          f64 gradient_unit, f64 hessian_unit, i32 sign, f64 factor, const rules_t *how) {
+// Enters the bounds of both children by a split, column `at` of the node's.
+DEVICE void enter_sides(rules_t *left, rules_t *right, GLOBAL const f64 *sides, u32 n_sides, u32 node, u32 at) {
+    GLOBAL const f64 *own = sides + (u64)node * 4 * n_sides + at;
+    left->lower = own[0];
+    left->upper = own[n_sides];
+    right->lower = own[2 * (u64)n_sides];
+    right->upper = own[3 * (u64)n_sides];
+}
+
+// splitting.candidate_gains; `right` has the bounds of the right side, and else the same as `how`
+DEVICE f64 gain_between(i64 left_g, i64 left_h, i64 right_g, i64 right_h, i64 left_rows, i64 right_rows,
+                        f64 gradient_unit, f64 hessian_unit, i32 sign, f64 factor, const rules_t *how,
+                        const rules_t *right) {
     if (left_rows < how->min_rows || right_rows < how->min_rows || left_h <= 0 || right_h <= 0) return NO_GAIN;
     const f64 left_weight = (f64)left_h * hessian_unit, right_weight = (f64)right_h * hessian_unit;
     if (!(left_weight >= how->min_hessian && right_weight >= how->min_hessian)) return NO_GAIN;
@@ -80,7 +98,7 @@ DEVICE f64 candidate_gain(i64 left_g, i64 left_h, i64 right_g, i64 right_h, i64 
     f64 score;
     if (how->max_delta_step > 0.0 || how->path_smooth > 0.0 || how->monotone) {
         const f64 left_output = side_output(left_sum, left_weight, left_rows, how);
-        const f64 right_output = side_output(right_sum, right_weight, right_rows, how);
+        const f64 right_output = side_output(right_sum, right_weight, right_rows, right);
         if (sign > 0 && !(left_output <= right_output)) return NO_GAIN;
         if (sign < 0 && !(left_output >= right_output)) return NO_GAIN;
         score = given_score(left_sum, left_weight, left_output, how) +
@@ -95,6 +113,13 @@ DEVICE f64 candidate_gain(i64 left_g, i64 left_h, i64 right_g, i64 right_h, i64 
         if (!(gain > how->min_gain)) return NO_GAIN;
     }
     return gain;
+}
+
+// The same where both sides have the bounds of the node.
+DEVICE f64 candidate_gain(i64 left_g, i64 left_h, i64 right_g, i64 right_h, i64 left_rows, i64 right_rows,
+                          f64 gradient_unit, f64 hessian_unit, i32 sign, f64 factor, const rules_t *how) {
+    return gain_between(left_g, left_h, right_g, right_h, left_rows, right_rows, gradient_unit, hessian_unit, sign,
+                        factor, how, how);
 }
 
 // splitting.random_threshold

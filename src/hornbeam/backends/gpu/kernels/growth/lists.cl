@@ -236,6 +236,7 @@ KERNEL(THREADS) void search_kernel(GLOBAL const u64 *RESTRICT whole, GLOBAL cons
             sign = signs[feature];
             factor = contribution[feature];
             if (sign != 0) factor = factor * BITS_TO_F64(around[4]);
+            how.score = BAR(around, node, feature);
             only = random_threshold((u64)around[5], feature, described[feature] / 2, described[feature] % 2);
         }
         const u32 one_alone = in_context && extra_trees;

@@ -136,6 +136,12 @@ KERNEL(THREADS) void split_bundles_kernel(GLOBAL i64 *histograms, GLOBAL const i
             sign = signs[feature];
             factor = contribution[feature];
             if (sign != 0) factor = factor * BITS_TO_F64(around[4]);
+            how.score = BAR(around, node, feature);
+            rules_t right = how;
+            if (n_sides > 0)
+                enter_sides(&how, &right, sides, n_sides, node, side_offsets[feature] + code - member.first);
+#else
+            const rules_t right = how;
 #endif
             const u32 first = member.first, last = first + member.n_codes, place = code - first;
             const u32 is_low = place < member.standard, rest_is_missing = member.standard == n_values;
@@ -151,8 +157,8 @@ KERNEL(THREADS) void split_bundles_kernel(GLOBAL i64 *histograms, GLOBAL const i
             for (u32 side = has_missing ? 0 : 1; side < 2; side++) {  // 0: missing goes left
                 const i64 g = left[0] + (side ? 0 : missing[0]), h = left[1] + (side ? 0 : missing[1]);
                 const i64 rows = left[STATS - 1] + (side ? 0 : missing[STATS - 1]);
-                const f64 gain = candidate_gain(g, h, total_g - g, total_h - h, rows, n_rows - rows, gradient_unit,
-                                                hessian_unit, sign, factor, &how);
+                const f64 gain = gain_between(g, h, total_g - g, total_h - h, rows, n_rows - rows, gradient_unit,
+                                              hessian_unit, sign, factor, &how, &right);
                 const u64 key = ((u64)feature << 32) | (place << 1) | (has_missing ? side : 0);
                 if (gain > NO_GAIN && IS_BETTER(gain, key, best_gain, best_key)) {
                     best_gain = gain;

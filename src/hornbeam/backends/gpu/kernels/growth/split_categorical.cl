@@ -12,6 +12,7 @@
 //     context       i64 (n_nodes, 6)          in    f64 lower, upper, parent_output, score, monotone_factor; key
 //     mask          u32 (n_nodes, n_words)    in    features that may be used; both only where has_context is not 0
 //     contribution  f64 (n_used,)             in
+//     costs         f64 (n_nodes, n_costs)    in    see gains.h
 //     features      u32 (n_used,)             in    value bins * 2 + has missing
 //     units         f64 (2,)                  in    as in split.cl
 //     sort_keys     f64 (groups, sort_room)   scratch
@@ -43,11 +44,12 @@ typedef struct {
 KERNEL(THREADS) void split_categorical_kernel(
     GLOBAL const i64 *RESTRICT histograms, GLOBAL const i64 *RESTRICT table, GLOBAL const u32 *RESTRICT count,
     u32 children, GLOBAL const i64 *RESTRICT context, u32 has_context, GLOBAL const u32 *RESTRICT mask, u32 n_words,
-    GLOBAL const f64 *RESTRICT contribution, GLOBAL const u32 *RESTRICT features, u32 n_numeric, u32 n_used,
-    u32 n_tiles, GLOBAL const f64 *RESTRICT units, f64 lambda_l1, f64 lambda_l2, f64 max_delta_step, f64 min_gain,
-    f64 min_hessian, i64 min_rows, f64 path_smooth, u32 monotone, u32 extra_trees, u32 max_onehot, u32 max_threshold,
-    f64 smooth, f64 cat_l2, f64 min_group, GLOBAL f64 *sort_keys, GLOBAL u32 *sort_bins, u32 sort_room, u32 set_words,
-    GLOBAL split_t *RESTRICT found, GLOBAL u32 *RESTRICT found_sets
+    GLOBAL const f64 *RESTRICT contribution, GLOBAL const f64 *RESTRICT costs, u32 n_costs,
+    GLOBAL const u32 *RESTRICT features, u32 n_numeric, u32 n_used, u32 n_tiles, GLOBAL const f64 *RESTRICT units,
+    f64 lambda_l1, f64 lambda_l2, f64 max_delta_step, f64 min_gain, f64 min_hessian, i64 min_rows, f64 path_smooth,
+    u32 monotone, u32 extra_trees, u32 max_onehot, u32 max_threshold, f64 smooth, f64 cat_l2, f64 min_group,
+    GLOBAL f64 *sort_keys, GLOBAL u32 *sort_bins, u32 sort_room, u32 set_words, GLOBAL split_t *RESTRICT found,
+    GLOBAL u32 *RESTRICT found_sets
 #if BUNDLED
     ,
     GLOBAL const u32 *RESTRICT members
@@ -90,6 +92,7 @@ KERNEL(THREADS) void split_categorical_kernel(
         rules_t how = plain_rules(lambda_l1, lambda_l2, max_delta_step, min_gain, min_hessian, min_rows);
         if (has_context) {
             enter_context(&how, around, path_smooth, monotone);
+            how.score = BAR(around, node, feature);
         } else {
             const f64 g = (f64)total_g * gradient_unit, h = (f64)total_h * hessian_unit;
             how.score =

@@ -60,6 +60,8 @@ KERNEL(THREADS) void split_general_kernel(GLOBAL i64 *histograms, GLOBAL const i
         const i32 sign = used ? signs[feature] : 0;
         f64 factor = used ? contribution[feature] : 1.0;
         if (sign != 0) factor = factor * BITS_TO_F64(around[4]);
+        if (used) how.score = BAR(around, node, feature);
+        rules_t right = how;
         const u32 only = random_threshold((u64)around[5], feature, n_values, has_missing);
 
         f64 best_gain = NO_GAIN;
@@ -82,13 +84,14 @@ KERNEL(THREADS) void split_general_kernel(GLOBAL i64 *histograms, GLOBAL const i
                     h += j == k ? kept[RUN + j] : 0;
                     rows += j == k ? kept[(STATS - 1) * RUN + j] : 0;
                 }
+                if (n_sides > 0) enter_sides(&how, &right, sides, n_sides, node, side_offsets[feature] + from + k);
                 for (u32 side = has_missing ? 0 : 1; side < 2 && (!extra_trees || from + k == only); side++) {
                     const i64 left_g = g + (side ? 0 : missing[lane]);  // 0: missing goes left
                     const i64 left_h = h + (side ? 0 : missing[LANES + lane]);
                     const i64 left_rows = rows + (side ? 0 : missing[(STATS - 1) * LANES + lane]);
                     const f64 gain =
-                        candidate_gain(left_g, left_h, total_g - left_g, total_h - left_h, left_rows,
-                                       n_rows - left_rows, gradient_unit, hessian_unit, sign, factor, &how);
+                        gain_between(left_g, left_h, total_g - left_g, total_h - left_h, left_rows, n_rows - left_rows,
+                                     gradient_unit, hessian_unit, sign, factor, &how, &right);
                     if (gain > best_gain) {  // the first of equals stays
                         best_gain = gain;
                         best_key = ((u64)feature << 32) | ((from + k) << 1) | (has_missing ? side : 0);
