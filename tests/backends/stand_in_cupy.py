@@ -315,7 +315,7 @@ class NcclGroup:
 class NcclCommunicator:
     """One rank; sums are made on the host when all have come."""
 
-    def __init__(self, driver: Driver, size: int, group_id: tuple[int, ...], rank: int) -> None:
+    def __init__(self, driver: Driver, size: int, group_id: bytes, rank: int) -> None:
         driver.enter("nccl")
         assert len(group_id) == 128
         with driver.lock:
@@ -354,7 +354,7 @@ def nccl_module(driver: Driver) -> Any:
     rng = np.random.default_rng()
     return types.SimpleNamespace(
         available=True,
-        get_unique_id=lambda: tuple(rng.integers(-128, 128, 128).tolist()),
+        get_unique_id=lambda: rng.bytes(128),
         NcclCommunicator=lambda *given: NcclCommunicator(driver, *given),
         NCCL_INT32=2,
         NCCL_INT64=4,

@@ -29,7 +29,8 @@ def make_id() -> bytes:
     """Return a name for a group, which one rank makes for all."""
     from cupy.cuda import nccl
 
-    return np.array(nccl.get_unique_id(), np.int8).tobytes()
+    found = nccl.get_unique_id()
+    return found if isinstance(found, bytes) else np.array(found, np.int8).tobytes()
 
 
 def _in_time(join: Callable[[], Any], seconds: float, device: str) -> Any:
@@ -65,7 +66,10 @@ class DeviceGroup:
 
         def join() -> Any:
             with runtime.device:
-                return nccl.NcclCommunicator(size, numbers, rank)
+                try:
+                    return nccl.NcclCommunicator(size, group_id, rank)
+                except TypeError:  # CuPy before 14 takes a tuple of numbers
+                    return nccl.NcclCommunicator(size, numbers, rank)
 
         self._communicator = _in_time(join, seconds, runtime.facts.name)
 
