@@ -140,7 +140,11 @@ def test_cv_keeps_queries_whole():
 
 def test_parameters_of_ranking_are_noted_where_nothing_looks_at_them():
     ranking = {"lambdarank_truncation_level": 7, "lambdarank_norm": False, "label_gain": [0, 1, 2], "objective_seed": 1}
-    assert hb.Params.from_dict({**ranking, "objective": "lambdarank"}).unused() == ["objective_seed"]
+    assert hb.Params.from_dict({**ranking, "objective": "lambdarank"}).unused() == []
+    assert set(hb.Params.from_dict({**ranking, "objective": "rank_xendcg"}).unused()) == {
+        "lambdarank_truncation_level",
+        "lambdarank_norm",
+    }
     assert set(hb.Params.from_dict(ranking).unused()) == set(ranking)
     assert "label_gain" not in hb.Params.from_dict({**ranking, "metric": "ndcg@10"}).unused()
     assert hb.Params.from_dict(ranking).model_dict() == {}

@@ -115,6 +115,8 @@ class Tuning:
     most_cells: int = 1 << 30
     """Rows times features: the copy of the bins in columns takes as many bytes. Whole trees of 255 leaves on 16 cores,
     beside rounds: 473,134 x 700 1.39 times as fast, 2,000,000 x 136 1.43, 10,000,000 x 28 1.14."""
+    most_mapped_cells: int = 1 << 26
+    """The same of bins in a mapped file: who has these there has no memory for a copy."""
     most_narrow_gradients: int = 2**31 - 1
     most_narrow_hessians: int = 2**32 - 1
     most_wide_sums: int = 2**37

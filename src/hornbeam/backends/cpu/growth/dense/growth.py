@@ -88,9 +88,16 @@ class DenseGrowth(Growth):
             self._row_arrays, self._rows = arrays, DenseRows.of(store, turned, *self._scratch)
         return self._rows
 
+    @property
+    def may_copy(self) -> bool:
+        """Whether there is memory to have the bins once more, one feature's in a row."""
+        tuning, is_mapped = self.tuning, self.binned.mapped is not None
+        return self.store.bins.size <= (tuning.most_mapped_cells if is_mapped else tuning.most_cells)
+
     def turn_columns(self) -> None:
-        """Have the bins once more, one feature's in a row, for whoever divides many nodes."""
-        self._maker.turn(self.columns)
+        """Have the bins once more, for whoever divides many nodes."""
+        if self.may_copy:
+            self._maker.turn(self.columns)
 
     def choose_features(self, features: NDArray[np.int32] | None) -> None:
         """Copy the chosen columns side by side."""
@@ -158,7 +165,7 @@ class DenseGrowth(Growth):
             rounded.quantization.wide
             or max(rounded.sum_of_magnitudes, rounded.root.hessian) > tuning.most_wide_sums
             or len(self.space.numbers) == 0
-            or self.store.bins.size > tuning.most_cells
+            or not self.may_copy
             or limits.n_leaves > min(tuning.most_leaves, self.n_slots * 8 // self._sum_bytes)  # a slot: 16 bytes a bin
         ):
             return False
