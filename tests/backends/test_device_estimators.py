@@ -105,6 +105,15 @@ def test_labels_on_the_device_go_with_data_on_the_host():
     assert mixed.booster_.fingerprint() == plain.booster_.fingerprint()
 
 
+@pytest.mark.parametrize("kind", [HornbeamRegressor, HornbeamClassifier])
+def test_labels_of_several_columns_are_those_of_host_memory(kind):
+    label = np.stack([SCORE, 1.0 - 2.0 * SCORE], axis=1)
+    if kind is HornbeamClassifier:
+        label = (label > 0.2).astype(int)
+    models = [kind(**PARAMS).fit(wrap(X), wrap(label)).booster_.fingerprint() for wrap in (Array, np.asarray)]
+    assert models[0] == models[1]
+
+
 def test_rows_of_no_weight_are_left_out():
     weight = np.where(np.arange(400) % 3, WEIGHT, 0.0)
     fit_both(HornbeamRegressor, SCORE, sample_weight=weight)
@@ -114,7 +123,7 @@ def test_rows_of_no_weight_are_left_out():
     ("change", "match"),
     [
         ({"X": Array(np.zeros(4))}, "2 dimensions"),
-        ({"y": Array(np.zeros((400, 2)))}, "y must have one dimension"),
+        ({"y": Array(np.zeros((400, 2, 2)))}, "dimension"),
         ({"y": Array(np.zeros(0))}, "y is empty"),
         ({"y": Array(np.full(400, np.nan))}, r"y\[0\] is nan"),
         ({"y": Array(SCORE)}, "no classes"),
