@@ -19,17 +19,10 @@ from typing import Any
 import dask.array as da
 import numpy as np
 from distributed import Client, LocalCluster, wait
+from scaling import make_data
 
 import hornbeam as hb
 import hornbeam.dask as hbd
-
-
-def rows_of(part: int, n_rows: int, n_features: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return a partition: features and labels."""
-    rng = np.random.default_rng(part)
-    X = rng.normal(size=(n_rows, n_features)).astype(np.float32)
-    y = (X[:, 0] * X[:, 1] + X[:, 2] ** 2 + rng.normal(size=n_rows) > 1.0).astype(np.float64)
-    return X, y
 
 
 def one_process(given: argparse.Namespace, parts: list[tuple[np.ndarray, np.ndarray]]) -> Callable[[int], Any]:
@@ -94,7 +87,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", help="of Hornbeam's workers")
     given = parser.parse_args()
     share = given.rows // given.workers
-    parts = [rows_of(part, share, given.features) for part in range(given.workers)]
+    parts = [make_data(share, given.features, part) for part in range(given.workers)]
     head = f"{share * given.workers:,} x {given.features}, {given.leaves} leaves"
     print(f"{head}, {given.workers} workers x {given.threads} threads, {given.rounds} trees, {given.repeats} times")
     print("trainer               s/tree  by Hornbeam's workers")

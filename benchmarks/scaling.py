@@ -30,8 +30,8 @@ from hornbeam.params.params import Params
 LIGHTGBM_SECONDS, ROWS, FEATURES, MACHINES, GIGABITS, LATENCY = 42.0, 1.7e9, 67, 16, 10.0, 50e-6
 
 
-def make_data(n_rows: int, n_features: int) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(0)
+def make_data(n_rows: int, n_features: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_rows, n_features)).astype(np.float32)
     y = (X[:, 0] * X[:, 1] + X[:, 2] ** 2 + rng.normal(size=n_rows) > 1.0).astype(np.float64)
     return X, y

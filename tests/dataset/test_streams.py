@@ -12,7 +12,10 @@ import psutil
 import pytest
 
 import hornbeam as hb
+from hornbeam.backends.cpu.growth.dense.growth import DenseGrowth
+from hornbeam.backends.cpu.tuning import in_use, tuned
 from hornbeam.core.errors import DataError
+from hornbeam.params.params import Params
 from hornbeam.testing.golden import CASES, expected_fingerprints
 from hornbeam.testing.golden_case import golden_score, golden_table, uniform
 
@@ -87,6 +90,19 @@ def test_every_golden_case(name, rows, device, tmp_path):
         pytest.importorskip("pyopencl")
     model = train_case(name, rows or 10**9, tmp_path if rows else None, device=device)
     assert model.fingerprint() == expected_fingerprints()[name]
+
+
+@pytest.mark.parametrize("limit", ["most_cells", "most_mapped_cells"])
+def test_bins_in_a_file_are_copied_by_a_limit_of_their_own(problem, limit, tmp_path):
+    """Whoever keeps bins in a file has no memory to have them twice."""
+    sets = {"most_cells": in_memory(problem), "most_mapped_cells": streamed(problem, cache=tmp_path / "kept")}
+    params, may_copy = Params.from_dict({"device": "cpu"}), {}
+    for kind, data in sets.items():
+        binned = data.construct(params).binned
+        for cells in (10, 1 << 20):
+            with tuned(**{limit: cells}):
+                may_copy[kind, cells] = DenseGrowth(binned, 1, 1, in_use()).may_copy
+    assert may_copy == {(kind, cells): cells > 10 or kind != limit for kind in sets for cells in (10, 1 << 20)}
 
 
 @pytest.fixture(scope="module")

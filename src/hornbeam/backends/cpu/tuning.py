@@ -53,6 +53,8 @@ class Tuning:
     """Rows of sparse nodes that are divided, and records that are told their places."""
     updates_per_thread: int = 60_000
     """(row, feature) updates of histograms."""
+    bins_an_update: int = 4
+    """Bins of a worker's message that are written in the time of one update: an estimate, by which work is dealt."""
     merged_bins_per_thread: int = 1 << 14
     subtracted_bins_per_thread: int = 1 << 15
     searched_bins_per_thread: int = 20_000

@@ -60,6 +60,7 @@ class SlotSearch:
     quantization: Any
     rows: Any
     in_team = False
+    """Whether single searches are done by a team of threads: see splits/search.find_splits."""
 
     def __init__(self, binned: BinnedData, n_threads: int, tuning: Tuning) -> None:
         self.binned = binned

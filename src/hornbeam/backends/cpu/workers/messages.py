@@ -14,16 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.growth.dense.growth import DenseGrowth
-from hornbeam.backends.cpu.growth.dense.histograms import add_wide
+from hornbeam.backends.cpu.growth.dense.histograms import Layout, add_wide
 from hornbeam.backends.cpu.growth.dense.partition import bins_at
-from hornbeam.backends.cpu.growth.rows.counters import (
-    COUNTED_ROWS,
-    PACKED_ROWS,
-    PAIRS,
-    TRIPLES,
-    add_counters,
-    blocks_of,
-)
+from hornbeam.backends.cpu.growth.rows.counters import COUNTED_ROWS, PACKED_ROWS, PAIRS, TRIPLES, add_counters
 from hornbeam.backends.cpu.growth.rows.pieces import whole_nodes
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK
 from hornbeam.backends.cpu.growth.slots import subtract_pairs
@@ -32,9 +25,6 @@ from hornbeam.backends.cpu.host.team import call_helpers, run_parts
 from hornbeam.backends.cpu.tuning import Tuning
 from hornbeam.backends.histogram_messages import NARROW, NOTHING, PACKED, WIDE, words_of
 from hornbeam.trees.records import Segments
-
-BINS_A_UPDATE = 4
-"""Bins that are cleared and written in the time of adding a row to one of them."""
 
 
 class Sections(NamedTuple):
@@ -58,15 +48,13 @@ class Sections(NamedTuple):
     @classmethod
     def of(cls, offsets: NDArray[np.int64], sections: Sequence[tuple[int, int]], largest: int) -> Sections:
         """Cut the features of each section into blocks of at most `largest` counters, or one feature."""
-        cuts = [blocks_of(offsets, first, last, largest) for first, last in sections]
-        blocks = np.concatenate([[0], *(cut[1:] for cut in cuts)]).astype(np.int64)
-        worker = np.repeat(np.arange(len(sections)), [len(cut) - 1 for cut in cuts])
-        firsts = np.array([first for first, _ in sections], np.int64)
-        width = np.diff(blocks)
-        places = offsets[:-1] - np.repeat(offsets[blocks[:-1]], width)
-        in_section = offsets[:-1] - np.repeat(offsets[firsts[worker]], width)
+        layouts = [Layout.of(offsets, first, last, largest) for first, last in sections]
+        blocks = np.concatenate([[0], *(layout.blocks[1:] for layout in layouts)]).astype(np.int64)
+        places = np.concatenate([layout.places for layout in layouts])
+        worker = np.repeat(np.arange(len(sections)), [len(layout.blocks) - 1 for layout in layouts])
+        in_section = np.concatenate([offsets[first:last] - offsets[first] for first, last in sections])
         n_bins = np.array([offsets[last] - offsets[first] for first, last in sections], np.int64)
-        return cls(offsets, blocks, places.astype(np.uint32), worker, in_section, n_bins)
+        return cls(offsets, blocks, places, worker, in_section, n_bins)
 
     @property
     def most_counters(self) -> int:
@@ -278,7 +266,7 @@ class MessageWriter:
         layout = self._layout(n_threads, n_nodes)
         outgoing, ends = self._room(n_rows, layout, n_sums)
         n_tasks, pieces = n_nodes * len(layout.worker), whole_nodes(nodes)
-        cuts = _cuts(n_rows, layout, n_threads) if n_threads > 1 else np.array([0, n_tasks])
+        cuts = _cuts(n_rows, layout, n_threads, growth.tuning) if n_threads > 1 else np.array([0, n_tasks])
         run_parts(write_kernel, n_threads, cuts, growth.rows, pieces, layout, outgoing, self._counters)
         return [self._words[begin:end].data.cast("B") for begin, end in pairwise(ends)]
 
@@ -313,12 +301,12 @@ class MessageWriter:
         return Outgoing(self._words, halves, forms, np.ascontiguousarray(starts[:, 1:]), n_sums), ends
 
 
-def _cuts(n_rows: NDArray[np.int64], layout: Sections, n_threads: int) -> NDArray[np.int64]:
+def _cuts(n_rows: NDArray[np.int64], layout: Sections, n_threads: int, tuning: Tuning) -> NDArray[np.int64]:
     """Deal (node, block) pairs to threads, about as much work to each."""
     of_rows = np.outer(n_rows, np.diff(layout.blocks))
     chunks = 1 + n_rows // COUNTED_ROWS
     of_bins = np.outer(chunks, np.diff(layout.offsets[layout.blocks]))
-    work = np.cumsum((of_rows + of_bins / BINS_A_UPDATE).ravel())
+    work = np.cumsum((of_rows + of_bins / tuning.bins_an_update).ravel())
     inside = np.searchsorted(work, work[-1] * np.arange(1, n_threads) / n_threads)
     return np.array([0, *inside.tolist(), len(work)])
 
