@@ -25,7 +25,7 @@ from hornbeam.backends.gpu.runtime.order import order_keys, values_of_keys
 from hornbeam.backends.gpu.workspace import bin_upload
 from hornbeam.core.errors import DeviceError
 from hornbeam.data import stored_bins as bundling
-from hornbeam.data.bin_bounds import rows_below
+from hornbeam.data.bin_bounds import find_upper_bounds, rows_below
 from hornbeam.data.binning import BinnedData, BinParams
 from hornbeam.data.sources.opening import open_table
 from hornbeam.dataset.dataset import Dataset
@@ -71,7 +71,7 @@ def blocks_of(table: np.ndarray, step: int = 1 << 30) -> gpu.Blocks:
 
 def bin_both(table: np.ndarray, step: int = 1 << 30, **params) -> tuple[BinnedData, BinnedData]:
     reader = open_table(table)
-    found = gpu.bin_blocks(DEVICE, reader, blocks_of(table, step), BinParams(**params), 2)
+    found = gpu.bin_blocks(DEVICE, reader, blocks_of(table, step), BinParams(**params))
     return found, bin_table(reader, BinParams(**params), 2)
 
 
@@ -103,6 +103,24 @@ def test_codes_are_those_of_the_definition(dtype):
         )
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("max_bin", "min_data_in_bin"), [(2, 1), (7, 3), (40, 1), (40, 90), (1000, 3)])
+def test_bounds_are_those_of_the_definition(dtype, max_bin, min_data_in_bin):
+    """Of columns of some frequent values, of many values, of one more or less than there are bins, of neighbours."""
+    rng = np.random.default_rng(max_bin)
+    n = 700
+    columns = [rng.zipf(a, n) * rng.choice([-1.0, 1.0], n) for a in (1.05, 1.3, 2.0, 4.0)]
+    columns += [np.where(rng.random(n) < p, rng.choice(SPECIAL, n), rng.normal(size=n)) for p in (0.1, 0.5, 0.9, 1.0)]
+    columns += [np.round(rng.normal(size=n) * scale) for scale in (0.5, 2, 20, 100)]
+    columns += [rng.integers(0, max_bin + more, n) for more in (-1, 0, 1, 2)]
+    columns += [np.sort(rng.choice([0, 1, 5], n)), np.full(n, 3.0), 1.0 + np.arange(n) * 2.0**-52]
+    table = np.stack(columns, axis=1).astype(dtype)
+    params = BinParams(max_bin=max_bin, min_data_in_bin=min_data_in_bin)
+    found = gpu.find_bounds(DEVICE, open_table(table), blocks_of(table, 300), params)
+    for feature, bounds in enumerate(found):
+        assert_same_bits(bounds, find_upper_bounds(table[:, feature], max_bin, min_data_in_bin), f"column {feature}")
+
+
 def test_missing_values_that_do_not_count():
     assert_same_binned(*bin_both(make_table(500, 12, seed=2), use_missing=False))
 
@@ -128,7 +146,7 @@ def test_any_strides():
     runtime = opencl.open_device(0)
     columns = DeviceTable(DeviceTable.upload(runtime, table.T.copy()).buffer, table.dtype, 300, 10, 1, 300)
     reader = open_table(table)
-    found = gpu.bin_blocks(DEVICE, reader, lambda: iter([(0, columns)]), BinParams(), 1)
+    found = gpu.bin_blocks(DEVICE, reader, lambda: iter([(0, columns)]), BinParams())
     assert_same_binned(found, bin_table(reader, BinParams(), 1))
 
 
@@ -155,7 +173,7 @@ def test_training_on_device_bins_gives_the_same_model(monkeypatch):
         dataset, valid = Dataset(table, label=label), Dataset(table[:200], label=label[:200])
         if on_device:
             dataset._bin_params = BinParams()
-            dataset._binned = gpu.bin_blocks(DEVICE, dataset.reader, blocks_of(table, step), BinParams(), 2)
+            dataset._binned = gpu.bin_blocks(DEVICE, dataset.reader, blocks_of(table, step), BinParams())
         valid.set_reference(dataset)
         if on_device:
             bins = gpu.encode(DEVICE, valid.reader, blocks_of(table[:200]), dataset.mapper)[0]

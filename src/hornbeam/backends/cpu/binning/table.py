@@ -67,10 +67,24 @@ def encode_table(
     return encode_sparse(reader, mapper, params, n_threads, table)
 
 
+def sampled_rows(reader: TableReader, params: BinParams) -> NDArray[np.int64] | None:
+    """Return the rows that bins are found from, ascending; None: all."""
+    n_sampled = params.sampled_rows(reader.n_rows)
+    return None if n_sampled == reader.n_rows else sample_rows(reader.n_rows, n_sampled, rows_below)
+
+
+def coded_bounds(reader: TableReader, feature: int) -> NDArray[np.float64] | None:
+    """Return the bounds of a categorical feature, every code of which has a bin; None: it has no codes."""
+    own = None if reader.levels is None else reader.levels[feature]
+    if own is None or not own.is_coded:
+        return None
+    return np.append(np.arange(len(own) - 1) + 0.5, np.inf) if len(own) else np.empty(0)
+
+
 def find_bounds(reader: TableReader, params: BinParams, n_threads: int) -> list[NDArray[np.float64]]:
     """Find the upper bounds of every feature from the sampled rows."""
-    n_sampled = params.sampled_rows(reader.n_rows)
-    rows = None if n_sampled == reader.n_rows else sample_rows(reader.n_rows, n_sampled, rows_below)
+    rows = sampled_rows(reader, params)
+    n_sampled = reader.n_rows if rows is None else len(rows)
     bounds: list[NDArray[np.float64]] = [np.empty(0)] * reader.n_features
     few = in_use().compiled_bounds_cells if bounds_kernel.is_at_hand else in_use().loaded_bounds_cells
     is_small = reader.sparse is None and n_sampled * reader.n_features < few
@@ -88,11 +102,10 @@ def find_bounds(reader: TableReader, params: BinParams, n_threads: int) -> list[
 
     def find_coded(feature: int) -> bool:
         """Give every code of a categorical feature a bin; False: it has none."""
-        own = None if reader.levels is None else reader.levels[feature]
-        if own is None or not own.is_coded:
-            return False
-        bounds[feature] = np.append(np.arange(len(own) - 1) + 0.5, np.inf) if len(own) else np.empty(0)
-        return True
+        found = coded_bounds(reader, feature)
+        if found is not None:
+            bounds[feature] = found
+        return found is not None
 
     if reader.sparse is not None:
         table = reader.sparse
@@ -114,7 +127,7 @@ def find_bounds(reader: TableReader, params: BinParams, n_threads: int) -> list[
     n_columns = max(n_threads, in_use().sampled_cells // n_sampled)
     for first in range(0, reader.n_features, n_columns):
         last = min(first + n_columns, reader.n_features)
-        sample = reader.sample(rows, first, last)
+        sample = _sample(reader, rows, first, last, n_threads)
 
         def find(thread: int, first: int = first, last: int = last, sample: NDArray[Any] = sample) -> None:
             for feature in range(first + thread, last, n_threads):
@@ -124,6 +137,20 @@ def find_bounds(reader: TableReader, params: BinParams, n_threads: int) -> list[
 
         run_threads(find, n_threads)
     return bounds
+
+
+def _sample(reader: TableReader, rows: NDArray[np.int64] | None, first: int, last: int, n_threads: int) -> NDArray[Any]:
+    """Return reader.sample, whose rows are read by several threads where that is worth it."""
+    if rows is None or reader.device is not None or n_threads == 1:
+        return reader.sample(rows, first, last)
+    few = min(len(rows), TILE_ROWS)
+    sample = np.empty((len(rows), last - first), reader.sample(rows[:few], first, last).dtype)
+
+    def read(start: int, stop: int) -> None:
+        sample[start:stop] = reader.sample(rows[start:stop], first, last)
+
+    run_ranges(read, len(rows), n_threads, smallest=TILE_ROWS)
+    return sample
 
 
 def _find_missing(

@@ -1,20 +1,20 @@
 """Binning on a GPU: values become bins there, in the tiles that the engine reads.
 
-Of values on the device only the sampled rows go to the host, where bins are found by the same code as for data in host
-memory. A second pass on the device codes all values (kernels/data/encode.cl); those in host memory pass through it
-block by block.
+Bins of values on the device are found there (bounds.py), those of values in host memory by the CPU. A second pass codes
+all values on the device (kernels/data/encode.cl); those in host memory pass through it block by block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.binning.dense import search_tables
-from hornbeam.backends.cpu.binning.table import bin_table, find_bounds
+from hornbeam.backends.cpu.binning.table import bin_table, coded_bounds, sampled_rows
+from hornbeam.backends.gpu.data.bounds import Blocks, DeviceBounds
 from hornbeam.backends.gpu.data.layout import Layout, check_buffer, megabytes
 from hornbeam.backends.gpu.runtime import devices
 from hornbeam.backends.gpu.runtime.device_table import DeviceTable, launch_over
@@ -24,9 +24,6 @@ from hornbeam.backends.gpu.runtime.runtime import Buffer, Runtime, u32, u64
 from hornbeam.core.errors import DeviceMemoryError
 from hornbeam.data.binning import BinMapper, BinnedData, BinParams, allocate_bins, bin_by
 from hornbeam.data.sources.reader import TableReader
-
-Blocks = Callable[[], Iterator[tuple[int, DeviceTable]]]
-"""Function that goes through a table once more: (first row, rows on the device)."""
 
 HOST_BLOCK_BYTES = 64 << 20
 """Bytes of values in host memory that are on the device at a time."""
@@ -96,7 +93,7 @@ def bin_on_device(device: str, reader: TableReader, params: BinParams, n_threads
     """Find the bins of a dense table and code it on a device; one of mostly zeros in host memory is coded there."""
     if reader.device is None:
         return bin_table(reader, params, n_threads, True, lambda mapper: encode_on_device(device, reader, mapper))
-    return bin_blocks(device, reader, lambda: _device_blocks(reader), params, n_threads)
+    return bin_blocks(device, reader, lambda: _device_blocks(reader), params)
 
 
 def encode_on_device(device: str, reader: TableReader, mapper: BinMapper) -> tuple[TiledBins, NDArray[np.bool_]]:
@@ -122,19 +119,29 @@ def _device_blocks(reader: TableReader) -> Iterator[tuple[int, DeviceTable]]:
         yield first, DeviceTable.of_cupy(block)
 
 
-def bin_blocks(device: str, reader: TableReader, blocks: Blocks, params: BinParams, n_threads: int) -> BinnedData:
+def bin_blocks(device: str, reader: TableReader, blocks: Blocks, params: BinParams) -> BinnedData:
     """Find the bins of a table and code it on a device.
 
-    reader   the table, to be sampled
+    reader   the table
     blocks   the same table on the device
     """
     return bin_by(
-        find_bounds(reader, params, n_threads),
+        find_bounds(device, reader, blocks, params),
         params,
         lambda features: find_missing(device, blocks, features),
         lambda mapper: encode(device, reader, blocks, mapper),
         n_levels=reader.n_levels,
     )
+
+
+def find_bounds(device: str, reader: TableReader, blocks: Blocks, params: BinParams) -> list[NDArray[np.float64]]:
+    """Find the upper bounds of every feature from the sampled rows."""
+    found = [coded_bounds(reader, feature) for feature in range(reader.n_features)]
+    runtime, numbers = devices.open_runtime(device), [feature for feature, own in enumerate(found) if own is None]
+    bounds = {feature: own for feature, own in enumerate(found) if own is not None}
+    for feature, own in DeviceBounds(runtime, reader, blocks, sampled_rows(reader, params), params).find(numbers):
+        bounds[feature] = params.with_forced(feature, own)
+    return [bounds[feature] for feature in range(reader.n_features)]
 
 
 def encode(device: str, reader: TableReader, blocks: Blocks, mapper: BinMapper) -> tuple[TiledBins, NDArray[np.bool_]]:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.backends.gpu.data.sort import EACH
 from hornbeam.backends.gpu.metrics.scored_sets import REPORT, DeviceSets, ScoredSet, sum_of
 from hornbeam.backends.gpu.runtime.runtime import Buffer, u32, u64
-from hornbeam.backends.gpu.workspace.sort import EACH, DeviceSort
+from hornbeam.backends.gpu.workspace.sort import DeviceSort
 from hornbeam.core.fixed_point import exact_exponent
 from hornbeam.data.columns import DeviceColumn
 from hornbeam.metrics.base import is_positive

@@ -62,8 +62,8 @@ class Variant:
     each       rows of a thread, see kernels/growth/partition.cl and kernels/data/sort.cl
     leaves     most leaves whose sums fit in local memory; 0: none
     capacity   most nodes of a tree that the device keeps, see kernels/growth/select.cl
-    value_bytes  of a raw value: 4 or 8, see kernels/prediction/predict.cl and kernels/data/encode.cl; of a code,
-    kernels/data/stored.cl;
+    value_bytes  of a raw value: 4 or 8, see kernels/prediction/predict.cl and kernels/data/encode.cl; of a key,
+    kernels/data/sort.cl; of a code, kernels/data/stored.cl;
                of a label or hessian: 1 or 8, kernels/losses/row_gradients.h
     documents  most documents of a query that fit in local memory, see kernels/losses/ranking.cl; 0: none
     objective  formula of kernels/losses/losses.h; 0: none
@@ -72,6 +72,7 @@ class Variant:
     sort_size    levels that are sorted in local memory, see kernels/growth/split_categorical.cl; 0: in global memory
     keep         numbers that a thread keeps in local memory, see kernels/prediction/explain.cl; 0: in global memory
     interactions  pairs of features are summed, see kernels/prediction/explain.cl
+    payload      keys have a number with them, see kernels/data/sort.cl
     """
 
     source: str
@@ -98,6 +99,7 @@ class Variant:
     metric: int = 0
     keep: int = 0
     interactions: bool = False
+    payload: bool = True
 
     def values(self) -> dict[str, int]:
         """Return the names that kernels see, and their values."""
@@ -202,6 +204,7 @@ class Runtime(Protocol):
 
 
 HEADERS = {
+    "bounds.cl": ("order.h", "values.h"),
     "choose.cl": ("candidates.h",),
     "columns.cl": ("fixed_point.h", "order.h", "values.h"),
     "contexts.cl": ("outputs.h", "candidates.h", "gains.h"),
@@ -227,7 +230,7 @@ HEADERS = {
     "renewal.cl": ("fixed_point.h", "tables.h", "order.h"),
     "route.cl": ("bins.h",),
     "select.cl": ("scan.h", "candidates.h"),
-    "sort.cl": ("scan.h",),
+    "sort.cl": ("scan.h", "values.h"),
     "split.cl": ("scan.h", "runs.h", "outputs.h", "candidates.h"),
     "split_bundles.cl": ("bins.h", "scan.h", "outputs.h", "candidates.h", "gains.h"),
     "split_categorical.cl": ("outputs.h", "candidates.h", "gains.h"),
