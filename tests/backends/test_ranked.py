@@ -70,6 +70,30 @@ def test_more_ranks_than_16_bits_hold(device, method):
     assert np.sort(found.trees[0].threshold)[0] < 0.0
 
 
+@pytest.mark.parametrize("max_bin", [15, 40, 500])
+def test_heavy_ranks_among_many(device, max_bin):
+    """Rows of large weight side by side and far apart, values of many rows, and a column of fewer values than blocks."""
+    if device == "reference":
+        pytest.skip("its histograms are as large as the data")
+    rng = np.random.default_rng(max_bin)
+    n = 10_000
+    table = rng.permuted(np.tile(np.arange(n, dtype=float)[:, None], 4), axis=0)
+    for value in (0, 8, 4095, 7000):
+        table[rng.random(n) < 0.1, 1] = value
+    table[:, 3] = np.floor(table[:, 3] / 4)
+    weight = rng.random(n)
+    rank = table[:, 0].astype(int)
+    weight[np.isin(rank, [0, 3, 4, 5, 8, 4000, 4001, 9999])] = 900.0
+    weight[rng.random(n) < 0.3] = 0.0
+    label = np.sin(table[:, 0] / 900) + np.cos(table[:, 1] / 700) + table[:, 2] / n + (table[:, 3] % 3)
+
+    def fit(on):
+        given = {"device": on, "tree_method": "approx", "max_bin": max_bin, "verbosity": -1, "num_leaves": 40}
+        return hb.train(given, hb.Dataset(table, label=label, weight=weight), 2).fingerprint()
+
+    assert fit(device) == fit("cpu")
+
+
 def test_what_does_not_fit_into_memory_is_refused(monkeypatch):
     monkeypatch.setattr(host_memory, "free_bytes", lambda: 200_000)
     with pytest.raises(DeviceMemoryError, match=r"exact.*MB of memory.*tree_method='hist'"):

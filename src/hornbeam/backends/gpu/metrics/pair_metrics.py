@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.backends.gpu.data.sort import EACH
 from hornbeam.backends.gpu.metrics.order_metrics import Classes, DeviceOrder
 from hornbeam.backends.gpu.metrics.scored_sets import REPORT, DeviceSets, ScoredSet
 from hornbeam.backends.gpu.runtime.runtime import Buffer, u32, u64
-from hornbeam.backends.gpu.workspace.sort import EACH
 from hornbeam.metrics.base import check_classes
 
 

@@ -8,31 +8,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.ranked.engine import RankedEngine
-from hornbeam.backends.gpu.runtime.runtime import u32
+from hornbeam.backends.gpu.ranked.join import JoinSizes, RankJoin
 from hornbeam.core.fixed_point import Quantization
 from hornbeam.trees.frontier import GrowthLimits
 from hornbeam.trees.records import ContextsAhead, GrownAhead, Segments
 from hornbeam.trees.splitting import NodeContext, SplitRules
-
-EACH = 8
-"""Ranks of a thread at a time."""
 
 
 class ApproxEngine(RankedEngine):
     """Grows trees on ranks joined to bins; outside, splits are named by ranks."""
 
     def _more_bytes(self) -> int:
-        n = self._binned.n_numeric
-        return 10 * int(self._binned.offsets[n]) + 4 * int(self._joined.offsets[n]) + 16 * (n + 1)
+        return sum(self._sizes().buffers.values())
+
+    def _sizes(self) -> JoinSizes:
+        return JoinSizes.of(self.workspace.facts, self._binned, self._joined)
 
     def _prepare(self) -> None:
-        own, n = self.workspace, self._binned.n_numeric
-        self._first_rank, self._first_bin = self._binned.offsets[: n + 1], self._joined.offsets[: n + 1]
-        own.upload("first rank", self._first_rank.astype(np.uint64))
-        own.upload("first bin", self._first_bin.astype(np.uint64))
-        own.room("rank weights", 8 * max(1, int(self._first_rank[-1])))
-        own.room("bin of rank", 2 * max(1, int(self._first_rank[-1])))
-        own.room("last rank", 4 * max(1, int(self._first_bin[-1])))
+        self._first_bin = self._joined.offsets[: self._binned.n_numeric + 1]
+        self._ranks_to_bins = RankJoin(self.workspace, self._sizes(), self._ranks)
         self._is_by_count = False
         self._last_rank: NDArray[np.int32] | None = None
 
@@ -44,35 +38,10 @@ class ApproxEngine(RankedEngine):
         quantization = super().quantize(output, high_precision)
         by_count = self._rounded.hessians_count and not self._bag
         if self._binned.n_numeric > 0 and not (by_count and self._is_by_count):  # else every row weighs the same again
-            self._join(quantization.wide)
+            self._ranks_to_bins.join(self._tree_rows().n_rows, bool(self._bag), quantization.wide, self._bins)
+            self._last_rank = None
         self._is_by_count = by_count
         return quantization
-
-    def _join(self, wide: bool) -> None:
-        """Find the bins of all features of numbers, and write them."""
-        own, runtime, ranked, ranks = self.workspace, self._runtime, self._binned, self._ranks.layout
-        buffer, layout = own.buffer, self._layout
-        variant = own.variant("join.cl", wide=wide, each=EACH, **layout.options)
-        read = buffer("ranks"), u32(ranks.bin_bits), u32(ranks.tile_words), u32(self.n_rows), u32(ranked.n_numeric)
-        weight, first_rank = buffer("rank weights"), buffer("first rank")
-        runtime.zero(weight, 8 * int(self._first_rank[-1]))
-        n_records = self._tree_rows().n_rows
-        own.launch_over(
-            n_records * ranked.n_numeric, runtime.kernel("weigh_kernel", variant), *read, buffer("records even"),
-            buffer("rows even"), u32(bool(self._bag)), u32(n_records), first_rank, weight,
-        )  # fmt: skip
-        runtime.launch(
-            runtime.kernel("join_kernel", variant), ranked.n_numeric, weight, u32(ranked.n_numeric), first_rank,
-            buffer("first bin"), buffer("bin of rank"), buffer("last rank"),
-        )  # fmt: skip
-        n_words = self.n_rows * layout.n_tiles * layout.tile_words
-        own.launch_over(
-            n_words, runtime.kernel("write_kernel", variant), *read, u32(ranked.n_used), u32(layout.n_tiles),
-            first_rank, buffer("bin of rank"), self._bins.tiles,
-        )  # fmt: skip
-        if self._bins.has_columns:
-            self._bins.make_columns()
-        self._last_rank = None
 
     # --- names of splits ----------------------------------------------------------------------------------------------
 

@@ -1,24 +1,64 @@
 // Ranks joined to bins before every tree: twin of data/quantiles.py.
 //
-//     weigh   adds the hessians of the tree's rows up by rank
-//     join    finds the bin of every rank; a group takes a feature
-//     write   writes the tiles that histograms read
+// The weight of a rank is the sum of its rows' hessians. Few ranks have to be weighed one by one: 2^shift neighbours
+// make a block, and blocks are weighed first. What is looked at closely, a block with a slot, is one that weighs enough
+// to hold a heavy rank, or one in which the light weight passes a multiple of the step.
 //
-//     ranks        u32                            tiles of the ranks, whose layout is given at launch: see bins.h
-//     records      record_t (n_rows,)             of the root
-//     rows         u32 (n_rows,)                  rows of the records; not `listed`: as they lie
-//     first_rank   u64 (n_numeric + 1,)           where the ranks of each feature are in weight and bin_of; the missing
-//                                                 one last
-//     weight       i64 (ranks of all,)            zeros at first
-//     bin_of       u16 (ranks of all,)
-//     first_bin    u64 (n_numeric + 1,)           where its bins are in last_rank, the missing one last
-//     last_rank    i32 (bins of all,)             last rank of each bin
+//     weigh_blocks   adds the hessians of the tree's rows up by block
+//     suspect        gives blocks a slot that may hold heavy ranks                 a group takes a feature
+//     clear          weights of the ranks of new slots                             a slot
+//     weigh_ranks    adds hessians up by rank, in new slots alone
+//     find_heavy     sums the heavy ranks of a block                               a slot
+//     choose         finds the step, and gives blocks a slot where bins end        a feature
+//     clear, weigh_ranks
+//     find_ends      lists the last ranks of bins, in any order                    a slot
+//     order_ends     puts them in order                                            a feature
+//     write          writes the tiles that histograms read
+//
+//     ranks        u32                             tiles of the ranks, whose layout is given at launch: see bins.h
+//     records      record_t (n_rows,)              of the root
+//     rows         u32 (n_rows,)                   rows of the records; not `listed`: as they lie
+//     features     feature_t (n_numeric,)          sizes, see below
+//     states       state_t (n_numeric,)            what has been found out about a tree
+//     blocks       block_t (n_numeric, N_BINS)     zeros at first
+//     block_of     u32 (n_numeric, most_slots)     the block of a slot
+//     weights      i64                             of the ranks of slots, feature after feature
+//     listed       u32 (bins of all,)              last ranks of bins, as they were found
+//     last_rank    i32 (bins of all,)              last rank of each bin
+//     guesses      u16 (n_numeric, GUESSES)        number of bins that end below rank i << guess_shift
+#define NO_SLOT 0xFFFFFFFFu
+#define GUESSES 1024
+#define LANES   4
+
+typedef struct {
+    u64 weights, bins;       // where its own begin in `weights`, and in `listed` and `last_rank`
+    u32 n_ranks, n_bins;     // without the missing one
+    u32 shift, guess_shift;  // of a rank to its block, and to its guess
+} feature_t;
+
+typedef struct {
+    i64 total, bar, step, n_light;
+    u32 first_new, n_slots, n_ends, padding;
+} state_t;
+
+typedef struct {
+    i64 weight, heavy, below;  // of all its ranks, of the heavy ones; light weight of all blocks before
+    u32 n_heavy, slot;
+} block_t;
+
+#define IS_FINE(own)  ((own).n_ranks <= (own).n_bins)
+#define N_BLOCKS(own) ((((own).n_ranks - 1) >> (own).shift) + 1)
+
 #if WIDE
 typedef u64 record_t;
-#define HESSIAN(record) ((u64)(record) >> 32)
+typedef u64 counter_t;
+#define HESSIAN(record)           ((u64)(record) >> 32)
+#define ADD_COUNTER(place, value) ADD_LOCAL64(place, value)
 #else
 typedef u32 record_t;
-#define HESSIAN(record) ((u64)((record) >> 16))
+typedef u32 counter_t;  // of at most 2^16 rows
+#define HESSIAN(record)           ((record) >> 16)
+#define ADD_COUNTER(place, value) ADD_LOCAL32(place, value)
 #endif
 
 DEVICE u32 rank_of(GLOBAL const u32 *ranks, u32 bits, u32 words, u32 n_rows, u32 feature, u32 row) {
@@ -27,18 +67,33 @@ DEVICE u32 rank_of(GLOBAL const u32 *ranks, u32 bits, u32 words, u32 n_rows, u32
     return bits == 32 ? word : word >> (feature % per_word * bits) & ((1u << bits) - 1u);
 }
 
-KERNEL(THREADS) void weigh_kernel(GLOBAL const u32 *RESTRICT ranks, u32 bits, u32 words, u32 n_rows, u32 n_numeric,
-                                  GLOBAL const record_t *RESTRICT records, GLOBAL const u32 *RESTRICT rows, u32 listed,
-                                  u32 n_records, GLOBAL const u64 *RESTRICT first_rank, GLOBAL i64 *RESTRICT weight) {
-    const u64 n_items = (u64)n_records * n_numeric;
-    for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n_items; i += (u64)GROUP_COUNT * THREADS) {
-        const u32 place = (u32)(i / n_numeric), feature = (u32)(i % n_numeric), row = listed ? rows[place] : place;
-        const u64 to = first_rank[feature] + rank_of(ranks, bits, words, n_rows, feature, row);
-        ADD_GLOBAL64(&weight[to], HESSIAN(records[place]));
+// A group takes four features of a chunk of at most 2^16 records.
+KERNEL(THREADS) void weigh_blocks_kernel(GLOBAL const u32 *RESTRICT ranks, u32 bits, u32 words, u32 n_rows,
+                                         u32 n_numeric, u32 chunk, GLOBAL const record_t *RESTRICT records,
+                                         GLOBAL const u32 *RESTRICT rows, u32 listed, u32 n_records,
+                                         GLOBAL const feature_t *RESTRICT features, GLOBAL block_t *RESTRICT blocks) {
+    BIG_LOCAL(counter_t, counters, LANES * N_BINS);
+    const u32 n_quads = (n_numeric + LANES - 1) / LANES, n_chunks = (n_records + chunk - 1) / chunk;
+    for (u32 item = GROUP_ID; item < n_chunks * n_quads; item += GROUP_COUNT) {
+        const u32 lane = LOCAL_ID % LANES, feature = item % n_quads * LANES + lane, from = item / n_quads * chunk;
+        const u32 to = n_records - from < chunk ? n_records : from + chunk;
+        for (u32 i = LOCAL_ID; i < LANES * N_BINS; i += THREADS) counters[i] = 0;
+        BARRIER;
+        if (feature < n_numeric && !IS_FINE(features[feature])) {
+            const u32 n_ranks = features[feature].n_ranks, shift = features[feature].shift;
+            UNROLL_SOME for (u32 place = from + LOCAL_ID / LANES; place < to; place += THREADS / LANES) {
+                const u32 rank = rank_of(ranks, bits, words, n_rows, feature, listed ? rows[place] : place);
+                if (rank < n_ranks) ADD_COUNTER(&counters[(rank >> shift) * LANES + lane], HESSIAN(records[place]));
+            }
+        }
+        BARRIER;
+        for (u32 i = LOCAL_ID; i < LANES * N_BINS; i += THREADS) {
+            const u32 other = item % n_quads * LANES + i % LANES;
+            if (counters[i] != 0) ADD_GLOBAL64(&blocks[(u64)other * N_BINS + i / LANES].weight, counters[i]);
+        }
+        BARRIER;
     }
 }
-
-#define TILE (THREADS * EACH)
 
 // Adds a number of all threads up, and gives it to all.
 #define SUM_ALL(sums, value, out)                                             \
@@ -54,94 +109,316 @@ KERNEL(THREADS) void weigh_kernel(GLOBAL const u32 *RESTRICT ranks, u32 bits, u3
         BARRIER;                                                              \
     } while (0)
 
-KERNEL(THREADS) void join_kernel(GLOBAL const i64 *RESTRICT weight, u32 n_numeric,
-                                 GLOBAL const u64 *RESTRICT first_rank, GLOBAL const u64 *RESTRICT first_bin,
-                                 GLOBAL u16 *RESTRICT bin_of, GLOBAL i32 *RESTRICT last_rank) {
+KERNEL(THREADS) void suspect_kernel(GLOBAL const feature_t *RESTRICT features, u32 n_numeric, u32 most_slots,
+                                    GLOBAL state_t *RESTRICT states, GLOBAL block_t *RESTRICT blocks,
+                                    GLOBAL u32 *RESTRICT block_of) {
     LOCAL i64 sums[THREADS];
     LOCAL u32 counts[THREADS];
     for (u32 feature = GROUP_ID; feature < n_numeric; feature += GROUP_COUNT) {
-        GLOBAL const i64 *own = weight + first_rank[feature];
-        GLOBAL u16 *bins = bin_of + first_rank[feature];
-        GLOBAL i32 *ends = last_rank + first_bin[feature];
-        const u32 n_ranks = (u32)(first_rank[feature + 1] - first_rank[feature]) - 1u;
-        const u32 n_bins = (u32)(first_bin[feature + 1] - first_bin[feature]) - 1u;
-        const u32 is_fine = n_ranks <= n_bins;
-        for (u32 i = LOCAL_ID; i < n_bins; i += THREADS) ends[i] = is_fine && i < n_ranks ? i : (i32)n_ranks - 1;
-        if (LOCAL_ID == 0) bins[n_ranks] = (u16)n_bins;
-        if (is_fine) {
-            for (u32 i = LOCAL_ID; i < n_ranks; i += THREADS) bins[i] = (u16)i;
-            continue;
-        }
-        i64 total = 0, n_heavy = 0, light = 0;
-        for (u32 i = LOCAL_ID; i < n_ranks; i += THREADS) total += own[i];
+        const feature_t own = features[feature];
+        GLOBAL block_t *mine = blocks + (u64)feature * N_BINS;
+        const u32 n_blocks = IS_FINE(own) ? 0u : N_BLOCKS(own);
+        i64 total = 0;
+        for (u32 i = LOCAL_ID; i < n_blocks; i += THREADS) total += mine[i].weight;
         SUM_ALL(sums, total, total);
-        const i64 bar = 2 * total / (i64)n_bins;
-        for (u32 i = LOCAL_ID; i < n_ranks; i += THREADS) {
+        const i64 bar = 2 * total / (i64)own.n_bins;
+        u32 n_slots = 0;
+        for (u32 first = 0; first < n_blocks; first += THREADS) {
+            const u32 i = first + LOCAL_ID, is_suspect = i < n_blocks && mine[i].weight > bar ? 1u : 0u;
+            u32 before, all;
+            SCAN(counts, is_suspect, before, all);
+            if (i < n_blocks) mine[i].slot = is_suspect ? n_slots + before : NO_SLOT;
+            if (is_suspect) block_of[(u64)feature * most_slots + n_slots + before] = i;
+            n_slots += all;
+        }
+        if (LOCAL_ID == 0) {
+            GLOBAL state_t *state = states + feature;
+            state->total = total;
+            state->bar = bar;
+            state->first_new = 0;
+            state->n_slots = n_slots;
+            state->n_ends = 0;
+        }
+        BARRIER;
+    }
+}
+
+// Where a block is a rank, its weight is known.
+KERNEL(THREADS) void clear_kernel(GLOBAL const feature_t *RESTRICT features, u32 n_numeric, u32 most_slots,
+                                  GLOBAL const state_t *RESTRICT states, GLOBAL const block_t *RESTRICT blocks,
+                                  GLOBAL const u32 *RESTRICT block_of, GLOBAL i64 *RESTRICT weights) {
+    for (u32 item = GROUP_ID; item < n_numeric * most_slots; item += GROUP_COUNT) {
+        const u32 feature = item / most_slots, slot = item % most_slots;
+        if (slot < states[feature].first_new || slot >= states[feature].n_slots) continue;
+        const u32 shift = features[feature].shift;
+        GLOBAL i64 *own = weights + features[feature].weights + ((u64)slot << shift);
+        const i64 known = shift == 0 ? blocks[(u64)feature * N_BINS + block_of[item]].weight : 0;
+        for (u32 i = LOCAL_ID; i < 1u << shift; i += THREADS) own[i] = known;
+    }
+}
+
+// Groups take records as in weigh_blocks.
+KERNEL(THREADS) void weigh_ranks_kernel(GLOBAL const u32 *RESTRICT ranks, u32 bits, u32 words, u32 n_rows,
+                                        u32 n_numeric, u32 chunk, GLOBAL const record_t *RESTRICT records,
+                                        GLOBAL const u32 *RESTRICT rows, u32 listed, u32 n_records,
+                                        GLOBAL const feature_t *RESTRICT features,
+                                        GLOBAL const state_t *RESTRICT states, GLOBAL const block_t *RESTRICT blocks,
+                                        GLOBAL i64 *RESTRICT weights) {
+    LOCAL u16 slots[LANES * N_BINS];
+    LOCAL u32 n_new;
+    const u32 n_quads = (n_numeric + LANES - 1) / LANES, n_chunks = (n_records + chunk - 1) / chunk;
+    for (u32 item = GROUP_ID; item < n_chunks * n_quads; item += GROUP_COUNT) {
+        const u32 lane = LOCAL_ID % LANES, feature = item % n_quads * LANES + lane, from = item / n_quads * chunk;
+        const u32 to = n_records - from < chunk ? n_records : from + chunk;
+        if (LOCAL_ID == 0) n_new = 0;
+        BARRIER;
+        const u32 is_there = feature < n_numeric && features[feature].shift > 0 ? 1u : 0u;
+        const u32 first = is_there ? states[feature].first_new : 0, past = is_there ? states[feature].n_slots : 0;
+        if (LOCAL_ID < LANES) ADD_LOCAL32(&n_new, past - first);
+        BARRIER;
+        const u32 n_here = n_new;
+        BARRIER;
+        if (n_here == 0) continue;
+        if (past > first) {
+            const feature_t own = features[feature];
+            GLOBAL const block_t *mine = blocks + (u64)feature * N_BINS;
+            for (u32 i = LOCAL_ID / LANES; i < N_BLOCKS(own); i += THREADS / LANES) {
+                const u32 slot = mine[i].slot;
+                slots[i * LANES + lane] = slot != NO_SLOT && slot >= first ? (u16)slot : (u16)0xFFFFu;
+            }
+        }
+        BARRIER;
+        if (past > first) {
+            const feature_t own = features[feature];
+            UNROLL_SOME for (u32 place = from + LOCAL_ID / LANES; place < to; place += THREADS / LANES) {
+                const u32 rank = rank_of(ranks, bits, words, n_rows, feature, listed ? rows[place] : place);
+                const u32 slot = rank < own.n_ranks ? slots[(rank >> own.shift) * LANES + lane] : 0xFFFFu;
+                if (slot == 0xFFFFu) continue;
+                const u64 to_rank = ((u64)slot << own.shift) + (rank & ((1u << own.shift) - 1u));
+                ADD_GLOBAL64(&weights[own.weights + to_rank], HESSIAN(records[place]));
+            }
+        }
+        BARRIER;
+    }
+}
+
+KERNEL(THREADS) void find_heavy_kernel(GLOBAL const feature_t *RESTRICT features, u32 n_numeric, u32 most_slots,
+                                       GLOBAL const state_t *RESTRICT states, GLOBAL const u32 *RESTRICT block_of,
+                                       GLOBAL const i64 *RESTRICT weights, GLOBAL block_t *RESTRICT blocks) {
+    LOCAL i64 sums[THREADS];
+    for (u32 item = GROUP_ID; item < n_numeric * most_slots; item += GROUP_COUNT) {
+        const u32 feature = item / most_slots, slot = item % most_slots;
+        if (slot >= states[feature].n_slots) continue;
+        const u32 size = 1u << features[feature].shift;
+        const i64 bar = states[feature].bar;
+        GLOBAL const i64 *own = weights + features[feature].weights + (u64)slot * size;
+        i64 heavy = 0, n_heavy = 0;
+        for (u32 i = LOCAL_ID; i < size; i += THREADS) {
+            heavy += own[i] > bar ? own[i] : 0;
             n_heavy += own[i] > bar ? 1 : 0;
-            light += own[i] > bar ? 0 : own[i];
+        }
+        SUM_ALL(sums, heavy, heavy);
+        SUM_ALL(sums, n_heavy, n_heavy);
+        if (LOCAL_ID == 0) {
+            GLOBAL block_t *block = blocks + (u64)feature * N_BINS + block_of[item];
+            block->heavy = heavy;
+            block->n_heavy = (u32)n_heavy;
+        }
+    }
+}
+
+DEVICE i64 share_of(i64 below, i64 step, i64 n_light) {
+    const i64 share = below / step;
+    return share < n_light - 1 ? share : n_light - 1;
+}
+
+KERNEL(THREADS) void choose_kernel(GLOBAL const feature_t *RESTRICT features, u32 n_numeric, u32 most_slots,
+                                   GLOBAL state_t *RESTRICT states, GLOBAL block_t *RESTRICT blocks,
+                                   GLOBAL u32 *RESTRICT block_of) {
+    LOCAL i64 sums[THREADS];
+    LOCAL u32 counts[THREADS];
+    for (u32 feature = GROUP_ID; feature < n_numeric; feature += GROUP_COUNT) {
+        const feature_t own = features[feature];
+        if (IS_FINE(own)) continue;
+        GLOBAL block_t *mine = blocks + (u64)feature * N_BINS;
+        GLOBAL state_t *state = states + feature;
+        const u32 n_blocks = N_BLOCKS(own), n_suspects = state->n_slots;
+        i64 n_heavy = 0, heavy = 0;
+        for (u32 i = LOCAL_ID; i < n_blocks; i += THREADS) {
+            n_heavy += mine[i].n_heavy;
+            heavy += mine[i].heavy;
         }
         SUM_ALL(sums, n_heavy, n_heavy);
-        SUM_ALL(sums, light, light);
-        const i64 n_light = (i64)n_bins - 2 * n_heavy;
-        i64 step = (light + n_light - 1) / n_light;
+        SUM_ALL(sums, heavy, heavy);
+        const i64 n_light = (i64)own.n_bins - 2 * n_heavy;
+        i64 step = (state->total - heavy + n_light - 1) / n_light;
         step = step > 1 ? step : 1;
-        i64 below = 0;   // light weight of the tiles before
-        u32 number = 0;  // bins that end before this tile
-        for (u32 tile = 0; tile < n_ranks; tile += TILE) {
-            const u32 from = tile + LOCAL_ID * EACH;
-            i64 mine[1] = {0}, upto[1], in_tile[1];
-            for (u32 j = 0; j < EACH && from + j < n_ranks; j++) mine[0] += own[from + j] > bar ? 0 : own[from + j];
-            SCAN_LANES(sums, 1, 1, mine, upto, in_tile);
-            i64 before = below + upto[0] - mine[0];  // light weight below the rank at hand
-            below += in_tile[0];
-            i64 last_light = 0, last_share = 0;
-            u32 was_heavy = 0, begins = 0, n_begins = 0;
-            if (from > 0 && from < n_ranks) {
-                was_heavy = own[from - 1] > bar ? 1u : 0u;
-                last_light = was_heavy ? 0 : own[from - 1];
+        i64 so_far = 0;
+        u32 n_slots = n_suspects;
+        for (u32 first = 0; first < n_blocks; first += THREADS) {
+            const u32 i = first + LOCAL_ID;
+            i64 light[1] = {i < n_blocks ? mine[i].weight - mine[i].heavy : 0}, upto[1], all[1];
+            SCAN_LANES(sums, 1, 1, light, upto, all);
+            const i64 past = so_far + upto[0], below = past - light[0];
+            so_far += all[0];
+            u32 is_new = 0, before, n_new;
+            if (i < n_blocks) {
+                mine[i].below = below;
+                is_new = mine[i].slot == NO_SLOT && share_of(below, step, n_light) != share_of(past, step, n_light);
             }
-            last_share = (before - last_light) / step;
-            last_share = last_share < n_light - 1 ? last_share : n_light - 1;
-            for (u32 j = 0; j < EACH && from + j < n_ranks; j++) {
-                const u32 is_heavy = own[from + j] > bar ? 1u : 0u;
-                i64 share = before / step;
-                share = share < n_light - 1 ? share : n_light - 1;
-                const u32 here = from + j > 0 && (is_heavy || was_heavy || share != last_share) ? 1u : 0u;
-                begins |= here << j;
-                n_begins += here;
-                before += is_heavy ? 0 : own[from + j];
-                was_heavy = is_heavy;
-                last_share = share;
-            }
-            u32 earlier, all;
             BARRIER;
-            SCAN(counts, n_begins, earlier, all);
-            u32 bin = number + earlier;
-            number += all;
-            for (u32 j = 0; j < EACH && from + j < n_ranks; j++) {
-                if (begins >> j & 1u) ends[bin++] = (i32)(from + j) - 1;
-                bins[from + j] = (u16)bin;
+            SCAN(counts, is_new, before, n_new);
+            if (is_new) {
+                mine[i].slot = n_slots + before;
+                block_of[(u64)feature * most_slots + n_slots + before] = i;
+            }
+            n_slots += n_new;
+        }
+        BARRIER;
+        if (LOCAL_ID == 0) {
+            state->step = step;
+            state->n_light = n_light;
+            state->first_new = n_suspects;
+            state->n_slots = n_slots;
+        }
+        BARRIER;
+    }
+}
+
+#define TILE (THREADS * EACH)
+
+// A bin ends with a rank where it or the next one is heavy, or where the share changes.
+KERNEL(THREADS) void find_ends_kernel(GLOBAL const feature_t *RESTRICT features, u32 n_numeric, u32 most_slots,
+                                      GLOBAL state_t *RESTRICT states, GLOBAL const block_t *RESTRICT blocks,
+                                      GLOBAL const u32 *RESTRICT block_of, GLOBAL const i64 *RESTRICT weights,
+                                      GLOBAL u32 *RESTRICT listed) {
+    LOCAL i64 sums[THREADS];
+    for (u32 item = GROUP_ID; item < n_numeric * most_slots; item += GROUP_COUNT) {
+        const u32 feature = item / most_slots, slot = item % most_slots;
+        GLOBAL state_t *state = states + feature;
+        if (slot >= state->n_slots) continue;
+        const feature_t own = features[feature];
+        const i64 bar = state->bar, step = state->step, n_light = state->n_light;
+        GLOBAL const block_t *block = blocks + (u64)feature * N_BINS + block_of[item];
+        GLOBAL const i64 *all = weights + own.weights, *mine = all + ((u64)slot << own.shift);
+        GLOBAL u32 *out = listed + own.bins;
+        const u32 size = 1u << own.shift, begin = block_of[item] << own.shift;
+        const u32 n_here = own.n_ranks - begin < size ? own.n_ranks - begin : size;
+        // of the next block: only one with a slot may begin with a heavy rank
+        const u32 next_slot = begin + n_here < own.n_ranks ? block[1].slot : NO_SLOT;
+        const u32 then_heavy = next_slot != NO_SLOT && all[(u64)next_slot << own.shift] > bar ? 1u : 0u;
+        if (LOCAL_ID == 0 && begin > 0 && block[-1].slot == NO_SLOT && mine[0] > bar) {
+            out[ADD_GLOBAL32(&state->n_ends, 1)] = begin - 1;
+        }
+        i64 so_far = block->below;
+        for (u32 tile = 0; tile < n_here; tile += TILE) {
+            const u32 from = tile + LOCAL_ID * EACH, to = n_here < from + EACH ? n_here : from + EACH;
+            i64 light[1] = {0}, upto[1], total[1];
+            for (u32 i = from; i < to; i++) light[0] += mine[i] > bar ? 0 : mine[i];
+            SCAN_LANES(sums, 1, 1, light, upto, total);
+            i64 below = so_far + upto[0] - light[0];
+            so_far += total[0];
+            i64 share = share_of(below, step, n_light);
+            for (u32 i = from; i < to; i++) {
+                const u32 is_heavy = mine[i] > bar ? 1u : 0u;
+                const u32 next_heavy = i + 1 < n_here ? (mine[i + 1] > bar ? 1u : 0u) : then_heavy;
+                below += is_heavy ? 0 : mine[i];
+                const u32 passes = below >= (share + 1) * step && share < n_light - 1 ? 1u : 0u;
+                if (passes) share = share_of(below, step, n_light);
+                if (begin + i + 1 < own.n_ranks && (is_heavy || next_heavy || passes)) {
+                    out[ADD_GLOBAL32(&state->n_ends, 1)] = begin + i;
+                }
             }
             BARRIER;
         }
     }
 }
 
-// One thread a word of a tile, as in layout.cl; categorical features have their ranks for bins.
-KERNEL(THREADS) void write_kernel(GLOBAL const u32 *RESTRICT ranks, u32 bits, u32 words, u32 n_rows, u32 n_numeric,
-                                  u32 n_used, u32 n_tiles, GLOBAL const u64 *RESTRICT first_rank,
-                                  GLOBAL const u16 *RESTRICT bin_of, GLOBAL u32 *RESTRICT tiles) {
-    const u32 words_of_row = n_tiles * TILE_WORDS;
-    const u64 n_words = (u64)n_rows * words_of_row;
-    for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n_words; i += (u64)GROUP_COUNT * THREADS) {
-        const u32 word_of_row = (u32)(i % words_of_row), row = (u32)(i / words_of_row);
-        u32 word = 0;
-        for (u32 j = 0; j < PER_WORD; j++) {
-            const u32 feature = word_of_row * PER_WORD + j;
-            if (feature >= n_used) continue;
-            const u32 rank = rank_of(ranks, bits, words, n_rows, feature, row);
-            word |= (feature < n_numeric ? (u32)bin_of[first_rank[feature] + rank] : rank) << (BIN_BITS * j);
+KERNEL(THREADS) void order_ends_kernel(GLOBAL const feature_t *RESTRICT features, u32 n_numeric,
+                                       GLOBAL const state_t *RESTRICT states, GLOBAL const u32 *RESTRICT listed,
+                                       GLOBAL i32 *RESTRICT last_rank, GLOBAL u16 *RESTRICT guesses) {
+    for (u32 feature = GROUP_ID; feature < n_numeric; feature += GROUP_COUNT) {
+        const feature_t own = features[feature];
+        GLOBAL i32 *ends = last_rank + own.bins;
+        GLOBAL const u32 *found = listed + own.bins;
+        const u32 n_ends = IS_FINE(own) ? own.n_ranks - 1 : states[feature].n_ends;
+        for (u32 i = LOCAL_ID; i < own.n_bins; i += THREADS) {
+            if (i >= n_ends) {
+                ends[i] = (i32)own.n_ranks - 1;
+            } else if (IS_FINE(own)) {
+                ends[i] = (i32)i;
+            } else {
+                u32 place = 0;
+                for (u32 j = 0; j < n_ends; j++) place += found[j] < found[i] ? 1u : 0u;
+                ends[place] = (i32)found[i];
+            }
         }
-        tiles[TILE_PLACE(n_rows, word_of_row * PER_WORD, row)] = word;
+        BARRIER;
+        for (u32 i = LOCAL_ID; i < GUESSES; i += THREADS) {
+            const i64 rank = (i64)i << own.guess_shift;
+            u32 low = 0, high = n_ends;
+            while (low < high) {
+                const u32 middle = (low + high) / 2;
+                if (ends[middle] < rank)
+                    low = middle + 1;
+                else
+                    high = middle;
+            }
+            guesses[(u64)feature * GUESSES + i] = (u16)low;
+        }
+        BARRIER;
+    }
+}
+
+// Where the last ranks of the bins of a word's features are looked up.
+#if BIN_BITS <= 8
+#define ENDS_OF(j, bin) kept[(j) * (1 << BIN_BITS) + (bin)]
+#else
+#define ENDS_OF(j, bin) last_rank[features[first + (j)].bins + (bin)]
+#endif
+
+// A group takes a word of a chunk of rows; categorical features have their ranks for bins.
+KERNEL(THREADS) void write_kernel(GLOBAL const u32 *RESTRICT ranks, u32 bits, u32 words, u32 n_rows, u32 n_numeric,
+                                  u32 chunk, u32 n_used, u32 n_tiles, GLOBAL const feature_t *RESTRICT features,
+                                  GLOBAL const i32 *RESTRICT last_rank, GLOBAL const u16 *RESTRICT guesses,
+                                  GLOBAL u32 *RESTRICT tiles) {
+    LOCAL u16 guessed[PER_WORD * GUESSES];
+    LOCAL feature_t own[PER_WORD];
+#if BIN_BITS <= 8
+    LOCAL i32 kept[PER_WORD << BIN_BITS];
+#endif
+    const u32 n_words = n_tiles * TILE_WORDS, n_chunks = (n_rows + chunk - 1) / chunk;
+    for (u32 item = GROUP_ID; item < n_chunks * n_words; item += GROUP_COUNT) {
+        const u32 first = item % n_words * PER_WORD, from = item / n_words * chunk;
+        const u32 to = n_rows - from < chunk ? n_rows : from + chunk;
+        BARRIER;
+        for (u32 j = 0; j < PER_WORD && first + j < n_numeric; j++) {
+            const feature_t mine = features[first + j];
+            if (LOCAL_ID == 0) own[j] = mine;
+            for (u32 i = LOCAL_ID; i < GUESSES; i += THREADS) {
+                guessed[j * GUESSES + i] = guesses[(u64)(first + j) * GUESSES + i];
+            }
+#if BIN_BITS <= 8
+            for (u32 i = LOCAL_ID; i < mine.n_bins; i += THREADS) kept[(j << BIN_BITS) + i] = last_rank[mine.bins + i];
+#endif
+        }
+        BARRIER;
+        UNROLL_SOME for (u32 row = from + LOCAL_ID; row < to; row += THREADS) {
+            u32 word = 0;
+            UNROLL for (u32 j = 0; j < PER_WORD; j++) {
+                if (first + j >= n_used) continue;
+                const u32 rank = rank_of(ranks, bits, words, n_rows, first + j, row);
+                u32 bin = rank;
+                if (first + j < n_numeric) {
+                    bin = own[j].n_bins;
+                    if (rank < own[j].n_ranks) {
+                        bin = guessed[j * GUESSES + (rank >> own[j].guess_shift)];
+                        while ((u32)ENDS_OF(j, bin) < rank) bin++;
+                    }
+                }
+                word |= bin << (BIN_BITS * j);
+            }
+            tiles[TILE_PLACE(n_rows, first, row)] = word;
+        }
     }
 }
