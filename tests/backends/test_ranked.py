@@ -72,7 +72,7 @@ def test_more_ranks_than_16_bits_hold(device, method):
 
 @pytest.mark.parametrize("max_bin", [15, 40, 500])
 def test_heavy_ranks_among_many(device, max_bin):
-    """Rows of large weight side by side and far apart, values of many rows, and a column of fewer values than blocks."""
+    """Rows of large weight side by side and far apart, values of many rows, a column of fewer values than blocks."""
     if device == "reference":
         pytest.skip("its histograms are as large as the data")
     rng = np.random.default_rng(max_bin)

@@ -19,7 +19,7 @@ class ApproxEngine(RankedEngine):
     """Grows trees on ranks joined to bins; outside, splits are named by ranks."""
 
     def _more_bytes(self) -> int:
-        return sum(self._sizes().buffers.values())
+        return sum(self._sizes().buffers.values()) + 16 * self._binned.n_rows  # ranks and rows that are sorted
 
     def _sizes(self) -> JoinSizes:
         return JoinSizes.of(self.workspace.facts, self._binned, self._joined)

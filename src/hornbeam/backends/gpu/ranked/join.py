@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.gpu.runtime.runtime import DeviceFacts, u32
+from hornbeam.backends.gpu.data.sort import EACH as SORTED_EACH
+from hornbeam.backends.gpu.data.sort import SegmentSort
+from hornbeam.backends.gpu.runtime.runtime import DeviceFacts, Variant, u32
 from hornbeam.backends.gpu.workspace.bin_upload import PlacedBins
 from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.data.binning import BinnedData
@@ -27,6 +29,9 @@ CHUNKS_A_UNIT = 8
 
 MOST_ROWS = 1 << 16
 """Of a chunk: their hessians of 16 bits sum to 32."""
+
+SORTED_BYTES = 1 << 30
+"""Bytes of ranks and rows that are sorted at a time, twice, or those of one feature."""
 
 FEATURE = np.dtype(
     [
@@ -48,12 +53,14 @@ STATE_BYTES, BLOCK_BYTES = 48, 32
 class JoinSizes:
     """What join.cl is told of the features of numbers.
 
+    n_rows       of the data set
     features     FEATURE (n_numeric,)
     n_blocks     of a feature, at most
     most_slots   blocks of a feature whose ranks are weighed one by one, at most
     n_weights    ranks of all such blocks
     """
 
+    n_rows: int
     features: NDArray[np.void]
     n_blocks: int
     most_slots: int
@@ -73,13 +80,20 @@ class JoinSizes:
         slots = np.minimum(n_blocks, n_bins + n_bins // 2) * (n_ranks > n_bins)
         ends = np.cumsum(slots << features["shift"].astype(np.int64))
         features["weights"] = ends - (slots << features["shift"].astype(np.int64))
-        return cls(features, n_blocks, int(slots.max(initial=1)), int(ends[-1]) if n else 0)
+        return cls(ranked.n_rows, features, n_blocks, int(slots.max(initial=1)), int(ends[-1]) if n else 0)
+
+    @property
+    def listed(self) -> NDArray[np.uint32]:
+        """The features whose rows are listed: those of blocks of several ranks."""
+        return np.flatnonzero(self.features["shift"] * (self.features["n_ranks"] > self.features["n_bins"])).astype(
+            np.uint32
+        )
 
     @property
     def buffers(self) -> dict[str, int]:
         """Names and bytes of what is kept besides ranks and bins."""
         n = max(1, len(self.features))
-        n_ends = int(self.features["n_bins"].sum()) + n
+        n_ends, n_lists = int(self.features["n_bins"].sum()) + n, max(1, len(self.listed))
         return {
             "joined features": FEATURE.itemsize * n,
             "join states": STATE_BYTES * n,
@@ -89,6 +103,9 @@ class JoinSizes:
             "listed ends": 4 * n_ends,
             "last rank": 4 * n_ends,
             "bin guesses": 2 * GUESSES * n,
+            "listed features": 4 * n_lists,
+            "rows by rank": 4 * n_lists * self.n_rows,
+            "block begins": 4 * n_lists * (self.n_blocks + 1),
         }
 
 
@@ -102,28 +119,63 @@ class RankJoin:
     """Joins ranks to bins, and writes these."""
 
     def __init__(self, workspace: Workspace, sizes: JoinSizes, ranks: PlacedBins) -> None:
-        self._workspace, self._sizes, self._ranks = workspace, sizes, ranks
+        self._workspace, self._sizes, self._runtime = workspace, sizes, workspace.runtime
+        layout = ranks.layout
+        self._read = ranks.tiles, u32(layout.bin_bits), u32(layout.tile_words), u32(layout.n_rows)
         for name, n_bytes in sizes.buffers.items():
             workspace.room(name, n_bytes)
         workspace.upload("joined features", sizes.features)
+        if len(sizes.listed):
+            workspace.upload("listed features", sizes.listed)
+            self._list_rows()
+
+    def _variant(self, wide: bool, options: dict[str, int]) -> Variant:
+        n_blocks = self._sizes.n_blocks
+        return self._workspace.variant("join.cl", THREADS, wide=wide, each=EACH, n_bins=n_blocks, **options)
+
+    def _list_rows(self) -> None:
+        """Sort the rows by the ranks of each feature whose rows are listed."""
+        own, sizes, runtime, buffer = self._workspace, self._sizes, self._runtime, self._workspace.buffer
+        n, n_rows, variant = len(sizes.listed), sizes.n_rows, self._variant(False, {})
+        step = min(n, max(1, min(SORTED_BYTES, own.spare_bytes() // 2) // (8 * n_rows)))
+        rooms = {f"sorted {part}": 4 * step * n_rows for part in ("ranks", "rows", "ranks out", "rows out")}
+        sorting = own.variant("sort.cl", each=SORTED_EACH, value_bytes=4)
+        for first in range(0, n, step):
+            n_here = min(step, n - first)
+            sort = SegmentSort(runtime, sorting, own.groups, n_rows, n_here)
+            rooms |= {"digit counts": sort.count_bytes, "digit totals": sort.total_bytes}
+            keys, rows, keys_out, rows_out, counts, totals = (own.room(name, size) for name, size in rooms.items())
+            some = buffer("listed features"), u32(first), u32(n_here)
+            own.launch_over(n_here * n_rows, runtime.kernel("keys_kernel", variant), *self._read, *some, keys, rows)
+            sort.launch((keys, rows), (keys_out, rows_out), counts, totals)
+            own.launch_over(
+                n_here * n_rows, runtime.kernel("place_kernel", variant), keys, rows, u32(n_rows), *some,
+                buffer("joined features"), buffer("rows by rank"), buffer("block begins"),
+            )  # fmt: skip
+        runtime.synchronize()
+        for name in rooms:
+            own.release(name)
+        runtime.trim()
 
     def join(self, n_records: int, listed: bool, wide: bool, bins: PlacedBins) -> None:
         """Find the bins of a tree from the hessians of its root, and write all rows' bins.
 
         listed  whether the root has some rows alone, in "rows even"
         """
-        own, sizes, layout = self._workspace, self._sizes, bins.layout
-        runtime, n, ranks = own.runtime, len(sizes.features), self._ranks.layout
-        features, states, blocks, block_of, weights, found, last_rank, guesses = (own.buffer(b) for b in sizes.buffers)
-        variant = own.variant("join.cl", THREADS, wide=wide, each=EACH, n_bins=sizes.n_blocks, **layout.options)
+        own, sizes, layout, runtime = self._workspace, self._sizes, bins.layout, self._runtime
+        n, buffer, variant = len(sizes.features), own.buffer, self._variant(wide, layout.options)
+        features, states, blocks = buffer("joined features"), buffer("join states"), buffer("rank blocks")
+        block_of, weights, ends = buffer("block of slot"), buffer("rank weights"), buffer("listed ends")
+        last_rank, guesses = buffer("last rank"), buffer("bin guesses")
+        records, rows = buffer("records even"), buffer("rows even")
         most_groups = own.facts.compute_units * CHUNKS_A_UNIT
 
         def over_rows(name: str, n_rows: int, n_parts: int, *arguments: Any, local_bytes: int = 0) -> None:
             """Launch a kernel whose groups take a part of the features of a chunk of rows."""
             chunk = min(MOST_ROWS, max(THREADS, -(-n_rows * n_parts // most_groups)))
             groups = min(most_groups, -(-n_rows // chunk) * n_parts)
-            read = self._ranks.tiles, u32(ranks.bin_bits), u32(ranks.tile_words), u32(ranks.n_rows), u32(n), u32(chunk)
-            runtime.launch(runtime.kernel(name, variant, local_bytes), groups, *read, *arguments)
+            kernel = runtime.kernel(name, variant, local_bytes)
+            runtime.launch(kernel, groups, *self._read, u32(n), u32(chunk), *arguments)
 
         def over_slots(name: str, *arguments: Any) -> None:
             groups = min(own.groups, n * sizes.most_slots)
@@ -134,26 +186,35 @@ class RankJoin:
 
         def weigh_ranks() -> None:
             over_slots("clear_kernel", states, blocks, block_of, weights)
-            over_rows("weigh_ranks_kernel", n_records, n_parts, *records, features, states, blocks, weights)
+            if n_lists:
+                n_tiles = -(-sizes.n_rows // (EACH * variant.threads))
+                runtime.launch(
+                    runtime.kernel("weigh_ranks_kernel", variant), min(4 * own.groups, n_lists * n_tiles), *self._read,
+                    buffer("listed features"), u32(n_lists), buffer("rows by rank"), buffer("block begins"), by_row,
+                    features, states, blocks, weights,
+                )  # fmt: skip
 
-        records = own.buffer("records even"), own.buffer("rows even"), u32(listed), u32(n_records)
-        n_parts, counted = -(-n // LANES), (u32(n), u32(sizes.most_slots))
+        counted, n_lists, by_row = (u32(n), u32(sizes.most_slots)), len(sizes.listed), records
+        if n_lists and listed:
+            by_row = own.room("hessians by row", (8 if wide else 4) * sizes.n_rows)
+            runtime.zero(by_row, (8 if wide else 4) * sizes.n_rows)
+            own.launch_over(
+                n_records, runtime.kernel("spread_kernel", variant), records, rows, u32(n_records), by_row
+            )  # fmt: skip
         runtime.zero(blocks, BLOCK_BYTES * sizes.n_blocks * n)
+        seen = records, rows, u32(listed), u32(n_records), features, blocks
         local_bytes = LANES * sizes.n_blocks * (8 if wide else 4)
-        over_rows(
-            "weigh_blocks_kernel", n_records, n_parts, *records, features, blocks, local_bytes=local_bytes
-        )  # fmt: skip
+        over_rows("weigh_blocks_kernel", n_records, -(-n // LANES), *seen, local_bytes=local_bytes)
         over_features("suspect_kernel", *counted, states, blocks, block_of)
         weigh_ranks()
         over_slots("find_heavy_kernel", states, block_of, weights, blocks)
         over_features("choose_kernel", *counted, states, blocks, block_of)
         weigh_ranks()
-        over_slots("find_ends_kernel", states, blocks, block_of, weights, found)
-        over_features("order_ends_kernel", u32(n), states, found, last_rank, guesses)
-        n_words = layout.n_tiles * layout.tile_words
+        over_slots("find_ends_kernel", states, blocks, block_of, weights, ends)
+        over_features("order_ends_kernel", u32(n), states, ends, last_rank, guesses)
         over_rows(
-            "write_kernel", layout.n_rows, n_words, u32(layout.n_used), u32(layout.n_tiles), features, last_rank,
-            guesses, bins.tiles,
+            "write_kernel", layout.n_rows, layout.n_tiles * layout.tile_words, u32(layout.n_used), u32(layout.n_tiles),
+            features, last_rank, guesses, bins.tiles, u32(bins.has_columns), bins.by_feature,
         )  # fmt: skip
-        if bins.has_columns:
+        if bins.has_columns and layout.bin_bits < 8:
             bins.make_columns()

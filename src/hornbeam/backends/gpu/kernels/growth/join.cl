@@ -7,13 +7,18 @@
 //     weigh_blocks   adds the hessians of the tree's rows up by block
 //     suspect        gives blocks a slot that may hold heavy ranks                 a group takes a feature
 //     clear          weights of the ranks of new slots                             a slot
-//     weigh_ranks    adds hessians up by rank, in new slots alone
+//     weigh_ranks    adds hessians up by rank, in new slots alone                  a tile of a list
 //     find_heavy     sums the heavy ranks of a block                               a slot
 //     choose         finds the step, and gives blocks a slot where bins end        a feature
 //     clear, weigh_ranks
 //     find_ends      lists the last ranks of bins, in any order                    a slot
 //     order_ends     puts them in order                                            a feature
-//     write          writes the tiles that histograms read
+//     write          writes the tiles that histograms read, and columns
+//
+// Before the first tree rows are listed in the order of ranks, of each feature whose blocks have several:
+//
+//     keys           writes ranks and rows, to be sorted (sort.cl)
+//     place          keeps the rows, and where each block begins among them
 //
 //     ranks        u32                             tiles of the ranks, whose layout is given at launch: see bins.h
 //     records      record_t (n_rows,)              of the root
@@ -23,7 +28,9 @@
 //     blocks       block_t (n_numeric, N_BINS)     zeros at first
 //     block_of     u32 (n_numeric, most_slots)     the block of a slot
 //     weights      i64                             of the ranks of slots, feature after feature
-//     listed       u32 (bins of all,)              last ranks of bins, as they were found
+//     lists        u32 (n_lists, n_rows)           rows in the order of their ranks, missing ones last
+//     begins       u32 (n_lists, N_BINS + 1)       where the rows of each block begin; then, the missing ones
+//     ends         u32 (bins of all,)              last ranks of bins, as they were found
 //     last_rank    i32 (bins of all,)              last rank of each bin
 //     guesses      u16 (n_numeric, GUESSES)        number of bins that end below rank i << guess_shift
 #define NO_SLOT 0xFFFFFFFFu
@@ -31,7 +38,7 @@
 #define LANES   4
 
 typedef struct {
-    u64 weights, bins;       // where its own begin in `weights`, and in `listed` and `last_rank`
+    u64 weights, bins;       // where its own begin in `weights`, and in `ends` and `last_rank`
     u32 n_ranks, n_bins;     // without the missing one
     u32 shift, guess_shift;  // of a rank to its block, and to its guess
 } feature_t;
@@ -157,48 +164,93 @@ KERNEL(THREADS) void clear_kernel(GLOBAL const feature_t *RESTRICT features, u32
     }
 }
 
-// Groups take records as in weigh_blocks.
+#define TILE (THREADS * EACH)
+
+// By row, the hessians of the rows of a tree that does not have all.
+KERNEL(THREADS) void spread_kernel(GLOBAL const record_t *RESTRICT records, GLOBAL const u32 *RESTRICT rows,
+                                   u32 n_records, GLOBAL record_t *RESTRICT by_row) {
+    for (u32 i = GROUP_ID * THREADS + LOCAL_ID; i < n_records; i += GROUP_COUNT * THREADS) by_row[rows[i]] = records[i];
+}
+
+//     by_row   record_t (n_rows,)   in
 KERNEL(THREADS) void weigh_ranks_kernel(GLOBAL const u32 *RESTRICT ranks, u32 bits, u32 words, u32 n_rows,
-                                        u32 n_numeric, u32 chunk, GLOBAL const record_t *RESTRICT records,
-                                        GLOBAL const u32 *RESTRICT rows, u32 listed, u32 n_records,
+                                        GLOBAL const u32 *RESTRICT feature_of, u32 n_lists,
+                                        GLOBAL const u32 *RESTRICT lists, GLOBAL const u32 *RESTRICT begins,
+                                        GLOBAL const record_t *RESTRICT by_row,
                                         GLOBAL const feature_t *RESTRICT features,
                                         GLOBAL const state_t *RESTRICT states, GLOBAL const block_t *RESTRICT blocks,
                                         GLOBAL i64 *RESTRICT weights) {
-    LOCAL u16 slots[LANES * N_BINS];
-    LOCAL u32 n_new;
-    const u32 n_quads = (n_numeric + LANES - 1) / LANES, n_chunks = (n_records + chunk - 1) / chunk;
-    for (u32 item = GROUP_ID; item < n_chunks * n_quads; item += GROUP_COUNT) {
-        const u32 lane = LOCAL_ID % LANES, feature = item % n_quads * LANES + lane, from = item / n_quads * chunk;
-        const u32 to = n_records - from < chunk ? n_records : from + chunk;
-        if (LOCAL_ID == 0) n_new = 0;
-        BARRIER;
-        const u32 is_there = feature < n_numeric && features[feature].shift > 0 ? 1u : 0u;
-        const u32 first = is_there ? states[feature].first_new : 0, past = is_there ? states[feature].n_slots : 0;
-        if (LOCAL_ID < LANES) ADD_LOCAL32(&n_new, past - first);
-        BARRIER;
-        const u32 n_here = n_new;
-        BARRIER;
-        if (n_here == 0) continue;
-        if (past > first) {
-            const feature_t own = features[feature];
-            GLOBAL const block_t *mine = blocks + (u64)feature * N_BINS;
-            for (u32 i = LOCAL_ID / LANES; i < N_BLOCKS(own); i += THREADS / LANES) {
-                const u32 slot = mine[i].slot;
-                slots[i * LANES + lane] = slot != NO_SLOT && slot >= first ? (u16)slot : (u16)0xFFFFu;
+    const u32 n_tiles = (n_rows + TILE - 1) / TILE;
+    for (u32 item = GROUP_ID; item < n_lists * n_tiles; item += GROUP_COUNT) {
+        const u32 number = item / n_tiles, feature = feature_of[number], from = item % n_tiles * TILE;
+        const u32 first_new = states[feature].first_new;
+        if (first_new == states[feature].n_slots) continue;
+        const feature_t own = features[feature];
+        GLOBAL const u32 *list = lists + (u64)number * n_rows, *begin = begins + (u64)number * (N_BINS + 1);
+        GLOBAL const block_t *mine = blocks + (u64)feature * N_BINS;
+        const u32 n_values = begin[N_BLOCKS(own)];
+        if (from >= n_values) continue;
+        const u32 to = n_values - from < TILE ? n_values : from + TILE;
+        const u32 last = rank_of(ranks, bits, words, n_rows, feature, list[to - 1]) >> own.shift;
+        u32 block = rank_of(ranks, bits, words, n_rows, feature, list[from]) >> own.shift;
+        for (; block <= last; block++) {
+            const u32 slot = mine[block].slot;
+            if (slot == NO_SLOT || slot < first_new) continue;
+            const u32 low = begin[block] > from ? begin[block] : from,
+                      high = begin[block + 1] < to ? begin[block + 1] : to;
+            GLOBAL i64 *out = weights + own.weights + ((u64)slot << own.shift);
+            // a thread adds its neighbours of one rank up
+            const u32 mine_from = low + LOCAL_ID * EACH, mine_to = high < mine_from + EACH ? high : mine_from + EACH;
+            u32 at = 0;
+            u64 sum = 0;
+            UNROLL for (u32 j = 0; j < EACH; j++) {
+                if (mine_from + j >= mine_to) continue;
+                const u32 row = list[mine_from + j];
+                const u32 rank = rank_of(ranks, bits, words, n_rows, feature, row) & ((1u << own.shift) - 1u);
+                if (rank != at && sum != 0) {
+                    ADD_GLOBAL64(&out[at], sum);
+                    sum = 0;
+                }
+                at = rank;
+                sum += HESSIAN(by_row[row]);
             }
+            if (sum != 0) ADD_GLOBAL64(&out[at], sum);
         }
-        BARRIER;
-        if (past > first) {
-            const feature_t own = features[feature];
-            UNROLL_SOME for (u32 place = from + LOCAL_ID / LANES; place < to; place += THREADS / LANES) {
-                const u32 rank = rank_of(ranks, bits, words, n_rows, feature, listed ? rows[place] : place);
-                const u32 slot = rank < own.n_ranks ? slots[(rank >> own.shift) * LANES + lane] : 0xFFFFu;
-                if (slot == 0xFFFFu) continue;
-                const u64 to_rank = ((u64)slot << own.shift) + (rank & ((1u << own.shift) - 1u));
-                ADD_GLOBAL64(&weights[own.weights + to_rank], HESSIAN(records[place]));
-            }
+    }
+}
+
+// One thread a row of a list.
+//
+//     keys     u32 (n_here, n_rows)   out   ranks
+//     payload  u32 (n_here, n_rows)   out   rows
+KERNEL(THREADS) void keys_kernel(GLOBAL const u32 *RESTRICT ranks, u32 bits, u32 words, u32 n_rows,
+                                 GLOBAL const u32 *RESTRICT feature_of, u32 first, u32 n_here,
+                                 GLOBAL u32 *RESTRICT keys, GLOBAL u32 *RESTRICT payload) {
+    const u64 n = (u64)n_here * n_rows;
+    for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n; i += (u64)GROUP_COUNT * THREADS) {
+        const u32 row = (u32)(i % n_rows);
+        keys[i] = rank_of(ranks, bits, words, n_rows, feature_of[first + i / n_rows], row);
+        payload[i] = row;
+    }
+}
+
+KERNEL(THREADS) void place_kernel(GLOBAL const u32 *RESTRICT keys, GLOBAL const u32 *RESTRICT payload, u32 n_rows,
+                                  GLOBAL const u32 *RESTRICT feature_of, u32 first, u32 n_here,
+                                  GLOBAL const feature_t *RESTRICT features, GLOBAL u32 *RESTRICT lists,
+                                  GLOBAL u32 *RESTRICT begins) {
+    const u64 n = (u64)n_here * n_rows;
+    for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n; i += (u64)GROUP_COUNT * THREADS) {
+        const u32 number = first + (u32)(i / n_rows), place = (u32)(i % n_rows);
+        const feature_t own = features[feature_of[number]];
+        GLOBAL u32 *begin = begins + (u64)number * (N_BINS + 1);
+        lists[(u64)number * n_rows + place] = payload[i];
+        const u32 past = keys[i] < own.n_ranks ? (keys[i] >> own.shift) + 1 : N_BLOCKS(own) + 1;
+        u32 block = 0;  // the first that begins here, of those before `past`
+        if (place > 0) block = keys[i - 1] < own.n_ranks ? (keys[i - 1] >> own.shift) + 1 : N_BLOCKS(own) + 1;
+        for (; block < past; block++) begin[block] = place;
+        if (place + 1 == n_rows) {
+            for (; block <= N_BLOCKS(own); block++) begin[block] = n_rows;
         }
-        BARRIER;
     }
 }
 
@@ -285,13 +337,11 @@ KERNEL(THREADS) void choose_kernel(GLOBAL const feature_t *RESTRICT features, u3
     }
 }
 
-#define TILE (THREADS * EACH)
-
 // A bin ends with a rank where it or the next one is heavy, or where the share changes.
 KERNEL(THREADS) void find_ends_kernel(GLOBAL const feature_t *RESTRICT features, u32 n_numeric, u32 most_slots,
                                       GLOBAL state_t *RESTRICT states, GLOBAL const block_t *RESTRICT blocks,
                                       GLOBAL const u32 *RESTRICT block_of, GLOBAL const i64 *RESTRICT weights,
-                                      GLOBAL u32 *RESTRICT listed) {
+                                      GLOBAL u32 *RESTRICT ends) {
     LOCAL i64 sums[THREADS];
     for (u32 item = GROUP_ID; item < n_numeric * most_slots; item += GROUP_COUNT) {
         const u32 feature = item / most_slots, slot = item % most_slots;
@@ -301,7 +351,7 @@ KERNEL(THREADS) void find_ends_kernel(GLOBAL const feature_t *RESTRICT features,
         const i64 bar = state->bar, step = state->step, n_light = state->n_light;
         GLOBAL const block_t *block = blocks + (u64)feature * N_BINS + block_of[item];
         GLOBAL const i64 *all = weights + own.weights, *mine = all + ((u64)slot << own.shift);
-        GLOBAL u32 *out = listed + own.bins;
+        GLOBAL u32 *out = ends + own.bins;
         const u32 size = 1u << own.shift, begin = block_of[item] << own.shift;
         const u32 n_here = own.n_ranks - begin < size ? own.n_ranks - begin : size;
         // of the next block: only one with a slot may begin with a heavy rank
@@ -335,12 +385,12 @@ KERNEL(THREADS) void find_ends_kernel(GLOBAL const feature_t *RESTRICT features,
 }
 
 KERNEL(THREADS) void order_ends_kernel(GLOBAL const feature_t *RESTRICT features, u32 n_numeric,
-                                       GLOBAL const state_t *RESTRICT states, GLOBAL const u32 *RESTRICT listed,
+                                       GLOBAL const state_t *RESTRICT states, GLOBAL const u32 *RESTRICT listed_ends,
                                        GLOBAL i32 *RESTRICT last_rank, GLOBAL u16 *RESTRICT guesses) {
     for (u32 feature = GROUP_ID; feature < n_numeric; feature += GROUP_COUNT) {
         const feature_t own = features[feature];
         GLOBAL i32 *ends = last_rank + own.bins;
-        GLOBAL const u32 *found = listed + own.bins;
+        GLOBAL const u32 *found = listed_ends + own.bins;
         const u32 n_ends = IS_FINE(own) ? own.n_ranks - 1 : states[feature].n_ends;
         for (u32 i = LOCAL_ID; i < own.n_bins; i += THREADS) {
             if (i >= n_ends) {
@@ -377,11 +427,11 @@ KERNEL(THREADS) void order_ends_kernel(GLOBAL const feature_t *RESTRICT features
 #define ENDS_OF(j, bin) last_rank[features[first + (j)].bins + (bin)]
 #endif
 
-// A group takes a word of a chunk of rows; categorical features have their ranks for bins.
+// A group takes a word of a chunk of rows; categorical features have their ranks for bins. Columns of 4 bits are left.
 KERNEL(THREADS) void write_kernel(GLOBAL const u32 *RESTRICT ranks, u32 bits, u32 words, u32 n_rows, u32 n_numeric,
                                   u32 chunk, u32 n_used, u32 n_tiles, GLOBAL const feature_t *RESTRICT features,
                                   GLOBAL const i32 *RESTRICT last_rank, GLOBAL const u16 *RESTRICT guesses,
-                                  GLOBAL u32 *RESTRICT tiles) {
+                                  GLOBAL u32 *RESTRICT tiles, u32 has_columns, GLOBAL bin_t *RESTRICT columns) {
     LOCAL u16 guessed[PER_WORD * GUESSES];
     LOCAL feature_t own[PER_WORD];
 #if BIN_BITS <= 8
@@ -417,6 +467,9 @@ KERNEL(THREADS) void write_kernel(GLOBAL const u32 *RESTRICT ranks, u32 bits, u3
                     }
                 }
                 word |= bin << (BIN_BITS * j);
+#if BIN_BITS >= 8
+                if (has_columns) columns[(u64)(first + j) * n_rows + row] = (bin_t)bin;
+#endif
             }
             tiles[TILE_PLACE(n_rows, first, row)] = word;
         }
