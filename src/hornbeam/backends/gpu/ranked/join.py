@@ -83,6 +83,11 @@ class JoinSizes:
         return cls(ranked.n_rows, features, n_blocks, int(slots.max(initial=1)), int(ends[-1]) if n else 0)
 
     @property
+    def place_bytes(self) -> int:
+        """Bytes of the place of a rank in its block."""
+        return 2 if self.features["shift"].max(initial=0) <= 16 else 4
+
+    @property
     def listed(self) -> NDArray[np.uint32]:
         """The features whose rows are listed: those of blocks of several ranks."""
         return np.flatnonzero(self.features["shift"] * (self.features["n_ranks"] > self.features["n_bins"])).astype(
@@ -105,6 +110,7 @@ class JoinSizes:
             "bin guesses": 2 * GUESSES * n,
             "listed features": 4 * n_lists,
             "rows by rank": 4 * n_lists * self.n_rows,
+            "places in blocks": self.place_bytes * n_lists * self.n_rows,
             "block begins": 4 * n_lists * (self.n_blocks + 1),
         }
 
@@ -129,14 +135,17 @@ class RankJoin:
             workspace.upload("listed features", sizes.listed)
             self._list_rows()
 
-    def _variant(self, wide: bool, options: dict[str, int]) -> Variant:
-        n_blocks = self._sizes.n_blocks
-        return self._workspace.variant("join.cl", THREADS, wide=wide, each=EACH, n_bins=n_blocks, **options)
+    def _variant(self, wide: bool, **options: int) -> Variant:
+        """Return the variant of join.cl; options of the bins, where they are written."""
+        n_blocks, place_bytes = self._sizes.n_blocks, self._sizes.place_bytes
+        return self._workspace.variant(
+            "join.cl", THREADS, wide=wide, each=EACH, n_bins=n_blocks, value_bytes=place_bytes, **options
+        )
 
     def _list_rows(self) -> None:
         """Sort the rows by the ranks of each feature whose rows are listed."""
         own, sizes, runtime, buffer = self._workspace, self._sizes, self._runtime, self._workspace.buffer
-        n, n_rows, variant = len(sizes.listed), sizes.n_rows, self._variant(False, {})
+        n, n_rows, variant = len(sizes.listed), sizes.n_rows, self._variant(False)
         step = min(n, max(1, min(SORTED_BYTES, own.spare_bytes() // 2) // (8 * n_rows)))
         rooms = {f"sorted {part}": 4 * step * n_rows for part in ("ranks", "rows", "ranks out", "rows out")}
         sorting = own.variant("sort.cl", each=SORTED_EACH, value_bytes=4)
@@ -150,7 +159,7 @@ class RankJoin:
             sort.launch((keys, rows), (keys_out, rows_out), counts, totals)
             own.launch_over(
                 n_here * n_rows, runtime.kernel("place_kernel", variant), keys, rows, u32(n_rows), *some,
-                buffer("joined features"), buffer("rows by rank"), buffer("block begins"),
+                buffer("joined features"), buffer("rows by rank"), buffer("places in blocks"), buffer("block begins"),
             )  # fmt: skip
         runtime.synchronize()
         for name in rooms:
@@ -163,7 +172,8 @@ class RankJoin:
         listed  whether the root has some rows alone, in "rows even"
         """
         own, sizes, layout, runtime = self._workspace, self._sizes, bins.layout, self._runtime
-        n, buffer, variant = len(sizes.features), own.buffer, self._variant(wide, layout.options)
+        n, buffer, words = len(sizes.features), own.buffer, 2 - layout.tile_words % 2
+        variant = self._variant(wide, words=words, **layout.options)
         features, states, blocks = buffer("joined features"), buffer("join states"), buffer("rank blocks")
         block_of, weights, ends = buffer("block of slot"), buffer("rank weights"), buffer("listed ends")
         last_rank, guesses = buffer("last rank"), buffer("bin guesses")
@@ -190,8 +200,8 @@ class RankJoin:
                 n_tiles = -(-sizes.n_rows // (EACH * variant.threads))
                 runtime.launch(
                     runtime.kernel("weigh_ranks_kernel", variant), min(4 * own.groups, n_lists * n_tiles), *self._read,
-                    buffer("listed features"), u32(n_lists), buffer("rows by rank"), buffer("block begins"), by_row,
-                    features, states, blocks, weights,
+                    buffer("listed features"), u32(n_lists), buffer("rows by rank"), buffer("places in blocks"),
+                    buffer("block begins"), by_row, features, states, blocks, weights,
                 )  # fmt: skip
 
         counted, n_lists, by_row = (u32(n), u32(sizes.most_slots)), len(sizes.listed), records
@@ -212,8 +222,9 @@ class RankJoin:
         weigh_ranks()
         over_slots("find_ends_kernel", states, blocks, block_of, weights, ends)
         over_features("order_ends_kernel", u32(n), states, ends, last_rank, guesses)
+        n_parts = layout.n_tiles * layout.tile_words // words
         over_rows(
-            "write_kernel", layout.n_rows, layout.n_tiles * layout.tile_words, u32(layout.n_used), u32(layout.n_tiles),
+            "write_kernel", layout.n_rows, n_parts, u32(layout.n_used), u32(layout.n_tiles),
             features, last_rank, guesses, bins.tiles, u32(bins.has_columns), bins.by_feature,
         )  # fmt: skip
         if bins.has_columns and layout.bin_bits < 8:

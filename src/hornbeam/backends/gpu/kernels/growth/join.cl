@@ -29,9 +29,11 @@
 //     block_of     u32 (n_numeric, most_slots)     the block of a slot
 //     weights      i64                             of the ranks of slots, feature after feature
 //     lists        u32 (n_lists, n_rows)           rows in the order of their ranks, missing ones last
+//     places       place_t (n_lists, n_rows)       of their ranks in the blocks
 //     begins       u32 (n_lists, N_BINS + 1)       where the rows of each block begin; then, the missing ones
 //     ends         u32 (bins of all,)              last ranks of bins, as they were found
 //     last_rank    i32 (bins of all,)              last rank of each bin
+//     WORDS        of a tile that are written at once: 2, or 1
 //     guesses      u16 (n_numeric, GUESSES)        number of bins that end below rank i << guess_shift
 #define NO_SLOT 0xFFFFFFFFu
 #define GUESSES 1024
@@ -52,6 +54,14 @@ typedef struct {
     i64 weight, heavy, below;  // of all its ranks, of the heavy ones; light weight of all blocks before
     u32 n_heavy, slot;
 } block_t;
+
+// Of a rank in its block.
+#if VALUE_BYTES == 2
+typedef u16 place_t;
+#else
+typedef u32 place_t;
+#endif
+#define PLACE_OF(rank, own) ((rank) & ((1u << (own).shift) - 1u))
 
 #define IS_FINE(own)  ((own).n_ranks <= (own).n_bins)
 #define N_BLOCKS(own) ((((own).n_ranks - 1) >> (own).shift) + 1)
@@ -175,8 +185,8 @@ KERNEL(THREADS) void spread_kernel(GLOBAL const record_t *RESTRICT records, GLOB
 //     by_row   record_t (n_rows,)   in
 KERNEL(THREADS) void weigh_ranks_kernel(GLOBAL const u32 *RESTRICT ranks, u32 bits, u32 words, u32 n_rows,
                                         GLOBAL const u32 *RESTRICT feature_of, u32 n_lists,
-                                        GLOBAL const u32 *RESTRICT lists, GLOBAL const u32 *RESTRICT begins,
-                                        GLOBAL const record_t *RESTRICT by_row,
+                                        GLOBAL const u32 *RESTRICT lists, GLOBAL const place_t *RESTRICT places,
+                                        GLOBAL const u32 *RESTRICT begins, GLOBAL const record_t *RESTRICT by_row,
                                         GLOBAL const feature_t *RESTRICT features,
                                         GLOBAL const state_t *RESTRICT states, GLOBAL const block_t *RESTRICT blocks,
                                         GLOBAL i64 *RESTRICT weights) {
@@ -186,6 +196,7 @@ KERNEL(THREADS) void weigh_ranks_kernel(GLOBAL const u32 *RESTRICT ranks, u32 bi
         const u32 first_new = states[feature].first_new;
         if (first_new == states[feature].n_slots) continue;
         const feature_t own = features[feature];
+        GLOBAL const place_t *place = places + (u64)number * n_rows;
         GLOBAL const u32 *list = lists + (u64)number * n_rows, *begin = begins + (u64)number * (N_BINS + 1);
         GLOBAL const block_t *mine = blocks + (u64)feature * N_BINS;
         const u32 n_values = begin[N_BLOCKS(own)];
@@ -205,14 +216,13 @@ KERNEL(THREADS) void weigh_ranks_kernel(GLOBAL const u32 *RESTRICT ranks, u32 bi
             u64 sum = 0;
             UNROLL for (u32 j = 0; j < EACH; j++) {
                 if (mine_from + j >= mine_to) continue;
-                const u32 row = list[mine_from + j];
-                const u32 rank = rank_of(ranks, bits, words, n_rows, feature, row) & ((1u << own.shift) - 1u);
+                const u32 rank = place[mine_from + j];
                 if (rank != at && sum != 0) {
                     ADD_GLOBAL64(&out[at], sum);
                     sum = 0;
                 }
                 at = rank;
-                sum += HESSIAN(by_row[row]);
+                sum += HESSIAN(by_row[list[mine_from + j]]);
             }
             if (sum != 0) ADD_GLOBAL64(&out[at], sum);
         }
@@ -237,13 +247,14 @@ KERNEL(THREADS) void keys_kernel(GLOBAL const u32 *RESTRICT ranks, u32 bits, u32
 KERNEL(THREADS) void place_kernel(GLOBAL const u32 *RESTRICT keys, GLOBAL const u32 *RESTRICT payload, u32 n_rows,
                                   GLOBAL const u32 *RESTRICT feature_of, u32 first, u32 n_here,
                                   GLOBAL const feature_t *RESTRICT features, GLOBAL u32 *RESTRICT lists,
-                                  GLOBAL u32 *RESTRICT begins) {
+                                  GLOBAL place_t *RESTRICT places, GLOBAL u32 *RESTRICT begins) {
     const u64 n = (u64)n_here * n_rows;
     for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n; i += (u64)GROUP_COUNT * THREADS) {
         const u32 number = first + (u32)(i / n_rows), place = (u32)(i % n_rows);
         const feature_t own = features[feature_of[number]];
         GLOBAL u32 *begin = begins + (u64)number * (N_BINS + 1);
         lists[(u64)number * n_rows + place] = payload[i];
+        places[(u64)number * n_rows + place] = (place_t)PLACE_OF(keys[i], own);
         const u32 past = keys[i] < own.n_ranks ? (keys[i] >> own.shift) + 1 : N_BLOCKS(own) + 1;
         u32 block = 0;  // the first that begins here, of those before `past`
         if (place > 0) block = keys[i - 1] < own.n_ranks ? (keys[i - 1] >> own.shift) + 1 : N_BLOCKS(own) + 1;
@@ -427,22 +438,25 @@ KERNEL(THREADS) void order_ends_kernel(GLOBAL const feature_t *RESTRICT features
 #define ENDS_OF(j, bin) last_rank[features[first + (j)].bins + (bin)]
 #endif
 
-// A group takes a word of a chunk of rows; categorical features have their ranks for bins. Columns of 4 bits are left.
+#define AT_ONCE (WORDS * PER_WORD)
+
+// A group takes a word of a tile, or two, of a chunk of rows; categorical features have their ranks for bins. Columns
+// of 4 bits are left.
 KERNEL(THREADS) void write_kernel(GLOBAL const u32 *RESTRICT ranks, u32 bits, u32 words, u32 n_rows, u32 n_numeric,
                                   u32 chunk, u32 n_used, u32 n_tiles, GLOBAL const feature_t *RESTRICT features,
                                   GLOBAL const i32 *RESTRICT last_rank, GLOBAL const u16 *RESTRICT guesses,
                                   GLOBAL u32 *RESTRICT tiles, u32 has_columns, GLOBAL bin_t *RESTRICT columns) {
-    LOCAL u16 guessed[PER_WORD * GUESSES];
-    LOCAL feature_t own[PER_WORD];
+    LOCAL u16 guessed[AT_ONCE * GUESSES];
+    LOCAL feature_t own[AT_ONCE];
 #if BIN_BITS <= 8
-    LOCAL i32 kept[PER_WORD << BIN_BITS];
+    LOCAL i32 kept[AT_ONCE << BIN_BITS];
 #endif
-    const u32 n_words = n_tiles * TILE_WORDS, n_chunks = (n_rows + chunk - 1) / chunk;
-    for (u32 item = GROUP_ID; item < n_chunks * n_words; item += GROUP_COUNT) {
-        const u32 first = item % n_words * PER_WORD, from = item / n_words * chunk;
+    const u32 n_parts = n_tiles * TILE_WORDS / WORDS, n_chunks = (n_rows + chunk - 1) / chunk;
+    for (u32 item = GROUP_ID; item < n_chunks * n_parts; item += GROUP_COUNT) {
+        const u32 first = item % n_parts * AT_ONCE, from = item / n_parts * chunk;
         const u32 to = n_rows - from < chunk ? n_rows : from + chunk;
         BARRIER;
-        for (u32 j = 0; j < PER_WORD && first + j < n_numeric; j++) {
+        for (u32 j = 0; j < AT_ONCE && first + j < n_numeric; j++) {
             const feature_t mine = features[first + j];
             if (LOCAL_ID == 0) own[j] = mine;
             for (u32 i = LOCAL_ID; i < GUESSES; i += THREADS) {
@@ -454,8 +468,8 @@ KERNEL(THREADS) void write_kernel(GLOBAL const u32 *RESTRICT ranks, u32 bits, u3
         }
         BARRIER;
         UNROLL_SOME for (u32 row = from + LOCAL_ID; row < to; row += THREADS) {
-            u32 word = 0;
-            UNROLL for (u32 j = 0; j < PER_WORD; j++) {
+            u32 word[WORDS] = {0};
+            UNROLL for (u32 j = 0; j < AT_ONCE; j++) {
                 if (first + j >= n_used) continue;
                 const u32 rank = rank_of(ranks, bits, words, n_rows, first + j, row);
                 u32 bin = rank;
@@ -466,12 +480,12 @@ KERNEL(THREADS) void write_kernel(GLOBAL const u32 *RESTRICT ranks, u32 bits, u3
                         while ((u32)ENDS_OF(j, bin) < rank) bin++;
                     }
                 }
-                word |= bin << (BIN_BITS * j);
+                word[j / PER_WORD] |= bin << (j % PER_WORD * BIN_BITS);
 #if BIN_BITS >= 8
                 if (has_columns) columns[(u64)(first + j) * n_rows + row] = (bin_t)bin;
 #endif
             }
-            tiles[TILE_PLACE(n_rows, first, row)] = word;
+            UNROLL for (u32 k = 0; k < WORDS; k++) tiles[TILE_PLACE(n_rows, first, row) + k] = word[k];
         }
     }
 }
