@@ -145,7 +145,7 @@ class RankJoin:
     def _list_rows(self) -> None:
         """Sort the rows by the ranks of each feature whose rows are listed."""
         own, sizes, runtime, buffer = self._workspace, self._sizes, self._runtime, self._workspace.buffer
-        n, n_rows, variant = len(sizes.listed), sizes.n_rows, self._variant(False)
+        n, n_rows, variant = len(sizes.listed), sizes.n_rows, self._variant(False, words=1)
         step = min(n, max(1, min(SORTED_BYTES, own.spare_bytes() // 2) // (8 * n_rows)))
         rooms = {f"sorted {part}": 4 * step * n_rows for part in ("ranks", "rows", "ranks out", "rows out")}
         sorting = own.variant("sort.cl", each=SORTED_EACH, value_bytes=4)
