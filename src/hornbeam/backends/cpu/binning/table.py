@@ -15,6 +15,7 @@ from hornbeam.backends.cpu.binning.bounds import bounds_kernel
 from hornbeam.backends.cpu.binning.bounds import find_upper_bounds as find_many_bounds
 from hornbeam.backends.cpu.binning.dense import TILE_ROWS, blocks, encode, rows_below
 from hornbeam.backends.cpu.binning.mostly_zeros import read_mostly_zeros
+from hornbeam.backends.cpu.binning.ranks import encode_ranks
 from hornbeam.backends.cpu.binning.sparse import encode_sparse, find_missing
 from hornbeam.backends.cpu.host.threads import run_ranges, run_threads
 from hornbeam.backends.cpu.tuning import in_use
@@ -57,6 +58,8 @@ def encode_table(
     encode_dense  what codes other dense tables; None: `encode`
     """
     if params.by_rank:  # ranks are never stored otherwise
+        if reader.sparse is None:
+            return encode_ranks(reader, mapper, params, n_threads)
         return encode(reader, mapper, n_threads)
     table = None
     if reader.sparse is None:

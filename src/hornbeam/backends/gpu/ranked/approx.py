@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.ranked.engine import RankedEngine
 from hornbeam.backends.gpu.ranked.join import JoinSizes, RankJoin
+from hornbeam.backends.gpu.ranked.sorted_rows import BYTES_A_ROW
 from hornbeam.core.fixed_point import Quantization
 from hornbeam.trees.frontier import GrowthLimits
 from hornbeam.trees.records import ContextsAhead, GrownAhead, Segments
@@ -19,7 +20,7 @@ class ApproxEngine(RankedEngine):
     """Grows trees on ranks joined to bins; outside, splits are named by ranks."""
 
     def _more_bytes(self) -> int:
-        return sum(self._sizes().buffers.values()) + 16 * self._binned.n_rows  # ranks and rows that are sorted
+        return sum(self._sizes().buffers.values()) + BYTES_A_ROW * self._binned.n_rows
 
     def _sizes(self) -> JoinSizes:
         return JoinSizes.of(self.workspace.facts, self._binned, self._joined)

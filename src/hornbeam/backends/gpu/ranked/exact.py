@@ -27,7 +27,7 @@ class ExactEngine(RankedEngine):
 
     def _prepare(self) -> None:
         own, ranked = self.workspace, self._binned
-        self._lists = DeviceLists(own, ranked)
+        self._lists = DeviceLists(own, ranked, self._ranks)
         self._growth = DeviceGrowth(own, self._ranks, self._histograms, self._search)
         own.upload("features", (ranked.n_value_bins * 2 + ranked.has_missing).astype(np.uint32))
 

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.gpu.data.sort import EACH as SORTED_EACH
-from hornbeam.backends.gpu.data.sort import SegmentSort
+from hornbeam.backends.gpu.ranked.sorted_rows import sorted_rows
 from hornbeam.backends.gpu.runtime.runtime import DeviceFacts, Variant, u32
 from hornbeam.backends.gpu.workspace.bin_upload import PlacedBins
 from hornbeam.backends.gpu.workspace.workspace import Workspace
@@ -29,9 +28,6 @@ CHUNKS_A_UNIT = 8
 
 MOST_ROWS = 1 << 16
 """Of a chunk: their hessians of 16 bits sum to 32."""
-
-SORTED_BYTES = 1 << 30
-"""Bytes of ranks and rows that are sorted at a time, twice, or those of one feature."""
 
 FEATURE = np.dtype(
     [
@@ -133,7 +129,7 @@ class RankJoin:
         workspace.upload("joined features", sizes.features)
         if len(sizes.listed):
             workspace.upload("listed features", sizes.listed)
-            self._list_rows()
+            self._list_rows(ranks)
 
     def _variant(self, wide: bool, **options: int) -> Variant:
         """Return the variant of join.cl; options of the bins, where they are written."""
@@ -142,29 +138,16 @@ class RankJoin:
             "join.cl", THREADS, wide=wide, each=EACH, n_bins=n_blocks, value_bytes=place_bytes, **options
         )
 
-    def _list_rows(self) -> None:
+    def _list_rows(self, ranks: PlacedBins) -> None:
         """Sort the rows by the ranks of each feature whose rows are listed."""
-        own, sizes, runtime, buffer = self._workspace, self._sizes, self._runtime, self._workspace.buffer
-        n, n_rows, variant = len(sizes.listed), sizes.n_rows, self._variant(False, words=1)
-        step = min(n, max(1, min(SORTED_BYTES, own.spare_bytes() // 2) // (8 * n_rows)))
-        rooms = {f"sorted {part}": 4 * step * n_rows for part in ("ranks", "rows", "ranks out", "rows out")}
-        sorting = own.variant("sort.cl", each=SORTED_EACH, value_bytes=4)
-        for first in range(0, n, step):
-            n_here = min(step, n - first)
-            sort = SegmentSort(runtime, sorting, own.groups, n_rows, n_here)
-            rooms |= {"digit counts": sort.count_bytes, "digit totals": sort.total_bytes}
-            keys, rows, keys_out, rows_out, counts, totals = (own.room(name, size) for name, size in rooms.items())
-            some = buffer("listed features"), u32(first), u32(n_here)
-            own.launch_over(n_here * n_rows, runtime.kernel("keys_kernel", variant), *self._read, *some, keys, rows)
-            sort.launch((keys, rows), (keys_out, rows_out), counts, totals)
+        own, sizes, buffer = self._workspace, self._sizes, self._workspace.buffer
+        kernel = own.runtime.kernel("place_kernel", self._variant(False, words=1))
+        for some in sorted_rows(own, ranks, sizes.listed):
             own.launch_over(
-                n_here * n_rows, runtime.kernel("place_kernel", variant), keys, rows, u32(n_rows), *some,
-                buffer("joined features"), buffer("rows by rank"), buffer("places in blocks"), buffer("block begins"),
+                some.n_features * sizes.n_rows, kernel, some.ranks, some.rows, u32(sizes.n_rows), buffer("listed features"),
+                u32(some.first), u32(some.n_features), buffer("joined features"), buffer("rows by rank"),
+                buffer("places in blocks"), buffer("block begins"),
             )  # fmt: skip
-        runtime.synchronize()
-        for name in rooms:
-            own.release(name)
-        runtime.trim()
 
     def join(self, n_records: int, listed: bool, wide: bool, bins: PlacedBins) -> None:
         """Find the bins of a tree from the hessians of its root, and write all rows' bins.

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.host.threads import run_threads
 from hornbeam.backends.gpu.growth.contexts import PlacedContexts
-from hornbeam.backends.gpu.runtime.runtime import Buffer, Kernel, u32
+from hornbeam.backends.gpu.ranked.sorted_rows import BYTES_A_ROW, sorted_rows
+from hornbeam.backends.gpu.runtime.runtime import Buffer, Kernel, u32, u64
 from hornbeam.backends.gpu.runtime.tables import node_table
+from hornbeam.backends.gpu.workspace.bin_upload import PlacedBins
 from hornbeam.backends.gpu.workspace.workspace import Workspace
-from hornbeam.core.cpus import available_cpus
 from hornbeam.core.dtypes import SPLIT
 from hornbeam.data.binning import BinnedData
 from hornbeam.trees.records import Segments
@@ -30,23 +30,19 @@ class DeviceLists:
     features  those of numbers that the tree may use, int32 (n,)
     """
 
-    def __init__(self, workspace: Workspace, ranked: BinnedData) -> None:
+    def __init__(self, workspace: Workspace, ranked: BinnedData, ranks: PlacedBins) -> None:
         self._workspace, self._runtime, self._ranked = workspace, workspace.runtime, ranked
         self._n = n = ranked.n_numeric
         self.features = np.arange(n, dtype=np.int32)
         size = 8 * ranked.n_rows
         for name in BY_PARITY:
             workspace.room(name, max(8, n * size))
-        whole, n_threads = workspace.buffer("whole"), max(1, min(n, available_cpus()))
-
-        def sort(thread: int) -> None:
-            for feature in range(thread, n, n_threads):
-                ranks = ranked.bins[:, feature]
-                rows = np.argsort(ranks, kind="stable")
-                entries = (ranks[rows].astype(np.uint64) << np.uint64(32)) | rows.astype(np.uint64)
-                workspace.runtime.upload(whole, entries, feature * size)
-
-        run_threads(sort, n_threads)
+        kernel = self._runtime.kernel("entries_kernel", workspace.variant("lists.cl", THREADS, each=EACH))
+        for some in sorted_rows(workspace, ranks, np.arange(n, dtype=np.uint32)):
+            n_entries, first = some.n_features * ranked.n_rows, some.first * ranked.n_rows
+            workspace.launch_over(
+                n_entries, kernel, some.ranks, some.rows, u64(first), u64(n_entries), workspace.buffer("whole")
+            )  # fmt: skip
         workspace.room("sides", ranked.n_rows + 4)
         described = ranked.n_value_bins * 2 + ranked.has_missing
         workspace.upload("described ranks", described.astype(np.uint32))
@@ -56,7 +52,7 @@ class DeviceLists:
     def more_bytes(ranked: BinnedData) -> int:
         """Return the bytes of the lists of a training set, and of what stands beside them."""
         n_tiles = -(-ranked.n_rows // (THREADS * EACH)) + 1
-        by_row = 24 * ranked.n_numeric + 9
+        by_row = 24 * ranked.n_numeric + 9 + BYTES_A_ROW
         return ranked.n_rows * by_row + ranked.n_numeric * 2 * n_tiles * (SPLIT.itemsize + 28)
 
     def _kernel(self, name: str, wide: bool) -> Kernel:

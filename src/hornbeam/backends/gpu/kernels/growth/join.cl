@@ -15,10 +15,9 @@
 //     order_ends     puts them in order                                            a feature
 //     write          writes the tiles that histograms read, and columns
 //
-// Before the first tree rows are listed in the order of ranks, of each feature whose blocks have several:
+// Before the first tree rows are listed in the order of ranks, for each feature whose blocks have several:
 //
-//     keys           writes ranks and rows, to be sorted (sort.cl)
-//     place          keeps the rows, and where each block begins among them
+//     place          keeps rows that are sorted (rank_rows.cl), and where each block begins among them
 //
 //     ranks        u32                             tiles of the ranks, whose layout is given at launch: see bins.h
 //     records      record_t (n_rows,)              of the root
@@ -77,12 +76,6 @@ typedef u32 counter_t;  // of at most 2^16 rows
 #define HESSIAN(record)           ((record) >> 16)
 #define ADD_COUNTER(place, value) ADD_LOCAL32(place, value)
 #endif
-
-DEVICE u32 rank_of(GLOBAL const u32 *ranks, u32 bits, u32 words, u32 n_rows, u32 feature, u32 row) {
-    const u32 per_word = 32 / bits, lanes = words * per_word;
-    const u32 word = ranks[((u64)(feature / lanes) * n_rows + row) * words + feature % lanes / per_word];
-    return bits == 32 ? word : word >> (feature % per_word * bits) & ((1u << bits) - 1u);
-}
 
 // A group takes four features of a chunk of at most 2^16 records.
 KERNEL(THREADS) void weigh_blocks_kernel(GLOBAL const u32 *RESTRICT ranks, u32 bits, u32 words, u32 n_rows,
@@ -226,21 +219,6 @@ KERNEL(THREADS) void weigh_ranks_kernel(GLOBAL const u32 *RESTRICT ranks, u32 bi
             }
             if (sum != 0) ADD_GLOBAL64(&out[at], sum);
         }
-    }
-}
-
-// One thread a row of a list.
-//
-//     keys     u32 (n_here, n_rows)   out   ranks
-//     payload  u32 (n_here, n_rows)   out   rows
-KERNEL(THREADS) void keys_kernel(GLOBAL const u32 *RESTRICT ranks, u32 bits, u32 words, u32 n_rows,
-                                 GLOBAL const u32 *RESTRICT feature_of, u32 first, u32 n_here,
-                                 GLOBAL u32 *RESTRICT keys, GLOBAL u32 *RESTRICT payload) {
-    const u64 n = (u64)n_here * n_rows;
-    for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n; i += (u64)GROUP_COUNT * THREADS) {
-        const u32 row = (u32)(i % n_rows);
-        keys[i] = rank_of(ranks, bits, words, n_rows, feature_of[first + i / n_rows], row);
-        payload[i] = row;
     }
 }
 

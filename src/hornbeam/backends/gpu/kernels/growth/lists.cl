@@ -25,6 +25,14 @@ typedef u32 record_t;
 #define RANK_OF(entry) ((u32)((entry) >> 32))
 #define ROW_OF(entry)  ((u32)(entry))
 
+// Entries of rows that are sorted by rank, see rank_rows.cl; from entry `first` on.
+KERNEL(THREADS) void entries_kernel(GLOBAL const u32 *RESTRICT ranks, GLOBAL const u32 *RESTRICT rows, u64 first, u64 n,
+                                    GLOBAL u64 *RESTRICT whole) {
+    for (u64 i = (u64)GROUP_ID * THREADS + LOCAL_ID; i < n; i += (u64)GROUP_COUNT * THREADS) {
+        whole[first + i] = (u64)ranks[i] << 32 | rows[i];
+    }
+}
+
 // The gradients of a root by row; rows are `listed`, or lie in order.
 KERNEL(THREADS) void spread_kernel(GLOBAL const record_t *RESTRICT records, GLOBAL const u32 *RESTRICT rows, u32 listed,
                                    u32 n_records, GLOBAL record_t *RESTRICT gradients) {
