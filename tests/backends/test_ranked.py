@@ -70,6 +70,27 @@ def test_more_ranks_than_16_bits_hold(device, method):
     assert np.sort(found.trees[0].threshold)[0] < 0.0
 
 
+@pytest.mark.parametrize("more", [{}, {"extra_trees": True}, {"feature_fraction": 0.6}])
+def test_features_of_few_values_beside_features_of_many(device, more):
+    """Those have histograms and these lists; of splits that divide the rows alike the lower feature's is taken."""
+    rng = np.random.default_rng(5)
+    n = 900
+    many = rng.normal(size=n)
+    few = np.floor(2.0 * many)
+    table = np.stack(
+        [few, many, np.where(rng.random(n) < 0.2, np.nan, many), few, many > 0.3, rng.normal(size=n)], axis=1
+    )
+    table = np.column_stack([table, rng.integers(0, 6, n)])
+    label = (many > 0.3) + 0.5 * few + 0.2 * table[:, 6] * np.nan_to_num(table[:, 2]) + 0.1 * rng.normal(size=n)
+
+    def fit(on):
+        given = {"device": on, "tree_method": "exact", "verbosity": -1, "num_leaves": 20, "seed": 3, **more}
+        train_set = hb.Dataset(table, label=label, categorical_feature=[6])
+        return hb.train(given, train_set, 4).fingerprint()
+
+    assert fit(device) == fit("reference")
+
+
 @pytest.mark.parametrize("max_bin", [15, 40, 500])
 def test_heavy_ranks_among_many(device, max_bin):
     """Rows of large weight side by side and far apart, values of many rows, a column of fewer values than blocks."""

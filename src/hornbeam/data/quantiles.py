@@ -58,10 +58,24 @@ def joined_sizes(binned: BinnedData, params: Params) -> NDArray[np.int32]:
     return np.concatenate([sizes[: binned.n_numeric], binned.n_value_bins[binned.n_numeric :]]).astype(np.int32)
 
 
+FEW_VALUES = 255
+"""Features of numbers of at most so many values have histograms with `tree_method="exact"`: of 256 bins, as others."""
+
+
+NAMED_BINS = 15
+"""Bins of a feature that is there by name alone: with the missing one they fit into 4 bits."""
+
+
+def listed_features(binned: BinnedData) -> NDArray[np.int64]:
+    """Return the features of numbers of many values, whose rows are listed by rank with `tree_method="exact"`."""
+    return np.flatnonzero(binned.n_value_bins[: binned.n_numeric] > FEW_VALUES)
+
+
 def named_sizes(binned: BinnedData) -> NDArray[np.int32]:
-    """Return value bins where features of numbers are there by name alone, in bin 0 of two; int32 (n_used,)."""
-    n_numeric = binned.n_numeric
-    return np.concatenate([np.full(n_numeric, 2), binned.n_value_bins[n_numeric:]]).astype(np.int32)
+    """Return value bins where listed features are there by name alone, in bins of no meaning; int32 (n_used,)."""
+    sizes = binned.n_value_bins.astype(np.int32)
+    sizes[listed_features(binned)] = NAMED_BINS
+    return sizes
 
 
 def joined_mapper(binned: BinnedData, sizes: NDArray[np.int32]) -> BinMapper:

@@ -385,6 +385,13 @@ def no_splits(shape: int | tuple[()]) -> NDArray[np.void]:
     return none
 
 
+def keep_better(splits: NDArray[np.void], others: NDArray[np.void]) -> None:
+    """Put the better of two splits of each node into `splits`: by other features each, of equals the lower one's."""
+    is_lower = others["feature"].astype(np.uint32) < splits["feature"].astype(np.uint32)  # none is the highest
+    wins = (others["gain"] > splits["gain"]) | ((others["gain"] == splits["gain"]) & is_lower)
+    splits[wins] = others[wins]
+
+
 def best_split(
     histogram: NDArray[np.int64],
     counts: NDArray[np.int64],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -33,9 +35,11 @@ class RankedEngine(GpuEngine):
         demand: Demand,
         limit_mb: float,
     ) -> None:
-        n_numeric, n_used, mapper = ranked.n_numeric, ranked.n_used, joined_mapper(ranked, sizes)
+        n_used, mapper = ranked.n_used, joined_mapper(ranked, sizes)
         joined = BinnedData(mapper, allocate_bins(ranked.n_rows, n_used, mapper.bin_dtype))
-        joined.bins[:, n_numeric:n_used] = ranked.bins[:, n_numeric:n_used]
+        is_same = sizes == ranked.n_value_bins
+        for feature in range(n_used):
+            joined.bins[:, feature] = ranked.bins[:, feature] if is_same[feature] else self._spare_bins(ranked.n_rows)
         super().__init__(runtime, joined, min_data_in_leaf, demand, limit_mb)
         self._joined, self._binned = joined, ranked
         own = self.workspace
@@ -54,6 +58,11 @@ class RankedEngine(GpuEngine):
         except BaseException:
             own.close()
             raise
+
+    @staticmethod
+    def _spare_bins(n_rows: int) -> NDArray[Any]:
+        """Return bins of a feature whose ranks are no bins, until there are others."""
+        return np.zeros(n_rows, np.uint8)
 
     def _more_bytes(self) -> int:
         """Return the bytes that are kept besides the ranks."""

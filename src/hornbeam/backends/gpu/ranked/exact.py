@@ -1,9 +1,10 @@
-"""The GPU engine that tries every distinct value: lists of rows in order, and histograms of categories alone."""
+"""The GPU engine that tries every distinct value: lists of rows in order, and histograms of features of few values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,27 +14,32 @@ from hornbeam.backends.gpu.ranked.engine import RankedEngine
 from hornbeam.backends.gpu.ranked.lists import DeviceLists
 from hornbeam.backends.gpu.runtime.runtime import Buffer
 from hornbeam.backends.gpu.workspace.tree_kernels import PARTITION_EACH, PARTITION_THREADS, plain_variant
+from hornbeam.data.quantiles import NAMED_BINS, listed_features
 from hornbeam.trees.frontier import GrowthLimits
 from hornbeam.trees.records import ContextsAhead, Root, Segments
-from hornbeam.trees.splitting import NodeContext, SplitRules
+from hornbeam.trees.splitting import NodeContext, SplitRules, keep_better
 from hornbeam.trees.steps import expand_in_steps
 
 
 class ExactEngine(RankedEngine):
-    """Grows trees on ranks as they are; in histograms, features of numbers are there by name alone."""
+    """Grows trees on ranks as they are; in histograms, listed features are there by name alone."""
 
     def _more_bytes(self) -> int:
         return DeviceLists.more_bytes(self._binned)
 
     def _prepare(self) -> None:
         own, ranked = self.workspace, self._binned
-        self._lists = DeviceLists(own, ranked, self._ranks)
+        self._listed = listed_features(ranked).astype(np.int32)
+        self._has_dense = len(self._listed) < ranked.n_used
+        self._lists = DeviceLists(own, ranked, self._ranks, self._listed)
         self._growth = DeviceGrowth(own, self._ranks, self._histograms, self._search)
         own.upload("features", (ranked.n_value_bins * 2 + ranked.has_missing).astype(np.uint32))
+        self.choose_features(None)
 
-    @property
-    def _has_levels(self) -> bool:
-        return self._search.categories is not None
+    @staticmethod
+    def _spare_bins(n_rows: int) -> NDArray[Any]:
+        """Return bins that nobody looks at, so that few rows that are summed together have the same."""
+        return (np.arange(n_rows) % NAMED_BINS).astype(np.uint8)
 
     @property
     def _row_lists(self) -> tuple[Buffer, Buffer]:
@@ -42,12 +48,13 @@ class ExactEngine(RankedEngine):
 
     def choose_features(self, features: NDArray[np.int32] | None) -> None:
         """Choose the features of the trees to come."""
-        super().choose_features(features)
-        n = self._binned.n_numeric
-        self._lists.features = np.arange(n, dtype=np.int32) if features is None else features[features < n]
+        chosen = np.arange(self._binned.n_used, dtype=np.int32) if features is None else features
+        is_listed = np.isin(chosen, self._listed)
+        self._lists.features = chosen[is_listed]
+        super().choose_features(chosen[~is_listed])
 
     def _sum_root_ahead(self, wide: bool) -> None:
-        """Wait: numbers have no histograms."""
+        """Wait: not all features have histograms."""
 
     def begin_tree(self, n_slots: int) -> Root:
         """Start a tree; its rows are moved by their ranks."""
@@ -56,7 +63,7 @@ class ExactEngine(RankedEngine):
         layout = self._ranks.layout
         moving = plain_variant(
             self._runtime.facts, "partition.cl", PARTITION_THREADS, **layout.options, wide=wide, each=PARTITION_EACH,
-            categorical=self._has_levels,
+            categorical=self._search.categories is not None,
         )  # fmt: skip
         kernels = replace(
             self._tree.kernels, partition=self._runtime.kernel("partition_kernel", moving),
@@ -67,13 +74,13 @@ class ExactEngine(RankedEngine):
         return root
 
     def build_histograms(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
-        """Sum the categorical features."""
-        if self._has_levels:
+        """Sum the features of few values."""
+        if self._has_dense:
             super().build_histograms(nodes, slots)
 
     def subtract(self, parent_slots: NDArray[np.int32], child_slots: NDArray[np.int32]) -> None:
         """Get the larger children."""
-        if self._has_levels:
+        if self._has_dense:
             super().subtract(parent_slots, child_slots)
 
     def find_splits(
@@ -85,13 +92,11 @@ class ExactEngine(RankedEngine):
         rules: SplitRules,
         context: NodeContext | None = None,
     ) -> NDArray[np.void]:
-        """Find the best splits of numbers in the lists, and of categories in the histograms."""
+        """Find the best splits in the lists, and in the histograms."""
         placed = None if context is None else self._search.contexts.upload(context)
         best = self._lists.find_splits(nodes, gradient, hessian, self._wide, rules, placed)
-        if self._has_levels:
-            of_levels = super().find_splits(nodes, slots, gradient, hessian, rules, context)
-            wins = of_levels["gain"] > best["gain"]
-            best[wins] = of_levels[wins]
+        if self._has_dense:
+            keep_better(best, super().find_splits(nodes, slots, gradient, hessian, rules, context))
         return best
 
     def partition(self, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:

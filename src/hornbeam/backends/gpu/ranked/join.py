@@ -144,9 +144,9 @@ class RankJoin:
         kernel = own.runtime.kernel("place_kernel", self._variant(False, words=1))
         for some in sorted_rows(own, ranks, sizes.listed):
             own.launch_over(
-                some.n_features * sizes.n_rows, kernel, some.ranks, some.rows, u32(sizes.n_rows), buffer("listed features"),
-                u32(some.first), u32(some.n_features), buffer("joined features"), buffer("rows by rank"),
-                buffer("places in blocks"), buffer("block begins"),
+                some.n_features * sizes.n_rows, kernel, some.ranks, some.rows, u32(sizes.n_rows),
+                buffer("listed features"), u32(some.first), u32(some.n_features), buffer("joined features"),
+                buffer("rows by rank"), buffer("places in blocks"), buffer("block begins"),
             )  # fmt: skip
 
     def join(self, n_records: int, listed: bool, wide: bool, bins: PlacedBins) -> None:

@@ -15,6 +15,7 @@ from hornbeam.backends.gpu.workspace.bin_upload import PlacedBins
 from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.core.dtypes import SPLIT
 from hornbeam.data.binning import BinnedData
+from hornbeam.data.quantiles import listed_features
 from hornbeam.trees.records import Segments
 from hornbeam.trees.splitting import SplitRules, no_splits
 
@@ -27,18 +28,18 @@ BY_PARITY = "whole", "list even", "list odd"
 class DeviceLists:
     """The lists of one training's trees.
 
-    features  those of numbers that the tree may use, int32 (n,)
+    features  those of the listed ones that the tree may use, int32 (n,)
     """
 
-    def __init__(self, workspace: Workspace, ranked: BinnedData, ranks: PlacedBins) -> None:
+    def __init__(self, workspace: Workspace, ranked: BinnedData, ranks: PlacedBins, listed: NDArray[np.int32]) -> None:
         self._workspace, self._runtime, self._ranked = workspace, workspace.runtime, ranked
-        self._n = n = ranked.n_numeric
-        self.features = np.arange(n, dtype=np.int32)
+        self._listed, n = listed, len(listed)
+        self.features = listed
         size = 8 * ranked.n_rows
         for name in BY_PARITY:
             workspace.room(name, max(8, n * size))
         kernel = self._runtime.kernel("entries_kernel", workspace.variant("lists.cl", THREADS, each=EACH))
-        for some in sorted_rows(workspace, ranks, np.arange(n, dtype=np.uint32)):
+        for some in sorted_rows(workspace, ranks, listed.astype(np.uint32)):
             n_entries, first = some.n_features * ranked.n_rows, some.first * ranked.n_rows
             workspace.launch_over(
                 n_entries, kernel, some.ranks, some.rows, u64(first), u64(n_entries), workspace.buffer("whole")
@@ -46,14 +47,15 @@ class DeviceLists:
         workspace.room("sides", ranked.n_rows + 4)
         described = ranked.n_value_bins * 2 + ranked.has_missing
         workspace.upload("described ranks", described.astype(np.uint32))
-        workspace.upload("rank counts", ranked.n_value_bins[: max(1, n)].astype(np.uint32))
+        workspace.upload("rank counts", ranked.n_value_bins.astype(np.uint32))
 
     @staticmethod
     def more_bytes(ranked: BinnedData) -> int:
         """Return the bytes of the lists of a training set, and of what stands beside them."""
         n_tiles = -(-ranked.n_rows // (THREADS * EACH)) + 1
-        by_row = 24 * ranked.n_numeric + 9 + BYTES_A_ROW
-        return ranked.n_rows * by_row + ranked.n_numeric * 2 * n_tiles * (SPLIT.itemsize + 28)
+        n = len(listed_features(ranked))
+        by_row = 24 * n + 9 + BYTES_A_ROW
+        return ranked.n_rows * by_row + n * 2 * n_tiles * (SPLIT.itemsize + 28)
 
     def _kernel(self, name: str, wide: bool) -> Kernel:
         return self._runtime.kernel(name, self._workspace.variant("lists.cl", THREADS, wide=wide, each=EACH))
@@ -64,7 +66,8 @@ class DeviceLists:
     def begin_tree(self, n_records: int, listed: bool, wide: bool, rows: tuple[Buffer, Buffer]) -> None:
         """Note the gradients of a tree by row, and take the rows that it sees into the lists of its root."""
         own, buffer = self._workspace, self._workspace.buffer
-        own.upload("list features", self.features.astype(np.uint32))
+        numbers = np.searchsorted(self._listed, self.features)
+        own.upload("list features", np.concatenate([self.features, numbers]).astype(np.uint32))
         gradients = own.room("row gradients", (8 if wide else 4) * self._ranked.n_rows)
         own.launch_over(
             n_records, self._kernel("spread_kernel", wide), buffer("records even"), rows[0], u32(listed),

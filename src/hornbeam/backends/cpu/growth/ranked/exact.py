@@ -1,6 +1,7 @@
-"""Growing trees on all distinct values: lists of rows in the order of every feature, and no histograms of numbers.
+"""Growing trees on all distinct values: lists of rows in the order of every feature of many values.
 
-Categorical features have histograms, as on dense data. They are searched there, and what wins is taken.
+Features of few values, and categorical ones, have histograms, as on dense data. They are searched there, and what wins
+is taken.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from hornbeam.backends.cpu.host.threads import run_threads
 from hornbeam.backends.cpu.tuning import Tuning
 from hornbeam.core.dtypes import SPLIT
 from hornbeam.data.binning import BinnedData, allocate_bins
-from hornbeam.data.quantiles import joined_mapper, named_sizes
+from hornbeam.data.quantiles import joined_mapper, listed_features, named_sizes
 from hornbeam.trees.frontier import GrowthLimits
 from hornbeam.trees.records import Segments
-from hornbeam.trees.splitting import NodeContext, SplitRules, no_splits
+from hornbeam.trees.splitting import NodeContext, SplitRules, keep_better, no_splits
 
 NEVER = 1 << 62
 
@@ -41,43 +42,47 @@ NEVER = 1 << 62
 class ExactGrowth(DenseGrowth):
     """Grows trees on ranks as they are.
 
-    Categorical features are dense data; those of numbers are in it by name alone, two bins each that nobody looks at.
+    Features without a list are dense data; the others are in it by name alone, in bins that nobody looks at.
     """
 
     def __init__(self, ranked: BinnedData, n_threads: int, n_team: int, tuning: Tuning) -> None:
         n_rows, n, n_used = ranked.n_rows, ranked.n_numeric, ranked.n_used
-        mapper = joined_mapper(ranked, named_sizes(ranked))
-        levels = BinnedData(mapper, allocate_bins(n_rows, n_used, mapper.bin_dtype))
-        levels.bins[:, n:n_used] = ranked.bins[:, n:n_used]
-        super().__init__(levels, n_threads, n_team, replace(tuning, ordered_smallest_bytes=NEVER))
+        mapper, listed = joined_mapper(ranked, named_sizes(ranked)), listed_features(ranked)
+        dense = BinnedData(mapper, allocate_bins(n_rows, n_used, mapper.bin_dtype))
+        self._is_dense = np.ones(n_used, np.bool_)
+        self._is_dense[listed] = False
+        for feature in np.flatnonzero(self._is_dense).tolist():
+            dense.bins[:, feature] = ranked.bins[:, feature]
+        super().__init__(dense, n_threads, n_team, replace(tuning, ordered_smallest_bytes=NEVER))
         self._has_missing = np.ascontiguousarray(ranked.has_missing[:n])
         n_ranks = ranked.n_value_bins[:n].astype(np.int64)
-        whole, even, odd = (np.empty((n, n_rows), np.uint64) for _ in range(3))
-        self._lists = Lists(whole, even, odd, np.empty(n_rows, np.uint8), n_ranks)
+        whole, even, odd = (np.empty((len(listed), n_rows), np.uint64) for _ in range(3))
+        number = np.full(n, -1, np.int64)
+        number[listed] = np.arange(len(listed))
+        self._lists = Lists(whole, even, odd, np.empty(n_rows, np.uint8), n_ranks, number)
         self._gradients = np.zeros((n_rows, 2), np.int32)
         self._chunks = [Chunk.make() for _ in range(n_threads)]
         counts = np.empty((n_threads, int(n_ranks.max(initial=0)) + 2), np.int64)
-        parts = np.array_split(np.arange(n), n_threads)
-        run_threads(lambda t: sort_kernel(parts[t], ranked.bins, n_ranks, counts[t], whole), n_threads)
+        parts = np.array_split(listed, n_threads)
+        run_threads(lambda t: sort_kernel(parts[t], ranked.bins, counts[t], self._lists), n_threads)
         self.choose_features(None)
 
     @staticmethod
     def bytes_a_row(ranked: BinnedData) -> int:
-        """Return the bytes that are kept for a row: three lists of each feature of numbers, and bins."""
-        return 3 * 8 * ranked.n_numeric + 2 * ranked.n_used + 9
+        """Return the bytes that are kept for a row: three lists of each feature of many values, and bins."""
+        return 3 * 8 * len(listed_features(ranked)) + 2 * ranked.n_used + 9
 
     def alone(self, n_slots: int) -> None:
         """Bins of one tree are of no use to another."""
 
     def choose_features(self, features: NDArray[np.int32] | None) -> None:
-        """Choose features; only categorical ones are dense data."""
-        n, n_used = len(self._has_missing), self.binned.n_used
-        chosen = np.arange(n_used, dtype=np.int32) if features is None else features
-        self._features = chosen[chosen < n].astype(np.int64)
-        super().choose_features(chosen[chosen >= n])
+        """Choose features; those without a list are dense data."""
+        chosen = np.arange(self.binned.n_used, dtype=np.int32) if features is None else features
+        self._features = chosen[~self._is_dense[chosen]].astype(np.int64)
+        super().choose_features(chosen[self._is_dense[chosen]])
 
     @property
-    def _has_levels(self) -> bool:
+    def _has_dense(self) -> bool:
         return len(self.space.numbers) > 0
 
     def gradients_are_rounded(self, n_rows: int) -> None:
@@ -91,13 +96,13 @@ class ExactGrowth(DenseGrowth):
             run_threads(lambda t: keep_kernel(parts[t], lists, lists.even), self.n_threads)
 
     def build(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
-        """Sum the categorical features."""
-        if self._has_levels:
+        """Sum the dense features."""
+        if self._has_dense:
             super().build(nodes, slots)
 
     def subtract(self, parents: NDArray[np.int32], children: NDArray[np.int32]) -> None:
         """Get the larger children."""
-        if self._has_levels:
+        if self._has_dense:
             super().subtract(parents, children)
 
     def can_grow(self, limits: GrowthLimits, in_context: bool) -> bool:
@@ -143,12 +148,10 @@ class ExactGrowth(DenseGrowth):
         rules: SplitRules,
         context: NodeContext | None = None,
     ) -> NDArray[np.void]:
-        """Find the best splits of numbers in the lists, and of categories in the slots."""
+        """Find the best splits in the lists, and in the slots; of equals that of the lower feature."""
         best = self._find_in_lists(nodes, slots, gradient, hessian, rules, context)
-        if self._has_levels:
-            of_levels = super().find_splits(nodes, slots, gradient, hessian, rules, context)
-            wins = of_levels["gain"] > best["gain"]
-            best[wins] = of_levels[wins]
+        if self._has_dense:
+            keep_better(best, super().find_splits(nodes, slots, gradient, hessian, rules, context))
         return best
 
     def _find_in_lists(

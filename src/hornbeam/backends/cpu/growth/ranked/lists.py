@@ -1,6 +1,6 @@
 """The rows of every node in the order of every feature: lists that are divided as the tree grows.
 
-A feature of numbers has a list of all rows, sorted by rank, missing values last; an entry is the rank and the row:
+A feature of many numbers has a list of all rows, sorted by rank, missing values last; an entry is the rank and the row:
 
     rank (32 bits) | row (32 bits)
 
@@ -24,10 +24,11 @@ from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
 class Lists(NamedTuple):
     """The lists of one training's trees.
 
-    whole      uint64 (n_numeric, n_rows)   all rows, never changed
-    even, odd  uint64 (n_numeric, n_rows)   of the nodes at these depths
-    sides      uint8 (n_rows,)              which rows go left, by row
-    n_ranks    int64 (n_numeric,)           the rank of missing values
+    whole      uint64 (n_lists, n_rows)   all rows, never changed
+    even, odd  uint64 (n_lists, n_rows)   of the nodes at these depths
+    sides      uint8 (n_rows,)            which rows go left, by row
+    n_ranks    int64 (n_numeric,)         the rank of missing values
+    number     int64 (n_numeric,)         the list of a feature; -1: it has none
     """
 
     whole: NDArray[np.uint64]
@@ -35,6 +36,7 @@ class Lists(NamedTuple):
     odd: NDArray[np.uint64]
     sides: NDArray[np.uint8]
     n_ranks: NDArray[np.int64]
+    number: NDArray[np.int64]
 
 
 class Division(NamedTuple):
@@ -60,17 +62,15 @@ def lists_at(lists, depth):
 
 
 @kernel
-def sort_kernel(features, bins, n_ranks, counts, out):
-    """Sort the rows by the ranks of some features.
+def sort_kernel(features, bins, counts, lists):
+    """Sort the rows by the ranks of some features, into the whole lists.
 
     features  int64 (n,)                     in
     bins      unsigned (n_rows, stride)      in    ranks
-    n_ranks   int64 (n_numeric,)             in
     counts    int64 (>= most ranks + 2,)     scratch
-    out       uint64 (n_numeric, n_rows)     out
     """
     for f in features:
-        column, entries, places = np.uint64(f), out[f], counts[: n_ranks[f] + 2]
+        column, entries, places = np.uint64(f), lists.whole[lists.number[f]], counts[: lists.n_ranks[f] + 2]
         places[:] = 0
         for row in range(np.uint64(len(bins))):
             places[np.int64(bins[row, column]) + 1] += 1
@@ -86,11 +86,11 @@ def sort_kernel(features, bins, n_ranks, counts, out):
 def keep_kernel(features, lists, out):
     """Keep the rows that the tree sees, those whose side is 1, in the lists of some features.
 
-    out  uint64 (n_numeric, n_rows)  out
+    out  uint64 (n_lists, n_rows)  out
     """
     whole, sides = lists.whole, lists.sides
     for f in features:
-        entries, kept, n = whole[f], out[f], np.uint64(0)
+        entries, kept, n = whole[lists.number[f]], out[lists.number[f]], np.uint64(0)
         for place in range(np.uint64(entries.shape[0])):
             entry = entries[place]
             if sides[entry & ROW_MASK]:
@@ -105,7 +105,7 @@ def mark_kernel(nodes, lists, records, splits, bins, n_numeric, sets, division):
     nodes     int64 (n,)                              in    positions in the batch
     records   (even, odd), uint64 (n_rows,) each      in
     splits    SPLIT (n_nodes,)                        in
-    bins      uint8 or uint16 (n_rows, stride)        in    of the categorical features
+    bins      uint8 or uint16 (n_rows, stride)        in    of the features that have no list
     sets      uint32 (n_sets, n_words)                in    see sides.Sides
     division  its n_left out
     """
@@ -113,18 +113,25 @@ def mark_kernel(nodes, lists, records, splits, bins, n_numeric, sets, division):
     for i in nodes:
         split, n_left, depth = splits[i], np.int64(0), division.depth[i]
         begin, end, f = np.uint64(division.begin[i]), np.uint64(division.end[i]), np.int64(split.feature)
-        if f < n_numeric:
-            entries, n_ranks = lists_at(lists, depth)[f], lists.n_ranks[f]
-            last, missing_left = np.int64(split.bin), split.missing_left
+        last, missing_left, rows = np.int64(split.bin), split.missing_left, records[0] if depth % 2 == 0 else records[1]
+        if f < n_numeric and lists.number[f] >= 0:
+            entries, n_ranks = lists_at(lists, depth)[lists.number[f]], lists.n_ranks[f]
             for place in range(begin, end):
                 entry = entries[place]
                 left = bin_goes_left(np.int64(entry >> np.uint64(32)), last, missing_left, n_ranks)
                 sides[entry & ROW_MASK] = left
                 n_left += left
-        else:
-            entries, left_set = records[0] if depth % 2 == 0 else records[1], sets[split.bin]
+        elif f < n_numeric:
+            n_ranks = lists.n_ranks[f]
             for place in range(begin, end):
-                row = entries[place] & ROW_MASK
+                row = rows[place] & ROW_MASK
+                left = bin_goes_left(np.int64(bins[row, np.uint64(f)]), last, missing_left, n_ranks)
+                sides[row] = left
+                n_left += left
+        else:
+            left_set = sets[split.bin]
+            for place in range(begin, end):
+                row = rows[place] & ROW_MASK
                 left = bin_in_set(np.int64(bins[row, np.uint64(f)]), left_set)
                 sides[row] = left
                 n_left += left
@@ -170,7 +177,7 @@ def divide_kernel(start, stop, features, lists, records, division):
         number, i = pair // n_nodes, pair % n_nodes
         begin, end, depth, n_left = division.begin[i], division.end[i], division.depth[i], division.n_left[i]
         if number < len(features):
-            f = features[number]
+            f = lists.number[features[number]]
             out = lists.odd if depth % 2 == 0 else lists.even
             divide(lists_at(lists, depth)[f], lists.sides, begin, end, n_left, out[f])
         elif depth % 2 == 0:

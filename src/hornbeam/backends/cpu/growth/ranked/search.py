@@ -210,7 +210,7 @@ def search_kernel(
                 factor = factor * call.factor
             cost = cost_of(marks.costs, i, f)
         search_list(
-            lists_at(lists, batch.depth[i])[f], gradients, lists.n_ranks[f], has_missing[f], f, sign, factor, call.key,
-            node_at_cost(call, cost), read, known[i], chunk, split,
+            lists_at(lists, batch.depth[i])[lists.number[f]], gradients, lists.n_ranks[f], has_missing[f], f, sign,
+            factor, call.key, node_at_cost(call, cost), read, known[i], chunk, split,
         )  # fmt: skip
         known[i] = max(known[i], split.gain)

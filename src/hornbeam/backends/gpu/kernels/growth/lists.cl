@@ -5,7 +5,7 @@
 //     sides     u8 (n_rows,)              which rows go left, by row
 //     gradients record_t (n_rows,)        of the tree, by row
 //     table     u32 (5, n_nodes + 1)      first tile, begin, end, depth and rows that go left of each node: tables.py
-//     features  u32 (n_features,)         those that the tree may use
+//     features  u32 (2, n_features)       those that the tree may use, and their lists
 //
 // Work is cut into items, a tile of a list each; the items of a feature are neighbours, node after node.
 //
@@ -21,9 +21,10 @@ typedef u32 record_t;
 #define GRADIENT(record) ((i64)(i16)(u16)(record))
 #define HESSIAN(record)  ((i64)((record) >> 16))
 #endif
-#define TILE           (THREADS * EACH)
-#define RANK_OF(entry) ((u32)((entry) >> 32))
-#define ROW_OF(entry)  ((u32)(entry))
+#define TILE            (THREADS * EACH)
+#define RANK_OF(entry)  ((u32)((entry) >> 32))
+#define ROW_OF(entry)   ((u32)(entry))
+#define LIST_OF(number) features[n_features + (number)]
 
 // Entries of rows that are sorted by rank, see rank_rows.cl; from entry `first` on.
 KERNEL(THREADS) void entries_kernel(GLOBAL const u32 *RESTRICT ranks, GLOBAL const u32 *RESTRICT rows, u64 first, u64 n,
@@ -66,7 +67,7 @@ KERNEL(THREADS) void count_kernel(GLOBAL const u64 *RESTRICT whole, GLOBAL const
     for (u64 item = GROUP_ID; item < (u64)n_features * n_tiles; item += GROUP_COUNT) {
         const u32 tile = (u32)(item % n_tiles), node = node_of_piece(table, n_nodes, tile);
         const u32 begin = table[one + node], end = table[2 * one + node], depth = table[3 * one + node];
-        GLOBAL const u64 *entries = LISTS_AT(depth) + (u64)features[item / n_tiles] * n_rows;
+        GLOBAL const u64 *entries = LISTS_AT(depth) + (u64)LIST_OF(item / n_tiles) * n_rows;
         const u32 from = begin + (tile - table[node]) * TILE, to = end - from < TILE ? end : from + TILE;
         if (LOCAL_ID == 0) n_left = 0;
         BARRIER;
@@ -106,7 +107,7 @@ KERNEL(THREADS) void scatter_kernel(GLOBAL const u64 *whole, GLOBAL u64 *even, G
     for (u64 item = GROUP_ID; item < (u64)n_features * n_tiles; item += GROUP_COUNT) {
         const u32 tile = (u32)(item % n_tiles), node = node_of_piece(table, n_nodes, tile);
         const u32 begin = table[one + node], end = table[2 * one + node], depth = table[3 * one + node];
-        const u64 list = (u64)features[item / n_tiles] * n_rows;
+        const u64 list = (u64)LIST_OF(item / n_tiles) * n_rows;
         GLOBAL const u64 *entries = LISTS_AT(depth) + list;
         GLOBAL u64 *out = (depth % 2 ? even : odd) + list;
         const u32 from = begin + (tile - table[node]) * TILE, n_here = end - from < TILE ? end - from : TILE;
@@ -148,7 +149,7 @@ KERNEL(THREADS) void sum_kernel(GLOBAL const u64 *RESTRICT whole, GLOBAL const u
         const u32 tile = (u32)(item % n_tiles), node = node_of_piece(table, n_nodes, tile);
         const u32 number = (u32)(item / n_tiles), feature = features[number];
         const u32 begin = table[one + node], end = table[2 * one + node], depth = table[3 * one + node];
-        GLOBAL const u64 *entries = LISTS_AT(depth) + (u64)feature * n_rows;
+        GLOBAL const u64 *entries = LISTS_AT(depth) + (u64)LIST_OF(number) * n_rows;
         const u32 from = begin + (tile - table[node]) * TILE, to = end - from < TILE ? end : from + TILE;
         i64 g = 0, h = 0, n = 0;
         for (u32 place = from + LOCAL_ID; place < to; place += THREADS) {
@@ -224,7 +225,7 @@ KERNEL(THREADS) void search_kernel(GLOBAL const u64 *RESTRICT whole, GLOBAL cons
             continue;
         }
         const u32 begin = table[one + node], end = table[2 * one + node], depth = table[3 * one + node];
-        GLOBAL const u64 *entries = LISTS_AT(depth) + (u64)feature * n_rows;
+        GLOBAL const u64 *entries = LISTS_AT(depth) + (u64)LIST_OF(number) * n_rows;
         const u32 from = begin + (tile - table[node]) * TILE, n_here = end - from < TILE ? end - from : TILE;
         const i64 total_g = totals[node * 2], total_h = totals[node * 2 + 1], n_node = end - begin;
         GLOBAL const i64 *own = sums + (u64)number * (n_tiles + 1) * 3;
