@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.backends.cpu.host.threads import run_ranges
 from hornbeam.backends.demand import Demand
 from hornbeam.backends.gpu.data.layout import Layout, megabytes
 from hornbeam.backends.gpu.engine import GpuEngine
@@ -14,9 +15,13 @@ from hornbeam.backends.gpu.growth.bag import DeviceBag
 from hornbeam.backends.gpu.growth.leaves import DeviceLeaves
 from hornbeam.backends.gpu.runtime.runtime import Runtime
 from hornbeam.backends.gpu.workspace.bin_upload import PlacedBins
+from hornbeam.core.cpus import available_cpus
 from hornbeam.core.errors import DeviceMemoryError
 from hornbeam.data.binning import BinnedData, allocate_bins
 from hornbeam.data.quantiles import joined_mapper
+
+BLOCK_ROWS = 4096
+"""Rows of bins that are written at a time."""
 
 
 class RankedEngine(GpuEngine):
@@ -37,9 +42,7 @@ class RankedEngine(GpuEngine):
     ) -> None:
         n_used, mapper = ranked.n_used, joined_mapper(ranked, sizes)
         joined = BinnedData(mapper, allocate_bins(ranked.n_rows, n_used, mapper.bin_dtype))
-        is_same = sizes == ranked.n_value_bins
-        for feature in range(n_used):
-            joined.bins[:, feature] = ranked.bins[:, feature] if is_same[feature] else self._spare_bins(ranked.n_rows)
+        self._fill(joined.bins[:, :n_used], ranked.bins[:, :n_used], sizes == ranked.n_value_bins)
         super().__init__(runtime, joined, min_data_in_leaf, demand, limit_mb)
         self._joined, self._binned = joined, ranked
         own = self.workspace
@@ -59,10 +62,21 @@ class RankedEngine(GpuEngine):
             own.close()
             raise
 
+    def _fill(self, bins: NDArray[Any], ranks: NDArray[Any], is_same: NDArray[np.bool_]) -> None:
+        """Take ranks for bins where a feature has a bin for each, and spare bins elsewhere."""
+
+        def fill(start: int, stop: int) -> None:
+            for first in range(start, stop, BLOCK_ROWS):
+                rows = slice(first, min(first + BLOCK_ROWS, stop))
+                spare = self._spare_bins(np.arange(rows.start, rows.stop, dtype=ranks.dtype))
+                bins[rows] = np.where(is_same, ranks[rows], spare[:, None])
+
+        run_ranges(fill, len(bins), available_cpus(), smallest=BLOCK_ROWS)
+
     @staticmethod
-    def _spare_bins(n_rows: int) -> NDArray[Any]:
-        """Return bins of a feature whose ranks are no bins, until there are others."""
-        return np.zeros(n_rows, np.uint8)
+    def _spare_bins(rows: NDArray[Any]) -> NDArray[Any]:
+        """Return bins of a feature whose ranks are no bins, until there are others, for some rows."""
+        return np.zeros_like(rows)
 
     def _more_bytes(self) -> int:
         """Return the bytes that are kept besides the ranks."""

@@ -37,9 +37,9 @@ class ExactEngine(RankedEngine):
         self.choose_features(None)
 
     @staticmethod
-    def _spare_bins(n_rows: int) -> NDArray[Any]:
+    def _spare_bins(rows: NDArray[Any]) -> NDArray[Any]:
         """Return bins that nobody looks at, so that few rows that are summed together have the same."""
-        return (np.arange(n_rows) % NAMED_BINS).astype(np.uint8)
+        return rows % rows.dtype.type(NAMED_BINS)
 
     @property
     def _row_lists(self) -> tuple[Buffer, Buffer]:
