@@ -68,13 +68,13 @@ class RankedEngine(GpuEngine):
         def fill(start: int, stop: int) -> None:
             for first in range(start, stop, BLOCK_ROWS):
                 rows = slice(first, min(first + BLOCK_ROWS, stop))
-                spare = self._spare_bins(np.arange(rows.start, rows.stop, dtype=ranks.dtype))
+                spare = self._spare_bins(np.arange(rows.start, rows.stop, dtype=np.uint32))
                 bins[rows] = np.where(is_same, ranks[rows], spare[:, None])
 
         run_ranges(fill, len(bins), available_cpus(), smallest=BLOCK_ROWS)
 
     @staticmethod
-    def _spare_bins(rows: NDArray[Any]) -> NDArray[Any]:
+    def _spare_bins(rows: NDArray[np.uint32]) -> NDArray[np.uint32]:
         """Return bins of a feature whose ranks are no bins, until there are others, for some rows."""
         return np.zeros_like(rows)
 

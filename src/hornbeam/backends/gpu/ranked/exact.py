@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,9 +36,9 @@ class ExactEngine(RankedEngine):
         self.choose_features(None)
 
     @staticmethod
-    def _spare_bins(rows: NDArray[Any]) -> NDArray[Any]:
+    def _spare_bins(rows: NDArray[np.uint32]) -> NDArray[np.uint32]:
         """Return bins that nobody looks at, so that few rows that are summed together have the same."""
-        return rows % rows.dtype.type(NAMED_BINS)
+        return rows % np.uint32(NAMED_BINS)
 
     @property
     def _row_lists(self) -> tuple[Buffer, Buffer]:
