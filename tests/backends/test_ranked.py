@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import hornbeam as hb
+from hornbeam.backends.gpu.ranked.list_blocks import ListBlocks
 from hornbeam.core import host_memory
 from hornbeam.core.errors import DeviceMemoryError
 
@@ -89,6 +90,26 @@ def test_features_of_few_values_beside_features_of_many(device, more):
         return hb.train(given, train_set, 4).fingerprint()
 
     assert fit(device) == fit("reference")
+
+
+@pytest.mark.parametrize("bagging", [False, True])
+def test_lists_that_do_not_fit_are_taken_in_blocks(device, bagging, monkeypatch):
+    """Until not even one feature's fit, which is refused before training."""
+    if device in ("cpu", "reference"):
+        pytest.skip("its lists are in host memory")
+    n_blocks = []
+    fill = ListBlocks.fill
+    monkeypatch.setattr(ListBlocks, "fill", lambda self: n_blocks.append(len(self.blocks)) or fill(self))
+    rng = np.random.default_rng(8)
+    table = np.column_stack([rng.normal(size=(20_000, 6)), rng.integers(0, 9, 20_000)])
+    data = table, table[:, 0] * table[:, 4] + table[:, 5] + (table[:, 6] == 2)
+    how = {"tree_method": "exact", "objective": "regression", **bagging_of(bagging)}
+    expected = train("cpu", data, **how).fingerprint()
+    for megabytes in (10.0, 6.0, 4.5) if bagging else (10.0, 4.5, 3.5):
+        assert train(device, data, device_memory_limit=megabytes, **how).fingerprint() == expected
+    assert n_blocks[0] == 1 and n_blocks[1] > 1 and n_blocks[2] > n_blocks[1]
+    with pytest.raises(DeviceMemoryError, match=r"ranks of 20,000 rows x 7 features.*tree_method='hist'"):
+        train(device, data, device_memory_limit=2.0, **how)
 
 
 @pytest.mark.parametrize("max_bin", [15, 40, 500])

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.ranked.engine import RankedEngine
 from hornbeam.backends.gpu.ranked.join import JoinSizes, RankJoin
-from hornbeam.backends.gpu.ranked.sorted_rows import BYTES_A_ROW
+from hornbeam.backends.gpu.ranked.sorted_rows import bytes_to_sort
 from hornbeam.core.fixed_point import Quantization
 from hornbeam.trees.frontier import GrowthLimits
 from hornbeam.trees.records import ContextsAhead, GrownAhead, Segments
@@ -19,8 +19,8 @@ from hornbeam.trees.splitting import NodeContext, SplitRules
 class ApproxEngine(RankedEngine):
     """Grows trees on ranks joined to bins; outside, splits are named by ranks."""
 
-    def _more_bytes(self) -> int:
-        return sum(self._sizes().buffers.values()) + BYTES_A_ROW * self._binned.n_rows
+    def _more_bytes(self, spare: int) -> int:
+        return sum(self._sizes().buffers.values()) + bytes_to_sort(self._binned.n_rows)
 
     def _sizes(self) -> JoinSizes:
         return JoinSizes.of(self.workspace.facts, self._binned, self._joined)

@@ -47,7 +47,8 @@ class RankedEngine(GpuEngine):
         self._joined, self._binned = joined, ranked
         own = self.workspace
         try:
-            wanted, spare = Layout.of(ranked).tile_bytes + self._more_bytes(), own.spare_bytes()
+            of_ranks, spare = Layout.of(ranked).tile_bytes, own.spare_bytes()
+            wanted = of_ranks + self._more_bytes(spare - of_ranks)
             if wanted > spare:
                 raise DeviceMemoryError(
                     f"the ranks of {ranked.n_rows:,} rows x {n_used:,} features need {megabytes(wanted)} of device "
@@ -78,8 +79,8 @@ class RankedEngine(GpuEngine):
         """Return bins of a feature whose ranks are no bins, until there are others, for some rows."""
         return np.zeros_like(rows)
 
-    def _more_bytes(self) -> int:
-        """Return the bytes that are kept besides the ranks."""
+    def _more_bytes(self, spare: int) -> int:
+        """Return the bytes that are kept besides the ranks, where so many are to spare."""
         raise NotImplementedError
 
     def _prepare(self) -> None:

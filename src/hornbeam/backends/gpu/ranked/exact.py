@@ -23,14 +23,15 @@ from hornbeam.trees.steps import expand_in_steps
 class ExactEngine(RankedEngine):
     """Grows trees on ranks as they are; in histograms, listed features are there by name alone."""
 
-    def _more_bytes(self) -> int:
-        return DeviceLists.more_bytes(self._binned)
+    def _more_bytes(self, spare: int) -> int:
+        self._listed = listed_features(self._binned).astype(np.int32)
+        self._most_lists = DeviceLists.fitting(self._binned.n_rows, len(self._listed), spare)
+        return DeviceLists.bytes_of(self._binned.n_rows, self._most_lists)
 
     def _prepare(self) -> None:
         own, ranked = self.workspace, self._binned
-        self._listed = listed_features(ranked).astype(np.int32)
         self._has_dense = len(self._listed) < ranked.n_used
-        self._lists = DeviceLists(own, ranked, self._ranks, self._listed)
+        self._lists = DeviceLists(own, ranked, self._ranks, self._listed, self._most_lists)
         self._growth = DeviceGrowth(own, self._ranks, self._histograms, self._search)
         own.upload("features", (ranked.n_value_bins * 2 + ranked.has_missing).astype(np.uint32))
         self.choose_features(None)

@@ -2,60 +2,78 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.growth.contexts import PlacedContexts
-from hornbeam.backends.gpu.ranked.sorted_rows import BYTES_A_ROW, sorted_rows
+from hornbeam.backends.gpu.ranked.list_blocks import BY_PARITY, BYTES, ListBlocks
+from hornbeam.backends.gpu.ranked.sorted_rows import bytes_to_sort, sorted_rows
 from hornbeam.backends.gpu.runtime.runtime import Buffer, Kernel, u32, u64
 from hornbeam.backends.gpu.runtime.tables import node_table
 from hornbeam.backends.gpu.workspace.bin_upload import PlacedBins
-from hornbeam.backends.gpu.workspace.workspace import Workspace
+from hornbeam.backends.gpu.workspace.workspace import Workspace, room_bytes
 from hornbeam.core.dtypes import SPLIT
 from hornbeam.data.binning import BinnedData
-from hornbeam.data.quantiles import listed_features
 from hornbeam.trees.records import Segments
-from hornbeam.trees.splitting import SplitRules, no_splits
+from hornbeam.trees.splitting import SplitRules, keep_better, no_splits
 
 THREADS, EACH = 256, 4
 """Threads of a group, and entries of each at a time: 1,024 entries, which take 16 KB of local memory."""
 
-BY_PARITY = "whole", "list even", "list odd"
+SMALL_TABLES = 1 << 18
+"""Bytes of tables of nodes and features, or a little more."""
 
 
 class DeviceLists:
     """The lists of one training's trees.
 
     features  those of the listed ones that the tree may use, int32 (n,)
+    most      lists that are on the device at a time
     """
 
-    def __init__(self, workspace: Workspace, ranked: BinnedData, ranks: PlacedBins, listed: NDArray[np.int32]) -> None:
+    def __init__(
+        self, workspace: Workspace, ranked: BinnedData, ranks: PlacedBins, listed: NDArray[np.int32], most: int
+    ) -> None:
         self._workspace, self._runtime, self._ranked = workspace, workspace.runtime, ranked
-        self._listed, n = listed, len(listed)
         self.features = listed
-        size = 8 * ranked.n_rows
-        for name in BY_PARITY:
-            workspace.room(name, max(8, n * size))
+        self._blocks = ListBlocks(workspace, ranked.n_rows, listed, most)
         kernel = self._runtime.kernel("entries_kernel", workspace.variant("lists.cl", THREADS, each=EACH))
-        for some in sorted_rows(workspace, ranks, listed.astype(np.uint32)):
-            n_entries, first = some.n_features * ranked.n_rows, some.first * ranked.n_rows
-            workspace.launch_over(
-                n_entries, kernel, some.ranks, some.rows, u64(first), u64(n_entries), workspace.buffer("whole")
-            )  # fmt: skip
+        for block in self._blocks.fill():
+            for some in sorted_rows(workspace, ranks, block.astype(np.uint32)):
+                n_entries, first = some.n_features * ranked.n_rows, some.first * ranked.n_rows
+                workspace.launch_over(
+                    n_entries, kernel, some.ranks, some.rows, u64(first), u64(n_entries), workspace.buffer("whole")
+                )  # fmt: skip
         workspace.room("sides", ranked.n_rows + 4)
         described = ranked.n_value_bins * 2 + ranked.has_missing
         workspace.upload("described ranks", described.astype(np.uint32))
         workspace.upload("rank counts", ranked.n_value_bins.astype(np.uint32))
 
     @staticmethod
-    def more_bytes(ranked: BinnedData) -> int:
-        """Return the bytes of the lists of a training set, and of what stands beside them."""
-        n_tiles = -(-ranked.n_rows // (THREADS * EACH)) + 1
-        n = len(listed_features(ranked))
-        by_row = 24 * n + 9 + BYTES_A_ROW
-        return ranked.n_rows * by_row + n * 2 * n_tiles * (SPLIT.itemsize + 28)
+    def bytes_of(n_rows: int, n_lists: int) -> int:
+        """Return the bytes of so many lists, and of what stands beside them."""
+        n_tiles = 2 * (-(-n_rows // (THREADS * EACH)) + 1)
+        lists, by_row = 3 * room_bytes(BYTES * n_lists * n_rows), room_bytes(8 * n_rows) + room_bytes(n_rows + 4)
+        by_tile = (room_bytes(size * n_lists * n_tiles) for size in (4, 24, SPLIT.itemsize))
+        return lists + by_row + sum(by_tile) + bytes_to_sort(n_rows) + SMALL_TABLES
+
+    @classmethod
+    def fitting(cls, n_rows: int, n_lists: int, spare: int) -> int:
+        """Return how many of the lists fit at a time, at least one of them."""
+        fits = (n for n in range(n_lists, 1, -1) if cls.bytes_of(n_rows, n) <= spare)
+        return next(fits, min(n_lists, 1))
+
+    def _in_blocks(self) -> Iterator[int]:
+        """Yield the number of features of each block that the tree may use, if any, their lists on the device."""
+        for block in self._blocks.each():
+            chosen = self.features[np.isin(self.features, block)]
+            if len(chosen):
+                numbers = np.searchsorted(block, chosen)
+                self._workspace.upload("list features", np.concatenate([chosen, numbers]).astype(np.uint32))
+                yield len(chosen)
 
     def _kernel(self, name: str, wide: bool) -> Kernel:
         return self._runtime.kernel(name, self._workspace.variant("lists.cl", THREADS, wide=wide, each=EACH))
@@ -66,8 +84,6 @@ class DeviceLists:
     def begin_tree(self, n_records: int, listed: bool, wide: bool, rows: tuple[Buffer, Buffer]) -> None:
         """Note the gradients of a tree by row, and take the rows that it sees into the lists of its root."""
         own, buffer = self._workspace, self._workspace.buffer
-        numbers = np.searchsorted(self._listed, self.features)
-        own.upload("list features", np.concatenate([self.features, numbers]).astype(np.uint32))
         gradients = own.room("row gradients", (8 if wide else 4) * self._ranked.n_rows)
         own.launch_over(
             n_records, self._kernel("spread_kernel", wide), buffer("records even"), rows[0], u32(listed),
@@ -94,18 +110,20 @@ class DeviceLists:
         )  # fmt: skip
 
     def _move(self, nodes: Segments, n_left: NDArray[np.int64], wide: bool, names: tuple[str, ...]) -> None:
-        own, runtime, n = self._workspace, self._runtime, len(self.features)
+        own, runtime = self._workspace, self._runtime
         table = node_table(nodes, self._tile(wide), n_left)
         n_tiles = int(table[0, -1])
-        if n_tiles == 0 or n == 0:
+        if n_tiles == 0:
             return
-        counts = own.room("list counts", 4 * n * n_tiles)
-        lists = *(own.buffer(name) for name in names), u32(self._ranked.n_rows), own.buffer("sides")
-        which = own.buffer("list features"), u32(n), own.upload("list table", table), u32(len(n_left))
-        groups = min(4 * own.groups, n * n_tiles)
-        runtime.launch(self._kernel("count_kernel", wide), groups, *lists, *which, counts)
-        runtime.launch(self._kernel("scan_counts_kernel", wide), n, counts, u32(n), u32(n_tiles))
-        runtime.launch(self._kernel("scatter_kernel", wide), groups, *lists, *which, counts)
+        placed = own.upload("list table", table)
+        for n in self._in_blocks():
+            counts = own.room("list counts", 4 * n * n_tiles)
+            lists = *(own.buffer(name) for name in names), u32(self._ranked.n_rows), own.buffer("sides")
+            which = own.buffer("list features"), u32(n), placed, u32(len(n_left))
+            groups = min(4 * own.groups, n * n_tiles)
+            runtime.launch(self._kernel("count_kernel", wide), groups, *lists, *which, counts)
+            runtime.launch(self._kernel("scan_counts_kernel", wide), n, counts, u32(n), u32(n_tiles))
+            runtime.launch(self._kernel("scatter_kernel", wide), groups, *lists, *which, counts)
 
     def find_splits(
         self,
@@ -116,10 +134,25 @@ class DeviceLists:
         rules: SplitRules,
         contexts: PlacedContexts | None,
     ) -> NDArray[np.void]:
-        """Find the best split of each node by a feature of numbers, SPLIT (n_nodes,)."""
-        own, runtime, n, n_nodes = self._workspace, self._runtime, len(self.features), len(gradient)
-        if n == 0 or n_nodes == 0:
-            return no_splits(n_nodes)
+        """Find the best split of each node by a listed feature, SPLIT (n_nodes,)."""
+        best = no_splits(len(gradient))
+        if len(best):
+            for n in self._in_blocks():
+                keep_better(best, self._find_in_block(n, nodes, gradient, hessian, wide, rules, contexts))
+        return best
+
+    def _find_in_block(
+        self,
+        n: int,
+        nodes: Segments,
+        gradient: NDArray[np.int64],
+        hessian: NDArray[np.int64],
+        wide: bool,
+        rules: SplitRules,
+        contexts: PlacedContexts | None,
+    ) -> NDArray[np.void]:
+        """Find the best split of each node by one of n features whose lists are on the device."""
+        own, runtime, n_nodes = self._workspace, self._runtime, len(gradient)
         table = node_table(nodes, self._tile(wide), np.zeros(n_nodes, np.int64))
         n_tiles = int(table[0, -1])
         buffer, groups = own.buffer, min(4 * own.groups, n * n_tiles)

@@ -11,13 +11,19 @@ from numpy.typing import NDArray
 from hornbeam.backends.gpu.data.sort import EACH, SegmentSort
 from hornbeam.backends.gpu.runtime.runtime import Buffer, u32
 from hornbeam.backends.gpu.workspace.bin_upload import PlacedBins
-from hornbeam.backends.gpu.workspace.workspace import Workspace
+from hornbeam.backends.gpu.workspace.tree_kernels import THREADS
+from hornbeam.backends.gpu.workspace.workspace import Workspace, room_bytes
 
 SORTED_BYTES = 1 << 30
 """Bytes of ranks and rows that are sorted at a time, and as many besides; or those of one feature."""
 
-BYTES_A_ROW = 16
-"""What sorting one feature takes."""
+ROOMS = "sorted ranks", "sorted rows", "sorted ranks out", "sorted rows out"
+
+
+def bytes_to_sort(n_rows: int) -> int:
+    """Return what sorting the rows by one feature takes."""
+    n_tiles = -(-n_rows // (EACH * THREADS))
+    return len(ROOMS) * room_bytes(4 * n_rows) + room_bytes(1024 * n_tiles) + room_bytes(1024)
 
 
 class SortedRows(NamedTuple):
@@ -39,8 +45,8 @@ def sorted_rows(workspace: Workspace, placed: PlacedBins, features: NDArray[np.u
     n_rows = layout.n_rows
     if n == 0:
         return
-    step = min(n, max(1, min(SORTED_BYTES, workspace.spare_bytes() // 2) // (8 * n_rows)))
-    rooms = {f"sorted {part}": 4 * step * n_rows for part in ("ranks", "rows", "ranks out", "rows out")}
+    step = min(n, max(1, min(SORTED_BYTES, workspace.spare_bytes() // 4) // (8 * n_rows)))
+    rooms = dict.fromkeys(ROOMS, 4 * step * n_rows)
     sort = SegmentSort(runtime, workspace.variant("sort.cl", each=EACH, value_bytes=4), workspace.groups, n_rows, step)
     rooms |= {"digit counts": sort.count_bytes, "digit totals": sort.total_bytes}
     ranks, rows, ranks_out, rows_out, counts, totals = (workspace.room(name, size) for name, size in rooms.items())

@@ -23,7 +23,7 @@ GROUPS_A_UNIT = 8
 """Groups for each compute unit of kernels that stride over the rows: as many threads as it can hold."""
 
 
-def _room_bytes(n_bytes: int) -> int:
+def room_bytes(n_bytes: int) -> int:
     """Return the bytes of a buffer of which so many are asked for; small ones grow by doubling."""
     return n_bytes if n_bytes >= SMALL_BUFFER else 1 << max(12, n_bytes.bit_length())
 
@@ -60,7 +60,7 @@ class Workspace:
         held = self._held.get(name)
         if held is not None and held[1] >= n_bytes:
             return held[0]
-        n_bytes = _room_bytes(n_bytes)
+        n_bytes = room_bytes(n_bytes)
         self.release(name)
         check_buffer(n_bytes, name, self.facts)
         promised = self._promised_bytes(name)
@@ -109,7 +109,7 @@ class Workspace:
     def _promised_bytes(self, name: str | None = None) -> int:
         """Return what is reserved for buffers that are not there yet, or not as large, all but the one of a name."""
         held = {other: self._held[other][1] if other in self._held else 0 for other in self.reserved if other != name}
-        return sum(max(0, _room_bytes(self.reserved[other]) - has) for other, has in held.items())
+        return sum(max(0, room_bytes(self.reserved[other]) - has) for other, has in held.items())
 
     @contextmanager
     def leaving(self, n_bytes: int) -> Iterator[None]:
