@@ -120,7 +120,7 @@ def assert_same_split_of(
         counting = Counting(count.on(calls, rows, counts, all_counts), counts, all_counts)
         planes = Planes(np.stack([gradient, less_g]), np.stack([hessian, less_h]))
         operation = searching.on(
-            calls, offsets, has_missing, planes, Scores.make(int(offsets[-1]), bins.shape[1]),
+            calls, offsets, has_missing, planes, Scores.make(1, int(offsets[-1]), bins.shape[1]),
             np.empty((1, 0, 2), np.int64), marks, rules_record, counting, NO_OPERATION,
         )  # fmt: skip
         total_g, total_h, less = int(g[numbers].sum()), int(h[numbers].sum()), 1 if less_g.any() or less_h.any() else -1
@@ -267,7 +267,10 @@ def test_tree_is_left_to_the_rounds_where_the_pool_is_too_small():
         assert (grow(engine, n_slots, 6) is not None) == taken
 
 
-def whole_and_in_rounds(monkeypatch, sample, rules, n_categorical=0, n_leaves=25, n_threads=1, **tuning) -> list[dict]:
+FREE = GrowthLimits(25, BIG, False)
+
+
+def whole_and_in_rounds(monkeypatch, sample, rules, n_categorical=0, limits=FREE, n_threads=1, **tuning) -> list[dict]:
     """Return the tree that a team has grown whole and that of the rounds, with the scores after it."""
     binned = binned_data(sample, n_categorical)
     trees, sizes, team = [], [], growth.team
@@ -278,7 +281,7 @@ def whole_and_in_rounds(monkeypatch, sample, rules, n_categorical=0, n_leaves=25
         engine = CpuEngine(binned, n_threads, tuned)
         engine.set_scores(np.zeros((1, len(sample.bins))))
         engine.set_gradients(sample.gradient[None], sample.hessian[None])
-        grower = TreeGrower(engine, binned, rules, GrowthLimits(n_leaves, BIG, False), 2 * n_leaves)
+        grower = TreeGrower(engine, binned, rules, limits, 2 * limits.n_leaves)
         grown = grower.grow(engine.quantize(0, False), 0.1)
         engine.add_leaf_values(0, grown.leaf_value)
         trees.append(
@@ -295,7 +298,7 @@ def whole_and_in_rounds(monkeypatch, sample, rules, n_categorical=0, n_leaves=25
 @pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize(("n_features", "n_bins"), [(3, 300), (70, 200)], ids=["two-byte bins", "blocks of features"])
 def test_tree_is_that_of_the_rounds(monkeypatch, ordered, n_features, n_bins, n_threads):
-    tuning = {"ordered_smallest_bytes": 0 if ordered else 1 << 40}
+    tuning = {"ordered_smallest_bytes": 0 if ordered else 1 << 40, "travelling_levels": 0}
     sample = make_binned(3000, n_features, n_bins, 0.1, seed=n_bins)
     for each in (sample.bins.T, sample.n_value_bins, sample.has_missing):
         each[-1] = each[0]  # equal gains, of two threads
@@ -303,6 +306,48 @@ def test_tree_is_that_of_the_rounds(monkeypatch, ordered, n_features, n_bins, n_
     whole, in_rounds = whole_and_in_rounds(monkeypatch, sample, rules, n_threads=n_threads, **tuning)
     assert len(whole["leaf_value"]) == 25
     assert whole == in_rounds
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+@pytest.mark.parametrize("large_share", [0.0, 0.5, 1e9], ids=["shared", "large ones shared", "alone"])
+@pytest.mark.parametrize(
+    ("limits", "fewest"),
+    [
+        (GrowthLimits(25, BIG, True), 25),  # the last generation is split in part
+        (GrowthLimits(16, BIG, True), 16),
+        (GrowthLimits(300, 5, True), 20),
+        (GrowthLimits(300, BIG, True), 60),  # until leaves are too small
+    ],
+)
+def test_tree_by_depth_is_that_of_the_rounds(monkeypatch, limits, fewest, large_share, n_threads):
+    sample = make_binned(3000, 7, 30, 0.1, seed=4)
+    for each in (sample.bins.T, sample.n_value_bins, sample.has_missing):
+        each[1] = each[0]  # equal gains, of one feature and another
+    rules = replace(PLAIN_RULES, min_data_in_leaf=20)
+    whole, in_rounds = whole_and_in_rounds(
+        monkeypatch, sample, rules, 2, limits, n_threads=n_threads, large_share=large_share
+    )
+    assert len(whole["leaf_value"]) >= fewest
+    assert any(codes is not None for codes in whole["codes"])
+    assert whole == in_rounds
+
+
+def test_equal_gains_are_split_in_the_order_of_the_nodes(monkeypatch):
+    """Both halves of the rows are alike, so that gains come in pairs, and the last generation may end within one."""
+    half = make_binned(600, 4, 12, 0.1, seed=9)
+    rows = [np.concatenate([array, array]) for array in (half.bins, half.gradient, half.hessian)]
+    sides = np.repeat(np.arange(2, dtype=half.bins.dtype), 600)
+    bins = np.column_stack([rows[0], sides])
+    sample = half._replace(
+        bins=bins, gradient=rows[1] + 50.0 * (2.0 * sides - 1.0), hessian=np.ones(1200),
+        n_value_bins=np.append(half.n_value_bins, 2), has_missing=np.append(half.has_missing, False),
+    )  # fmt: skip
+    rules = replace(PLAIN_RULES, min_data_in_leaf=5)
+    for n_leaves in (3, 5, 6, 7, 11):
+        with monkeypatch.context() as patch:
+            limits = GrowthLimits(n_leaves, BIG, True)
+            whole, in_rounds = whole_and_in_rounds(patch, sample, rules, 0, limits, n_threads=2)
+        assert whole == in_rounds
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])
@@ -331,7 +376,7 @@ def test_threads_may_share_rows(monkeypatch, look_cost, n_rows, wide):
 @pytest.mark.parametrize("some_numbers", [False, True])
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_tree_with_categories_is_that_of_the_rounds(monkeypatch, ordered, n_features, n_bins, some_numbers, n_threads):
-    tuning = {"ordered_smallest_bytes": 0 if ordered else 1 << 40}
+    tuning = {"ordered_smallest_bytes": 0 if ordered else 1 << 40, "travelling_levels": 0}
     sample = make_binned(3000, n_features, n_bins, 0.1, seed=n_bins)
     effect = np.random.default_rng(1).normal(size=n_bins + 1)
     sample = sample._replace(gradient=sample.gradient + effect[sample.bins[:, -1]])

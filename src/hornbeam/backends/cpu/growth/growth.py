@@ -38,6 +38,7 @@ from hornbeam.backends.cpu.growth.trees.driver import (
     round_table,
     tree_table,
 )
+from hornbeam.backends.cpu.growth.trees.generations import NO_PLAN, Plan
 from hornbeam.backends.cpu.growth.trees.leaf_boxes import bound_leaves, boxes_of
 from hornbeam.backends.cpu.host.kernels import Kernel
 from hornbeam.backends.cpu.host.operations import Operation
@@ -130,6 +131,10 @@ class Growth(SlotSearch, ABC):
     def tree_work(self, crew: Crew, limits: GrowthLimits, conditions: Conditions) -> Work:
         """Return what a team needs to grow a tree."""
 
+    def plan(self, limits: GrowthLimits, n_threads: int) -> Plan:
+        """Return the plan of a tree that grows by generations; none: it is grown in another way."""
+        return NO_PLAN
+
     @abstractmethod
     def round_work(self, categories: Categories | None) -> Work:
         """Return what threads need to expand the nodes of a round, each alone."""
@@ -203,7 +208,9 @@ class Growth(SlotSearch, ABC):
                     conditions = self._conditions(n_nodes, rules, marks, in_context)
                 work = self.tree_work(some.crew, limits, conditions)
                 table, numbered_limits = tree_table(root, limits, some.size, self.sides)
-                if contexts is not None:
+                if contexts is None:
+                    table = table._replace(plan=self.plan(limits, some.size))
+                else:
                     work, made = self._with_contexts(work, table, conditions.marks, contexts, rules, limits)
             some.run(grow_kernel, work, table, numbered_limits)
         n_grown = int(table.n_grown[0])

@@ -25,7 +25,8 @@ from hornbeam.backends.cpu.host.operations import run
 from hornbeam.core.dtypes import SPLIT
 
 _FIELDS = [
-    ("part", np.int64),  # number of the thread in its team, 0 if it works alone
+    ("part", np.int64),  # number of the thread in its team, 0 if it works without one
+    ("alone", np.bool_),  # divide, sum and search: the thread has the node to itself, and all features of it
     # the node: see Node
     ("begin", np.int64),
     ("end", np.int64),

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.growth.splits.rules import can_split, copy_split
-from hornbeam.backends.cpu.growth.trees.driver import enter_children
+from hornbeam.backends.cpu.growth.trees.children import enter_children
 from hornbeam.backends.cpu.host.kernels import borrowed, kernel
 from hornbeam.core.dtypes import NODE
 
@@ -107,7 +107,8 @@ def plan_kernel(table, plan, n_left_here, max_depth, rules):
     for k in range(len(plan.batch)):
         number, first = plan.batch[k], size[N_NODES]
         node, left, right = nodes[number], nodes[first], nodes[first + 1]
-        enter_children(node, number, left, right, first, table.n_left[number])
+        enter_children(node, number, left, right, table.n_left[number])
+        node.left = first
         size[N_NODES] += 2
         middle = places[number, 0] + n_left_here[k]
         places[first, 0], places[first, 1] = places[number, 0], middle

@@ -74,7 +74,7 @@ class Columns(Space):
         super().__init__(binned, numbers, np.full(len(numbers), -1), n_threads, tuning)
         self.store = store
         self.slots = DenseHistograms(self.offsets, n_threads, tuning)
-        self.scores = Scores.make(self.n_bins, self.n_numeric)
+        self.scores = Scores.make(n_threads, self.n_bins, self.n_numeric)
         self.turned: NDArray[Any] | None = None
         self.shares: dict[int, Shares] = {}
         self._is_whole = len(numbers) == binned.n_used

@@ -19,6 +19,7 @@ from hornbeam.backends.cpu.growth.rows.rounding import Rounded
 from hornbeam.backends.cpu.growth.search import NO_THIN, Conditions
 from hornbeam.backends.cpu.growth.splits.levels import Categories
 from hornbeam.backends.cpu.growth.trees.driver import Work
+from hornbeam.backends.cpu.growth.trees.generations import NO_PLAN, Plan
 from hornbeam.backends.cpu.host.operations import Operation, same
 from hornbeam.backends.cpu.host.team import ALONE, LINE, Crew, worthwhile
 from hornbeam.backends.cpu.tuning import Tuning
@@ -32,13 +33,13 @@ from hornbeam.trees.splitting import NodeContext, SplitRules
 def make_shares(columns: Columns, cuts: NDArray[np.int64], tuning: Tuning) -> Shares:
     """Make the shares of a team: thread t has the features cuts[t]:cuts[t + 1]."""
     offsets, n_threads = columns.offsets, len(cuts) - 1
-    n_levels = n_threads.bit_length()
-    first_blocks = np.zeros((n_levels, n_threads + 1), np.int64)
-    places = np.empty((n_levels, len(columns.numbers)), np.uint32)
+    steps = [*(1 << level for level in range(n_threads.bit_length())), n_threads]
+    first_blocks = np.zeros((len(steps), n_threads + 1), np.int64)
+    places = np.empty((len(steps), len(columns.numbers)), np.uint32)
     blocks: list[int] = []
     most = 1
-    for level in range(n_levels):
-        bounds = [*cuts[: -1 : 1 << level].tolist(), int(cuts[-1])]
+    for level, step in enumerate(steps):
+        bounds = [*cuts[:-1:step].tolist(), int(cuts[-1])]
         for group, (first, last) in enumerate(pairwise(bounds)):
             layout = Layout.of(offsets, first, last, tuning.counters_at_once)
             first_blocks[level, group] = len(blocks)
@@ -186,6 +187,15 @@ class DenseGrowth(Growth):
         """Return how many threads should grow a tree together."""
         return worthwhile(self.tree_ns(limits), min(self.n_team, len(self.space.numbers)), self.tuning)
 
+    def plan(self, limits: GrowthLimits, n_threads: int) -> Plan:
+        """Return the plan of a tree that grows by depth."""
+        if not limits.depthwise:
+            return NO_PLAN
+        tuning, n_used = self.tuning, len(self.space.numbers)
+        of_row = tuning.dense_row_ns + tuning.dense_added_again * n_used * tuning.dense_update_ns
+        node_rows = 2 * self.space.n_bins * tuning.dense_bin_ns / of_row
+        return Plan.make(n_threads, limits.n_leaves, node_rows, float(tuning.large_share))
+
     def alone(self, n_slots: int) -> DenseGrowth | None:
         """Return what grows trees beside this, on one thread, and shares the bins; its sums have 32 bits.
 
@@ -237,10 +247,12 @@ class DenseGrowth(Growth):
         columns, calls, numbers = self.columns, self.calls, self.numbers
         self._maker.turn(columns)
         rows, offsets = self.rows, columns.offsets
+        if math.log2(limits.n_leaves) < self.tuning.travelling_levels:
+            rows = rows._replace(by_row=True)  # and the columns, turned above, say which way rows go
         shares, planes = self._shares(crew.size, limits), self._make_planes(limits)
         n_levels = columns.n_bins - int(offsets[columns.n_numeric])
         if self._level_sums.shape[1] != n_levels:
-            self._level_sums = np.empty((1, n_levels, 2), np.int64)
+            self._level_sums = np.empty((self.n_threads, n_levels, 2), np.int64)
         categories, counting = conditions.categories, self.counting(conditions.n_counted)
         if categories is not None:
             categories = categories._replace(first_bin=0)

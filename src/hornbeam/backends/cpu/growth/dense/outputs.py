@@ -84,6 +84,7 @@ class OutputGrowth:
         own.set_rules(rules)
         work = own.tree_work(ALONE, limits, Conditions(NO_MARKS, False, 0, None))
         table, numbered_limits = tree_table(np.zeros(1, NODE), limits, 1, own.sides)
+        table = table._replace(plan=own.plan(limits, 1))
         memory = Memory(store.even, store.odd, store.wide_even, np.empty(n_rows, np.uint16))
         bounds = Bounds(tuning.most_narrow_gradients, tuning.most_narrow_hessians, exact_bits(n_rows))
         return memory, work, table, numbered_limits, bounds

@@ -102,7 +102,7 @@ def move(rows, depth, begin, end, left, right):
     words, out_words = (rows.words_even, rows.words_odd) if is_even else (rows.words_odd, rows.words_even)
     if depth == 0:
         words = rows.words
-    is_wide, n_words = len(wide) > 0, out_words.shape[1] if len(out_words) > 0 else 0
+    is_wide, n_words = len(wide) > 0, 0 if rows.by_row else out_words.shape[1]
     left, right, one = np.uint64(left), np.uint64(right), np.uint64(1)
     for place in range(np.uint64(begin), np.uint64(end)):
         goes_left = np.uint64(answers[place])
@@ -119,8 +119,9 @@ def move(rows, depth, begin, end, left, right):
 @inner_kernel
 def _divide(call, crew, rows, goes_left):
     """See divide_dense; returns how many rows went left, -1 if a thread has failed."""
-    begin, end, n_threads, depth, t = call.begin, call.end, crew.size, call.depth, call.part
-    n_rows, lefts = end - begin, rows.lefts[call.turn]
+    begin, end, depth, lefts = call.begin, call.end, call.depth, rows.lefts[call.turn]
+    n_threads, t = (np.int64(1), np.int64(0)) if call.alone else (crew.size, call.part)
+    n_rows = end - begin
     first, last = begin + n_rows * t // n_threads, begin + n_rows * (t + 1) // n_threads
     n_left, before = ask(rows, call.feature, depth, goes_left, first, last), np.int64(0)
     if n_threads > 1:
@@ -133,7 +134,7 @@ def _divide(call, crew, rows, goes_left):
                 before = n_left
             n_left += lefts[other, 0]
     move(rows, depth, first, last, begin + before, end - 1 - (first - begin - before))
-    if not meet(crew):
+    if n_threads > 1 and not meet(crew):
         return np.int64(-1)
     return n_left
 

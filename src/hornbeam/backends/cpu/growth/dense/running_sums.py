@@ -48,7 +48,7 @@ class Planes(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """Scores of the candidates of a node.
+    """Scores of the candidates of a node; with a leading axis: those of all threads.
 
     scores      float32 (2, n_total_bins)   with the missing rows left; right, if there are any
     bits        int32 (2, n_total_bins)     memory of `scores`
@@ -62,9 +62,9 @@ class Scores(NamedTuple):
     upper_bits: NDArray[np.int32]
 
     @classmethod
-    def make(cls, n_bins: int, n_numeric: int) -> Scores:
-        """Make the memory that the threads of a team share: each writes the scores of its features."""
-        scores, upper = np.empty((2, n_bins), np.float32), np.empty(n_numeric, np.float32)
+    def make(cls, n_threads: int, n_bins: int, n_numeric: int) -> Scores:
+        """Make the memory of some threads; each writes to the part of the features that it searches."""
+        scores, upper = np.empty((n_threads, 2, n_bins), np.float32), np.empty((n_threads, n_numeric), np.float32)
         return cls(scores, scores.view(np.int32), upper, upper.view(np.int32))
 
 

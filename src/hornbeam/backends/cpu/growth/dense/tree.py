@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from hornbeam.backends.cpu.growth.dense.partition import bins_at
 from hornbeam.backends.cpu.growth.dense.running_sums import (
     Planes,
+    Scores,
     accumulate,
     add_plain,
     choose_split,
@@ -35,7 +36,8 @@ class Shares(NamedTuple):
 
     cuts          int64 (n_threads + 1,)          the features cuts[t]:cuts[t + 1] are those of thread t
     blocks        int64 (n,)                      features whose counters are in use together: those of group g of 2**n
-    first_blocks  int64 (n_levels, n_threads + 1)     threads are blocks[first_blocks[n, g] : first_blocks[n, g + 1]]
+    first_blocks  int64 (n_levels, n_threads + 1)     threads are blocks[first_blocks[n, g] : first_blocks[n, g + 1]];
+                                                      at the last level one group has all threads
     places        uint32 (n_levels, n_used)       first counter of each feature in its block
     counters      int64 (n_threads, n)            scratch  of one block
     shared        int64 (n_threads, n_total_bins) scratch  see sum_shared; empty: threads never share rows
@@ -106,15 +108,16 @@ def _sum(call, crew, rows, shares, offsets, planes):
     begin, end, depth, by_row, t = call.begin, call.end, call.depth, rows.by_row, call.part
     gradient, hessian = planes.gradient[call.spare], planes.hessian[call.spare]
     bins, records, n_rows = bins_at(rows, depth), rows.even if depth % 2 == 0 else rows.odd, end - begin
-    if len(shares.shared) > 0:
+    if len(shares.shared) > 0 and not call.alone:
         group_level = sharing_level(n_rows, crew.size, len(gradient), shares.look_cost)
         if group_level > 0:
             return sum_shared(
                 t, crew, group_level, bins, records, by_row, begin, end, offsets, shares, gradient, hessian
             )
-    blocks, places, counters = shares.blocks, shares.places[0], shares.counters[t]
+    level, group = (len(shares.places) - 1, np.int64(0)) if call.alone else (0, t)
+    blocks, places, counters = shares.blocks, shares.places[level], shares.counters[t]
     is_long = gradient.itemsize == 8 and n_rows > PACKED_ROWS  # else the packed counters hold them all
-    for block in range(shares.first_blocks[0, t], shares.first_blocks[0, t + 1] - 1):
+    for block in range(shares.first_blocks[level, group], shares.first_blocks[level, group + 1] - 1):
         f0, f1 = blocks[block], blocks[block + 1]
         base, stop = offsets[f0], offsets[f1]
         own_g, own_h, own = gradient[base:stop], hessian[base:stop], counters[: stop - base]
@@ -181,6 +184,12 @@ def planes_of(planes, slot):
 
 
 @inner_kernel
+def scores_of(t, scores):
+    """Return the memory of one thread."""
+    return Scores(scores.scores[t], scores.bits[t], scores.upper[t], scores.upper_bits[t])
+
+
+@inner_kernel
 def _search(t, call, offsets, has_missing, planes, scores, level_sums, marks, rules, counting):
     """See search_in_tree."""
     f0, f1, n_numeric = call.first, call.last, np.int64(len(has_missing))
@@ -201,7 +210,7 @@ def _search(t, call, offsets, has_missing, planes, scores, level_sums, marks, ru
 def search_levels_of(t, call, levels):
     """Run the operation `levels` on the sums that take_apart has written."""
     if len(levels) > 0:
-        slot, call.slot = call.slot, 0
+        slot, call.slot = call.slot, t
         run(levels, t)
         call.slot = slot
 
@@ -212,7 +221,7 @@ def search_in_tree(t, room, calls, offsets, has_missing, planes, scores, level_s
 
     has_missing  bool (n_numeric,)     in
     planes       of all slots          in out   the smaller sibling is subtracted here
-    level_sums   int64 (1, bins of the categorical features, 2)   out   sums of the node, for `levels`
+    level_sums   int64 (n_threads, bins of the categorical features, 2)   out   sums of the node, for `levels`
     marks        of features, whose factors are at most 1; its masks say which a node may use; no masks: all
     rules        RULES (1,)            in
     levels       the operation; empty: no feature is categorical
@@ -223,7 +232,8 @@ def search_in_tree(t, room, calls, offsets, has_missing, planes, scores, level_s
         return
     call = calls[t]
     _search(
-        t, call, borrowed(offsets), borrowed(has_missing), borrowed(planes), borrowed(scores), borrowed(level_sums)[0],
+        t, call, borrowed(offsets), borrowed(has_missing), borrowed(planes), scores_of(t, borrowed(scores)),
+        borrowed(level_sums)[t],
         borrowed(marks), rules_in(rules[0]), borrowed(counting),
     )  # fmt: skip
     search_levels_of(t, call, levels)
@@ -269,7 +279,8 @@ def search_tree_in_context(
         return
     call = calls[t]
     _search_in_context(
-        t, call, borrowed(offsets), borrowed(has_missing), borrowed(planes), borrowed(scores), borrowed(level_sums)[0],
+        t, call, borrowed(offsets), borrowed(has_missing), borrowed(planes), scores_of(t, borrowed(scores)),
+        borrowed(level_sums)[t],
         borrowed(marks), rules_in(rules[0]), borrowed(counting),
     )  # fmt: skip
     search_levels_of(t, call, levels)

@@ -10,6 +10,8 @@ for all; they meet (host/team.py) a few times a split, the last time before they
 Where leaves bound each other (leaf_boxes.py), a split may move the bounds of other leaves, which are then searched
 again: their histograms are kept, so no row is counted.
 
+Trees that grow by depth have a way of their own where there are no contexts: generations.py.
+
 A round has its nodes given, and each thread expands some of them alone.
 
 What depends on the kind of data are operations: operations.py.
@@ -22,10 +24,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.growth.rows.sides import Sides, left_bins
-from hornbeam.backends.cpu.growth.splits.rules import can_split, copy_split, enter_node, is_better
+from hornbeam.backends.cpu.growth.rows.sides import Sides
+from hornbeam.backends.cpu.growth.splits.rules import can_split
+from hornbeam.backends.cpu.growth.trees.children import (
+    divide_node,
+    enter_children,
+    search_children,
+    search_node,
+    take_best,
+)
 from hornbeam.backends.cpu.growth.trees.contexts import AROUND
-from hornbeam.backends.cpu.host.kernels import borrowed, inlined, inner_kernel, kernel
+from hornbeam.backends.cpu.growth.trees.generations import NO_PLAN, Plan, grow_generations
+from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
 from hornbeam.backends.cpu.host.operations import NO_OPERATION, run
 from hornbeam.backends.cpu.host.team import call_helpers, meet
 from hornbeam.core.dtypes import NODE, SPLIT
@@ -71,6 +81,7 @@ class Table(NamedTuple):
                                                          searched again
     sides         see rows.sides.Sides
     n_grown       int64 (1,)                    out      number of a tree's nodes
+    plan          see generations.Plan
     """
 
     nodes: NDArray[np.void]
@@ -79,6 +90,7 @@ class Table(NamedTuple):
     found: NDArray[np.void]
     sides: Sides
     n_grown: NDArray[np.int64]
+    plan: Plan = NO_PLAN
 
 
 class Limits(NamedTuple):
@@ -134,55 +146,6 @@ def best_open(nodes, n_nodes, depthwise):
     return best
 
 
-@inlined
-def enter_children(node, number, left, right, first_child, n_left):
-    """Enter the children of a node, of whose rows n_left go left, without splits; NODE () each."""
-    node.left = first_child
-    left.parent, left.depth, left.left, left.slot, left.split.gain = number, node.depth + 1, -1, -1, -np.inf
-    right.parent, right.depth, right.left, right.slot, right.split.gain = number, node.depth + 1, -1, -1, -np.inf
-    left.begin, left.end = node.begin, node.begin + n_left
-    right.begin, right.end = left.end, node.end
-    left.gradient, left.hessian = node.split.left_gradient, node.split.left_hessian
-    right.gradient, right.hessian = node.gradient - left.gradient, node.hessian - left.hessian
-
-
-@inlined
-def enter_around(call, around, number):
-    """Enter a context, AROUND (), into a CALL that has the node; number: of its mask."""
-    call.score, call.lower, call.upper, call.output = around.score, around.lower, around.upper, around.output
-    call.factor, call.key, call.context = around.factor, around.key, number
-
-
-@inner_kernel
-def take_best(found, k, split):
-    """Take the best of the splits that the threads have found, of equal ones that of the first feature.
-
-    found  SPLIT (n_threads, n)  in   those of one node are at [:, k]
-    split  SPLIT ()              out
-    """
-    best = 0
-    for t in range(1, len(found)):
-        if is_better(found[t, k], found[best, k]):
-            best = t
-    copy_split(found[best, k], split)
-
-
-@inner_kernel
-def search_node(t, call, work, nodes, number, less, found):
-    """Search a node that has a slot, among the features of thread t.
-
-    less   see operations.CALL
-    found  SPLIT ()  out
-    """
-    node, of_all_threads = nodes[number], call.part * len(nodes) + number
-    enter_node(call, node.begin, node.end, node.depth, node.gradient, node.hessian, work.rules[0])
-    if len(work.contexts) > 0:
-        enter_around(call, work.around[t, number], of_all_threads)
-    call.slot, call.less, call.set_number = node.slot, less, of_all_threads
-    run(work.search, t)
-    copy_split(call.split, found)
-
-
 @inner_kernel
 def grow_part(t, crew, work, table, limits):
     """Do one thread's part of growing a tree from its root, which can_split, or of expanding the nodes of a round.
@@ -199,7 +162,7 @@ def grow_part(t, crew, work, table, limits):
         n_nodes = len(spare_slots) + 2 * limits.first
     for i in range(n_free):
         free[i] = n_free - 1 - i
-    call.part, call.first, call.last = part, work.cuts[part], work.cuts[part + 1]
+    call.part, call.alone, call.first, call.last = part, False, work.cuts[part], work.cuts[part + 1]
     in_turn = len(work.bounds) > 0
     for step in range(limits.first, limits.last):
         # The root is summed and searched as if it were the smaller child of a node that is divided already.
@@ -211,18 +174,14 @@ def grow_part(t, crew, work, table, limits):
             if number < 0:
                 break
             node, first_child = nodes[number], n_nodes
-            call.n_bins = len(left_bins(node.split, table.sides, work.goes_left[t]))
-            call.begin, call.end, call.depth, call.feature = node.begin, node.end, node.depth, node.split.feature
-            call.turn = step % 2
-            run(work.divide, t)
-            if call.n_left < 0:
+            if divide_node(t, call, work, node, table.sides, step % 2) < 0:
                 return
             left, right, kept = nodes[first_child], nodes[first_child + 1], np.int64(node.slot)
-            enter_children(node, number, left, right, first_child, call.n_left)
+            enter_children(node, number, left, right, call.n_left)
+            node.left = first_child
             n_nodes += 2
             rows_left, rows_right = left.end - left.begin, right.end - right.begin
-            left_small = rows_left <= rows_right
-            may_grow = in_round or step < limits.last - 1
+            left_small, may_grow = rows_left <= rows_right, in_round or step < limits.last - 1
             small_wanted = may_grow and can_split(rows_left, left.hessian, left.depth, limits.max_depth, rules)
             large_wanted = may_grow and can_split(rows_right, right.hessian, right.depth, limits.max_depth, rules)
             call.number, call.wants_left, call.wants_right = number, small_wanted, large_wanted
@@ -242,27 +201,22 @@ def grow_part(t, crew, work, table, limits):
             else:
                 n_free -= 1
                 spare = free[n_free]
-            call.begin, call.end, call.depth = small.begin, small.end, small.depth
-            call.spare, call.kept, call.wants_larger = spare, kept, large_wanted
-            run(work.sum_smaller, t)
-            if call.failed:
+            small_number = first_child if left_small else first_child + 1
+            large_number, wanted = 2 * first_child + 1 - small_number, (small_wanted, large_wanted)
+            if not search_children(
+                t, call, work, nodes, small_number, large_number, wanted, (spare, kept), found[t]
+            ):  # fmt: skip
                 return
-        for k in range(2):
-            if small_wanted if k == 0 else large_wanted:
-                child, slot, less = (small, spare, np.int64(-1)) if k == 0 else (large, kept, spare)
-                child.slot = slot
-                side = np.int64((k == 0) != left_small)
-                search_node(t, call, work, nodes, first_child + side, less, found[t, k])
         for k in range(n_moved):
             search_node(t, call, work, nodes, work.moved[t, k], np.int64(-1), found[t, 2 + k])
         # Without a search no need to meet: rows of this node may be moving still, and the next one has none of them.
         if (any_wanted or n_moved > 0) and not meet(crew):
             return
         for k in range(2):
-            child, slot, wanted = (small, spare, small_wanted) if k == 0 else (large, kept, large_wanted)
-            if wanted:
+            child, slot, is_wanted = (small, spare, small_wanted) if k == 0 else (large, kept, large_wanted)
+            if is_wanted:
                 take_best(found[t : t + 1] if in_round else found, k, child.split)
-            has_use = wanted and (in_turn or child.split.gain > -np.inf)  # other bounds may leave a leaf a split
+            has_use = is_wanted and (in_turn or child.split.gain > -np.inf)  # other bounds may leave a leaf a split
             if not has_use and slot >= 0 and not in_round:
                 free[n_free] = slot
                 n_free += 1
@@ -272,8 +226,17 @@ def grow_part(t, crew, work, table, limits):
         table.n_grown[0] = n_nodes
 
 
+@inner_kernel
+def grow(t, crew, work, table, limits):
+    """Do one thread's part of growing a tree, by generations if there is a plan: see grow_part."""
+    if len(table.plan.keys) > 0:
+        grow_generations(t, crew, work, table, limits)
+    else:
+        grow_part(t, crew, work, table, limits)
+
+
 @kernel
 def grow_kernel(t, crew, work, table, limits):
-    """Let all threads of a team do their parts: see grow_part."""
+    """Let all threads of a team do their parts: see grow."""
     call_helpers(t, crew, (work, table, limits))
-    grow_part(t, borrowed(crew), borrowed(work), borrowed(table), limits)
+    grow(t, borrowed(crew), borrowed(work), borrowed(table), limits)

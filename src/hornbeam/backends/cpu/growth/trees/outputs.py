@@ -23,7 +23,7 @@ from hornbeam.backends.cpu.growth.rows.rounding import (
     scale_exponent_,
 )
 from hornbeam.backends.cpu.growth.splits.rules import can_split, set_units
-from hornbeam.backends.cpu.growth.trees.driver import Table, grow_part
+from hornbeam.backends.cpu.growth.trees.driver import Table, grow
 from hornbeam.backends.cpu.growth.trees.leaves import TreeRows, finish_tree
 from hornbeam.backends.cpu.host.atomics import add
 from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
@@ -141,9 +141,8 @@ def grow_tree(output, crew, iteration, grown, memory, work, table, limits, bound
     set_units(rules, unit_g, unit_h, seen.least_hessian, seen.most_hessian)
     own = grown.nodes[tree : tree + 1]
     enter_root(own[0, 0], n_rows, seen)
-    grow_part(
-        0, crew, work, Table(own, table.spare_slots, table.free, table.found, table.sides, table.n_grown), limits
-    )  # fmt: skip
+    of_tree = Table(own, table.spare_slots, table.free, table.found, table.sides, table.n_grown, table.plan)
+    grow(0, crew, work, of_tree, limits)
     n_nodes = table.n_grown[0]
     n_splits, leaves = n_nodes // 2, grown.leaves[tree]
     finish_tree(
