@@ -14,6 +14,7 @@ from hornbeam.backends.cpu.engine import CpuEngine
 from hornbeam.backends.cpu.growth.rows.rounding import power_of_two, scale_exponent_
 from hornbeam.backends.cpu.growth.splits.rules import RULES, Rules, set_units
 from hornbeam.backends.cpu.host.kernels import kernel
+from hornbeam.backends.cpu.host.team import team
 from hornbeam.backends.cpu.tuning import tuned
 from hornbeam.backends.reference.engine import ReferenceEngine
 from hornbeam.core.fixed_point import Quantization, scale_exponent
@@ -165,6 +166,35 @@ def test_outputs_that_need_more_bits_are_left_alone_and_the_others_are_not():
     np.testing.assert_array_equal(engine.scores()[1], reference.scores()[1])
     np.testing.assert_array_equal(grown[1].leaf_value, expected.leaf_value)
     assert (grown[1].gradient_unit, grown[1].hessian_unit) == expected.units
+
+
+@pytest.mark.parametrize("depthwise", [False, True])
+@pytest.mark.parametrize("n_rows", [2, 7, 1000])
+def test_a_team_grows_the_tree_of_one_output(n_rows, depthwise):
+    rng = np.random.default_rng(n_rows)
+    gradient, limits = rng.normal(size=(1, n_rows)), GrowthLimits(12, NO_LIMIT, depthwise)
+    for factor in (1.0, np.inf, np.nan):  # the last ones in the rows of the last thread
+        gradient[0, -1] = factor
+        with tuned(**EAGER_TEAMS):
+            engine, reference, binned = engines_with(gradient, np.ones((1, n_rows)), 3)
+            (tree,) = engine.grow_outputs(PLAIN_RULES, limits, 24, 0.1)
+        assert (tree is None) == (not np.isfinite(factor) or n_rows < 2 * PLAIN_RULES.min_data_in_leaf)
+        if tree is not None:
+            how = reference.quantize(0, False)
+            expected = TreeGrower(reference, binned, PLAIN_RULES, limits, 24).grow(how, 0.1)
+            reference.add_leaf_values(0, expected.value_for_engine)
+            np.testing.assert_array_equal(engine.scores(), reference.scores())
+            np.testing.assert_array_equal(tree.leaf_value, expected.leaf_value)
+
+
+def test_a_tree_is_left_to_the_host_while_there_is_another_team():
+    rng = np.random.default_rng(0)
+    with tuned(**EAGER_TEAMS):
+        engine, _, _ = engines_with(rng.normal(size=(1, 300)), np.ones((1, 300)), 3)
+        with team(2):
+            assert len(engine.grow_outputs(PLAIN_RULES, LIMITS, N_SLOTS, 0.1)) == 0
+        assert not engine.scores().any()
+        assert len(engine.grow_outputs(PLAIN_RULES, LIMITS, N_SLOTS, 0.1)) == 1
 
 
 @pytest.mark.parametrize("why", ["a bag", "chosen features", "many rows", "many nodes"])

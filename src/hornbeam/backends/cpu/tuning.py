@@ -128,7 +128,7 @@ class Tuning:
     most_narrow_hessians: int = 2**32 - 1
     most_wide_sums: int = 2**37
     """Largest sums that running sums of 32 and of 64 bits stand for (growth/dense/running_sums.py): never more."""
-    rows_at_once: int = 65_536
+    rows_at_once: int = 131_072
     """Most rows of data on which the trees of all outputs are grown in one call: Python takes 0.2 milliseconds a tree
     otherwise, a tree on as many rows several."""
     nodes_at_once_bytes: int = 1 << 26

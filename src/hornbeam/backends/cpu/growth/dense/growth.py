@@ -196,15 +196,15 @@ class DenseGrowth(Growth):
         node_rows = 2 * self.space.n_bins * tuning.dense_bin_ns / of_row
         return Plan.make(n_threads, limits.n_leaves, node_rows, float(tuning.large_share))
 
-    def alone(self, n_slots: int) -> DenseGrowth | None:
-        """Return what grows trees beside this, on one thread, and shares the bins; its sums have 32 bits.
+    def beside(self, n_slots: int, limits: GrowthLimits, n_threads: int) -> DenseGrowth | None:
+        """Return what grows trees beside this, on some threads, and shares the bins; its sums have 32 bits.
 
         None: the bins are not the same for all trees, or travel, or some feature is categorical.
         """
         maker, n_rows = self._maker, self.binned.n_rows
-        if self.columns is not maker.whole or not self.store.by_row or self.sets is not None:
+        if self.columns is not maker.whole or not self._stay(limits) or self.sets is not None:
             return None
-        own = DenseGrowth(self.binned, 1, 1, self.tuning)
+        own = DenseGrowth(self.binned, n_threads, n_threads, self.tuning)
         own._maker.lend_columns(maker.turn(maker.whole))
         own.rounded = Rounded(Quantization(1.0, 1.0, False, 0, 0), Root(n_rows, 0, 0), 0.0, 0.0, 0)
         own.n_slots = n_slots
@@ -236,6 +236,10 @@ class DenseGrowth(Growth):
         self._planes = Planes(gradient.view(f"i{n_bytes}").reshape(shape), hessian.view(f"u{n_bytes}").reshape(shape))
         return self._planes
 
+    def _stay(self, limits: GrowthLimits) -> bool:
+        """Say whether bins stay in place while a tree is grown whole; its columns say which way rows go."""
+        return self.store.by_row or math.log2(limits.n_leaves) < self.tuning.travelling_levels
+
     def _needs_gains(self, conditions: Conditions) -> bool:
         """Say whether the search must compute the gain of every candidate, for scores say nothing about it."""
         rules, factors = self.numbers[0], conditions.marks.contribution
@@ -246,9 +250,7 @@ class DenseGrowth(Growth):
         """Return what a team needs to grow a tree."""
         columns, calls, numbers = self.columns, self.calls, self.numbers
         self._maker.turn(columns)
-        rows, offsets = self.rows, columns.offsets
-        if math.log2(limits.n_leaves) < self.tuning.travelling_levels:
-            rows = rows._replace(by_row=True)  # and the columns, turned above, say which way rows go
+        rows, offsets = self.rows._replace(by_row=self._stay(limits)), columns.offsets
         shares, planes = self._shares(crew.size, limits), self._make_planes(limits)
         n_levels = columns.n_bins - int(offsets[columns.n_numeric])
         if self._level_sums.shape[1] != n_levels:

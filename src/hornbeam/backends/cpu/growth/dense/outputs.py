@@ -23,7 +23,7 @@ from hornbeam.backends.cpu.growth.trees.outputs import (
 )
 from hornbeam.backends.cpu.host.atomics import ROOM
 from hornbeam.backends.cpu.host.operations import Operation
-from hornbeam.backends.cpu.host.team import ALONE, run_parts, worthwhile
+from hornbeam.backends.cpu.host.team import ALONE, Team, team, worthwhile
 from hornbeam.core.dtypes import NODE
 from hornbeam.core.fixed_point import exact_bits
 from hornbeam.trees.frontier import GrowthLimits
@@ -40,7 +40,8 @@ ROOM_BYTES = 1 << 19
 class OutputGrowth:
     """Grows the trees of all outputs at once, on all rows and features of small data without categories.
 
-    What threads need is prepared once, for as many iterations as it is in use.
+    What threads need is prepared once, for as many iterations as it is in use. Each thread grows trees alone, or, where
+    a team is quicker, all grow each tree together.
 
     growth  what grows single trees of the training; its features are those of the trees to come
     """
@@ -50,6 +51,7 @@ class OutputGrowth:
     ) -> None:
         self._made_for = growth.space, n_outputs, rules, limits, n_slots
         self._n_outputs, self._limits = n_outputs, limits
+        self._crew = ALONE
         self._growths = self._choose(growth, limits, n_slots)
         self._rooms = np.zeros((len(self._growths), ROOM), np.int64)
         self._operations = [Operation(grow_output, room) for room in self._rooms]
@@ -63,31 +65,32 @@ class OutputGrowth:
         return self._made_for == (growth.space, *given)
 
     def _choose(self, growth: DenseGrowth, limits: GrowthLimits, n_slots: int) -> list[DenseGrowth]:
-        """Return what each thread grows its trees by; none where a tree at a time is better, or has to be."""
+        """Return what each crew grows its trees by; none where a tree at a time has to be."""
         tuning, n_outputs = growth.tuning, self._n_outputs
         n_rows, n_bytes = growth.binned.n_rows, n_outputs * 2 * limits.n_leaves * NODE.itemsize
         if not 0 < n_rows <= tuning.rows_at_once or n_bytes > tuning.nodes_at_once_bytes:
             return []
-        first = growth.alone(n_slots)
+        first = growth.beside(n_slots, limits, 1)
         if first is None or not first.can_grow(limits, False):
             return []
         work, most = first.tree_ns(limits), growth.n_team
         n_threads = worthwhile(n_outputs * work, min(most, n_outputs), tuning)
-        if n_threads < worthwhile(work, min(most, len(first.space.numbers)), tuning):
-            return []  # a team is quicker
-        others = [growth.alone(n_slots) for _ in range(n_threads - 1)]
-        return [first, *(own for own in others if own is not None)]
+        n_together = worthwhile(work, min(most, len(first.space.numbers)), tuning)
+        if n_threads < n_together:
+            self._crew = Team(n_together).crew
+            n_threads, first = 1, growth.beside(n_slots, limits, n_together)
+        others = [growth.beside(n_slots, limits, 1) for _ in range(n_threads - 1)]
+        return [own for own in (first, *others) if own is not None]
 
     def _prepare(self, own: DenseGrowth, rules: SplitRules) -> tuple[Any, ...]:
-        """Return what a thread needs in all iterations, as grow_output takes it."""
-        n_rows, tuning, store, limits = own.binned.n_rows, own.tuning, own.store, self._limits
+        """Return what a crew needs in all iterations, as grow_output takes it."""
+        n_rows, tuning, limits, n_threads = own.binned.n_rows, own.tuning, self._limits, self._crew.size
         own.set_rules(rules)
-        work = own.tree_work(ALONE, limits, Conditions(NO_MARKS, False, 0, None))
-        table, numbered_limits = tree_table(np.zeros(1, NODE), limits, 1, own.sides)
-        table = table._replace(plan=own.plan(limits, 1))
-        memory = Memory(store.even, store.odd, store.wide_even, np.empty(n_rows, np.uint16))
+        work = own.tree_work(self._crew, limits, Conditions(NO_MARKS, False, 0, None))
+        table, numbered_limits = tree_table(np.zeros(1, NODE), limits, n_threads, own.sides)
+        table = table._replace(plan=own.plan(limits, n_threads))
         bounds = Bounds(tuning.most_narrow_gradients, tuning.most_narrow_hessians, exact_bits(n_rows))
-        return memory, work, table, numbered_limits, bounds
+        return Memory.make(own.store, n_threads), work, table, numbered_limits, bounds
 
     def _introduce(self, arrays: Arrays) -> None:
         """Tell the operation of each thread what it works on, with room for the trees to come."""
@@ -98,7 +101,7 @@ class OutputGrowth:
             self._grown, self._next = Grown.make(self._n_trees, n_leaves), 0
         iteration = Iteration(*arrays, self._rate, self._first)
         for operation, given in zip(self._operations, self._given, strict=True):
-            operation.on(ALONE, iteration, self._grown, *given)
+            operation.on(self._crew, iteration, self._grown, *given)
 
     def grow(
         self,
@@ -110,16 +113,28 @@ class OutputGrowth:
         """See engine.Engine.grow_outputs; arrays as in Iteration."""
         if not self._growths:
             return ()
-        arrays = gradient, hessian, scores
-        if self._next == self._n_trees or self._arrays is None or not all(map(is_, arrays, self._arrays)):
-            self._introduce(arrays)
-        first = self._next
-        self._next = last = first + self._n_outputs
-        self._rate[0], self._first[0], self._taken[0] = learning_rate, first, 0
-        run_parts(grow_outputs_kernel, len(self._growths), self._rooms, self._taken, self._n_outputs)
-        grown = self._grown
+        arrays, size = (gradient, hessian, scores), max(len(self._growths), self._crew.size)
+        if size == 1:
+            self._make_ready(arrays, learning_rate)
+            grow_outputs_kernel(0, ALONE, self._rooms, self._taken, self._n_outputs)
+        else:
+            with team(size) as some:
+                if some.size < self._crew.size:
+                    return ()  # there is another team, and this one would wait for threads that it has not
+                with some.interruptible():
+                    self._make_ready(arrays, learning_rate)
+                some.run(grow_outputs_kernel, self._rooms, self._taken, self._n_outputs)
+        last = self._next
+        first, grown = last - self._n_outputs, self._grown
         n_nodes, units = grown.n_nodes[first:last].tolist(), grown.units[first:last].tolist()
         return list(map(self._tree, range(first, last), n_nodes, units))
+
+    def _make_ready(self, arrays: Arrays, learning_rate: float) -> None:
+        """Say what the next trees are grown on, and where they go."""
+        if self._next == self._n_trees or self._arrays is None or not all(map(is_, arrays, self._arrays)):
+            self._introduce(arrays)
+        self._rate[0], self._first[0], self._taken[0] = learning_rate, self._next, 0
+        self._next += self._n_outputs
 
     def _tree(self, number: int, n_nodes: int, units: list[float]) -> FinishedTree | None:
         """Return one of the trees that there is room for."""

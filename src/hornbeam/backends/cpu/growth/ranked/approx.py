@@ -13,6 +13,7 @@ from hornbeam.backends.cpu.host.threads import run_ranges, run_threads
 from hornbeam.backends.cpu.tuning import Tuning
 from hornbeam.data.binning import BinnedData, allocate_bins
 from hornbeam.data.quantiles import joined_mapper
+from hornbeam.trees.frontier import GrowthLimits
 from hornbeam.trees.records import GrownAhead, Segments
 from hornbeam.trees.splitting import NodeContext, SplitRules
 
@@ -48,7 +49,7 @@ class ApproxGrowth(DenseGrowth):
         """Return the bytes that are kept for a row: ranks, and bins by row and by feature."""
         return 4 * ranked.n_numeric + 2 * 2 * ranked.n_used + 8
 
-    def alone(self, n_slots: int) -> None:
+    def beside(self, n_slots: int, limits: GrowthLimits, n_threads: int) -> None:
         """Bins of one tree are of no use to another."""
 
     def choose_features(self, features: NDArray[np.int32] | None) -> None:

@@ -72,7 +72,7 @@ class ExactGrowth(DenseGrowth):
         """Return the bytes that are kept for a row: three lists of each feature of many values, and bins."""
         return 3 * 8 * len(listed_features(ranked)) + 2 * ranked.n_used + 9
 
-    def alone(self, n_slots: int) -> None:
+    def beside(self, n_slots: int, limits: GrowthLimits, n_threads: int) -> None:
         """Bins of one tree are of no use to another."""
 
     def choose_features(self, features: NDArray[np.int32] | None) -> None:

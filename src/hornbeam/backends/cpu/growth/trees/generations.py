@@ -1,9 +1,10 @@
 """Trees that grow by depth: all nodes of one depth, a *generation*, are split before any of the next.
 
-So the nodes of a generation can be taken in any order: their children get their numbers in advance, in the order of the
-gains, as if nodes were split one at a time (frontier.one_at_a_time). Nodes that are a large part of the work are divided,
-summed and searched by all threads together, one after the other; then each thread takes one of the others at a time, the
-largest first, and has it to itself. Besides the meetings of large nodes there is one at the end of a generation.
+So the nodes of a generation can be taken in any order: their children get their numbers in advance, in the order of
+the gains, as if nodes were split one at a time (frontier.one_at_a_time). Nodes that are a large part of the work are
+divided, summed and searched by all threads together, one after the other; then each thread takes one of the others at a
+time, the largest first, and has it to itself. Besides the meetings of large nodes there is one at the end of a
+generation.
 
 All threads read one table of nodes. The children of a large node are entered into it by thread 0; the others have
 theirs in tables of their own.

@@ -2,9 +2,10 @@
 
     round the gradients of an output  |  grow a tree  |  values of its leaves  |  add them to the scores
 
-Threads take one output after the other, and each grows its trees alone, in memory of its own: what it needs is said
-once, to an operation (host/operations.py). Where a tree is not of the common kind, because its gradients need 31 bits,
-its sums 64, or its root cannot be split, the output is left to the host.
+Threads take one output after the other, and each grows its trees alone, in memory of its own; or all grow each tree
+together, where there are few outputs. What they need is said once, to an operation (host/operations.py). Where a tree
+is not of the common kind, because its gradients need 31 bits, its sums 64, or its root cannot be split, the output is
+left to the host.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.backends.cpu.growth.rows.records import RowStore
 from hornbeam.backends.cpu.growth.rows.rounding import (
     Scale,
+    Seen,
     is_coarse_,
     measure_rows,
     power_of_two,
@@ -23,12 +26,12 @@ from hornbeam.backends.cpu.growth.rows.rounding import (
     scale_exponent_,
 )
 from hornbeam.backends.cpu.growth.splits.rules import can_split, set_units
-from hornbeam.backends.cpu.growth.trees.driver import Table, grow
-from hornbeam.backends.cpu.growth.trees.leaves import TreeRows, finish_tree
+from hornbeam.backends.cpu.growth.trees.driver import grow
+from hornbeam.backends.cpu.growth.trees.leaves import Finish, TreeRows, finish_in_team
 from hornbeam.backends.cpu.host.atomics import add
 from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
 from hornbeam.backends.cpu.host.operations import introduced, run
-from hornbeam.backends.cpu.host.team import call_helpers
+from hornbeam.backends.cpu.host.team import LINE, call_helpers, meet
 from hornbeam.core.dtypes import NODE
 from hornbeam.core.fixed_point import (
     NARROW_GRADIENT_BITS,
@@ -84,17 +87,32 @@ class Grown(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """The memory of one thread.
+    """The memory of a crew.
 
-    even, odd  uint64 (n_rows,)  scratch  records
-    wide       uint64 (0,)                there are no wide ones
-    leaf       uint16 (n_rows,)  scratch  leaf of each row
+    even, odd  uint64 (n_rows,)           scratch  records
+    wide       uint64 (0,)                         there are no wide ones
+    leaf       uint16 (n_rows,)           scratch  leaf of each row
+    measured   float64 (n_threads, LINE)  scratch  see measure_rows
+    seen       int64 (n_threads, LINE)    scratch  what is Seen by each thread
+    taken      int64 (1,)                 scratch  see finish_in_team
     """
 
     even: NDArray[np.uint64]
     odd: NDArray[np.uint64]
     wide: NDArray[np.uint64]
     leaf: NDArray[np.uint16]
+    measured: NDArray[np.float64]
+    seen: NDArray[np.int64]
+    taken: NDArray[np.int64]
+
+    @classmethod
+    def make(cls, store: RowStore, n_threads: int) -> Memory:
+        """Make room for the rows of a store."""
+        n_rows = len(store.even)
+        return cls(
+            store.even, store.odd, store.wide_even, np.empty(n_rows, np.uint16), np.empty((n_threads, LINE)),
+            np.empty((n_threads, LINE), np.int64), np.zeros(1, np.int64),
+        )  # fmt: skip
 
 
 class Bounds(NamedTuple):
@@ -114,14 +132,52 @@ def enter_root(root, n_rows, seen):
 
 
 @inner_kernel
-def grow_tree(output, crew, iteration, grown, memory, work, table, limits, bounds):
-    """Do what grow_output says."""
+def rows_of(t, crew, n_rows):
+    """Return the rows of one thread: first, last."""
+    return n_rows * t // crew.size, n_rows * (t + 1) // crew.size
+
+
+@inner_kernel
+def put_measures_together(measured, size):
+    """Return what measure_rows does of all rows, from the rows of `size` threads; infinite where one is not finite."""
+    largest_g, largest_h, smallest_h = 0.0, 0.0, np.inf
+    for t in range(size):
+        if not (measured[t, 0] < np.inf and measured[t, 1] < np.inf):
+            return np.inf, np.inf, np.inf
+        largest_g, largest_h = max(largest_g, measured[t, 0]), max(largest_h, measured[t, 1])
+        smallest_h = min(smallest_h, measured[t, 2])
+    return largest_g, largest_h, smallest_h
+
+
+@inner_kernel
+def put_seen_together(seen, size):
+    """Return what is Seen of all rows, from the rows of `size` threads."""
+    g, h, magnitudes, n_g, n_h, least_g, most_g, least_h, most_h = (
+        seen[0, 0], seen[0, 1], seen[0, 2], seen[0, 3], seen[0, 4], seen[0, 5], seen[0, 6], seen[0, 7], seen[0, 8],
+    )  # fmt: skip
+    for t in range(1, size):
+        own = seen[t]
+        g, h, magnitudes, n_g, n_h = g + own[0], h + own[1], magnitudes + own[2], n_g + own[3], n_h + own[4]
+        least_g, most_g = min(least_g, own[5]), max(most_g, own[6])
+        least_h, most_h = min(least_h, own[7]), max(most_h, own[8])
+    return Seen(g, h, magnitudes, n_g, n_h, least_g, most_g, least_h, most_h)
+
+
+@inner_kernel
+def grow_tree(t, output, crew, iteration, grown, memory, work, table, limits, bounds):
+    """Do one thread's part of what grow_output says."""
     gradient, hessian, scores = iteration.gradient[output], iteration.hessian[output], iteration.scores[output]
-    n_rows, rules, rate = len(gradient), work.rules[0], iteration.rate[0]
+    n_rows, rules, size, leaf = len(gradient), work.rules[0], crew.size, memory.leaf
+    first, last = rows_of(t, crew, n_rows)
     tree = iteration.first[0] + output
-    grown.n_nodes[tree] = 0
-    largest_g, largest_h, smallest_h = measure_rows(gradient, hessian, 0, n_rows)
-    if not (largest_g < np.inf and largest_h < np.inf):
+    measured, own_seen = memory.measured, memory.seen[t]
+    measured[t, 0], measured[t, 1], measured[t, 2] = measure_rows(gradient, hessian, first, last)
+    if t == 0:
+        grown.n_nodes[tree], memory.taken[0] = 0, 0
+    if not meet(crew):
+        return
+    largest_g, largest_h, smallest_h = put_measures_together(measured, size)
+    if largest_g == np.inf:
         return
     constant = largest_h > 0.0 and smallest_h == largest_h
     g_exponent = scale_exponent_(largest_g, NARROW_GRADIENT_BITS)
@@ -129,7 +185,13 @@ def grow_tree(output, crew, iteration, grown, memory, work, table, limits, bound
     scale = Scale(
         power_of_two(g_exponent), power_of_two(h_exponent), NARROW_GRADIENT_LIMIT, NARROW_HESSIAN_LIMIT, constant
     )  # fmt: skip
-    seen = round_rows(gradient, hessian, scale, 0, n_rows, memory.even, memory.wide)
+    (
+        own_seen[0], own_seen[1], own_seen[2], own_seen[3], own_seen[4], own_seen[5], own_seen[6], own_seen[7],
+        own_seen[8],
+    ) = round_rows(gradient, hessian, scale, first, last, memory.even, memory.wide)  # fmt: skip
+    if not meet(crew):
+        return
+    seen = put_seen_together(memory.seen, size)
     if (
         is_coarse_(seen, constant)
         or seen.magnitudes > bounds.gradients
@@ -138,40 +200,49 @@ def grow_tree(output, crew, iteration, grown, memory, work, table, limits, bound
     ):
         return
     unit_g, unit_h = power_of_two(-g_exponent), largest_h if constant else power_of_two(-h_exponent)
-    set_units(rules, unit_g, unit_h, seen.least_hessian, seen.most_hessian)
-    own = grown.nodes[tree : tree + 1]
-    enter_root(own[0, 0], n_rows, seen)
-    of_tree = Table(own, table.spare_slots, table.free, table.found, table.sides, table.n_grown, table.plan)
-    grow(0, crew, work, of_tree, limits)
+    if t == 0:
+        set_units(rules, unit_g, unit_h, seen.least_hessian, seen.most_hessian)
+    enter_root(table.nodes[t, 0], n_rows, seen)
+    if not meet(crew):
+        return
+    grow(t, crew, work, table, limits)
+    if not meet(crew):
+        return
     n_nodes = table.n_grown[0]
-    n_splits, leaves = n_nodes // 2, grown.leaves[tree]
-    finish_tree(
-        own[0, :n_nodes], TreeRows(memory.even, memory.odd, gradient, hessian, memory.leaf),
+    nodes, leaves, n_splits = table.nodes[0, :n_nodes], grown.leaves[tree], n_nodes // 2
+    rows = TreeRows(memory.even, memory.odd, gradient, hessian, leaf)
+    how = Finish(
         power_of_two(scale_exponent_(largest_g, bounds.sum_bits)),
-        power_of_two(scale_exponent_(largest_h, bounds.sum_bits)), rules, rate, grown.order[tree, :n_splits],
-        grown.leaf_of[tree, :n_nodes], leaves,
+        power_of_two(scale_exponent_(largest_h, bounds.sum_bits)), iteration.rate[0],
     )  # fmt: skip
-    leaf = memory.leaf
-    for row in range(n_rows):
+    finish_in_team(
+        t, nodes, rows, how, rules, grown.order[tree, :n_splits], grown.leaf_of[tree, :n_nodes], leaves, memory.taken
+    )  # fmt: skip
+    if not meet(crew):
+        return
+    for row in range(first, last):
         scores[row] += leaves[0, leaf[row]]
-    grown.units[tree, 0], grown.units[tree, 1] = unit_g, unit_h
-    grown.n_nodes[tree] = n_nodes
+    if t == 0:
+        for number in range(n_nodes):
+            grown.nodes[tree, number] = nodes[number]
+        grown.units[tree, 0], grown.units[tree, 1], grown.n_nodes[tree] = unit_g, unit_h, n_nodes
 
 
 @kernel
-def grow_output(output, room, crew, iteration, grown, memory, work, table, limits, bounds):
-    """Grow the tree of an output, and add it to the scores: an operation, one for each thread.
+def grow_output(number, room, crew, iteration, grown, memory, work, table, limits, bounds):
+    """Grow the tree of an output, and add it to the scores: an operation, one for each crew.
 
-    crew    of one thread
+    number  of the output, times the size of the crew, and of the thread
+    crew    threads that grow each tree together
     work    see driver.Work, whose rules are those of the training
-    table   see driver.Table; its nodes are not used
+    table   see driver.Table
     limits  see driver.Limits
     """
-    if introduced(output, room, (crew, iteration, grown, memory, work, table, limits, bounds)):
+    if introduced(number, room, (crew, iteration, grown, memory, work, table, limits, bounds)):
         return
     grow_tree(
-        output, borrowed(crew), borrowed(iteration), borrowed(grown), borrowed(memory), borrowed(work),
-        borrowed(table), limits, bounds,
+        number % crew.size, number // crew.size, borrowed(crew), borrowed(iteration), borrowed(grown),
+        borrowed(memory), borrowed(work), borrowed(table), limits, bounds,
     )  # fmt: skip
 
 
@@ -179,10 +250,16 @@ def grow_output(output, room, crew, iteration, grown, memory, work, table, limit
 def grow_outputs_kernel(t, crew, rooms, taken, n_outputs):
     """Grow trees until all outputs have theirs; see team.py.
 
-    rooms  int64 (n_threads, ROOM)  in      operation of each thread
+    rooms  int64 (n_threads, ROOM)  in      operation of each thread, whose crew it is alone; or one of all
     taken  int64 (1,)               in out  outputs that some thread has taken; 0 at first
     """
     call_helpers(t, crew, (rooms, taken, n_outputs))
+    if len(rooms) == 1:
+        for output in range(n_outputs):
+            run(rooms[0], output * crew.size + t)
+            if not meet(crew):
+                return
+        return
     while True:
         output = add(taken, 0, 1)
         if output >= n_outputs:
