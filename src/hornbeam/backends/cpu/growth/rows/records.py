@@ -7,8 +7,9 @@ of odd depth in another, and partition moves them from the one to the other:
     wide     record =  row           , and beside it, in `wide`,  gradient (32) | hessian (32)
 
 so the histogram reads gradients in sequence. Bins are row-major. On narrow data they travel too, because fetching 28
-bytes from a random row costs more than copying 28 bytes in sequence at every level; on wide data, and on data that fits
-in the cache anyway, they stay in place and are fetched by row number.
+bytes from a random row costs more than copying 28 bytes in sequence at every level; on wide data, on data that fits in
+the cache anyway, and while a tree of few leaves is grown whole (Tuning.travelling_levels), they stay in place and are
+fetched by row number.
 
     depth 0        bins of the data set, untouched
     depth 1, 3...  bins_odd          depth 2, 4...  bins_even

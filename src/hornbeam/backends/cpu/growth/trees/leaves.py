@@ -77,12 +77,14 @@ def tell_leaf(node, rows, leaf):
 
 
 @inner_kernel
-def finish_leaf(node, rows, how, rules, leaf, leaves):
-    """Compute the value of a leaf; node: NODE (), other arguments as in finish_tree."""
+def finish_leaf(node, rows, how, rules, leaf, leaves, tells):
+    """Compute the value of a leaf, NODE (), and tell its rows if it `tells`; other arguments as in finish_tree."""
     records, gradient, hessian = rows.even if node.depth % 2 == 0 else rows.odd, rows.gradient, rows.hessian
-    g, h = np.int64(0), np.int64(0)
+    g, h, out = np.int64(0), np.int64(0), rows.leaf
     for place in range(np.uint64(node.begin), np.uint64(node.end)):
         row = records[place] & ROW_MASK
+        if tells:
+            out[row] = leaf
         g += np.int64(np.rint(gradient[row] * how.g_scale))
         h += np.int64(np.rint(hessian[row] * how.h_scale))
     weight = h / how.h_scale
@@ -103,8 +105,7 @@ def finish_tree(nodes, rows, how, rules, order, leaf_of, leaves):
     for number in range(len(nodes)):
         node, leaf = nodes[number], leaf_of[number]
         if node.left < 0:
-            tell_leaf(node, rows, leaf)
-            finish_leaf(node, rows, how, rules, leaf, leaves)
+            finish_leaf(node, rows, how, rules, leaf, leaves, True)
 
 
 @inner_kernel
@@ -125,7 +126,7 @@ def finish_in_team(t, nodes, rows, how, rules, order, leaf_of, leaves, taken):
         if number >= len(nodes):
             return
         if nodes[number].left < 0:
-            finish_leaf(nodes[number], rows, how, rules, leaf_number(nodes, number), leaves)
+            finish_leaf(nodes[number], rows, how, rules, leaf_number(nodes, number), leaves, False)
 
 
 @kernel

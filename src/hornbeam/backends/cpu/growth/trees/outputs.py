@@ -27,7 +27,7 @@ from hornbeam.backends.cpu.growth.rows.rounding import (
 )
 from hornbeam.backends.cpu.growth.splits.rules import can_split, set_units
 from hornbeam.backends.cpu.growth.trees.driver import grow
-from hornbeam.backends.cpu.growth.trees.leaves import Finish, TreeRows, finish_in_team
+from hornbeam.backends.cpu.growth.trees.leaves import Finish, TreeRows, finish_in_team, finish_tree
 from hornbeam.backends.cpu.host.atomics import add
 from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
 from hornbeam.backends.cpu.host.operations import introduced, run
@@ -215,9 +215,11 @@ def grow_tree(t, output, crew, iteration, grown, memory, work, table, limits, bo
         power_of_two(scale_exponent_(largest_g, bounds.sum_bits)),
         power_of_two(scale_exponent_(largest_h, bounds.sum_bits)), iteration.rate[0],
     )  # fmt: skip
-    finish_in_team(
-        t, nodes, rows, how, rules, grown.order[tree, :n_splits], grown.leaf_of[tree, :n_nodes], leaves, memory.taken
-    )  # fmt: skip
+    order, leaf_of = grown.order[tree, :n_splits], grown.leaf_of[tree, :n_nodes]
+    if size == 1:
+        finish_tree(nodes, rows, how, rules, order, leaf_of, leaves)
+    else:
+        finish_in_team(t, nodes, rows, how, rules, order, leaf_of, leaves, memory.taken)
     if not meet(crew):
         return
     for row in range(first, last):
