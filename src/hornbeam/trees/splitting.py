@@ -19,6 +19,7 @@ bounds (monotone constraints), features are left out (sampling, interaction cons
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -329,7 +330,7 @@ def candidate_gains(
     right: NDArray[np.int64],
     left_rows: NDArray[np.int64],
     right_rows: NDArray[np.int64],
-    parent: float,
+    parent: float | NDArray[np.float64],
     units: NDArray[np.float64],
     rules: SplitRules,
     context: NodeContext | None = None,
@@ -337,11 +338,11 @@ def candidate_gains(
     feature: int = 0,
     sides: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
-    """Return the gains of candidate splits of one node by one feature, -inf where one is not allowed.
+    """Return the gains of candidate splits of one node, -inf where one is not allowed; in a context by one feature.
 
     left, right            int64 (..., 2)  in  fixed-point sums of the sides
     left_rows, right_rows  int64 (...)     in
-    parent                 score of the node
+    parent                 score of the node, or of each candidate's
     units                  float64 (2,)    in  gradient unit, hessian unit
     context, node          the node's context is entry `node`
     feature                position among the used features
@@ -403,7 +404,7 @@ def best_split(
     node: int = 0,
     features: NDArray[np.int32] | None = None,
 ) -> NDArray[np.void]:
-    """Find the best split of one node, naively.
+    """Find the best split of one node, naively: the gains of all thresholds, and the highest.
 
     histogram    int64 (n_total_bins, 2)   in  fixed-point sums of gradients and hessians
     counts       int64 (n_total_bins,)     in  rows
@@ -415,35 +416,43 @@ def best_split(
     """
     best = no_splits(())
     units = np.array([quantization.gradient_unit, quantization.hessian_unit])
-    for feature in range(len(has_missing)) if features is None else features.tolist():
-        if context is not None and not context.allows(node, feature):
-            continue
-        own = slice(offsets[feature], offsets[feature + 1])
-        sums, rows = histogram[own], counts[own]
-        total, n_rows = sums.sum(axis=0), rows.sum()
-        if context is not None:
-            parent = context.bar(node, feature)
-        else:
-            parent = float(leaf_score(total[:1] * units[0], total[1:] * units[1], rules)[0])
-        left = np.cumsum(sums[:-1], axis=0)
-        left_rows = np.cumsum(rows[:-1])
-        if has_missing[feature]:  # (bin, missing left), (bin, missing right), in the order in which ties are broken
-            left = np.stack([left + sums[-1], left], axis=1)
-            left_rows = np.stack([left_rows + rows[-1], left_rows], axis=1)
-        else:
-            left, left_rows = left[:, None], left_rows[:, None]
-        right, right_rows = total - left, n_rows - left_rows
-        sides = None if context is None or context.sides is None else context.sides.of(node, feature)[:, :, None]
-        gain = candidate_gains(
-            left, right, left_rows, right_rows, parent, units, rules, context, node, feature, sides
-        )  # fmt: skip
-        if context is not None and rules.extra_trees:
-            chosen = random_threshold(context.key[node], feature, len(sums) - 1, bool(has_missing[feature]))
-            gain[np.arange(len(gain)) != chosen] = -np.inf
-        winner = int(np.argmax(gain))  # the first of equals
-        if gain.flat[winner] > best["gain"]:
-            threshold, side = divmod(winner, gain.shape[1])
-            best["gain"], best["feature"], best["bin"] = gain.flat[winner], feature, threshold
-            best["missing_left"] = side == 0
-            best["left_gradient"], best["left_hessian"] = left[threshold, side]
+    used = np.arange(len(has_missing)) if features is None else features
+    if context is not None:
+        used = used[[context.allows(node, feature) for feature in used.tolist()]]
+    first, end = offsets[used], offsets[used + 1]
+    n_thresholds = end - first - 1  # every bin of a feature but the last one
+    begin = np.cumsum(n_thresholds) - n_thresholds
+    own = np.repeat(np.arange(len(used)), n_thresholds)  # the feature of each threshold, by its place in `used`
+    if len(own) == 0:
+        return best
+    bins = np.arange(len(own)) - begin[own]
+    table = np.column_stack([histogram, counts])[: offsets[-1]]
+    before = np.concatenate([np.zeros((1, 3), np.int64), np.cumsum(table, axis=0)])  # sums of all bins before each
+    total = (before[end] - before[first])[own]
+    left = before[first[own] + bins + 1] - before[first[own]]
+    missing = np.where(has_missing[used, None], table[end - 1], 0)[own]
+    left = np.stack([left + missing, left], axis=1)  # missing left, missing right: ties are broken in this order
+    right = total[:, None] - left
+
+    def gains(some: slice, parent: float | NDArray[np.float64], *in_context: Any) -> NDArray[np.float64]:
+        sums, rows = (left[some, :, :2], right[some, :, :2]), (left[some, :, 2], right[some, :, 2])
+        return candidate_gains(*sums, *rows, parent, units, rules, *in_context)
+
+    if context is None:
+        scores = leaf_score(total[:, 0] * units[0], total[:, 1] * units[1], rules)
+        gain = gains(slice(None), scores[:, None])
+    else:
+        gain = np.empty(left.shape[:2])
+        for feature, start, n in zip(used.tolist(), begin.tolist(), n_thresholds.tolist(), strict=True):
+            some = slice(start, start + n)
+            sides = None if context.sides is None else context.sides.of(node, feature)[:, :, None]
+            gain[some] = gains(some, context.bar(node, feature), context, node, feature, sides)
+            if rules.extra_trees:
+                chosen = random_threshold(context.key[node], feature, n, bool(has_missing[feature]))
+                gain[some][np.arange(n) != chosen] = -np.inf
+    threshold, side = divmod(int(np.argmax(gain)), 2)  # the first of equals
+    if gain[threshold, side] > -np.inf:
+        best["gain"], best["feature"], best["bin"] = gain[threshold, side], used[own[threshold]], bins[threshold]
+        best["missing_left"] = side == 0
+        best["left_gradient"], best["left_hessian"], _ = left[threshold, side]
     return best
