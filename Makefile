@@ -9,6 +9,10 @@ KERNELS = $(shell find src benchmarks \( -name '*.c' -o -name '*.cl' -o -name '*
 
 BIN = $(VENV)/bin
 
+# Modules are compiled to bytecode once, whatever the shell says: else every process that a test starts compiles all that
+# it imports.
+export PYTHONDONTWRITEBYTECODE =
+
 .PHONY: help setup demo test test-large test-companions lint format bench paper docs site kernels signatures wheel clean
 .NOTPARALLEL:
 
@@ -56,7 +60,7 @@ test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 test-large: $(VENV)/.installed-test
-	PYOPENCL_BUILD_OPTIONS= $(BIN)/python -m pytest -m large $(ARGS)
+	PYOPENCL_BUILD_OPTIONS= $(BIN)/python -m pytest -n $(WORKERS) -m large --every-device $(ARGS)
 	PYOPENCL_BUILD_OPTIONS= $(BIN)/python -m pytest -n $(WORKERS) -k opencl --every-device $(ARGS)
 
 test-companions: $(VENV)/.installed-test-companions

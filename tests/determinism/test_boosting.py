@@ -34,6 +34,7 @@ MODES = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 @pytest.mark.parametrize("what", MODES)
 def test_model_is_identical_on_every_device(what, weighted):
@@ -67,6 +68,7 @@ def trained_with_scores(params, make, n_rounds, init_model=None):
     return booster, {"training": train_set.data, "valid": valid.data}, seen
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("device", FAST)
 @pytest.mark.parametrize("what", MODES)
 def test_scores_of_training_are_those_of_prediction_to_the_last_bit(device, what, tmp_path):
@@ -80,6 +82,7 @@ def test_scores_of_training_are_those_of_prediction_to_the_last_bit(device, what
         assert loaded.predict(table).tobytes() == seen[name].tobytes()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("device", FAST)
 @pytest.mark.parametrize("what", MODES)
 def test_four_and_four_rounds_equal_eight(device, what):

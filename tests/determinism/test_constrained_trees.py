@@ -85,6 +85,7 @@ def many_threads(tune):
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("objective", ["regression", "binary"])
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.usefixtures("many_threads")
@@ -179,6 +180,7 @@ MONOTONE = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("missing", [0.0, 0.25], ids=["complete", "missing"])
 @pytest.mark.parametrize("objective", ["regression", "binary"])
 @pytest.mark.parametrize("name", MONOTONE)

@@ -23,26 +23,26 @@ GOLDEN = expected_fingerprints()
 QUIET = {"verbosity": -1}
 
 
-def regression_data(n_rows=700, missing=False, weighted=False, seed=0):
+def regression_data(n_rows=400, missing=False, weighted=False, seed=0):
     X, _ = make_with_missing(n_rows, 8, seed=seed) if missing else make_higgs_like(n_rows, 8, seed=seed)
     rng = np.random.default_rng(seed)
     y = np.where(np.isnan(X[:, 0]), 2.0, X[:, 0]) * 3.0 + X[:, 7] ** 2 + rng.normal(size=n_rows)
     return X, y, rng.random(n_rows) + 0.1 if weighted else None
 
 
-def binary_data(n_rows=700, missing=False, weighted=False, seed=0):
+def binary_data(n_rows=400, missing=False, weighted=False, seed=0):
     X, y = make_with_missing(n_rows, 8, seed=seed) if missing else make_higgs_like(n_rows, 8, seed=seed)
     return X, y, np.random.default_rng(seed).random(n_rows) + 0.1 if weighted else None
 
 
-def multiclass_data(n_rows=700, missing=False, weighted=False, seed=0):
+def multiclass_data(n_rows=400, missing=False, weighted=False, seed=0):
     X, y = make_multiclass(n_rows, 3, 8, seed=seed)
     if missing:
         X[np.random.default_rng(seed).random(X.shape) < 0.2] = np.nan
     return X, y, np.random.default_rng(seed).random(n_rows) + 0.1 if weighted else None
 
 
-def heavy_data(n_rows=700, missing=False, weighted=False, seed=0):
+def heavy_data(n_rows=400, missing=False, weighted=False, seed=0):
     X, y, _ = make_regression_heavy_tailed(n_rows, seed=seed)
     return X, y, None
 
@@ -108,7 +108,7 @@ def many_threads(tune):
 @pytest.mark.parametrize(("params", "make_dataset"), COMBINATIONS.values(), ids=COMBINATIONS.keys())
 @pytest.mark.usefixtures("many_threads")
 def test_model_is_identical_on_every_device_and_for_any_thread_count(params, make_dataset):
-    booster = assert_same_model(params, make_dataset, usable_devices(), 4)
+    booster = assert_same_model(params, make_dataset, usable_devices(), 2)
     assert sum(tree.n_splits for tree in booster.trees) > 0
 
 
@@ -139,7 +139,7 @@ def test_evaluations_are_identical_on_every_device(objective):
         {**params, "metric": metrics, "early_stopping_round": 2, "learning_rate": 0.5},
         maker(make, missing=True),
         usable_devices(),
-        8,
+        5,
         thread_counts=(1, 3),
         valid_sets=valid_sets,
     )
@@ -150,6 +150,7 @@ def test_evaluations_are_identical_on_every_device(objective):
 # --- what must not be seen in the model -----------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("device", FAST)
 @pytest.mark.parametrize("size", [1e-9, 0.05, 0.2, 0.8, 1.0, 2.0, 50.0])
 @pytest.mark.parametrize("policy", ["leafwise", "depthwise"])
@@ -160,6 +161,7 @@ def test_model_is_identical_for_any_histogram_pool(device, size, policy):
     assert hb.train({**params, "histogram_pool_size": size}, make(), 3).fingerprint() == expected
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("device", FAST)
 @pytest.mark.parametrize("objective", MAKERS)
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
@@ -177,6 +179,7 @@ def test_permuted_rows_give_the_same_model(device, objective, weighted):
     assert hb.train(params, permuted, 3).fingerprint() == expected
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("device", FAST)
 @pytest.mark.parametrize("objective", MAKERS)
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
@@ -212,6 +215,7 @@ def test_four_and_four_rounds_equal_eight_with_init_score(device):
     assert hb.train(params, make(), 4, init_model=half).fingerprint() == hb.train(params, make(), 8).fingerprint()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("device", FAST)
 @pytest.mark.parametrize("objective", MAKERS)
 def test_saved_and_loaded_model_is_the_same(device, objective, tmp_path):
@@ -276,7 +280,7 @@ SPECIAL = st.sampled_from(
     use_missing=st.booleans(),
     seed=st.integers(0, 1000),
 )
-@settings(max_examples=40)
+@settings(max_examples=15)
 def test_training_rows_meet_their_training_leaf_in_prediction(device, values, use_missing, seed):
     X = np.array(values)
     y = np.random.default_rng(seed).normal(size=len(X))

@@ -15,6 +15,10 @@ from hornbeam.trees.growth_in_turn import evaluate_again
 QUIET = {"verbosity": -1, "monotone_constraints_method": "intermediate"}
 
 
+def large(seed):
+    return pytest.param(seed, marks=pytest.mark.large)
+
+
 def random_problem(seed, sparse=False):
     """Return parameters, and what a Dataset is made of: numbers, categories, missing values, weights."""
     rng = np.random.default_rng(seed)
@@ -71,18 +75,18 @@ def assert_same_on_the_cpu(params, table, **more):
         assert fingerprint(params, table, device="cpu", num_threads=threads, **more) == reference
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", [*range(8), *map(large, range(8, 24))])
 def test_model_is_that_of_the_reference(seed):
     assert_same_on_the_cpu(*random_problem(seed))
 
 
-@pytest.mark.parametrize("seed", range(100, 106))
+@pytest.mark.parametrize("seed", [100, 101, *map(large, range(102, 106))])
 def test_model_of_sparse_data_is_that_of_the_reference(seed):
     assert_same_on_the_cpu(*random_problem(seed, sparse=True))
 
 
 @pytest.mark.parametrize("tree_method", ["approx", "exact"])
-@pytest.mark.parametrize("seed", range(200, 203))
+@pytest.mark.parametrize("seed", [200, *map(large, range(201, 203))])
 def test_model_of_ranks_is_that_of_the_reference(seed, tree_method):
     assert_same_on_the_cpu(*random_problem(seed), tree_method=tree_method)
 

@@ -32,6 +32,7 @@ def many_threads(tune):
     tune(ranking_pairs_per_thread=1)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 @pytest.mark.parametrize("params", COMBINATIONS.values(), ids=COMBINATIONS.keys())
 @pytest.mark.usefixtures("many_threads")

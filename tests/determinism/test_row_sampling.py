@@ -33,6 +33,7 @@ SAMPLINGS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 @pytest.mark.parametrize("what", SAMPLINGS)
 def test_sampled_model_is_identical_on_every_device(what, weighted, tune):
@@ -71,6 +72,7 @@ CHOICES = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("other", OTHER_FEATURES)
 @pytest.mark.parametrize("what", CHOICES)
 def test_choices_go_with_other_features_on_every_device(what, other):
@@ -102,6 +104,7 @@ def scores_of_training(params, train_set, n_rounds=5):
     return booster, seen[-1]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("device", FAST)
 @pytest.mark.parametrize("what", ["bagging", "goss", "bagging, multiclass"])
 def test_scores_of_training_are_those_of_prediction(device, what):
@@ -119,6 +122,7 @@ def trees_of(booster):
     ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("sampling", [{"bagging_fraction": 1.0, "bagging_freq": 1}, {"bagging_fraction": 0.3}], ids=str)
 def test_bagging_that_is_off_changes_nothing(device, sampling):
     case = GoldenCase({}, n_rows=500)
@@ -168,6 +172,7 @@ def test_either_seed_changes_the_choice(name, sampling):
     assert trees_of(first) != trees_of(second)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("device", FAST)
 @pytest.mark.parametrize("what", ["bagging", "bagging, every third round", "goss"])
 def test_four_and_four_sampled_rounds_equal_eight(device, what):

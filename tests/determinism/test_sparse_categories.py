@@ -68,6 +68,7 @@ MODELS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("choice", MODELS)
 def test_models_are_those_of_the_dense_form(choice, device, stored):
     X, y = mixed_table(300, one_hot=20 if choice != "plain" else 0)
@@ -318,6 +319,7 @@ CHOICES = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("where", [device for device in usable_devices() if device != "reference"])
 @pytest.mark.parametrize("choice", CHOICES)
 def test_operations(choice, where, stored, fine_work):
@@ -382,6 +384,7 @@ SHARED = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("categorical", [[*CATEGORICAL, 13], []], ids=["levels", "numbers"])
 @pytest.mark.parametrize("choice", SHARED)
 def test_a_team_of_any_size_grows_the_trees_of_one_thread(choice, categorical, stored, sparse_teams, tune):
@@ -397,6 +400,7 @@ def test_a_team_of_any_size_grows_the_trees_of_one_thread(choice, categorical, s
         assert sizes == [size] * 3
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("where", [device for device in usable_devices() if device != "reference"])
 @pytest.mark.parametrize(("path_smooth", "extra_trees"), [(5.0, False), (0.0, True)])
 def test_operations_with_a_context(path_smooth, extra_trees, where, stored):
