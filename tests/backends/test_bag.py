@@ -34,16 +34,18 @@ def draws(n_rows: int) -> dict[str, Draw | Goss]:
     }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("what", draws(10))
 @pytest.mark.parametrize("n_bins", [31, 300])
 def test_operations_on_a_bag_equal_the_reference(device, what, n_bins):
-    binned = binned_data(make_binned(1500, 6, n_bins, 0.2, seed=1))
-    samples = [make_binned(1500, 6, n_bins, 0.2, seed=seed) for seed in (1, 2)]
+    binned = binned_data(make_binned(900, 6, n_bins, 0.2, seed=1))
+    samples = [make_binned(900, 6, n_bins, 0.2, seed=seed) for seed in (1, 2)]
     gradient, hessian = (np.stack([getattr(one, name) for one in samples]) for name in ("gradient", "hessian"))
     engine = engine_on(device, binned)
-    assert_same_operations(binned, gradient, hessian, engine, rules=RULES, draw=draws(1500)[what])
+    assert_same_operations(binned, gradient, hessian, engine, rules=RULES, draw=draws(900)[what])
 
 
+@pytest.mark.sampled(size=2)
 @pytest.mark.parametrize("high_precision", [False, True], ids=["auto", "high"])
 def test_operations_on_a_bag_equal_the_reference_with_constant_hessians(device, high_precision):
     sample = make_binned(900, 5, 15, 0.1, seed=3, constant_hessian=True)
@@ -96,7 +98,7 @@ def test_choosing_all_rows_ends_a_bag(device):
     values=st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0, 1e-320, 1e300]), min_size=1, max_size=80),
     data=st.data(),
 )
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_top_rows_are_the_weightiest_and_equals_the_first(device, values, data):
     n_top = data.draw(st.integers(1, len(values)))
     gradient = np.array(values)[None] * np.where(np.arange(len(values)) % 2, -1.0, 1.0)

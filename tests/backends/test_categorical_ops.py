@@ -44,6 +44,7 @@ def check(device, sample, n_categorical, *, num_threads=0, **options) -> None:
     assert_same_operations(binned, sample.gradient[None], sample.hessian[None], engine, valid=binned, **options)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("n_levels", "constant_hessian"),
     [
@@ -57,6 +58,7 @@ def test_operations_equal_the_reference(device, n_levels, constant_hessian):
     check(device, sample, len(n_levels), rules=RULES)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "changes",
     [
@@ -109,6 +111,7 @@ def test_threads_leave_no_trace(tune, n_threads):
     check("cpu", sample_of(900, (60, 3), 1), 2, rules=RULES, num_threads=n_threads)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("what", ["zero gradients", "zero hessians", "some zero weights", "heavy tail"])
 def test_extreme_gradients(device, what):
     sample = sample_of(700, (20, 3), 4)
@@ -125,7 +128,7 @@ def test_extreme_gradients(device, what):
 
 
 @given(data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=15)
 def test_operations_equal_the_reference_when_everything_ties(device, data):
     n_rows, n_levels = data.draw(st.integers(2, 30)), data.draw(st.integers(2, 7))
     codes = st.lists(st.integers(0, n_levels), min_size=2 * n_rows, max_size=2 * n_rows)
@@ -143,6 +146,7 @@ def test_operations_equal_the_reference_when_everything_ties(device, data):
 # --- with a context -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "changes",
     [{}, {"path_smooth": 5.0}, {"monotone": True}, {"extra_trees": True}, {"path_smooth": 2.0, "monotone": True}],

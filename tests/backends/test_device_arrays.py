@@ -105,6 +105,7 @@ def test_labels_weights_and_scores_may_be_on_a_device(cupy):
     assert dataset.group.tolist() == [300, 400]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
 @pytest.mark.parametrize("device", ["auto", "cpu", "cuda"])
 def test_model_is_that_of_host_data(cupy, dtype, device, monkeypatch):
@@ -130,6 +131,7 @@ def test_model_is_that_of_host_data(cupy, dtype, device, monkeypatch):
     assert found == expected
 
 
+@pytest.mark.sampled(size=2)
 @pytest.mark.parametrize("objective", ["binary", "multiclass", "regression"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
 @pytest.mark.parametrize("order", ["C", "F"])

@@ -125,6 +125,7 @@ def train_both(objective: str, labels: str, *, weighted: bool, dtype: type, **mo
     return copies[0]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("objective", PLAIN)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_nothing_of_a_plain_training_comes_to_the_host(cupy, objective, weighted):
@@ -159,6 +160,7 @@ def test_model_is_that_of_host_labels_in_every_mode(cupy, objective, labels, mor
     train_both(objective, labels, weighted=objective != "lambdarank", dtype=np.float32, **more)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("shape", ["(n,)", "(n, k)", "(k, n)", "flat"])
 @pytest.mark.parametrize("boosting", ["gbdt", "dart"])
 def test_initial_scores_stay_on_the_device(cupy, shape, boosting):
@@ -288,6 +290,7 @@ def test_training_goes_on_from_a_model_without_the_host(cupy):
     assert found[0] == found[1]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
 @pytest.mark.parametrize("encoded", [False, True])
 def test_only_categorical_columns_travel_in_binning(cupy, dtype, encoded):

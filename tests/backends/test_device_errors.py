@@ -196,7 +196,7 @@ def test_sums_in_halves_give_the_same_model(monkeypatch):
     found = []
     for device in ("opencl", "cpu"):
         train = hb.Dataset(X, label=y)
-        booster = hb.train({**params, "device": device, "verbosity": -1}, train, 2, {"training": train})
+        booster = hb.train({**params, "device": device, "verbosity": -1}, train, 1, {"training": train})
         found.append((booster.fingerprint(), booster.eval_history))
     assert found[0] == found[1]
     assert booster.trees[0].n_splits > 1024

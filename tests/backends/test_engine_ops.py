@@ -67,19 +67,22 @@ def check(device, sample: BinnedSample, *, num_threads=0, valid=None, **options)
 # --- every device ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(size=2)
 @pytest.mark.parametrize("n_bins", [2, 15, 255, 256, 1000])
 @pytest.mark.parametrize("missing_fraction", [0.0, 0.3])
 @pytest.mark.parametrize("high_precision", [False, True], ids=["auto", "high"])
 def test_operations_equal_the_reference(device, n_bins, missing_fraction, high_precision):
-    sample = make_binned(1500, 7, n_bins, missing_fraction, seed=n_bins)
+    sample = make_binned(900, 7, n_bins, missing_fraction, seed=n_bins)
     check(device, sample, high_precision=high_precision, rules=RULES, valid=make_binned(300, 7, n_bins, 0.2, seed=1))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("n_features", [1, 2, 3, 4, 5, 8, 13, 40])
 def test_operations_equal_the_reference_for_any_number_of_features(device, n_features):
     check(device, make_binned(600, n_features, 63, 0.1, seed=n_features), rules=RULES)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "changes",
     [
@@ -108,6 +111,7 @@ def test_operations_equal_the_reference_for_heavy_tails(device):
     check(device, heavy._replace(hessian=np.where(tails, 1e5, sample.hessian)), rules=RULES)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("what", ["zero gradients", "zero hessians", "some zero weights", "denormals", "huge"])
 def test_operations_equal_the_reference_for_extreme_gradients(device, what):
     sample = make_binned(800, 4, 15, 0.2, seed=5)
@@ -141,7 +145,7 @@ def test_operations_equal_the_reference_for_several_outputs(device):
     constant_hessian=st.booleans(),
     seed=st.integers(0, 2**31),
 )
-@settings(max_examples=20)
+@settings(max_examples=10)
 def test_operations_equal_the_reference_on_random_data(
     device, n_rows, n_features, n_bins, missing_fraction, min_data, high_precision, constant_hessian, seed
 ):
@@ -151,7 +155,7 @@ def test_operations_equal_the_reference_on_random_data(
 
 
 @given(data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=15)
 def test_operations_equal_the_reference_when_everything_ties(device, data):
     """Few rows, few bins and few distinct gradients: ties in gain, empty bins and undecided row counts abound."""
     n_rows = data.draw(st.integers(2, 24))
@@ -205,6 +209,7 @@ def test_random_splits_send_every_row_to_its_side(device):
             assert (leaf_numbers(engine, children) == ~left).all()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_gradients_of_the_engine_equal_the_reference(device, name, weighted):
@@ -228,6 +233,7 @@ def test_gradients_of_the_engine_equal_the_reference(device, name, weighted):
     assert seen[: objective.n_outputs] == seen[objective.n_outputs :]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 @pytest.mark.parametrize(("alpha", "logcosh"), [(0.5, False), (0.9, False), (0.001, False), (0.5, True)])
 @pytest.mark.usefixtures("many_threads")
@@ -279,6 +285,7 @@ def test_several_validation_sets_keep_scores_of_their_own(device):
 # --- ways through the CPU engine ------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(size=2)
 @pytest.mark.parametrize("n_threads", [1, 2, 3, 8])
 @pytest.mark.parametrize("ordered", [False, True], ids=["gather", "ordered"])
 @pytest.mark.parametrize("n_bins", [63, 300])

@@ -84,6 +84,7 @@ def test_gradients_equal_definition_on_a_million_rows(objective):
     assert_same_bits(hessian, expected[1])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("n_rows", [1, 2, 3, TILE - 1, TILE, TILE + 1, SMALLEST_PART, 2 * SMALLEST_PART + 1])
 @pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())
 def test_gradients_and_predictions_equal_definition_for_any_row_count(objective, n_rows):

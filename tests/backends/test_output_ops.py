@@ -56,6 +56,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("missing", [False, True], ids=["full", "missing"])
 @pytest.mark.parametrize("name", CASES)
 def test_operations_are_those_of_the_reference(device, name, missing):

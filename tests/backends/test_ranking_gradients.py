@@ -78,6 +78,7 @@ def lambdas_written_out(scores, label, sigmoid, truncation, norm, gains, by_ndcg
     return gradient * factor, hessian * factor
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["zero", "normal", "ties", "far apart"])
 @pytest.mark.parametrize("name", [name for name in OBJECTIVES if name != "rank_xendcg"])
 def test_lambdas_are_those_of_the_formula(name, kind):
@@ -127,6 +128,7 @@ def test_random_numbers_of_xendcg_depend_on_seeds_iteration_and_row():
     assert len(keys) == 9
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", SCORES)
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_cpu_equals_the_definition_for_any_thread_count(name, kind, tune):

@@ -39,6 +39,7 @@ def check(device, sample, rules, seed=0, num_threads=0, share=0.7, factors=True,
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("constant_hessian", [False, True], ids=["hessians", "constant hessian"])
 @pytest.mark.parametrize("changes", CASES.values(), ids=CASES.keys())
 def test_splits_in_context_equal_the_reference_under_any_rule(device, changes, constant_hessian):
@@ -46,6 +47,7 @@ def test_splits_in_context_equal_the_reference_under_any_rule(device, changes, c
     check(device, sample, replace(RULES, **changes))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("n_bins", [2, 15, 255, 1000])
 @pytest.mark.parametrize("high_precision", [False, True], ids=["auto", "high"])
 def test_splits_in_context_equal_the_reference_for_any_number_of_bins(device, n_bins, high_precision):
@@ -53,12 +55,14 @@ def test_splits_in_context_equal_the_reference_for_any_number_of_bins(device, n_
     check(device, sample, replace(RULES, **EVERYTHING, min_data_in_leaf=5), high_precision=high_precision)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("n_features", [1, 31, 32, 33, 70])
 def test_splits_in_context_equal_the_reference_for_any_number_of_features(device, n_features):
     sample = make_binned(400, n_features, 20, 0.1, seed=n_features)
     check(device, sample, replace(RULES, monotone=True), n_levels=2)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("n_bins", [31, 300])
 @pytest.mark.parametrize("changes", [{}, {"max_delta_step": 0.2, "lambda_l1": 0.3}], ids=["plain", "clipped"])
 def test_splits_by_the_features_of_a_mask_equal_the_reference(device, n_bins, changes):
@@ -93,7 +97,7 @@ def test_node_without_an_allowed_feature_has_no_split(device):
     constant_hessian=st.booleans(),
     seed=st.integers(0, 2**31),
 )
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_splits_in_context_equal_the_reference_on_random_data(
     device, n_rows, n_features, n_bins, missing_fraction, changes, constant_hessian, seed
 ):
@@ -101,6 +105,7 @@ def test_splits_in_context_equal_the_reference_on_random_data(
     check(device, sample, replace(RULES, **changes), seed, num_threads=2, n_levels=2)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
 @pytest.mark.parametrize("ordered", [False, True], ids=["gather", "ordered"])
 @pytest.mark.parametrize("name", ["mask", "path_smooth", "everything"])
@@ -110,6 +115,7 @@ def test_threads_and_row_stores_leave_no_trace(tune, n_threads, ordered, name):
     check("cpu", sample, replace(RULES, **CASES[name]), num_threads=n_threads)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("what", ["zero gradients", "zero hessians", "some zero weights", "denormals", "huge"])
 def test_splits_in_context_equal_the_reference_for_extreme_gradients(device, what):
     sample = make_binned(600, 4, 15, 0.2, seed=5)

@@ -52,6 +52,7 @@ def both_rows(binned, rng, n_threads, kind, bag=None):
     return n_rows, *rows, how[0]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["narrow", "ones", "wide"])
 @pytest.mark.parametrize("in_bag", [False, True], ids=["all rows", "bag"])
 @pytest.mark.parametrize("n_threads", [1, 3])
@@ -156,6 +157,7 @@ def test_model_of_compiled_workers_is_that_of_the_reference(name):
     assert {model.fingerprint() for model in models} == {expected_fingerprints()[name]}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("n_workers", [1, 3, 7])
 @pytest.mark.parametrize("name", ["regression, heavy tail", "regression, few rows", "binary, categories, weights"])
 def test_workers_without_rows_of_a_node_or_without_features_change_nothing(name, n_workers):

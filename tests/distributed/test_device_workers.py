@@ -157,20 +157,16 @@ SPREAD = {
     "binary": 1,
     "regression, heavy tail": 3,
     "multiclass": 2,
-    "bagging": 3,
-    "bagging, classes": 2,
     "goss": 3,
     "lambdarank, bagging by query": 3,
     "binary, categories, weights": 2,
-    "binary, linear leaves, weights, missing, bagging": 2,
-    "regression, monotone, intermediate, categories": 2,
     "mape, weights, missing": 3,
-    "quantiles, weights, bagging": 2,
     "custom objective": 2,
     "dart": 2,
-    "random forest": 3,
 }
-"""Golden cases and how many workers train them here; with three the last one has no rows."""
+"""Golden cases and how many workers train them here; with three the last one has no rows. `test_every_golden_case` has
+all of them.
+"""
 
 
 @pytest.mark.parametrize("name", SPREAD)

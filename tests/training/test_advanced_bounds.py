@@ -99,6 +99,7 @@ def test_fit_is_better_than_that_of_intermediate_and_as_good_as_lightgbms():
     assert means[2] < np.mean(theirs) * 1.01, (means[2], np.mean(theirs))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["plain", "missing, bagging", "categories", "sparse", "costs, depthwise"])
 def test_model_is_the_same_on_every_device(device, kind):
     x, y, sign = problem(7, missing=0.1 if "missing" in kind else 0.0)

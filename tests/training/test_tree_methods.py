@@ -67,6 +67,7 @@ def test_exact_is_the_histogram_model_where_every_value_has_a_bin(case, defined)
     assert exact.eval_history == histogram.eval_history
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("method", ["exact", "approx"])
 @pytest.mark.parametrize("case", CASES)
 def test_the_cpu_has_the_model_of_the_reference(case, method, defined):

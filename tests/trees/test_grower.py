@@ -148,6 +148,7 @@ def tied_sample(n_rows=160, seed=0, hessians=(1.0,)) -> BinnedSample:
     return BinnedSample(bins, np.full(6, 4, np.int32), has_missing, gradient, hessian)
 
 
+@pytest.mark.sampled(size=2)
 @pytest.mark.parametrize("depthwise", [False, True], ids=["leafwise", "depthwise"])
 @pytest.mark.parametrize("n_leaves", [2, 3, 7, 31])
 @pytest.mark.parametrize("missing_fraction", [0.0, 0.3])
@@ -157,6 +158,7 @@ def test_tree_equals_one_split_at_a_time(device, depthwise, n_leaves, missing_fr
     assert len(tree["leaf_value"]) == n_leaves
 
 
+@pytest.mark.sampled(size=2)
 @pytest.mark.parametrize("depthwise", [False, True], ids=["leafwise", "depthwise"])
 @pytest.mark.parametrize("hessians", [(1.0,), (0.5, 1.0), (0.0, 1.0)], ids=str)
 @pytest.mark.parametrize("seed", range(4))
@@ -189,6 +191,7 @@ def test_any_smallest_batch_gives_the_same_tree(device, monkeypatch, smallest):
     assert_same_tree(device, tied_sample(seed=9), PLAIN_RULES, GrowthLimits(12, BIG, False))
 
 
+@pytest.mark.sampled(size=2)
 @pytest.mark.parametrize("n_slots", [SMALLEST_POOL, 3, 4, 5, 8, 13, 62])
 @pytest.mark.parametrize("depthwise", [False, True], ids=["leafwise", "depthwise"])
 def test_any_number_of_slots_gives_the_same_tree(device, n_slots, depthwise):

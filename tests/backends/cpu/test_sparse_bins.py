@@ -78,6 +78,7 @@ def places(binned):
 # --- what is stored ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize("missing", [0.0, 0.002, 0.05])
 @pytest.mark.parametrize("zero_as_missing", [False, True])
@@ -185,6 +186,7 @@ def test_storage_survives_pickling():
 # --- every operation --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("thin", [1e9, 4, 0], ids=["never thin", "some thin", "always thin"])
 @pytest.mark.parametrize("num_threads", [1, 3])
 @pytest.mark.parametrize(

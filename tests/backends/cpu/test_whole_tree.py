@@ -294,6 +294,7 @@ def whole_and_in_rounds(monkeypatch, sample, rules, n_categorical=0, limits=FREE
     return trees
 
 
+@pytest.mark.sampled(size=2)
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
 @pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize(("n_features", "n_bins"), [(3, 300), (70, 200)], ids=["two-byte bins", "blocks of features"])
@@ -371,6 +372,7 @@ def test_threads_may_share_rows(monkeypatch, look_cost, n_rows, wide):
     assert whole == in_rounds
 
 
+@pytest.mark.sampled(size=2)
 @pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize(("n_features", "n_bins"), [(3, 300), (9, 20)], ids=["two-byte bins", "one-byte bins"])
 @pytest.mark.parametrize("some_numbers", [False, True])

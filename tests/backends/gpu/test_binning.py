@@ -84,6 +84,7 @@ def assert_same_binned(found: BinnedData, expected: BinnedData) -> None:
     assert_same_bits(found.bins, expected.bins, "bins")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("n_features", [1, 9, 32, 33, 70])
 @pytest.mark.parametrize("max_bin", [2, 15, 63, 255, 1000])
@@ -153,12 +154,12 @@ def test_any_strides():
 @pytest.mark.parametrize("max_bin", [15, 63, 1000])
 def test_engine_takes_the_bins_where_they_are(max_bin):
     """Also those of a validation set; nothing goes through the host."""
-    table = make_table(2000, 40, seed=6)
+    table = make_table(600, 34, seed=6)
     found, expected = bin_both(table, max_bin=max_bin)
     reader = open_table(table[:300])
     valid = gpu.encode(DEVICE, reader, blocks_of(table[:300]), found.mapper)[0]
     engine = GpuEngine(opencl.open_device(0), found, min_data_in_leaf=1)
-    gradient = np.random.default_rng(0).standard_normal((1, 2000))
+    gradient = np.random.default_rng(0).standard_normal((1, 600))
     number = engine.add_valid(BinnedData(found.mapper, valid), np.zeros((1, 300)))
     assert number == 0 and found._bins is None
     assert_same_operations(expected, gradient, np.ones_like(gradient), engine, rules=PLAIN_RULES)
@@ -166,7 +167,7 @@ def test_engine_takes_the_bins_where_they_are(max_bin):
 
 
 def test_training_on_device_bins_gives_the_same_model(monkeypatch):
-    table, step = make_table(3000, 35, seed=7), 1000
+    table, step = make_table(900, 35, seed=7), 300
     label = (np.nan_to_num(table[:, 2], posinf=0, neginf=0) > 0).astype(float)
     expected = None
     for on_device in (False, True):
@@ -180,7 +181,7 @@ def test_training_on_device_bins_gives_the_same_model(monkeypatch):
             valid._bin_params, valid._binned = BinParams(), BinnedData(dataset.mapper, bins)
         params = {"objective": "binary", "device": "opencl", "num_leaves": 15, "verbosity": -1}
         for _ in range(2):  # the bins outlive an engine
-            booster = train(params, dataset, 5, {"valid": valid})
+            booster = train(params, dataset, 3, {"valid": valid})
             result = booster.fingerprint(), booster.eval_history
             expected = expected or result
             assert result == expected

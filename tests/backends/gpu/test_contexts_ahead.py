@@ -186,7 +186,7 @@ def test_copies_of_a_tree_do_not_depend_on_its_rounds(gpu, monkeypatch, name):
             made.append(copies.total())
         return (made[1] - made[0]) / 2
 
-    few, many = copies_of_a_tree(4), copies_of_a_tree(40)
+    few, many = copies_of_a_tree(4), copies_of_a_tree(20)
     assert few == many
     assert many <= 7 + (name is not None) + ("feature_fraction" in CASES.get(name, {}))
 

@@ -59,6 +59,10 @@ def sums_in_halves():
     return opened
 
 
+def large(*values):
+    return pytest.param(*values, marks=pytest.mark.large)
+
+
 def check(runtime, sample: BinnedSample, **options) -> None:
     binned = binned_data(sample)
     engine = GpuEngine(runtime, binned)
@@ -68,15 +72,18 @@ def check(runtime, sample: BinnedSample, **options) -> None:
 @pytest.mark.parametrize(
     ("n_bins", "words", "high_precision"),
     [
-        *((15, words, False) for words in (8, 2, 0)),
-        *((63, words, False) for words in (8, 4, 2, 1, 0)),
-        *((300, words, False) for words in (8, 1)),
-        *((63, words, True) for words in (8, 2, 0)),
+        *((15, words, False) for words in (8, 0)),
+        *((63, words, False) for words in (4, 1)),
+        *((63, words, True) for words in (8, 0)),
         (300, 2, True),
+        large(15, 2, False),
+        *(large(63, words, False) for words in (8, 2, 0)),
+        *(large(300, words, False) for words in (8, 1)),
+        large(63, 2, True),
     ],
 )
 def test_histograms_do_not_depend_on_local_memory(runtime, n_bins, words, high_precision):
-    sample = make_binned(700, 37, n_bins, 0.2, seed=words)
+    sample = make_binned(500, 37, n_bins, 0.2, seed=words)
     plan = Layout.of(binned_data(sample))
     counters = 3 * plan.n_bins * (32 // plan.bin_bits) * (8 if high_precision else 4)
     runtime.facts = replace(runtime.facts, local_bytes=max(1, words) * counters - (words == 0))
@@ -102,6 +109,7 @@ def test_few_features_lie_in_narrow_tiles(runtime, monkeypatch, n_features, n_bi
     check(runtime, sample, rules=RULES, high_precision=high_precision)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("high_precision", [False, True], ids=["narrow", "wide"])
 @pytest.mark.parametrize("words", [8, 0], ids=["local", "global"])
 def test_sums_in_halves_equal_64_bit_sums(sums_in_halves, high_precision, words, monkeypatch):
@@ -128,7 +136,7 @@ def test_as_many_bins_as_there_can_be(runtime):
 
 def test_groups_as_large_as_those_of_a_gpu(runtime):
     runtime.facts = replace(runtime.facts, is_gpu=True)
-    check(runtime, make_binned(3000, 40, 255, 0.2, seed=2), rules=RULES)
+    check(runtime, make_binned(1500, 40, 255, 0.2, seed=2), rules=RULES)
 
 
 def test_small_groups(runtime):
@@ -167,6 +175,7 @@ def test_leaf_sums_for_any_number_of_leaves(runtime, n_leaves):
     assert_same_bits(sums[0], sums[1], "leaf_sums")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("min_data", [1, 20])
 @pytest.mark.parametrize("max_depth", [2, 3, 2**40])
 @pytest.mark.parametrize("n_features", [5, 70])
@@ -325,10 +334,11 @@ def test_passes_share_the_device():
     assert tables.groups_a_pass(4, 63) == 1
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("policy", ["leafwise", "depthwise"])
 @pytest.mark.parametrize("capacity", [1, 9, 40, 1536])
 def test_model_does_not_depend_on_how_far_the_device_grows_ahead(gpu, monkeypatch, capacity, policy):
-    X, y = make_higgs_like(1500, 7, seed=3)
+    X, y = make_higgs_like(800, 7, seed=3)
     params = {"objective": "binary", "num_leaves": 31, "min_data_in_leaf": 1, "grow_policy": policy, "verbosity": -1}
     expected = hb.train({**params, "device": "reference"}, hb.Dataset(X, label=y), 3).fingerprint()
     monkeypatch.setattr(growth_module, "CAPACITY", capacity)  # the device stops there, and the host goes on
@@ -383,6 +393,7 @@ def test_leaf_values_of_the_device_are_those_of_the_host(runtime, options):
     engine.close()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "objective", ["binary", "regression", "cross_entropy", "poisson", "tweedie", "focal", "quantile"]
 )

@@ -34,6 +34,7 @@ def train(device: str, X, y, **params):
     return hb.train({**settings, "device": device}, hb.Dataset(X, label=y), 3)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("policy", ["leafwise", "depthwise"])
 @pytest.mark.parametrize(("seed", "n_leaves"), [(1, 2), (1, 40), (1, 100), (5, 100), (8, 100)])
 def test_equal_gains_are_split_in_the_order_in_which_they_were_made(gpu, assigned, policy, seed, n_leaves):
@@ -56,8 +57,8 @@ def test_equal_gains_are_split_in_the_order_in_which_they_were_made(gpu, assigne
 def test_leaves_of_the_device_are_those_that_the_host_would_assign(gpu, monkeypatch, options):
     """Every row's leaf, the values and the sums, with `==`, and a tree whose rounds end before it is finished."""
     rng = np.random.default_rng(1)
-    X = rng.normal(size=(3000, 5))
-    y = np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2] + rng.normal(size=3000)
+    X = rng.normal(size=(1200, 5))
+    y = np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2] + rng.normal(size=1200)
     monkeypatch.setattr(growth_module, "FIRST_ROUNDS_AHEAD", 3)
     monkeypatch.setattr(growth_module, "MORE_ROUNDS", 2)
     params = {"num_leaves": 60, **options}

@@ -98,7 +98,7 @@ DEMAND = Demand(n_leaves=15, given_bytes=3 * 8 * 2001, sampled=True)
 )
 def test_estimate_is_what_is_allocated(closed, params):
     params = {**PARAMS, **params, "max_bin": 63, "device": "opencl"}
-    train, _ = make_sets(30_000, 40, weight=np.random.default_rng(0).random(30_000))
+    train, _ = make_sets(8000, 40, weight=np.random.default_rng(0).random(8000))
     hb.train(params, train, 2)
     layout = Layout.of(train.binned)
     many, renewed = params["objective"] == "multiclass", params["objective"] == "quantile"
@@ -106,7 +106,7 @@ def test_estimate_is_what_is_allocated(closed, params):
     demand = Demand(
         n_outputs=3 if many else 1,
         n_leaves=15,
-        given_bytes=30_000 * (label + 8 + (8 if sampled or renewed else 0)),
+        given_bytes=8000 * (label + 8 + (8 if sampled or renewed else 0)),
         sampled=sampled,
         stores_gradients=many or sampled,
         high_precision="precision" in params,

@@ -75,6 +75,7 @@ def random_bins(n_bins):
     return np.random.default_rng(n_bins).integers(0, n_bins, (N_ROWS, N_FEATURES), dtype=np.uint8)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("part", [1.0, 0.25, 0.0], ids=["root", "quarter", "no rows"])
 @pytest.mark.parametrize("n_bins", [15, 63, 255])
 def test_sums_are_those_of_numpy(runtime, values, n_bins, part):
@@ -101,6 +102,7 @@ def test_sums_do_not_depend_on_the_mechanisms(runtime, values, changes):
     check(runtime, random_bins(n_bins), n_bins, values, paper.paper_variant(n_bins, **changes), part=0.5)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("redistributed", [True, False], ids=["spread", "as they are"])
 @pytest.mark.parametrize("n_bins", [15, 63, 255])
 def test_spread_bins_are_folded_back(runtime, values, n_bins, redistributed):

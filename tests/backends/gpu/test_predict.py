@@ -52,6 +52,7 @@ def assert_same_predictions(forest, data, device, **chosen) -> None:
     assert_same_bits(leaves, predict_leaf(forest, data, **chosen), "leaves")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("device", GPUS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("n_outputs", [1, 3])
@@ -127,6 +128,7 @@ def test_booster_predicts_the_same_on_a_gpu(device, objective):
         assert_same_bits(booster.predict(X, device=device, **kind), booster.predict(X, **kind), str(kind))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("strides", ["C", "F", "every other"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_tables_on_the_device_may_have_any_strides(strides, dtype):

@@ -13,6 +13,7 @@ from hornbeam.trees.records import Segments
 GPUS = [device for device in usable_devices() if device not in ("reference", "cpu")]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("device", GPUS)
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 @pytest.mark.parametrize(("n_rows", "n_leaves"), [(1, 1), (60_000, 2), (3000, 40)])
