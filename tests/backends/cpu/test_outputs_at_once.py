@@ -109,7 +109,7 @@ def test_model_is_that_of_one_tree_at_a_time(
             model = hb.train(params, data, 8, valid_sets=valid, callbacks=callbacks)
         return model.fingerprint(), model.eval_history, model.best_iteration, watching.seen
 
-    expected = train(rows_at_once=0)
+    expected = train(rows_at_once=0, rows_at_once_by_team=0)
     assert train() == expected
     assert train(**EAGER_TEAMS) == expected
 
@@ -201,7 +201,10 @@ def test_a_tree_is_left_to_the_host_while_there_is_another_team():
 def test_nothing_is_grown_where_a_tree_must_be_grown_by_itself(why):
     rng = np.random.default_rng(0)
     gradient, hessian = rng.normal(size=(2, 300)), np.ones((2, 300))
-    limits = {"many rows": {"rows_at_once": 299}, "many nodes": {"nodes_at_once_bytes": 1000}}.get(why, {})
+    limits = {
+        "many rows": {"rows_at_once": 299, "rows_at_once_by_team": 299},
+        "many nodes": {"nodes_at_once_bytes": 1000},
+    }.get(why, {})
     with tuned(**limits):
         engine, _, _ = engines_with(gradient, hessian)
         if why == "a bag":

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.host.kernels import kernel
-from hornbeam.backends.cpu.host.threads import run_threads
+from hornbeam.backends.cpu.host.threads import run_ranges, run_threads
 from hornbeam.data.binning import BinMapper, BinParams, allocate_bins
 from hornbeam.data.sources.reader import ZERO, TableReader
+
+BLOCK_ROWS = 4096
+"""Rows of bins that are written at a time."""
+
+SpareBins = Callable[[NDArray[np.uint32]], NDArray[np.uint32]]
+"""Function(rows) -> the bins of these rows in features whose ranks are no bins."""
 
 
 def encode_ranks(
@@ -42,6 +49,25 @@ def column_values(reader: TableReader, feature: int, params: BinParams) -> NDArr
     if params.zeros_are_missing and not is_encoded:  # a mean label of 0 is not missing
         values = np.where(np.abs(values) <= ZERO, values.dtype.type(np.nan), values)
     return values
+
+
+def take_ranks(
+    bins: NDArray[Any], ranks: NDArray[Any], is_same: NDArray[np.bool_], spare_bins: SpareBins, n_threads: int
+) -> None:
+    """Take ranks for bins where a feature has a bin for each, and spare bins elsewhere.
+
+    bins     unsigned (n_rows, n_used)   out
+    ranks    unsigned (n_rows, n_used)   in
+    is_same  bool (n_used,)              in
+    """
+
+    def take(start: int, stop: int) -> None:
+        for first in range(start, stop, BLOCK_ROWS):
+            rows = slice(first, min(first + BLOCK_ROWS, stop))
+            spare = spare_bins(np.arange(rows.start, rows.stop, dtype=np.uint32))
+            bins[rows] = np.where(is_same, ranks[rows], spare[:, None])
+
+    run_ranges(take, len(bins), n_threads, smallest=BLOCK_ROWS)
 
 
 @kernel

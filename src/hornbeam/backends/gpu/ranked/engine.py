@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.host.threads import run_ranges
+from hornbeam.backends.cpu.binning.ranks import take_ranks
 from hornbeam.backends.demand import Demand
 from hornbeam.backends.gpu.data.layout import Layout, megabytes
 from hornbeam.backends.gpu.engine import GpuEngine
@@ -19,9 +17,6 @@ from hornbeam.core.cpus import available_cpus
 from hornbeam.core.errors import DeviceMemoryError
 from hornbeam.data.binning import BinnedData, allocate_bins
 from hornbeam.data.quantiles import joined_mapper
-
-BLOCK_ROWS = 4096
-"""Rows of bins that are written at a time."""
 
 
 class RankedEngine(GpuEngine):
@@ -42,7 +37,10 @@ class RankedEngine(GpuEngine):
     ) -> None:
         n_used, mapper = ranked.n_used, joined_mapper(ranked, sizes)
         joined = BinnedData(mapper, allocate_bins(ranked.n_rows, n_used, mapper.bin_dtype))
-        self._fill(joined.bins[:, :n_used], ranked.bins[:, :n_used], sizes == ranked.n_value_bins)
+        take_ranks(
+            joined.bins[:, :n_used], ranked.bins[:, :n_used], sizes == ranked.n_value_bins, self._spare_bins,
+            available_cpus(),
+        )  # fmt: skip
         super().__init__(runtime, joined, min_data_in_leaf, demand, limit_mb)
         self._joined, self._binned = joined, ranked
         own = self.workspace
@@ -62,17 +60,6 @@ class RankedEngine(GpuEngine):
         except BaseException:
             own.close()
             raise
-
-    def _fill(self, bins: NDArray[Any], ranks: NDArray[Any], is_same: NDArray[np.bool_]) -> None:
-        """Take ranks for bins where a feature has a bin for each, and spare bins elsewhere."""
-
-        def fill(start: int, stop: int) -> None:
-            for first in range(start, stop, BLOCK_ROWS):
-                rows = slice(first, min(first + BLOCK_ROWS, stop))
-                spare = self._spare_bins(np.arange(rows.start, rows.stop, dtype=np.uint32))
-                bins[rows] = np.where(is_same, ranks[rows], spare[:, None])
-
-        run_ranges(fill, len(bins), available_cpus(), smallest=BLOCK_ROWS)
 
     @staticmethod
     def _spare_bins(rows: NDArray[np.uint32]) -> NDArray[np.uint32]:

@@ -68,7 +68,8 @@ class OutputGrowth:
         """Return what each crew grows its trees by; none where a tree at a time has to be."""
         tuning, n_outputs = growth.tuning, self._n_outputs
         n_rows, n_bytes = growth.binned.n_rows, n_outputs * 2 * limits.n_leaves * NODE.itemsize
-        if not 0 < n_rows <= tuning.rows_at_once or n_bytes > tuning.nodes_at_once_bytes:
+        most_rows = tuning.rows_at_once if growth.n_team == 1 else tuning.rows_at_once_by_team
+        if not 0 < n_rows <= most_rows or n_bytes > tuning.nodes_at_once_bytes:
             return []
         first = growth.beside(n_slots, limits, 1)
         if first is None or not first.can_grow(limits, False):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.backends.cpu.binning.ranks import take_ranks
 from hornbeam.backends.cpu.growth.dense.growth import DenseGrowth
 from hornbeam.backends.cpu.growth.ranked.joining import spread_kernel
 from hornbeam.backends.cpu.growth.ranked.lists import (
@@ -51,8 +52,7 @@ class ExactGrowth(DenseGrowth):
         dense = BinnedData(mapper, allocate_bins(n_rows, n_used, mapper.bin_dtype))
         self._is_dense = np.ones(n_used, np.bool_)
         self._is_dense[listed] = False
-        for feature in np.flatnonzero(self._is_dense).tolist():
-            dense.bins[:, feature] = ranked.bins[:, feature]
+        take_ranks(dense.bins[:, :n_used], ranked.bins[:, :n_used], self._is_dense, np.zeros_like, n_threads)
         super().__init__(dense, n_threads, n_team, replace(tuning, ordered_smallest_bytes=NEVER))
         self._has_missing = np.ascontiguousarray(ranked.has_missing[:n])
         n_ranks = ranked.n_value_bins[:n].astype(np.int64)
