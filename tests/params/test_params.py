@@ -211,6 +211,7 @@ def test_numpy_scalars_become_python_values():
         ("max_bin", [2, 65_535], [1, 65_536]),
         ("learning_rate", [1e-300, 5.0], [0.0, -0.1]),
         ("sigmoid", [1e-3], [0.0, -1.0]),
+        ("path_smooth", [0.0, 1e-30, 2.0], [-1.0, 5e-324]),
         ("lambda_l1", [0.0], [-1e-9]),
         ("min_data_in_leaf", [0], [-1]),
         ("min_data_in_bin", [1], [0]),

@@ -43,7 +43,7 @@ parameters = st.fixed_dictionaries(
         "learning_rate": st.floats(0.01, 1.0),
         "feature_fraction": st.floats(0.3, 1.0),
         "feature_fraction_bynode": st.floats(0.3, 1.0),
-        "path_smooth": st.floats(0.0, 1.0),
+        "path_smooth": st.just(0.0) | st.floats(1e-30, 1.0),
         "extra_trees": st.booleans(),
         "precision": st.just("high"),
         "num_parallel_tree": st.just(2),
