@@ -66,7 +66,7 @@ class Params(ParameterTable):
                 "or use objective='multiclass'"
             )
         if 0.0 < self.path_smooth < 1e-30:
-            raise ParameterError(f"path_smooth={self.path_smooth} is next to nothing; give 1e-30 or more, or 0")
+            raise ParameterError(f"path_smooth={self.path_smooth} must be 0, or 1e-30 or more")
         if self.path_smooth > 0.0 and self.min_data_in_leaf < 2:
             raise ParameterError(
                 f"path_smooth={self.path_smooth} needs min_data_in_leaf of 2 or more, and it is "
