@@ -333,6 +333,26 @@ def test_tree_by_depth_is_that_of_the_rounds(monkeypatch, limits, fewest, large_
     assert whole == in_rounds
 
 
+def test_tree_by_depth_is_the_same_each_time():
+    """Large nodes are shared, the others have a thread each: whoever is first, a tree is the same, again and again."""
+    sample, limits = make_binned(3000, 7, 30, 0.1, seed=4), GrowthLimits(300, BIG, True)
+    binned, rules = binned_data(sample, 2), replace(PLAIN_RULES, min_data_in_leaf=20)
+    grown = []
+    for n_threads, n_times in ((1, 1), (5, 60)):
+        tuned = Tuning(thread_work_ns=1, waking_ns=1, team_cpus=n_threads, most_leaves=1024, large_share=0.5)
+        engine = CpuEngine(binned, n_threads, tuned)
+        for _ in range(n_times):
+            engine.set_scores(np.zeros((1, len(sample.bins))))
+            engine.set_gradients(sample.gradient[None], sample.hessian[None])
+            grower = TreeGrower(engine, binned, rules, limits, 2 * limits.n_leaves)
+            grown.append(grower.grow(engine.quantize(0, False), 0.1).tree)
+    first = grown[0]
+    assert len(first.leaf_value) > 60
+    for other in grown[1:]:
+        for name in ("feature", "threshold", "left", "gain", "leaf_value"):
+            np.testing.assert_array_equal(getattr(other, name), getattr(first, name))
+
+
 def test_equal_gains_are_split_in_the_order_of_the_nodes(monkeypatch):
     """Both halves of the rows are alike, so that gains come in pairs, and the last generation may end within one."""
     half = make_binned(600, 4, 12, 0.1, seed=9)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,18 @@ THREADS, EACH = 256, 4
 
 SMALL_TABLES = 1 << 18
 """Bytes of tables of nodes and features, or a little more."""
+
+
+class _Asked(NamedTuple):
+    """A search: nodes and tiles of their rows, the table of both and the sums of the nodes on the device, the rules."""
+
+    n_nodes: int
+    n_tiles: int
+    table: Buffer
+    totals: Buffer
+    wide: bool
+    rules: SplitRules
+    contexts: PlacedContexts | None
 
 
 class DeviceLists:
@@ -135,30 +147,24 @@ class DeviceLists:
         contexts: PlacedContexts | None,
     ) -> NDArray[np.void]:
         """Find the best split of each node by a listed feature, SPLIT (n_nodes,)."""
-        best = no_splits(len(gradient))
-        if len(best):
+        own, n_nodes = self._workspace, len(gradient)
+        best = no_splits(n_nodes)
+        if n_nodes:
+            table = node_table(nodes, self._tile(wide), np.zeros(n_nodes, np.int64))
+            totals = own.upload("totals", np.stack([gradient, hessian], axis=1))
+            placed = own.upload("list table", table)
+            asked = _Asked(n_nodes, int(table[0, -1]), placed, totals, wide, rules, contexts)
             for n in self._in_blocks():
-                keep_better(best, self._find_in_block(n, nodes, gradient, hessian, wide, rules, contexts))
+                keep_better(best, self._find_in_block(n, asked))
         return best
 
-    def _find_in_block(
-        self,
-        n: int,
-        nodes: Segments,
-        gradient: NDArray[np.int64],
-        hessian: NDArray[np.int64],
-        wide: bool,
-        rules: SplitRules,
-        contexts: PlacedContexts | None,
-    ) -> NDArray[np.void]:
+    def _find_in_block(self, n: int, asked: _Asked) -> NDArray[np.void]:
         """Find the best split of each node by one of n features whose lists are on the device."""
-        own, runtime, n_nodes = self._workspace, self._runtime, len(gradient)
-        table = node_table(nodes, self._tile(wide), np.zeros(n_nodes, np.int64))
-        n_tiles = int(table[0, -1])
-        buffer, groups = own.buffer, min(4 * own.groups, n * n_tiles)
+        own, runtime, buffer = self._workspace, self._runtime, self._workspace.buffer
+        n_nodes, n_tiles, placed, totals, wide, rules, contexts = asked
+        groups = min(4 * own.groups, n * n_tiles)
         sums = own.room("list sums", 24 * n * (n_tiles + 1))
         splits, best = own.room("list splits", SPLIT.itemsize * n * n_tiles), own.room("best", SPLIT.itemsize * n_nodes)
-        placed, totals = own.upload("list table", table), own.upload("totals", np.stack([gradient, hessian], axis=1))
         read: tuple[Any, ...] = (
             *(buffer(name) for name in BY_PARITY), u32(self._ranked.n_rows), buffer("row gradients"),
             buffer("list features"), u32(n), buffer("rank counts"), placed, u32(n_nodes),

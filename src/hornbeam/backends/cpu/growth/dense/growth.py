@@ -188,8 +188,8 @@ class DenseGrowth(Growth):
         return worthwhile(self.tree_ns(limits), min(self.n_team, len(self.space.numbers)), self.tuning)
 
     def plan(self, limits: GrowthLimits, n_threads: int) -> Plan:
-        """Return the plan of a tree that grows by depth, on one thread: several gave other trees now and then."""
-        if not limits.depthwise or n_threads > 1:
+        """Return the plan of a tree that grows by depth."""
+        if not limits.depthwise:
             return NO_PLAN
         tuning, n_used = self.tuning, len(self.space.numbers)
         of_row = tuning.dense_row_ns + tuning.dense_added_again * n_used * tuning.dense_update_ns

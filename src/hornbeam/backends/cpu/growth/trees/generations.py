@@ -7,7 +7,8 @@ time, the largest first, and has it to itself. Besides the meetings of large nod
 generation.
 
 All threads read one table of nodes. The children of a large node are entered into it by thread 0; the others have
-theirs in tables of their own.
+theirs in tables of their own. What threads find for nodes of their own has places of its own, too: thread 0 may still
+be reading what all have found for the last large node.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ def expand_node(t, crew, work, table, limits, number, first_child, spare, may_gr
     turn      see operations.CALL, which says, too, whether the thread is alone
     """
     call, rules, found = work.calls[t], work.rules[0], table.found
-    enters = call.alone or t == 0
+    enters, place = call.alone or t == 0, 2 if call.alone else 0
     node, nodes = table.nodes[0, number], table.nodes[0 if enters else t]
     n_left = divide_node(t, call, work, node, table.sides, turn)
     if n_left < 0:
@@ -154,14 +155,14 @@ def expand_node(t, crew, work, table, limits, number, first_child, spare, may_gr
     small, large, wanted = first_child, first_child + 1, (wants_left, wants_right)
     if rows_left > rows_right:
         small, large, wanted = large, small, (wants_right, wants_left)
-    if not search_children(t, call, work, nodes, small, large, wanted, (spare, np.int64(node.slot)), found[t]):
+    if not search_children(t, call, work, nodes, small, large, wanted, (spare, np.int64(node.slot)), found[t, place:]):
         return False
     if not call.alone and not meet(crew):
         return False
     if enters:
         for k in range(2):
             if wanted[k]:
-                take_best(found[t : t + 1] if call.alone else found, k, nodes[large if k else small].split)
+                take_best(found[t : t + 1] if call.alone else found, place + k, nodes[large if k else small].split)
     return True
 
 
