@@ -94,6 +94,17 @@ def test_features_of_few_values_beside_features_of_many(device, more):
     assert fit(device) == fit("reference")
 
 
+def test_bins_that_differ_from_tree_to_tree_beside_bins_that_do_not(device):
+    table = (RANDOM.random((3_000, 20)) < 0.4).astype(float)
+    table[:, [3, 17]] = RANDOM.normal(size=(3_000, 2))
+    target = table[:, 3] * table[:, 0] + np.sin(3.0 * table[:, 17]) + table[:, 9] + 0.3 * RANDOM.normal(size=3_000)
+    found = train(device, (table, target), 4, tree_method="approx")
+    assert found.fingerprint() == train("cpu", (table, target), 4, tree_method="approx").fingerprint()
+    assert {0, 3, 9, 17} <= {feature for tree in found.trees for feature in tree.feature.tolist()}
+    thresholds = [set(tree.threshold[tree.feature == 17].tolist()) for tree in found.trees]
+    assert thresholds[1] - thresholds[0]
+
+
 @pytest.mark.parametrize("bagging", [False, True])
 def test_lists_that_do_not_fit_are_taken_in_blocks(device, bagging, monkeypatch):
     """Until not even one feature's fit, which is refused before training."""

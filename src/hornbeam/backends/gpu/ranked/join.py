@@ -14,8 +14,8 @@ from hornbeam.backends.gpu.workspace.bin_upload import PlacedBins
 from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.data.binning import BinnedData
 
-THREADS, EACH = 512, 8
-"""Threads of a group, and ranks of each at a time: a block of ranks at once."""
+THREADS, FEWEST_THREADS, EACH = 512, 64, 8
+"""Threads of a group, at least so many where it takes a block of ranks at once, and ranks of each of them."""
 
 LANES, GUESSES = 4, 1024
 """As in join.cl."""
@@ -84,11 +84,20 @@ class JoinSizes:
         return 2 if self.features["shift"].max(initial=0) <= 16 else 4
 
     @property
+    def slot_threads(self) -> int:
+        """Threads of a group that takes a block."""
+        return int(np.clip((1 << int(self.features["shift"].max(initial=0))) // EACH, FEWEST_THREADS, THREADS))
+
+    @property
+    def changing(self) -> NDArray[np.intp]:
+        """The features whose bins differ from tree to tree."""
+        return np.flatnonzero(self.features["n_ranks"] > self.features["n_bins"])
+
+    @property
     def listed(self) -> NDArray[np.uint32]:
         """The features whose rows are listed: those of blocks of several ranks."""
-        return np.flatnonzero(self.features["shift"] * (self.features["n_ranks"] > self.features["n_bins"])).astype(
-            np.uint32
-        )
+        changing = self.changing
+        return changing[self.features["shift"][changing] > 0].astype(np.uint32)
 
     @property
     def buffers(self) -> dict[str, int]:
@@ -127,15 +136,16 @@ class RankJoin:
         for name, n_bytes in sizes.buffers.items():
             workspace.room(name, n_bytes)
         workspace.upload("joined features", sizes.features)
+        self._has_written = False
         if len(sizes.listed):
             workspace.upload("listed features", sizes.listed)
             self._list_rows(ranks)
 
-    def _variant(self, wide: bool, **options: int) -> Variant:
+    def _variant(self, wide: bool, threads: int = THREADS, **options: int) -> Variant:
         """Return the variant of join.cl; options of the bins, where they are written."""
         n_blocks, place_bytes = self._sizes.n_blocks, self._sizes.place_bytes
         return self._workspace.variant(
-            "join.cl", THREADS, wide=wide, each=EACH, n_bins=n_blocks, value_bytes=place_bytes, **options
+            "join.cl", threads, wide=wide, each=EACH, n_bins=n_blocks, value_bytes=place_bytes, **options
         )
 
     def _list_rows(self, ranks: PlacedBins) -> None:
@@ -154,9 +164,12 @@ class RankJoin:
 
         listed  whether the root has some rows alone, in "rows even"
         """
+        if self._has_written and len(self._sizes.changing) == 0:
+            return
         own, sizes, layout, runtime = self._workspace, self._sizes, bins.layout, self._runtime
         n, buffer, words = len(sizes.features), own.buffer, 2 - layout.tile_words % 2
         variant = self._variant(wide, words=words, **layout.options)
+        of_slots = self._variant(wide, sizes.slot_threads, words=words, **layout.options)
         features, states, blocks = buffer("joined features"), buffer("join states"), buffer("rank blocks")
         block_of, weights, ends = buffer("block of slot"), buffer("rank weights"), buffer("listed ends")
         last_rank, guesses = buffer("last rank"), buffer("bin guesses")
@@ -171,8 +184,8 @@ class RankJoin:
             runtime.launch(kernel, groups, *self._read, u32(n), u32(chunk), *arguments)
 
         def over_slots(name: str, *arguments: Any) -> None:
-            groups = min(own.groups, n * sizes.most_slots)
-            runtime.launch(runtime.kernel(name, variant), groups, features, *counted, *arguments)
+            groups = min(own.groups * (THREADS // of_slots.threads), n * sizes.most_slots)
+            runtime.launch(runtime.kernel(name, of_slots), groups, features, *counted, *arguments)
 
         def over_features(name: str, *arguments: Any) -> None:
             runtime.launch(runtime.kernel(name, variant), min(own.groups, n), features, *arguments)
@@ -180,9 +193,10 @@ class RankJoin:
         def weigh_ranks() -> None:
             over_slots("clear_kernel", states, blocks, block_of, weights)
             if n_lists:
-                n_tiles = -(-sizes.n_rows // (EACH * variant.threads))
+                n_tiles = -(-sizes.n_rows // (EACH * of_slots.threads))
+                groups = min(4 * own.groups * (THREADS // of_slots.threads), n_lists * n_tiles)
                 runtime.launch(
-                    runtime.kernel("weigh_ranks_kernel", variant), min(4 * own.groups, n_lists * n_tiles), *self._read,
+                    runtime.kernel("weigh_ranks_kernel", of_slots), groups, *self._read,
                     buffer("listed features"), u32(n_lists), buffer("rows by rank"), buffer("places in blocks"),
                     buffer("block begins"), by_row, features, states, blocks, weights,
                 )  # fmt: skip
@@ -205,10 +219,14 @@ class RankJoin:
         weigh_ranks()
         over_slots("find_ends_kernel", states, blocks, block_of, weights, ends)
         over_features("order_ends_kernel", u32(n), states, ends, last_rank, guesses)
-        n_parts = layout.n_tiles * layout.tile_words // words
+        parts = np.arange(layout.n_tiles * layout.tile_words // words)
+        if self._has_written:  # bins of the others are there
+            parts = np.unique(sizes.changing // (words * 32 // layout.bin_bits))
+        self._has_written = True
+        written = own.upload("written parts", parts.astype(np.uint32))
         over_rows(
-            "write_kernel", layout.n_rows, n_parts, u32(layout.n_used), u32(layout.n_tiles),
-            features, last_rank, guesses, bins.tiles, u32(bins.has_columns), bins.by_feature,
+            "write_kernel", layout.n_rows, len(parts), u32(layout.n_used), written, u32(len(parts)), features,
+            last_rank, guesses, bins.tiles, u32(bins.has_columns), bins.by_feature,
         )  # fmt: skip
         if bins.has_columns and layout.bin_bits < 8:
             bins.make_columns()

@@ -32,7 +32,8 @@
 //     begins       u32 (n_lists, N_BINS + 1)       where the rows of each block begin; then, the missing ones
 //     ends         u32 (bins of all,)              last ranks of bins, as they were found
 //     last_rank    i32 (bins of all,)              last rank of each bin
-//     WORDS        of a tile that are written at once: 2, or 1
+//     WORDS        of a tile that are written at once, a part: 2, or 1
+//     parts        u32 (n_parts,)                  numbers of those that are written
 //     guesses      u16 (n_numeric, GUESSES)        number of bins that end below rank i << guess_shift
 #define NO_SLOT 0xFFFFFFFFu
 #define GUESSES 1024
@@ -418,20 +419,21 @@ KERNEL(THREADS) void order_ends_kernel(GLOBAL const feature_t *RESTRICT features
 
 #define AT_ONCE (WORDS * PER_WORD)
 
-// A group takes a word of a tile, or two, of a chunk of rows; categorical features have their ranks for bins. Columns
+// A group takes a part of a chunk of rows; categorical features have their ranks for bins. Columns
 // of 4 bits are left.
 KERNEL(THREADS) void write_kernel(GLOBAL const u32 *RESTRICT ranks, u32 bits, u32 words, u32 n_rows, u32 n_numeric,
-                                  u32 chunk, u32 n_used, u32 n_tiles, GLOBAL const feature_t *RESTRICT features,
-                                  GLOBAL const i32 *RESTRICT last_rank, GLOBAL const u16 *RESTRICT guesses,
-                                  GLOBAL u32 *RESTRICT tiles, u32 has_columns, GLOBAL bin_t *RESTRICT columns) {
+                                  u32 chunk, u32 n_used, GLOBAL const u32 *RESTRICT parts, u32 n_parts,
+                                  GLOBAL const feature_t *RESTRICT features, GLOBAL const i32 *RESTRICT last_rank,
+                                  GLOBAL const u16 *RESTRICT guesses, GLOBAL u32 *RESTRICT tiles, u32 has_columns,
+                                  GLOBAL bin_t *RESTRICT columns) {
     LOCAL u16 guessed[AT_ONCE * GUESSES];
     LOCAL feature_t own[AT_ONCE];
 #if BIN_BITS <= 8
     LOCAL i32 kept[AT_ONCE << BIN_BITS];
 #endif
-    const u32 n_parts = n_tiles * TILE_WORDS / WORDS, n_chunks = (n_rows + chunk - 1) / chunk;
+    const u32 n_chunks = (n_rows + chunk - 1) / chunk;
     for (u32 item = GROUP_ID; item < n_chunks * n_parts; item += GROUP_COUNT) {
-        const u32 first = item % n_parts * AT_ONCE, from = item / n_parts * chunk;
+        const u32 first = parts[item % n_parts] * AT_ONCE, from = item / n_parts * chunk;
         const u32 to = n_rows - from < chunk ? n_rows : from + chunk;
         BARRIER;
         for (u32 j = 0; j < AT_ONCE && first + j < n_numeric; j++) {
