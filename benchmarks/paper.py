@@ -79,7 +79,7 @@ def measure(journal: Journal, given: argparse.Namespace) -> bool:
             bandwidth.run(journal, curves, given.rows)
             memory.run(journal, amounts, given.rows)
             profiles.run(journal, profiled, given.rows, given.data)
-            trainings.run(journal, jobs, given.rows, given.data, each, given.methods != list(METHODS))
+            trainings.run(journal, jobs, given.rows, given.data, each)
         except OutOfTimeError:
             return False
     return True

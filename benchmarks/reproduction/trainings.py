@@ -21,11 +21,13 @@ from hornbeam.data.queries import boundaries_of
 from hornbeam.metrics.ranked_lists import NormalizedGain
 from reproduction.journal import Journal
 from reproduction.learners import DEVICES, LIBRARIES, METHODS, THEIR_METHODS, make_learner, predict, reason_against
-from reproduction.printed import EXACT, SKETCHING
 from reproduction.sets import SETS, PaperSet, Split, load
 
 PROBE = 4
 """Iterations of the training that tells how many fit."""
+
+LEAST_SHARE = 0.02
+"""Of the time of that training, at least what its iterations but the first take: short trainings differ."""
 
 ITERATIONS = {"small": 20, "full": 500}
 """Of all sets; 500 are the paper's."""
@@ -59,20 +61,13 @@ def plan(sets: list[str], libraries: list[str], devices: list[str]) -> list[tupl
     ]
 
 
-def run(
-    journal: Journal, jobs: list[tuple[str, str, str, str]], size: str, folder: Path | None, each: float, asked: bool
-) -> None:
-    """Do the trainings that are not done.
-
-    asked  whether the user named the methods: then Exact and Sketching are tried on Expo at full size too
-    """
+def run(journal: Journal, jobs: list[tuple[str, str, str, str]], size: str, folder: Path | None, each: float) -> None:
+    """Do the trainings that are not done."""
     for one in dict.fromkeys(job[0] for job in jobs):
         split: Split | None = None
         for _, device, library, method in (job for job in jobs if job[0] == one):
             key = key_of(one, library, device, method)
             reason = reason_against(library, device, method)
-            if reason is None and one == "expo" and size == "full" and method in (EXACT, SKETCHING) and not asked:
-                reason = "left out: the paper has no such training (--sets expo --methods exact,sketching does it)"
             if reason is not None and not journal.is_done(key):
                 journal.skip(key, reason)
                 continue
@@ -116,21 +111,22 @@ class Timing:
 def timed(learner: Library, built: Any, target: int, each: float) -> Timing:
     """Train for as many iterations as fit into `each` seconds, the target at most."""
     took, busy, model = seconds(learner, built, 1)
-    if each < took and (learner.name == "hornbeam" or took < 4 * each):  # once more, without what happens once
+    if took < 4 * each or learner.name == "hornbeam":  # once more, without what happens once
         again, again_busy, model = seconds(learner, built, 1)
         took, busy = min(took, again), min(busy, again_busy)
     if took > each:
         return Timing(1, took, took, busy, model)
-    short = min(PROBE, target)
+    short, once = min(PROBE, target), took
     probe, probe_busy, model = seconds(learner, built, short)
-    n = max(short, min(target, int(each * short / probe)))
+    an_iteration = max(probe - once, LEAST_SHARE * probe) / (short - 1)
+    n = max(short, min(target, int((each - once) / an_iteration)))
     if n == short:
         return Timing(short, probe, probe / short, probe_busy / short, model)
     took, busy, model = seconds(learner, built, n)
     pairs = (took, probe), (busy, probe_busy)
     # on a busy machine a short training may take longer than a long one
-    an_iteration = [(long - brief) / (n - short) if long > brief else long / n for long, brief in pairs]
-    return Timing(n, took, *an_iteration, model)
+    clock, processor = [(long - brief) / (n - short) if long > brief else long / n for long, brief in pairs]
+    return Timing(n, took, clock, processor, model)
 
 
 def train(
