@@ -105,8 +105,14 @@ class LightGBM(Library):
         return lightgbm.train(self.params, built, iterations)
 
 
+def by_depth(params: Mapping[str, Any], tree_method: str, depth: int) -> dict[str, Any]:
+    """Return parameters of trees that grow by depth, with another tree method than histograms: "exact", "approx"."""
+    shape = {"grow_policy": "depthwise", "max_depth": depth, "num_leaves": 2**depth}
+    return {**params, **shape, "tree_method": tree_method}
+
+
 class XGBoost(Library):
-    """XGBoost, histograms, best-first growth; it knows no number of rows in a leaf."""
+    """XGBoost; it knows no number of rows in a leaf."""
 
     name = "xgboost"
 
@@ -115,7 +121,12 @@ class XGBoost(Library):
         if params.get("objective") != "regression":  # where hessians are 1 and their sum counts rows
             params = params | {"min_data_in_leaf": 1}
         ours = params | {"device": device if device.startswith("cuda") else "cpu"}
-        return peer_params(ours, "xgboost", self.same_numbers)
+        theirs = peer_params(ours, "xgboost", self.same_numbers)
+        if theirs["tree_method"] == "exact":  # which knows nothing of these
+            return {
+                name: value for name, value in theirs.items() if name not in ("max_bin", "max_leaves", "grow_policy")
+            }
+        return theirs if theirs["tree_method"] == "hist" else theirs | {"max_leaves": 0}
 
     def _on_device(self, X: Any) -> Any:
         """Return dense data as an array of the GPU where that is where training is."""
@@ -132,15 +143,11 @@ class XGBoost(Library):
     def build(self, data: Data) -> Any:
         import xgboost
 
-        return xgboost.QuantileDMatrix(
-            self._on_device(data.X),
-            data.y,
-            qid=data.query,
-            max_bin=self.params["max_bin"],
-            nthread=self.params["nthread"],
-            feature_types=self._types(data),
-            enable_categorical=bool(data.categorical),
-        )
+        given: dict[str, Any] = {"qid": data.query, "nthread": self.params["nthread"]}
+        given |= {"feature_types": self._types(data), "enable_categorical": bool(data.categorical)}
+        if self.params["tree_method"] != "hist":  # it needs the values
+            return xgboost.DMatrix(self._on_device(data.X), data.y, **given)
+        return xgboost.QuantileDMatrix(self._on_device(data.X), data.y, max_bin=self.params["max_bin"], **given)
 
     def train(self, built: Any, iterations: int) -> Any:
         import xgboost

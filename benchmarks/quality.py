@@ -3,6 +3,7 @@
     python benchmarks/quality.py DATASETS_FOLDER [--only adult casp] [--rounds N] [--leaves N] [--high] [--markdown]
     python benchmarks/quality.py DATASETS_FOLDER --only lambdarank --rounds 50 --shuffles 20 --objectives all
     python benchmarks/quality.py DATASETS_FOLDER --only diamonds california casp --objectives regression_l1 gamma
+    python benchmarks/quality.py DATASETS_FOLDER --tree-method exact --depth 6
     python benchmarks/quality.py DATASETS_FOLDER --save parts.jsonl [...]    # again and again, until the table is whole
 
 The folder holds one sub-folder a data set, with the files that the loaders in quality_data.py name; it has no default,
@@ -40,7 +41,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from libraries import CatBoost, Data, Library, LightGBM, XGBoost
+from libraries import CatBoost, Data, Library, LightGBM, XGBoost, by_depth
 from numpy.typing import NDArray
 from quality_data import LOADERS, OTHERS, Problem, Split
 from quality_metrics import HIGHER_IS_BETTER, measure
@@ -68,6 +69,8 @@ def parameters(problem: Problem, options: argparse.Namespace, max_bin: int) -> d
         "verbosity": -1,
         "metric": "none",
     }
+    if options.tree_method != "hist":
+        params = by_depth(params, options.tree_method, options.depth)
     labels = "ranks" if problem.objective in RANKING else ALL_OBJECTIVES[problem.objective].labels
     if labels == "classes":
         params["num_class"] = problem.n_classes
@@ -212,7 +215,15 @@ def run(problem: Problem, options: argparse.Namespace, saved: Saved) -> list[Lin
                 params = parameters(problem, options, max_bin)
                 if name == "hornbeam, high":
                     params["precision"] = "high"
-                setting = (options.rounds, options.leaves, options.learning_rate, max_bin, params["min_data_in_leaf"])
+                setting = (
+                    options.rounds,
+                    params["num_leaves"],
+                    options.learning_rate,
+                    max_bin,
+                    params["min_data_in_leaf"],
+                )
+                if options.tree_method != "hist":
+                    setting += (options.tree_method,)
                 key = (problem.name, number, name, *setting)
                 if key not in saved.figures:
                     library = PEERS.get(name, Library)(params)
@@ -259,6 +270,10 @@ def main() -> None:
     parser.add_argument("--high", action="store_true", help='also train with precision="high"')
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--leaves", type=int, default=31)
+    parser.add_argument(
+        "--tree-method", choices=["hist", "exact", "approx"], default="hist", help="other than hist: beside XGBoost's"
+    )
+    parser.add_argument("--depth", type=int, default=6, help="of trees with another tree method than hist")
     parser.add_argument("--learning-rate", type=float, default=0.1)
     parser.add_argument("--threads", type=int, default=0, help="0: all that are available")
     parser.add_argument("--bins", type=int, nargs="+", default=[255], help="the mean over several, for small sets")
@@ -269,6 +284,8 @@ def main() -> None:
     if not options.folder.is_dir():
         parser.error(f"{options.folder} is not a folder; give the folder that holds the data sets")
 
+    if options.tree_method != "hist":
+        options.peers = ["xgboost"]
     saved = Saved(options.save)
     lines: list[Line] = []
     for name in options.only:
@@ -279,8 +296,11 @@ def main() -> None:
                 took = time.perf_counter() - begin
                 print(f"{problem.name}, {problem.how}: {took:.0f} s", file=sys.stderr, flush=True)
     bins = ", ".join(map(str, options.bins))
+    shape = (
+        f"{options.leaves} leaves" if options.tree_method == "hist" else f"{options.tree_method}, depth {options.depth}"
+    )
     print(
-        f"{options.rounds} rounds, {options.leaves} leaves, learning rate {options.learning_rate}, {bins} "
+        f"{options.rounds} rounds, {shape}, learning rate {options.learning_rate}, {bins} "
         "bins, lambda_l2 = 1.\nClassification and ranking: min_sum_hessian_in_leaf = 1, min_data_in_leaf = 1; "
         f"regression: min_data_in_leaf = {options.min_data}.\nEverything else at its default. "
         + ", ".join(

@@ -2,6 +2,7 @@
 
     python benchmarks/train.py --shape higgs                # 1M x 28, 255 leaves
     python benchmarks/train.py --shape small wide           # 20k x 20, 31 leaves; 50k x 500, 63 leaves
+    python benchmarks/train.py --tree-method exact --rows 200000 --features 28 --iterations 10
     python benchmarks/train.py --rows 200000 --features 50 --leaves 127 --iterations 20 --peers lightgbm
 
 Every library is warmed up (2 iterations), then they take turns, so that a busy machine slows all of them. Seconds from
@@ -21,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from libraries import Data, Library, LightGBM, ScikitLearn, XGBoost
+from libraries import Data, Library, LightGBM, ScikitLearn, XGBoost, by_depth
 
 from hornbeam.testing.data import make_higgs_like
 
@@ -105,6 +106,8 @@ def run(shape: Shape, min_data: int, options: argparse.Namespace) -> dict[str, M
         "metric": "none",
         "verbosity": -1,
     }
+    if options.tree_method != "hist":
+        params = by_depth(params, options.tree_method, options.depth)
     names = ["hornbeam", *(peer for peer in options.peers if peer != "hornbeam")]
     libraries = {name: LIBRARIES[name](params) for name in names}
     found = {name: Measured() for name in names}
@@ -168,10 +171,16 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=0, help="0: all that are available")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--peers", nargs="*", choices=list(LIBRARIES), default=list(LIBRARIES))
+    parser.add_argument(
+        "--tree-method", choices=["hist", "exact", "approx"], default="hist", help="other than hist: beside XGBoost's"
+    )
+    parser.add_argument("--depth", type=int, default=8, help="of trees with another tree method than hist")
     parser.add_argument("--markdown", action="store_true", help="print tables for docs/benchmarks.md")
     options = parser.parse_args()
     if options.iterations is not None and options.iterations < 2:
         parser.error(f"--iterations {options.iterations}: scikit-learn's time is a difference of fits; give 2 or more")
+    if options.tree_method != "hist":
+        options.peers, options.leaves, options.min_data = ["xgboost"], 2**options.depth, [1]
     for name in options.shape:
         given = {key: getattr(options, key) for key in Shape._fields if getattr(options, key) is not None}
         shape = SHAPES[name]._replace(**given)

@@ -13,11 +13,10 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from libraries import Data, Library, LightGBM, XGBoost
+from libraries import Data, Library, LightGBM, XGBoost, by_depth
 from numpy.typing import NDArray
 
 import hornbeam as hb
-from hornbeam.params.params import BY_NAME
 from reproduction.printed import EXACT, K15, K63, K255, SKETCHING
 from reproduction.sets import PaperSet
 
@@ -52,15 +51,6 @@ THEIR_METHODS = {"hornbeam": tuple(METHODS), "lightgbm": (K255, K63, K15), "xgbo
 """What is measured of each library."""
 
 
-class TreeMethod(XGBoost):
-    """XGBoost with another tree method than histograms of bins that are made once: it needs the values."""
-
-    def build(self, data: Data) -> Any:
-        import xgboost
-
-        return xgboost.DMatrix(self._on_device(data.X), data.y, qid=data.query, nthread=self.params["nthread"])
-
-
 @cache
 def gpu() -> str | None:
     """Return the name of the GPU to train on, "cuda" before OpenCL; None: there is none."""
@@ -84,8 +74,6 @@ def reason_against(library: str, device: str, method: str) -> str | None:
         return f"{LIBRARIES[library]} is not measured with {METHODS[method].title}"
     if importlib.util.find_spec(library) is None:
         return f"not there: {LIBRARIES[library]} is not installed"
-    if library == "hornbeam" and METHODS[method].tree_method != "hist" and "tree_method" not in BY_NAME:
-        return f"not there: this Hornbeam has no tree_method={METHODS[method].tree_method!r}"
     if device == "gpu":
         name = gpu()
         if name is None:
@@ -98,7 +86,7 @@ def reason_against(library: str, device: str, method: str) -> str | None:
 
 
 def parameters(one: PaperSet, method: str, size: str, device: str) -> dict[str, Any]:
-    """Return our parameters of a training, `tree_method` not among them."""
+    """Return our parameters of a training."""
     how = METHODS[method]
     params: dict[str, Any] = {
         "objective": one.objective,
@@ -112,29 +100,16 @@ def parameters(one: PaperSet, method: str, size: str, device: str) -> dict[str, 
         "verbosity": -1,
         "device": "cpu" if device == "cpu" else gpu(),
     }
-    if how.tree_method != "hist":
-        params |= {"grow_policy": "depthwise", "max_depth": DEPTH[size], "num_leaves": 2 ** DEPTH[size]}
-    return params
+    return params if how.tree_method == "hist" else by_depth(params, how.tree_method, DEPTH[size])
 
 
 def make_learner(library: str, one: PaperSet, method: str, size: str, device: str) -> Library:
     """Return a library with its parameters for a training."""
-    params, how = parameters(one, method, size, device), METHODS[method]
-    if library == "hornbeam":
-        return Library(params, **({"tree_method": how.tree_method} if "tree_method" in BY_NAME else {}))
+    params = parameters(one, method, size, device)
     if library == "lightgbm":
         # its GPU is OpenCL's, the paper's code; a byte a bin, as the authors recommend
         return LightGBM(params, **({} if device == "cpu" else {"device_type": "gpu", "gpu_use_dp": False}))
-    if how.tree_method == "hist":
-        return XGBoost(params)
-    extra: dict[str, Any] = {"tree_method": how.tree_method}
-    learner = TreeMethod(params, **extra)
-    if how.tree_method == "exact":
-        for name in ("max_bin", "max_leaves", "grow_policy"):
-            learner.params.pop(name, None)
-    else:
-        learner.params["max_leaves"] = 0
-    return learner
+    return XGBoost(params) if library == "xgboost" else Library(params)
 
 
 def predict(library: str, learner: Library, model: Any, data: Data, iterations: int) -> NDArray[np.float64]:
