@@ -57,23 +57,18 @@ def add_wide(bins, records, wide, begin, end, by_row, f0, f1, offsets, out):
 
 
 @inner_kernel
-def sum_pairs(rows, depth, begin, end, layout, counters, out):
-    """Sum the rows begin:end of a node.
+def sum_narrow(bins, records, begin, end, by_row, layout, counters, out):
+    """Sum the rows begin:end of narrow records.
 
     counters  int64 (>= layout.most_counters,)  scratch
     out       int64 (n_total_bins, 2)           out
     """
-    bins, by_row, offsets, blocks = bins_at(rows, depth), rows.by_row, layout.offsets, layout.blocks
-    records, wide = (rows.even, rows.wide_even) if depth % 2 == 0 else (rows.odd, rows.wide_odd)
-    is_wide = len(wide) > 0
+    offsets, blocks = layout.offsets, layout.blocks
     for block in range(len(blocks) - 1):
         f0, f1 = blocks[block], blocks[block + 1]
         slot = out[offsets[f0] : offsets[f1]]
-        if is_wide or begin == end:
+        if begin == end:
             slot[:, :] = 0
-        if is_wide:
-            add_wide(bins, records, wide, begin, end, by_row, f0, f1, offsets, out)
-            continue
         for start in range(begin, end, PACKED_ROWS):
             stop, packed_counters = min(start + PACKED_ROWS, end), counters[: len(slot)]
             packed_counters[:] = 0
@@ -85,6 +80,20 @@ def sum_pairs(rows, depth, begin, end, layout, counters, out):
                 for i in range(len(slot)):
                     slot[i, 0] += packed_counters[i] >> 32
                     slot[i, 1] += packed_counters[i] & 0xFFFFFFFF
+
+
+@inner_kernel
+def sum_pairs(rows, depth, begin, end, layout, counters, out):
+    """Sum the rows begin:end of a node: see sum_narrow."""
+    bins, by_row = bins_at(rows, depth), rows.by_row
+    records, wide = (rows.even, rows.wide_even) if depth % 2 == 0 else (rows.odd, rows.wide_odd)
+    if len(wide) == 0:
+        sum_narrow(bins, records, begin, end, by_row, layout, counters, out)
+        return
+    for block in range(len(layout.blocks) - 1):
+        f0, f1 = layout.blocks[block], layout.blocks[block + 1]
+        out[layout.offsets[f0] : layout.offsets[f1], :] = 0
+        add_wide(bins, records, wide, begin, end, by_row, f0, f1, layout.offsets, out)
 
 
 @kernel

@@ -1,10 +1,8 @@
-"""Histograms of a tree that all outputs share: every row is added to those of all outputs, four of them at a time.
+"""Histograms of a tree that all outputs share.
 
-The rounded gradients of all outputs are kept by row; records bring the row numbers alone. Counters are packed, gradient
-and hessian in one (counters.py), and those of four outputs lie side by side, so that one addition of 256 bits serves
-them:
-
-    counters   [bin of the block][output % 4]
+The rounded gradients of all outputs are kept by row; the records of the rows bring their numbers alone. Output after
+output, the rows of a node get records with what is kept of them, in the buffer of the other parity, where no row of a
+node lies any more that is not divided; and these are summed as those of any tree.
 """
 
 from __future__ import annotations
@@ -14,26 +12,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.growth.dense.histograms import DenseHistograms, Layout, add_up_kernel
+from hornbeam.backends.cpu.growth.dense.histograms import DenseHistograms, add_up_kernel, sum_narrow
 from hornbeam.backends.cpu.growth.dense.partition import DenseRows, bins_at
-from hornbeam.backends.cpu.growth.rows.counters import PACKED_ROWS, ROWS_AHEAD
 from hornbeam.backends.cpu.growth.rows.pieces import cut
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK, RowStore, gradient_of, hessian_of
-from hornbeam.backends.cpu.host.atomics import fetch_ahead
-from hornbeam.backends.cpu.host.kernels import borrowed, inlined, inner_kernel, kernel
+from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
 from hornbeam.backends.cpu.host.threads import run_ranges, run_threads
 from hornbeam.backends.cpu.tuning import Tuning
 from hornbeam.trees.records import Segments
-
-TOGETHER = 4
-"""Outputs whose counters lie side by side."""
 
 COUNTED = np.uint32(1 << 16)
 """A row of the histogram that counts: no gradient, and a hessian of 1."""
 
 
 class Kept(NamedTuple):
-    """Rounded gradients and hessians by row, and by histogram, up to a multiple of TOGETHER.
+    """Rounded gradients and hessians by row, and by histogram.
 
     narrow  uint32 (n_rows, n)  hessian (16 bits) | gradient (16)
     wide    uint64 (n_rows, n)  hessian (32) | gradient (32), where an output needs so many; or empty
@@ -41,12 +34,6 @@ class Kept(NamedTuple):
 
     narrow: NDArray[np.uint32]
     wide: NDArray[np.uint64]
-
-
-@inlined
-def packed_pair(pair):
-    """Return gradient * 2**32 + hessian of a narrow pair."""
-    return (np.int64(np.int16(np.int64(pair) & 0xFFFF)) << 32) + (np.int64(pair) >> 16)
 
 
 @kernel
@@ -67,47 +54,12 @@ def keep_kernel(records, wide, start, stop, kept, column):
 
 
 @inner_kernel
-def add_four(bins, records, kept, begin, end, by_row, f0, f1, places, first, counters):
-    """Add the rows begin:end to the counters of four histograms, for the features f0:f1.
-
-    kept      uint32 (n_rows, n)     in
-    first     first of the histograms
-    counters  int64 (>= 4 * bins,)   in out
-    """
-    c0, c1, c2, c3 = np.uint64(first), np.uint64(first + 1), np.uint64(first + 2), np.uint64(first + 3)
-    n_ahead = end - ROWS_AHEAD
-    for place in range(begin, end):
-        index = np.uint64(place)
-        row = records[index] & ROW_MASK
-        if place < n_ahead:
-            ahead = records[np.uint64(place + ROWS_AHEAD)] & ROW_MASK
-            fetch_ahead(kept, ahead)
-            if by_row:
-                fetch_ahead(bins, ahead)
-        v0, v1 = packed_pair(kept[row, c0]), packed_pair(kept[row, c1])
-        v2, v3 = packed_pair(kept[row, c2]), packed_pair(kept[row, c3])
-        if by_row:
-            index = row
-        for f in range(np.uint64(f0), np.uint64(f1)):
-            at = np.uint64(4) * (np.uint64(places[f]) + np.uint64(bins[index, f]))
-            counters[at] += v0
-            counters[at + np.uint64(1)] += v1
-            counters[at + np.uint64(2)] += v2
-            counters[at + np.uint64(3)] += v3
-
-
-@inner_kernel
-def take_out(counters, lane, is_first, out):
-    """Write, or add, one of four histograms to pairs: int64 (n_bins, 2)."""
-    if is_first:
-        for i in range(len(out)):
-            value = counters[4 * i + lane]
-            out[i, 0], out[i, 1] = value >> 32, value & 0xFFFFFFFF
-    else:
-        for i in range(len(out)):
-            value = counters[4 * i + lane]
-            out[i, 0] += value >> 32
-            out[i, 1] += value & 0xFFFFFFFF
+def take_records(records, kept, begin, end, number, out):
+    """Write records of the rows begin:end with what is kept of them for one histogram, at the same places."""
+    column = np.uint64(number)
+    for place in range(np.uint64(begin), np.uint64(end)):
+        row = records[place] & ROW_MASK
+        out[place] = row | np.uint64(kept[row, column]) << np.uint64(32)
 
 
 @inner_kernel
@@ -128,37 +80,24 @@ def sum_shared(part, rows, kept, pieces, target, layout, counters, histograms, p
     """Sum one thread's pieces, each histogram into a slot (target >= 0) or into partial histogram ~target.
 
     target      int64 (n_pieces, n_histograms)        in
-    counters    int64 (>= 4 * layout.most_counters,)  scratch
+    counters    int64 (>= layout.most_counters,)      scratch
     histograms  int64 (n_slots, n_total_bins, 2)      out
     partials    int64 (n_partials, n_total_bins, 2)   out
     """
     rows, pieces, layout = borrowed(rows), borrowed(pieces), borrowed(layout)
     narrow, wide = borrowed(kept.narrow), borrowed(kept.wide)
-    offsets, blocks, by_row = layout.offsets, layout.blocks, rows.by_row
     for piece in range(pieces.bounds[part], pieces.bounds[part + 1]):
         begin, end, depth = pieces.begin[piece], pieces.end[piece], pieces.depth[piece]
-        bins, records = bins_at(rows, depth), rows.even if depth % 2 == 0 else rows.odd
-        n_histograms = target.shape[1]
-        if len(wide) > 0 or begin == end:
-            for k in range(n_histograms):
-                to = target[piece, k]
-                out = histograms[to] if to >= 0 else partials[~to]
+        records, taken = (rows.even, rows.odd) if depth % 2 == 0 else (rows.odd, rows.even)
+        for k in range(target.shape[1]):
+            to = target[piece, k]
+            out = histograms[to] if to >= 0 else partials[~to]
+            if len(wide) > 0:
                 out[:, :] = 0
-                add_wide_rows(bins, records, wide, begin, end, by_row, offsets, k, out)
-            continue
-        for block in range(len(blocks) - 1):
-            f0, f1 = blocks[block], blocks[block + 1]
-            low, high = offsets[f0], offsets[f1]
-            own = counters[: 4 * (high - low)]
-            for first in range(0, n_histograms, 4):
-                for start in range(begin, end, PACKED_ROWS):
-                    own[:] = 0
-                    stop = min(start + PACKED_ROWS, end)
-                    add_four(bins, records, narrow, start, stop, by_row, f0, f1, layout.places, first, own)
-                    for k in range(first, min(first + 4, n_histograms)):
-                        to = target[piece, k]
-                        out = histograms[to] if to >= 0 else partials[~to]
-                        take_out(own, k - first, start == begin, out[low:high])
+                add_wide_rows(bins_at(rows, depth), records, wide, begin, end, rows.by_row, layout.offsets, k, out)
+            else:
+                take_records(records, narrow, begin, end, k, taken)
+                sum_narrow(bins_at(rows, depth), taken, begin, end, rows.by_row, layout, counters, out)
 
 
 class SharedHistograms:
@@ -166,10 +105,9 @@ class SharedHistograms:
 
     def __init__(self, n_rows: int, n_outputs: int, n_threads: int, tuning: Tuning) -> None:
         self.n_outputs, self.n_threads, self.tuning = n_outputs, n_threads, tuning
-        columns = -(-(n_outputs + 1) // TOGETHER) * TOGETHER
-        self.kept = Kept(np.zeros((n_rows, columns), np.uint32), np.empty((0, columns), np.uint64))
+        self.kept = Kept(np.zeros((n_rows, n_outputs + 1), np.uint32), np.empty((0, n_outputs + 1), np.uint64))
         self._wide: list[int] = []
-        self._of: DenseHistograms | None = None
+        self._partials = np.empty((0, 0, 2), np.int64)
 
     def begin(self) -> None:
         """Forget the gradients of the tree before."""
@@ -202,24 +140,18 @@ class SharedHistograms:
 
     def build(self, to: DenseHistograms, rows: DenseRows, nodes: Segments, slots: NDArray[np.int32]) -> None:
         """Sum each node's rows into its slots, int32 (n_nodes, n_histograms)."""
-        if self._of is not to:
-            self._of, largest = to, self.tuning.counters_at_once // TOGETHER
-            self._layout = Layout.of(to.layout.offsets, 0, len(to.layout.offsets) - 1, largest)
-            self._counters = np.empty((self.n_threads, TOGETHER * self._layout.most_counters), np.int64)
-            self._partials = np.empty((0, to.n_bins, 2), np.int64)
-        n_features, n_histograms = max(1, len(self._layout.places)), slots.shape[1]
+        n_features, n_histograms = max(1, len(to.layout.places)), slots.shape[1]
         smallest = self.tuning.updates_per_thread // (n_features * n_histograms) + 1
         pieces = cut(nodes, self.n_threads, smallest, self.tuning)
         shared = np.diff(pieces.first) > 1
         target, is_partial = slots.astype(np.int64)[pieces.node], shared[pieces.node]
         n_partials = int(np.count_nonzero(is_partial)) * n_histograms
         target[is_partial] = ~np.arange(n_partials).reshape(-1, n_histograms)
-        if len(self._partials) < n_partials:
+        if len(self._partials) < n_partials or self._partials.shape[1] != to.n_bins:
             self._partials = np.empty((n_partials, to.n_bins, 2), np.int64)
         run_threads(
             lambda part: sum_shared(
-                part, rows, self.kept, pieces, target, self._layout, self._counters[part], to.histograms,
-                self._partials,
+                part, rows, self.kept, pieces, target, to.layout, to.counters[part], to.histograms, self._partials
             ),
             len(pieces.bounds) - 1,
         )  # fmt: skip

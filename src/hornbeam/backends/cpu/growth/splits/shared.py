@@ -1,7 +1,14 @@
 """The split search of a tree that all outputs share: twin of trees/output_splits.py.
 
-One (node, feature) after the other: the sums of an output run over the bins, then what the output gains at every
-threshold is added to what the outputs before it do. Thresholds do not look at each other, so the additions vectorise.
+One (node, feature) after the other. First every threshold gets a score in float32, which is a little more or a little
+less than what its sides score in truth, or more than that:
+
+    sum over the outputs of  factor (gl^2 / (max(hl, least) + extra) + the same of the right side)
+
+in fixed-point units, times a factor that tells what they are worth beside those of the other outputs. The score of a
+node is the same for all of its thresholds, so those below the best so far (within a margin far above the rounding of
+the scores) cannot win, and the others alone get their gain computed, by the formula of output_splits.py. What passes
+thresholds by cannot be seen in the result.
 """
 
 from __future__ import annotations
@@ -21,6 +28,12 @@ from hornbeam.trees.splitting import ROUNDING_NOISE, SplitRules
 
 TASKS_PER_THREAD = 4
 """Features of nodes that are worth a thread of their own."""
+
+MARGIN, MARGIN_OF_OUTPUT = 1e-5, 2.0**-22
+"""Scores are sums of positive terms, each of fewer than 16 roundings of 2**-24, and one more for each output."""
+
+SMALLEST_FACTOR, SMALLEST_EXTRA = 1e-12, 1e-20
+"""Keep scores within the range of float32. They make scores larger, if anything."""
 
 
 class SharedRules(NamedTuple):
@@ -74,26 +87,72 @@ class Found(NamedTuple):
     missing_left: NDArray[np.bool_]
 
 
-@inner_kernel
-def add_output(left_g, left_h, more, total, parent, units, rules, gain, scores, left_weight, right_weight):
-    """Add what one output gains at every threshold; twin of output_splits.output_gains.
+class Weights(NamedTuple):
+    """What scores of an output are made with, in float32, (n_outputs,) each; and the unit of all scores.
 
-    left_g, left_h  int64 (n_values,)    in       running sums
-    more, total     int64 (2,)           in       what goes left besides, and of the node
-    gain ...        float64 (n_values,)  in, out
+    factor  what a score in fixed-point units is worth, the largest 1
+    least   the smallest hessian of a side
+    extra   what is added to it
+    unit    of the scores
+    margin  of scores below the best: what rounding may have done to them
     """
-    unit_g, unit_h, least = units[0], units[1], rules.min_hessian
+
+    factor: NDArray[np.float32]
+    least: NDArray[np.float32]
+    extra: NDArray[np.float32]
+    unit: float
+    margin: float
+
+    @classmethod
+    def of(cls, units: NDArray[np.float64], rules: SharedRules) -> Weights:
+        """Prepare the scores of some outputs; units: float64 (n_outputs, 2)."""
+        gradient, hessian = units[:, 0], np.where(units[:, 1] > 0.0, units[:, 1], 1.0)
+        worth = gradient * gradient / hessian
+        unit = float(worth.max(initial=0.0)) or 1.0
+        factor = np.maximum(worth / unit, SMALLEST_FACTOR)
+        least, extra = rules.min_hessian / hessian, np.maximum(rules.lambda_l2 / hessian, SMALLEST_EXTRA)
+        margin = MARGIN + len(units) * MARGIN_OF_OUTPUT
+        return cls(factor.astype(np.float32), least.astype(np.float32), extra.astype(np.float32), unit, margin)
+
+
+@inner_kernel
+def add_scores(gradient, hessian, more, total, factor, least, extra, scores):
+    """Add the scores of one output at every threshold.
+
+    gradient, hessian  int64 (n_values,)    in       running sums
+    more, total        int64 (2,)           in       what goes left besides, and of the node
+    scores             float32 (n_values,)  in, out
+    """
     more_g, more_h, total_g, total_h = more[0], more[1], total[0], total[1]
-    l1, l2, most = rules.lambda_l1, rules.lambda_l2, rules.max_delta_step
-    for b in range(len(left_g)):
-        g, h = left_g[b] + more_g, left_h[b] + more_h
-        lw, rw = np.float64(h) * unit_h, np.float64(total_h - h) * unit_h
+    for b in range(len(gradient)):
+        g, h = gradient[b] + more_g, hessian[b] + more_h
+        left, right = np.float32(g), np.float32(total_g - g)
+        wl, wr = np.float32(h), np.float32(total_h - h)
+        wl, wr = (wl if wl > least else least) + extra, (wr if wr > least else least) + extra
+        scores[b] += factor * (left * left / wl + right * right / wr)
+
+
+@inner_kernel
+def gain_at(b, running, more, sums, parents, units, rules):
+    """Return what a threshold gains, scores, and the largest weights of its sides: twin of output_splits.output_gains.
+
+    running  int64 (n_outputs, 2, n_values)  in
+    more     int64 (n_outputs, 2)            in   what goes left besides
+    parents  float64 (n_outputs,)            in   scores of the node
+    """
+    least, l1, l2, most = rules.min_hessian, rules.lambda_l1, rules.lambda_l2, rules.max_delta_step
+    gain, scores, left_weight, right_weight = 0.0, 0.0, 0.0, 0.0
+    for k in range(len(parents)):
+        g, h = running[k, 0, b] + more[k, 0], running[k, 1, b] + more[k, 1]
+        unit_g, unit_h = units[k, 0], units[k, 1]
+        lw, rw = np.float64(h) * unit_h, np.float64(sums[k, 1] - h) * unit_h
         score = leaf_score(np.float64(g) * unit_g, lw if lw > least else least, l1, l2, most)
-        score += leaf_score(np.float64(total_g - g) * unit_g, rw if rw > least else least, l1, l2, most)
-        gain[b] += score - parent
-        scores[b] += score
-        left_weight[b] = lw if lw > left_weight[b] else left_weight[b]
-        right_weight[b] = rw if rw > right_weight[b] else right_weight[b]
+        score += leaf_score(np.float64(sums[k, 0] - g) * unit_g, rw if rw > least else least, l1, l2, most)
+        gain += score - parents[k]
+        scores += score
+        left_weight = lw if lw > left_weight else left_weight
+        right_weight = rw if rw > right_weight else right_weight
+    return gain, scores, left_weight, right_weight
 
 
 @inner_kernel
@@ -107,60 +166,129 @@ def run_sums(histogram, gradient, hessian):
     return histogram[len(gradient)]
 
 
+class Room(NamedTuple):
+    """Scratch of a thread.
+
+    running  int64 (n_outputs, 2, n_values)   running sums of a feature's bins
+    more     int64 (2, n_outputs, 2)          what goes left besides: the missing rows, or nothing
+    rows     int64 (2, n_values)              running sums of what counts rows, the hessians
+    scores   float32 (2, n_values)            with the missing rows on the left, and on the right
+    parents  float64 (n_outputs,)             scores of the node
+    """
+
+    running: NDArray[np.int64]
+    more: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    scores: NDArray[np.float32]
+    parents: NDArray[np.float64]
+
+    @classmethod
+    def make(cls, n_outputs: int, n_values: int) -> Room:
+        """Make room for features of so many values."""
+        return cls(
+            np.empty((n_outputs, 2, n_values), np.int64), np.zeros((2, n_outputs, 2), np.int64),
+            np.empty((2, n_values), np.int64), np.empty((2, n_values), np.float32), np.empty(n_outputs),
+        )  # fmt: skip
+
+
+@inner_kernel
+def score_thresholds(node, first, last, n_sides, bins, weights, room):
+    """Score the thresholds of a feature, whose bins are first:last."""
+    n_values, slots, histograms = last - first - 1, bins.slots[node], bins.histograms
+    room.scores[:n_sides, :n_values] = np.float32(0.0)
+    for k in range(len(room.parents)):
+        gradient, hessian = room.running[k, 0, :n_values], room.running[k, 1, :n_values]
+        missing = run_sums(histograms[slots[k], first:last], gradient, hessian)
+        room.more[0, k, 0], room.more[0, k, 1] = missing[0], missing[1]
+        for side in range(n_sides):
+            add_scores(
+                gradient, hessian, room.more[side, k], bins.sums[node, k], weights.factor[k], weights.least[k],
+                weights.extra[k], room.scores[side, :n_values],
+            )  # fmt: skip
+
+
+@inner_kernel
+def highest(scores):
+    """Return the place of the highest score: float32 (n_sides, n_values)."""
+    top, best_side, best = np.float32(-1.0), 0, 0
+    for side in range(len(scores)):
+        for b in range(scores.shape[1]):
+            if scores[side, b] > top:
+                top, best_side, best = scores[side, b], side, b
+    return best_side, best
+
+
 @kernel
-def search_shared(start, stop, bins, rules, found):
-    """Search the (node, feature) pairs start:stop, counted feature by feature."""
-    histograms, slots, offsets = borrowed(bins.histograms), borrowed(bins.slots), borrowed(bins.offsets)
-    sums, units, has_missing = borrowed(bins.sums), borrowed(bins.units), borrowed(bins.has_missing)
+def search_shared(start, stop, bins, rules, weights, room, found):
+    """Search the (node, feature) pairs start:stop, counted feature by feature; room: of this thread."""
+    bins, weights, room = borrowed(bins), borrowed(weights), borrowed(room)
     gains, best_bins, sides_left = borrowed(found.gain), borrowed(found.bin), borrowed(found.missing_left)
-    n_features, n_outputs, most_values, none = len(has_missing), sums.shape[1], 0, np.zeros(2, np.int64)
-    for f in range(n_features):
-        most_values = max(most_values, offsets[f + 1] - offsets[f] - 1)
-    room, running, rows = (
-        np.empty((2, 4, most_values)),
-        np.empty((2, most_values), np.int64),
-        np.empty(most_values, np.int64),
-    )
-    counted = np.empty(most_values, np.int64)
+    n_features, parents, searched, bar = len(bins.has_missing), room.parents, -1, -np.inf
     for task in range(start, stop):
         node, f = task // n_features, task % n_features
-        first, last = offsets[f], offsets[f + 1]
-        n_values = last - first - 1
-        gradient, hessian = running[0, :n_values], running[1, :n_values]
-        n_rows_missing = run_sums(
-            histograms[slots[node, rules.counter], first:last], counted[:n_values], rows[:n_values]
-        )[1]
-        n_sides = 2 if has_missing[f] and n_rows_missing != 0 else 1
-        n_rows = rows[n_values - 1] + n_rows_missing
-        room[:, :, :n_values] = 0.0
-        for k in range(n_outputs):
-            total, of_output = sums[node, k], units[k]
-            missing = run_sums(histograms[slots[node, k], first:last], gradient, hessian)
-            weight = np.float64(total[1]) * of_output[1]
-            weight = weight if weight > rules.min_hessian else rules.min_hessian
-            parent = leaf_score(
-                np.float64(total[0]) * of_output[0], weight, rules.lambda_l1, rules.lambda_l2, rules.max_delta_step
-            )
-            for side in range(n_sides):
-                own = room[side]
-                add_output(
-                    gradient, hessian, missing if side == 0 else none, total, parent, of_output, rules,
-                    own[0, :n_values], own[1, :n_values], own[2, :n_values], own[3, :n_values],
+        if node != searched:
+            searched, bar = node, -np.inf
+            for k in range(len(parents)):
+                total, unit_g, unit_h = bins.sums[node, k], bins.units[k, 0], bins.units[k, 1]
+                weight = np.float64(total[1]) * unit_h
+                parents[k] = leaf_score(
+                    np.float64(total[0]) * unit_g, weight if weight > rules.min_hessian else rules.min_hessian,
+                    rules.lambda_l1, rules.lambda_l2, rules.max_delta_step,
                 )  # fmt: skip
-        best, best_bin, best_side = -np.inf, np.int32(-1), 0
-        for b in range(n_values):
+        first, last = bins.offsets[f], bins.offsets[f + 1]
+        n_values, rows = last - first - 1, room.rows[1, : last - first - 1]
+        counted = bins.histograms[bins.slots[node, rules.counter], first:last]
+        n_rows_missing = run_sums(counted, room.rows[0, :n_values], rows)[1]
+        n_sides, n_rows = 2 if bins.has_missing[f] and n_rows_missing != 0 else 1, rows[n_values - 1] + n_rows_missing
+        score_thresholds(node, first, last, n_sides, bins, weights, room)
+        best, best_bin, best_side, scores = -np.inf, np.int64(-1), 0, room.scores[:n_sides, :n_values]
+        first_side, first_bin = highest(scores)
+        for place in range(-1, n_values):
+            b = first_bin if place < 0 else place
             for side in range(n_sides):
-                gain, left = room[side, 0, b], rows[b] + (n_rows_missing if side == 0 else 0)
-                if not (gain > best and gain > rules.min_gain and gain > room[side, 1, b] * ROUNDING_NOISE):
+                if scores[side, b] < bar or (place < 0 and side != first_side):
                     continue
-                left_weight, right_weight = room[side, 2, b], room[side, 3, b]
+                left = rows[b] + (n_rows_missing if side == 0 else 0)
                 if left < rules.min_data or n_rows - left < rules.min_data:
+                    continue
+                gain, score, left_weight, right_weight = gain_at(
+                    b, room.running, room.more[side], bins.sums[node], parents, bins.units, rules
+                )
+                if not (gain > rules.min_gain and gain > score * ROUNDING_NOISE):
                     continue
                 if not (left_weight > 0.0 and right_weight > 0.0):
                     continue
-                if left_weight >= rules.min_hessian and right_weight >= rules.min_hessian:
-                    best, best_bin, best_side = gain, np.int32(b), side
-        gains[node, f], best_bins[node, f], sides_left[node, f] = best, best_bin, best_side == 0
+                if left_weight < rules.min_hessian or right_weight < rules.min_hessian:
+                    continue
+                is_tie = gain == best and (b < best_bin or (b == best_bin and side < best_side))
+                if gain > best or is_tie:
+                    best, best_bin, best_side = gain, np.int64(b), side
+                    bar = max(bar, score / weights.unit * (1.0 - weights.margin))
+        gains[node, f], best_bins[node, f], sides_left[node, f] = best, np.int32(best_bin), best_side == 0
+
+
+@kernel
+def take_left(bins, splits, left):
+    """Sum the left sides of splits; those of no feature are left out.
+
+    splits  SPLIT (n_nodes,)                in
+    left    int64 (n_nodes, n_outputs, 2)   out
+    """
+    for node in range(len(splits)):
+        split = splits[node]
+        if split.feature < 0:
+            continue
+        first, last = bins.offsets[split.feature], bins.offsets[split.feature + 1]
+        for k in range(left.shape[1]):
+            histogram = bins.histograms[bins.slots[node, k]]
+            g, h = np.int64(0), np.int64(0)
+            for b in range(first, first + split.bin + 1):
+                g += histogram[b, 0]
+                h += histogram[b, 1]
+            if split.missing_left:
+                g += histogram[last - 1, 0]
+                h += histogram[last - 1, 1]
+            left[node, k, 0], left[node, k, 1] = g, h
 
 
 def find_shared(bins: SharedBins, rules: SharedRules, n_threads: int) -> tuple[NDArray[np.void], NDArray[np.int64]]:
@@ -170,22 +298,22 @@ def find_shared(bins: SharedBins, rules: SharedRules, n_threads: int) -> tuple[N
     splits["gain"], splits["feature"], splits["bin"] = -np.inf, -1, -1
     if n_features == 0:
         return splits, left
-    shape = n_nodes, n_features
+    shape, most_values = (n_nodes, n_features), int(np.diff(bins.offsets).max()) - 1
     found = Found(np.empty(shape), np.empty(shape, np.int32), np.empty(shape, np.bool_))
-    n_tasks = n_nodes * n_features
-    run_ranges(lambda start, stop: search_shared(start, stop, bins, rules, found), n_tasks, n_threads, TASKS_PER_THREAD)
+    weights = Weights.of(bins.units, rules)
+    run_ranges(
+        lambda start, stop: search_shared(
+            start, stop, bins, rules, weights, Room.make(n_outputs, most_values), found
+        ),
+        n_nodes * n_features, n_threads, TASKS_PER_THREAD,
+    )  # fmt: skip
     winner, every = np.argmax(found.gain, axis=1), np.arange(n_nodes)  # the first of equals
     chosen = found.gain[every, winner] > -np.inf
     splits["gain"][chosen] = found.gain[every, winner][chosen]
     splits["feature"][chosen] = winner[chosen]
     splits["bin"][chosen] = found.bin[every, winner][chosen]
     splits["missing_left"][chosen] = found.missing_left[every, winner][chosen]
-    for node in np.flatnonzero(chosen).tolist():
-        first, last = bins.offsets[winner[node]], bins.offsets[winner[node] + 1]
-        histograms = bins.histograms[bins.slots[node, :n_outputs], first:last]
-        left[node] = histograms[:, : splits["bin"][node] + 1].sum(axis=1)
-        if splits["missing_left"][node]:
-            left[node] += histograms[:, -1]
+    take_left(bins, splits, left)
     return splits, left
 
 
