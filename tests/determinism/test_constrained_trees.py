@@ -7,7 +7,7 @@ import pytest
 
 import hornbeam as hb
 from hornbeam.testing.checks import assert_same_model, usable_devices
-from hornbeam.trees.contexts import choose_share, monotone_factor, share_of
+from hornbeam.trees.contexts.tree_contexts import choose_share, monotone_factor, share_of
 
 QUIET = {"verbosity": -1}
 N_FEATURES = 8

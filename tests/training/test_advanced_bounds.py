@@ -11,7 +11,7 @@ import pytest
 import hornbeam as hb
 from hornbeam.testing.golden import CASES, expected_fingerprints
 from hornbeam.testing.workers import train_on_workers
-from hornbeam.trees.leaf_boxes import LeafBoxes
+from hornbeam.trees.contexts.leaf_boxes import LeafBoxes
 
 QUIET = {"verbosity": -1, "monotone_constraints_method": "advanced"}
 

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from hornbeam.trees.leaf_boxes import LeafBoxes
+from hornbeam.trees.contexts.leaf_boxes import LeafBoxes
 
 MISSING = -1
 

@@ -16,7 +16,7 @@ from hornbeam.objectives.cox import CoxObjective
 from hornbeam.objectives.ranking import XendcgObjective
 from hornbeam.params.params import Params
 from hornbeam.params.random_parts import samples_rows
-from hornbeam.trees.contexts import ContextPlan
+from hornbeam.trees.contexts.tree_contexts import ContextPlan
 
 
 def label_bytes(objective: Objective) -> int:

@@ -1,7 +1,7 @@
 """Explanations on any device: Shapley values of a forest's raw scores, the same bits everywhere.
 
-trees/shapley_plan.py and trees/background_game.py say what is computed. The results are sums over trees; who knows
-where the scores start, and whether trees are averaged, finishes them (explain/contributions.py).
+trees/shapley/plan.py and trees/shapley/background_game.py say what is computed. The results are sums over trees; who
+knows where the scores start, and whether trees are averaged, finishes them (explain/contributions.py).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hornbeam.backends import devices
 from hornbeam.backends.prediction import check_predicts, is_gpu
 from hornbeam.data.sources.reader import TableReader
 from hornbeam.trees.forest import Forest, Reader, fitting
-from hornbeam.trees.shapley_plan import ShapleyPlan
+from hornbeam.trees.shapley.plan import ShapleyPlan
 
 FloatArray = NDArray[np.float64]
 

@@ -3,7 +3,7 @@
 A rule of n points integrates polynomials of degree 2 n - 1 without error. Points and weights come from Newton's method
 in integers of more than twice the digits of float64 and are rounded once, so that they are the same on every platform.
 
-The integrands of explanations (trees/shapley_plan.py) are products of m - 1 factors (1 - t) z + t o with z in [0, 1]
+The integrands of explanations (trees/shapley/plan.py) are products of m - 1 factors (1 - t) z + t o with z in [0, 1]
 and o in {0, 1}, m being the number of features on a path. So (m + 1) // 2 points are exact. Long paths need fewer: on
 the ellipse around [0, 1] whose half-axes add up to rho / 2, no factor is larger than
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hornbeam.core.errors import ParameterError
-from hornbeam.trees.shapley_plan import COVERS
+from hornbeam.trees.shapley.plan import COVERS
 from hornbeam.trees.tree import Tree, refuse_linear
 
 

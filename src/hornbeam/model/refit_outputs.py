@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.fixed_point import round_gradients
-from hornbeam.trees.leaf_boxes import LeafBoxes, as_bits
+from hornbeam.trees.contexts.leaf_boxes import LeafBoxes, as_bits
 from hornbeam.trees.splitting import SplitRules, leaf_output, node_output
 from hornbeam.trees.tree import Tree, code_bits
 

@@ -2,7 +2,8 @@
 
     {"feature": 0, "threshold": 1.5, "left": {"feature": 2, "threshold": 0.5}, "right": {...}}
 
-What they mean for the features and bins of a data set is found out when these are known (trees/forced_splits.py).
+What they mean for the features and bins of a data set is found out when these are known
+(trees/contexts/forced_splits.py).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from hornbeam.objectives import RANKING, CustomObjective
 from hornbeam.params.params import BY_NAME, USED_BY, Params
 from hornbeam.params.random_parts import BAGGING_FRACTIONS, FEATURE_FRACTIONS, samples_rows
 from hornbeam.training.state import TrainingState
-from hornbeam.trees.feature_costs import PENALTIES
+from hornbeam.trees.contexts.feature_costs import PENALTIES
 
 
 class Situation:

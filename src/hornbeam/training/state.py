@@ -42,9 +42,9 @@ from hornbeam.training.init_model import check_reading, check_start
 from hornbeam.training.linear_leaves import LeafFitting, check_values
 from hornbeam.training.row_sampling import RowSampler
 from hornbeam.training.xgboost_arguments import metric_names, with_default_metric
-from hornbeam.trees.contexts import ContextPlan
+from hornbeam.trees.contexts.forced_splits import forced_splits
+from hornbeam.trees.contexts.tree_contexts import ContextPlan
 from hornbeam.trees.engine import Engine
-from hornbeam.trees.forced_splits import forced_splits
 from hornbeam.trees.frontier import GrowthLimits
 from hornbeam.trees.grower import Renewal, TreeGrower
 from hornbeam.trees.grown_tree import GrownTree, trees_of

@@ -25,9 +25,9 @@ from hornbeam.core.dtypes import EXPANSION
 from hornbeam.core.fixed_point import Quantization
 from hornbeam.core.log import warn
 from hornbeam.data.binning import BinnedData
-from hornbeam.trees.contexts import ContextPlan, TreeContexts, close_bounds, leaf_outputs
+from hornbeam.trees.contexts.forced_splits import ForcedNodes
+from hornbeam.trees.contexts.tree_contexts import ContextPlan, TreeContexts, close_bounds, leaf_outputs
 from hornbeam.trees.engine import Engine
-from hornbeam.trees.forced_splits import ForcedNodes
 from hornbeam.trees.frontier import NEVER, GrowthLimits, next_batch
 from hornbeam.trees.grown_tree import GrownTree, Setting, l2_of_nodes
 from hornbeam.trees.growth_in_turn import grow_in_turn, number_in_turn

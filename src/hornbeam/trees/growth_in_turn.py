@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.trees.contexts.leaf_boxes import as_bits
 from hornbeam.trees.frontier import NEVER
-from hornbeam.trees.leaf_boxes import as_bits
 from hornbeam.trees.node_search import NodeSearch
 
 

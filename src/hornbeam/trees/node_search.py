@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hornbeam.trees.contexts import TreeContexts
+from hornbeam.trees.contexts.forced_splits import ForcedNodes
+from hornbeam.trees.contexts.tree_contexts import TreeContexts
 from hornbeam.trees.engine import Growth
-from hornbeam.trees.forced_splits import ForcedNodes
 from hornbeam.trees.frontier import NEVER, GrowthLimits
 from hornbeam.trees.histogram_pool import HistogramPool
 from hornbeam.trees.node_table import NodeTable

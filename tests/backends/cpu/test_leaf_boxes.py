@@ -11,7 +11,7 @@ from hornbeam.backends.cpu.growth.splits.contexts import Marks
 from hornbeam.backends.cpu.growth.trees.contexts import AROUND
 from hornbeam.backends.cpu.growth.trees.leaf_boxes import Boxes, bound_leaves
 from hornbeam.core.dtypes import CONTEXT, NODE
-from hornbeam.trees.leaf_boxes import LeafBoxes, as_bits
+from hornbeam.trees.contexts.leaf_boxes import LeafBoxes, as_bits
 
 N_LEAVES = 24
 

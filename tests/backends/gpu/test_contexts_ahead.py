@@ -16,7 +16,7 @@ from hornbeam.backends.gpu.runtime.devices import open_runtime
 from hornbeam.core.random_choices import chance_limit
 from hornbeam.data import stored_bins as bundling
 from hornbeam.trees.bagging import Draw
-from hornbeam.trees.contexts import ContextPlan, TreeContexts
+from hornbeam.trees.contexts.tree_contexts import ContextPlan, TreeContexts
 from hornbeam.trees.frontier import GrowthLimits
 from hornbeam.trees.node_table import NodeTable
 from hornbeam.trees.splitting import SplitRules

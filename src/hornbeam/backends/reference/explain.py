@@ -1,4 +1,4 @@
-"""Explanations in NumPy: the definition of every operation and of its order, see trees/shapley_plan.py."""
+"""Explanations in NumPy: the definition of every operation and of its order, see trees/shapley/plan.py."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.trees.background_game import coalition_weights, most_parted
-from hornbeam.trees.shapley_plan import CLOSE, CLOSE_LEAVES, TO_FIRST, TO_SECOND, PathFeatures, ShapleyPlan, TreePlan
+from hornbeam.trees.shapley.background_game import coalition_weights, most_parted
+from hornbeam.trees.shapley.plan import CLOSE, CLOSE_LEAVES, TO_FIRST, TO_SECOND, PathFeatures, ShapleyPlan, TreePlan
 from hornbeam.trees.tree import Tree
 
 FloatArray = NDArray[np.float64]

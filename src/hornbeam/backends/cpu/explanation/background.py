@@ -1,7 +1,7 @@
 """Shapley values against background rows on the CPU: every explained row plays with every background row.
 
-trees/background_game.py has the game. A walk goes only where the two rows lead, some dozens of the splits of a tree of
-255 leaves; splits where they part are kept on a stack.
+trees/shapley/background_game.py has the game. A walk goes only where the two rows lead, some dozens of the splits of
+a tree of 255 leaves; splits where they part are kept on a stack.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from hornbeam.backends.cpu.explanation.decisions import RowRanks, SplitTests, de
 from hornbeam.backends.cpu.host.kernels import kernel
 from hornbeam.backends.cpu.prediction.packed_forest import PackedForest
 from hornbeam.backends.cpu.prediction.walk import packed
-from hornbeam.trees.background_game import coalition_weights, most_parted
 from hornbeam.trees.forest import Forest, Reader
-from hornbeam.trees.joined_plan import starts_of
+from hornbeam.trees.shapley.background_game import coalition_weights, most_parted
+from hornbeam.trees.shapley.joined_plan import starts_of
 
 ROWS = 64
 """Explained rows of a block; for each block the background rows are decided anew, a hundredth of the time."""

@@ -1,6 +1,6 @@
 """Path-dependent Shapley values on the CPU: many rows walk through a tree side by side.
 
-trees/shapley_plan.py says what is computed and in which order. Every step of a walk is a loop over the rows of a block,
+trees/shapley/plan.py says what is computed and in which order. Every step of a walk is a loop over the rows of a block,
 two points of the quadrature at a time, which the compiler turns into vector instructions; a row's code picks one of
 three numbers that are the same for all rows. What a walk keeps (G by level, H by room, sums by feature) is
 
@@ -22,8 +22,8 @@ from hornbeam.backends.cpu.host.kernels import joined_kernel, kernel
 from hornbeam.backends.cpu.prediction.packed_forest import PackedForest
 from hornbeam.backends.cpu.prediction.walk import packed
 from hornbeam.trees.forest import Forest, Reader
-from hornbeam.trees.joined_plan import Paths, Walks, join_paths, join_walks
-from hornbeam.trees.shapley_plan import CLOSE, CLOSE_LEAVES, TO_FIRST, TO_SECOND, ShapleyPlan
+from hornbeam.trees.shapley.joined_plan import Paths, Walks, join_paths, join_walks
+from hornbeam.trees.shapley.plan import CLOSE, CLOSE_LEAVES, TO_FIRST, TO_SECOND, ShapleyPlan
 
 ROWS = 256
 """Rows of a block. 100 trees of 255 leaves, microseconds a row and tree with 64, 128, 256, 512 rows: 7.1, 4.4, 3.5, 3.3

@@ -22,9 +22,9 @@ from hornbeam.backends.gpu.predict import Scratch
 from hornbeam.backends.gpu.runtime import devices
 from hornbeam.backends.gpu.runtime.device_table import DeviceTable
 from hornbeam.backends.gpu.runtime.runtime import Buffer, Runtime, u32, u64
-from hornbeam.trees.background_game import coalition_weights, most_parted
 from hornbeam.trees.forest import Forest, Reader
-from hornbeam.trees.joined_plan import starts_of
+from hornbeam.trees.shapley.background_game import coalition_weights, most_parted
+from hornbeam.trees.shapley.joined_plan import starts_of
 
 FloatArray = NDArray[np.float64]
 

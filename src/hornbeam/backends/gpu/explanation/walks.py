@@ -25,8 +25,8 @@ from hornbeam.backends.gpu.runtime import devices
 from hornbeam.backends.gpu.runtime.device_table import DeviceTable
 from hornbeam.backends.gpu.runtime.runtime import Buffer, Runtime, u32, u64
 from hornbeam.trees.forest import Forest, Reader
-from hornbeam.trees.joined_plan import Paths, Walks, join_paths, join_walks, starts_of
-from hornbeam.trees.shapley_plan import ShapleyPlan
+from hornbeam.trees.shapley.joined_plan import Paths, Walks, join_paths, join_walks, starts_of
+from hornbeam.trees.shapley.plan import ShapleyPlan
 
 FloatArray = NDArray[np.float64]
 

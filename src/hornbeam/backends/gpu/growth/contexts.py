@@ -15,7 +15,7 @@ from hornbeam.backends.gpu.workspace.tree_kernels import CAPACITY
 from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.core.dtypes import CONTEXT
 from hornbeam.data.binning import BinnedData
-from hornbeam.trees.contexts import monotone_factor
+from hornbeam.trees.contexts.tree_contexts import monotone_factor
 from hornbeam.trees.records import ContextRules
 from hornbeam.trees.splitting import FeatureRules, NodeContext, SplitRules
 

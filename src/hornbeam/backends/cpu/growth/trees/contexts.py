@@ -1,7 +1,7 @@
 """The contexts of the nodes of a tree that is grown whole: the operation `contexts`.
 
-Twin of trees/contexts.TreeContexts, the same float64 operations in the same order. Each thread makes those of all
-nodes for itself, as it keeps the table of nodes (driver.py).
+Twin of trees/contexts/tree_contexts.TreeContexts, the same float64 operations in the same order. Each thread makes
+those of all nodes for itself, as it keeps the table of nodes (driver.py).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
 from hornbeam.backends.cpu.host.operations import introduced
 from hornbeam.backends.cpu.losses.random_choices import hash_row, random_bits
 from hornbeam.core.dtypes import CONTEXT
-from hornbeam.trees.contexts import monotone_factor
+from hornbeam.trees.contexts.tree_contexts import monotone_factor
 from hornbeam.trees.records import ContextRules, ContextsAhead
 from hornbeam.trees.splitting import SplitRules, pack_mask
 

@@ -1,9 +1,9 @@
 """Bounds of leaves that come from other leaves, in a tree that is grown whole: the operation `bounds`.
 
-Twin of trees/leaf_boxes.LeafBoxes. What is kept is which leaves are ordered; the box of a leaf in one feature is read
-off the path from the leaf to the root. A split makes two boxes of one, smaller in the feature of the split and the same
-in all others. So another leaf is ordered with a child only if it was with the parent, by the same feature and in the
-same direction, and it is unless the split has parted the two:
+Twin of trees/contexts/leaf_boxes.LeafBoxes. What is kept is which leaves are ordered; the box of a leaf in one
+feature is read off the path from the leaf to the root. A split makes two boxes of one, smaller in the feature of the
+split and the same in all others. So another leaf is ordered with a child only if it was with the parent, by the same
+feature and in the same direction, and it is unless the split has parted the two:
 
     by another feature     ordered still if the boxes overlap in the feature of the split
     by the split's own     ordered still if the child has values of it

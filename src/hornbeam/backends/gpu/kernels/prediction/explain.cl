@@ -1,6 +1,6 @@
-// Shapley values, one thread a row; trees/shapley_plan.py and trees/background_game.py say what is computed and in what
-// order, gpu/explanation/ what the tables hold. All threads of a group take the same steps through a tree, so they read
-// the same steps and neighbouring codes.
+// Shapley values, one thread a row; trees/shapley/plan.py and trees/shapley/background_game.py say what is computed and
+// in what order, gpu/explanation/ what the tables hold. All threads of a group take the same steps through a tree, so
+// they read the same steps and neighbouring codes.
 //
 //   raw     u32 (n_words, n_splits)   bit r of [w, s]: row 32 w + r goes to child 1 at split s
 //   codes   u64 (n_words, n_splits)   the same, and in the upper half the rows that left the path at an earlier split

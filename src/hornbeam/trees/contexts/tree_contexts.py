@@ -32,9 +32,9 @@ from hornbeam.data.binning import BinnedData
 from hornbeam.params.constraints import resolve_groups, resolve_per_feature
 from hornbeam.params.params import Params
 from hornbeam.trees.categorical_splits import l2_of_children
-from hornbeam.trees.feature_costs import FeatureCosts, has_costs
-from hornbeam.trees.forced_splits import NO_FEATURE, ForcedSplit
-from hornbeam.trees.leaf_boxes import LeafBoxes
+from hornbeam.trees.contexts.feature_costs import FeatureCosts, has_costs
+from hornbeam.trees.contexts.forced_splits import NO_FEATURE, ForcedSplit
+from hornbeam.trees.contexts.leaf_boxes import LeafBoxes
 from hornbeam.trees.node_table import NodeTable
 from hornbeam.trees.records import ContextRules, ContextsAhead
 from hornbeam.trees.splitting import (

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.trees.shapley_plan import PathFeatures, ShapleyPlan, TreePlan
+from hornbeam.trees.shapley.plan import PathFeatures, ShapleyPlan, TreePlan
 
 
 class Walks(NamedTuple):

@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from hornbeam.params.constraints import resolve_per_feature
 from hornbeam.params.params import Params
 from hornbeam.params.random_parts import samples_rows
+from hornbeam.trees.contexts.unseen_rows import UnseenRows
 from hornbeam.trees.engine import Engine
 from hornbeam.trees.node_table import NodeTable
 from hornbeam.trees.tree import Tree
-from hornbeam.trees.unseen_rows import UnseenRows
 
 PENALTIES = ("cegb_penalty_split", "cegb_penalty_feature_coupled", "cegb_penalty_feature_lazy")
 """Parameters that are prices."""
