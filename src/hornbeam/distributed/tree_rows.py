@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.histogram_messages import write_message
+from hornbeam.backends.histogram_messages import Room, write_message
 from hornbeam.backends.reference.engine import bins_go_left, route
 from hornbeam.core.fixed_point import Gather, Quantization, round_gradients
 from hornbeam.data.binning import BinnedData
@@ -105,10 +105,13 @@ class TreeRows:
 
         local  places of this worker's rows of each node
         """
-        return collective.exchange(self.messages(local, n_sums), "histograms")
+        return collective.exchange(self.messages(local, n_sums, collective.room), "histograms")
 
-    def messages(self, local: Segments, n_sums: int) -> Sequence[Buffer]:
-        """Return the histograms of this worker's rows, a message to each worker (backends/histogram_messages.py)."""
+    def messages(self, local: Segments, n_sums: int, room: Room) -> Sequence[Buffer]:
+        """Return the histograms of this worker's rows, a message to each worker (backends/histogram_messages.py).
+
+        room  returns memory that the messages may lie in, of a number of bytes
+        """
         sums, offsets = self.histograms(local, n_sums), self._binned.offsets
         return [write_message(sums[:, offsets[first] : offsets[last]]).tobytes() for first, last in self._sections]
 
@@ -216,9 +219,9 @@ class CompiledRows(TreeRows):
         """Return places at the depths that the rows of a bag have."""
         return local if self._bag is None else Segments(local.begin, local.end, local.depth + np.int32(ROOT_DEPTH))
 
-    def messages(self, local: Segments, n_sums: int) -> Sequence[Buffer]:
+    def messages(self, local: Segments, n_sums: int, room: Room) -> Sequence[Buffer]:
         """Sum by kernels, into messages."""
-        return self._writer.write(self._at_depth(local), n_sums)
+        return self._writer.write(self._at_depth(local), n_sums, room)
 
     def divide(self, local: Segments, splits: NDArray[np.void], sets: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Move rows by kernels."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import Future
 from typing import Any
 
 from hornbeam.core.errors import CollectiveError
-from hornbeam.distributed.collective import Buffer, Collective, failed, lost
+from hornbeam.distributed.collective import Buffer, Collective, Received, failed, lost
 
 RECEIVE, ABORT = "hornbeam_receive", "hornbeam_abort"
 """Names of the handlers."""
@@ -117,7 +117,7 @@ class DaskCollective(Collective):
         """Let the event loop of the Dask worker do something."""
         return asyncio.run_coroutine_threadsafe(work, self._worker.loop.asyncio_loop)
 
-    def _exchange(self, messages: list[Buffer], tag: int, what: str) -> list[tuple[int, Buffer]]:
+    def _exchange(self, messages: Sequence[Buffer | None], tag: int, what: str) -> list[Received]:
         """Send all messages at once, and wait for those of the others; a worker that is gone holds up nobody.
 
         That the others have got theirs is not waited for, and they do not answer: who could not be reached is told in
@@ -125,11 +125,11 @@ class DaskCollective(Collective):
         """
         number, mailbox = self._n_done, self._mailbox
         self._n_done += 1
-        mailbox.put(number, self.rank, tag, messages[self.rank])
+        mailbox.put(number, self.rank, tag, messages[self.rank] or b"")
         self._sending = [each for each in self._sending if not each.done() or each.exception() is not None]
         self._sending.append(self._begin(self._send(number, messages, tag, what)))
         self._sending[-1].add_done_callback(lambda _: mailbox.wake())
-        keys = [(number, sender) for sender in range(self.size)]
+        keys = [(number, sender) for sender, each in enumerate(messages) if each is not None or sender == self.rank]
         with mailbox.changed:
 
             def is_over() -> bool:
@@ -137,17 +137,22 @@ class DaskCollective(Collective):
                 return mailbox.aborted is not None or has_failed or all(key in mailbox.messages for key in keys)
 
             is_in_time = mailbox.changed.wait_for(is_over, self.timeout)
-            if mailbox.aborted is not None:
-                raise failed(self.rank, mailbox.aborted[0], what, mailbox.aborted[1])
+            self.look(what)
             if not is_in_time:
-                late = [sender for sender in range(self.size) if (number, sender) not in mailbox.messages]
+                late = [key[1] for key in keys if key not in mailbox.messages]
                 raise lost(self.rank, late, what, self.timeout)
             for each in self._sending:
                 if each.done():
                     each.result()  # raises where a worker cannot be reached
-            return [mailbox.messages.pop(key) for key in keys]
+            found = {key[1]: mailbox.messages.pop(key) for key in keys}
+        return [found.get(sender, (tag, b"")) for sender in range(self.size)]
 
-    async def _send(self, number: int, messages: list[Buffer], tag: int, what: str) -> None:
+    def look(self, what: str) -> None:
+        """Raise where a worker, or the client, gave up."""
+        if self._mailbox.aborted is not None:
+            raise failed(self.rank, self._mailbox.aborted[0], what, self._mailbox.aborted[1])
+
+    async def _send(self, number: int, messages: Sequence[Buffer | None], tag: int, what: str) -> None:
         from distributed.protocol import to_serialize
 
         async def send(rank: int) -> None:
@@ -162,7 +167,8 @@ class DaskCollective(Collective):
                     f"worker {self.rank} cannot reach worker {rank} ({self._addresses[rank]}) in {what!r}: {error}"
                 ) from None
 
-        await asyncio.gather(*(send(rank) for rank in range(self.size) if rank != self.rank))
+        others = (rank for rank, message in enumerate(messages) if rank != self.rank and message is not None)
+        await asyncio.gather(*(send(rank) for rank in others))
 
     def abort(self, reason: str) -> None:
         """Tell the others, as far as they can be reached, without waiting for it."""

@@ -13,7 +13,7 @@ from typing import Any
 import hornbeam
 from hornbeam.core.errors import CollectiveError, DataError, HornbeamError, ParameterError
 from hornbeam.core.log import warn
-from hornbeam.distributed.collective import DEFAULT_TIMEOUT
+from hornbeam.distributed.collective import DEFAULT_TIMEOUT, Collective
 from hornbeam.distributed.dask.dataset import LOOK_SECONDS, DaskDataset
 from hornbeam.distributed.dask.mailbox import (
     STATES,
@@ -25,6 +25,7 @@ from hornbeam.distributed.dask.mailbox import (
 )
 from hornbeam.distributed.dask.packages import require_dask
 from hornbeam.distributed.dataset import Part, PartDataset
+from hornbeam.distributed.host_memory import join_hosts
 from hornbeam.distributed.threads import first_cause
 from hornbeam.distributed.training import train as train_on_worker
 from hornbeam.model.booster import Booster
@@ -269,10 +270,11 @@ def train_in_task(
     from distributed import get_worker
 
     worker = get_worker()
-    collective = DaskCollective(group, worker, addresses, timeout)
+    collective: Collective = DaskCollective(group, worker, addresses, timeout)
     if "num_threads" not in params.given:
         params = params.replace(num_threads=min(worker.state.nthreads, os.cpu_count() or 1))
     try:
+        collective = join_hosts(collective)
         data: dict[str, PartDataset] = {}
         for name, own in sets.items():
             pairs = zip(own["numbers"], own["parts"], strict=True)
@@ -291,3 +293,5 @@ def train_in_task(
     except BaseException as error:
         collective.abort(f"{type(error).__name__}: {error}")
         raise
+    finally:
+        collective.close()
