@@ -32,10 +32,11 @@ class TreeRows:
 
     binned    the rows of this worker
     sections  used features of each worker, (first, last + 1)
+    n_leaves  that the growing tree will have, at most, as far as is known
     """
 
     def __init__(self, binned: BinnedData, sections: Sequence[tuple[int, int]]) -> None:
-        self._binned, self._sections = binned, sections
+        self._binned, self._sections, self.n_leaves = binned, sections, 1
         self._leaf: NDArray[Any] = np.zeros(binned.n_rows, np.int64)
 
     @property
@@ -221,13 +222,13 @@ class CompiledRows(TreeRows):
 
     def messages(self, local: Segments, n_sums: int, room: Room) -> Sequence[Buffer]:
         """Sum by kernels, into messages."""
-        return self._writer.write(self._at_depth(local), n_sums, room)
+        return self._writer.write(self._growth.rows_in(self.n_leaves), self._at_depth(local), n_sums, room)
 
     def divide(self, local: Segments, splits: NDArray[np.void], sets: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Move rows by kernels."""
         from hornbeam.backends.cpu.workers.rows import divide
 
-        return divide(self._growth, self._at_depth(local), splits, sets)
+        return divide(self._growth, self.n_leaves, self._at_depth(local), splits, sets)
 
     def assign(self, nodes: Segments, leaf_of_node: NDArray[np.int32]) -> None:
         """Tell the leaves by kernels."""

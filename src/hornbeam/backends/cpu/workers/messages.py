@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.growth.dense.growth import DenseGrowth
 from hornbeam.backends.cpu.growth.dense.histograms import Layout, add_wide
-from hornbeam.backends.cpu.growth.dense.partition import bins_at
+from hornbeam.backends.cpu.growth.dense.partition import DenseRows, bins_at
 from hornbeam.backends.cpu.growth.rows.counters import COUNTED_ROWS, PACKED_ROWS, PAIRS, TRIPLES, add_counters
 from hornbeam.backends.cpu.growth.rows.pieces import whole_nodes
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK
@@ -257,7 +257,7 @@ class MessageWriter:
         self._layouts: dict[int, Sections] = {}
         self._counters = np.empty((growth.n_team, 0), np.int64)
 
-    def write(self, nodes: Segments, n_sums: int, room: Room) -> list[memoryview]:
+    def write(self, rows: DenseRows, nodes: Segments, n_sums: int, room: Room) -> list[memoryview]:
         """Return a message to each worker, in memory that `room` returns."""
         growth, n_nodes, n_used = self._growth, len(nodes.begin), len(self._growth.columns.offsets) - 1
         n_rows = nodes.end - nodes.begin
@@ -266,7 +266,7 @@ class MessageWriter:
         outgoing, ends = self._outgoing(n_rows, layout, n_sums, room)
         n_tasks, pieces = n_nodes * len(layout.worker), whole_nodes(nodes)
         cuts = _cuts(n_rows, layout, n_threads, growth.tuning) if n_threads > 1 else np.array([0, n_tasks])
-        run_parts(write_kernel, n_threads, cuts, growth.rows, pieces, layout, outgoing, self._counters)
+        run_parts(write_kernel, n_threads, cuts, rows, pieces, layout, outgoing, self._counters)
         return [outgoing.words[begin:end].data.cast("B") for begin, end in pairwise(ends)]
 
     def _layout(self, n_threads: int, n_nodes: int) -> Sections:
