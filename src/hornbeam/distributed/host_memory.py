@@ -337,7 +337,7 @@ class HostCollective(Collective):
         """Lay messages into the segment of this operation, one that goes to several workers once."""
         views = {rank: memoryview(messages[rank] or b"").cast("B") for rank in self._peers}
         large = {id(messages[rank]): view for rank, view in views.items() if view.nbytes > SMALL_BYTES}
-        segment, places = self._lay(large)
+        segment, places = self._lay(large) if large else (self._segments[0], {})
         for rank, view in views.items():
             place = places.get(id(messages[rank]), -1)
             along = segment.give_to(rank) if place >= 0 else []
@@ -351,10 +351,11 @@ class HostCollective(Collective):
         segment = self._segments[self._n_done % 2]
         in_room = {name: segment.place_of(view, self._used) for name, view in views.items()}
         places = {name: place for name, place in in_room.items() if place >= 0}
-        done = _padded(self._used)
-        n_bytes = sum(_padded(view.nbytes) for name, view in views.items() if name not in places)
-        if n_bytes and len(self._segment(done + n_bytes).memory) != len(segment.memory):
-            segment, places, done = self._segment(done + n_bytes), {}, 0
+        if len(places) < len(views):
+            done, sizes = _padded(self._used), {name: _padded(view.nbytes) for name, view in views.items()}
+            fitting = self._segment(done + sum(sizes.values()))
+            if fitting is not segment:  # the room is left behind
+                segment, places, done = fitting, {}, 0
         for name, view in views.items():
             if name not in places:
                 places[name] = done
@@ -368,17 +369,17 @@ class HostCollective(Collective):
         while late := [rank for rank, peer in self._peers.items() if not peer.inbox]:
             now = time.perf_counter()
             waited = now - begun
-            seconds = 0.0 if waited < PATIENCE else min(LOOK_SECONDS, max(self.timeout - waited, 0.0))
-            self._read(seconds)
+            is_patient = waited < PATIENCE
+            self._read(0.0 if is_patient else min(LOOK_SECONDS, max(self.timeout - waited, 0.0)))
             stopped = [peer for peer in self._peers.values() if peer.is_gone or peer.aborted]
             if stopped and (now > stop_at or any(not peer.inbox for peer in stopped)):
                 raise self._stopped(what)
             if stopped:
                 stop_at = min(stop_at, now + LAST_SECONDS)
-            elif seconds > 0.0:
+            if not is_patient:
                 self._outer.look(what)
-                if waited > self.timeout:
-                    raise lost(self.rank, late, what, self.timeout)
+            if waited >= self.timeout:
+                raise lost(self.rank, late, what, self.timeout)
 
     def _stopped(self, what: str) -> CollectiveError:
         """Return the error of a group that goes on no more: a worker has said why, or one is gone.

@@ -247,13 +247,17 @@ class Candidates:
     @classmethod
     def best_of(cls, messages: Sequence[Buffer], n_nodes: int, set_words: int) -> Candidates:
         """Return the best of what all workers have found: of equals the first, which has the lowest feature."""
-        sizes = SPLIT.itemsize * n_nodes, 8 * n_nodes
-        every = np.frombuffer(b"".join(messages), np.uint8).reshape(len(messages), -1)
-        parts = [np.ascontiguousarray(part) for part in np.split(every, np.cumsum(sizes), axis=1)]
-        splits: NDArray[np.void] = parts[0].view(SPLIT)
-        best = np.argmax(splits["gain"], axis=0), np.arange(n_nodes)
-        words = parts[2].view(np.uint32).reshape(len(messages), n_nodes, set_words)
-        return cls(splits[best], parts[1].view(np.int64)[best], words[best])
+        n_splits, n_counts, n_words = SPLIT.itemsize * n_nodes, 8 * n_nodes, n_nodes * set_words
+        splits: NDArray[np.void] = np.empty((len(messages), n_nodes), SPLIT)
+        n_left, sets = np.empty(splits.shape, np.int64), np.empty((*splits.shape, set_words), np.uint32)
+        for rank, message in enumerate(messages):
+            splits[rank] = np.frombuffer(message, SPLIT, n_nodes)
+            n_left[rank] = np.frombuffer(message, np.int64, n_nodes, n_splits)
+            if n_words:
+                words = np.frombuffer(message, np.uint32, n_words, n_splits + n_counts)
+                sets[rank] = words.reshape(n_nodes, set_words)
+        best = splits["gain"].argmax(axis=0), np.arange(n_nodes)
+        return cls(splits[best], n_left[best], sets[best])
 
 
 def _words(message: Buffer) -> NDArray[np.int64]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -59,6 +60,15 @@ STATES: dict[str, bytes] = {}
 """The last state of each training that this process has kept, for another attempt."""
 
 
+LOOK_SECONDS = 0.2
+"""A worker that waits looks this often whether the client is still there."""
+
+
+def task_key(group: str, rank: int) -> str:
+    """Return how Dask calls the task of a worker."""
+    return f"hornbeam-train-{group}-{rank}"
+
+
 def kept_state(training: str) -> bytes | None:
     """Return what this process has kept of a training."""
     return STATES.get(training)
@@ -83,10 +93,15 @@ async def take_abort(group: str, rank: int, sender: int, reason: str) -> None:
         mailbox.abort(sender, reason)
 
 
-def open_mailbox(group: str, ranks: dict[str, int], dask_worker: Any) -> str:
-    """Prepare a Dask worker for a training; returns the version of Hornbeam there."""
+def open_mailbox(group: str, ranks: dict[str, int], training: str | None, dask_worker: Any) -> str:
+    """Prepare a Dask worker for a training; returns the version of Hornbeam there.
+
+    training  name under which its state is kept; those of others, whose clients are gone, are forgotten
+    """
     import hornbeam
 
+    for other in [name for name in STATES if name != training]:
+        forget_state(other)
     dask_worker.handlers[RECEIVE], dask_worker.handlers[ABORT] = receive, take_abort
     MAILBOXES[group, ranks[dask_worker.address]] = Mailbox()
     return hornbeam.__version__
@@ -136,11 +151,12 @@ class DaskCollective(Collective):
                 has_failed = any(each.done() and each.exception() is not None for each in self._sending)
                 return mailbox.aborted is not None or has_failed or all(key in mailbox.messages for key in keys)
 
-            is_in_time = mailbox.changed.wait_for(is_over, self.timeout)
+            stop_at = time.monotonic() + self.timeout
+            while not mailbox.changed.wait_for(is_over, min(LOOK_SECONDS, max(stop_at - time.monotonic(), 0.0))):
+                self.look(what)
+                if time.monotonic() >= stop_at:
+                    raise lost(self.rank, [key[1] for key in keys if key not in mailbox.messages], what, self.timeout)
             self.look(what)
-            if not is_in_time:
-                late = [key[1] for key in keys if key not in mailbox.messages]
-                raise lost(self.rank, late, what, self.timeout)
             for each in self._sending:
                 if each.done():
                     each.result()  # raises where a worker cannot be reached
@@ -148,9 +164,20 @@ class DaskCollective(Collective):
         return [found.get(sender, (tag, b"")) for sender in range(self.size)]
 
     def look(self, what: str) -> None:
-        """Raise where a worker, or the client, gave up."""
+        """Raise where a worker gave up, or the client did, or is gone: then Dask has cancelled the task."""
         if self._mailbox.aborted is not None:
-            raise failed(self.rank, self._mailbox.aborted[0], what, self._mailbox.aborted[1])
+            other, reason = self._mailbox.aborted
+            raise failed(self.rank, other, what, reason) if other >= 0 else self._ended(what, reason)
+        task = self._worker.state.tasks.get(task_key(self._group, self.rank))
+        if task is None or task.state == "cancelled":
+            raise self._ended(what, "the client is gone, or has cancelled the training")
+
+    def _ended(self, what: str, reason: str) -> CollectiveError:
+        return CollectiveError(f"worker {self.rank} stopped in {what!r}: {reason}")
+
+    def close(self) -> None:
+        """Take no more messages."""
+        MAILBOXES.pop((self._group, self.rank), None)
 
     async def _send(self, number: int, messages: Sequence[Buffer | None], tag: int, what: str) -> None:
         from distributed.protocol import to_serialize

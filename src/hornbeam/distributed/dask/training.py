@@ -22,6 +22,7 @@ from hornbeam.distributed.dask.mailbox import (
     forget_state,
     kept_state,
     open_mailbox,
+    task_key,
 )
 from hornbeam.distributed.dask.packages import require_dask
 from hornbeam.distributed.dataset import Part, PartDataset
@@ -189,12 +190,12 @@ def _train_once(
     with turn:
         reason: str | None = "the client has ended the training"
         try:
-            _open(client, group, ranks)
+            _open(client, group, ranks, None if kept is None else kept[0])
             tasks = [
                 client.submit(
                     train_in_task, group, addresses, timeout, params, work[rank], described, same, n_rounds,
                     dict(options), kept, workers=[address], allow_other_workers=False, pure=False, retries=0,
-                    key=f"hornbeam-train-{group}-{rank}",
+                    key=task_key(group, rank),
                 )
                 for address, rank in ranks.items()
             ]  # fmt: skip
@@ -207,9 +208,9 @@ def _train_once(
                 client.run(close_mailbox, group, ranks, reason, workers=left, on_error="ignore")
 
 
-def _open(client: Any, group: str, ranks: dict[str, int]) -> None:
+def _open(client: Any, group: str, ranks: dict[str, int], training: str | None) -> None:
     """Prepare the workers; all must have this version of Hornbeam."""
-    found = client.run(open_mailbox, group, ranks, workers=list(ranks), on_error="return")
+    found = client.run(open_mailbox, group, ranks, training, workers=list(ranks), on_error="return")
     for address, version in found.items():
         if isinstance(version, ImportError):
             raise HornbeamError(f"worker {address} has no Hornbeam ({version}); install it on every worker")

@@ -255,6 +255,9 @@ class MessageWriter:
     def __init__(self, growth: DenseGrowth, sections: Sequence[tuple[int, int]]) -> None:
         self._growth, self._sections = growth, sections
         self._layouts: dict[int, Sections] = {}
+        offsets = growth.columns.offsets
+        n_bins = np.array([offsets[last] - offsets[first] for first, last in sections], np.int64)
+        self._n_words = {n_sums: words_of(np.arange(4), n_bins[:, None], n_sums) for n_sums in (2, 3)}  # of each form
         self._counters = np.empty((growth.n_team, 0), np.int64)
 
     def write(self, rows: DenseRows, nodes: Segments, n_sums: int, room: Room) -> list[memoryview]:
@@ -284,15 +287,14 @@ class MessageWriter:
         self, n_rows: NDArray[np.int64], layout: Sections, n_sums: int, room: Room
     ) -> tuple[Outgoing, list[int]]:
         """Decide the forms of nodes, and lay out the messages; returns also where each of these begins, and the end."""
-        is_wide = len(self._growth.rows.wide_even) > 0
+        is_wide = len(self._growth.store.wide_even) > 0
         packed = 0 if is_wide else COUNTED_ROWS if n_sums > 2 else PACKED_ROWS
         narrow = 0 if is_wide else PACKED_ROWS
-        forms = np.where(n_rows <= packed, PACKED, np.where(n_rows <= narrow, NARROW, WIDE))
-        forms[n_rows == 0] = NOTHING
+        forms = np.searchsorted([0, packed, narrow], n_rows)  # NOTHING, PACKED, NARROW and WIDE, in this order
         n_nodes, n_workers = len(forms), len(layout.n_bins)
         sizes = np.empty((n_workers, 1 + n_nodes), np.int64)
-        sizes[:, 0], sizes[:, 1:] = n_nodes, words_of(forms, layout.n_bins[:, None], n_sums)
-        starts = np.cumsum(sizes).reshape(sizes.shape) - sizes
+        sizes[:, 0], sizes[:, 1:] = n_nodes, self._n_words[n_sums][:, forms]
+        starts = (np.cumsum(sizes) - sizes.ravel()).reshape(sizes.shape)
         ends = [*starts[:, 0].tolist(), int(sizes.sum())]
         words = np.frombuffer(room(8 * ends[-1]), np.int64)
         for start in ends[:-1]:
