@@ -51,7 +51,7 @@ SMALL_BYTES = 4096
 MOST_IDLE = 100
 """Operations in a row that need less than a quarter of a segment, after which it is replaced by a smaller one."""
 
-PATIENCE = 0.0002
+PATIENCE = 0.001
 """Seconds of looking without a pause: a worker that sleeps takes some 50 us to wake up."""
 
 LAST_SECONDS = 0.5
@@ -335,14 +335,16 @@ class HostCollective(Collective):
 
     def _tell(self, messages: Sequence[Buffer | None], tag: int) -> None:
         """Lay messages into the segment of this operation, one that goes to several workers once."""
-        views = {rank: memoryview(messages[rank] or b"").cast("B") for rank in self._peers}
+        views = {rank: memoryview(messages[rank] or b"") for rank in self._peers}
         large = {id(messages[rank]): view for rank, view in views.items() if view.nbytes > SMALL_BYTES}
-        segment, places = self._lay(large) if large else (self._segments[0], {})
+        segment, places = self._lay(large) if large else (None, {})
         for rank, view in views.items():
-            place = places.get(id(messages[rank]), -1)
-            along = segment.give_to(rank) if place >= 0 else []
-            head = HEAD.pack(tag, view.nbytes, place, len(segment.memory))
-            self._peers[rank].send([head] if place >= 0 else [head, view], along)
+            peer = self._peers[rank]
+            if segment is None or view.nbytes <= SMALL_BYTES:
+                peer.send([HEAD.pack(tag, view.nbytes, -1, 0), view], [])
+            else:
+                head = HEAD.pack(tag, view.nbytes, places[id(messages[rank])], len(segment.memory))
+                peer.send([head], segment.give_to(rank))
         self._n_done += 1
         self._used = 0
 
@@ -359,7 +361,7 @@ class HostCollective(Collective):
         for name, view in views.items():
             if name not in places:
                 places[name] = done
-                segment.memory[done : done + view.nbytes] = view
+                segment.memory[done : done + view.nbytes] = view.cast("B")
                 done += _padded(view.nbytes)
         return segment, places
 

@@ -21,7 +21,7 @@ from hornbeam.backends.cpu.growth.rows.pieces import whole_nodes
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK
 from hornbeam.backends.cpu.growth.slots import subtract_pairs
 from hornbeam.backends.cpu.host.kernels import borrowed, inlined, inner_kernel, kernel
-from hornbeam.backends.cpu.host.team import call_helpers, run_parts
+from hornbeam.backends.cpu.host.team import call_helpers, run_parts, team
 from hornbeam.backends.cpu.tuning import Tuning
 from hornbeam.backends.histogram_messages import NARROW, NOTHING, PACKED, WIDE, Room, words_of
 from hornbeam.trees.records import Segments
@@ -325,10 +325,11 @@ def add_messages(
     """Add up the messages of all workers in slots; see add_kernel, and subtract_kernel for `parents`."""
     n_nodes, n_bins = len(slots), rows.shape[1]
     n_threads = max(1, min(n_threads, n_nodes, n_nodes * n_bins * len(messages) // tuning.merged_bins_per_thread))
-    for i, words in enumerate(messages):
-        run_parts(add_kernel, n_threads, words, words.view(np.int32), i > 0, n_sums, slots, pairs, rows)
-    if parents is not None:
-        subtract(pairs, rows, parents, slots, n_threads, tuning)
+    with team(n_threads) as some:
+        for i, words in enumerate(messages):
+            some.run(add_kernel, words, words.view(np.int32), i > 0, n_sums, slots, pairs, rows)
+        if parents is not None:
+            some.run(subtract_kernel, pairs, rows, parents, slots)
 
 
 def subtract(
