@@ -52,7 +52,7 @@ MOST_IDLE = 100
 """Operations in a row that need less than a quarter of a segment, after which it is replaced by a smaller one."""
 
 PATIENCE = 0.001
-"""Seconds of looking without a pause: a worker that sleeps takes some 50 us to wake up."""
+"""Seconds of looking without a sleep: a worker that sleeps takes some 50 us to wake up."""
 
 LAST_SECONDS = 0.5
 """Where a worker stops after it was at an operation the others may end this one: they wait so long for each other."""
@@ -73,6 +73,7 @@ def this_host() -> str:
     if sys.platform != "linux" or not hasattr(os, "memfd_create") or os.environ.get(SWITCH) == "0":
         return ""
     try:
+        os.close(os.memfd_create("hornbeam"))  # a sandbox may forbid it
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}/{Path('/proc/self/ns/net').stat().st_ino}/{os.getuid()}"
     except OSError:
@@ -372,6 +373,8 @@ class HostCollective(Collective):
             now = time.perf_counter()
             waited = now - begun
             is_patient = waited < PATIENCE
+            if is_patient:
+                os.sched_yield()  # to a worker that shares the processor, if any
             self._read(0.0 if is_patient else min(LOOK_SECONDS, max(self.timeout - waited, 0.0)))
             stopped = [peer for peer in self._peers.values() if peer.is_gone or peer.aborted]
             if stopped and (now > stop_at or any(not peer.inbox for peer in stopped)):
