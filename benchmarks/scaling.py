@@ -24,6 +24,7 @@ import numpy as np
 import hornbeam as hb
 from hornbeam.distributed import Part, PartDataset, run_workers, train
 from hornbeam.distributed.collective import Traffic
+from hornbeam.distributed.host_memory import join_hosts
 from hornbeam.distributed.mpi import MpiCollective
 from hornbeam.params.params import Params
 
@@ -88,7 +89,7 @@ def main() -> None:
     parser.add_argument("--project", action="store_true")
     parser.add_argument("--mpi", action="store_true", help="workers are the processes of mpiexec")
     given = parser.parse_args()
-    group = MpiCollective() if given.mpi else None
+    group = join_hosts(MpiCollective()) if given.mpi else None
     if group is not None:
         given.workers = [group.size]
     X, y = make_data(given.rows, given.features)

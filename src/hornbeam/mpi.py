@@ -21,7 +21,9 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+from hornbeam.distributed.collective import Collective
 from hornbeam.distributed.dataset import Part, PartDataset
+from hornbeam.distributed.host_memory import join_hosts
 from hornbeam.distributed.mpi import MpiCollective
 from hornbeam.distributed.training import train as train_on_worker
 from hornbeam.model.booster import Booster
@@ -30,13 +32,13 @@ __all__ = ["Dataset", "rank", "size", "train"]
 
 
 @cache
-def _world() -> MpiCollective:
+def _world() -> Collective:
     """Return this process's end of the group of all processes."""
-    return MpiCollective()
+    return join_hosts(MpiCollective())
 
 
 @contextmanager
-def _telling_others() -> Iterator[MpiCollective]:
+def _telling_others() -> Iterator[Collective]:
     """Let the other processes know when this one fails."""
     world = _world()
     try:

@@ -71,7 +71,7 @@ def test_nodes_of_few_rows_are_sent_packed_and_those_of_none_not_at_all(binned, 
     n_rows, _, rows, how = both_rows(binned, np.random.default_rng(1), 1, kind)
     ends = np.array([0, 1, 900, 1024, 1025, n_rows])
     nodes = Segments(np.zeros(6, np.int64), ends, np.zeros(6, np.int32))
-    for message in rows.messages(nodes, how.n_sums):
+    for message in rows.messages(nodes, how.n_sums, bytearray):
         forms = np.frombuffer(message, np.int64)[:6].tolist()
         assert forms == [NOTHING if end == 0 else PACKED if end <= packed else else_ for end in ends.tolist()]
 

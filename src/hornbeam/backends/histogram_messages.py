@@ -14,6 +14,7 @@ A packed word is gradient * 2**32 + hessian of two sums, (gradient * 2**26 + hes
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,9 @@ from numpy.typing import NDArray
 NOTHING, PACKED, NARROW, WIDE = range(4)
 
 NARROW_LIMIT = 2**31
+
+Room = Callable[[int], bytearray | memoryview]
+"""Returns memory that messages are written into, of a number of bytes; `bytearray` is one."""
 
 
 def words_of(form: NDArray[Any], n_bins: NDArray[Any] | int, n_sums: int) -> NDArray[np.int64]:

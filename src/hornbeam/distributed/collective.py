@@ -12,8 +12,8 @@ one. The rest is made of it:
 
 Sums are of integers, so that their order cannot be seen. Every wait has a limit. Every message bears the name of its
 operation: workers that have lost step with each other get an error, never each other's numbers. A message is anything
-that has bytes (`Buffer`), and is not copied where the transport need not; its sender leaves it as it is until all
-workers have ended the next operation.
+that has bytes (`Buffer`), and is not copied where the transport need not: its sender leaves it as it is until it has
+ended the next operation, and its receiver has read it when it begins the next one.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ SMALL_BYTES = 4096
 
 Buffer = bytes | bytearray | memoryview
 """The bytes of a message."""
+
+Received = tuple[int, Buffer]
+"""Tag and bytes of a message."""
 
 ABORT_TAG = -1
 """Tag of a message that says why its sender gives up, in the place of the one that is waited for."""
@@ -72,17 +75,31 @@ class Collective(ABC):
         self.rank, self.size, self.timeout = rank, size, timeout
         self.traffic = Traffic()
         self.is_over = False
+        self._rooms = np.empty(0, np.uint8), np.empty(0, np.uint8)
 
     @abstractmethod
-    def _exchange(self, messages: list[Buffer], tag: int, what: str) -> list[tuple[int, Buffer]]:
+    def _exchange(self, messages: Sequence[Buffer | None], tag: int, what: str) -> list[Received]:
         """Send message i to worker i, and return tag and message that each worker has sent here; see `exchange`.
 
-        tag  of the operation, 0 <= tag < 2**32
+        messages  None: nothing goes to a worker, and nothing comes from it; it knows of that
+        tag       of the operation, 0 <= tag < 2**32
         """
 
     @abstractmethod
     def abort(self, reason: str) -> None:
         """Let the operations of all workers fail, those that they wait in included: this one cannot go on."""
+
+    def look(self, what: str) -> None:  # noqa: B027 - most hear of it in operations alone
+        """Raise where this end has heard, beside an operation, that the group was aborted."""
+
+    def close(self) -> None:  # noqa: B027 - most hold nothing
+        """Free what this end holds; no operation follows."""
+
+    def room(self, n_bytes: int) -> memoryview:
+        """Return memory for the messages of the next operation; workers of one host read them there."""
+        first, second = self._rooms
+        self._rooms = second, first if len(first) >= n_bytes else np.empty(n_bytes * 5 // 4, np.uint8)
+        return self._rooms[1].data[:n_bytes]
 
     def exchange(self, messages: Sequence[Buffer], what: str) -> list[Buffer]:
         """Send message i to worker i, and return what each worker has sent here, by its number.
@@ -91,7 +108,7 @@ class Collective(ABC):
         """
         begun = time.perf_counter()
         tag = zlib.crc32(what.encode())
-        received = [(tag, messages[0])] if self.size == 1 else self._exchange(list(messages), tag, what)
+        received = [(tag, messages[0])] if self.size == 1 else self._exchange(messages, tag, what)
         for sender, (given, message) in enumerate(received):
             if given == ABORT_TAG:
                 self.is_over = True
@@ -129,7 +146,12 @@ class Collective(ABC):
         """
         own = values[:, sections[self.rank]]
         total = own if len(sections) == 1 else own.copy()
-        to_others = [b"" if rank == self.rank else values[:, own].tobytes() for rank, own in enumerate(sections)]
+        room, to_others, done = self.room(values.nbytes - own.nbytes), list[Buffer](), 0
+        for rank, section in enumerate(sections):
+            part = values[:, section if rank != self.rank else slice(0)]
+            to_others.append(room[done : done + part.nbytes])
+            np.frombuffer(to_others[-1], values.dtype).reshape(part.shape)[...] = part
+            done += part.nbytes
         for sender, message in enumerate(self.exchange(to_others, what)):
             if sender != self.rank:
                 total += np.frombuffer(message, values.dtype).reshape(total.shape)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.engine import GpuEngine
+from hornbeam.backends.histogram_messages import Room
 from hornbeam.core.fixed_point import Gather, Quantization
 from hornbeam.data.binning import BinnedData
 from hornbeam.distributed.collective import Buffer, Collective
@@ -74,7 +75,7 @@ class DeviceRows(TreeRows):
         reduce = collective.reduce_on_devices
         return [self._engine.reduce_sums(self._at_depth(local), most_rows, collective.rank, reduce)]
 
-    def messages(self, local: Segments, n_sums: int) -> Sequence[Buffer]:
+    def messages(self, local: Segments, n_sums: int, room: Room) -> Sequence[Buffer]:
         """Sum by kernels, and bring the sums down."""
         return self._engine.write_messages(self._at_depth(local))
 

@@ -285,7 +285,7 @@ class DistributedEngine:
     def begin_tree(self, n_slots: int) -> Root:
         """Start a tree on the chosen rows of all workers."""
         self._search.set_slots(n_slots)
-        self._n_slots = n_slots
+        self._n_slots = self._tree.n_leaves = n_slots
         self._left_rows: dict[tuple[int, int], int] = {}
         self._sets = np.zeros((0, self._binned.set_words), np.uint32)
         # floats that are not negative have the order of their bits

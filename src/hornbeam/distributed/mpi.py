@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from hornbeam.core.errors import CollectiveError, HornbeamError
-from hornbeam.distributed.collective import ABORT_TAG, DEFAULT_TIMEOUT, Buffer, Collective, lost
+from hornbeam.distributed.collective import ABORT_TAG, DEFAULT_TIMEOUT, Buffer, Collective, Received, lost
 
 LOOK_SECONDS = 0.0002
 """A worker that waits looks this often, after a first look without a pause."""
@@ -39,20 +40,23 @@ class MpiCollective(Collective):
         self._mpi = MPI
         super().__init__(world.Get_rank(), world.Get_size(), timeout)
 
-    def _exchange(self, messages: list[Buffer], tag: int, what: str) -> list[tuple[int, Buffer]]:
-        """Tell tag and sizes, then send the messages."""
-        heads = np.array([(tag, memoryview(message).nbytes) for message in messages], np.int64)
+    def _exchange(self, messages: Sequence[Buffer | None], tag: int, what: str) -> list[Received]:
+        """Tell tag and sizes, to all, then send the messages."""
+        heads = np.array(
+            [(tag, 0 if message is None else memoryview(message).nbytes) for message in messages], np.int64
+        )
         coming = np.empty((self.size, 2), np.int64)
         self._wait(self._communicator.Ialltoall(heads, coming), what)
         received: list[Buffer] = [bytearray(size) for size in coming[:, 1].tolist()]
         requests = []
-        for other in range(self.size):
-            if other != self.rank:
+        for other, message in enumerate(messages):
+            if other == self.rank:
+                received[other] = b"" if message is None else message
+            elif message is not None:
                 requests.append(self._communicator.Irecv([received[other], self._mpi.BYTE], other))
-                requests.append(self._communicator.Isend([messages[other], self._mpi.BYTE], other))
+                requests.append(self._communicator.Isend([message, self._mpi.BYTE], other))
         for request in requests:
             self._wait(request, what)
-        received[self.rank] = messages[self.rank]
         return list(zip(coming[:, 0].tolist(), received, strict=True))
 
     def _wait(self, request: Any, what: str) -> None:

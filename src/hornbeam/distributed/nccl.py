@@ -18,7 +18,7 @@ import numpy as np
 from hornbeam.backends.gpu.engine import GpuEngine
 from hornbeam.backends.gpu.runtime import nccl
 from hornbeam.core.errors import CollectiveError
-from hornbeam.distributed.collective import Buffer, Collective, lost
+from hornbeam.distributed.collective import Buffer, Collective, Received, lost
 from hornbeam.trees.engine import Engine
 
 SWITCH = "HORNBEAM_NCCL"
@@ -45,12 +45,16 @@ class NcclCollective(Collective):
         others = [rank for rank in range(self.size) if rank != self.rank]
         return lost(self.rank, others, what, self.timeout)
 
-    def _exchange(self, messages: list[Buffer], tag: int, what: str) -> list[tuple[int, Buffer]]:
+    def _exchange(self, messages: Sequence[Buffer | None], tag: int, what: str) -> list[Received]:
         return self._host._exchange(messages, tag, what)
 
     def exchange(self, messages: Sequence[Buffer], what: str) -> list[Buffer]:
         """Leave it to the host."""
         return self._host.exchange(messages, what)
+
+    def room(self, n_bytes: int) -> memoryview:
+        """Leave it to the host."""
+        return self._host.room(n_bytes)
 
     def abort(self, reason: str) -> None:
         """Let the operations of all workers fail."""

@@ -148,37 +148,37 @@ class SectionSearch:
 
         first_set  number of the first node's set, for categorical splits
         """
-        found = Candidates.none(len(nodes.slots), self._binned.set_words)
         if self._compiled:
-            self._find_compiled(found, nodes, quantization, rules, context, first_set)
-        else:
-            self._find_defined(found, nodes.slots, quantization, rules, context, first_set)
-            self._count_left(found, nodes.slots)
+            return self._find_compiled(nodes, quantization, rules, context, first_set)
+        found = Candidates.none(len(nodes.slots), self.set_words)
+        self._find_defined(found, nodes.slots, quantization, rules, context, first_set)
+        self._count_left(found, nodes.slots)
         return found
 
     def _find_compiled(
         self,
-        found: Candidates,
         nodes: NodeSums,
         quantization: Quantization,
         rules: SplitRules,
         context: NodeContext | None,
         first_set: int,
-    ) -> None:
+    ) -> Candidates:
         """Search by kernels."""
         from hornbeam.backends.cpu.workers.nodes import count_left_kernel
 
-        search, space = self._slots, self._slots.space
+        search, space, n_nodes = self._slots, self._slots.space, len(nodes.slots)
         search.quantization = quantization
         search.use(self.pairs, self.rows)
         splits = search.find_splits(nodes.segments, nodes.slots, nodes.gradient, nodes.hessian, rules, context)
+        sets, n_left = np.zeros((n_nodes, self.set_words), np.uint32), np.empty(n_nodes, np.int64)
         if search.sets is not None:
             in_set = splits["feature"] >= space.n_numeric
-            found.sets[in_set] = search.sets.sets[splits["bin"][in_set]]
+            sets[in_set] = search.sets.sets[splits["bin"][in_set]]
             splits["bin"][in_set] = first_set + np.flatnonzero(in_set)
-        count_left_kernel(splits, nodes.slots, found.sets, self.rows, space.offsets, space.n_numeric, found.n_left)
-        found.splits[:] = splits
-        found.splits["feature"][splits["feature"] >= 0] += self._first
+        count_left_kernel(splits, nodes.slots, sets, self.rows, space.offsets, space.n_numeric, n_left)
+        if self._first > 0:
+            splits["feature"][splits["feature"] >= 0] += self._first
+        return Candidates(splits, n_left, sets)
 
     def _find_defined(
         self,
@@ -247,13 +247,17 @@ class Candidates:
     @classmethod
     def best_of(cls, messages: Sequence[Buffer], n_nodes: int, set_words: int) -> Candidates:
         """Return the best of what all workers have found: of equals the first, which has the lowest feature."""
-        sizes = SPLIT.itemsize * n_nodes, 8 * n_nodes
-        every = np.frombuffer(b"".join(messages), np.uint8).reshape(len(messages), -1)
-        parts = [np.ascontiguousarray(part) for part in np.split(every, np.cumsum(sizes), axis=1)]
-        splits: NDArray[np.void] = parts[0].view(SPLIT)
-        best = np.argmax(splits["gain"], axis=0), np.arange(n_nodes)
-        words = parts[2].view(np.uint32).reshape(len(messages), n_nodes, set_words)
-        return cls(splits[best], parts[1].view(np.int64)[best], words[best])
+        n_splits, n_counts, n_words = SPLIT.itemsize * n_nodes, 8 * n_nodes, n_nodes * set_words
+        splits: NDArray[np.void] = np.empty((len(messages), n_nodes), SPLIT)
+        n_left, sets = np.empty(splits.shape, np.int64), np.empty((*splits.shape, set_words), np.uint32)
+        for rank, message in enumerate(messages):
+            splits[rank] = np.frombuffer(message, SPLIT, n_nodes)
+            n_left[rank] = np.frombuffer(message, np.int64, n_nodes, n_splits)
+            if n_words:
+                words = np.frombuffer(message, np.uint32, n_words, n_splits + n_counts)
+                sets[rank] = words.reshape(n_nodes, set_words)
+        best = splits["gain"].argmax(axis=0), np.arange(n_nodes)
+        return cls(splits[best], n_left[best], sets[best])
 
 
 def _words(message: Buffer) -> NDArray[np.int64]:

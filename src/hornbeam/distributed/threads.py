@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from hornbeam.core.errors import CollectiveError
-from hornbeam.distributed.collective import DEFAULT_TIMEOUT, Buffer, Collective, failed, lost
+from hornbeam.distributed.collective import DEFAULT_TIMEOUT, Buffer, Collective, Received, failed, lost
 
 Result = TypeVar("Result")
 
@@ -33,14 +33,15 @@ class ThreadCollective(Collective):
         self._board = board
         self._n_done = 0
 
-    def _exchange(self, messages: list[Buffer], tag: int, what: str) -> list[tuple[int, Buffer]]:
+    def _exchange(self, messages: Sequence[Buffer | None], tag: int, what: str) -> list[Received]:
         """Lay messages on the board, and wait for those of the others."""
         board, number = self._board, self._n_done
         self._n_done += 1
-        keys = [(number, sender, self.rank) for sender in range(self.size)]
+        keys = [(number, sender, self.rank) for sender, message in enumerate(messages) if message is not None]
         with board.changed:
             for receiver, message in enumerate(messages):
-                board.messages[number, self.rank, receiver] = tag, message
+                if message is not None:
+                    board.messages[number, self.rank, receiver] = tag, message
             board.changed.notify_all()
 
             def is_over() -> bool:
@@ -48,9 +49,14 @@ class ThreadCollective(Collective):
 
             if not board.changed.wait_for(is_over, self.timeout):
                 raise lost(self.rank, [key[1] for key in keys if key not in board.messages], what, self.timeout)
-            if board.aborted is not None:
-                raise failed(self.rank, board.aborted[0], what, board.aborted[1])
-            return [board.messages.pop(key) for key in keys]
+            self.look(what)
+            found = {key[1]: board.messages.pop(key) for key in keys}
+        return [found.get(sender, (tag, b"")) for sender in range(self.size)]
+
+    def look(self, what: str) -> None:
+        """Raise where a worker gave up."""
+        if self._board.aborted is not None:
+            raise failed(self.rank, self._board.aborted[0], what, self._board.aborted[1])
 
     def abort(self, reason: str) -> None:
         """Wake the others."""

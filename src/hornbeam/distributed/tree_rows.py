@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.histogram_messages import write_message
+from hornbeam.backends.histogram_messages import Room, write_message
 from hornbeam.backends.reference.engine import bins_go_left, route
 from hornbeam.core.fixed_point import Gather, Quantization, round_gradients
 from hornbeam.data.binning import BinnedData
@@ -32,10 +32,11 @@ class TreeRows:
 
     binned    the rows of this worker
     sections  used features of each worker, (first, last + 1)
+    n_leaves  that the growing tree will have, at most, as far as is known
     """
 
     def __init__(self, binned: BinnedData, sections: Sequence[tuple[int, int]]) -> None:
-        self._binned, self._sections = binned, sections
+        self._binned, self._sections, self.n_leaves = binned, sections, 1
         self._leaf: NDArray[Any] = np.zeros(binned.n_rows, np.int64)
 
     @property
@@ -105,10 +106,13 @@ class TreeRows:
 
         local  places of this worker's rows of each node
         """
-        return collective.exchange(self.messages(local, n_sums), "histograms")
+        return collective.exchange(self.messages(local, n_sums, collective.room), "histograms")
 
-    def messages(self, local: Segments, n_sums: int) -> Sequence[Buffer]:
-        """Return the histograms of this worker's rows, a message to each worker (backends/histogram_messages.py)."""
+    def messages(self, local: Segments, n_sums: int, room: Room) -> Sequence[Buffer]:
+        """Return the histograms of this worker's rows, a message to each worker (backends/histogram_messages.py).
+
+        room  returns memory that the messages may lie in, of a number of bytes
+        """
         sums, offsets = self.histograms(local, n_sums), self._binned.offsets
         return [write_message(sums[:, offsets[first] : offsets[last]]).tobytes() for first, last in self._sections]
 
@@ -216,15 +220,15 @@ class CompiledRows(TreeRows):
         """Return places at the depths that the rows of a bag have."""
         return local if self._bag is None else Segments(local.begin, local.end, local.depth + np.int32(ROOT_DEPTH))
 
-    def messages(self, local: Segments, n_sums: int) -> Sequence[Buffer]:
+    def messages(self, local: Segments, n_sums: int, room: Room) -> Sequence[Buffer]:
         """Sum by kernels, into messages."""
-        return self._writer.write(self._at_depth(local), n_sums)
+        return self._writer.write(self._growth.rows_in(self.n_leaves), self._at_depth(local), n_sums, room)
 
     def divide(self, local: Segments, splits: NDArray[np.void], sets: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Move rows by kernels."""
         from hornbeam.backends.cpu.workers.rows import divide
 
-        return divide(self._growth, self._at_depth(local), splits, sets)
+        return divide(self._growth, self.n_leaves, self._at_depth(local), splits, sets)
 
     def assign(self, nodes: Segments, leaf_of_node: NDArray[np.int32]) -> None:
         """Tell the leaves by kernels."""

@@ -89,7 +89,7 @@ def random_splits(
 
 def sums_of_messages(binned: BinnedData, rows: TreeRows, nodes: Segments, n_sums: int) -> NDArray[np.int64]:
     """Return the histograms of nodes, from the messages to all workers."""
-    messages = rows.messages(rows.local(nodes), n_sums)
+    messages = rows.messages(rows.local(nodes), n_sums, bytearray)
     widths = [int(binned.offsets[last] - binned.offsets[first]) for first, last in sections(binned, N_WORKERS)]
     words = [np.frombuffer(message, np.int64) for message in messages]
     read = [read_message(each, len(nodes.begin), n, n_sums) for each, n in zip(words, widths, strict=True)]

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+import time
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import Future
 from typing import Any
 
 from hornbeam.core.errors import CollectiveError
-from hornbeam.distributed.collective import Buffer, Collective, failed, lost
+from hornbeam.distributed.collective import Buffer, Collective, Received, failed, lost
 
 RECEIVE, ABORT = "hornbeam_receive", "hornbeam_abort"
 """Names of the handlers."""
@@ -59,6 +60,15 @@ STATES: dict[str, bytes] = {}
 """The last state of each training that this process has kept, for another attempt."""
 
 
+LOOK_SECONDS = 0.2
+"""A worker that waits looks this often whether the client is still there."""
+
+
+def task_key(group: str, rank: int) -> str:
+    """Return how Dask calls the task of a worker."""
+    return f"hornbeam-train-{group}-{rank}"
+
+
 def kept_state(training: str) -> bytes | None:
     """Return what this process has kept of a training."""
     return STATES.get(training)
@@ -83,10 +93,15 @@ async def take_abort(group: str, rank: int, sender: int, reason: str) -> None:
         mailbox.abort(sender, reason)
 
 
-def open_mailbox(group: str, ranks: dict[str, int], dask_worker: Any) -> str:
-    """Prepare a Dask worker for a training; returns the version of Hornbeam there."""
+def open_mailbox(group: str, ranks: dict[str, int], training: str | None, dask_worker: Any) -> str:
+    """Prepare a Dask worker for a training; returns the version of Hornbeam there.
+
+    training  name under which its state is kept; those of others, whose clients are gone, are forgotten
+    """
     import hornbeam
 
+    for other in [name for name in STATES if name != training]:
+        forget_state(other)
     dask_worker.handlers[RECEIVE], dask_worker.handlers[ABORT] = receive, take_abort
     MAILBOXES[group, ranks[dask_worker.address]] = Mailbox()
     return hornbeam.__version__
@@ -117,7 +132,7 @@ class DaskCollective(Collective):
         """Let the event loop of the Dask worker do something."""
         return asyncio.run_coroutine_threadsafe(work, self._worker.loop.asyncio_loop)
 
-    def _exchange(self, messages: list[Buffer], tag: int, what: str) -> list[tuple[int, Buffer]]:
+    def _exchange(self, messages: Sequence[Buffer | None], tag: int, what: str) -> list[Received]:
         """Send all messages at once, and wait for those of the others; a worker that is gone holds up nobody.
 
         That the others have got theirs is not waited for, and they do not answer: who could not be reached is told in
@@ -125,29 +140,46 @@ class DaskCollective(Collective):
         """
         number, mailbox = self._n_done, self._mailbox
         self._n_done += 1
-        mailbox.put(number, self.rank, tag, messages[self.rank])
+        mailbox.put(number, self.rank, tag, messages[self.rank] or b"")
         self._sending = [each for each in self._sending if not each.done() or each.exception() is not None]
         self._sending.append(self._begin(self._send(number, messages, tag, what)))
         self._sending[-1].add_done_callback(lambda _: mailbox.wake())
-        keys = [(number, sender) for sender in range(self.size)]
+        keys = [(number, sender) for sender, each in enumerate(messages) if each is not None or sender == self.rank]
         with mailbox.changed:
 
             def is_over() -> bool:
                 has_failed = any(each.done() and each.exception() is not None for each in self._sending)
                 return mailbox.aborted is not None or has_failed or all(key in mailbox.messages for key in keys)
 
-            is_in_time = mailbox.changed.wait_for(is_over, self.timeout)
-            if mailbox.aborted is not None:
-                raise failed(self.rank, mailbox.aborted[0], what, mailbox.aborted[1])
-            if not is_in_time:
-                late = [sender for sender in range(self.size) if (number, sender) not in mailbox.messages]
-                raise lost(self.rank, late, what, self.timeout)
+            stop_at = time.monotonic() + self.timeout
+            while not mailbox.changed.wait_for(is_over, min(LOOK_SECONDS, max(stop_at - time.monotonic(), 0.0))):
+                self.look(what)
+                if time.monotonic() >= stop_at:
+                    raise lost(self.rank, [key[1] for key in keys if key not in mailbox.messages], what, self.timeout)
+            self.look(what)
             for each in self._sending:
                 if each.done():
                     each.result()  # raises where a worker cannot be reached
-            return [mailbox.messages.pop(key) for key in keys]
+            found = {key[1]: mailbox.messages.pop(key) for key in keys}
+        return [found.get(sender, (tag, b"")) for sender in range(self.size)]
 
-    async def _send(self, number: int, messages: list[Buffer], tag: int, what: str) -> None:
+    def look(self, what: str) -> None:
+        """Raise where a worker gave up, or the client did, or is gone: then Dask has cancelled the task."""
+        if self._mailbox.aborted is not None:
+            other, reason = self._mailbox.aborted
+            raise failed(self.rank, other, what, reason) if other >= 0 else self._ended(what, reason)
+        task = self._worker.state.tasks.get(task_key(self._group, self.rank))
+        if task is None or task.state == "cancelled":
+            raise self._ended(what, "the client is gone, or has cancelled the training")
+
+    def _ended(self, what: str, reason: str) -> CollectiveError:
+        return CollectiveError(f"worker {self.rank} stopped in {what!r}: {reason}")
+
+    def close(self) -> None:
+        """Take no more messages."""
+        MAILBOXES.pop((self._group, self.rank), None)
+
+    async def _send(self, number: int, messages: Sequence[Buffer | None], tag: int, what: str) -> None:
         from distributed.protocol import to_serialize
 
         async def send(rank: int) -> None:
@@ -162,7 +194,8 @@ class DaskCollective(Collective):
                     f"worker {self.rank} cannot reach worker {rank} ({self._addresses[rank]}) in {what!r}: {error}"
                 ) from None
 
-        await asyncio.gather(*(send(rank) for rank in range(self.size) if rank != self.rank))
+        others = (rank for rank, message in enumerate(messages) if rank != self.rank and message is not None)
+        await asyncio.gather(*(send(rank) for rank in others))
 
     def abort(self, reason: str) -> None:
         """Tell the others, as far as they can be reached, without waiting for it."""

@@ -13,7 +13,7 @@ from typing import Any
 import hornbeam
 from hornbeam.core.errors import CollectiveError, DataError, HornbeamError, ParameterError
 from hornbeam.core.log import warn
-from hornbeam.distributed.collective import DEFAULT_TIMEOUT
+from hornbeam.distributed.collective import DEFAULT_TIMEOUT, Collective
 from hornbeam.distributed.dask.dataset import LOOK_SECONDS, DaskDataset
 from hornbeam.distributed.dask.mailbox import (
     STATES,
@@ -22,9 +22,11 @@ from hornbeam.distributed.dask.mailbox import (
     forget_state,
     kept_state,
     open_mailbox,
+    task_key,
 )
 from hornbeam.distributed.dask.packages import require_dask
 from hornbeam.distributed.dataset import Part, PartDataset
+from hornbeam.distributed.host_memory import join_hosts
 from hornbeam.distributed.threads import first_cause
 from hornbeam.distributed.training import train as train_on_worker
 from hornbeam.model.booster import Booster
@@ -188,12 +190,12 @@ def _train_once(
     with turn:
         reason: str | None = "the client has ended the training"
         try:
-            _open(client, group, ranks)
+            _open(client, group, ranks, None if kept is None else kept[0])
             tasks = [
                 client.submit(
                     train_in_task, group, addresses, timeout, params, work[rank], described, same, n_rounds,
                     dict(options), kept, workers=[address], allow_other_workers=False, pure=False, retries=0,
-                    key=f"hornbeam-train-{group}-{rank}",
+                    key=task_key(group, rank),
                 )
                 for address, rank in ranks.items()
             ]  # fmt: skip
@@ -206,9 +208,9 @@ def _train_once(
                 client.run(close_mailbox, group, ranks, reason, workers=left, on_error="ignore")
 
 
-def _open(client: Any, group: str, ranks: dict[str, int]) -> None:
+def _open(client: Any, group: str, ranks: dict[str, int], training: str | None) -> None:
     """Prepare the workers; all must have this version of Hornbeam."""
-    found = client.run(open_mailbox, group, ranks, workers=list(ranks), on_error="return")
+    found = client.run(open_mailbox, group, ranks, training, workers=list(ranks), on_error="return")
     for address, version in found.items():
         if isinstance(version, ImportError):
             raise HornbeamError(f"worker {address} has no Hornbeam ({version}); install it on every worker")
@@ -269,10 +271,11 @@ def train_in_task(
     from distributed import get_worker
 
     worker = get_worker()
-    collective = DaskCollective(group, worker, addresses, timeout)
+    collective: Collective = DaskCollective(group, worker, addresses, timeout)
     if "num_threads" not in params.given:
         params = params.replace(num_threads=min(worker.state.nthreads, os.cpu_count() or 1))
     try:
+        collective = join_hosts(collective)
         data: dict[str, PartDataset] = {}
         for name, own in sets.items():
             pairs = zip(own["numbers"], own["parts"], strict=True)
@@ -291,3 +294,5 @@ def train_in_task(
     except BaseException as error:
         collective.abort(f"{type(error).__name__}: {error}")
         raise
+    finally:
+        collective.close()

@@ -17,7 +17,7 @@ from hornbeam.backends.cpu.growth.splits.search import Batch, find_splits
 from hornbeam.backends.cpu.growth.splits.sets import NO_CONTRIBUTION, LeftSets
 from hornbeam.backends.cpu.growth.splits.space import Space
 from hornbeam.backends.cpu.host.kernels import Kernel
-from hornbeam.backends.cpu.host.operations import NO_OPERATION, Operation
+from hornbeam.backends.cpu.host.operations import NO_OPERATION, Operation, same
 from hornbeam.backends.cpu.tuning import Tuning
 from hornbeam.data.binning import BinnedData
 from hornbeam.trees.records import Segments
@@ -73,6 +73,7 @@ class SlotSearch:
         most_bins = int(binned.n_value_bins.max(initial=0)) + 1
         self.calls = make_calls(n_threads)
         self.numbers = np.zeros(1, RULES)
+        self._rules: tuple[Any, ...] | None = None  # what they were made from
         self._counts = np.empty((n_threads, most_bins), np.int64)
         self._all_counts = np.empty((n_threads, 0), np.int64)
         self._count = Operation(self.count_kernel)
@@ -129,7 +130,9 @@ class SlotSearch:
 
     def set_rules(self, rules: SplitRules, in_context: bool = False) -> None:
         """Enter the rules of a tree whose gradients are rounded; in_context: its nodes have contexts."""
-        self.numbers[0] = Rules.of(rules, self.quantization, in_context)
+        given = rules, self.quantization, in_context
+        if not same(given, self._rules):
+            self.numbers[0], self._rules = Rules.of(*given), given
 
     def counting(self, n_bins: int = 0) -> Counting:
         """Return what counts rows; n_bins: of all features, where these may be counted together."""

@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.growth.dense.growth import DenseGrowth
 from hornbeam.backends.cpu.growth.dense.histograms import Layout, add_wide
-from hornbeam.backends.cpu.growth.dense.partition import bins_at
+from hornbeam.backends.cpu.growth.dense.partition import DenseRows, bins_at
 from hornbeam.backends.cpu.growth.rows.counters import COUNTED_ROWS, PACKED_ROWS, PAIRS, TRIPLES, add_counters
 from hornbeam.backends.cpu.growth.rows.pieces import whole_nodes
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK
 from hornbeam.backends.cpu.growth.slots import subtract_pairs
 from hornbeam.backends.cpu.host.kernels import borrowed, inlined, inner_kernel, kernel
-from hornbeam.backends.cpu.host.team import call_helpers, run_parts
+from hornbeam.backends.cpu.host.team import call_helpers, run_parts, team
 from hornbeam.backends.cpu.tuning import Tuning
-from hornbeam.backends.histogram_messages import NARROW, NOTHING, PACKED, WIDE, words_of
+from hornbeam.backends.histogram_messages import NARROW, NOTHING, PACKED, WIDE, Room, words_of
 from hornbeam.trees.records import Segments
 
 
@@ -247,7 +247,7 @@ def subtract_kernel(t, crew, pairs, rows, parents, children):
 
 
 class MessageWriter:
-    """Writes the histograms of one worker's rows, over and over in the same memory.
+    """Writes the histograms of one worker's rows.
 
     sections  used features of each worker, (first, last + 1)
     """
@@ -255,20 +255,22 @@ class MessageWriter:
     def __init__(self, growth: DenseGrowth, sections: Sequence[tuple[int, int]]) -> None:
         self._growth, self._sections = growth, sections
         self._layouts: dict[int, Sections] = {}
-        self._words = np.empty(0, np.int64)
+        offsets = growth.columns.offsets
+        n_bins = np.array([offsets[last] - offsets[first] for first, last in sections], np.int64)
+        self._n_words = {n_sums: words_of(np.arange(4), n_bins[:, None], n_sums) for n_sums in (2, 3)}  # of each form
         self._counters = np.empty((growth.n_team, 0), np.int64)
 
-    def write(self, nodes: Segments, n_sums: int) -> list[memoryview]:
-        """Return a message to each worker; they are good until the next call."""
+    def write(self, rows: DenseRows, nodes: Segments, n_sums: int, room: Room) -> list[memoryview]:
+        """Return a message to each worker, in memory that `room` returns."""
         growth, n_nodes, n_used = self._growth, len(nodes.begin), len(self._growth.columns.offsets) - 1
         n_rows = nodes.end - nodes.begin
         n_threads = max(1, min(growth.n_team, int(n_rows.sum()) * n_used // growth.tuning.updates_per_thread))
         layout = self._layout(n_threads, n_nodes)
-        outgoing, ends = self._room(n_rows, layout, n_sums)
+        outgoing, ends = self._outgoing(n_rows, layout, n_sums, room)
         n_tasks, pieces = n_nodes * len(layout.worker), whole_nodes(nodes)
         cuts = _cuts(n_rows, layout, n_threads, growth.tuning) if n_threads > 1 else np.array([0, n_tasks])
-        run_parts(write_kernel, n_threads, cuts, growth.rows, pieces, layout, outgoing, self._counters)
-        return [self._words[begin:end].data.cast("B") for begin, end in pairwise(ends)]
+        run_parts(write_kernel, n_threads, cuts, rows, pieces, layout, outgoing, self._counters)
+        return [outgoing.words[begin:end].data.cast("B") for begin, end in pairwise(ends)]
 
     def _layout(self, n_threads: int, n_nodes: int) -> Sections:
         """Return blocks of features that keep so many threads busy."""
@@ -281,24 +283,23 @@ class MessageWriter:
             self._counters = np.empty((self._growth.n_team, most), np.int64)
         return self._layouts[largest]
 
-    def _room(self, n_rows: NDArray[np.int64], layout: Sections, n_sums: int) -> tuple[Outgoing, list[int]]:
+    def _outgoing(
+        self, n_rows: NDArray[np.int64], layout: Sections, n_sums: int, room: Room
+    ) -> tuple[Outgoing, list[int]]:
         """Decide the forms of nodes, and lay out the messages; returns also where each of these begins, and the end."""
-        is_wide = len(self._growth.rows.wide_even) > 0
+        is_wide = len(self._growth.store.wide_even) > 0
         packed = 0 if is_wide else COUNTED_ROWS if n_sums > 2 else PACKED_ROWS
         narrow = 0 if is_wide else PACKED_ROWS
-        forms = np.where(n_rows <= packed, PACKED, np.where(n_rows <= narrow, NARROW, WIDE))
-        forms[n_rows == 0] = NOTHING
+        forms = np.searchsorted([0, packed, narrow], n_rows)  # NOTHING, PACKED, NARROW and WIDE, in this order
         n_nodes, n_workers = len(forms), len(layout.n_bins)
         sizes = np.empty((n_workers, 1 + n_nodes), np.int64)
-        sizes[:, 0], sizes[:, 1:] = n_nodes, words_of(forms, layout.n_bins[:, None], n_sums)
-        starts = np.cumsum(sizes).reshape(sizes.shape) - sizes
+        sizes[:, 0], sizes[:, 1:] = n_nodes, self._n_words[n_sums][:, forms]
+        starts = (np.cumsum(sizes) - sizes.ravel()).reshape(sizes.shape)
         ends = [*starts[:, 0].tolist(), int(sizes.sum())]
-        if len(self._words) < ends[-1]:
-            self._words = np.empty(ends[-1] * 5 // 4, np.int64)
+        words = np.frombuffer(room(8 * ends[-1]), np.int64)
         for start in ends[:-1]:
-            self._words[start : start + n_nodes] = forms
-        halves = self._words.view(np.int32)
-        return Outgoing(self._words, halves, forms, np.ascontiguousarray(starts[:, 1:]), n_sums), ends
+            words[start : start + n_nodes] = forms
+        return Outgoing(words, words.view(np.int32), forms, np.ascontiguousarray(starts[:, 1:]), n_sums), ends
 
 
 def _cuts(n_rows: NDArray[np.int64], layout: Sections, n_threads: int, tuning: Tuning) -> NDArray[np.int64]:
@@ -324,10 +325,11 @@ def add_messages(
     """Add up the messages of all workers in slots; see add_kernel, and subtract_kernel for `parents`."""
     n_nodes, n_bins = len(slots), rows.shape[1]
     n_threads = max(1, min(n_threads, n_nodes, n_nodes * n_bins * len(messages) // tuning.merged_bins_per_thread))
-    for i, words in enumerate(messages):
-        run_parts(add_kernel, n_threads, words, words.view(np.int32), i > 0, n_sums, slots, pairs, rows)
-    if parents is not None:
-        subtract(pairs, rows, parents, slots, n_threads, tuning)
+    with team(n_threads) as some:
+        for i, words in enumerate(messages):
+            some.run(add_kernel, words, words.view(np.int32), i > 0, n_sums, slots, pairs, rows)
+        if parents is not None:
+            some.run(subtract_kernel, pairs, rows, parents, slots)
 
 
 def subtract(

@@ -56,16 +56,17 @@ def divide_kernel(t, crew, rows, pieces, splits, sides, tables, n_left):
 
 
 def divide(
-    growth: DenseGrowth, nodes: Segments, splits: NDArray[np.void], sets: NDArray[np.uint32]
+    growth: DenseGrowth, n_leaves: int, nodes: Segments, splits: NDArray[np.void], sets: NDArray[np.uint32]
 ) -> NDArray[np.int64]:
     """Move the rows of nodes to the places of their children; returns how many went left, int64 (n_nodes,).
 
-    sets  uint32 (n_sets, n_words)  in   of categorical splits, by the number in the place of their bin
+    n_leaves  of the tree, at most
+    sets      uint32 (n_sets, n_words)  in   of categorical splits, by the number in the place of their bin
     """
     growth.turn_columns()
     sides = growth.sides._replace(sets=sets)
     pieces = cut(nodes, growth.n_team, growth.tuning.divided_rows_per_thread, growth.tuning)
     n_threads, most_bins = len(pieces.bounds) - 1, int(sides.n_value_bins.max(initial=0)) + 1
     n_left, tables = np.zeros(len(pieces.node), np.int64), np.empty((n_threads, most_bins), np.uint8)
-    run_parts(divide_kernel, n_threads, growth.rows, pieces, splits, sides, tables, n_left)
+    run_parts(divide_kernel, n_threads, growth.rows_in(n_leaves), pieces, splits, sides, tables, n_left)
     return np.add.reduceat(n_left, pieces.first[:-1])

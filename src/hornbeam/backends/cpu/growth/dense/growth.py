@@ -95,6 +95,10 @@ class DenseGrowth(Growth):
         tuning, is_mapped = self.tuning, self.binned.mapped is not None
         return self.store.bins.size <= (tuning.most_mapped_cells if is_mapped else tuning.most_cells)
 
+    def rows_in(self, n_leaves: int) -> DenseRows:
+        """Return the rows of a tree of so many leaves."""
+        return self.rows._replace(by_row=self.stay(n_leaves))
+
     def turn_columns(self) -> None:
         """Have the bins once more, for whoever divides many nodes."""
         if self.may_copy:
@@ -202,7 +206,7 @@ class DenseGrowth(Growth):
         None: the bins are not the same for all trees, or travel, or some feature is categorical.
         """
         maker, n_rows = self._maker, self.binned.n_rows
-        if self.columns is not maker.whole or not self._stay(limits) or self.sets is not None:
+        if self.columns is not maker.whole or not self.stay(limits.n_leaves) or self.sets is not None:
             return None
         own = DenseGrowth(self.binned, n_threads, n_threads, self.tuning)
         own._maker.lend_columns(maker.turn(maker.whole))
@@ -236,9 +240,9 @@ class DenseGrowth(Growth):
         self._planes = Planes(gradient.view(f"i{n_bytes}").reshape(shape), hessian.view(f"u{n_bytes}").reshape(shape))
         return self._planes
 
-    def _stay(self, limits: GrowthLimits) -> bool:
-        """Say whether bins stay in place while a tree is grown whole; its columns say which way rows go."""
-        return self.store.by_row or math.log2(limits.n_leaves) < self.tuning.travelling_levels
+    def stay(self, n_leaves: int) -> bool:
+        """Say whether bins stay in place while a tree is grown; its columns say which way rows go."""
+        return self.store.by_row or math.log2(n_leaves) < self.tuning.travelling_levels
 
     def _needs_gains(self, conditions: Conditions) -> bool:
         """Say whether the search must compute the gain of every candidate, for scores say nothing about it."""
@@ -250,7 +254,7 @@ class DenseGrowth(Growth):
         """Return what a team needs to grow a tree."""
         columns, calls, numbers = self.columns, self.calls, self.numbers
         self._maker.turn(columns)
-        rows, offsets = self.rows._replace(by_row=self._stay(limits)), columns.offsets
+        rows, offsets = self.rows_in(limits.n_leaves), columns.offsets
         shares, planes = self._shares(crew.size, limits), self._make_planes(limits)
         n_levels = columns.n_bins - int(offsets[columns.n_numeric])
         if self._level_sums.shape[1] != n_levels:

@@ -1,0 +1,94 @@
+"""Clients of a real Dask cluster that are interrupted, or killed, in the middle of a training."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hornbeam as hb
+
+pytest.importorskip("distributed")
+
+import dask
+import dask.array as da
+from distributed import Client, LocalCluster
+
+import hornbeam.dask as hbd
+from hornbeam.distributed.dask import mailbox
+from hornbeam.distributed.host_memory import this_host
+
+SCRIPT = Path(__file__).with_name("client_script.py")
+LEASES = {
+    "distributed.scheduler.locks.lease-timeout": "3s",
+    "distributed.scheduler.locks.lease-validation-interval": "500ms",
+}
+"""A client that is gone loses its turn after three seconds instead of thirty."""
+
+PARAMS = {"objective": "binary", "device": "reference", "verbosity": -1, "num_leaves": 7}
+X = np.random.default_rng(0).normal(size=(600, 4))
+Y = (X[:, 0] * X[:, 1] > 0.0).astype(float)
+MOST_SECONDS = 60.0
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        dask.config.set(LEASES),
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster) as made,
+    ):
+        yield made
+
+
+def held():
+    """Return what trainings hold in this process: mailboxes, states, and segments of shared memory."""
+    import contextlib
+    import gc
+
+    gc.collect()
+    found = []
+    for path in Path("/proc/self/fd").iterdir() if Path("/proc/self/fd").exists() else []:
+        with contextlib.suppress(OSError):
+            found.append(str(path.readlink()))
+    n_segments = sum(each.startswith("/memfd:hornbeam") for each in found)
+    return len(mailbox.MAILBOXES), len(mailbox.STATES), n_segments
+
+
+def wait_for(condition):
+    """Wait until something is so."""
+    stop_at = time.monotonic() + MOST_SECONDS
+    while not condition():
+        assert time.monotonic() < stop_at
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill"])
+def test_workers_stop_when_their_client_does_and_train_for_others(client, ending, retries):
+    names = {name.replace(".", "__").replace("-", "_").upper(): value for name, value in LEASES.items()}
+    env = {**os.environ, **{f"DASK_{name}": value for name, value in names.items()}}
+    command = [sys.executable, SCRIPT, client.scheduler.address, str(retries)]
+    with subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as other:
+        n_segments = 2 if this_host() else 0
+
+        def is_training():
+            assert other.poll() is None, other.stderr.read()
+            return all(boxes == 1 and n >= n_segments for boxes, _, n in client.run(held).values())
+
+        wait_for(is_training)
+        time.sleep(1.0)
+        other.send_signal(ending)
+        assert other.wait(MOST_SECONDS) != 0
+    wait_for(lambda: not any(key for keys in client.processing().values() for key in keys))
+    wait_for(lambda: all(boxes == n == 0 for boxes, _, n in client.run(held).values()))
+    data = hbd.Dataset(client, da.from_array(X, (150, 4)), label=da.from_array(Y, 150))
+    booster = hbd.train(client, PARAMS, data, 3)
+    assert booster.fingerprint() == hb.train(PARAMS, hb.Dataset(X, label=Y), 3).fingerprint()
+    assert set(client.run(held).values()) == {(0, 0, 0)}
