@@ -138,15 +138,16 @@ def test_going_on_from_a_model_file_checkpoint_or_rollback_gives_the_model_of_on
     assert live.fingerprint() == whole
 
 
-def test_a_file_holds_the_functions_and_has_version_2_with_them_alone(tmp_path):
+def test_a_file_holds_functions_and_bounds_and_has_version_3_with_them_alone(tmp_path):
     import json
     import pickle
 
     train, valid = datasets(LINEAR)
     booster = hb.train(LINEAR, train, 3)
     document = json.loads(booster.to_bytes())
-    assert document["version"] == 2
-    assert "leaf_coeff" not in document["trees"][0] and "leaf_coeff" in document["trees"][1]
+    assert document["version"] == 3
+    for key in ("leaf_coeff", "leaf_low", "leaf_high"):
+        assert key not in document["trees"][0] and key in document["trees"][1]
     constant = hb.train({**LINEAR, "linear_tree": False}, train, 3)
     assert json.loads(constant.to_bytes())["version"] == 1
     booster.save(tmp_path / "model.json")
@@ -164,6 +165,10 @@ def test_a_file_holds_the_functions_and_has_version_2_with_them_alone(tmp_path):
         (lambda tree: tree["leaf_features"].__setitem__(0, [2, 1]), "not ascending"),
         (lambda tree: tree["leaf_coeff"].__setitem__(0, [1.0] * 9), r"leaf_coeff\[0\]"),
         (lambda tree: tree["leaf_coeff"].__setitem__(0, None), r"leaf_coeff\[0\]"),
+        (lambda tree: tree.pop("leaf_low"), "leaf_low.*missing"),
+        (lambda tree: tree["leaf_high"].pop(), "leaf_high: has"),
+        (lambda tree: tree["leaf_high"].__setitem__(0, "inf"), "leaf_high"),
+        (lambda tree: tree["leaf_low"].__setitem__(2, 1e9), r"leaf_low\[2\].*above leaf_high"),
     ],
 )
 def test_a_damaged_file_says_where(change, message):
@@ -181,9 +186,72 @@ def test_linear_leaves_in_a_file_of_version_1_are_refused():
 
     document = json.loads(hb.train(LINEAR, datasets(LINEAR)[0], 2).to_bytes())
     del document["fingerprint"]
+    for version in (1, 2):
+        document["version"] = version
+        with pytest.raises(hb.ModelFormatError, match="bounds, which come with version 3"):
+            hb.Booster(json.dumps(document).encode())
+    for tree in document["trees"][1:]:
+        del tree["leaf_low"], tree["leaf_high"]
     document["version"] = 1
     with pytest.raises(hb.ModelFormatError, match="version 2"):
         hb.Booster(json.dumps(document).encode())
+
+
+def naive_scores(booster, X):
+    """Return raw scores from the text of the model alone, one row and one tree after the other."""
+    import json
+
+    document = json.loads(booster.to_bytes())
+    scores = []
+    for row in X:
+        score = document["init_scores"][0]
+        for tree in document["trees"]:
+            node = 0 if tree["feature"] else -1
+            while node >= 0:
+                x = row[tree["feature"][node]]
+                left = tree["missing_left"][node] if np.isnan(x) else x <= float(tree["threshold"][node])
+                node = tree["left" if left else "right"][node]
+            leaf = ~node
+            numbers = [row[column] for column in tree.get("leaf_features", [[]] * (leaf + 1))[leaf]]
+            if "leaf_const" not in tree or not all(abs(x) <= 1e38 for x in numbers):
+                score += tree["leaf_value"][leaf]
+                continue
+            value = tree["leaf_const"][leaf]
+            for factor, x in zip(tree["leaf_coeff"][leaf], numbers, strict=True):
+                value += factor * x
+            if "leaf_low" in tree:
+                value = min(max(value, tree["leaf_low"][leaf]), tree["leaf_high"][leaf])
+            score += value
+        scores.append(score)
+    return np.array(scores)
+
+
+def test_rows_far_outside_get_values_that_training_rows_have_and_files_of_version_2_have_no_bounds():
+    import json
+
+    train, valid = datasets(LINEAR)
+    booster = hb.train(LINEAR, train, 6)
+    rng = np.random.default_rng(3)
+    far = np.where(rng.random(valid.data.shape) < 0.3, 10.0 ** rng.integers(1, 40, valid.data.shape), valid.data)
+    assert np.array_equal(booster.predict(far, raw_score=True), naive_scores(booster, far))
+    low, high = booster.lower_bound(), booster.upper_bound()
+    inside = booster.predict(train.data, raw_score=True)
+    for found in (booster.predict(far, raw_score=True), inside):
+        assert low <= found.min() and found.max() <= high
+
+    document = json.loads(booster.to_bytes())
+    del document["fingerprint"]
+    for tree in document["trees"][1:]:
+        del tree["leaf_low"], tree["leaf_high"]
+    document["version"] = 2
+    free = hb.Booster(json.dumps(document).encode())
+    assert json.loads(free.to_bytes())["version"] == 2
+    assert np.array_equal(free.predict(train.data, raw_score=True), inside)
+    outside = free.predict(far, raw_score=True)
+    assert np.array_equal(outside, naive_scores(free, far))
+    assert np.abs(outside).max() > 1e6 > max(abs(low), abs(high))
+    with pytest.raises(hb.ParameterError, match="without bounds"):
+        free.lower_bound()
 
 
 def test_categorical_features_split_and_are_no_numbers():
@@ -301,7 +369,6 @@ def test_what_is_not_there_for_linear_leaves_says_so():
     for call in (
         lambda: booster.predict(X, pred_contrib=True),
         lambda: booster.refit(X, valid.label),
-        lambda: booster.lower_bound(),
         lambda: booster.set_leaf_output(1, 0, 1.0),
     ):
         with pytest.raises(hb.ParameterError, match="linear leaves"):

@@ -14,7 +14,7 @@ from hornbeam.dataset.dataset import Dataset
 from hornbeam.params.params import Params
 from hornbeam.trees.engine import Engine
 from hornbeam.trees.grown_tree import GrownTree
-from hornbeam.trees.leaf_fitting import FittedRows, columns_of_leaves, fit_leaves
+from hornbeam.trees.leaf_fitting import FittedRows, LeafArithmetic, columns_of_leaves, fit_leaves
 
 
 def check_values(dataset: Dataset, name: str) -> None:
@@ -58,28 +58,41 @@ class LeafFitting:
         self._ridge, self._is_forest = params.linear_lambda, params.boosting == "rf"
         self._train_set, self._n_threads = train_set, n_threads
         self._values: dict[int, NDArray[Any]] = {}
+        self._arithmetic: LeafArithmetic | None = None
+        self._fitted: NDArray[np.float64] | None = None  # values of the last tree, where it was fitted to all rows
 
     def _values_of(self, dataset: Dataset) -> NDArray[Any]:
         if id(dataset) not in self._values:
             self._values[id(dataset)] = values_of(dataset)
         return self._values[id(dataset)]
 
+    def _arithmetic_of(self, engine: Engine) -> LeafArithmetic:
+        if self._arithmetic is None:
+            self._arithmetic = leaves_on(engine.host_device, self._n_threads)
+        return self._arithmetic
+
     def fit(self, engine: Engine, grown: GrownTree, iteration: int) -> None:
         """Give a tree that was just grown its functions; trees of the first iteration have none, as in LightGBM."""
         if grown.n_splits == 0 or (iteration == 0 and not self._is_forest):
             return
-        data, rows = self._train_set, engine.chosen_rows()
+        data = self._train_set
         is_number = np.array([levels is None for levels in data.levels or [None] * data.n_features], np.bool_)
         columns = columns_of_leaves(grown.binned, data.binned.used, is_number)
-        fitted = FittedRows(*rows, engine.row_leaves(), self._values_of(data))
-        arithmetic = leaves_on(engine.host_device, self._n_threads)
-        grown.linear = fit_leaves(
-            fitted, columns, arithmetic, engine.gather, self._ridge, grown.learning_rate, grown.leaf_value
+        rows = FittedRows(*engine.chosen_rows(), engine.row_leaves(), self._values_of(data))
+        arithmetic = self._arithmetic_of(engine)
+        fitted = fit_leaves(
+            rows, columns, arithmetic, engine.gather, self._ridge, grown.learning_rate, grown.leaf_value
         )
+        if fitted is not None:
+            grown.linear = fitted.linear
+            self._fitted = fitted.values if rows.chosen is None else None
 
     def add_to_training(self, engine: Engine, output: int, grown: GrownTree) -> None:
-        """Add the values of a tree to the training scores, when all rows know their leaves."""
-        self._add(engine, output, grown, self._train_set, engine.row_leaves(), -1)
+        """Add the values of the tree that was just fitted to the training scores, when all rows know their leaves."""
+        if self._fitted is None:
+            self._add(engine, output, grown, self._train_set, engine.row_leaves(), -1)
+        else:
+            engine.add_row_values(output, self._fitted, -1)
 
     def add_to_valid(self, engine: Engine, output: int, grown: GrownTree, dataset: Dataset, valid: int) -> None:
         """Add the values of a tree to the scores of a validation set."""
@@ -89,6 +102,5 @@ class LeafFitting:
         self, engine: Engine, output: int, grown: GrownTree, dataset: Dataset, leaf: NDArray[np.uint16], valid: int
     ) -> None:
         assert grown.linear is not None
-        arithmetic = leaves_on(engine.host_device, self._n_threads)
-        made = arithmetic.outputs(grown.linear, grown.leaf_value, leaf, self._values_of(dataset))
+        made = self._arithmetic_of(engine).outputs(grown.linear, grown.leaf_value, leaf, self._values_of(dataset))
         engine.add_row_values(output, made, valid)
