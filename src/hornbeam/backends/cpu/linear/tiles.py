@@ -3,11 +3,12 @@
 The table is read once a tree, row by row, and the numbers that the leaf of a row looks at are kept side by side with
 those of other rows of the leaf. What follows goes through them leaf by leaf, in vectors:
 
-    tile of a leaf with features a, b    a a a a ... a | b b b b ... b      LANES numbers each, a row has one lane
+    tile of a leaf with features a, b    places | gradients | hessians | a a a a ... a | b b b b ... b
     tiles of a part of the rows          leaf 0, leaf 0, leaf 0, leaf 1, leaf 2, leaf 2, ...
 
-Lanes behind the last row of a leaf hold the numbers of the first row of their tile, without gradient and hessian: they
-change neither ends nor sums.
+A tile has columns of LANES numbers, and a row a lane in all of them: what a row writes lies close together, since a
+place of its own for each column would be a page of memory more. Lanes behind the last row of a leaf have the numbers of
+the first row of their tile, without gradient and hessian: they change neither ends nor sums.
 """
 
 from __future__ import annotations
@@ -35,44 +36,35 @@ Room = Callable[[str, int, Any], NDArray[Any]]
 """Gives an array of some name, length and type, which is one's own until the name is asked for again."""
 
 
+BESIDE = 3
+"""Columns of a tile in front of its numbers: place, gradient, hessian."""
+
+MORE, FRONT = np.uint64(BESIDE), np.uint64(BESIDE * LANES)
+
+
 class Tiles(NamedTuple):
     """Where rows lie; part p of the rows has the places n * p // n_parts and on.
 
-    first_number  int64 (n_parts, n_leaves): where the numbers of a leaf's first tile begin
-    first_slot    int64 (n_parts, n_leaves): where the lanes of a leaf's first tile begin in the next three
-    place         uint32 (n_slots,): places of the rows
-    gradient, hessian  float64 (n_slots,)
-    numbers       float32 or float64 (n,): as in the table
-    other         uint32 (n_rows,): places of rows in no tile, those of each part from its first place on
-    n_others      int64 (n_parts,)
+    first     int64 (n_parts, n_leaves): where the first tile of a leaf begins
+    cells     float64 (n,): all tiles
+    other     uint32 (n_rows,): places of rows in no tile, those of each part from its first place on
+    n_others  int64 (n_parts,)
     """
 
-    first_number: NDArray[np.int64]
-    first_slot: NDArray[np.int64]
-    place: NDArray[np.uint32]
-    gradient: NDArray[np.float64]
-    hessian: NDArray[np.float64]
-    numbers: NDArray[Any]
+    first: NDArray[np.int64]
+    cells: NDArray[np.float64]
     other: NDArray[np.uint32]
     n_others: NDArray[np.int64]
 
     @classmethod
-    def empty(cls, counts: NDArray[np.int64], rows: FittedRows, columns: LeafColumns, room: Room) -> Tiles:
+    def empty(cls, counts: NDArray[np.int64], columns: LeafColumns, n_rows: int, room: Room) -> Tiles:
         """Divide up the memory; counts: int64 (n_parts, n_leaves), rows of each leaf."""
         sizes = np.diff(columns.start)
-        n_slots = np.where(sizes > 0, -(-counts // LANES) * LANES, 0)
-        n_numbers = n_slots * sizes
-        total = int(n_slots.sum())
-        return cls(
-            (np.cumsum(n_numbers) - n_numbers.ravel()).reshape(counts.shape),
-            (np.cumsum(n_slots) - n_slots.ravel()).reshape(counts.shape),
-            room("place", total, np.uint32),
-            room("gradient", total, np.float64),
-            room("hessian", total, np.float64),
-            room("numbers", int(n_numbers.sum()), rows.values.dtype),
-            room("other", len(rows.gradient), np.uint32),
-            np.zeros(len(counts), np.int64),
-        )
+        n_cells = np.where(sizes > 0, -(-counts // LANES) * LANES * (sizes + BESIDE), 0)
+        ends = np.cumsum(n_cells)
+        first = (ends - n_cells.ravel()).reshape(counts.shape)
+        cells, other = room("cells", int(ends[-1]), np.float64), room("other", n_rows, np.uint32)
+        return cls(first, cells, other, np.zeros(len(counts), np.int64))
 
 
 @joined_kernel
@@ -111,27 +103,24 @@ def fill_kernel(t, crew, rows, columns, tiles, ranges):
     call_helpers(t, crew, (rows, columns, tiles, ranges))
     chosen, gradient, hessian, leaf, values = rows.chosen, rows.gradient, rows.hessian, rows.leaf, rows.values
     start, column, counts = columns.start, columns.columns, ranges.n_rows
-    places, kept_gradient, kept_hessian, numbers = tiles.place, tiles.gradient, tiles.hessian, tiles.numbers
-    others, n_others = tiles.other, tiles.n_others
+    cells, others, n_others = tiles.cells, tiles.other, tiles.n_others
     n, n_parts, n_leaves = len(gradient), len(counts), counts.shape[1]
     lanes = np.empty(2 * LANES)
     for part in range(t, n_parts, crew.size):
-        count, first_number, first_slot = counts[part], tiles.first_number[part], tiles.first_slot[part]
-        other = np.uint64(n * part // n_parts)
+        count, firsts, other = counts[part], tiles.first[part], np.uint64(n * part // n_parts)
         for place in range(n * part // n_parts, n * (part + 1) // n_parts):
             row = _row_at(place, chosen)
             own = np.uint64(leaf[row])
             first, filled = np.uint64(start[own]), np.uint64(count[own])
             size, lane = np.uint64(start[own + ONE]) - first, filled % WIDTH
-            at, is_used = np.uint64(first_number[own]) + (filled - lane) * size + lane, size > 0
+            at, is_used = np.uint64(firsts[own]) + (filled - lane) * (size + MORE) + lane, size > 0
             for k in range(size):
-                x = values[row, np.uint64(column[first + k])]
-                is_used &= abs(np.float64(x)) <= LARGEST
-                numbers[at + k * WIDTH] = x
+                x = np.float64(values[row, np.uint64(column[first + k])])
+                is_used &= abs(x) <= LARGEST
+                cells[at + FRONT + k * WIDTH] = x
             if is_used:
-                slot = np.uint64(first_slot[own]) + filled
-                places[slot] = place
-                kept_gradient[slot], kept_hessian[slot] = gradient[np.uint64(place)], hessian[np.uint64(place)]
+                cells[at] = place
+                cells[at + WIDTH], cells[at + WIDTH + WIDTH] = gradient[np.uint64(place)], hessian[np.uint64(place)]
                 count[own] += 1
             else:
                 others[other] = place
@@ -139,38 +128,37 @@ def fill_kernel(t, crew, rows, columns, tiles, ranges):
         n_others[part] = np.int64(other) - n * part // n_parts
         for leaf_number in range(n_leaves):
             own = np.uint64(leaf_number)
-            first, n_rows = np.uint64(start[own]), np.uint64(count[own])
-            size = np.uint64(start[own + ONE]) - first
-            at, slot = np.uint64(first_number[own]), np.uint64(first_slot[own])
+            first, n_rows, at = np.uint64(start[own]), np.uint64(count[own]), np.uint64(firsts[own])
             if n_rows == 0:
                 continue
-            n_slots = (n_rows + WIDTH - ONE) // WIDTH * WIDTH
-            last = at + (n_slots - WIDTH) * size
-            for lane in range(n_rows % WIDTH, WIDTH if n_slots > n_rows else np.uint64(0)):
-                kept_gradient[slot + n_slots - WIDTH + lane] = kept_hessian[slot + n_slots - WIDTH + lane] = 0.0
+            size, n_tiles = np.uint64(start[own + ONE]) - first, (n_rows + WIDTH - ONE) // WIDTH
+            step = (size + MORE) * WIDTH
+            last = at + (n_tiles - ONE) * step
+            for lane in range(n_rows - (n_tiles - ONE) * WIDTH, WIDTH):
+                cells[last + WIDTH + lane] = cells[last + WIDTH + WIDTH + lane] = 0.0
                 for k in range(size):
-                    numbers[last + k * WIDTH + lane] = numbers[last + k * WIDTH]
-            for k in range(size):
-                low, high = _ends(numbers, at + k * WIDTH, size * WIDTH, n_slots // WIDTH, lanes)
-                ranges.low[part, first + k], ranges.high[part, first + k] = low, high
-            low, high = _ends(kept_gradient, slot, WIDTH, n_slots // WIDTH, lanes)
+                    cells[last + FRONT + k * WIDTH + lane] = cells[last + FRONT + k * WIDTH]
+            low, high = _ends(cells, at + WIDTH, step, n_tiles, lanes)
             ranges.largest[part, own, 0] = max(-low, high)
-            ranges.largest[part, own, 1] = _ends(kept_hessian, slot, WIDTH, n_slots // WIDTH, lanes)[1]
+            ranges.largest[part, own, 1] = _ends(cells, at + WIDTH + WIDTH, step, n_tiles, lanes)[1]
+            for k in range(size):
+                low, high = _ends(cells, at + FRONT + k * WIDTH, step, n_tiles, lanes)
+                ranges.low[part, first + k], ranges.high[part, first + k] = low, high
 
 
 @inner_kernel
-def _ends(numbers, at, step, n_tiles, lanes):
-    """Return the least and the greatest of the numbers at + i * step + lane.
+def _ends(cells, at, step, n_tiles, lanes):
+    """Return the least and the greatest of the cells at + tile * step + lane: those of a column.
 
     lanes  float64 (2 * LANES,)  scratch: vectors of ends
     """
     n_lanes = np.uint64(len(lanes)) // np.uint64(2)  # not LANES: a loop of known length is not turned into vectors
     for lane in range(n_lanes):
-        lanes[lane] = lanes[n_lanes + lane] = numbers[at + lane]
+        lanes[lane] = lanes[n_lanes + lane] = cells[at + lane]
     for tile in range(ONE, n_tiles):
         begin = at + tile * step
         for lane in range(n_lanes):
-            x = np.float64(numbers[begin + lane])
+            x = cells[begin + lane]
             lanes[lane] = x if x < lanes[lane] else lanes[lane]
             lanes[n_lanes + lane] = x if x > lanes[n_lanes + lane] else lanes[n_lanes + lane]
     low, high = lanes[0], lanes[n_lanes]
@@ -222,8 +210,7 @@ def add_up_kernel(t, crew, columns, counts, tiles, scales, sums):
     call_helpers(t, crew, (columns, counts, tiles, scales, sums))
     start, is_fitted, first_term = columns.start, scales.is_fitted, scales.first_term
     middle, factor, scale = scales.middle, scales.factor, scales.scale
-    gradient, hessian, numbers = tiles.gradient, tiles.hessian, tiles.numbers
-    n_parts, n_leaves = counts.shape
+    cells, (n_parts, n_leaves) = tiles.cells, counts.shape
     most = 0
     for leaf in range(n_leaves):
         most = max(most, start[leaf + 1] - start[leaf])
@@ -235,20 +222,19 @@ def add_up_kernel(t, crew, columns, counts, tiles, scales, sums):
             if not is_fitted[leaf]:
                 continue
             own = np.uint64(leaf)
-            first, term = np.uint64(start[own]), np.uint64(first_term[own])
+            first, term, at = np.uint64(start[own]), np.uint64(first_term[own]), np.uint64(tiles.first[part, own])
             size, n_tiles = np.uint64(start[own + ONE]) - first, (np.uint64(counts[part, own]) + WIDTH - ONE) // WIDTH
-            at, slot = np.uint64(tiles.first_number[part, own]), np.uint64(tiles.first_slot[part, own])
             g_scale, h_scale = scale[own, 0], scale[own, 1]
             for _ in range(n_tiles):
+                for lane in range(n_lanes):
+                    g[lane] = cells[at + n_lanes + lane] * g_scale
+                    h[lane] = cells[at + n_lanes + n_lanes + lane] * h_scale
+                at += FRONT
                 for k in range(size):
                     own_middle, own_factor, to = middle[first + k], factor[first + k], (k + ONE) * n_lanes
                     for lane in range(n_lanes):
-                        z[to + lane] = (np.float64(numbers[at + lane]) - own_middle) * own_factor
+                        z[to + lane] = (cells[at + lane] - own_middle) * own_factor
                     at += n_lanes
-                for lane in range(n_lanes):
-                    g[lane] = gradient[slot + lane] * g_scale
-                    h[lane] = hessian[slot + lane] * h_scale
-                slot += n_lanes
                 _add_lanes(z, size + ONE, g, h, out, term, hz)
             for one in range(term, np.uint64(first_term[own + ONE])):
                 out[one] -= np.int64(n_tiles * WIDTH) * ROUNDER_BITS
@@ -267,7 +253,7 @@ def evaluate_kernel(t, crew, rows, columns, counts, tiles, functions, out, ends)
     ends       float64 (2, n_parts, n_leaves)        in, out  the least and the greatest of each leaf
     """
     call_helpers(t, crew, (rows, columns, counts, tiles, functions, out, ends))
-    chosen, leaves, values, places, numbers = rows.chosen, rows.leaf, rows.values, tiles.place, tiles.numbers
+    chosen, leaves, values, cells = rows.chosen, rows.leaf, rows.values, tiles.cells
     columns_start, column = columns.start, columns.columns
     start, feature, coeff, const, value, low, high = functions
     n, (n_parts, n_leaves) = len(out), counts.shape
@@ -279,9 +265,8 @@ def evaluate_kernel(t, crew, rows, columns, counts, tiles, functions, out, ends)
             own, left = np.uint64(leaf), np.uint64(counts[part, leaf])
             if left == 0:
                 continue
-            first = np.uint64(columns_start[own])
+            first, at = np.uint64(columns_start[own]), np.uint64(tiles.first[part, own])
             size = np.uint64(columns_start[own + ONE]) - first
-            at, slot = np.uint64(tiles.first_number[part, own]), np.uint64(tiles.first_slot[part, own])
             for lane in range(n_lanes):
                 lanes[lane], lanes[n_lanes + lane] = np.inf, -np.inf
             while left > 0:
@@ -291,17 +276,17 @@ def evaluate_kernel(t, crew, rows, columns, counts, tiles, functions, out, ends)
                 for entry in range(np.uint64(start[own]), np.uint64(start[own + ONE])):
                     while column[first + k] != feature[entry]:
                         k += ONE
-                    factor, begin = coeff[entry], at + k * n_lanes
+                    factor, begin = coeff[entry], at + FRONT + k * n_lanes
                     for lane in range(n_lanes):
-                        made[lane] = made[lane] + factor * np.float64(numbers[begin + lane])
+                        made[lane] = made[lane] + factor * cells[begin + lane]
                 for lane in range(n_lanes):
                     one = made[lane]
                     lanes[lane] = one if one < lanes[lane] else lanes[lane]
                     lanes[n_lanes + lane] = one if one > lanes[n_lanes + lane] else lanes[n_lanes + lane]
                 n_rows = min(left, n_lanes)
                 for lane in range(n_rows):
-                    out[np.uint64(places[slot + lane])] = made[lane]
-                at, slot, left = at + size * n_lanes, slot + n_lanes, left - n_rows
+                    out[np.uint64(np.int64(cells[at + lane]))] = made[lane]
+                at, left = at + (size + MORE) * n_lanes, left - n_rows
             for lane in range(n_lanes):
                 lows[own], highs[own] = min(lows[own], lanes[lane]), max(highs[own], lanes[n_lanes + lane])
         begin = np.uint64(n * part // n_parts)
@@ -320,7 +305,8 @@ class TiledRows:
         self._rows, self._columns, self._n_parts = rows, columns, n_parts
         counts = np.zeros((n_parts, len(columns.start) - 1), np.int64)
         run_parts(count_kernel, n_parts, rows, counts)
-        self._tiles, self._ranges = Tiles.empty(counts, rows, columns, room), Ranges.empty(columns, n_parts)
+        self._tiles = Tiles.empty(counts, columns, len(rows.gradient), room)
+        self._ranges = Ranges.empty(columns, n_parts)
         run_parts(fill_kernel, n_parts, rows, columns, self._tiles, self._ranges)
 
     def measure(self) -> Ranges:
