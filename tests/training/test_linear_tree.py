@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import hornbeam as hb
+from hornbeam.data import stored_bins
 from hornbeam.distributed import PartDataset, run_workers
 from hornbeam.distributed import train as train_workers
 from hornbeam.testing.checks import usable_devices
@@ -314,6 +315,58 @@ def test_zeros_that_are_missing_take_no_part():
     assert np.array_equal(zeros.predict(X), nans.predict(marked))
 
 
+def sparse_problem():
+    """Return a table of many zeros, with missing values, and labels."""
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((3000, 60))
+    X[:, 3:][rng.random((3000, 57)) < 0.99] = 0.0
+    X[:, :3][rng.random((3000, 3)) < 0.7] = 0.0
+    y = X[:, 0] * 2.0 + X[:, 1] ** 2 + X[:, 2:].sum(axis=1) + 0.1 * rng.standard_normal(3000)
+    X[rng.random(X.shape) < 0.002] = np.nan
+    return X, y
+
+
+@pytest.mark.parametrize("more", [{}, {"bagging_freq": 1, "bagging_fraction": 0.6}, {"zero_as_missing": True}])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_sparse_table_has_the_model_of_the_dense_one(more, dtype, monkeypatch):
+    from scipy import sparse
+
+    X, y = sparse_problem()
+    monkeypatch.setattr(stored_bins, "PLAIN_CELLS", 0)  # small tables would be stored as dense ones
+    X, params, results = X.astype(dtype), {**LINEAR, **more}, []
+    for kind in (np.asarray, sparse.csr_array, sparse.csc_matrix):
+        for device in ("cpu", "reference"):
+            train = hb.Dataset(kind(X), label=y)
+            valid = hb.Dataset(kind(X[:500]), label=y[:500], reference=train)
+            booster = hb.train({**params, "device": device}, train, 4, {"valid": valid})
+            results.append((booster.fingerprint(), booster.eval_history))
+            assert device == "reference" or "zero_as_missing" in more or train.binned.stored is not None
+    assert any(tree.linear is not None for tree in booster.trees)
+    assert all(each == results[0] for each in results)
+
+
+def test_sparse_and_dense_parts_of_workers_have_the_model_of_one_process():
+    from scipy import sparse
+
+    from hornbeam.distributed import Part
+
+    X, y = sparse_problem()
+    params = {**LINEAR, "device": "cpu", "num_threads": 1}
+    expected = hb.train(params, hb.Dataset(X, label=y), 3).fingerprint()
+    kinds = sparse.csr_array, np.asarray, sparse.csr_array
+    pieces = [(slice(0, 800), kinds[0]), (slice(800, 2500), kinds[1]), (slice(2500, 3000), kinds[2])]
+
+    def work(collective):
+        parts = [
+            Part.make(number, data=kind(X[rows]), label=y[rows])
+            for number, (rows, kind) in enumerate(pieces)
+            if number % 2 == collective.rank
+        ]
+        return train_workers(params, PartDataset(collective, parts), 3)
+
+    assert {model.fingerprint() for model in run_workers(2, work, timeout=120.0)} == {expected}
+
+
 def test_a_sparse_table_is_predicted_for_as_a_dense_one():
     from scipy import sparse
 
@@ -349,17 +402,13 @@ def test_dart_does_not_go_on_from_linear_leaves():
 
 
 def test_data_without_numbers_at_hand_are_refused():
-    from scipy import sparse
-
     X, y = table(missing=0.0)
-    with pytest.raises(hb.DataError, match=r"linear_tree.*sparse"):
-        hb.train(LINEAR, hb.Dataset(sparse.csr_array(X), label=y), 2)
     stream = hb.Stream(lambda: iter([(X, y)]))
     with pytest.raises(hb.DataError, match=r"linear_tree.*stream"):
         hb.train(LINEAR, hb.Dataset(stream), 2)
     train = hb.Dataset(X, label=y)
     with pytest.raises(hb.DataError, match=r"linear_tree.*valid_sets\['v'\]"):
-        hb.train(LINEAR, train, 2, {"v": hb.Dataset(sparse.csr_array(X), label=y, reference=train)})
+        hb.train(LINEAR, train, 2, {"v": hb.Dataset(stream, reference=train)})
 
 
 def test_what_is_not_there_for_linear_leaves_says_so():

@@ -193,7 +193,7 @@ def to_markdown() -> str:
         "Every golden case but those of linear leaves has the same fingerprint from batches of 1,000 rows on",
         "`reference`, with the bins in a mapped file (`tests/dataset/test_streams.py`): [beyond memory](streams.md).",
         "Refused when the data are read: sparse batches, and batches on a device. Refused before training:",
-        "`linear_tree=True`, which needs the numbers of all rows. So it is for sparse tables.",
+        "`linear_tree=True`, which needs the numbers of all rows.",
         "",
     ]
     lines += ["## Refused on every device", "", "| | parameters | error |", "|---|---|---|"]

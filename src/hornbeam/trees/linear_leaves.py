@@ -75,9 +75,13 @@ class LinearLeaves:
         feature, coeff, bounds = self.feature.tolist(), self.coeff.tolist(), list(pairwise(self.start.tolist()))
         return [feature[first:last] for first, last in bounds], [coeff[first:last] for first, last in bounds]
 
-    def with_columns(self, columns: NDArray[np.int64]) -> LinearLeaves:
+    def with_columns(self, columns: NDArray[np.integer]) -> LinearLeaves:
         """Return the same functions of a table that has some columns alone, ascending."""
         return replace(self, feature=np.searchsorted(columns, self.feature).astype(np.int32))
+
+    def of_columns(self, columns: NDArray[np.integer]) -> LinearLeaves:
+        """Return functions of such a table as those of the whole one: the inverse of `with_columns`."""
+        return replace(self, feature=columns[self.feature].astype(np.int32))
 
     def plus(self, amount: float) -> LinearLeaves:
         """Return the functions plus an amount."""
