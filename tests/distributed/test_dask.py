@@ -163,8 +163,9 @@ def test_labels_of_several_columns_are_those_of_one_process(client):
     with pytest.raises(DataError, match="several columns"):
         hbd.DaskHornbeamClassifier(**options).fit(in_chunks(X), in_chunks(columns > 0))
     shared = {**PARAMS, "multi_strategy": "multi_output_tree"}
-    with pytest.raises(ParameterError, match="one process"):
-        hbd.train(client, shared, hbd.Dataset(client, in_chunks(X), label=in_chunks((columns > 0).astype(float))), 1)
+    labels = (columns > 0).astype(float)
+    found = hbd.train(client, shared, hbd.Dataset(client, in_chunks(X), label=in_chunks(labels)), 2)
+    assert found.fingerprint() == hb.train(shared, hb.Dataset(X, label=labels), 2).fingerprint()
 
 
 def test_two_trainings_at_once_end_well(client, train_set, one):

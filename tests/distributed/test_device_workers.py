@@ -163,6 +163,7 @@ SPREAD = {
     "mape, weights, missing": 3,
     "custom objective": 2,
     "dart": 2,
+    "multiclassova, shared trees, bagging, depthwise": 3,
 }
 """Golden cases and how many workers train them here; with three the last one has no rows. `test_every_golden_case` has
 all of them.

@@ -38,6 +38,9 @@ SPREAD = {
     "regression, 3 columns of labels": 3,
     "trees side by side": 2,
     "survival:cox, equal times, weights": 2,
+    "multiclassova, shared trees, bagging, depthwise": 3,
+    "binary, 5 columns of labels, shared trees, goss": 2,
+    "quantiles, shared trees": 3,
 }
 """Golden cases and how many workers train them here; `test_every_golden_case` has all of them."""
 
@@ -47,6 +50,16 @@ def test_model_is_that_of_one_process(name):
     expected = expected_fingerprints()[name]
     models = train_on_workers(CASES[name], SPREAD[name], device="reference")
     assert [model.fingerprint() for model in models] == [expected] * SPREAD[name]
+
+
+SHARED = [name for name, case in CASES.items() if case.params.get("multi_strategy") == "multi_output_tree"]
+
+
+@pytest.mark.parametrize("n_workers", [2, 3])
+@pytest.mark.parametrize("name", SHARED)
+def test_trees_that_all_outputs_share_are_those_of_one_process_by_kernels_too(name, n_workers):
+    models = train_on_workers(CASES[name], n_workers, device="cpu", num_threads=1)
+    assert [model.fingerprint() for model in models] == [expected_fingerprints()[name]] * n_workers
 
 
 @pytest.mark.large

@@ -268,8 +268,8 @@ def test_every_truncation_is_noticed() -> None:
 
 
 def test_a_newer_version_says_so() -> None:
-    document = {"format": "hornbeam-model", "version": 3, "unheard of": []}
-    with pytest.raises(ModelFormatError, match=r"version: .*version 3.*newer Hornbeam.*upgrade"):
+    document = {"format": "hornbeam-model", "version": 4, "unheard of": []}
+    with pytest.raises(ModelFormatError, match=r"version: .*version 4.*newer Hornbeam.*upgrade"):
         model_from_bytes(as_bytes(document))
 
 

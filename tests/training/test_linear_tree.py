@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import hornbeam as hb
+from hornbeam.data import stored_bins
 from hornbeam.distributed import PartDataset, run_workers
 from hornbeam.distributed import train as train_workers
 from hornbeam.testing.checks import usable_devices
@@ -138,15 +139,16 @@ def test_going_on_from_a_model_file_checkpoint_or_rollback_gives_the_model_of_on
     assert live.fingerprint() == whole
 
 
-def test_a_file_holds_the_functions_and_has_version_2_with_them_alone(tmp_path):
+def test_a_file_holds_functions_and_bounds_and_has_version_3_with_them_alone(tmp_path):
     import json
     import pickle
 
     train, valid = datasets(LINEAR)
     booster = hb.train(LINEAR, train, 3)
     document = json.loads(booster.to_bytes())
-    assert document["version"] == 2
-    assert "leaf_coeff" not in document["trees"][0] and "leaf_coeff" in document["trees"][1]
+    assert document["version"] == 3
+    for key in ("leaf_coeff", "leaf_low", "leaf_high"):
+        assert key not in document["trees"][0] and key in document["trees"][1]
     constant = hb.train({**LINEAR, "linear_tree": False}, train, 3)
     assert json.loads(constant.to_bytes())["version"] == 1
     booster.save(tmp_path / "model.json")
@@ -164,6 +166,10 @@ def test_a_file_holds_the_functions_and_has_version_2_with_them_alone(tmp_path):
         (lambda tree: tree["leaf_features"].__setitem__(0, [2, 1]), "not ascending"),
         (lambda tree: tree["leaf_coeff"].__setitem__(0, [1.0] * 9), r"leaf_coeff\[0\]"),
         (lambda tree: tree["leaf_coeff"].__setitem__(0, None), r"leaf_coeff\[0\]"),
+        (lambda tree: tree.pop("leaf_low"), "leaf_low.*missing"),
+        (lambda tree: tree["leaf_high"].pop(), "leaf_high: has"),
+        (lambda tree: tree["leaf_high"].__setitem__(0, "inf"), "leaf_high"),
+        (lambda tree: tree["leaf_low"].__setitem__(2, 1e9), r"leaf_low\[2\].*above leaf_high"),
     ],
 )
 def test_a_damaged_file_says_where(change, message):
@@ -181,9 +187,72 @@ def test_linear_leaves_in_a_file_of_version_1_are_refused():
 
     document = json.loads(hb.train(LINEAR, datasets(LINEAR)[0], 2).to_bytes())
     del document["fingerprint"]
+    for version in (1, 2):
+        document["version"] = version
+        with pytest.raises(hb.ModelFormatError, match="bounds, which come with version 3"):
+            hb.Booster(json.dumps(document).encode())
+    for tree in document["trees"][1:]:
+        del tree["leaf_low"], tree["leaf_high"]
     document["version"] = 1
     with pytest.raises(hb.ModelFormatError, match="version 2"):
         hb.Booster(json.dumps(document).encode())
+
+
+def naive_scores(booster, X):
+    """Return raw scores from the text of the model alone, one row and one tree after the other."""
+    import json
+
+    document = json.loads(booster.to_bytes())
+    scores = []
+    for row in X:
+        score = document["init_scores"][0]
+        for tree in document["trees"]:
+            node = 0 if tree["feature"] else -1
+            while node >= 0:
+                x = row[tree["feature"][node]]
+                left = tree["missing_left"][node] if np.isnan(x) else x <= float(tree["threshold"][node])
+                node = tree["left" if left else "right"][node]
+            leaf = ~node
+            numbers = [row[column] for column in tree.get("leaf_features", [[]] * (leaf + 1))[leaf]]
+            if "leaf_const" not in tree or not all(abs(x) <= 1e38 for x in numbers):
+                score += tree["leaf_value"][leaf]
+                continue
+            value = tree["leaf_const"][leaf]
+            for factor, x in zip(tree["leaf_coeff"][leaf], numbers, strict=True):
+                value += factor * x
+            if "leaf_low" in tree:
+                value = min(max(value, tree["leaf_low"][leaf]), tree["leaf_high"][leaf])
+            score += value
+        scores.append(score)
+    return np.array(scores)
+
+
+def test_rows_far_outside_get_values_that_training_rows_have_and_files_of_version_2_have_no_bounds():
+    import json
+
+    train, valid = datasets(LINEAR)
+    booster = hb.train(LINEAR, train, 6)
+    rng = np.random.default_rng(3)
+    far = np.where(rng.random(valid.data.shape) < 0.3, 10.0 ** rng.integers(1, 40, valid.data.shape), valid.data)
+    assert np.array_equal(booster.predict(far, raw_score=True), naive_scores(booster, far))
+    low, high = booster.lower_bound(), booster.upper_bound()
+    inside = booster.predict(train.data, raw_score=True)
+    for found in (booster.predict(far, raw_score=True), inside):
+        assert low <= found.min() and found.max() <= high
+
+    document = json.loads(booster.to_bytes())
+    del document["fingerprint"]
+    for tree in document["trees"][1:]:
+        del tree["leaf_low"], tree["leaf_high"]
+    document["version"] = 2
+    free = hb.Booster(json.dumps(document).encode())
+    assert json.loads(free.to_bytes())["version"] == 2
+    assert np.array_equal(free.predict(train.data, raw_score=True), inside)
+    outside = free.predict(far, raw_score=True)
+    assert np.array_equal(outside, naive_scores(free, far))
+    assert np.abs(outside).max() > 1e6 > max(abs(low), abs(high))
+    with pytest.raises(hb.ParameterError, match="without bounds"):
+        free.lower_bound()
 
 
 def test_categorical_features_split_and_are_no_numbers():
@@ -246,6 +315,58 @@ def test_zeros_that_are_missing_take_no_part():
     assert np.array_equal(zeros.predict(X), nans.predict(marked))
 
 
+def sparse_problem():
+    """Return a table of many zeros, with missing values, and labels."""
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((3000, 60))
+    X[:, 3:][rng.random((3000, 57)) < 0.99] = 0.0
+    X[:, :3][rng.random((3000, 3)) < 0.7] = 0.0
+    y = X[:, 0] * 2.0 + X[:, 1] ** 2 + X[:, 2:].sum(axis=1) + 0.1 * rng.standard_normal(3000)
+    X[rng.random(X.shape) < 0.002] = np.nan
+    return X, y
+
+
+@pytest.mark.parametrize("more", [{}, {"bagging_freq": 1, "bagging_fraction": 0.6}, {"zero_as_missing": True}])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_sparse_table_has_the_model_of_the_dense_one(more, dtype, monkeypatch):
+    from scipy import sparse
+
+    X, y = sparse_problem()
+    monkeypatch.setattr(stored_bins, "PLAIN_CELLS", 0)  # small tables would be stored as dense ones
+    X, params, results = X.astype(dtype), {**LINEAR, **more}, []
+    for kind in (np.asarray, sparse.csr_array, sparse.csc_matrix):
+        for device in ("cpu", "reference"):
+            train = hb.Dataset(kind(X), label=y)
+            valid = hb.Dataset(kind(X[:500]), label=y[:500], reference=train)
+            booster = hb.train({**params, "device": device}, train, 4, {"valid": valid})
+            results.append((booster.fingerprint(), booster.eval_history))
+            assert device == "reference" or "zero_as_missing" in more or train.binned.stored is not None
+    assert any(tree.linear is not None for tree in booster.trees)
+    assert all(each == results[0] for each in results)
+
+
+def test_sparse_and_dense_parts_of_workers_have_the_model_of_one_process():
+    from scipy import sparse
+
+    from hornbeam.distributed import Part
+
+    X, y = sparse_problem()
+    params = {**LINEAR, "device": "cpu", "num_threads": 1}
+    expected = hb.train(params, hb.Dataset(X, label=y), 3).fingerprint()
+    kinds = sparse.csr_array, np.asarray, sparse.csr_array
+    pieces = [(slice(0, 800), kinds[0]), (slice(800, 2500), kinds[1]), (slice(2500, 3000), kinds[2])]
+
+    def work(collective):
+        parts = [
+            Part.make(number, data=kind(X[rows]), label=y[rows])
+            for number, (rows, kind) in enumerate(pieces)
+            if number % 2 == collective.rank
+        ]
+        return train_workers(params, PartDataset(collective, parts), 3)
+
+    assert {model.fingerprint() for model in run_workers(2, work, timeout=120.0)} == {expected}
+
+
 def test_a_sparse_table_is_predicted_for_as_a_dense_one():
     from scipy import sparse
 
@@ -281,17 +402,13 @@ def test_dart_does_not_go_on_from_linear_leaves():
 
 
 def test_data_without_numbers_at_hand_are_refused():
-    from scipy import sparse
-
     X, y = table(missing=0.0)
-    with pytest.raises(hb.DataError, match=r"linear_tree.*sparse"):
-        hb.train(LINEAR, hb.Dataset(sparse.csr_array(X), label=y), 2)
     stream = hb.Stream(lambda: iter([(X, y)]))
     with pytest.raises(hb.DataError, match=r"linear_tree.*stream"):
         hb.train(LINEAR, hb.Dataset(stream), 2)
     train = hb.Dataset(X, label=y)
     with pytest.raises(hb.DataError, match=r"linear_tree.*valid_sets\['v'\]"):
-        hb.train(LINEAR, train, 2, {"v": hb.Dataset(sparse.csr_array(X), label=y, reference=train)})
+        hb.train(LINEAR, train, 2, {"v": hb.Dataset(stream, reference=train)})
 
 
 def test_what_is_not_there_for_linear_leaves_says_so():
@@ -301,7 +418,6 @@ def test_what_is_not_there_for_linear_leaves_says_so():
     for call in (
         lambda: booster.predict(X, pred_contrib=True),
         lambda: booster.refit(X, valid.label),
-        lambda: booster.lower_bound(),
         lambda: booster.set_leaf_output(1, 0, 1.0),
     ):
         with pytest.raises(hb.ParameterError, match="linear leaves"):

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 import hornbeam as hb
-from hornbeam.testing.golden_case import GoldenCase
-from hornbeam.testing.workers import train_on_workers
 
 PARAMS = {"num_leaves": 7, "max_bin": 31, "verbosity": -1, "num_threads": 1, "learning_rate": 0.3}
 SHARED = {**PARAMS, "multi_strategy": "multi_output_tree"}
@@ -210,9 +208,6 @@ def test_sparse_storage_and_workers_are_refused():
         hb.train(SHARED, hb.Dataset(X, Y), 1)
     dense = hb.train({**SHARED, "is_enable_sparse": False, "enable_bundle": False}, hb.Dataset(X, Y), 1)
     assert dense.n_iterations == 1
-    case = GoldenCase({"multi_strategy": "multi_output_tree"}, n_rows=200, n_rounds=1, targets=2)
-    with pytest.raises(hb.ParameterError, match="one process"):
-        train_on_workers(case, 2, device="reference")
 
 
 def test_unknown_strategies_are_refused(rows):

@@ -61,8 +61,9 @@ def least_squares(rows: FittedRows, path: list[int], leaf: int, ridge: float) ->
 @pytest.mark.parametrize("bagged", [False, True])
 def test_coefficients_are_those_of_weighted_ridge_regression(arithmetic, ridge, bagged):
     rows, columns = sample(3, bagged=bagged)
-    made = fit_leaves(rows, columns, arithmetic, alone, ridge, 0.5, np.arange(5.0))
-    assert made is not None
+    fitted = fit_leaves(rows, columns, arithmetic, alone, ridge, 0.5, np.arange(5.0))
+    assert fitted is not None
+    made = fitted.linear
     features, coeff = made.lists()
     assert features[0] == [] and made.const[0] == 0.0
     for leaf in range(1, 5):
@@ -87,13 +88,18 @@ def test_kernels_have_the_bits_of_the_definition(seed, dtype, bagged, ridge, n_t
         compiled = CompiledLeaves(n_threads)
     results = []
     for arithmetic in (NumpyLeaves(), compiled):
-        ranges = arithmetic.measure(rows, columns)
+        held = arithmetic.rows_of(rows, columns)
+        ranges = held.measure()
         scales = Scales.of(ranges, columns)
-        sums = arithmetic.add_up(rows, columns, scales)
+        sums = held.add_up(scales)
         solution = arithmetic.solve(sums, ranges.n_rows, columns, scales, ridge)
         made = fit_leaves(rows, columns, arithmetic, alone, ridge, 0.1, np.arange(5.0))
-        outputs = [] if made is None else [arithmetic.outputs(made, np.arange(5.0), rows.leaf, rows.values)]
-        results.append([*ranges, sums, *solution, *outputs])
+        results.append([*ranges, sums, *solution])
+        if made is not None:
+            low, high = made.linear.low, made.linear.high
+            others = np.where(np.random.default_rng(seed).random(rows.values.shape) < 0.2, 50.0, rows.values)
+            values = (arithmetic.outputs(made.linear, np.arange(5.0), rows.leaf, own) for own in (rows.values, others))
+            results[-1] += [made.values, low, high, *values]
     for expected, found in zip(*results, strict=True):
         assert expected.tobytes() == found.tobytes()
 
@@ -108,15 +114,21 @@ def test_rows_in_any_order_and_on_any_workers_give_the_same_function():
         for some in (slice(0, 7), slice(7, 7), slice(7, 300))
     ]
     arithmetic = NumpyLeaves()
-    ranges = [arithmetic.measure(part, columns) for part in parts]
+    ranges = [arithmetic.rows_of(part, columns).measure() for part in parts]
     together = Ranges(*(np.stack(each) for each in zip(*ranges, strict=True))).together()
     scales = Scales.of(together, columns)
-    sums = sum(arithmetic.add_up(part, columns, scales) for part in parts)
+    sums = sum(arithmetic.rows_of(part, columns).add_up(scales) for part in parts)
     of_parts = arithmetic.solve(sums, together.n_rows, columns, scales, 0.1)
     found = fit_leaves(turned, columns, CompiledLeaves(1), alone, 0.1, 1.0, np.zeros(5))
     assert expected is not None and found is not None
-    assert expected.coeff.tobytes() == found.coeff.tobytes() == of_parts.coeff[of_parts.coeff != 0].tobytes()
-    assert expected.const.tobytes() == found.const.tobytes()
+    one, other = expected.linear, found.linear
+    assert one.coeff.tobytes() == other.coeff.tobytes() == of_parts.coeff[of_parts.coeff != 0].tobytes()
+    assert (one.const.tobytes(), one.low.tobytes(), one.high.tobytes()) == (
+        other.const.tobytes(), other.low.tobytes(), other.high.tobytes()
+    )  # fmt: skip
+    ends = [arithmetic.rows_of(part, columns).evaluate(one, np.zeros(5)) for part in parts]
+    assert np.min([own.low for own in ends], axis=0)[1:].tolist() == one.low[1:].tolist()
+    assert np.max([own.high for own in ends], axis=0)[1:].tolist() == one.high[1:].tolist()
 
 
 def lone_leaf(values, gradient, ridge=0.0, hessian=None):
@@ -136,8 +148,8 @@ def lone_leaf(values, gradient, ridge=0.0, hessian=None):
     if both[0] is None:
         assert both[1] is None
         return None
-    assert both[1] is not None and both[0].coeff.tobytes() == both[1].coeff.tobytes()
-    return both[0]
+    assert both[1] is not None and both[0].linear.coeff.tobytes() == both[1].linear.coeff.tobytes()
+    return both[0].linear
 
 
 def test_a_feature_that_others_make_up_and_a_constant_one_are_left_out():
@@ -180,6 +192,42 @@ def test_rows_with_a_number_of_no_use_get_the_constant_of_the_leaf():
     for arithmetic in (NumpyLeaves(), CompiledLeaves(1)):
         made = arithmetic.outputs(linear, np.array([7.0, 9.0]), leaf, values)
         assert made.tolist() == [1.5, 7.0, 7.0, 7.0, 9.0]
+
+
+@pytest.mark.parametrize("bagged", [False, True])
+def test_bounds_are_the_ends_of_the_values_of_the_rows_that_the_tree_was_grown_on(bagged):
+    rows, columns = sample(11, n_rows=500, missing=0.1, bagged=bagged)
+    leaf_value = np.linspace(-1.0, 1.0, 5)
+    fitted = fit_leaves(rows, columns, CompiledLeaves(1), alone, 0.0, 0.5, leaf_value)
+    assert fitted is not None
+    linear, values = fitted
+    features, coeff = linear.lists()
+    chosen = range(500) if rows.chosen is None else rows.chosen.tolist()
+    by_leaf = {leaf: [] for leaf in range(5)}
+    for place, row in enumerate(chosen):
+        leaf = int(rows.leaf[row])
+        x = [float(rows.values[row, one]) for one in features[leaf]]
+        value = float(linear.const[leaf])
+        for factor, number in zip(coeff[leaf], x, strict=True):
+            value += factor * number
+        value = float(leaf_value[leaf]) if np.isnan(x).any() else value
+        assert values[place] == value
+        by_leaf[leaf].append(value)
+    assert features[0] == []
+    for leaf, own in by_leaf.items():
+        assert (linear.low[leaf], linear.high[leaf]) == (min(own), max(own))
+
+
+@pytest.mark.parametrize("arithmetic", [NumpyLeaves(), CompiledLeaves(1)], ids=["definition", "kernels"])
+def test_values_stay_between_the_bounds_and_missing_ones_keep_the_constant(arithmetic):
+    bounds = np.array([-1.0, 9.0]), np.array([2.5, 9.0])
+    linear = LinearLeaves.of_leaves([[0], []], [[2.0], []], np.array([0.5, 9.0]), bounds)
+    values = np.array([[-50.0], [-0.75], [0.25], [1.0], [50.0], [np.nan], [np.inf], [3.0]])
+    leaf = np.array([0, 0, 0, 0, 0, 0, 0, 1], np.uint16)
+    made = arithmetic.outputs(linear, np.array([7.0, 9.0]), leaf, values)
+    assert made.tolist() == [-1.0, -1.0, 1.0, 2.5, 2.5, 7.0, 7.0, 9.0]
+    moved = arithmetic.outputs(linear.plus(10.0), np.array([17.0, 19.0]), leaf, values)
+    assert moved.tolist() == (made + 10.0).tolist()
 
 
 def test_columns_of_a_leaf_are_the_numbers_on_its_path():

@@ -12,7 +12,10 @@ decisions and ends with the same model. There is no master.
     subtract           nothing: each worker subtracts in its section
     find_splits        the best split of each node in every section, 48 bytes a node
     grow_ahead         the last two, round after round
-    partition          nothing: the rows that go left are counted in the histograms
+    begin_outputs      those of quantize and begin_tree, of each output
+    build_outputs      histograms of all outputs
+    find_output_splits the best split of each node in every section, with the sums of all outputs on its left
+    partition          nothing: the rows that go left are counted in the histograms; shared trees: 8 bytes a node
     compute_gradients  survival:cox: the scores of all rows
     leaf_sums          sums of each leaf
     gather             linear leaves: ends of each leaf's features, 16 bytes each; sums of products, 8 bytes each
@@ -42,7 +45,7 @@ from hornbeam.data.fields import Fields
 from hornbeam.distributed.collective import Collective
 from hornbeam.distributed.leaf_renewal import SharedLeaves
 from hornbeam.distributed.rows import RowMap
-from hornbeam.distributed.search import Candidates, NodeSums, SectionSearch, sections
+from hornbeam.distributed.search import Candidates, NodeSums, SectionSearch, best_of_outputs, sections
 from hornbeam.distributed.selection import select
 from hornbeam.distributed.tree_rows import CompiledRows, TreeRows
 from hornbeam.metrics.base import MeanLoss, Metric, check_classes
@@ -53,6 +56,7 @@ from hornbeam.trees.bagging import Bag, Draw, Goss, draw_others, row_importance,
 from hornbeam.trees.engine import Engine
 from hornbeam.trees.forest import average_scores
 from hornbeam.trees.frontier import GrowthLimits
+from hornbeam.trees.output_splits import OutputsRoot
 from hornbeam.trees.records import BinnedTree, ChosenRows, ContextsAhead, ForestMean, GrownAhead, Root, Segments
 from hornbeam.trees.splitting import NodeContext, SplitRules
 from hornbeam.trees.steps import expand_in_steps
@@ -64,12 +68,17 @@ ROW_SUMS = 3
 
 
 def rows_of(
-    local: Engine, binned: BinnedData, of_workers: list[tuple[int, int]], compiled: bool, n_threads: int
+    local: Engine,
+    binned: BinnedData,
+    of_workers: list[tuple[int, int]],
+    compiled: bool,
+    n_threads: int,
+    is_shared: bool,
 ) -> TreeRows:
     """Return what has the rows of growing trees; of_workers: used features of each; others as for DistributedEngine."""
     if not compiled or binned.n_rows == 0:
         return TreeRows(binned, of_workers)
-    if local.has_own_memory:
+    if local.has_own_memory and not is_shared:
         from hornbeam.backends.gpu.engine import GpuEngine
         from hornbeam.distributed.device_rows import DeviceRows
 
@@ -99,16 +108,13 @@ class DistributedEngine:
         Whether trees grow by compiled kernels, or by NumPy alone.
     n_threads
         Threads of the kernels.
+    is_shared
+        Whether all outputs share their trees, which grow in host memory then.
     """
 
     rounds_are_costly = False
     nodes_are_costly = False
     arrays = None
-    shares_trees = False
-    begin_outputs: Any  # of trees that all outputs share, which workers do not grow
-    build_outputs: Any
-    find_output_splits: Any
-    choose_output: Any
 
     def __init__(
         self,
@@ -119,6 +125,7 @@ class DistributedEngine:
         row_maps: dict[int, RowMap],
         compiled: bool,
         n_threads: int = 1,
+        is_shared: bool = False,
     ) -> None:
         self._collective, self._local, self._binned = collective, local, binned
         self._rows, self._row_maps = rows, row_maps
@@ -130,7 +137,8 @@ class DistributedEngine:
         self.slot_bytes = 8 * ROW_SUMS * max(1, largest)
         self._compiled = compiled
         self._search = SectionSearch(binned, *self._sections[collective.rank], compiled, n_threads)
-        self._tree = rows_of(local, binned, self._sections, compiled, n_threads)
+        self._tree = rows_of(local, binned, self._sections, compiled, n_threads, is_shared)
+        self._outputs: OutputsRoot | None = None  # of the tree at hand, where all outputs share it
         self._valid: list[RowMap] = []
         # an objective, and that of this worker's queries
         self._ranking: tuple[LambdarankObjective | None, ...] = None, None
@@ -286,6 +294,7 @@ class DistributedEngine:
         """Start a tree on the chosen rows of all workers."""
         self._search.set_slots(n_slots)
         self._n_slots = self._tree.n_leaves = n_slots
+        self._outputs = None
         self._left_rows: dict[tuple[int, int], int] = {}
         self._sets = np.zeros((0, self._binned.set_words), np.uint32)
         # floats that are not negative have the order of their bits
@@ -330,7 +339,13 @@ class DistributedEngine:
         return self._sets[numbers]
 
     def partition(self, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:
-        """Move this worker's rows; the histograms have said how many of all go left."""
+        """Move this worker's rows; the histograms have said how many of all go left, but not those of all outputs."""
+        if self._outputs is not None:
+            local = self._tree.local(nodes)
+            mine = self._tree.divide(local, splits, self._sets)
+            n_left: NDArray[np.int64] = self.gather(mine).sum(axis=0)
+            self._tree.enter_children(nodes, local, mine, n_left)
+            return n_left
         keys = zip(nodes.begin.tolist(), nodes.depth.tolist(), strict=True)
         n_left = np.array([self._left_rows[key] for key in keys], np.int64)
         self._tree.partition(nodes, splits, self._sets, n_left)
@@ -368,6 +383,41 @@ class DistributedEngine:
     def grow_outputs(self, rules: SplitRules, limits: GrowthLimits, n_slots: int, learning_rate: float) -> tuple[()]:
         """Leave all to the grower."""
         return ()
+
+    def begin_outputs(self, n_slots: int, high_precision: bool, min_data_in_leaf: int) -> OutputsRoot:
+        """Start a tree of all outputs on the chosen rows of all workers."""
+        mine = self._tree.begin_outputs(self._local, self._bag, high_precision, min_data_in_leaf, self.gather)
+        n_outputs = len(mine.quantizations)
+        # floats that are not negative have the order of their bits
+        largest = np.array([self._tree.choose_output(output) for output in range(n_outputs)]).view(np.int64)
+        figures = np.concatenate([[mine.n_rows], mine.sums.ravel(), largest.ravel()])
+        every = self._collective.gather_array(figures, "sums of the root")
+        n_rows, *sums = every[:, : 1 + 2 * n_outputs].sum(axis=0).tolist()
+        self._largest_of = every[:, 1 + 2 * n_outputs :].max(axis=0).view(np.float64).reshape(n_outputs, 2).tolist()
+        self._root = Root(n_rows, 0, 0)
+        self._sets = np.zeros((0, self._binned.set_words), np.uint32)
+        self._outputs = replace(mine, n_rows=n_rows, sums=np.array(sums, np.int64).reshape(n_outputs, 2))
+        self._search.set_slots(n_slots * self._outputs.n_histograms)
+        return self._outputs
+
+    def build_outputs(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
+        """Add up the histograms of all workers, a section of the features on each."""
+        received = self._tree.exchange_outputs(self._collective, self._tree.local(nodes), slots.shape[1])
+        self._search.take(received, 2, slots.reshape(-1))
+
+    def find_output_splits(
+        self, nodes: Segments, slots: NDArray[np.int32], sums: NDArray[np.int64], rules: SplitRules
+    ) -> tuple[NDArray[np.void], NDArray[np.int64]]:
+        """Search this worker's section, and take the best of all workers'."""
+        assert self._outputs is not None
+        splits, left = self._search.find_outputs(slots, sums, self._outputs, rules)
+        received = self._collective.all_gather(splits.tobytes() + left.tobytes(), "best splits")
+        return best_of_outputs(received, len(slots), sums.shape[1])
+
+    def choose_output(self, output: int) -> None:
+        """Choose the gradients that leaves are summed of."""
+        self._tree.choose_output(output)
+        self._largest = self._largest_of[output]
 
     def replay(self, nodes: NDArray[np.void], limits: GrowthLimits) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Replay the growth."""

@@ -22,6 +22,7 @@ from hornbeam.core.lazy import lazy
 from hornbeam.data.binning import BinnedData
 from hornbeam.distributed.collective import Buffer
 from hornbeam.trees.categorical_splits import best_level_set, set_record
+from hornbeam.trees.output_splits import OutputsRoot, best_output_split
 from hornbeam.trees.records import Segments
 from hornbeam.trees.splitting import NodeContext, SplitRules, best_split, no_splits
 from hornbeam.trees.tree import bits_to_codes, code_bits
@@ -208,6 +209,31 @@ class SectionSearch:
                     found.splits[node] = set_record(best, feature, first_set + node)
                     found.sets[node] = code_bits(best.bins, binned.set_words)
 
+    def find_outputs(
+        self, slots: NDArray[np.int32], sums: NDArray[np.int64], root: OutputsRoot, rules: SplitRules
+    ) -> tuple[NDArray[np.void], NDArray[np.int64]]:
+        """Find the best split of some nodes for all outputs: see engine.OutputGrowth.find_output_splits."""
+        binned, counter, how = self._binned, root.counter, root.quantizations
+        section = np.arange(self._first, self._last, dtype=np.int32)
+        is_chosen = np.ones(len(section), np.bool_) if self._features is None else np.isin(section, self._features)
+        if self._compiled:
+            from hornbeam.backends.cpu.growth.splits.shared import SharedBins, SharedRules, find_shared, units_of
+
+            bins = SharedBins(
+                self.pairs, np.ascontiguousarray(slots), sums, units_of(how),
+                self._offsets[self._first : self._last + 1], binned.has_missing[self._first : self._last], is_chosen,
+            )  # fmt: skip
+            splits, left = find_shared(bins, SharedRules.of(rules, counter), self._n_threads)
+            splits["feature"][splits["feature"] >= 0] += self._first
+            return splits, left
+        splits, left = no_splits(len(slots)), np.zeros(sums.shape, np.int64)
+        for node, own in enumerate(slots.tolist()):
+            pairs, rows = self.pairs[own[: len(how)]], self.pairs[own[counter], :, 1]
+            splits[node], left[node] = best_output_split(
+                pairs, rows, self._offsets, binned.has_missing, how, rules, section[is_chosen]
+            )
+        return splits, left
+
     def _count_left(self, found: Candidates, slots: NDArray[np.int32]) -> None:
         """Count the rows that go left."""
         for node, (slot, split) in enumerate(zip(slots.tolist(), found.splits.tolist(), strict=True)):
@@ -258,6 +284,17 @@ class Candidates:
                 sets[rank] = words.reshape(n_nodes, set_words)
         best = splits["gain"].argmax(axis=0), np.arange(n_nodes)
         return cls(splits[best], n_left[best], sets[best])
+
+
+def best_of_outputs(
+    messages: Sequence[Buffer], n_nodes: int, n_outputs: int
+) -> tuple[NDArray[np.void], NDArray[np.int64]]:
+    """Return the best of what all workers have found for all outputs, each the bytes of splits and of left sums."""
+    every = np.frombuffer(b"".join(messages), np.uint8).reshape(len(messages), -1)
+    parts = [np.ascontiguousarray(part) for part in np.split(every, [SPLIT.itemsize * n_nodes], axis=1)]
+    splits: NDArray[np.void] = parts[0].view(SPLIT)
+    best = np.argmax(splits["gain"], axis=0), np.arange(n_nodes)
+    return splits[best], parts[1].view(np.int64).reshape(len(messages), n_nodes, n_outputs, 2)[best]
 
 
 def _words(message: Buffer) -> NDArray[np.int64]:

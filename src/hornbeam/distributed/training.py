@@ -50,8 +50,8 @@ def train(
         local = make_local_engine(collective, binned, train_set.rows.n_rows, params, demand)
         shared = join_devices(collective, local, stack)
         compiled = params.device != "reference"
-        threads = resolve_threads(params.num_threads)
-        return DistributedEngine(shared, local, binned, train_set.rows, maps, compiled, threads)
+        threads, is_shared = resolve_threads(params.num_threads), demand is not None and demand.n_histograms > 1
+        return DistributedEngine(shared, local, binned, train_set.rows, maps, compiled, threads, is_shared)
 
     with ExitStack() as stack:
         checkpoint = options.get("checkpoint")

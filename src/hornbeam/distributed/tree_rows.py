@@ -22,6 +22,7 @@ from hornbeam.data.binning import BinnedData
 from hornbeam.distributed.collective import Buffer, Collective
 from hornbeam.trees.bagging import ROOT_DEPTH, Bag, Draw, draw_bag
 from hornbeam.trees.engine import Engine
+from hornbeam.trees.output_splits import OutputsRoot, find_counter
 from hornbeam.trees.records import BinnedTree, ChosenRows, Root, Segments
 
 FloatArray = NDArray[np.float64]
@@ -38,6 +39,7 @@ class TreeRows:
     def __init__(self, binned: BinnedData, sections: Sequence[tuple[int, int]]) -> None:
         self._binned, self._sections, self.n_leaves = binned, sections, 1
         self._leaf: NDArray[Any] = np.zeros(binned.n_rows, np.int64)
+        self._kept: list[NDArray[np.int64]] = []  # rounded gradients of the outputs that share a tree
 
     @property
     def leaf(self) -> NDArray[Any]:
@@ -137,7 +139,15 @@ class TreeRows:
         n_left_of_all  int64 (n_nodes,)          in  rows of all workers that go left
         """
         local = self.local(nodes)
-        n_left = self.divide(local, splits, sets)
+        self.enter_children(nodes, local, self.divide(local, splits, sets), n_left_of_all)
+
+    def enter_children(
+        self, nodes: Segments, local: Segments, n_left: NDArray[np.int64], n_left_of_all: NDArray[np.int64]
+    ) -> None:
+        """Note where the rows of the children of some nodes lie.
+
+        n_left  int64 (n_nodes,)  in  this worker's rows that have gone left
+        """
         for i, (begin, end) in enumerate(zip(local.begin.tolist(), local.end.tolist(), strict=True)):
             first, depth, middle = int(nodes.begin[i]), int(nodes.depth[i]) + 1, begin + int(n_left[i])
             self._places[first, depth] = begin, middle
@@ -183,6 +193,58 @@ class TreeRows:
     def _leaf_in_bag(self) -> NDArray[Any]:
         return self.leaf if self._bag is None else self.leaf[self._bag.inside]
 
+    # --- a tree that all outputs share ------------------------------------------------------------------------------
+
+    def begin_outputs(
+        self, local: Engine, bag: Bag | None, high_precision: bool, min_data_in_leaf: int, gather: Gather
+    ) -> OutputsRoot:
+        """Start a tree of all outputs; returns number and sums of this worker's rows."""
+        gradient, hessian = local.read_gradients()
+        take = np.ascontiguousarray if bag is None else bag.take
+        self._of_outputs = [(take(g), take(h)) for g, h in zip(gradient, hessian, strict=True)]
+        how, sums = [], []
+        for output, of_rows in enumerate(self._of_outputs):
+            how.append(self.round(*of_rows, bag, high_precision, gather))
+            sums.append((self.root.gradient, self.root.hessian))
+            self._keep_output(output)
+        counter = find_counter(how, min_data_in_leaf)
+        self._finish_outputs(counter == len(how))
+        return OutputsRoot(len(self._gradient), np.array(sums, np.int64), tuple(how), counter)
+
+    def _keep_output(self, output: int) -> None:
+        """Keep the rounded gradients of an output."""
+        self._kept[output:] = [self._values]
+
+    def _finish_outputs(self, counts: bool) -> None:
+        """Let the rows of the tree bring what was kept of all outputs; counts: and one histogram more counts rows."""
+        more = np.tile([0, 1], (len(self._values), int(counts)))
+        self._values = np.concatenate([*self._kept, more], axis=1)
+
+    def choose_output(self, output: int) -> tuple[float, float]:
+        """Choose the output that `leaf_integers` is of; returns what `largest` is for it."""
+        self._gradient, self._hessian = self._of_outputs[output]
+        return self.largest
+
+    def exchange_outputs(self, collective: Collective, local: Segments, n_histograms: int) -> Sequence[Buffer]:
+        """Send all histograms of this worker's rows, those of a node one after the other; returns those of its section.
+
+        local  places of this worker's rows of each node
+        """
+        sums, offsets = self.output_histograms(local, n_histograms), self._binned.offsets
+        messages = [write_message(sums[:, offsets[first] : offsets[last]]).tobytes() for first, last in self._sections]
+        return collective.exchange(messages, "histograms")
+
+    def output_histograms(self, local: Segments, n_histograms: int) -> NDArray[np.int64]:
+        """Return the sums of this worker's rows by bin, int64 (n_nodes * n_histograms, n_total_bins, 2)."""
+        binned = self._binned
+        sums = np.zeros((len(local.begin), int(binned.offsets[-1]), 2 * n_histograms), np.int64)
+        for node, (begin, end) in enumerate(zip(local.begin.tolist(), local.end.tolist(), strict=True)):
+            codes = binned.bins[self._rows[begin:end], : binned.n_used].astype(np.int64)
+            for feature in range(binned.n_used):
+                np.add.at(sums[node], codes[:, feature] + int(binned.offsets[feature]), self._values[begin:end])
+        by_histogram = sums.reshape(*sums.shape[:2], n_histograms, 2).transpose(0, 2, 1, 3)
+        return by_histogram.reshape(-1, sums.shape[1], 2)
+
 
 class CompiledRows(TreeRows):
     """The same by compiled kernels on some threads; there is at least one row."""
@@ -198,6 +260,7 @@ class CompiledRows(TreeRows):
         self._tuning = in_use()
         self._growth = DenseGrowth(binned, n_threads, largest_team(n_threads, self._tuning), self._tuning)
         self._writer = MessageWriter(self._growth, sections)
+        self._shared: Any = None  # histograms of all outputs, once a tree asks for them
 
     def _round(self, high_precision: bool, gather: Gather) -> Quantization:
         """Round the gradients into records."""
@@ -252,3 +315,29 @@ class CompiledRows(TreeRows):
 
         values, n_threads = (self._gradient, self._hessian), self._growth.n_team
         return leaf_integers(*values, exponents, self._leaf_in_bag, n_leaves, n_threads, self._tuning)
+
+    def _keep_output(self, output: int) -> None:
+        """Keep them by row."""
+        from hornbeam.backends.cpu.growth.dense.shared_histograms import SharedHistograms
+
+        growth = self._growth
+        if output == 0:
+            if self._shared is None:
+                self._shared = SharedHistograms(
+                    self._binned.n_rows, len(self._of_outputs), growth.n_threads, self._tuning
+                )
+            self._shared.begin()
+        self._shared.keep(growth.store, len(self._gradient), output)
+
+    def _finish_outputs(self, counts: bool) -> None:
+        """Let records bring row numbers alone."""
+        self._shared.finish(counts)
+        self._growth.store.set_width(False)
+
+    def output_histograms(self, local: Segments, n_histograms: int) -> NDArray[np.int64]:
+        """Sum by kernels."""
+        growth, n_nodes = self._growth, len(local.begin)
+        slots = np.arange(n_nodes * n_histograms, dtype=np.int32).reshape(n_nodes, n_histograms)
+        growth.columns.slots.set_slots(slots.size)
+        self._shared.build(growth.columns.slots, growth.rows, self._at_depth(local), slots)
+        return growth.columns.slots.histograms[: slots.size]

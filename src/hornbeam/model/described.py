@@ -14,6 +14,7 @@ from hornbeam.model.formats import model_of
 from hornbeam.model.rooms import room
 from hornbeam.params.params import whole_number
 from hornbeam.trees.forest import average_scores
+from hornbeam.trees.linear_leaves import ends_of
 from hornbeam.trees.tree import refuse_linear
 
 if TYPE_CHECKING:
@@ -63,10 +64,11 @@ class DescribedModel:
         return self._bound(np.max)
 
     def _bound(self, extreme: Callable[..., Any]) -> float:
-        refuse_linear(self.trees, "lower_bound and upper_bound", "linear functions have none")
+        free = [tree for tree in self.trees if tree.linear is not None and not tree.linear.is_bounded]
+        refuse_linear(free, "lower_bound and upper_bound", "linear functions without bounds have none")
         scores = np.zeros((self.n_outputs, 1)) if self.averages_trees else self.init_scores[:, None].copy()
         for number, tree in enumerate(self.trees):  # in the order of prediction, which rounds alike
-            scores[number % self.n_outputs] += extreme(tree.leaf_value)
+            scores[number % self.n_outputs] += extreme(ends_of(tree.linear, tree.leaf_value))
         if self.averages_trees:
             average_scores(scores, self.init_scores, self.n_iterations)
         return float(extreme(scores))

@@ -186,15 +186,14 @@ def to_markdown() -> str:
         "Golden cases have the same fingerprint on 1, 2, 3 and 7 workers as in one process, with uneven and empty",
         "parts (`tests/distributed/test_fingerprints.py`), and on 1, 2 and 3 workers whose trees grow in the memory of",
         "GPUs (`tests/distributed/test_device_workers.py`): [several workers](distributed.md). Refused before",
-        "training: `tree_learner='voting'`, `tree_method='exact'` and `'approx'`,",
-        "`multi_strategy='multi_output_tree'`.",
+        "training: `tree_learner='voting'`, `tree_method='exact'` and `'approx'`.",
         "",
         "## From a stream",
         "",
         "Every golden case but those of linear leaves has the same fingerprint from batches of 1,000 rows on",
         "`reference`, with the bins in a mapped file (`tests/dataset/test_streams.py`): [beyond memory](streams.md).",
         "Refused when the data are read: sparse batches, and batches on a device. Refused before training:",
-        "`linear_tree=True`, which needs the numbers of all rows. So it is for sparse tables.",
+        "`linear_tree=True`, which needs the numbers of all rows.",
         "",
     ]
     lines += ["## Refused on every device", "", "| | parameters | error |", "|---|---|---|"]

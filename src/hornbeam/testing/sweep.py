@@ -157,7 +157,7 @@ def make_dataset(
         group=(7, 1, 20) if needed["objective"] in RANKING else (),
         **described,
     )
-    return case.dataset(_compressed if sparse and not params.get("linear_tree") else np.asarray)
+    return case.dataset(_compressed if sparse else np.asarray)
 
 
 def _compressed(table: NDArray[np.float64]) -> Any:

@@ -46,11 +46,7 @@ def parts_of_worker(parts: Sequence[Part], rank: int, n_workers: int) -> list[Pa
 
 def cases_of_workers() -> list[str]:
     """Return the names of the golden cases that workers train; they refuse the others."""
-    return [
-        name
-        for name, case in CASES.items()
-        if "tree_method" not in case.params and case.params.get("multi_strategy") != "multi_output_tree"
-    ]
+    return [name for name, case in CASES.items() if "tree_method" not in case.params]
 
 
 def train_on_workers(case: GoldenCase, n_workers: int, **machine: Any) -> list[Booster]:

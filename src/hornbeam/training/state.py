@@ -180,10 +180,6 @@ class TrainingState:
         params, n_outputs = self.params, self.objective.n_outputs
         if params.multi_strategy != "multi_output_tree" or n_outputs == 1:
             return None
-        if not self.engine.shares_trees:
-            raise ParameterError(
-                "multi_strategy='multi_output_tree' is for one process: several workers use 'one_output_per_tree'"
-            )
         n_bytes = self.engine.slot_bytes * (n_outputs + 1)
         n_slots = count_slots(params.num_leaves, n_bytes, params.histogram_pool_size, DEFAULT_BYTES)
         grower = self.grower

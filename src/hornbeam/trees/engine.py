@@ -253,9 +253,6 @@ class Growth(Protocol):
 class OutputGrowth(Protocol):
     """A tree that all outputs share (output_splits.py); partition, subtraction and leaves are those of other trees."""
 
-    shares_trees: bool
-    """Whether there are such trees on this engine; without, the operations need not be there."""
-
     def begin_outputs(self, n_slots: int, high_precision: bool, min_data_in_leaf: int) -> OutputsRoot:
         """Round the gradients of all outputs, and start one tree for them on all chosen rows.
 

@@ -5,7 +5,8 @@ A leaf with the features x takes the coefficients b and the constant c that mini
     sum of  g (c + b x) + h / 2 (c + b x)^2     +  linear_lambda / 2  |b|^2
 
 so they solve (X' H X + linear_lambda I) b = -X' g; X has a column of ones, which has no penalty. Rows of which one of
-the numbers is no use (linear_leaves.py) take no part.
+the numbers is no use (linear_leaves.py) take no part. The least and the greatest value of the leaf's rows, those that
+took no part too, are the bounds of its function.
 
 The sums of X' H X and X' g have no order, for they are of integers. That takes two passes over the rows:
 
@@ -21,6 +22,7 @@ device, any number of threads and any number of workers end with the same bits.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
@@ -28,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.fixed_point import EXACT_BITS, Gather
-from hornbeam.trees.linear_leaves import LARGEST, LinearLeaves
+from hornbeam.trees.linear_leaves import LARGEST, LinearLeaves, unbounded
 from hornbeam.trees.records import BinnedTree
 
 TERM_BITS = 51
@@ -165,14 +167,41 @@ def terms_of(n_columns: Any) -> Any:
     return (n_columns + 1) * (n_columns + 2) // 2 + n_columns + 1
 
 
+class FittedValues(NamedTuple):
+    """What functions are for the rows that they were fitted to; of a leaf without rows the ends are inf and -inf.
+
+    values     float64 (n,): of the chosen rows
+    low, high  float64 (n_leaves,): the ends of each leaf's
+    """
+
+    values: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+    def gathered(self, gather: Gather) -> FittedValues:
+        """Return them with the ends of all workers."""
+        minus_low, high = np.split(gather(np.concatenate([-self.low, self.high])).max(axis=0), 2)
+        return self._replace(low=-minus_low, high=high)
+
+
+class LeafRows(Protocol):
+    """The rows of a tree's leaves, of this process, as an arithmetic holds them."""
+
+    def measure(self) -> Ranges:
+        """Find the ranges."""
+
+    def add_up(self, scales: Scales) -> NDArray[np.int64]:
+        """Return the sums, int64 (first_term[-1],), in the order of `terms_of`."""
+
+    def evaluate(self, linear: LinearLeaves, leaf_value: NDArray[np.float64]) -> FittedValues:
+        """Return the values of functions without bounds."""
+
+
 class LeafArithmetic(Protocol):
     """What linear leaves are computed with: NumPy, the definition, or compiled kernels with the same bits."""
 
-    def measure(self, rows: FittedRows, columns: LeafColumns) -> Ranges:
-        """Find the ranges of this process's rows."""
-
-    def add_up(self, rows: FittedRows, columns: LeafColumns, scales: Scales) -> NDArray[np.int64]:
-        """Return the sums of this process's rows, int64 (first_term[-1],), in the order of `terms_of`."""
+    def rows_of(self, rows: FittedRows, columns: LeafColumns) -> LeafRows:
+        """Take the rows of a tree, those before are done with."""
 
     def solve(
         self, sums: NDArray[np.int64], count: NDArray[np.int64], columns: LeafColumns, scales: Scales, ridge: float
@@ -189,11 +218,15 @@ class LeafArithmetic(Protocol):
         """Return LinearLeaves.outputs."""
 
 
-class NumpyLeaves:
-    """The definition."""
+class NumpyRows(NamedTuple):
+    """Rows in the definition: see LeafRows."""
 
-    def measure(self, rows: FittedRows, columns: LeafColumns) -> Ranges:
+    rows: FittedRows
+    columns: LeafColumns
+
+    def measure(self) -> Ranges:
         """Look at the rows of one leaf after the other."""
+        rows, columns = self
         ranges = Ranges.empty(columns)
         for leaf, (first, last) in enumerate(pairwise(columns.start.tolist())):
             table, gradient, hessian = _rows_of_leaf(rows, columns.columns[first:last], leaf)
@@ -203,8 +236,9 @@ class NumpyLeaves:
                 ranges.low[first:last], ranges.high[first:last] = table.min(axis=0), table.max(axis=0)
         return ranges
 
-    def add_up(self, rows: FittedRows, columns: LeafColumns, scales: Scales) -> NDArray[np.int64]:
+    def add_up(self, scales: Scales) -> NDArray[np.int64]:
         """Sum over the rows of one leaf after the other, one term after the other."""
+        rows, columns = self
         sums = np.zeros(scales.first_term[-1], np.int64)
         for leaf, (first, last) in enumerate(pairwise(columns.start.tolist())):
             if not scales.is_fitted[leaf]:
@@ -217,6 +251,24 @@ class NumpyLeaves:
                 np.rint(term).astype(np.int64).sum() for term in terms
             ]
         return sums
+
+    def evaluate(self, linear: LinearLeaves, leaf_value: NDArray[np.float64]) -> FittedValues:
+        """Compute all values, then look at one leaf after the other."""
+        rows = self.rows
+        chosen = slice(None) if rows.chosen is None else rows.chosen
+        leaf = rows.leaf[chosen]
+        values = linear.outputs(leaf_value, leaf, rows.values[chosen])
+        of_leaf = [values[leaf == number] for number in range(len(leaf_value))]
+        low = np.array([own.min(initial=np.inf) for own in of_leaf])
+        return FittedValues(values, low, np.array([own.max(initial=-np.inf) for own in of_leaf]))
+
+
+class NumpyLeaves:
+    """The definition."""
+
+    def rows_of(self, rows: FittedRows, columns: LeafColumns) -> NumpyRows:
+        """Keep the rows as they are."""
+        return NumpyRows(rows, columns)
 
     def solve(
         self, sums: NDArray[np.int64], count: NDArray[np.int64], columns: LeafColumns, scales: Scales, ridge: float
@@ -318,6 +370,13 @@ def columns_of_leaves(tree: BinnedTree, used: NDArray[np.integer], is_number: ND
     return LeafColumns(start, np.array([column for path in of_leaf for column in path], np.int32))
 
 
+class FittedLeaves(NamedTuple):
+    """The functions of a tree's leaves, and their values for the rows that they were fitted to, float64 (n,)."""
+
+    linear: LinearLeaves
+    values: NDArray[np.float64]
+
+
 def fit_leaves(
     rows: FittedRows,
     columns: LeafColumns,
@@ -326,7 +385,7 @@ def fit_leaves(
     ridge: float,
     learning_rate: float,
     leaf_value: NDArray[np.float64],
-) -> LinearLeaves | None:
+) -> FittedLeaves | None:
     """Fit the leaves of a tree; None where all stay constant.
 
     gather         what brings together the figures of workers
@@ -334,15 +393,19 @@ def fit_leaves(
     learning_rate  factor on the functions
     leaf_value     float64 (n_leaves,)  in  what constant leaves have
     """
-    ranges = arithmetic.measure(rows, columns).gathered(gather)
+    own = arithmetic.rows_of(rows, columns)
+    ranges = own.measure().gathered(gather)
     scales = Scales.of(ranges, columns)
     if not scales.is_fitted.any():
         return None
-    sums = gather(arithmetic.add_up(rows, columns, scales)).sum(axis=0)
+    sums = gather(own.add_up(scales)).sum(axis=0)
     is_linear, coeff, const = arithmetic.solve(sums, ranges.n_rows, columns, scales, ridge)
     if not is_linear.any():
         return None
     kept = np.flatnonzero(coeff)
-    ends = np.searchsorted(kept, columns.start)
+    start, feature = np.searchsorted(kept, columns.start).astype(np.int64), columns.columns[kept]
     const = np.where(is_linear, const * learning_rate, leaf_value)
-    return LinearLeaves(ends.astype(np.int64), columns.columns[kept], coeff[kept] * learning_rate, const)
+    free = LinearLeaves(start, feature, coeff[kept] * learning_rate, const, *unbounded(len(const)))
+    values, low, high = own.evaluate(free, leaf_value).gathered(gather)
+    low, high = (np.where(is_linear, end, const) + 0.0 for end in (low, high))  # not -0.0, which is as low as 0.0
+    return FittedLeaves(replace(free, low=low, high=high), values)

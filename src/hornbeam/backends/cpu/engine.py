@@ -60,7 +60,6 @@ class CpuEngine:
     arrays = None
     device_name = "cpu"
     host_device = "cpu"
-    shares_trees = True
     has_own_memory = False
 
     def __init__(
@@ -258,8 +257,9 @@ class CpuEngine:
         assert isinstance(growth, DenseGrowth)
         features = growth.space.features
         bins = SharedBins(
-            growth.slots.histograms, np.ascontiguousarray(slots), sums, units, features.offsets, features.has_missing
-        )
+            growth.slots.histograms, np.ascontiguousarray(slots), sums, units, features.offsets, features.has_missing,
+            np.ones(len(features.has_missing), np.bool_),
+        )  # fmt: skip
         splits, left = find_shared(bins, SharedRules.of(rules, self._counter), self.n_threads)
         return growth.columns.outside(splits), left
 

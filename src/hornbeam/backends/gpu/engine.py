@@ -124,7 +124,6 @@ class GpuEngine(SharedTrees, RowsOfLeaves, WorkerTrees):
     rounds_are_costly = True
     nodes_are_costly = False
     host_device = "cpu"
-    shares_trees = True
     has_own_memory = True
 
     def __init__(

@@ -36,7 +36,6 @@ class ReferenceEngine:
     arrays = None
     device_name = "cpu"
     host_device = "reference"
-    shares_trees = True
     has_own_memory = False
 
     def __init__(self, binned: BinnedData) -> None:

@@ -84,7 +84,7 @@ def _same_linear(left: Any, right: Any) -> bool:
     """Say whether the linear leaves of two trees are the same."""
     if left.linear is None or right.linear is None:
         return left.linear is right.linear
-    return _same(left.linear, right.linear, ("start", "feature", "coeff", "const"))
+    return _same(left.linear, right.linear, ("start", "feature", "coeff", "const", "low", "high"))
 
 
 def _same(left: Any, right: Any, names: tuple[str, ...]) -> bool:

@@ -150,11 +150,15 @@ def _linear(tree: Tree, start: float) -> list[dict[str, Any]]:
     """Return what is said of linear leaves besides, one entry a leaf."""
     if tree.linear is None:
         return [{}] * tree.n_leaves
-    consts = tree.linear.plus(start).const.tolist()
-    return [
+    linear = tree.linear.plus(start)
+    said = [
         {"leaf_const": const, "leaf_features": features, "leaf_coeff": coeff}
-        for const, features, coeff in zip(consts, *tree.linear.lists(), strict=True)
+        for const, features, coeff in zip(linear.const.tolist(), *linear.lists(), strict=True)
     ]
+    if linear.is_bounded:
+        for own, low, high in zip(said, linear.low.tolist(), linear.high.tolist(), strict=True):
+            own.update(leaf_low=low, leaf_high=high)
+    return said
 
 
 def table_of(dumped: dict[str, Any]) -> list[dict[str, Any]]:

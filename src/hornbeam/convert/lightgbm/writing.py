@@ -167,10 +167,15 @@ def _tree_text(tree: Tree, out: Outgoing, exactness: Exactness) -> str:
 
 
 def _check_linear(out: Outgoing, exactness: Exactness) -> None:
-    """Refuse linear leaves where zeros are missing: LightGBM would multiply them."""
+    """Refuse linear leaves where zeros are missing, which LightGBM would multiply, and say that it has no bounds."""
     if out.zeros_are_missing and any(tree.linear is not None for tree in out.trees):
         exactness.refuse(
             "linear leaves with zero_as_missing", "LightGBM has no such models; format 'hornbeam' holds it"
+        )
+    if any(tree.linear is not None and tree.linear.is_bounded for tree in out.trees):
+        exactness.approximates(
+            "linear leaves whose values have bounds",
+            "the functions are written without, and predictions differ for rows where one goes beyond its bounds",
         )
 
 

@@ -11,8 +11,11 @@ from hornbeam.trees.tree import Tree
 FORMAT_NAME = "hornbeam-model"
 """Value of the key "format": what tells a model file from any other JSON file."""
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """Raised when a file of the new kind could be misread by an older Hornbeam."""
+
+LINEAR_VERSION = 2
+"""Version of files of models with linear leaves without bounds."""
 
 PLAIN_VERSION = 1
 """Version of files of models without linear leaves, which every Hornbeam reads."""
@@ -57,7 +60,7 @@ class ModelData:
     @property
     def version(self) -> int:
         """Format version: the oldest that has all that the model has."""
-        return FORMAT_VERSION if any(tree.linear is not None for tree in self.trees) else PLAIN_VERSION
+        return max((version_of(tree) for tree in self.trees), default=PLAIN_VERSION)
 
     @property
     def n_features(self) -> int:
@@ -73,3 +76,10 @@ class ModelData:
     def trees_per_iteration(self) -> int:
         """Trees of an iteration: one an output, or so many side by side."""
         return self.n_outputs * int(self.params.get("num_parallel_tree", 1))
+
+
+def version_of(tree: Tree) -> int:
+    """Return the oldest format version that has all that a tree has."""
+    if tree.linear is None:
+        return PLAIN_VERSION
+    return FORMAT_VERSION if tree.linear.is_bounded else LINEAR_VERSION

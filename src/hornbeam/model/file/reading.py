@@ -14,7 +14,7 @@ from hornbeam.core.float_mode import default_mode
 from hornbeam.core.log import warn
 from hornbeam.data.levels import LARGEST_INTEGER, Levels
 from hornbeam.data.target_encoding import EncodedLevels
-from hornbeam.model.file.model_data import FORMAT_NAME, FORMAT_VERSION, PLAIN_VERSION, ModelData
+from hornbeam.model.file.model_data import FORMAT_NAME, FORMAT_VERSION, ModelData, version_of
 from hornbeam.model.file.parsing import ROOT, parse_model
 from hornbeam.model.file.tree_checks import check_floats, check_int, check_keys, check_list, check_tree, fail, show
 from hornbeam.model.file.writing import check_path, content_of, sha256, without_seal
@@ -141,8 +141,10 @@ def model_from_document(document: Any, trees: Iterable[Any] = ()) -> ModelData:
     _check_params(document["params"], objective)
     every = chain(check_list(document["trees"], dict, "trees"), trees)
     made = [check_tree(tree, n_levels, f"trees[{i}]") for i, tree in enumerate(every)]
-    if version == PLAIN_VERSION and any(tree.linear is not None for tree in made):
-        fail("version", f"is {PLAIN_VERSION}, and a tree has linear leaves, which come with version {FORMAT_VERSION}")
+    needed = max((version_of(tree) for tree in made), default=version)
+    if version < needed:
+        what = "linear leaves" + (" with bounds" if needed == FORMAT_VERSION else "")
+        fail("version", f"is {version}, and a tree has {what}, which come with version {needed}")
     per_iteration = n_outputs * int(document["params"].get("num_parallel_tree", 1))
     if len(made) % per_iteration:
         fail("trees", f"has {len(made)} trees, must have a multiple of the {per_iteration} of an iteration")

@@ -22,6 +22,9 @@ INFINITE_VALUES = {text: value for value, text in INFINITE.items()}
 LINEAR_KEYS = {"leaf_const", "leaf_features", "leaf_coeff"}
 """Keys of a tree that has linear leaves."""
 
+BOUND_KEYS = {"leaf_low", "leaf_high"}
+"""Keys of one whose linear leaves have bounds, besides."""
+
 MAX_SHOWN = 60
 """Characters of a wrong value that an error message shows."""
 
@@ -100,9 +103,9 @@ def check_tree(document: object, n_levels: Sequence[int | None], place: str) -> 
     Guaranteed afterwards: lengths agree; every split but the first and every leaf has exactly one parent, which has a
     lower number, so a walk from split 0 ends in a leaf; features exist; counts are not negative; floats are finite but
     for thresholds, which are not NaN; splits of categorical features, and no others, have a set of their codes; linear
-    leaves are functions of features that are not categorical.
+    leaves are functions of features that are not categorical, with bounds in order or without.
     """
-    values = check_keys(document, {*TREE_ARRAYS, "shrinkage"}, place, ("left_codes", *LINEAR_KEYS))
+    values = check_keys(document, {*TREE_ARRAYS, "shrinkage"}, place, ("left_codes", *LINEAR_KEYS, *BOUND_KEYS))
     shrinkage = values["shrinkage"]
     if type(shrinkage) is not float or not math.isfinite(shrinkage):
         fail(f"{place}.shrinkage", f"{show(shrinkage)} is not a finite float")
@@ -121,7 +124,8 @@ def check_tree(document: object, n_levels: Sequence[int | None], place: str) -> 
     _check_children(arrays["left"], arrays["right"], n_splits, place)
     of_split = [n_levels[feature] for feature in arrays["feature"].tolist()]
     left_codes = check_left_codes(values.get("left_codes"), "left_codes" in values, of_split, place)
-    linear = check_linear(values, n_levels, n_splits + 1, place) if LINEAR_KEYS & values.keys() else None
+    has_linear = (LINEAR_KEYS | BOUND_KEYS) & values.keys()
+    linear = check_linear(values, n_levels, n_splits + 1, place) if has_linear else None
     return Tree(**arrays, shrinkage=shrinkage, left_codes=left_codes, linear=linear)
 
 
@@ -130,9 +134,10 @@ def check_linear(values: dict[str, Any], n_levels: Sequence[int | None], n_leave
 
     n_levels  of each feature, None for one that is not categorical
     """
-    missing = sorted(LINEAR_KEYS - values.keys())
+    needed = LINEAR_KEYS | BOUND_KEYS if BOUND_KEYS & values.keys() else LINEAR_KEYS
+    missing = sorted(needed - values.keys())
     if missing:
-        fail(place, f'the key "{missing[0]}" is missing: linear leaves have {", ".join(sorted(LINEAR_KEYS))}')
+        fail(place, f'the key "{missing[0]}" is missing: linear leaves have {", ".join(sorted(needed))}')
     const = check_floats(values["leaf_const"], f"{place}.leaf_const", n_leaves)
     features = check_list(values["leaf_features"], list, f"{place}.leaf_features", n_leaves)
     coeff = check_list(values["leaf_coeff"], list, f"{place}.leaf_coeff", n_leaves)
@@ -149,7 +154,12 @@ def check_linear(values: dict[str, Any], n_levels: Sequence[int | None], n_leave
         check_floats(factors, f"{place}.leaf_coeff[{leaf}]", len(numbers))
     if not any(features):
         fail(f"{place}.leaf_features", "no leaf is linear, so this key must not be there")
-    return LinearLeaves.of_leaves(features, coeff, const)
+    if needed == LINEAR_KEYS:
+        return LinearLeaves.of_leaves(features, coeff, const)
+    low, high = (check_floats(values[key], f"{place}.{key}", n_leaves) for key in ("leaf_low", "leaf_high"))
+    for leaf in np.flatnonzero(low > high).tolist():
+        fail(f"{place}.leaf_low[{leaf}]", f"{show(float(low[leaf]))} is above leaf_high, {show(float(high[leaf]))}")
+    return LinearLeaves.of_leaves(features, coeff, const, (low, high))
 
 
 def check_left_codes(

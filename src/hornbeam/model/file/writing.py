@@ -34,10 +34,11 @@ have a threshold.
     "levels":[null,["N1","N2"]]        "encodings":[null,{"missing":0.3,"numbers":[0.25,0.5],"other":0.25}]
 
 A tree with linear leaves (trees/linear_leaves.py) has three keys more, one entry a leaf: "leaf_const", "leaf_features"
-(columns, ascending; none in a constant leaf) and "leaf_coeff". Models that have such a tree, and they alone, are of
-version 2.
+(columns, ascending; none in a constant leaf) and "leaf_coeff"; one whose values have bounds has "leaf_low" and
+"leaf_high", too. Models with bounds, and they alone, are of version 3, others with linear leaves of version 2.
 
     "leaf_coeff":[[0.5,-2.0],[]]        "leaf_const":[1.5,0.25]        "leaf_features":[[0,3],[]]
+    "leaf_high":[4.5,0.25]              "leaf_low":[-2.0,0.25]
 """
 
 from __future__ import annotations
@@ -129,7 +130,8 @@ def content_of(model: ModelData) -> bytes:
 def _refuse_infinite(model: ModelData) -> None:
     """Raise ParameterError for the first iteration with a number that no file can hold."""
     for number, tree in enumerate(model.trees):
-        linear = () if tree.linear is None else (tree.linear.const, tree.linear.coeff)
+        own = tree.linear
+        linear = () if own is None else (own.const, own.coeff, *((own.low, own.high) if own.is_bounded else ()))
         if not all(np.isfinite(values).all() for values in (tree.leaf_value, tree.split_value, tree.gain, *linear)):
             iteration = number // model.trees_per_iteration
             raise ParameterError(
@@ -153,6 +155,8 @@ def _tree_to_dict(tree: Tree) -> dict[str, Any]:
     if tree.linear is not None:
         document["leaf_features"], document["leaf_coeff"] = tree.linear.lists()
         document["leaf_const"] = tree.linear.const.tolist()
+        if tree.linear.is_bounded:
+            document["leaf_low"], document["leaf_high"] = tree.linear.low.tolist(), tree.linear.high.tolist()
     return document
 
 

@@ -157,7 +157,8 @@ class TreeRows:
         False,
         "Tree",
         "Leaves are linear functions of the numbers on their path, fitted by ridge regression after the tree is grown; "
-        "those of the first iteration stay constants. Rows with a missing or infinite number among these get the "
+        "those of the first iteration stay constants. Their values are kept between those of the leaf's own training "
+        "rows. Rows with a missing or infinite number among these get the "
         "constant of the leaf. Better where labels follow features smoothly; the table is kept in memory as numbers.",
         aliases=("linear_trees",),
     )

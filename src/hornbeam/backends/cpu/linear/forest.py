@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.host.kernels import kernel
-from hornbeam.backends.cpu.linear.fitting import ONE
+from hornbeam.backends.cpu.linear.functions import Functions, value_of
 from hornbeam.backends.cpu.prediction.walk import Walk, find_leaves_kernel, packed, run_blocks
 from hornbeam.trees.forest import Forest, Reader
-from hornbeam.trees.linear_leaves import LARGEST
+from hornbeam.trees.linear_leaves import LinearLeaves
 
 TREES_AT_A_TIME = 64
 """Trees whose leaves are found before their values are added: 256 bytes a row."""
@@ -23,57 +23,52 @@ BLOCK_ROWS = 4096
 class ForestLeaves(NamedTuple):
     """The leaves of all trees side by side; those of tree i from first_leaf[i] on.
 
-    first_leaf      int64 (n_trees + 1,)
-    start           int64 (n_leaves + 1,): leaf i of all has the entries start[i]:start[i + 1] of the next two
-    feature, coeff  int32, float64 (n,)
-    const, value    float64 (n_leaves,): of rows whose numbers are of use, and of the others
+    first_leaf  int64 (n_trees + 1,)
+    functions   of the leaves; those of a tree without are constants
     """
 
     first_leaf: NDArray[np.int64]
-    start: NDArray[np.int64]
-    feature: NDArray[np.int32]
-    coeff: NDArray[np.float64]
-    const: NDArray[np.float64]
-    value: NDArray[np.float64]
+    functions: Functions
 
     @classmethod
     def of(cls, forest: Forest) -> ForestLeaves:
         """Take those of a forest."""
-        trees, linear = forest.trees, [tree.linear for tree in forest.trees if tree.linear is not None]
-        sizes = [
-            np.zeros(tree.n_leaves, np.int64) if tree.linear is None else np.diff(tree.linear.start) for tree in trees
+        none: list[Any] = []
+        of_trees = [
+            (
+                LinearLeaves.of_leaves([none] * tree.n_leaves, [none] * tree.n_leaves, tree.leaf_value)
+                if tree.linear is None
+                else tree.linear
+            )
+            for tree in forest.trees
         ]
-        consts = [tree.leaf_value if tree.linear is None else tree.linear.const for tree in trees]
-        return cls(
-            np.cumsum([0, *(tree.n_leaves for tree in trees)], dtype=np.int64),
-            np.cumsum(np.concatenate([[0], *sizes])).astype(np.int64),
-            np.concatenate([np.empty(0, np.int32), *(own.feature for own in linear)]),
-            np.concatenate([np.empty(0), *(own.coeff for own in linear)]),
-            np.concatenate([np.empty(0), *consts]),
-            np.concatenate([np.empty(0), *(tree.leaf_value for tree in trees)]),
-        )
+
+        def side_by_side(name: str) -> Any:
+            return np.concatenate([getattr(own, name) for own in of_trees])
+
+        start = np.cumsum(np.concatenate([[0], *(np.diff(own.start) for own in of_trees)])).astype(np.int64)
+        values = np.concatenate([tree.leaf_value for tree in forest.trees])
+        feature, coeff, const, low, high = map(side_by_side, ("feature", "coeff", "const", "low", "high"))
+        functions = Functions(start, feature, coeff, const, values, low, high)
+        return cls(np.cumsum([0, *(tree.n_leaves for tree in forest.trees)], dtype=np.int64), functions)
 
 
 @kernel
-def add_leaves_kernel(leaves, first, last, found, block, score_row, scores):
+def add_leaves_kernel(functions, first_leaf, first, last, found, block, score_row, scores):
     """Add the values of trees first..last - 1 to the scores of a block of rows.
 
-    leaves  ForestLeaves                        in
-    found   int32 (n_rows, last - first)        in       leaf of each row in each tree
-    block   float64 (n_rows, n_features)        in       row 0 is row `score_row` of the scores
-    scores  float64 (n_outputs, all rows)       in, out
+    functions   Functions                           in       see ForestLeaves
+    first_leaf  int64 (n_trees + 1,)                in
+    found       int32 (n_rows, last - first)        in       leaf of each row in each tree
+    block       float64 (n_rows, n_features)        in       row 0 is row `score_row` of the scores
+    scores      float64 (n_outputs, all rows)       in, out
     """
-    first_leaf, start, feature, coeff = leaves.first_leaf, leaves.start, leaves.feature, leaves.coeff
-    consts, values = leaves.const, leaves.value
+    start, feature, coeff, const, value, low, high = functions
     for row in range(np.uint64(len(block))):
         for tree in range(first, last):
             leaf = np.uint64(first_leaf[tree] + found[row, tree - first])
-            value, is_used = consts[leaf], True
-            for k in range(np.uint64(start[leaf]), np.uint64(start[leaf + ONE])):
-                x = block[row, np.uint64(feature[k])]
-                is_used &= abs(x) <= LARGEST
-                value = value + coeff[k] * x
-            scores[tree % len(scores), np.uint64(score_row) + row] += value if is_used else values[leaf]
+            made = value_of(start, feature, coeff, const, value, low, high, leaf, block, row)
+            scores[tree % len(scores), np.uint64(score_row) + row] += made
 
 
 def add_trees(
@@ -91,7 +86,7 @@ def add_trees(
             end = min(begin + TREES_AT_A_TIME, last)
             found = np.empty((len(block), end - begin), np.int32)
             find_leaves_kernel(walk, forest.node_leaf, begin, end, block, codes, 0, found)
-            add_leaves_kernel(leaves, begin, end, found, block, start, scores)
+            add_leaves_kernel(leaves.functions, leaves.first_leaf, begin, end, found, block, start, scores)
 
     run_blocks(work, forest, reader, n_threads)
 
@@ -107,4 +102,5 @@ def add_values(
     leaves = forest.packed_for("linear leaves", lambda: ForestLeaves.of(forest))
     for start in range(0, reader.n_rows, BLOCK_ROWS):
         stop = min(start + BLOCK_ROWS, reader.n_rows)
-        add_leaves_kernel(leaves, first, last, found[start:stop], reader.read(start, stop), start, scores)
+        block = reader.read(start, stop)
+        add_leaves_kernel(leaves.functions, leaves.first_leaf, first, last, found[start:stop], block, start, scores)

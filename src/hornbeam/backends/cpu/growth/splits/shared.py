@@ -69,6 +69,7 @@ class SharedBins(NamedTuple):
     units        float64 (n_outputs, 2)
     offsets      int64 (n_features + 1,)            the bins of feature f are offsets[f]:offsets[f + 1]
     has_missing  bool (n_features,)
+    is_chosen    bool (n_features,)                 those that may split
     """
 
     histograms: NDArray[np.int64]
@@ -77,6 +78,7 @@ class SharedBins(NamedTuple):
     units: NDArray[np.float64]
     offsets: NDArray[np.int64]
     has_missing: NDArray[np.bool_]
+    is_chosen: NDArray[np.bool_]
 
 
 class Found(NamedTuple):
@@ -226,6 +228,9 @@ def search_shared(start, stop, bins, rules, weights, room, found):
     n_features, parents, searched, bar = len(bins.has_missing), room.parents, -1, -np.inf
     for task in range(start, stop):
         node, f = task // n_features, task % n_features
+        if not bins.is_chosen[f]:
+            gains[node, f] = -np.inf
+            continue
         if node != searched:
             searched, bar = node, -np.inf
             for k in range(len(parents)):
