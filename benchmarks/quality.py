@@ -36,7 +36,7 @@ import math
 import sys
 import time
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -304,7 +304,10 @@ def main() -> None:
         "bins, lambda_l2 = 1.\nClassification and ranking: min_sum_hessian_in_leaf = 1, min_data_in_leaf = 1; "
         f"regression: min_data_in_leaf = {options.min_data}.\nEverything else at its default. "
         + ", ".join(
-            [f"hornbeam {hb.__version__}", *(f"{name} {version(name.partition('-')[0])}" for name in options.peers)]
+            [
+                f"hornbeam {hb.__version__}",
+                *(f"{name} {import_module(name.partition('-')[0]).__version__}" for name in options.peers),
+            ]
         )
         + ".\n"
     )

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import hornbeam as hb
+from hornbeam.backends.cpu.tuning import tuned
 from hornbeam.distributed import Part, PartDataset, run_workers, train
 from hornbeam.testing.golden import CASES, expected_fingerprints
 from hornbeam.testing.golden_case import golden_score, golden_table
@@ -60,6 +61,14 @@ SHARED = [name for name, case in CASES.items() if case.params.get("multi_strateg
 def test_trees_that_all_outputs_share_are_those_of_one_process_by_kernels_too(name, n_workers):
     models = train_on_workers(CASES[name], n_workers, device="cpu", num_threads=1)
     assert [model.fingerprint() for model in models] == [expected_fingerprints()[name]] * n_workers
+
+
+@pytest.mark.parametrize("levels", [0, 99], ids=["travel", "stay"])
+@pytest.mark.parametrize("name", ["bagging", "binary, categories, weights", *SHARED[:2]])
+def test_bins_travel_with_their_rows_or_stay(name, levels):
+    with tuned(ordered_smallest_bytes=0, travelling_levels=levels):
+        models = train_on_workers(CASES[name], 2, device="cpu", num_threads=1)
+    assert [model.fingerprint() for model in models] == [expected_fingerprints()[name]] * 2
 
 
 @pytest.mark.large

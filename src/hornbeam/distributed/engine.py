@@ -386,6 +386,7 @@ class DistributedEngine:
 
     def begin_outputs(self, n_slots: int, high_precision: bool, min_data_in_leaf: int) -> OutputsRoot:
         """Start a tree of all outputs on the chosen rows of all workers."""
+        self._tree.n_leaves = n_slots
         mine = self._tree.begin_outputs(self._local, self._bag, high_precision, min_data_in_leaf, self.gather)
         n_outputs = len(mine.quantizations)
         # floats that are not negative have the order of their bits

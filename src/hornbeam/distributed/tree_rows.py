@@ -339,5 +339,6 @@ class CompiledRows(TreeRows):
         growth, n_nodes = self._growth, len(local.begin)
         slots = np.arange(n_nodes * n_histograms, dtype=np.int32).reshape(n_nodes, n_histograms)
         growth.columns.slots.set_slots(slots.size)
-        self._shared.build(growth.columns.slots, growth.rows, self._at_depth(local), slots)
+        rows = growth.rows_in(self.n_leaves)
+        self._shared.build(growth.columns.slots, rows, self._at_depth(local), slots)
         return growth.columns.slots.histograms[: slots.size]
