@@ -105,17 +105,20 @@ def test_every_device_and_any_threads_make_one_model(rows, name, device):
     assert models[0].eval_history == models[1].eval_history
 
 
+@pytest.mark.sampled(size=2)
+@pytest.mark.parametrize("weight", [1.0, 1e-37, 1e37])
 @pytest.mark.parametrize("sizes", [(1.0, 1.0, 1.0), (1e-9, 1.0, 1e9), (0.0, 1.0, 0.0)])
 @pytest.mark.parametrize(
     "rules", [{"lambda_l2": 0.0, "min_sum_hessian_in_leaf": 0.0}, {"lambda_l1": 2.0}, {"max_delta_step": 0.3}]
 )
-def test_outputs_of_any_size_and_equal_gains(rows, sizes, rules, device):
+def test_outputs_of_any_size_and_equal_gains(rows, sizes, rules, weight, device):
     """Columns that divide the rows alike have equal gains: the lower one is split, whatever was looked at first."""
     X, Y = rows
     X = np.column_stack([-X, X, np.isnan(X[:, 0]), X[:, 1] > 0.4])
     given = {**SHARED, **rules, "min_data_in_leaf": 1}
+    data = {"label": Y * sizes, "weight": np.full(len(X), weight)}
     found, defined = (
-        hb.train({**given, "device": on}, hb.Dataset(X, Y * sizes), 3).fingerprint() for on in (device, "reference")
+        hb.train({**given, "device": on}, hb.Dataset(X, **data), 3).fingerprint() for on in (device, "reference")
     )
     assert found == defined
 

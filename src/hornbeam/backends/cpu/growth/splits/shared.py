@@ -92,7 +92,11 @@ class Found(NamedTuple):
 class Weights(NamedTuple):
     """What scores of an output are made with, in float32, (n_outputs,) each; and the unit of all scores.
 
-    factor  what a score in fixed-point units is worth, the largest 1
+    Hessians are those in fixed-point units by the smallest weight of a side, or as they are where that is less than 1:
+    so weights are never far below 1, nor above 2**63.
+
+    factor  what a score is worth, the largest 1
+    scale   of hessians
     least   the smallest hessian of a side
     extra   what is added to it
     unit    of the scores
@@ -100,6 +104,7 @@ class Weights(NamedTuple):
     """
 
     factor: NDArray[np.float32]
+    scale: NDArray[np.float32]
     least: NDArray[np.float32]
     extra: NDArray[np.float32]
     unit: float
@@ -109,16 +114,17 @@ class Weights(NamedTuple):
     def of(cls, units: NDArray[np.float64], rules: SharedRules) -> Weights:
         """Prepare the scores of some outputs; units: float64 (n_outputs, 2)."""
         gradient, hessian = units[:, 0], np.where(units[:, 1] > 0.0, units[:, 1], 1.0)
-        worth = gradient * gradient / hessian
+        least, extra = rules.min_hessian / hessian, rules.lambda_l2 / hessian
+        smallest = np.maximum(least + extra, 1.0)
+        worth = gradient * gradient / (hessian * smallest)
         unit = float(worth.max(initial=0.0)) or 1.0
-        factor = np.maximum(worth / unit, SMALLEST_FACTOR)
-        least, extra = rules.min_hessian / hessian, np.maximum(rules.lambda_l2 / hessian, SMALLEST_EXTRA)
-        margin = MARGIN + len(units) * MARGIN_OF_OUTPUT
-        return cls(factor.astype(np.float32), least.astype(np.float32), extra.astype(np.float32), unit, margin)
+        factor, added = np.maximum(worth / unit, SMALLEST_FACTOR), np.maximum(extra / smallest, SMALLEST_EXTRA)
+        factor, scale, least, added = np.array([factor, 1.0 / smallest, least / smallest, added], np.float32)
+        return cls(factor, scale, least, added, unit, MARGIN + len(units) * MARGIN_OF_OUTPUT)
 
 
 @inner_kernel
-def add_scores(gradient, hessian, more, total, factor, least, extra, scores):
+def add_scores(gradient, hessian, more, total, factor, scale, least, extra, scores):
     """Add the scores of one output at every threshold.
 
     gradient, hessian  int64 (n_values,)    in       running sums
@@ -129,7 +135,7 @@ def add_scores(gradient, hessian, more, total, factor, least, extra, scores):
     for b in range(len(gradient)):
         g, h = gradient[b] + more_g, hessian[b] + more_h
         left, right = np.float32(g), np.float32(total_g - g)
-        wl, wr = np.float32(h), np.float32(total_h - h)
+        wl, wr = np.float32(h) * scale, np.float32(total_h - h) * scale
         wl, wr = (wl if wl > least else least) + extra, (wr if wr > least else least) + extra
         scores[b] += factor * (left * left / wl + right * right / wr)
 
@@ -204,8 +210,8 @@ def score_thresholds(node, first, last, n_sides, bins, weights, room):
         room.more[0, k, 0], room.more[0, k, 1] = missing[0], missing[1]
         for side in range(n_sides):
             add_scores(
-                gradient, hessian, room.more[side, k], bins.sums[node, k], weights.factor[k], weights.least[k],
-                weights.extra[k], room.scores[side, :n_values],
+                gradient, hessian, room.more[side, k], bins.sums[node, k], weights.factor[k], weights.scale[k],
+                weights.least[k], weights.extra[k], room.scores[side, :n_values],
             )  # fmt: skip
 
 
