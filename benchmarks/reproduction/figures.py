@@ -84,8 +84,9 @@ def dot_figure(plt: Any, steps: Steps, methods: tuple[str, ...]) -> Any:
         axis.set_ylim(len(bars) - 0.4, -0.6)
         axis.set_xscale("log")
         axis.grid(axis="y", visible=False)
-        axis.set_xlim(min(bar[3] for bar in bars) / 1.6, max(bar[3] for bar in bars) * 3)
-        axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+        low, high = min(bar[3] for bar in bars) / 1.6, max(bar[3] for bar in bars) * 3
+        axis.set_xlim(low, high)
+        axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0) if high < 100 * low else (1.0,)))
         axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
         axis.xaxis.set_minor_formatter(NullFormatter())
         axis.set_title(SETS[one].title)
