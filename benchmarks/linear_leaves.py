@@ -1,7 +1,7 @@
 """Training and prediction with linear leaves beside LightGBM, in one run.
 
     python benchmarks/linear_leaves.py [--rows N] [--features N] [--rounds N] [--leaves N] [--threads N] [--repeat N]
-                                       [--missing SHARE] [--dtype float32]
+                                       [--missing SHARE] [--dtype float32] [--device cuda]
 
 The data are made: a smooth target with interactions. Both libraries get the same table, number of trees, leaves and
 threads; binning is not timed. "constant" is Hornbeam without linear leaves. Times are the best of a few repetitions,
@@ -48,15 +48,17 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--missing", type=float, default=0.0, help="share of values that are missing")
     parser.add_argument("--dtype", choices=("float32", "float64"), default="float64")
+    parser.add_argument("--device", default="cpu", help="where Hornbeam's trees grow; LightGBM's grow on the CPU")
     options = parser.parse_args()
     X, y = make_data(options, options.rows, 0)
     X_test, y_test = make_data(options, options.rows // 4, 1)
     params = {
         "objective": "regression", "num_leaves": options.leaves, "learning_rate": 0.1, "num_threads": options.threads,
-        "linear_tree": True, "linear_lambda": 0.01, "verbosity": -1, "metric": "none",
+        "linear_tree": True, "linear_lambda": 0.01, "verbosity": -1, "metric": "none", "device": "cpu",
     }  # fmt: skip
     constant = {name: value for name, value in params.items() if not name.startswith("linear")}
     theirs = peer_params(params, "lightgbm")
+    params["device"] = constant["device"] = options.device
     ours = hb.Dataset(X, y).construct()
     other = lgb.Dataset(X, y, params=theirs).construct()
     libraries: dict[str, Callable[[int], Any]] = {

@@ -43,6 +43,17 @@ def test_each_worker_gets_the_sums_of_its_section():
         assert np.array_equal(part, given.sum(axis=0)[:, section])
 
 
+def test_sums_and_the_largest_floats_come_in_one_operation():
+    sums, floats = [[1, -(2**62), 3], [4, 2**61, -6]], [[[0.0, 5e-324], [1.5, 2.0]], [[1e300, 0.0], [1.5, 3.0]]]
+
+    def work(collective):
+        found = collective.sums_and_largest(sums[collective.rank], floats[collective.rank], "figures")
+        return found, collective.traffic.operations
+
+    expected = [5, -(2**62) + 2**61, -3], [[1e300, 5e-324], [1.5, 3.0]]
+    assert run_workers(2, work) == [(expected, 1)] * 2
+
+
 def test_everyone_gets_what_one_worker_says():
     assert run_workers(3, lambda c: c.broadcast(b"from %d" % c.rank, 1, "word")) == [b"from 1"] * 3
 

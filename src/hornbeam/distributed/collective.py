@@ -138,6 +138,16 @@ class Collective(ABC):
         received = self.all_gather(values.tobytes(), what)
         return np.frombuffer(b"".join(received), values.dtype).reshape(self.size, *values.shape)
 
+    def sums_and_largest(self, sums: Sequence[int], largest: Sequence[Any], what: str) -> tuple[list[int], list[Any]]:
+        """Return sums over all workers, and the largest of floats, in the shape they have; in one operation.
+
+        largest  none is below 0, so that they have the order of their bits
+        """
+        bits = np.array(largest, np.float64).view(np.int64)
+        every = self.gather_array(np.concatenate([np.array(sums, np.int64), bits.ravel()]), what)
+        most = every[:, len(sums) :].max(axis=0).view(np.float64)
+        return every[:, : len(sums)].sum(axis=0).tolist(), most.reshape(bits.shape).tolist()
+
     def reduce_scatter(self, values: NDArray[Any], sections: Sequence[slice], what: str) -> NDArray[Any]:
         """Return the sum over all workers of this worker's section of the last axis but one.
 

@@ -297,12 +297,10 @@ class DistributedEngine:
         self._outputs = None
         self._left_rows: dict[tuple[int, int], int] = {}
         self._sets = np.zeros((0, self._binned.set_words), np.uint32)
-        # floats that are not negative have the order of their bits
-        root, largest = self._tree.root, np.array(self._tree.largest).view(np.int64)
-        mine = np.array([root.n_rows, root.gradient, root.hessian, *largest], np.int64)
-        every = self._collective.gather_array(mine, "sums of the root")
-        self._root = Root(*every[:, :3].sum(axis=0).tolist())
-        self._largest: list[float] = every[:, 3:].max(axis=0).view(np.float64).tolist()
+        root = self._tree.root
+        figures = [root.n_rows, root.gradient, root.hessian], self._tree.largest
+        sums, self._largest = self._collective.sums_and_largest(*figures, "sums of the root")
+        self._root = Root(*sums)
         return self._root
 
     def build_histograms(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
@@ -389,12 +387,9 @@ class DistributedEngine:
         self._tree.n_leaves = n_slots
         mine = self._tree.begin_outputs(self._local, self._bag, high_precision, min_data_in_leaf, self.gather)
         n_outputs = len(mine.quantizations)
-        # floats that are not negative have the order of their bits
-        largest = np.array([self._tree.choose_output(output) for output in range(n_outputs)]).view(np.int64)
-        figures = np.concatenate([[mine.n_rows], mine.sums.ravel(), largest.ravel()])
-        every = self._collective.gather_array(figures, "sums of the root")
-        n_rows, *sums = every[:, : 1 + 2 * n_outputs].sum(axis=0).tolist()
-        self._largest_of = every[:, 1 + 2 * n_outputs :].max(axis=0).view(np.float64).reshape(n_outputs, 2).tolist()
+        largest = [self._tree.choose_output(output) for output in range(n_outputs)]
+        figures = [mine.n_rows, *mine.sums.ravel().tolist()], largest
+        (n_rows, *sums), self._largest_of = self._collective.sums_and_largest(*figures, "sums of the root")
         self._root = Root(n_rows, 0, 0)
         self._sets = np.zeros((0, self._binned.set_words), np.uint32)
         self._outputs = replace(mine, n_rows=n_rows, sums=np.array(sums, np.int64).reshape(n_outputs, 2))
