@@ -243,6 +243,26 @@ def test_the_helper_compiles_each_of_its_kernels_once():
     assert [name for name, _ in warming.common_entries()] == list(warming.HELPED)
 
 
+COMMON_TRAININGS = """
+import numpy as np
+
+import hornbeam as hb
+from hornbeam.backends.cpu.host.kernels import Kernel
+
+prepare = Kernel._prepare
+Kernel._prepare = lambda self: (print(self.name), prepare(self))[1]
+for n_rows in (2_000, 140_000):
+    X = np.random.default_rng(0).normal(size=(n_rows, 3))
+    data = hb.Dataset(X, label=(X[:, 0] > 0).astype(float))
+    hb.train({"objective": "binary", "num_leaves": 4, "device": "cpu", "verbosity": -1}, data, 2).predict(X[:100])
+"""
+
+
+def test_helpers_compile_what_common_trainings_need():
+    told = subprocess.run([sys.executable, "-c", COMMON_TRAININGS], check=True, capture_output=True, text=True).stdout
+    assert set(warming.HELPED) <= set(told.split())
+
+
 def test_a_helper_starts_no_helper_and_needs_another_cpu_and_python(monkeypatch, tmp_path):
     monkeypatch.setattr(warming.subprocess, "Popen", lambda command, **_: command[-1])
     for n_cpus, n_helpers in ((1, 0), (2, 1), (4, 3), (64, warming.MOST_HELPERS)):

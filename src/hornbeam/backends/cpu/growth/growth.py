@@ -35,13 +35,14 @@ from hornbeam.backends.cpu.growth.trees.driver import (
     Work,
     expanded,
     grow_kernel,
+    grow_one_at_a_time,
     round_table,
     tree_table,
 )
-from hornbeam.backends.cpu.growth.trees.generations import NO_PLAN, Plan
+from hornbeam.backends.cpu.growth.trees.generations import NO_PLAN, Plan, grow_by_generations
 from hornbeam.backends.cpu.growth.trees.leaf_boxes import bound_leaves, boxes_of
 from hornbeam.backends.cpu.host.kernels import Kernel
-from hornbeam.backends.cpu.host.operations import Operation
+from hornbeam.backends.cpu.host.operations import NO_OPERATION, Operation
 from hornbeam.backends.cpu.host.team import ALONE, Crew, team
 from hornbeam.backends.cpu.host.threads import beside, run_threads
 from hornbeam.backends.cpu.tuning import Tuning
@@ -94,6 +95,7 @@ class Growth(SlotSearch, ABC):
         self.goes_left = np.empty((n_threads, int(binned.n_value_bins.max(initial=0)) + 1), np.uint8)
         self.divide = Operation(self.divide_kernel)
         self._contexts, self._bounds = Operation(make_contexts), Operation(bound_leaves)
+        self._one_at_a_time, self._by_generations = Operation(grow_one_at_a_time), Operation(grow_by_generations)
 
     @property
     def quantization(self) -> Quantization:
@@ -182,7 +184,7 @@ class Growth(SlotSearch, ABC):
         self.set_rules(rules)
         work, table = self.round_work(categories), round_table(batch, n_threads, self.sides)
         parts = [Limits(max_depth, False, first, last) for first, last in pairwise(bounds)]
-        run_threads(lambda t: grow_kernel(t, ALONE, work, table, parts[t]), n_threads)
+        run_threads(lambda t: grow_one_at_a_time(t, NO_OPERATION, ALONE, work, table, parts[t]), n_threads)
         return expanded(table)
 
     def grow(
@@ -212,9 +214,15 @@ class Growth(SlotSearch, ABC):
                     table = table._replace(plan=self.plan(limits, some.size))
                 else:
                     work, made = self._with_contexts(work, table, conditions.marks, contexts, rules, limits)
-            some.run(grow_kernel, work, table, numbered_limits)
+                operation = self.growing(some.crew, work, table, numbered_limits)
+            some.run(grow_kernel, operation)
         n_grown = int(table.n_grown[0])
         return GrownAhead(table.nodes[0, :n_grown], contexts=None if made is None else made[0, :n_grown])
+
+    def growing(self, crew: Crew, work: Work, table: Table, limits: Limits) -> NDArray[np.int64]:
+        """Return the operation that grows a tree: by generations where the table has a plan."""
+        operation = self._by_generations if len(table.plan.keys) else self._one_at_a_time
+        return operation.on(crew, work, table, limits)
 
     def _with_contexts(
         self,

@@ -94,17 +94,15 @@ def warmup(processes: int | None = None) -> None:
 
 HELPED = (
     "growth.dense.tree.search_in_tree",
-    "growth.trees.driver.grow_kernel",
-    "growth.dense.tree.sum_in_tree",
-    "prediction.walk.add_trees_kernel",
+    "growth.trees.outputs.grow_output",
+    "growth.trees.driver.grow_one_at_a_time",
     "growth.rows.rounding.round_kernel",
+    "growth.dense.tree.sum_in_tree",
     "growth.replay.replay_kernel",
-    "growth.splits.pairs.search_pairs",
-    "growth.splits.search.find_kernel",
-    "growth.dense.histograms.sum_in_round",
+    "prediction.walk.add_trees_kernel",
 )
-"""Large kernels that a training on dense data without categories, and its predictions, need last or may need: what one
-other process should compile, the first needed first. The rest takes as long."""
+"""Large kernels that a training on dense data without categories, and its predictions, need last. One other process has
+as much to do with the first two as this one with the rest of a small training; several take them in turn."""
 
 MOST_HELPERS = 3
 

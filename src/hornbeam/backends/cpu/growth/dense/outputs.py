@@ -91,7 +91,8 @@ class OutputGrowth:
         table, numbered_limits = tree_table(np.zeros(1, NODE), limits, n_threads, own.sides)
         table = table._replace(plan=own.plan(limits, n_threads))
         bounds = Bounds(tuning.most_narrow_gradients, tuning.most_narrow_hessians, exact_bits(n_rows))
-        return Memory.make(own.store, n_threads), work, table, numbered_limits, bounds
+        grow = own.growing(self._crew, work, table, numbered_limits)
+        return Memory.make(own.store, n_threads), work.rules, table, numbered_limits, bounds, grow
 
     def _introduce(self, arrays: Arrays) -> None:
         """Tell the operation of each thread what it works on, with room for the trees to come."""

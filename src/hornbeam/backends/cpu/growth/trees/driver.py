@@ -1,4 +1,4 @@
-"""The kernel that grows a tree, or expands the nodes of a round: dense or sparse data, a team of any size.
+"""The kernels that grow a tree, or expand the nodes of a round: dense or sparse data, a team of any size.
 
     divide a node  |  sum the smaller child, subtract it from the larger one  |  search both  |  take the best splits
 
@@ -10,7 +10,8 @@ for all; they meet (host/team.py) a few times a split, the last time before they
 Where leaves bound each other (leaf_boxes.py), a split may move the bounds of other leaves, which are then searched
 again: their histograms are kept, so no row is counted.
 
-Trees that grow by depth have a way of their own where there are no contexts: generations.py.
+Trees that grow by depth have a way of their own where there are no contexts: generations.py. Both ways are operations,
+so that each is compiled once, whoever calls it, and only where it is called.
 
 A round has its nodes given, and each thread expands some of them alone.
 
@@ -34,9 +35,9 @@ from hornbeam.backends.cpu.growth.trees.children import (
     take_best,
 )
 from hornbeam.backends.cpu.growth.trees.contexts import AROUND
-from hornbeam.backends.cpu.growth.trees.generations import NO_PLAN, Plan, grow_generations
+from hornbeam.backends.cpu.growth.trees.generations import NO_PLAN, Plan
 from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
-from hornbeam.backends.cpu.host.operations import NO_OPERATION, run
+from hornbeam.backends.cpu.host.operations import NO_OPERATION, introduced, run
 from hornbeam.backends.cpu.host.team import call_helpers, meet
 from hornbeam.core.dtypes import NODE, SPLIT
 from hornbeam.trees.frontier import GrowthLimits
@@ -226,17 +227,16 @@ def grow_part(t, crew, work, table, limits):
         table.n_grown[0] = n_nodes
 
 
-@inner_kernel
-def grow(t, crew, work, table, limits):
-    """Do one thread's part of growing a tree, by generations if there is a plan: see grow_part."""
-    if len(table.plan.keys) > 0:
-        grow_generations(t, crew, work, table, limits)
-    else:
-        grow_part(t, crew, work, table, limits)
+@kernel
+def grow_one_at_a_time(t, room, crew, work, table, limits):
+    """Split one node after the other: an operation, see grow_part."""
+    if introduced(t, room, (crew, work, table, limits)):
+        return
+    grow_part(t, borrowed(crew), borrowed(work), borrowed(table), limits)
 
 
 @kernel
-def grow_kernel(t, crew, work, table, limits):
-    """Let all threads of a team do their parts: see grow."""
-    call_helpers(t, crew, (work, table, limits))
-    grow(t, borrowed(crew), borrowed(work), borrowed(table), limits)
+def grow_kernel(t, crew, grow):
+    """Let all threads of a team do their parts of growing a tree; grow: grow_one_at_a_time, or grow_by_generations."""
+    call_helpers(t, crew, (grow,))
+    run(grow, t)

@@ -26,7 +26,6 @@ from hornbeam.backends.cpu.growth.rows.rounding import (
     scale_exponent_,
 )
 from hornbeam.backends.cpu.growth.splits.rules import can_split, set_units
-from hornbeam.backends.cpu.growth.trees.driver import grow
 from hornbeam.backends.cpu.growth.trees.leaves import Finish, TreeRows, finish_in_team, finish_tree
 from hornbeam.backends.cpu.host.atomics import add
 from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
@@ -164,10 +163,10 @@ def put_seen_together(seen, size):
 
 
 @inner_kernel
-def grow_tree(t, output, crew, iteration, grown, memory, work, table, limits, bounds):
+def grow_tree(t, output, crew, iteration, grown, memory, rules, table, limits, bounds, grow):
     """Do one thread's part of what grow_output says."""
     gradient, hessian, scores = iteration.gradient[output], iteration.hessian[output], iteration.scores[output]
-    n_rows, rules, size, leaf = len(gradient), work.rules[0], crew.size, memory.leaf
+    n_rows, size, leaf = len(gradient), crew.size, memory.leaf
     first, last = rows_of(t, crew, n_rows)
     tree = iteration.first[0] + output
     measured, own_seen = memory.measured, memory.seen[t]
@@ -205,7 +204,7 @@ def grow_tree(t, output, crew, iteration, grown, memory, work, table, limits, bo
     enter_root(table.nodes[t, 0], n_rows, seen)
     if not meet(crew):
         return
-    grow(t, crew, work, table, limits)
+    run(grow, t)
     if not meet(crew):
         return
     n_nodes = table.n_grown[0]
@@ -231,20 +230,21 @@ def grow_tree(t, output, crew, iteration, grown, memory, work, table, limits, bo
 
 
 @kernel
-def grow_output(number, room, crew, iteration, grown, memory, work, table, limits, bounds):
+def grow_output(number, room, crew, iteration, grown, memory, rules, table, limits, bounds, grow):
     """Grow the tree of an output, and add it to the scores: an operation, one for each crew.
 
     number  of the output, times the size of the crew, and of the thread
     crew    threads that grow each tree together
-    work    see driver.Work, whose rules are those of the training
+    rules   RULES (1,), of the training
     table   see driver.Table
     limits  see driver.Limits
+    grow    operation that grows a tree in the table by these rules and limits
     """
-    if introduced(number, room, (crew, iteration, grown, memory, work, table, limits, bounds)):
+    if introduced(number, room, (crew, iteration, grown, memory, rules, table, limits, bounds, grow)):
         return
     grow_tree(
         number % crew.size, number // crew.size, borrowed(crew), borrowed(iteration), borrowed(grown),
-        borrowed(memory), borrowed(work), borrowed(table), limits, bounds,
+        borrowed(memory), borrowed(rules)[0], borrowed(table), limits, bounds, borrowed(grow),
     )  # fmt: skip
 
 
