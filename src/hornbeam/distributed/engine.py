@@ -396,6 +396,9 @@ class DistributedEngine:
         self._search.set_slots(n_slots * self._outputs.n_histograms)
         return self._outputs
 
+    def grow_shared(self, *arguments: object) -> None:
+        """Leave that to the operations below."""
+
     def build_outputs(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
         """Add up the histograms of all workers, a section of the features on each."""
         received = self._tree.exchange_outputs(self._collective, self._tree.local(nodes), slots.shape[1])

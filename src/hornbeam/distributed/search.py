@@ -217,13 +217,13 @@ class SectionSearch:
         section = np.arange(self._first, self._last, dtype=np.int32)
         is_chosen = np.ones(len(section), np.bool_) if self._features is None else np.isin(section, self._features)
         if self._compiled:
-            from hornbeam.backends.cpu.growth.splits.shared import SharedBins, SharedRules, find_shared, units_of
+            from hornbeam.backends.cpu.growth.splits.shared import SharedBins, find_shared
 
             bins = SharedBins(
-                self.pairs, np.ascontiguousarray(slots), sums, units_of(how),
-                self._offsets[self._first : self._last + 1], binned.has_missing[self._first : self._last], is_chosen,
+                self.pairs, np.ascontiguousarray(slots), self._offsets[self._first : self._last + 1],
+                binned.has_missing[self._first : self._last], is_chosen,
             )  # fmt: skip
-            splits, left = find_shared(bins, SharedRules.of(rules, counter), self._n_threads)
+            splits, left = find_shared(bins, how, counter, rules, self._n_threads)
             splits["feature"][splits["feature"] >= 0] += self._first
             return splits, left
         splits, left = no_splits(len(slots)), np.zeros(sums.shape, np.int64)

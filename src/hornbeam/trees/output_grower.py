@@ -1,15 +1,15 @@
 """Growing a tree that all outputs share: one structure, and a value of each output in every leaf.
 
 It becomes a tree for each output with the same splits and other values, so that whatever works with trees works with
-these. Growth is that of grower.py, in rounds, by single operations of the engine; a node has a histogram for each
-output, and perhaps one that counts rows:
+these. Growth is that of grower.py: by the engine on its own, or in rounds, by its single operations. A node has a
+histogram for each output, and perhaps one that counts rows:
 
     slots   histogram k of the node in slot s of the pool has the engine's slot k * (slots of the pool) + s
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,6 +120,24 @@ class OutputGrower:
         """Grow a tree on the engine's gradients of all outputs; leaves every row with its leaf number."""
         root = self.engine.begin_outputs(self.n_slots, high_precision, self.rules.min_data_in_leaf)
         search = OutputSearch(self.engine, root, self.rules, self.limits, self.n_slots)
+        ahead = self._grow_ahead(root, search) if search.splittable(0) else None
+        table, sums = self._grow_in_rounds(search) if ahead is None else ahead
+        order, leaf_of = self.engine.replay(table, self.limits)
+        ends = np.flatnonzero(table["left"] < 0)
+        segments = Segments(table["begin"][ends], table["end"][ends], table["depth"][ends])
+        self.engine.assign_leaves(segments, leaf_of[ends])
+        return SharedStructure(root, table, sums, order, leaf_of)
+
+    def _grow_ahead(self, root: OutputsRoot, search: OutputSearch) -> tuple[NDArray[np.void], NDArray[np.int64]] | None:
+        """Let the engine grow the tree on its own; a node has the sums of all outputs together."""
+        table, limits = search.nodes.root_table(), self.limits
+        table["gradient"], table["hessian"] = root.sums.sum(axis=0)
+        if root.depth:
+            limits = replace(limits, max_depth=limits.max_depth + root.depth)
+        return self.engine.grow_shared(table, root, self.rules, limits)
+
+    def _grow_in_rounds(self, search: OutputSearch) -> tuple[NDArray[np.void], NDArray[np.int64]]:
+        """Grow the tree by single operations; returns the nodes, and the sums of each."""
         nodes, pool = search.nodes, search.pool
         if search.splittable(0):
             pool.take(0)
@@ -135,12 +153,7 @@ class OutputGrower:
             search.divide(batch)
             while batch:
                 batch = search.evaluate_children(batch)
-        table = nodes.table()
-        order, leaf_of = self.engine.replay(table, self.limits)
-        ends = np.flatnonzero(table["left"] < 0)
-        segments = Segments(table["begin"][ends], table["end"][ends], table["depth"][ends])
-        self.engine.assign_leaves(segments, leaf_of[ends])
-        return SharedStructure(root, table, np.stack(search.sums), order, leaf_of)
+        return nodes.table(), np.stack(search.sums)
 
     def tree(self, grown: SharedStructure, output: int, learning_rate: float, renew: Renewal | None) -> GrownTree:
         """Return the tree of one output; rows have the leaf numbers of this structure still.

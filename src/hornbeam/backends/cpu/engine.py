@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from hornbeam.backends.cpu.growth.dense.growth import DenseGrowth
 from hornbeam.backends.cpu.growth.dense.outputs import OutputGrowth
 from hornbeam.backends.cpu.growth.dense.shared_histograms import SharedHistograms
+from hornbeam.backends.cpu.growth.dense.shared_tree import SharedTrees
 from hornbeam.backends.cpu.growth.growth import Growth
 from hornbeam.backends.cpu.growth.replay import replay
 from hornbeam.backends.cpu.growth.routing import find_leaves
@@ -21,7 +22,7 @@ from hornbeam.backends.cpu.growth.rows.renewal import renew_leaves
 from hornbeam.backends.cpu.growth.rows.rounding import Rounded, quantize
 from hornbeam.backends.cpu.growth.slots import Slots
 from hornbeam.backends.cpu.growth.sparse.growth import SparseGrowth
-from hornbeam.backends.cpu.growth.splits.shared import SharedBins, SharedRules, find_shared, units_of
+from hornbeam.backends.cpu.growth.splits.shared import SharedBins, find_shared
 from hornbeam.backends.cpu.growth.trees.leaves import TreeRows, finish
 from hornbeam.backends.cpu.host.team import largest_team
 from hornbeam.backends.cpu.losses.gradients import gradient_task
@@ -87,6 +88,7 @@ class CpuEngine:
         self._leaf_sums: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
         self._outputs: OutputGrowth | None = None
         self._shared: SharedHistograms | None = None  # of trees that all outputs share
+        self._shared_trees: SharedTrees | None = None
         self._of_outputs: list[Rounded] = []
         self._leaf_value = np.empty(0)  # of a tree that was finished ahead
 
@@ -244,6 +246,15 @@ class CpuEngine:
         growth.begin_tree(n_slots * root.n_histograms)
         return root
 
+    def grow_shared(
+        self, table: NDArray[np.void], root: OutputsRoot, rules: SplitRules, limits: GrowthLimits
+    ) -> tuple[NDArray[np.void], NDArray[np.int64]] | None:
+        """Grow the tree whole, unless its sums are too large, or its nodes too many."""
+        assert isinstance(self.growth, DenseGrowth) and self._shared is not None
+        if self._shared_trees is None:
+            self._shared_trees = SharedTrees(self.growth)
+        return self._shared_trees.grow(table, root, self._of_outputs, self._shared.kept, rules, limits)
+
     def build_outputs(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
         """Sum the histograms of all outputs, row by row."""
         assert isinstance(self.growth, DenseGrowth) and self._shared is not None
@@ -253,14 +264,14 @@ class CpuEngine:
         self, nodes: Segments, slots: NDArray[np.int32], sums: NDArray[np.int64], rules: SplitRules
     ) -> tuple[NDArray[np.void], NDArray[np.int64]]:
         """Find the best splits for all outputs."""
-        growth, units = self.growth, units_of([rounded.quantization for rounded in self._of_outputs])
+        growth, how = self.growth, [rounded.quantization for rounded in self._of_outputs]
         assert isinstance(growth, DenseGrowth)
         features = growth.space.features
         bins = SharedBins(
-            growth.slots.histograms, np.ascontiguousarray(slots), sums, units, features.offsets, features.has_missing,
+            growth.slots.histograms, np.ascontiguousarray(slots), features.offsets, features.has_missing,
             np.ones(len(features.has_missing), np.bool_),
         )  # fmt: skip
-        splits, left = find_shared(bins, SharedRules.of(rules, self._counter), self.n_threads)
+        splits, left = find_shared(bins, how, self._counter, rules, self.n_threads)
         return growth.columns.outside(splits), left
 
     def choose_output(self, output: int) -> None:

@@ -92,6 +92,10 @@ class Tuning:
 
     counters_at_once: int = 8192
     """Packed counters in use at a time: 64 KB, the first-level cache of most cores. Wider data takes several passes."""
+    lanes_at_once: int = 1 << 18
+    """Counters of 32 bits in use at a time where all outputs share a tree: 1 MB, a second-level cache. A row of 28
+    features in 16 lanes takes 1.7 to 3.1 nanoseconds a feature when all are added at once, 2.7 to 5.6 four at a time
+    (Xeon at 2.5 GHz)."""
     codes_at_once: int = 16_384
     """The same for columns of sparse data: 128 KB. Most rows have the default code of a bundle, so that few counters
     are in the first-level cache all the same."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from hornbeam.backends.gpu.growth.outputs import STATS
 from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.trees.bagging import ROOT_DEPTH
+from hornbeam.trees.frontier import GrowthLimits
 from hornbeam.trees.output_splits import OutputsRoot, find_counter
 from hornbeam.trees.records import Segments
 from hornbeam.trees.splitting import SplitRules
@@ -49,6 +50,9 @@ class SharedTrees:
         self._begin(how_all[0], outputs.is_wide, STATS, True, given)
         outputs.begin_tree()
         return replace(root, n_slots=given)
+
+    def grow_shared(self, table: NDArray[np.void], root: OutputsRoot, rules: SplitRules, limits: GrowthLimits) -> None:
+        """Leave that to the operations below."""
 
     def build_outputs(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
         """Sum the histograms of all outputs."""

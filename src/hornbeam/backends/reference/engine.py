@@ -223,6 +223,9 @@ class ReferenceEngine:
         root = self.begin_tree(n_slots)
         return OutputsRoot(root.n_rows, sums, self._quantizations, counter, root.depth)
 
+    def grow_shared(self, table: NDArray[np.void], root: OutputsRoot, rules: SplitRules, limits: GrowthLimits) -> None:
+        """Leave that to the operations below."""
+
     def build_outputs(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
         """Sum one histogram after the other."""
         for number, rounded in enumerate(self._of_outputs):

@@ -1,4 +1,4 @@
-"""What Numba has no words for: atomic words, rest, and jobs that call the kernel they come from.
+"""What Numba has no words for: atomic words, rest, vectors, and jobs that call the kernel they come from.
 
 Kernels call these names; instructions.py has what the compiler makes of them. Everything else about teams is written in
 Numba, in team.py. docs/dev/threads.md says what it is all for.
@@ -53,6 +53,24 @@ def pause() -> None:
 @instruction
 def fetch_ahead(table: Any, row: Any) -> None:
     """Let the machine fetch the first cache line of a row, uint64, of a table, (n_rows, n), that is read soon."""
+
+
+@instruction
+def add_four(sums: Any, to: Any, values: Any, of: Any) -> None:
+    """Add values[of : of + 4] to sums[to : to + 4] in one go; int32 (n,) each, places uint64."""
+    raise NotImplementedError(_WHERE)
+
+
+@instruction
+def add_eight(sums: Any, to: Any, values: Any, of: Any) -> None:
+    """Add eight numbers in one go: see add_four."""
+    raise NotImplementedError(_WHERE)
+
+
+@instruction
+def add_sixteen(sums: Any, to: Any, values: Any, of: Any) -> None:
+    """Add sixteen numbers in one go: see add_four."""
+    raise NotImplementedError(_WHERE)
 
 
 @instruction

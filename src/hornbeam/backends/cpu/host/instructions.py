@@ -113,6 +113,38 @@ def fetch_ahead(typing_context: Any, table: Any, row: Any) -> Any:
     return types.void(table, row), generate
 
 
+def _add_vector(width: int, sums: Any, to: Any, values: Any, of: Any) -> Any:
+    """Load, add and store vectors of int32."""
+    vector = ir.VectorType(ir.IntType(32), width)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        places = []
+        for number in (0, 2):
+            array = context.make_array(signature.args[number])(context, builder, value=arguments[number])
+            place = builder.gep(array.data, [arguments[number + 1]])
+            places.append(builder.bitcast(place, vector.as_pointer()))
+        total = builder.add(*(builder.load(place, align=4) for place in places))
+        builder.store(total, places[0], align=4)
+        return context.get_dummy_value()
+
+    return types.void(sums, to, values, of), generate
+
+
+def add_four(typing_context: Any, sums: Any, to: Any, values: Any, of: Any) -> Any:
+    """Add 128 bits."""
+    return _add_vector(4, sums, to, values, of)
+
+
+def add_eight(typing_context: Any, sums: Any, to: Any, values: Any, of: Any) -> Any:
+    """Add 256 bits."""
+    return _add_vector(8, sums, to, values, of)
+
+
+def add_sixteen(typing_context: Any, sums: Any, to: Any, values: Any, of: Any) -> Any:
+    """Add 512 bits."""
+    return _add_vector(16, sums, to, values, of)
+
+
 def _system_call(name: str, kinds: list[Any]) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         function = ir.FunctionType(ir.IntType(32), [ir.IntType(32)] * len(kinds))

@@ -214,7 +214,7 @@ class DenseGrowth(Growth):
         own.n_slots = n_slots
         return own
 
-    def _shares(self, n_threads: int, limits: GrowthLimits) -> Shares:
+    def shares(self, n_threads: int, limits: GrowthLimits) -> Shares:
         """Cut the features into parts that take about as long as each other."""
         columns, tuning = self.columns, self.tuning
         if n_threads not in columns.shares:
@@ -255,7 +255,7 @@ class DenseGrowth(Growth):
         columns, calls, numbers = self.columns, self.calls, self.numbers
         self._maker.turn(columns)
         rows, offsets = self.rows_in(limits.n_leaves), columns.offsets
-        shares, planes = self._shares(crew.size, limits), self._make_planes(limits)
+        shares, planes = self.shares(crew.size, limits), self._make_planes(limits)
         n_levels = columns.n_bins - int(offsets[columns.n_numeric])
         if self._level_sums.shape[1] != n_levels:
             self._level_sums = np.empty((self.n_threads, n_levels, 2), np.int64)

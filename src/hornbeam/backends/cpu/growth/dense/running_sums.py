@@ -28,6 +28,7 @@ from hornbeam.backends.cpu.growth.splits.candidates import (
     SCORED,
     Feature,
     best_candidate,
+    largest_score,
     take_candidate,
 )
 from hornbeam.backends.cpu.growth.splits.contexts import sign_and_factor
@@ -185,18 +186,6 @@ def bounds_of(node, rules):
     unit = rules.hessian_unit / rules.gradient_unit
     are_set = rules.monotone and (node.lower > -np.inf or node.upper < np.inf)
     return OutputBounds(np.float32(node.lower * unit), np.float32(node.upper * unit), are_set)
-
-
-@inner_kernel
-def largest_score(bits):
-    """Return the largest of some scores as its bits: those of floats >= 0 are ordered alike, and integers vectorise.
-
-    bits  int32 (n,)  in  the scores' memory
-    """
-    largest = np.int32(0)
-    for b in range(len(bits)):
-        largest = bits[b] if bits[b] > largest else largest
-    return largest
 
 
 @inner_kernel

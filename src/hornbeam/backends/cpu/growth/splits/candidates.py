@@ -127,6 +127,18 @@ def best_candidate(gradient, hessian, scores, scores_right, bar, counts, feature
     return Best(best, best_bin, best_side == 0 and best_bin >= 0, best_g, best_h, best_open)
 
 
+@inner_kernel
+def largest_score(bits):
+    """Return the largest of some scores as its bits: those of floats >= 0 are ordered alike, and integers vectorise.
+
+    bits  int32 (n,)  in  the scores' memory
+    """
+    largest = np.int32(0)
+    for b in range(len(bits)):
+        largest = bits[b] if bits[b] > largest else largest
+    return largest
+
+
 @inlined
 def take_candidate(best, feature, split):
     """Write the best candidate of a feature as a split, if it is better; of equals the one of the lower feature.
