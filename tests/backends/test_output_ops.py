@@ -9,10 +9,13 @@ from hypothesis import strategies as st
 
 from hornbeam.backends.cpu.engine import CpuEngine
 from hornbeam.core.random_choices import chance_limit
-from hornbeam.testing.checks import PLAIN_RULES, binned_data, engine_on
+from hornbeam.testing.checks import PLAIN_RULES, REFERENCE, binned_data, engine_on
 from hornbeam.testing.data import BinnedSample
 from hornbeam.testing.output_checks import assert_same_output_operations
+from hornbeam.testing.same_bits import assert_same_bits
 from hornbeam.trees.bagging import Draw
+from hornbeam.trees.frontier import GrowthLimits
+from hornbeam.trees.output_grower import OutputGrower
 from hornbeam.trees.splitting import SplitRules
 
 REGULAR = SplitRules(
@@ -72,6 +75,52 @@ def test_features_of_many_bins(device):
     binned = make_binned(rng, 900, (700, 5, 260), True)
     gradient, hessian = make_gradients(rng, 3, 900, "real")
     assert_same_output_operations(binned, gradient, hessian, engine_on(device, binned), rules=REGULAR)
+
+
+AHEAD = {
+    "by depth": (GrowthLimits(12, 4, True), {}),
+    "by gain": (GrowthLimits(9, 99, False), {}),
+    "high precision": (GrowthLimits(9, 99, False), {"high_precision": True}),
+    "bag": (GrowthLimits(9, 5, False), {"draw": Draw(7, chance_limit(0.6))}),
+    "some features": (GrowthLimits(12, 4, True), {"features": np.array([1, 2], np.int32)}),
+    "few slots": (GrowthLimits(9, 99, False), {"n_slots": 4}),
+    "unfinished": (GrowthLimits(9, 99, False), {"capacity": 7}),
+}
+
+
+@pytest.mark.parametrize("name", AHEAD)
+def test_tree_that_an_engine_grows_on_its_own_is_that_of_rounds(device, name, monkeypatch):
+    limits, options = AHEAD[name]
+    rng = np.random.default_rng(3)
+    binned = make_binned(rng, 700, (20, 3, 7, 2), True)
+    gradient, hessian = make_gradients(rng, 3, 700, "real")
+    if "capacity" in options:  # the device has no room for more nodes, and the host goes on
+        monkeypatch.setattr("hornbeam.backends.gpu.growth.growth.CAPACITY", options["capacity"])
+    found = []
+    for engine in (engine_on(device, binned), engine_on(REFERENCE, binned)):
+        engine.set_scores(np.zeros(gradient.shape))
+        engine.set_gradients(gradient.copy(), hessian.copy())
+        n_chosen = engine.choose_rows(options.get("draw"))
+        engine.choose_features(options.get("features"))
+        grower = OutputGrower(engine, binned, REGULAR, limits, options.get("n_slots", 2 * limits.n_leaves))
+        grown = grower.grow(options.get("high_precision", False))
+        splits = grown.nodes[grown.order]
+        children = splits["left"][:, None] + [0, 1]
+        leaf_sums = []
+        for output in range(3):
+            engine.choose_output(output)
+            leaf_sums += engine.leaf_sums(len(grown.order) + 1)
+        found.append(
+            {
+                **{name: splits["split"][name] for name in ("gain", "feature", "bin", "missing_left")},
+                "rows": splits["end"] - splits["begin"], "sums": grown.sums[grown.order],
+                "sums of children": grown.sums[children], "leaves": np.array(leaf_sums),
+            }
+        )  # fmt: skip
+    assert len(found[1]["gain"]) > 3
+    assert found[1]["rows"][0] == n_chosen
+    for field, expected in found[1].items():
+        assert_same_bits(found[0][field], expected, field)
 
 
 @settings(max_examples=15)

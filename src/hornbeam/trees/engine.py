@@ -32,7 +32,7 @@ from hornbeam.metrics.base import Metric
 from hornbeam.objectives.base import Objective
 from hornbeam.trees.bagging import Draw, Goss
 from hornbeam.trees.frontier import GrowthLimits
-from hornbeam.trees.output_splits import OutputsRoot
+from hornbeam.trees.output_splits import OutputsRoot, SharedAhead
 from hornbeam.trees.records import (
     BinnedTree,
     ChosenRows,
@@ -261,12 +261,12 @@ class OutputGrowth(Protocol):
 
     def grow_shared(
         self, table: NDArray[np.void], root: OutputsRoot, rules: SplitRules, limits: GrowthLimits
-    ) -> tuple[NDArray[np.void], NDArray[np.int64]] | None:
-        """Grow the tree to its end, where that is quicker than by the operations below; None: it is not.
+    ) -> SharedAhead | None:
+        """Grow the tree as far as is quicker than by the operations below; None: not at all.
 
         table  dtypes.NODE (1,)  in  the root, which has the sums of all outputs together
 
-        Returns the nodes, dtypes.NODE (n_nodes,), and their sums, int64 (n_nodes, n_outputs, 2).
+        Histogram k of a node in slot s has the slot s * n_histograms + k.
         """
 
     def build_outputs(self, nodes: Segments, slots: NDArray[np.int32]) -> None:

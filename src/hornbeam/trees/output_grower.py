@@ -4,7 +4,7 @@ It becomes a tree for each output with the same splits and other values, so that
 these. Growth is that of grower.py: by the engine on its own, or in rounds, by its single operations. A node has a
 histogram for each output, and perhaps one that counts rows:
 
-    slots   histogram k of the node in slot s of the pool has the engine's slot k * (slots of the pool) + s
+    slots   histogram k of the node in slot s of the pool has the engine's slot s * n_histograms + k
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hornbeam.trees.grown_tree import GrownTree, Setting
 from hornbeam.trees.histogram_pool import HistogramPool
 from hornbeam.trees.node_search import NodeSearch
 from hornbeam.trees.node_table import NodeTable
-from hornbeam.trees.output_splits import OutputsRoot
+from hornbeam.trees.output_splits import OutputsRoot, SharedAhead
 from hornbeam.trees.records import Root, Segments
 from hornbeam.trees.splitting import NodeContext, SplitRules, finished_weight, leaf_output
 
@@ -30,12 +30,12 @@ from hornbeam.trees.splitting import NodeContext, SplitRules, finished_weight, l
 class OutputHistograms:
     """The histograms of a tree that all outputs share, as a search asks for them: by the slots of its pool."""
 
-    def __init__(self, engine: Engine, root: OutputsRoot, pool: HistogramPool) -> None:
-        self._engine, self._places = engine, np.arange(root.n_histograms, dtype=np.int32) * pool.n_slots
+    def __init__(self, engine: Engine, root: OutputsRoot) -> None:
+        self._engine, self._places = engine, np.arange(root.n_histograms, dtype=np.int32)
 
     def slots(self, slots: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the engine's slots of each node, int32 (n_nodes, n_histograms)."""
-        return slots[:, None] + self._places
+        return slots[:, None] * np.int32(len(self._places)) + self._places
 
     def build_histograms(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
         """Sum all histograms of some nodes."""
@@ -58,12 +58,19 @@ class OutputSearch(NodeSearch):
     ) -> None:
         whole = n_slots * root.n_histograms if root.n_slots is None else root.n_slots
         pool = HistogramPool(whole // root.n_histograms)
-        self.histograms = OutputHistograms(engine, root, pool)
+        self.histograms = OutputHistograms(engine, root)
         nodes = NodeTable(Root(root.n_rows, 0, 0, root.depth))
         super().__init__(self.histograms, nodes, pool, rules, limits)  # type: ignore[arg-type]  # as far as it asks
         self.outputs = engine
         self.sums: list[NDArray[np.int64]] = [root.sums]
         self.left_sums: dict[int, NDArray[np.int64]] = {}
+
+    def go_on(self, ahead: SharedAhead) -> None:
+        """Take over what the engine has grown."""
+        assert ahead.left is not None
+        self.nodes = NodeTable.from_table(ahead.nodes)
+        self.pool.restore(ahead.nodes)
+        self.sums, self.left_sums = list(ahead.sums), dict(enumerate(ahead.left))
 
     def splittable(self, node: int) -> bool:
         """Say whether a node could have two children at all."""
@@ -121,14 +128,21 @@ class OutputGrower:
         root = self.engine.begin_outputs(self.n_slots, high_precision, self.rules.min_data_in_leaf)
         search = OutputSearch(self.engine, root, self.rules, self.limits, self.n_slots)
         ahead = self._grow_ahead(root, search) if search.splittable(0) else None
-        table, sums = self._grow_in_rounds(search) if ahead is None else ahead
-        order, leaf_of = self.engine.replay(table, self.limits)
-        ends = np.flatnonzero(table["left"] < 0)
-        segments = Segments(table["begin"][ends], table["end"][ends], table["depth"][ends])
-        self.engine.assign_leaves(segments, leaf_of[ends])
-        return SharedStructure(root, table, sums, order, leaf_of)
+        if ahead is not None:
+            grown = self._finished(root, ahead.nodes, ahead.sums)
+            if grown is not None:
+                return grown
+            search.go_on(ahead)
+        elif search.splittable(0):
+            search.pool.take(0)
+            search.histograms.build_histograms(search.nodes.segments([0]), search.pool.slots([0]))
+            search.find_splits([0])
+        self._grow_in_rounds(search)
+        grown = self._finished(root, search.nodes.table(), np.stack(search.sums))
+        assert grown is not None
+        return grown
 
-    def _grow_ahead(self, root: OutputsRoot, search: OutputSearch) -> tuple[NDArray[np.void], NDArray[np.int64]] | None:
+    def _grow_ahead(self, root: OutputsRoot, search: OutputSearch) -> SharedAhead | None:
         """Let the engine grow the tree on its own; a node has the sums of all outputs together."""
         table, limits = search.nodes.root_table(), self.limits
         table["gradient"], table["hessian"] = root.sums.sum(axis=0)
@@ -136,24 +150,29 @@ class OutputGrower:
             limits = replace(limits, max_depth=limits.max_depth + root.depth)
         return self.engine.grow_shared(table, root, self.rules, limits)
 
-    def _grow_in_rounds(self, search: OutputSearch) -> tuple[NDArray[np.void], NDArray[np.int64]]:
-        """Grow the tree by single operations; returns the nodes, and the sums of each."""
+    def _grow_in_rounds(self, search: OutputSearch) -> None:
+        """Grow the tree to its end by single operations."""
         nodes, pool = search.nodes, search.pool
-        if search.splittable(0):
-            pool.take(0)
-            search.histograms.build_histograms(nodes.segments([0]), pool.slots([0]))
-            search.find_splits([0])
         while True:
             costs = self.engine.rounds_are_costly, self.engine.nodes_are_costly
             batch, bound = next_batch(nodes.gain, nodes.priority, nodes.left, search.turns, self.limits, *costs)
             if not batch:
-                break
+                return
             if bound > NEVER:
                 pool.release_below(bound, nodes.priority)
             search.divide(batch)
             while batch:
                 batch = search.evaluate_children(batch)
-        return nodes.table(), np.stack(search.sums)
+
+    def _finished(self, root: OutputsRoot, table: NDArray[np.void], sums: NDArray[np.int64]) -> SharedStructure | None:
+        """Tell the rows their leaves, if all nodes are expanded that the tree splits; None: they are not."""
+        order, leaf_of = self.engine.replay(table, self.limits)
+        if not np.all(table["left"][order] >= 0):
+            return None
+        ends = np.flatnonzero(table["left"] < 0)
+        segments = Segments(table["begin"][ends], table["end"][ends], table["depth"][ends])
+        self.engine.assign_leaves(segments, leaf_of[ends])
+        return SharedStructure(root, table, sums, order, leaf_of)
 
     def tree(self, grown: SharedStructure, output: int, learning_rate: float, renew: Renewal | None) -> GrownTree:
         """Return the tree of one output; rows have the leaf numbers of this structure still.

@@ -53,6 +53,32 @@ class OutputsRoot:
         return max(len(self.quantizations), self.counter + 1)
 
 
+@dataclass(frozen=True, slots=True)
+class SharedAhead:
+    """What an engine has grown on its own of a tree that all outputs share.
+
+    nodes  dtypes.NODE (n_nodes,); their sums are those of all outputs together
+    sums   int64 (n_nodes, n_outputs, 2)
+    left   the same of the left sides of the best splits; None: no node is open any more
+    """
+
+    nodes: NDArray[np.void]
+    sums: NDArray[np.int64]
+    left: NDArray[np.int64] | None = None
+
+    @classmethod
+    def of_splits(cls, nodes: NDArray[np.void], root: NDArray[np.int64], left: NDArray[np.int64]) -> SharedAhead:
+        """Get the sums of all nodes from those of the root, int64 (n_outputs, 2), and of the left sides."""
+        sums, level = np.zeros(left.shape, np.int64), np.zeros(1, np.int64)
+        sums[0] = root
+        while len(level):
+            level = level[nodes["left"][level] >= 0]
+            first = nodes["left"][level]
+            sums[first], sums[first + 1] = left[level], sums[level] - left[level]
+            level = np.concatenate([first, first + 1])
+        return cls(nodes, sums, left)
+
+
 def find_counter(quantizations: Sequence[Quantization], min_data_in_leaf: int) -> int:
     """Return the histogram that tells the rows of a bin: that of an output whose hessians do, else one more.
 

@@ -36,7 +36,7 @@ from hornbeam.objectives.base import Objective
 from hornbeam.trees.bagging import ROOT_DEPTH, Bag, Draw, Goss, rows_in_bag
 from hornbeam.trees.frontier import GrowthLimits
 from hornbeam.trees.histogram_pool import host_slot_bytes
-from hornbeam.trees.output_splits import OutputsRoot, find_counter
+from hornbeam.trees.output_splits import OutputsRoot, SharedAhead, find_counter
 from hornbeam.trees.records import (
     BinnedTree,
     ChosenRows,
@@ -248,7 +248,7 @@ class CpuEngine:
 
     def grow_shared(
         self, table: NDArray[np.void], root: OutputsRoot, rules: SplitRules, limits: GrowthLimits
-    ) -> tuple[NDArray[np.void], NDArray[np.int64]] | None:
+    ) -> SharedAhead | None:
         """Grow the tree whole, unless its sums are too large, or its nodes too many."""
         assert isinstance(self.growth, DenseGrowth) and self._shared is not None
         if self._shared_trees is None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.gpu.growth.outputs import STATS
+from hornbeam.backends.gpu.growth.growth import DeviceGrowth
+from hornbeam.backends.gpu.growth.outputs import STATS, OutputsAhead
+from hornbeam.backends.gpu.losses.quantize import Rounded, round_later, too_coarse
 from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.trees.bagging import ROOT_DEPTH
 from hornbeam.trees.frontier import GrowthLimits
-from hornbeam.trees.output_splits import OutputsRoot, find_counter
+from hornbeam.trees.output_splits import OutputsRoot, SharedAhead, find_counter
 from hornbeam.trees.records import Segments
 from hornbeam.trees.splitting import SplitRules
 
@@ -22,25 +25,28 @@ class SharedTrees:
 
     if TYPE_CHECKING:
         _outputs: Any
-        _rounded: Any
+        _rounded: Rounded
         _bag: Any
         _tree: Any
         _n_outputs: int
         _output: int
         n_rows: int
         workspace: Workspace
-        quantize: Any
+        _take_rows: Any
         _tree_rows: Any
         _fit_slots: Any
         _begin: Any
+        _growth: DeviceGrowth
 
     def begin_outputs(self, n_slots: int, high_precision: bool, min_data_in_leaf: int) -> OutputsRoot:
         """Round all outputs, keep that by row, and start a tree."""
-        outputs, n_outputs, rounded = self._outputs, self._n_outputs, []
-        for output in range(n_outputs):
-            how = self.quantize(output, high_precision)
-            rounded.append(self._rounded)
-            outputs.keep(output, n_outputs, how.wide, self._tree_rows().n_rows, bool(self._bag))
+        outputs, reports = self._outputs, [self._keep(output, high_precision) for output in range(self._n_outputs)]
+        rounded = []
+        for output, report in enumerate(reports):
+            seen, wide = report(), high_precision
+            if not wide and too_coarse(seen):
+                seen, wide = self._keep(output, True)(), True
+            rounded.append(Rounded.of(seen, wide))
         outputs.rounded, how_all = rounded, tuple(one.quantization for one in rounded)
         outputs.counter = find_counter(how_all, min_data_in_leaf)
         sums = np.array([[one.gradient, one.hessian] for one in rounded], np.int64)
@@ -51,8 +57,23 @@ class SharedTrees:
         outputs.begin_tree()
         return replace(root, n_slots=given)
 
-    def grow_shared(self, table: NDArray[np.void], root: OutputsRoot, rules: SplitRules, limits: GrowthLimits) -> None:
-        """Leave that to the operations below."""
+    def _keep(self, output: int, wide: bool) -> Callable[[], np.void]:
+        """Round an output, and keep that by row; returns what waits for the report of it."""
+        self._take_rows(output)
+        rows = self._tree_rows()
+        report = round_later(self.workspace, rows, wide, f"report {output}")
+        self._outputs.keep(output, self._n_outputs, wide, rows.n_rows, bool(self._bag))
+        return report
+
+    def grow_shared(
+        self, table: NDArray[np.void], root: OutputsRoot, rules: SplitRules, limits: GrowthLimits
+    ) -> SharedAhead | None:
+        """Run round after round without the host, where there are slots for every round."""
+        ahead = OutputsAhead(self._outputs, self._tree)
+        if ahead.n_slots < 2 * limits.n_leaves:
+            return None
+        grown = self._growth.grow_ahead(self._tree, table, rules, limits, None, None, None, ahead)
+        return None if grown is None else SharedAhead.of_splits(grown.nodes, root.sums, ahead.left)
 
     def build_outputs(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
         """Sum the histograms of all outputs."""

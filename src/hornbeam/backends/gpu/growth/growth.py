@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.growth.histograms import ONE, DeviceHistograms
+from hornbeam.backends.gpu.growth.outputs import OutputsAhead
 from hornbeam.backends.gpu.growth.split_search import SplitSearch, check_rules, min_rows
 from hornbeam.backends.gpu.runtime.runtime import Buffer, u32
 from hornbeam.backends.gpu.workspace.bin_upload import PlacedBins
@@ -104,13 +105,17 @@ class DeviceGrowth:
         )  # fmt: skip
 
     def _launch_plan(
-        self, tree: GrowingTree, batch: Buffer, count: Buffer, rules: SplitRules, max_depth: int, *out: Buffer
-    ) -> None:
+        self, tree: GrowingTree, batch: Buffer, count: Buffer, rules: SplitRules, max_depth: int, *out: Buffer,
+        outputs: OutputsAhead | None = None,
+    ) -> None:  # fmt: skip
         own = self._workspace
+        groups, size = tree.kernels.groups_a_pass, self._bins.layout.slot_size(tree.stats)
+        if outputs is not None:
+            groups, size = outputs.groups_a_pass, outputs.slot_size
         self._runtime.launch(
             tree.kernels.plan, PLANNING_GROUPS_A_UNIT * own.facts.compute_units, batch, count,
-            np.int64(rules.min_data_in_leaf), np.int32(min(max_depth, 2**31 - 1)), u32(tree.kernels.groups_a_pass),
-            u32(self._bins.layout.slot_size(tree.stats)), *out, own.buffer("histograms"),
+            np.int64(rules.min_data_in_leaf), np.int32(min(max_depth, 2**31 - 1)), u32(groups), u32(size), *out,
+            own.buffer("histograms"),
         )  # fmt: skip
 
     def _tables(self, most_nodes: int) -> tuple[Buffer, Buffer, Buffer]:
@@ -146,11 +151,13 @@ class DeviceGrowth:
         finish: Finish | None,
         meanwhile: Callable[[], None] | None,
         contexts: ContextsAhead | None,
+        outputs: OutputsAhead | None = None,
     ) -> GrownAhead | None:
         """Run round after round without the host, which looks at the result once: see kernels/growth/select.cl.
 
         finish    what goes on to the leaves, for a tree that may not be finished; None: the host will
         contexts  what those of the nodes are made by, see kernels/growth/contexts.cl; None: they have none
+        outputs   all of them share the tree; None: it is one output's
         """
         summed, self._summed_root = self._summed_root, None
         most_batch, categories = limits.n_leaves - 1, self._search.categories
@@ -159,7 +166,8 @@ class DeviceGrowth:
         if categories is not None and not categories.make_room(2 * most_batch):
             return None
         self._histograms.subtract_pending(tree)
-        check_rules(tree, rules)
+        if outputs is None:
+            check_rules(tree, rules)
         own, runtime, kernels = self._workspace, self._runtime, tree.kernels
         state = np.zeros(STATE_BYTES + NODE.itemsize, np.uint8)
         state[:20].view(np.uint32)[:] = 0, 1, 0, 0, self._share  # nothing to expand yet, one node, no round, no order
@@ -177,9 +185,13 @@ class DeviceGrowth:
         work, search, best = self._tables(most_batch)
         pieces = own.room("splits", SPLIT.itemsize * 2 * most_batch * kernels.n_pieces)
         by_key = categories is not None or self._bins.layout.is_bundled  # then the piece does not tell who wins a tie
-        chosen_before = best if kernels.n_pieces > MOST_PIECES or by_key else None
-        n_rows = int(root["end"][0])
-        if summed is None or summed[:2] != (kernels, n_rows) or summed[2] is not own.buffer("histograms"):
+        chosen_before = best if kernels.n_pieces > MOST_PIECES or by_key or outputs is not None else None
+        n_rows, n_slots = int(root["end"][0]), tree.n_slots if outputs is None else outputs.n_slots
+        if outputs is not None:
+            left_sums = outputs.prepare(2 * most_batch, CAPACITY, rules)
+            outputs.sum_root(n_rows, int(root["depth"][0]))
+            self._learn()
+        elif summed is None or summed[:2] != (kernels, n_rows) or summed[2] is not own.buffer("histograms"):
             self._sum_root(tree, n_rows, int(root["depth"][0]))
         sums = np.array([[root["gradient"][0], root["hessian"][0], n_rows, 0, -1]], np.int64)
         own.upload("search", sums)
@@ -189,24 +201,33 @@ class DeviceGrowth:
             runtime.launch(
                 kernels.select, 1, on_device, order, batch, chosen, best, pieces,
                 u32(0 if chosen_before is not None else kernels.n_pieces), u32(most_batch), u32(limits.depthwise),
-                u32(min(tree.n_slots, CAPACITY)), u32(CAPACITY), u32(kernels.partition_tile),
+                u32(min(n_slots, CAPACITY)), u32(CAPACITY), u32(kernels.partition_tile),
             )  # fmt: skip
 
         def make_contexts(groups: int, parents: Buffer | None) -> None:
             if placed is not None and how is not None:
                 self._search.contexts.launch(groups, on_device, parents, search, placed, how, rules)
 
+        def find(count: Buffer, children: int, most_nodes: int) -> None:
+            if outputs is None:
+                self._search.launch(tree, search, count, children, most_nodes, rules, chosen_before, placed)
+            else:
+                outputs.launch_search(search, count, children, most_nodes, rules, best)
+
         def begin() -> None:
             make_contexts(1, None)
-            self._search.launch(tree, search, one, 1, 1, rules, chosen_before, placed)
+            find(one, 1, 1)
             select()
 
         def do_round() -> None:
             self._launch_partition(tree, own.groups, batch, on_device)
-            self._launch_plan(tree, batch, on_device, rules, limits.max_depth, work, search, best)
+            self._launch_plan(tree, batch, on_device, rules, limits.max_depth, work, search, best, outputs=outputs)
             make_contexts(most_batch, chosen)
-            self._histograms.launch(tree, work, on_device)
-            self._search.launch(tree, search, on_device, 2, 2 * most_batch, rules, chosen_before, placed)
+            if outputs is None:
+                self._histograms.launch(tree, work, on_device)
+            else:
+                outputs.launch_sums(work, on_device)
+            find(on_device, 2, 2 * most_batch)
             select()
 
         def do_rounds() -> None:
@@ -214,12 +235,13 @@ class DeviceGrowth:
                 do_round()
 
         least = min_rows(tree, rules)  # which may change from tree to tree where GOSS scales hessians
-        same = (kernels, tree.n_slots, rules, limits, least, how)
+        same = (kernels, tree.n_slots, rules, limits, least, how, None if outputs is None else outputs.key)
         own.repeatable("first round", same, begin)()
         rounds, one_round = own.repeatable("rounds", same, do_rounds), own.repeatable("round", same, do_round)
         room = min(CAPACITY, 4 * limits.n_leaves)  # nodes that are looked at
         table = np.empty(STATE_BYTES + NODE.itemsize * room, np.uint8)
         around = None if placed is None else np.empty(room, CONTEXT)
+        left = None if outputs is None else np.empty((room, outputs.n_outputs, 2), np.int64)
         n_rounds = min(self._rounds_ahead, limits.max_depth) if limits.depthwise else self._rounds_ahead
         while True:
             for _ in range(n_rounds // ROUNDS_AT_ONCE):
@@ -228,6 +250,8 @@ class DeviceGrowth:
                 one_round()
             wait = runtime.download_later(on_device, table)
             wait_too = None if around is None else runtime.download_later(own.buffer("contexts"), around)
+            if left is not None:
+                wait_too = runtime.download_later(left_sums, left)
             finished = None if finish is None else finish(on_device, order)
             if meanwhile is not None:
                 meanwhile()
@@ -244,6 +268,9 @@ class DeviceGrowth:
             if around is not None:
                 around = np.empty(n_nodes, CONTEXT)
                 runtime.download(own.buffer("contexts"), around)
+            if left is not None:
+                left = np.empty((n_nodes, *left.shape[1:]), np.int64)
+                runtime.download(left_sums, left)
         nodes = table[STATE_BYTES:].view(NODE)[:n_nodes]
         around = None if around is None else around[:n_nodes]
         if categories is not None:
@@ -252,6 +279,8 @@ class DeviceGrowth:
         is_open = np.any((nodes["left"] < 0) & (nodes["slot"] >= 0))  # the best nodes keep their slots: not all fitted
         # Where slots may be wanting, a level may be expanded in pieces, and `order` is not that of levels.
         in_pieces = limits.depthwise and tree.n_slots < 2 * limits.n_leaves
+        if outputs is not None and left is not None:
+            outputs.left = left[:n_nodes]
         if finished is None or is_open or in_pieces:
             return GrownAhead(nodes, contexts=around)
         return GrownAhead(nodes, finished(n_ordered + 1), n_ordered, around)

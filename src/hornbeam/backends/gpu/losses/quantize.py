@@ -95,8 +95,16 @@ def _is_constant(seen: np.void) -> bool:
 
 def _round(own: Workspace, rows: RowGradients, wide: bool, meanwhile: Callable[[bool], None]) -> np.void:
     """Measure and round on the device; returns REPORT ()."""
+    wait = round_later(own, rows, wide)
+    meanwhile(wide)
+    return wait()
+
+
+def round_later(own: Workspace, rows: RowGradients, wide: bool, name: str = "report") -> Callable[[], np.void]:
+    """Measure and round on the device; returns what waits for REPORT (), from the buffer of this name."""
     runtime = own.runtime
-    even, extremes, report = rounding_room(own, wide)
+    even, extremes, _ = rounding_room(own, wide)
+    report = own.room(name, REPORT.itemsize)
 
     def launches() -> None:
         variant = rounding_variant(own, wide, rows.options)
@@ -105,10 +113,13 @@ def _round(own: Workspace, rows: RowGradients, wide: bool, meanwhile: Callable[[
         runtime.launch(measure, groups, *source, extremes, report)
         runtime.launch(round_, groups, *source, extremes, u32(groups), even, report)
 
-    own.repeatable(f"rounding, output from {rows.arguments[-1]}", (wide, rows.key), launches)()
+    own.repeatable(f"rounding, {name}, output from {rows.arguments[-1]}", (wide, rows.key), launches)()
     found = np.empty(1, REPORT)
     wait = runtime.download_later(report, found)
-    meanwhile(wide)
-    wait()
-    seen: np.void = found[0]
-    return seen
+
+    def waited() -> np.void:
+        wait()
+        seen: np.void = found[0]
+        return seen
+
+    return waited

@@ -73,6 +73,7 @@ class Variant:
     keep         numbers that a thread keeps in local memory, see kernels/prediction/explain.cl; 0: in global memory
     interactions  pairs of features are summed, see kernels/prediction/explain.cl
     payload      keys have a number with them, see kernels/data/sort.cl
+    outputs      all histograms of a node are summed, see kernels/growth/histogram.cl
     """
 
     source: str
@@ -100,6 +101,7 @@ class Variant:
     keep: int = 0
     interactions: bool = False
     payload: bool = True
+    outputs: bool = False
 
     def values(self) -> dict[str, int]:
         """Return the names that kernels see, and their values."""
@@ -236,7 +238,7 @@ HEADERS = {
     "split_bundles.cl": ("bins.h", "scan.h", "outputs.h", "candidates.h", "gains.h"),
     "split_categorical.cl": ("outputs.h", "candidates.h", "gains.h"),
     "split_general.cl": ("scan.h", "runs.h", "outputs.h", "candidates.h", "gains.h"),
-    "split_outputs.cl": ("scan.h", "outputs.h", "candidates.h"),
+    "split_outputs.cl": ("fixed_point.h", "scan.h", "outputs.h", "candidates.h"),
     "stored.cl": ("bins.h",),
     "survival.cl": ("numerics.h", "fixed_point.h", "survival.h"),
 }

@@ -32,7 +32,7 @@ from hornbeam.backends.cpu.host.operations import Operation, introduced
 from hornbeam.backends.cpu.host.team import meet, team, worthwhile
 from hornbeam.backends.cpu.host.threads import run_ranges
 from hornbeam.trees.frontier import GrowthLimits
-from hornbeam.trees.output_splits import OutputsRoot
+from hornbeam.trees.output_splits import OutputsRoot, SharedAhead
 from hornbeam.trees.splitting import SplitRules
 
 PADDING = 16
@@ -347,7 +347,7 @@ class SharedTrees:
     def grow(
         self, table: NDArray[np.void], root: OutputsRoot, rounded: Sequence[Rounded], kept: Kept, rules: SplitRules,
         limits: GrowthLimits,
-    ) -> tuple[NDArray[np.void], NDArray[np.int64]] | None:  # fmt: skip
+    ) -> SharedAhead | None:  # fmt: skip
         """Grow a tree: see engine.OutputGrowth.grow_shared.
 
         table    NODE (1,): the root
@@ -377,7 +377,7 @@ class SharedTrees:
         sums = np.empty((len(nodes), n_lanes), np.int64)
         sum_nodes(nodes, growth.store.even, growth.store.odd, lanes, np.empty(16, np.int32), sums)
         space.outside(nodes["split"])
-        return nodes, np.stack([sums[:, :n_outputs], sums[:, of_hessians[:n_outputs]]], axis=2)
+        return SharedAhead(nodes, np.stack([sums[:, :n_outputs], sums[:, of_hessians[:n_outputs]]], axis=2))
 
     def _fill(self, kept: Kept, columns: list[int], n_outputs: int) -> Lanes:
         """Write the lanes of all rows."""

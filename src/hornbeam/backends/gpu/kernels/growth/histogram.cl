@@ -24,6 +24,9 @@
 // neither zeros nor atomics, and on wide data, where few groups share a tile, most nodes are such. Histograms are
 // [slot][tile][stat][bin][lane], i64.
 //
+// Where all outputs share a tree (OUTPUTS), every histogram of a node has groups of its own: histogram k of the node in
+// slot s is in slot s * n_histograms + k, and gradients are fetched from where they are kept by row (load_outputs.cl).
+//
 //     count   u32 (1,)               n_nodes
 //     table   u32 (5, n_nodes + 1)   first chunk; begin, and last the rows of a chunk; end; depth; slot
 #define UNROLLED 4
@@ -75,19 +78,36 @@ typedef u32 counter_t;
 #define ADD(stat, bin, at, value) ADD_LOCAL(COUNTERS(bin, at) + (stat) * PLANE, value)
 #endif
 
+//     kept   u64 (n_outputs, n_rows)   in   where there are OUTPUTS
+#if OUTPUTS
+#define OF_OUTPUTS   , GLOBAL const u64 *RESTRICT kept, u32 n_outputs, u32 n_histograms
+#define OUTPUT       (GROUP_ID / groups_a_pass / (n_tiles * PASSES))
+#define SLOT(number) ((u64)(number) * n_histograms + OUTPUT)
+#if WIDE
+#define RECORD(pair) (pair)
+#else
+#define RECORD(pair) (((u32)((pair) >> 32) << 16) | ((u32)(pair) & 0xFFFFu))
+#endif
+#define RECORD_OF(place, row) (OUTPUT == n_outputs ? RECORD((u64)1 << 32) : RECORD(kept[(u64)OUTPUT * n_rows + (row)]))
+#else
+#define OF_OUTPUTS
+#define SLOT(number)          ((u64)(number))
+#define RECORD_OF(place, row) (records[place])
+#endif
+
 KERNEL_SHARING(THREADS, RESIDENT)
 void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL const u32 *RESTRICT rows_even,
                       GLOBAL const u32 *RESTRICT rows_odd, GLOBAL const record_t *RESTRICT records_even,
                       GLOBAL const record_t *RESTRICT records_odd, GLOBAL const u32 *RESTRICT table,
                       GLOBAL const u32 *RESTRICT count, u32 groups_a_pass, u32 n_rows, u32 n_tiles,
-                      GLOBAL i64 *histograms) {
+                      GLOBAL i64 *histograms OF_OUTPUTS) {
 #if WORDS != 0
     BIG_LOCAL(counter_t, counters, STATS * PLANE);
 #endif
     const u32 n_nodes = count[0];
     GLOBAL const u32 *first_chunk = table, *begin = table + (n_nodes + 1), *end = begin + (n_nodes + 1);
     GLOBAL const u32 *depth = end + (n_nodes + 1), *slot = depth + (n_nodes + 1);
-    const u32 pass = GROUP_ID / groups_a_pass, share = GROUP_ID % groups_a_pass;
+    const u32 pass = GROUP_ID / groups_a_pass % (n_tiles * PASSES), share = GROUP_ID % groups_a_pass;
     const u32 tile = pass / PASSES, first_word = pass % PASSES * WORDS_AT_ONCE;
     const u32 n_chunks = first_chunk[n_nodes], chunk_rows = begin[n_nodes];
     u32 chunk = SHARE(n_chunks, share, groups_a_pass);
@@ -119,14 +139,15 @@ void histogram_kernel(GLOBAL const u32 *RESTRICT tiles, GLOBAL const u32 *RESTRI
         const u32 is_root = depth[node] == 0, is_odd = depth[node] % 2;
         GLOBAL const u32 *rows = is_odd ? rows_odd : rows_even;
         GLOBAL const record_t *records = is_odd ? records_odd : records_even;
-        GLOBAL i64 *out = histograms + ((u64)slot[node] * n_tiles + tile) * (STATS * SLOT_PLANE);
+        GLOBAL i64 *out = histograms + (SLOT(slot[node]) * n_tiles + tile) * (STATS * SLOT_PLANE);
         for (u32 base = from + warp * ROWS_AT_ONCE * UNROLLED; base < to; base += step) {
             u32 word[UNROLLED];
             record_t record[UNROLLED];
             UNROLL for (u32 u = 0; u < UNROLLED; u++) {
                 const u32 place = base + u * ROWS_AT_ONCE + r, near = place < to ? place : to - 1;
-                const record_t loaded = records[near];  // loads do not wait for a condition
-                word[u] = own[(u64)(is_root ? near : rows[near]) * TILE_WORDS];
+                const u32 row = is_root ? near : rows[near];  // loads do not wait for a condition
+                const record_t loaded = RECORD_OF(near, row);
+                word[u] = own[(u64)row * TILE_WORDS];
                 record[u] = place < to && HAS_ROW(r) ? loaded : 0u;
             }
             UNROLL for (u32 u = 0; u < UNROLLED; u++) {

@@ -4,8 +4,10 @@
 // A group looks at one feature of one node: a thread has a threshold, and adds up what output after output gains there.
 // Features of more bins than the group has threads are looked at in blocks.
 //
+//     count        u32 (2,)                      in    n_nodes / children; number of the first of the nodes
 //     histograms   i64 (n_slots, n_tiles, STATS, N_BINS, TILE_LANES)   in
-//     slots        i32 (n_nodes, n_histograms)   in    those of the outputs, and perhaps one that counts rows
+//     slots        i32 (n_nodes, n_histograms)   in    those of the outputs, and perhaps one that counts rows; -1: the
+//                                                      node is not searched
 //     sums         i64 (n_nodes, n_outputs, 2)   in    of the nodes
 //     n_rows       i64 (n_nodes,)                in    as the histogram `counter` counts them
 //     units        f64 (n_outputs, 2)            in
@@ -48,19 +50,67 @@ DEVICE u32 is_allowed(const worth_t *worth, i64 left_rows, i64 right_rows, i64 m
            worth->right >= MIN_HESSIAN;
 }
 
+// Where the device grows a tree by itself: replaces parents' histograms by those of the larger children.
+//
+//     search   i64 (n_nodes, 5)   in   the table of split.cl; histogram k of the node in slot s is in slot
+//                                      s * n_histograms + k
+KERNEL(THREADS) void subtract_outputs_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *RESTRICT search,
+                                             GLOBAL const u32 *RESTRICT count, u32 children, u32 n_histograms,
+                                             u32 n_tiles) {
+    const u32 n_nodes = count[0] * children, size = n_histograms * n_tiles * STATS * PLANE;
+    const u32 piece = 8 * THREADS, n_pieces = (size + piece - 1) / piece;
+    for (u32 item = GROUP_ID; item < n_nodes * n_pieces; item += GROUP_COUNT) {
+        const i64 slot = search[item / n_pieces * 5 + 3], less = search[item / n_pieces * 5 + 4];
+        if (slot < 0 || less < 0) continue;
+        GLOBAL i64 *own = histograms + (u64)slot * size;
+        GLOBAL const i64 *other = histograms + (u64)less * size;
+        const u32 from = item % n_pieces * piece, to = size - from < piece ? size : from + piece;
+        for (u32 i = from + LOCAL_ID; i < to; i += THREADS) own[i] -= other[i];
+    }
+}
+
+// Then: tells the search the slots of each node, and its sums, which any feature has.
+//
+//     slots, sums, n_rows   out   see above
+KERNEL(THREADS) void sum_outputs_kernel(GLOBAL const i64 *RESTRICT histograms, GLOBAL const i64 *RESTRICT search,
+                                        GLOBAL const u32 *RESTRICT count, u32 children, u32 n_outputs, u32 n_histograms,
+                                        u32 counter, u32 n_tiles, GLOBAL i32 *RESTRICT slots, GLOBAL i64 *RESTRICT sums,
+                                        GLOBAL i64 *RESTRICT n_rows) {
+    LOCAL i64 totals[THREADS];
+    for (u32 item = GROUP_ID; item < count[0] * children * n_histograms; item += GROUP_COUNT) {
+        const u32 node = item / n_histograms, k = item % n_histograms;
+        const i64 slot = search[node * 5 + 3] < 0 ? -1 : search[node * 5 + 3] * n_histograms + k;
+        if (LOCAL_ID == 0) slots[item] = (i32)slot;
+        if (slot < 0) continue;
+        GLOBAL const i64 *own = histograms + (u64)slot * n_tiles * STATS * PLANE;
+        for (u32 stat = 0; stat < 2; stat++) {
+            i64 sum = 0;
+            for (u32 b = LOCAL_ID; b < N_BINS; b += THREADS) sum += own[stat * PLANE + b * TILE_LANES];
+            BARRIER;
+            totals[LOCAL_ID] = sum;
+            REDUCE(totals, SUM);
+            if (LOCAL_ID == 0 && k < n_outputs) sums[((u64)node * n_outputs + k) * 2 + stat] = totals[0];
+            if (LOCAL_ID == 0 && k == counter && stat == 1) n_rows[node] = totals[0];
+        }
+        BARRIER;
+    }
+}
+
 //     carries   i64 (n_groups, n_histograms, 2)   scratch   sums of the blocks before
 //     gains     f64 (n_nodes, n_used)             out
 //     keys      u64 (n_nodes, n_used)             out       see candidates.h
 KERNEL(THREADS) void split_outputs_kernel(GLOBAL const i64 *RESTRICT histograms, GLOBAL const i32 *RESTRICT slots,
                                           GLOBAL const i64 *RESTRICT sums, GLOBAL const i64 *RESTRICT n_rows,
                                           GLOBAL const f64 *RESTRICT units, GLOBAL const u32 *RESTRICT features,
-                                          GLOBAL const f64 *RESTRICT rules, u32 n_nodes, u32 n_outputs,
-                                          u32 n_histograms, u32 counter, u32 n_used, u32 n_tiles, i64 min_rows,
-                                          GLOBAL i64 *carries, GLOBAL f64 *RESTRICT gains, GLOBAL u64 *RESTRICT keys) {
+                                          GLOBAL const f64 *RESTRICT rules, GLOBAL const u32 *RESTRICT count,
+                                          u32 children, u32 n_outputs, u32 n_histograms, u32 counter, u32 n_used,
+                                          u32 n_tiles, i64 min_rows, GLOBAL i64 *carries, GLOBAL f64 *RESTRICT gains,
+                                          GLOBAL u64 *RESTRICT keys) {
     LOCAL i64 scanned[2 * THREADS];
     LOCAL f64 best_gains[THREADS];
     LOCAL u64 best_keys[THREADS];
     const u64 slot_size = (u64)n_tiles * STATS * PLANE;
+    const u32 n_nodes = count[0] * children;
     GLOBAL i64 *carry = carries + (u64)GROUP_ID * n_histograms * 2;
     for (u32 item = GROUP_ID; item < n_nodes * n_used; item += GROUP_COUNT) {
         const u32 node = item / n_used, feature = item % n_used;
@@ -68,6 +118,13 @@ KERNEL(THREADS) void split_outputs_kernel(GLOBAL const i64 *RESTRICT histograms,
         const u64 at_feature = (u64)(feature / TILE_LANES) * (STATS * PLANE) + feature % TILE_LANES;
         const u64 at_missing = at_feature + (u64)n_values * TILE_LANES;
         GLOBAL const i32 *own_slots = slots + (u64)node * n_histograms;
+        if (own_slots[0] < 0) {
+            if (LOCAL_ID == 0) {
+                gains[item] = NO_GAIN;
+                keys[item] = NO_KEY;
+            }
+            continue;
+        }
         const i64 rows_missing = histograms[own_slots[counter] * slot_size + at_missing + PLANE];
         const u32 n_sides = has_missing && rows_missing != 0 ? 2 : 1;
         f64 best_gain = NO_GAIN;
@@ -126,16 +183,17 @@ KERNEL(THREADS) void split_outputs_kernel(GLOBAL const i64 *RESTRICT histograms,
 
 // The best of all features, and the sums of its left side.
 //
-//     splits   split_t (n_nodes,)             out   without sums
-//     left     i64 (n_nodes, n_outputs, 2)    out
+//     splits   split_t (n_nodes,)             out   with the sums of all outputs together
+//     left     i64 (n, n_outputs, 2)          out   by the number of a node
 KERNEL(THREADS) void choose_outputs_kernel(GLOBAL const i64 *RESTRICT histograms, GLOBAL const i32 *RESTRICT slots,
                                            GLOBAL const u32 *RESTRICT features, GLOBAL const f64 *RESTRICT gains,
-                                           GLOBAL const u64 *RESTRICT keys, u32 n_nodes, u32 n_outputs,
-                                           u32 n_histograms, u32 n_used, u32 n_tiles, GLOBAL split_t *RESTRICT splits,
-                                           GLOBAL i64 *RESTRICT left) {
+                                           GLOBAL const u64 *RESTRICT keys, GLOBAL const u32 *RESTRICT count,
+                                           u32 children, u32 n_outputs, u32 n_histograms, u32 n_used, u32 n_tiles,
+                                           GLOBAL split_t *RESTRICT splits, GLOBAL i64 *left) {
     LOCAL f64 best_gains[THREADS];
     LOCAL u64 best_keys[THREADS];
     const u64 slot_size = (u64)n_tiles * STATS * PLANE;
+    const u32 n_nodes = count[0] * children, first = count[1];
     for (u32 node = GROUP_ID; node < n_nodes; node += GROUP_COUNT) {
         f64 gain = NO_GAIN;
         u64 key = NO_KEY;
@@ -148,7 +206,7 @@ KERNEL(THREADS) void choose_outputs_kernel(GLOBAL const i64 *RESTRICT histograms
         }
         FIND_BEST(best_gains, best_keys, gain, key);
         const u64 best = best_keys[0];
-        if (LOCAL_ID == 0) store_split(splits + node, best_gains[0], best, 0, 0);
+        GLOBAL i64 *own_left = left + (u64)(first + node) * n_outputs * 2;
         const u32 feature = (u32)(best >> 32), last = (u32)best >> 1;
         for (u32 k = LOCAL_ID; k < n_outputs; k += THREADS) {
             i64 g = 0, h = 0;
@@ -165,8 +223,17 @@ KERNEL(THREADS) void choose_outputs_kernel(GLOBAL const i64 *RESTRICT histograms
                     h += own[PLANE + at_missing];
                 }
             }
-            left[((u64)node * n_outputs + k) * 2] = g;
-            left[((u64)node * n_outputs + k) * 2 + 1] = h;
+            own_left[k * 2] = g;
+            own_left[k * 2 + 1] = h;
+        }
+        BARRIER;
+        if (LOCAL_ID == 0) {
+            i64 g = 0, h = 0;
+            for (u32 k = 0; k < n_outputs; k++) {
+                g += own_left[k * 2];
+                h += own_left[k * 2 + 1];
+            }
+            store_split(splits + node, best_gains[0], best, g, h);
         }
         BARRIER;
     }
