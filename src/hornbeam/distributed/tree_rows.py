@@ -271,7 +271,7 @@ class CompiledRows(TreeRows):
             growth.store, self._gradient, self._hessian, high_precision, growth.n_team, tuning, gather
         )
         if bag is not None:
-            bags.number_records(growth.store, bag, growth.n_threads, tuning)
+            bags.number_records(growth.store, bag, growth.n_team, tuning)
         return growth.rounded.quantization
 
     @property
@@ -307,7 +307,7 @@ class CompiledRows(TreeRows):
         from hornbeam.backends.cpu.growth.routing import find_leaves
 
         if self._bag is not None:
-            find_leaves(self._binned, tree, self._bag.outside, self._growth.n_threads, self._tuning, self._leaf)
+            find_leaves(self._binned, tree, self._bag.outside, self._growth.n_team, self._tuning, self._leaf)
 
     def leaf_integers(self, exponents: Sequence[int], n_leaves: int) -> NDArray[np.int64]:
         """Sum by kernels."""

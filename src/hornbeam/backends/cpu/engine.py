@@ -133,7 +133,7 @@ class CpuEngine:
         """Choose the rows of the trees to come."""
         self._bag = None
         if draw is not None:
-            self._bag = bags.choose_bag(draw, self._gradient, self._hessian, self.n_rows, self.n_threads, self.tuning)
+            self._bag = bags.choose_bag(draw, self._gradient, self._hessian, self.n_rows, self._n_team, self.tuning)
         return self.n_rows if self._bag is None else self._bag.n_in_bag
 
     def choose_features(self, features: NDArray[np.int32] | None) -> None:
@@ -146,7 +146,7 @@ class CpuEngine:
         store = self.growth.store
         self.growth.rounded = quantize(store, gradient, hessian, high_precision, self._n_team, self.tuning)
         if self._bag is not None:
-            bags.number_records(store, self._bag, self.n_threads, self.tuning)
+            bags.number_records(store, self._bag, self._n_team, self.tuning)
         self.growth.gradients_are_rounded(len(gradient))
         return self.growth.rounded.quantization
 
@@ -284,7 +284,7 @@ class CpuEngine:
         gradient, hessian = self._gradient[output], self._hessian[output]
         if self._bag is None:
             return gradient, hessian
-        return bags.take_gradients(self._bag, gradient, hessian, self.n_threads, self.tuning)
+        return bags.take_gradients(self._bag, gradient, hessian, self._n_team, self.tuning)
 
     @property
     def _is_small(self) -> bool:
@@ -308,7 +308,7 @@ class CpuEngine:
     def find_other_leaves(self, tree: BinnedTree) -> None:
         """Route the rows that were not chosen."""
         if self._bag is not None:
-            find_leaves(self.binned, tree, self._bag.outside, self.n_threads, self.tuning, self._leaf)
+            find_leaves(self.binned, tree, self._bag.outside, self._n_team, self.tuning, self._leaf)
 
     def chosen_rows(self) -> ChosenRows:
         """Return the chosen rows."""
@@ -325,7 +325,7 @@ class CpuEngine:
 
     def _route(self, binned: BinnedData, tree: BinnedTree) -> NDArray[np.uint16]:
         leaf = np.empty(binned.n_rows, np.uint16)
-        find_leaves(binned, tree, None, self.n_threads, self.tuning, leaf)
+        find_leaves(binned, tree, None, self._n_team, self.tuning, leaf)
         return leaf
 
     def leaf_sums(self, n_leaves: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

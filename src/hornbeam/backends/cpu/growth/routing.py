@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from hornbeam.backends.cpu.growth.rows.sides import bin_goes_left, bin_in_set
 from hornbeam.backends.cpu.growth.sparse.storage import route_sparse_kernel, storage_of
 from hornbeam.backends.cpu.host.kernels import kernel
+from hornbeam.backends.cpu.host.team import call_helpers, run_parts
 from hornbeam.backends.cpu.host.threads import run_ranges
 from hornbeam.backends.cpu.tuning import Tuning
 from hornbeam.data.binning import BinnedData
@@ -37,16 +38,18 @@ class Route(NamedTuple):
 
 
 @kernel
-def route_kernel(bins, route, rows, start, stop, leaf):
-    """Send the rows rows[start:stop], or start:stop where no rows are listed, down a tree of bins.
+def route_kernel(t, crew, bins, route, rows, leaf):
+    """Send one thread's rows of those listed, or of all where none are, down a tree of bins; see host/team.py.
 
     bins  uint8 or uint16 (n_rows, stride)   in
     rows  uint32 (n,)                        in   or empty
     leaf  uint16 (n_rows,)                   out  leaf numbers, by row
     """
+    call_helpers(t, crew, (bins, route, rows, leaf))
     feature, bin_, missing_left, left, right = route.feature, route.bin, route.missing_left, route.left, route.right
     left_sets, n_value_bins, n_numeric, is_listed = route.left_sets, route.n_value_bins, route.n_numeric, len(rows) > 0
-    for place in range(np.uint64(start), np.uint64(stop)):
+    n_rows = len(rows) if is_listed else len(leaf)
+    for place in range(np.uint64(n_rows * t // crew.size), np.uint64(n_rows * (t + 1) // crew.size)):
         row, node = np.uint64(rows[place]) if is_listed else place, np.int64(0)
         while node >= 0:
             f = feature[node]
@@ -65,7 +68,7 @@ def find_leaves(
     binned: BinnedData,
     tree: BinnedTree,
     rows: NDArray[np.uint32] | None,
-    n_threads: int,
+    n_team: int,
     tuning: Tuning,
     leaf: NDArray[np.uint16],
 ) -> None:
@@ -81,14 +84,15 @@ def find_leaves(
         NO_SETS if tree.left_sets is None else tree.left_sets, binned.n_value_bins, binned.n_numeric,
     )  # fmt: skip
     listed, n_rows = (NO_ROWS, len(leaf)) if rows is None else (np.ascontiguousarray(rows), len(rows))
+    if n_rows == 0:
+        return
     if binned.stored is None:
-        run_ranges(
-            lambda start, stop: route_kernel(binned.bins, route, listed, start, stop, leaf),
-            n_rows, n_threads, smallest=tuning.routed_rows_per_thread,
-        )  # fmt: skip
+        run_parts(
+            route_kernel, max(1, min(n_team, n_rows // tuning.routed_rows_per_thread)), binned.bins, route, listed, leaf
+        )
         return
     storage = storage_of(binned.stored)
     run_ranges(
         lambda start, stop: route_sparse_kernel(storage, route, listed, start, stop, leaf),
-        n_rows, n_threads, smallest=tuning.routed_sparse_rows_per_thread,
+        n_rows, n_team, smallest=tuning.routed_sparse_rows_per_thread,
     )  # fmt: skip

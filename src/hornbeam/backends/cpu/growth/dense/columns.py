@@ -22,7 +22,6 @@ from hornbeam.backends.cpu.growth.rows.records import RowStore
 from hornbeam.backends.cpu.growth.splits.space import Space
 from hornbeam.backends.cpu.host.kernels import kernel
 from hornbeam.backends.cpu.host.team import call_helpers, run_parts
-from hornbeam.backends.cpu.host.threads import run_ranges
 from hornbeam.backends.cpu.tuning import Tuning
 from hornbeam.data.binning import BinnedData, allocate_bins
 
@@ -31,14 +30,16 @@ TILE = 256
 
 
 @kernel
-def gather_kernel(bins, features, start, stop, out):
-    """Copy some columns of the rows start:stop.
+def gather_kernel(t, crew, bins, features, out):
+    """Copy some columns of one thread's rows; see host/team.py.
 
     bins      uint8 or uint16 (n_rows, stride)          in
     features  uint64 (n_chosen,)                        in
     out       the same type (n_rows, its own stride)    out
     """
-    for row in range(np.uint64(start), np.uint64(stop)):
+    call_helpers(t, crew, (bins, features, out))
+    first, last = len(bins) * t // crew.size, len(bins) * (t + 1) // crew.size
+    for row in range(np.uint64(first), np.uint64(last)):
         for i in range(np.uint64(len(features))):
             out[row, i] = bins[row, features[i]]
 
@@ -119,10 +120,8 @@ class ColumnMaker:
             chosen_bins = allocate_bins(binned.n_rows, len(numbers), dtype)
             self._store = RowStore.fitting(chosen_bins, self._tuning, binned.mapped is not None)
         out, chosen = self._store.bins, numbers.astype(np.uint64)
-        run_ranges(
-            lambda start, stop: gather_kernel(binned.bins, chosen, start, stop, out),
-            binned.n_rows, self._n_threads, smallest=self._tuning.copied_rows_per_thread,
-        )  # fmt: skip
+        n_threads = max(1, min(self._n_team, binned.n_rows // self._tuning.copied_rows_per_thread))
+        run_parts(gather_kernel, n_threads, binned.bins, chosen, out)
         return Columns(binned, numbers, self._store, self._n_threads, self._tuning)
 
     def lend_slots(self, columns: Columns, n_slots: int) -> None:

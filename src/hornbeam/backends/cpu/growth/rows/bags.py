@@ -7,39 +7,63 @@ those of the bag are copied to the buffer of the root's depth.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK, RowStore
-from hornbeam.backends.cpu.host.kernels import kernel
-from hornbeam.backends.cpu.host.threads import run_ranges, run_threads
+from hornbeam.backends.cpu.host.kernels import inner_kernel, kernel
+from hornbeam.backends.cpu.host.team import call_helpers, run_parts
 from hornbeam.backends.cpu.losses.random_choices import random_bits
 from hornbeam.backends.cpu.tuning import Tuning
 from hornbeam.core.dtypes import ROW
 from hornbeam.trees.bagging import Bag, Draw, Goss, last_of_top
 
 
-@kernel
-def draw_kernel(key, limit, positive_limit, label, query, start, stop, part, counts):
-    """Say which of the rows start:stop are in the bag (0) and which not (2), and count both.
+class Parts(NamedTuple):
+    """Which rows are in the bag.
 
-    label   float64 (n_rows,), or empty: all have `limit`
-    query   uint32  (n_rows,), or empty: rows are drawn
-    part    uint8   (n_rows,)  out
-    counts  int64   (3,)       out
+    of_row  uint8 (n_rows,)      0: in the bag; 1: in the bag, drawn by GOSS; 2: outside
+    counts  int64 (n_pieces, 3)  rows of each part, in each piece of the rows; a piece is work for one thread
     """
-    counts[:] = 0
-    for row in range(np.uint64(start), np.uint64(stop)):
-        drawn = np.uint64(query[row]) if len(query) else row
-        most = positive_limit if len(label) and label[row] > 0.0 else limit
-        part[row] = 0 if (random_bits(key, drawn) >> np.uint64(11)) < most else 2
-        counts[part[row]] += 1
+
+    of_row: NDArray[np.uint8]
+    counts: NDArray[np.int64]
+
+
+@inner_kernel
+def piece_of(piece, n_pieces, n_rows):
+    """Return the rows of a piece: first, last."""
+    return np.uint64(n_rows * piece // n_pieces), np.uint64(n_rows * (piece + 1) // n_pieces)
 
 
 @kernel
-def importance_kernel(gradient, hessian, start, stop, out):
-    """Twin of bagging.row_importance for the rows start:stop."""
-    for row in range(start, stop):
+def draw_kernel(t, crew, key, limit, positive_limit, label, query, parts):
+    """Say which rows are in the bag, and count them (team.run_parts).
+
+    label  float64 (n_rows,), or empty: all have `limit`
+    query  uint32  (n_rows,), or empty: rows are drawn
+    parts  see Parts                            out
+    """
+    call_helpers(t, crew, (key, limit, positive_limit, label, query, parts))
+    part, n_pieces = parts.of_row, len(parts.counts)
+    for piece in range(t, n_pieces, crew.size):
+        counts, (first, last) = parts.counts[piece], piece_of(piece, n_pieces, len(part))
+        counts[:] = 0
+        for row in range(first, last):
+            drawn = np.uint64(query[row]) if len(query) else row
+            most = positive_limit if len(label) and label[row] > 0.0 else limit
+            part[row] = 0 if (random_bits(key, drawn) >> np.uint64(11)) < most else 2
+            counts[part[row]] += 1
+
+
+@kernel
+def importance_kernel(t, crew, gradient, hessian, out):
+    """Twin of bagging.row_importance for one thread's rows; see team.py."""
+    call_helpers(t, crew, (gradient, hessian, out))
+    first, last = piece_of(t, crew.size, len(out))
+    for row in range(first, last):
         total = abs(gradient[0, row] * hessian[0, row])
         for output in range(1, len(gradient)):
             total = total + abs(gradient[output, row] * hessian[output, row])
@@ -47,35 +71,45 @@ def importance_kernel(gradient, hessian, start, stop, out):
 
 
 @kernel
-def goss_kernel(key, limit, importance, least, last, start, stop, part, counts):
-    """Say which of the rows start:stop are top rows (0), drawn (1), outside (2), and count them."""
-    counts[:] = 0
-    for row in range(np.uint64(start), np.uint64(stop)):
-        value = importance[row]
-        if value > least or (value == least and row <= last):
-            part[row] = 0
-        else:
-            part[row] = 1 if (random_bits(key, row) >> np.uint64(11)) < limit else 2
-        counts[part[row]] += 1
+def goss_kernel(t, crew, key, limit, importance, least, last_row, parts):
+    """Say which rows are top rows, and which of the others are drawn, and count them (team.run_parts)."""
+    call_helpers(t, crew, (key, limit, importance, least, last_row, parts))
+    part, n_pieces = parts.of_row, len(parts.counts)
+    for piece in range(t, n_pieces, crew.size):
+        counts, (first, last) = parts.counts[piece], piece_of(piece, n_pieces, len(part))
+        counts[:] = 0
+        for row in range(first, last):
+            value = importance[row]
+            if value > least or (value == least and row <= last_row):
+                part[row] = 0
+            else:
+                part[row] = 1 if (random_bits(key, row) >> np.uint64(11)) < limit else 2
+            counts[part[row]] += 1
 
 
 @kernel
-def place_kernel(part, places, start, stop, rows):
-    """Write the numbers of the rows start:stop to the places of their parts.
+def place_kernel(t, crew, parts, places, rows):
+    """Write the numbers of rows to the places of their parts (team.run_parts).
 
-    places  int64 (3,)        in, out  next place of each part
-    rows    uint32 (n_rows,)  out
+    places  int64 (n_pieces, 3)  in, out  next place of each part, for the rows of a piece
+    rows    uint32 (n_rows,)     out
     """
-    for row in range(start, stop):
-        place = places[part[row]]
-        rows[place] = row
-        places[part[row]] = place + 1
+    call_helpers(t, crew, (parts, places, rows))
+    part, n_pieces = parts.of_row, len(places)
+    for piece in range(t, n_pieces, crew.size):
+        next_place, (first, last) = places[piece], piece_of(piece, n_pieces, len(part))
+        for row in range(first, last):
+            place = next_place[part[row]]
+            rows[place] = row
+            next_place[part[row]] = place + 1
 
 
 @kernel
-def take_kernel(gradient, hessian, rows, n_plain, factor, start, stop, out_gradient, out_hessian):
-    """Gather gradients and hessians of the places start:stop of a bag; see bagging.Bag.take."""
-    for place in range(start, stop):
+def take_kernel(t, crew, gradient, hessian, rows, n_plain, factor, out_gradient, out_hessian):
+    """Gather gradients and hessians of one thread's places of a bag; see bagging.Bag.take, and team.py."""
+    call_helpers(t, crew, (gradient, hessian, rows, n_plain, factor, out_gradient, out_hessian))
+    first, last = piece_of(t, crew.size, len(out_gradient))
+    for place in range(first, last):
         row = np.uint64(rows[place])
         g, h = gradient[row], hessian[row]
         if place >= n_plain:
@@ -84,13 +118,14 @@ def take_kernel(gradient, hessian, rows, n_plain, factor, start, stop, out_gradi
 
 
 @kernel
-def number_kernel(rows, records, words, out_words, start, stop):
-    """Replace the places in the records start:stop by row numbers, and copy the rows' bins unless these stay in place.
+def number_kernel(t, crew, rows, n_in_bag, records, words, out_words):
+    """Replace the places in one thread's records by row numbers, and copy the rows' bins unless these stay in place.
 
     words, out_words  uint64 (n_rows, stride in words)  bins of the data set, and of the root's depth; or empty
     """
-    n_words = out_words.shape[1] if len(out_words) > 0 else 0
-    for place in range(np.uint64(start), np.uint64(stop)):
+    call_helpers(t, crew, (rows, n_in_bag, records, words, out_words))
+    n_words, (first, last) = out_words.shape[1] if len(out_words) > 0 else 0, piece_of(t, crew.size, n_in_bag)
+    for place in range(first, last):
         row = np.uint64(rows[place])
         records[place] = (records[place] & ~ROW_MASK) | row
         for w in range(n_words):
@@ -102,58 +137,50 @@ def choose_bag(
     gradient: NDArray[np.float64],
     hessian: NDArray[np.float64],
     n_rows: int,
-    n_threads: int,
+    n_team: int,
     tuning: Tuning,
 ) -> Bag | None:
     """See bagging.draw_bag and goss_bag; gradients are those of all outputs, and are read by GOSS alone."""
-    n_parts = max(1, min(n_threads, n_rows // tuning.drawn_rows_per_thread))
-    cuts = [n_rows * part // n_parts for part in range(n_parts + 1)]
-    part = np.empty(n_rows, np.uint8)
-    counts = np.empty((n_parts, 3), np.int64)
+    n_pieces = pieces_of(n_rows, n_team, tuning)
+    parts = Parts(np.empty(n_rows, np.uint8), np.empty((n_pieces, 3), np.int64))
     key, limit = np.uint64(draw.key), np.uint64(draw.limit)
     if isinstance(draw, Goss):
         importance = np.empty(n_rows)
-        run_threads(lambda t: importance_kernel(gradient, hessian, cuts[t], cuts[t + 1], importance), n_parts)
+        run_parts(importance_kernel, n_pieces, gradient, hessian, importance)
         least, last = last_of_top(importance, draw.n_top)
-        run_threads(
-            lambda t: goss_kernel(
-                key, limit, importance, least, np.uint64(last), cuts[t], cuts[t + 1], part, counts[t]
-            ),
-            n_parts,
-        )  # fmt: skip
+        run_parts(goss_kernel, n_pieces, key, limit, importance, least, np.uint64(last), parts)
     else:
         label = np.empty(0) if draw.label is None else draw.label
         query = np.empty(0, np.uint32) if draw.query is None else draw.query
         positive = limit if draw.positive_limit is None else np.uint64(draw.positive_limit)
-        run_threads(
-            lambda t: draw_kernel(key, limit, positive, label, query, cuts[t], cuts[t + 1], part, counts[t]), n_parts
-        )
+        run_parts(draw_kernel, n_pieces, key, limit, positive, label, query, parts)
+    counts = parts.counts
     sizes = counts.sum(axis=0)
     n_plain, n_in_bag = int(sizes[0]), int(sizes[0] + sizes[1])
     if n_in_bag == 0:
         return None
     places = np.array([0, n_plain, n_in_bag]) + np.cumsum(counts, axis=0) - counts
     rows = np.empty(n_rows, ROW)
-    run_threads(lambda t: place_kernel(part, places[t], cuts[t], cuts[t + 1], rows), n_parts)
+    run_parts(place_kernel, n_pieces, parts, places, rows)
     return Bag(rows, n_plain, n_in_bag, draw.factor if isinstance(draw, Goss) else 1.0)
 
 
+def pieces_of(n_rows: int, n_team: int, tuning: Tuning) -> int:
+    """Return how many threads should share so many rows."""
+    return max(1, min(n_team, n_rows // tuning.drawn_rows_per_thread))
+
+
 def take_gradients(
-    bag: Bag, gradient: NDArray[np.float64], hessian: NDArray[np.float64], n_threads: int, tuning: Tuning
+    bag: Bag, gradient: NDArray[np.float64], hessian: NDArray[np.float64], n_team: int, tuning: Tuning
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return one output's gradients and hessians in the order of the bag, each float64 (n_in_bag,)."""
-    out = np.empty(bag.n_in_bag), np.empty(bag.n_in_bag)
-    run_ranges(
-        lambda start, stop: take_kernel(gradient, hessian, bag.rows, bag.n_plain, bag.factor, start, stop, *out),
-        bag.n_in_bag, n_threads, smallest=tuning.drawn_rows_per_thread,
-    )  # fmt: skip
+    out, n_pieces = (np.empty(bag.n_in_bag), np.empty(bag.n_in_bag)), pieces_of(bag.n_in_bag, n_team, tuning)
+    run_parts(take_kernel, n_pieces, gradient, hessian, bag.rows, bag.n_plain, bag.factor, *out)
     return out
 
 
-def number_records(store: RowStore, bag: Bag, n_threads: int, tuning: Tuning) -> None:
+def number_records(store: RowStore, bag: Bag, n_team: int, tuning: Tuning) -> None:
     """Turn records in the order of the bag into those of its root."""
     words, out_words = store.bins.view(np.uint64), store.bins_even.view(np.uint64)
-    run_ranges(
-        lambda start, stop: number_kernel(bag.rows, store.even, words, out_words, start, stop),
-        bag.n_in_bag, n_threads, smallest=tuning.drawn_rows_per_thread,
-    )  # fmt: skip
+    n_pieces = pieces_of(bag.n_in_bag, n_team, tuning)
+    run_parts(number_kernel, n_pieces, bag.rows, bag.n_in_bag, store.even, words, out_words)
