@@ -119,7 +119,7 @@ def test_lists_that_do_not_fit_are_taken_in_blocks(device, bagging, monkeypatch)
     how = {"tree_method": "exact", "objective": "regression", **bagging_of(bagging)}
     expected = train("cpu", data, **how).fingerprint()
     refused = ""
-    for megabytes in np.arange(10.0, 1.0, -0.5):
+    for megabytes in np.arange(8.0, 1.0, -0.75):
         try:
             assert train(device, data, device_memory_limit=megabytes, **how).fingerprint() == expected
         except DeviceMemoryError as error:
