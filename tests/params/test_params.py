@@ -31,6 +31,7 @@ EXAMPLES = {
     "grow_policy": "depthwise",
     "metric": ("auc", "l2"),
     "device": "cuda:1",
+    "tree_learner": "voting",
     "use_missing": False,
     "zero_as_missing": True,
     "is_enable_sparse": False,

@@ -83,7 +83,6 @@ def test_what_is_taken_without_effect_is_named(caplog):
         ({"sampling_method": "gradient_based"}, ["goss"]),
         ({"huber_slope": 2.0}, ["alpha"]),
         ({"data": "train.txt"}, ["Dataset"]),
-        ({"tree_learner": "voting"}, ["approximation", "'data' ends with the model of one machine"]),
         ({"objective": "binary:hinge"}, ["use 'binary'"]),
         ({"booster": "gblinear"}, ["linear", "gbtree"]),
         ({"max_leaves": 0}, ["2 to the power of max_depth"]),

@@ -80,6 +80,7 @@ WARNS = {
     "eval_at": {"eval_at": [3]},
     "multi_error_top_k": {"multi_error_top_k": 2},
     "auc_mu_weights": {"auc_mu_weights": [0.0, 1.0, 1.0, 0.0]},
+    "top_k": {"top_k": 3},
     "metric_freq": {"metric_freq": 2},
     "device_memory_limit": {"device_memory_limit": 100.0},
 }
@@ -87,7 +88,7 @@ WARNS = {
 
 ALWAYS = {
     "num_iterations", "categorical_feature", "metric", "early_stopping_round", "device", "num_threads", "verbosity",
-    "histogram_pool_size", "is_enable_sparse", "sparse_threshold", "enable_bundle",
+    "tree_learner",    "histogram_pool_size", "is_enable_sparse", "sparse_threshold", "enable_bundle",
 }  # fmt: skip
 """Parameters that are not saved with a model, and that every mode looks at (or raises, without anything to stop by)."""
 

@@ -165,4 +165,4 @@ def test_workers_are_refused():
     from hornbeam.distributed.training import refuse_methods
 
     with pytest.raises(HornbeamError, match=r"tree_method='exact' on workers.*one process"):
-        refuse_methods("exact")
+        refuse_methods(hb.Params(tree_method="exact"))

@@ -1,4 +1,4 @@
-"""Which device each worker takes, where the parameters name none, and which devices talk to each other."""
+"""Which device each worker takes, where the parameters name none, which talk to each other, and what has the rows."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from hornbeam.core.errors import DeviceError
 from hornbeam.core.log import inform
 from hornbeam.data.binning import BinnedData
 from hornbeam.distributed.collective import Collective
+from hornbeam.distributed.tree_rows import CompiledRows, TreeRows
 from hornbeam.params.params import Params
 from hornbeam.trees.engine import Engine
 
@@ -91,3 +92,23 @@ def join_devices(collective: Collective, local: Engine, stack: ExitStack) -> Col
         return collective
     runtime = local.workspace.runtime  # type: ignore[attr-defined]  # that of a GpuEngine
     return stack.enter_context(NcclCollective(collective, runtime))
+
+
+def rows_of(
+    local: Engine,
+    binned: BinnedData,
+    of_workers: list[tuple[int, int]],
+    compiled: bool,
+    n_threads: int,
+    is_shared: bool,
+) -> TreeRows:
+    """Return what has the rows of growing trees; of_workers: used features of each; others as for DistributedEngine."""
+    if not compiled or binned.n_rows == 0:
+        return TreeRows(binned, of_workers)
+    if local.has_own_memory and not is_shared:
+        from hornbeam.backends.gpu.engine import GpuEngine
+        from hornbeam.distributed.device_rows import DeviceRows
+
+        if isinstance(local, GpuEngine) and local.can_share_trees:
+            return DeviceRows(binned, of_workers, local)
+    return CompiledRows(binned, of_workers, n_threads)

@@ -43,11 +43,11 @@ from hornbeam.core.lazy import lazy
 from hornbeam.data.binning import BinnedData
 from hornbeam.data.fields import Fields
 from hornbeam.distributed.collective import Collective
+from hornbeam.distributed.devices import rows_of
 from hornbeam.distributed.leaf_renewal import SharedLeaves
 from hornbeam.distributed.rows import RowMap
 from hornbeam.distributed.search import Candidates, NodeSums, SectionSearch, best_of_outputs, sections
 from hornbeam.distributed.selection import select
-from hornbeam.distributed.tree_rows import CompiledRows, TreeRows
 from hornbeam.metrics.base import MeanLoss, Metric, check_classes
 from hornbeam.objectives.base import Objective
 from hornbeam.objectives.cox import CoxObjective
@@ -65,26 +65,6 @@ FloatArray = NDArray[np.float64]
 
 ROW_SUMS = 3
 """Sums of a bin that are kept: gradients, hessians, rows."""
-
-
-def rows_of(
-    local: Engine,
-    binned: BinnedData,
-    of_workers: list[tuple[int, int]],
-    compiled: bool,
-    n_threads: int,
-    is_shared: bool,
-) -> TreeRows:
-    """Return what has the rows of growing trees; of_workers: used features of each; others as for DistributedEngine."""
-    if not compiled or binned.n_rows == 0:
-        return TreeRows(binned, of_workers)
-    if local.has_own_memory and not is_shared:
-        from hornbeam.backends.gpu.engine import GpuEngine
-        from hornbeam.distributed.device_rows import DeviceRows
-
-        if isinstance(local, GpuEngine) and local.can_share_trees:
-            return DeviceRows(binned, of_workers, local)
-    return CompiledRows(binned, of_workers, n_threads)
 
 
 MOST_TAKEN = 16
@@ -132,11 +112,12 @@ class DistributedEngine:
         self.n_rows = rows.n_rows
         self.device_name, self.host_device = local.device_name, local.host_device
         self.has_own_memory = local.has_own_memory
-        self._sections = sections(binned, collective.size)
+        self._sections = self._deal(binned, collective.size)
         largest = max(int(binned.offsets[last] - binned.offsets[first]) for first, last in self._sections)
         self.slot_bytes = 8 * ROW_SUMS * max(1, largest)
-        self._compiled = compiled
-        self._search = SectionSearch(binned, *self._sections[collective.rank], compiled, n_threads)
+        self._compiled, self._n_threads = compiled, n_threads
+        own = self._sections[collective.rank % len(self._sections)]
+        self._search = SectionSearch(binned, *own, compiled, n_threads)
         self._tree = rows_of(local, binned, self._sections, compiled, n_threads, is_shared)
         self._outputs: OutputsRoot | None = None  # of the tree at hand, where all outputs share it
         self._valid: list[RowMap] = []
@@ -144,6 +125,11 @@ class DistributedEngine:
         self._ranking: tuple[LambdarankObjective | None, ...] = None, None
         self._bag: Bag | None = None
         self._taken: dict[int, tuple[NDArray[Any], NDArray[Any]]] = {}  # by id: values of all rows, and of these
+
+    @staticmethod
+    def _deal(binned: BinnedData, n_workers: int) -> list[tuple[int, int]]:
+        """Return the used features of each worker."""
+        return sections(binned, n_workers)
 
     def gather(self, figures: NDArray[Any]) -> NDArray[Any]:
         """Return the figures of every worker, (n_workers, n)."""
@@ -326,7 +312,10 @@ class DistributedEngine:
         of_nodes = NodeSums(nodes, slots, gradient, hessian)
         found = self._search.find(of_nodes, self._quantization, rules, context, len(self._sets))
         received = self._collective.all_gather(found.to_bytes(), "best splits")
-        best = Candidates.best_of(received, len(slots), self._binned.set_words)
+        return self._take_best(nodes, Candidates.best_of(received, len(slots), self._binned.set_words))
+
+    def _take_best(self, nodes: Segments, best: Candidates) -> NDArray[np.void]:
+        """Note the rows that go left at the best splits of nodes, and the sets of these; return the splits."""
         keys = zip(nodes.begin.tolist(), nodes.depth.tolist(), strict=True)
         self._left_rows.update(zip(keys, best.n_left.tolist(), strict=True))
         self._sets = np.concatenate([self._sets, best.sets])

@@ -90,6 +90,10 @@ class SectionSearch:
 
         return SectionSlots(self._binned, self._first, self._last, self._n_threads)
 
+    def bins_of(self, feature: int) -> slice:
+        """Return where the bins of a feature of the section are."""
+        return slice(int(self._offsets[feature]), int(self._offsets[feature + 1]))
+
     def choose_features(self, features: NDArray[np.int32] | None) -> None:
         """Choose the used features that the trees to come may use; None: all."""
         self._features = features
@@ -271,17 +275,25 @@ class Candidates:
         return self.splits.tobytes() + self.n_left.tobytes() + self.sets.tobytes()
 
     @classmethod
+    def read(cls, message: Buffer, n_nodes: int, set_words: int) -> Candidates:
+        """Return what `to_bytes` has written."""
+        n_splits, n_counts, n_words = SPLIT.itemsize * n_nodes, 8 * n_nodes, n_nodes * set_words
+        words = np.frombuffer(message, np.uint32, n_words, n_splits + n_counts) if n_words else np.empty(0, np.uint32)
+        n_left = np.frombuffer(message, np.int64, n_nodes, n_splits)
+        return cls(np.frombuffer(message, SPLIT, n_nodes), n_left, words.reshape(n_nodes, set_words))
+
+    def put(self, nodes: int | NDArray[np.intp], others: Candidates) -> None:
+        """Replace the splits of some nodes, or of as many as are given from one on."""
+        where = slice(nodes, nodes + len(others.splits)) if isinstance(nodes, int) else nodes
+        self.splits[where], self.n_left[where], self.sets[where] = others.splits, others.n_left, others.sets
+
+    @classmethod
     def best_of(cls, messages: Sequence[Buffer], n_nodes: int, set_words: int) -> Candidates:
         """Return the best of what all workers have found: of equals the first, which has the lowest feature."""
-        n_splits, n_counts, n_words = SPLIT.itemsize * n_nodes, 8 * n_nodes, n_nodes * set_words
-        splits: NDArray[np.void] = np.empty((len(messages), n_nodes), SPLIT)
-        n_left, sets = np.empty(splits.shape, np.int64), np.empty((*splits.shape, set_words), np.uint32)
-        for rank, message in enumerate(messages):
-            splits[rank] = np.frombuffer(message, SPLIT, n_nodes)
-            n_left[rank] = np.frombuffer(message, np.int64, n_nodes, n_splits)
-            if n_words:
-                words = np.frombuffer(message, np.uint32, n_words, n_splits + n_counts)
-                sets[rank] = words.reshape(n_nodes, set_words)
+        every = [cls.read(message, n_nodes, set_words) for message in messages]
+        splits, n_left, sets = (
+            np.stack([getattr(one, name) for one in every]) for name in ("splits", "n_left", "sets")
+        )
         best = splits["gain"].argmax(axis=0), np.arange(n_nodes)
         return cls(splits[best], n_left[best], sets[best])
 

@@ -14,6 +14,7 @@ from hornbeam.distributed.collective import Collective
 from hornbeam.distributed.dataset import PartDataset
 from hornbeam.distributed.devices import join_devices, make_local_engine
 from hornbeam.distributed.engine import DistributedEngine
+from hornbeam.distributed.voting import VotingEngine
 from hornbeam.model.booster import Booster
 from hornbeam.params.params import Params
 from hornbeam.training.checkpoints import Checkpoints, KeptState
@@ -40,7 +41,7 @@ def train(
         raise ParameterError("keep_training_booster: workers train in one call together; go on with init_model=booster")
     collective = train_set.collective
     checked = params if isinstance(params, Params) else Params.from_dict(params)
-    refuse_methods(checked.tree_method)
+    refuse_methods(checked)
     if collective.rank > 0:
         checked = checked.replace(verbosity=-1)  # the first worker speaks for all
     given = [train_set, *_sets(valid_sets)]
@@ -51,7 +52,10 @@ def train(
         shared = join_devices(collective, local, stack)
         compiled = params.device != "reference"
         threads, is_shared = resolve_threads(params.num_threads), demand is not None and demand.n_histograms > 1
-        return DistributedEngine(shared, local, binned, train_set.rows, maps, compiled, threads, is_shared)
+        worker = shared, local, binned, train_set.rows, maps, compiled, threads, is_shared
+        if params.tree_learner == "voting":
+            return VotingEngine(*worker, top_k=params.top_k)
+        return DistributedEngine(*worker)
 
     with ExitStack() as stack:
         checkpoint = options.get("checkpoint")
@@ -61,8 +65,14 @@ def train(
         return train_with(engine_maker, checked, train_set, num_boost_round, valid_sets, **options)
 
 
-def refuse_methods(tree_method: str) -> None:
-    """Raise for a way to find thresholds that workers cannot share."""
+def refuse_methods(params: Params) -> None:
+    """Raise for a way to find thresholds that workers cannot share, and for trees that they cannot vote on."""
+    tree_method = params.tree_method
+    if params.tree_learner == "voting" and params.multi_strategy == "multi_output_tree":
+        raise ParameterError(
+            "tree_learner='voting' with multi_strategy='multi_output_tree': workers vote on the splits of one output; "
+            "leave out one of them"
+        )
     if tree_method != "hist":
         raise ParameterError(
             f"tree_method={tree_method!r} on workers: each has some rows, and the ranks of values are those of all; "

@@ -47,11 +47,6 @@ LABELS = 32
 _ANY = PeerParameter(None)
 _NO_FILES = "train takes a Dataset, which reads files: Dataset('train.csv', label='y'); or use the command line"
 _MACHINES = "workers are those of a cluster, by hornbeam.dask or hornbeam.mpi (docs/distributed.md); leave it out"
-_LEARNERS = ("serial", "data", "data_parallel", "feature", "feature_parallel")
-_VOTING = (
-    "voting is an approximation, and its model depends on the number of workers; 'data' ends with the model of one "
-    "machine (docs/distributed.md)"
-)
 
 PEER_PARAMETERS: dict[str, PeerParameter] = {
     # LightGBM: how, not what, it computes
@@ -59,13 +54,12 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
     **dict.fromkeys(("is_pre_partition", "pre_partition", "gpu_use_dp", "data_random_seed", "data_seed"), _ANY),
     **dict.fromkeys(("use_quantized_grad", "num_grad_quant_bins", "quant_train_renew_leaf"), _ANY),
     **dict.fromkeys(("stochastic_rounding", "saved_feature_importance_type"), _ANY),
-    **dict.fromkeys(("tree_learner", "tree", "tree_type", "tree_learner_type"), PeerParameter(_LEARNERS, _VOTING)),
     **dict.fromkeys(("num_machines", "num_machine", "num_gpu"), PeerParameter((1,), _MACHINES)),
     **dict.fromkeys(
         ("machines", "workers", "nodes", "machine_list_filename", "machine_list_file", "machine_list", "mlist"),
         PeerParameter(("",), _MACHINES),
     ),
-    **dict.fromkeys(("local_listen_port", "local_port", "port", "time_out", "topk"), _ANY),
+    **dict.fromkeys(("local_listen_port", "local_port", "port", "time_out"), _ANY),
     **dict.fromkeys(("two_round_loading", "use_two_round_loading", "precise_float_parser"), _ANY),
     **dict.fromkeys(("pred_early_stop_freq", "pred_early_stop_margin"), _ANY),  # predict takes them
     "gpu_device_id_list": PeerParameter(("",), "name the device: device='cuda:1'; hornbeam.devices() lists them"),
@@ -137,7 +131,7 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
     "lambdarank_score_normalization": PeerParameter(
         (True, 1), "lambdarank_norm=False leaves out the normalization by scores, and that of queries"
     ),
-    **dict.fromkeys(("feature_selector", "top_k"), PeerParameter((), "there is no linear booster; use trees")),
+    "feature_selector": PeerParameter((), "there is no linear booster; use trees"),
     "feature_weights": PeerParameter((), "feature_contri weighs the gains of features"),
     "feature_types": PeerParameter((), "name categorical columns in categorical_feature"),
 }

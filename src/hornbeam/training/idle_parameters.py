@@ -218,6 +218,7 @@ IDLE: dict[str, Rule] = {
     "auc_mu_weights": _where(
         lambda s: not any(isinstance(metric, AucMu) for metric in s.state.metrics), "without metric='auc_mu'"
     ),
+    "top_k": _where(lambda s: s.params.tree_learner != "voting", "without tree_learner='voting'"),
     "metric_freq": _where(lambda s: not s.evaluates, "where nothing is evaluated"),
     "device_memory_limit": _where(lambda s: not s.state.engine.has_own_memory, "on a CPU: it is a limit of GPU memory"),
 }

@@ -90,6 +90,32 @@ class EvaluationRows:
         low=-1,
         in_model=False,
     )
+    tree_learner: str = parameter(
+        "choice",
+        "serial",
+        "Machine",
+        "How several workers share the work. `serial`, `data`, `feature`: they add up histograms, and the model is "
+        "that of one process. `voting`: an approximation that sends less where features are many; only histograms of "
+        "the 2 * `top_k` features of a node that have most votes are added up, and the model depends on which rows "
+        "each worker has. In one process they are all the same.",
+        aliases=("tree", "tree_type", "tree_learner_type"),
+        choices={
+            "serial": "serial",
+            **dict.fromkeys(("data", "data_parallel"), "data"),
+            **dict.fromkeys(("feature", "feature_parallel"), "feature"),
+            **dict.fromkeys(("voting", "voting_parallel"), "voting"),
+        },
+        in_model=False,
+    )
+    top_k: int = parameter(
+        "int",
+        20,
+        "Machine",
+        'Features of a node that a worker votes for, with `tree_learner="voting"`.',
+        aliases=("topk",),
+        low=1,
+        in_model=False,
+    )
     histogram_pool_size: float = parameter(
         "float",
         -1.0,
