@@ -14,8 +14,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hornbeam import callback
     from hornbeam.backends.cpu.host.warming import warmup
     from hornbeam.backends.devices import devices
+    from hornbeam.core.config import config_context, get_config, set_config
     from hornbeam.core.device_info import DeviceInfo
     from hornbeam.core.errors import (
         CollectiveError,
@@ -51,9 +53,9 @@ if TYPE_CHECKING:
         plot_split_value_histogram,
         plot_tree,
         plot_waterfall,
+        to_graphviz,
     )
     from hornbeam.sklearn import HornbeamClassifier, HornbeamRanker, HornbeamRegressor
-    from hornbeam.training import peer_callbacks as callback
     from hornbeam.training.callbacks import (
         EarlyStopException,
         early_stopping,
@@ -93,11 +95,13 @@ __all__ = [
     "Tree",
     "__version__",
     "callback",
+    "config_context",
     "create_tree_digraph",
     "create_tree_svg",
     "cv",
     "devices",
     "early_stopping",
+    "get_config",
     "load",
     "log_evaluation",
     "merge",
@@ -118,6 +122,8 @@ __all__ = [
     "record_evaluation",
     "register_logger",
     "reset_parameter",
+    "set_config",
+    "to_graphviz",
     "train",
     "warmup",
 ]
@@ -126,6 +132,8 @@ __all__ = [
 _NAMES = {
     "backends.cpu.host.warming": ("warmup",),
     "backends.devices": ("devices",),
+    "callback": ("callback",),
+    "core.config": ("config_context", "get_config", "set_config"),
     "core.device_info": ("DeviceInfo",),
     "core.errors": (
         "CollectiveError", "ConversionError", "DataError", "DeviceError", "HornbeamError", "ModelFormatError",
@@ -144,10 +152,9 @@ _NAMES = {
     "plotting": (
         "create_tree_digraph", "create_tree_svg", "plot_beeswarm", "plot_calibration", "plot_confusion",
         "plot_importance", "plot_metric", "plot_partial_dependence", "plot_precision_recall", "plot_residuals",
-        "plot_roc", "plot_split_value_histogram", "plot_tree", "plot_waterfall",
+        "plot_roc", "plot_split_value_histogram", "plot_tree", "plot_waterfall", "to_graphviz",
     ),
     "sklearn": ("HornbeamClassifier", "HornbeamRanker", "HornbeamRegressor"),
-    "training": ("peer_callbacks as callback",),
     "training.callbacks": (
         "EarlyStopException", "early_stopping", "log_evaluation", "record_evaluation", "reset_parameter",
     ),
@@ -156,9 +163,9 @@ _NAMES = {
     "training.train": ("train",),
     "trees.tree": ("Tree",),
 }  # fmt: skip
-"""Public names by the module that has them: the imports above, for when the program runs. "a as b" is b."""
+"""Public names by the module that has them: the imports above, for when the program runs; `callback` is one itself."""
 
-_HOMES = {text.split(" as ")[-1]: (module, text.split(" as ")[0]) for module, names in _NAMES.items() for text in names}
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
@@ -168,15 +175,14 @@ def __getattr__(name: str) -> Any:
 
         hint = f"; use {MODULE_ATTRIBUTES[name]}" if name in MODULE_ATTRIBUTES else ""
         raise AttributeError(f"module 'hornbeam' has no attribute {name!r}{hint}")
-    home, inside = _HOMES[name]
+    home = _HOMES[name]
     try:
         module = import_module(f"hornbeam.{home}")
     except ImportError as error:
         if home != "sklearn":
             raise
         raise ImportError(f"{name} needs scikit-learn: pip install 'hornbeam[sklearn]' ({error})") from error
-    is_module = not hasattr(module, inside)  # of a package that has not imported it
-    globals()[name] = value = import_module(f"hornbeam.{home}.{inside}") if is_module else getattr(module, inside)
+    globals()[name] = value = module if home == name else getattr(module, name)
     return value
 
 

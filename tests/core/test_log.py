@@ -8,8 +8,9 @@ import time
 
 import pytest
 
+import hornbeam as hb
 from hornbeam.backends.gpu.runtime import runtime
-from hornbeam.core.log import inform, speaking
+from hornbeam.core.log import inform, speaking, warn
 
 
 @pytest.fixture
@@ -72,3 +73,32 @@ def test_a_compilation_that_fails_raises(said):
     with pytest.raises(KeyError):
         runtime.timed_compilation(lambda: {}["no"], "one")
     assert said() == []
+
+
+def test_what_is_said_is_held_back_for_a_block_or_for_good(caplog):
+    def heard():
+        caplog.clear()
+        warn("careful", 1)
+        inform("by the way", 1)
+        return [record.message for record in caplog.records]
+
+    with caplog.at_level(logging.INFO, "hornbeam"):
+        with hb.config_context(verbosity=0):
+            assert heard() == []
+            assert hb.get_config()["verbosity"] == 0
+        assert heard() == ["careful", "by the way"]
+        hb.set_config(verbosity=1)
+        try:
+            assert heard() == ["careful"]
+            with hb.config_context(verbosity=2):
+                assert heard() == ["careful", "by the way"]
+            assert hb.get_config()["verbosity"] == 1
+        finally:
+            hb.set_config(verbosity=None)
+    assert heard() == ["careful", "by the way"]
+
+
+@pytest.mark.parametrize("wrong", [{"verbosity": 4}, {"verbosity": "0"}, {"use_rmm": True}, {"nthread": 2}])
+def test_other_settings_are_refused(wrong):
+    with pytest.raises(hb.ParameterError, match="set_config"):
+        hb.set_config(**wrong)

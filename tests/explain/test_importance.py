@@ -97,7 +97,7 @@ def test_estimators_have_importances():
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda b: b.feature_importance("weight"), hb.ParameterError, "XGBoost: weight"),
+        (lambda b: b.feature_importance("much"), hb.ParameterError, "XGBoost: weight"),
         (lambda b: b.feature_importance("gain", data=X), hb.ParameterError, "trees alone; leave out data="),
         (lambda b: b.feature_importance("shap"), hb.DataError, "takes data"),
         (lambda b: b.feature_importance("shap", data=X, label=LABEL), hb.ParameterError, "not label="),

@@ -340,8 +340,8 @@ def test_other_functions_say_what_to_type(booster):
         (lambda: booster.predict(X, approx_contribs=True), "exact"),
         (lambda: hb.Dataset(X, missing=-1.0), "NaN"),
         (lambda: hb.HornbeamClassifier().predict_proba(X, approx_contribs=True), "exact"),
-        (lambda: hb.HornbeamClassifier(feature_types=["c"] * 4).fit(X, Y), "categorical_feature"),
-        (lambda: hb.HornbeamClassifier(importance_type="weight").fit(X, Y).feature_importances_, "'split' (XGBoost"),
+        (lambda: hb.HornbeamClassifier(feature_types="c").fit(X, Y), "categorical_feature"),
+        (lambda: hb.HornbeamClassifier(importance_type="much").fit(X, Y).feature_importances_, "'split' (XGBoost"),
         (lambda: hb.HornbeamClassifier().fit(X, Y, early_stopping_rounds=3), "constructor"),
     ):
         with pytest.raises(hb.ParameterError) as raised:
@@ -352,9 +352,9 @@ def test_other_functions_say_what_to_type(booster):
 def test_attributes_that_are_not_there_name_those_that_are(booster):
     for thing, name, word in (
         (booster, "num_class", "n_outputs"),
-        (hb.HornbeamClassifier(), "apply", "pred_leaf"),
+        (hb.HornbeamClassifier(), "train_score_", "evals_result_"),
         (hb, "DeviceQuantileDMatrix", "QuantileDMatrix"),
-        (hb, "to_graphviz", "create_tree_digraph"),
+        (hb, "XGBoostError", "HornbeamError"),
         (hb, "LGBMClassifier", "HornbeamClassifier"),
         (hb, "XGBRegressor", "HornbeamRegressor"),
     ):

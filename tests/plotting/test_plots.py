@@ -181,7 +181,7 @@ def test_numbers_as_text(value, text):
     [
         (lambda b, r, X: hb.plot_importance(3), "pass a Booster or a fitted estimator"),
         (lambda b, r, X: hb.plot_importance(hb.HornbeamRegressor()), "not fitted"),
-        (lambda b, r, X: hb.plot_importance(b[0], importance_type="weight"), "must be 'auto', 'split'"),
+        (lambda b, r, X: hb.plot_importance(b[0], importance_type="much"), "must be 'auto', 'split'"),
         (lambda b, r, X: hb.plot_importance(b[0], figsize=3), "tuple of 2"),
         (lambda b, r, X: hb.plot_metric({}), "no evaluations"),
         (lambda b, r, X: hb.plot_metric(b[0], "rmse"), "evaluated were auc, binary_logloss"),
@@ -221,3 +221,10 @@ def test_labels_that_are_no_classes_are_refused(classifier):
     model, X, y = classifier
     with pytest.raises(hb.DataError, match="none of the classes"):
         hb.plot_roc(model, X, np.where(y == "bad", "awful", y))
+
+
+def test_importances_are_drawn_by_xgboosts_arguments(binary):
+    ax = hb.plot_importance(binary[0], importance_type="total_gain", max_num_features=2, values_format="<{v:.1f}>")
+    largest = np.sort(binary[0].feature_importance("gain"))[-2:]
+    assert [text.get_text() for text in ax.texts] == [f"<{value:.1f}>" for value in largest]
+    assert not hb.plot_importance(binary[0], show_values=False).texts

@@ -99,3 +99,18 @@ def test_linear_leaves_show_their_function(tables):
         expected = linear.formula(leaf.number, ["a", "b"], lambda number: f"{number:.3f}")
         assert leaf.lines[1:] == ([] if expected is None else [expected])
     assert any(" * a" in line or " * b" in line for leaf in leaves for line in leaf.lines)
+
+
+def test_trees_are_drawn_by_xgboosts_arguments(binary):
+    booster = binary[0]
+    across, down = hb.plot_tree(booster, num_trees=1, rankdir="LR"), hb.plot_tree(booster, tree_idx=1, rankdir="TB")
+    same = hb.plot_tree(booster, tree_index=1, orientation="vertical")
+    assert down.get_xlim() == same.get_xlim() != across.get_xlim()
+    with pytest.raises(hb.ParameterError, match="rankdir='RL'"):
+        hb.plot_tree(booster, rankdir="RL")
+
+
+def test_graphs_have_xgboosts_name(binary):
+    pytest.importorskip("graphviz")
+    assert "rankdir=TB" in hb.to_graphviz(binary[0], tree_idx=1).source
+    assert hb.to_graphviz(binary[0], rankdir="LR").source == hb.create_tree_digraph(binary[0]).source

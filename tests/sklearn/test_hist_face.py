@@ -210,3 +210,48 @@ def test_categories_are_named_by_masks_and_by_types():
     data = hb.Dataset(table, NUMBER, categorical_features=[False, True, False])
     assert data.categorical_features == [1]
     assert hb.Dataset(frame, NUMBER, categorical_features="from_dtype").categorical_features == [1]
+
+
+# --- parameters and attributes ---------------------------------------------------------------------------------------
+
+
+def test_parameters_are_attributes_by_any_of_their_names():
+    model = HornbeamClassifier(max_iter=7, gamma=0.1, tree_method="exact", eval_metric=["auc"])
+    assert (model.max_iter, model.gamma, model.tree_method, model.eval_metric) == (7, 0.1, "exact", ["auc"])
+    assert (model.num_iterations, model.max_leaf_nodes, model.lambda_l1) == (7, 31, 0.0)
+    assert model.set_params(max_iter=9).max_iter == 9
+    assert HornbeamClassifier(n_estimators=5).max_iter == 5
+    with pytest.raises(AttributeError, match="no attribute 'max_itre'"):
+        _ = model.max_itre
+    assert not hasattr(model, "booster_")
+
+
+def test_class_weights_go_with_rows_held_out():
+    model = HornbeamClassifier(max_iter=3, class_weight="balanced", early_stopping=True, **SMALL).fit(X, LABEL)
+    assert len(model.validation_score_) == model.n_iter_
+
+
+def test_fitted_attributes_are_those_of_the_peer():
+    theirs = HistGradientBoostingClassifier(max_iter=2, categorical_features=[1]).fit(np.abs(X).round(), CLASSES)
+    ours = HornbeamClassifier(max_iter=2, categorical_features=[1], **SMALL).fit(np.abs(X).round(), CLASSES)
+    assert ours.n_trees_per_iteration_ == theirs.n_trees_per_iteration_ == 3
+    assert ours.is_categorical_.tolist() == theirs.is_categorical_.tolist()
+    assert HornbeamRegressor(max_iter=2, **SMALL).fit(X, NUMBER).is_categorical_ is None
+
+
+def test_leaves_and_parameters_are_there_by_xgboosts_names():
+    model = HornbeamRegressor(max_iter=3, **SMALL)
+    assert not model.fitted_
+    model.fit(X, NUMBER)
+    assert model.fitted_
+    assert np.array_equal(model.apply(X), model.predict(X, pred_leaf=True))
+    assert model.apply(X, iteration_range=(0, 2)).shape == (400, 2)
+    assert model.get_xgb_params() == model.get_params()
+    splits = model.feature_importances_
+    assert np.array_equal(model.set_params(importance_type="weight").feature_importances_, splits)
+
+
+def test_contributions_of_a_classifier_come_in_xgboosts_shape():
+    model = HornbeamClassifier(max_iter=2, **SMALL).fit(X, CLASSES)
+    flat = model.predict(X, pred_contrib=True)
+    assert np.array_equal(model.predict(X, pred_contribs=True), flat.reshape(400, 3, 5))

@@ -353,3 +353,13 @@ def test_early_stopping_without_a_validation_set_is_refused_before_the_first_ite
 def test_one_callback_without_a_list_is_refused():
     with pytest.raises(hb.ParameterError, match="pass a list, also of one"):
         train(callbacks=hb.early_stopping(3))
+
+
+def test_best_score_has_the_training_set_too():
+    train_set = hb.Dataset(X, label=Y)
+    valid_set = hb.Dataset(XV, label=YV, reference=train_set)
+    sets = {"train": train_set, "valid": valid_set}
+    model = hb.train({"objective": "binary"}, train_set, 6, sets, callbacks=[hb.early_stopping(2, verbose=False)])
+    best = model.best_iteration - 1
+    history = model.eval_history
+    assert model.best_score == {name: {"binary_logloss": history[name]["binary_logloss"][best]} for name in sets}

@@ -379,3 +379,23 @@ def test_other_errors_go_on_and_close_the_callbacks():
     with pytest.raises(RuntimeError, match="stop here"):
         hb.train(BINARY, train_set(), 3, callbacks=[Failing()])
     assert closed == [True]
+
+
+def test_an_objective_function_goes_on_from_any_model():
+    def logistic(scores, data):
+        chance = 1.0 / (1.0 + np.exp(-scores))
+        return chance - data.label, chance * (1.0 - chance)
+
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(300, 3))
+    train_set = hb.Dataset(X, label=(X[:, 0] > 0).astype(float))
+    first = hb.train({"objective": "binary", "verbosity": -1}, train_set, 3)
+    second = hb.train({"objective": logistic, "verbosity": -1}, train_set, 2, init_model=first)
+    assert second.n_iterations == 5
+    assert np.array_equal(second.predict(X, num_iteration=3), first.predict(X, raw_score=True))
+    live = hb.train({"objective": "binary", "verbosity": -1}, train_set, 3, keep_training_booster=True)
+    for _ in range(2):
+        live.update(fobj=logistic)
+    assert np.array_equal(second.predict(X), live.predict(X))
+    with pytest.raises(hb.ParameterError, match="same objective"):
+        hb.train({"objective": "regression", "verbosity": -1}, train_set, 2, init_model=first)

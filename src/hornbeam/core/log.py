@@ -64,17 +64,30 @@ if not logger.handlers:
 
 def warn(message: str, verbosity: int | None = None) -> None:
     """Log a warning, unless verbosity is below 0; None: that of the training under way."""
-    if (current_verbosity() if verbosity is None else verbosity) >= 0:
+    if _said(verbosity) >= 0:
         logger.warning(message)
 
 
 def inform(message: str, verbosity: int | None = None) -> None:
     """Log information, unless verbosity is below 1; None: that of the training under way."""
-    if (current_verbosity() if verbosity is None else verbosity) >= 1:
+    if _said(verbosity) >= 1:
         logger.info(message)
 
 
 _verbosity: ContextVar[int] = ContextVar("verbosity", default=1)
+_most: int | None = None
+
+
+def most_verbose(verbosity: int | None) -> None:
+    """Set what no message goes beyond, whatever a training wants; None: nothing is held back."""
+    global _most
+    _most = verbosity
+
+
+def _said(verbosity: int | None) -> int:
+    """Return the verbosity of a message: that of the training under way if it has none of its own."""
+    wanted = current_verbosity() if verbosity is None else verbosity
+    return wanted if _most is None else min(wanted, _most)
 
 
 def current_verbosity() -> int:

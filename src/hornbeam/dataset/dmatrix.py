@@ -10,8 +10,12 @@ import numpy as np
 
 from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.data.fields import Fields
+from hornbeam.data.sources.frame import as_frame
 from hornbeam.data.sources.loading import load_table
+from hornbeam.dataset.agreement import check_agreement
 from hornbeam.dataset.dataset import Dataset
+from hornbeam.dataset.kept import KeptTable
+from hornbeam.params.params import Params
 
 CATEGORY = "c"
 """What XGBoost calls the type of a categorical feature; all others are numbers."""
@@ -101,11 +105,46 @@ class DMatrix(Dataset):
             max_bin=max_bin,
         )
         self._types = None if feature_types is None else [str(kind) for kind in feature_types]
+        self._whole = self._reader
+
+    def construct(self, params: Params | None = None, init_levels: Any = None) -> Dataset:
+        """Bin the data, as `Dataset.construct`, but anew where a training asks for other bins, as XGBoost does."""
+        if self.reference is None and self.is_binned and not isinstance(self._whole, KeptTable):
+            found = {name: value for name, value in vars(self._bin_params).items() if name not in self._own_params}
+            try:
+                check_agreement(found, params, "the Dataset is already binned with")
+            except DataError:
+                self.forget_bins()
+        return super().construct(params, init_levels)
+
+    def forget_bins(self, reference: Dataset | None = None) -> None:
+        """Forget the bins: those of a training set are taken, or the next training finds them."""
+        self._reader, self._binned, self.reference = self._whole, None, None
+        if reference is not None:
+            self.set_reference(reference)
 
     @property
     def feature_types(self) -> list[str] | None:
-        """The types that were given, or None."""
-        return self._types
+        """The types that were given, or those of a frame's columns: "c", "float", "int", "i" (booleans); else None."""
+        categorical = self._whole.level_columns if self._categorical is None else self._categorical
+        return self._types if self._types is not None else _types_of(self.data, categorical)
+
+    @feature_types.setter
+    def feature_types(self, feature_types: Sequence[str] | None) -> None:
+        if self.is_binned:
+            self.forget_bins(self.reference)
+        self.set_categorical_feature(_categories(feature_types))
+        self._types = None if feature_types is None else [str(kind) for kind in feature_types]
+
+
+def _types_of(table: Any, categorical: Sequence[int]) -> list[str] | None:
+    """Return what XGBoost calls the types of a frame's columns; None: it is no frame."""
+    frame = as_frame(table)
+    if frame is None:
+        return None
+    kinds = frame.schema.values()
+    plain = ["i" if kind.is_boolean() else "int" if kind.is_integer() else "float" for kind in kinds]
+    return [CATEGORY if place in categorical else kind for place, kind in enumerate(plain)]
 
 
 def _refuse(name: str, value: Any) -> None:

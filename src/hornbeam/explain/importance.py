@@ -18,6 +18,9 @@ from hornbeam.params.params import BY_NAME
 OF_TREES = ("split", "gain", "cover")
 """Importances that the trees tell."""
 
+BY_XGBOOSTS_NAME = {"weight": "split", "total_gain": "gain", "total_cover": "cover"}
+"""What XGBoost calls them; its "gain" and "cover" are means, which `Booster.get_score` returns."""
+
 OF_DATA = ("shap", "permutation")
 """Importances that take data."""
 
@@ -26,6 +29,7 @@ def importance_of(
     booster: Booster, importance_type: str, iteration: int | None, data: Any, choices: Mapping[str, Any]
 ) -> NDArray[np.int64] | NDArray[np.float64]:
     """Return one importance of every feature; arguments as for `Booster.feature_importance`."""
+    importance_type = BY_XGBOOSTS_NAME.get(importance_type, importance_type)
     if importance_type not in OF_TREES + OF_DATA:
         raise ParameterError(
             f"importance_type={importance_type!r}: must be 'split' (XGBoost: weight), 'gain' (total_gain), 'cover' "

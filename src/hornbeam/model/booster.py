@@ -76,7 +76,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
         Number of iterations that early stopping found best; 0 if it did not run. `predict` uses that many.
     best_score
         `best_score[dataset][metric]` at the best iteration, without early stopping at the last one; empty if nothing
-        was evaluated. Not saved.
+        was evaluated. Where a DMatrix was trained on with early stopping: the number that it looked at. Not saved.
     eval_history
         `eval_history[dataset][metric]`: list, one value an evaluated iteration. Not saved.
     metric
@@ -131,7 +131,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
         self.trees: list[Tree] = list(model.trees)
         self.params = dict(model.params)
         self.best_iteration = model.best_iteration
-        self.best_score: dict[str, dict[str, float]] = {}
+        self.best_score: Any = {}
         self.eval_history: dict[str, dict[str, list[float]]] = {}
         self.interrupted = False
         self.num_threads = 0
@@ -204,7 +204,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
         size = self.trees_per_iteration
         trees = [tree for i in chosen for tree in self.trees[i * size : (i + 1) * size]]
         made = Booster(replace(self.to_model(), trees=trees, best_iteration=0))
-        made.num_threads = self.num_threads
+        made.num_threads, made.is_xgboosts = self.num_threads, self.is_xgboosts
         return made
 
     def __iter__(self) -> Iterator[Booster]:

@@ -89,6 +89,7 @@ class DescribedModel:
         importance_type: Any = "split",
         object_hook: Callable[[dict[str, Any]], Any] | None = None,
         *,
+        fmap: str | os.PathLike[str] = "",
         with_stats: bool = False,
         dump_format: str = "text",
     ) -> Any:
@@ -111,15 +112,19 @@ class DescribedModel:
         """
         if isinstance(num_iteration, (str, os.PathLike)):
             stats = importance_type if isinstance(importance_type, bool) else with_stats
-            self.dump_model_file(num_iteration, stats, dump_format)
+            fmap = fmap or (start_iteration if isinstance(start_iteration, (str, os.PathLike)) else "")
+            self.dump_model_file(num_iteration, stats, dump_format, os.fspath(fmap))
             return None
         start, number = self.chosen_iterations(start_iteration, num_iteration)
         last = self.n_iterations if number is None or number <= 0 else min(start + number, self.n_iterations)
         importances = self.feature_importance(importance_type)
         return room("convert.lightgbm.dump").dump(self[:].to_model(), start, last, importances, object_hook)
 
-    def trees_to_dataframe(self) -> Any:
-        """Return a pandas table with a row for each split and leaf, and the columns of LightGBM's."""
+    def trees_to_dataframe(self, fmap: str = "") -> Any:
+        """Return a pandas table with a row for each split and leaf, and the columns of LightGBM's.
+
+        Where a DMatrix was trained on it has XGBoost's columns, and `fmap` is a file that has other names of features.
+        """
         try:
             import pandas as pd
         except ImportError:
@@ -128,6 +133,9 @@ class DescribedModel:
             ) from None
         if not self.trees:
             raise ParameterError("the model has no trees; train it first")
+        if self.is_xgboosts:
+            texts = self.get_dump(fmap, with_stats=True, dump_format="json")
+            return pd.DataFrame(room("convert.xgboost.table").table_of(texts))
         rows = room("convert.lightgbm.dump").table_of(self.dump_model(num_iteration=-1))
         return pd.DataFrame(rows, columns=list(rows[0]))
 
@@ -150,9 +158,13 @@ class DescribedModel:
         return values[np.isfinite(values)]
 
     def get_split_value_histogram(
-        self, feature: int | str, bins: int | str | None = None, xgboost_style: bool = False
+        self,
+        feature: int | str,
+        bins: int | str | None = None,
+        xgboost_style: bool | None = None,
+        as_pandas: bool = True,
     ) -> Any:
-        """Return how often a feature is split at which values, as LightGBM does.
+        """Return how often a feature is split at which values, as LightGBM does, or XGBoost.
 
         Parameters
         ----------
@@ -162,8 +174,11 @@ class DescribedModel:
             As for `numpy.histogram`; None: one a distinct value. With `xgboost_style` at most so many.
         xgboost_style
             Return the upper ends of the bins that are not empty beside their counts, in a table of pandas where it is
-            installed; else counts and edges, as `numpy.histogram` does.
+            installed; else counts and edges, as `numpy.histogram` does. None: where a DMatrix was trained on.
+        as_pandas
+            Whether that is a table of pandas.
         """
+        xgboost_style = self.is_xgboosts if xgboost_style is None else xgboost_style
         values = self.split_values(feature)
         wanted: Any = bins
         if bins is None or (isinstance(bins, int) and xgboost_style):
@@ -174,6 +189,8 @@ class DescribedModel:
             return counts, edges
         pairs = np.column_stack((edges[1:], counts))
         pairs = pairs[pairs[:, 1] > 0]
+        if not as_pandas:
+            return pairs
         try:
             import pandas as pd
         except ImportError:
@@ -188,6 +205,8 @@ class DescribedModel:
         feature_importance: Callable[..., Any]
         free_dataset: Callable[[], Any]
         dump_model_file: Callable[..., None]
+        get_dump: Callable[..., list[str]]
+        is_xgboosts: bool
         take: Callable[[ModelData], None]
 
         @property

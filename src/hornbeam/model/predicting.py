@@ -32,6 +32,7 @@ from hornbeam.data.sources.reader import TableReader
 from hornbeam.data.sources.wanted_columns import Wanted
 from hornbeam.dataset.dmatrix import DMatrix
 from hornbeam.model.early_stopped import EarlyStop, can_stop, early_stopped_scores
+from hornbeam.model.xgboost_shapes import takes_xgboosts_shapes
 from hornbeam.params.params import BY_NAME, whole_number
 from hornbeam.params.peer_arguments import PREDICT, takes_peer_arguments
 from hornbeam.trees.forest import ArrayReader, Forest, Reader, average_scores, checked_init, fitting
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 class PredictingModel:
     """Predictions; `Booster` is one."""
 
+    @takes_xgboosts_shapes
     @takes_peer_arguments(PREDICT)
     def predict(
         self,
@@ -91,6 +93,9 @@ class PredictingModel:
             Whether the names of columns are compared with those of the training; False: places alone count.
         iteration_range, ntree_limit
             XGBoost's: the iterations from the first to before the second, (0, 0): as without it; or the first ones.
+        pred_contribs, strict_shape
+            XGBoost's: contributions by output, and results of as many dimensions whatever the model is
+            (`takes_xgboosts_shapes`).
         base_margin
             Numbers to be added to the raw scores, one a row or (n_rows, n_outputs). A DMatrix brings its own.
         pred_early_stop, pred_early_stop_freq, pred_early_stop_margin

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 from hornbeam.core.errors import ParameterError
 from hornbeam.model.formats import model_of, read_file
 from hornbeam.model.rooms import room
+from hornbeam.params.params import canonical_names
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -25,12 +28,57 @@ SCORES = ("weight", "gain", "cover", "total_gain", "total_cover")
 class XGBoostFace:
     """What XGBoost's Booster has besides; `Booster` is one."""
 
+    is_xgboosts: bool = False
+    """Whether a DMatrix was trained on, or `load_model` read the model: what could be said in two ways is XGBoost's."""
+
+    _attributes: Mapping[str, str] = MappingProxyType({})
+
+    @property
+    def feature_types(self) -> list[str]:
+        """The type of each feature: "c" for a categorical one, else "float"."""
+        levels = self.levels or [None] * len(self.feature_names)
+        return ["float" if one is None else "c" for one in levels]
+
+    def attributes(self) -> dict[str, str]:
+        """Return the texts that `set_attr` has set, and the best iteration, from 0, and its score where there are."""
+        found = {}
+        if self.best_iteration > 0:
+            found["best_iteration"] = str(self.best_iteration - 1)
+            if isinstance(self.best_score, float):
+                found["best_score"] = str(self.best_score)
+        return {**found, **self._attributes}
+
+    def attr(self, key: str) -> str | None:
+        """Return one of the `attributes`; None: it is not set."""
+        return self.attributes().get(key)
+
+    def set_attr(self, **attributes: Any) -> None:
+        """Set texts that the Booster carries, in pickles and copies too, but not in model files; None removes one."""
+        wrong = [name for name, value in attributes.items() if not isinstance(value, (str, type(None)))]
+        if wrong:
+            raise ParameterError(f"set_attr({wrong[0]}={attributes[wrong[0]]!r}): must be a text; pass str(value)")
+        made = {**self._attributes, **attributes}
+        self._attributes = {name: value for name, value in made.items() if value is not None}
+
+    def set_param(self, params: Any, value: Any = None) -> None:
+        """Set parameters, a dict or a name and its value: the number of threads, and those of a training under way."""
+        given = {params: value} if isinstance(params, str) else dict(params)
+        checked = {name: one for name, one in canonical_names(given).items() if name != "verbosity"}
+        self.num_threads = checked.pop("num_threads", self.num_threads)
+        if checked and self._training is None:
+            raise ParameterError(
+                f"set_param({next(iter(checked))}=): the model is trained; train on with other parameters by "
+                "train(params, ..., xgb_model=booster), and pass device= to predict"
+            )
+        if checked:
+            self.reset_parameter(checked)
+
     def get_score(self, fmap: str = "", importance_type: str = "weight") -> dict[str, float]:
         """Return the importance of every feature that is used, by name.
 
         importance_type  "weight": number of splits; "total_gain", "total_cover": sums over them; "gain", "cover": means
+        fmap             a file that has other names of the features
         """
-        _refuse_map(fmap)
         if importance_type not in SCORES:
             raise ParameterError(f"importance_type={importance_type!r}: must be one of {', '.join(SCORES)}")
         splits = self.feature_importance("split")
@@ -38,7 +86,7 @@ class XGBoostFace:
         values = splits if kind == "weight" else self.feature_importance(kind)
         if importance_type in ("gain", "cover"):
             values = np.divide(values, splits, out=np.zeros(len(splits)), where=splits > 0)
-        pairs = zip(self.feature_names, values.tolist(), splits.tolist(), strict=True)
+        pairs = zip(names_of(fmap, self.feature_names), values.tolist(), splits.tolist(), strict=True)
         return {name: float(value) for name, value, n_splits in pairs if n_splits}
 
     def get_fscore(self, fmap: str = "") -> dict[str, float]:
@@ -46,13 +94,14 @@ class XGBoostFace:
         return self.get_score(fmap)
 
     def get_dump(self, fmap: str = "", with_stats: bool = False, dump_format: str = "text") -> list[str]:
-        """Return one text a tree, "text" or "json", as XGBoost writes them."""
-        _refuse_map(fmap)
-        return room("convert.xgboost.dump").dump(self[:].to_model(), with_stats, dump_format)  # type: ignore[no-any-return]
+        """Return one text a tree, "text" or "json", as XGBoost writes them; `fmap` as in `get_score`."""
+        model = replace(self[:].to_model(), feature_names=names_of(fmap, self.feature_names))
+        return room("convert.xgboost.dump").dump(model, with_stats, dump_format)  # type: ignore[no-any-return]
 
     def load_model(self, fname: str | os.PathLike[str] | bytes | bytearray) -> None:
         """Become the model of a file, or of the bytes of one, of any format that is read."""
         self._become(model_of(bytes(fname)) if isinstance(fname, (bytes, bytearray)) else read_file(fname))
+        self.is_xgboosts = True
 
     def save_raw(self, raw_format: str = "ubj") -> bytearray:
         """Return the bytes of a model file of Hornbeam's format, whatever format is named."""
@@ -62,15 +111,32 @@ class XGBoostFace:
         """Return parameters and objective as JSON; a model keeps them itself."""
         return json.dumps({"params": _plain(self.params), "objective": self.objective.to_dict()}, default=list)
 
+    def load_config(self, config: str) -> None:
+        """Take what `save_config` returned; it must be that of this model, which keeps its parameters itself."""
+        if json.loads(config) != json.loads(self.save_config()):
+            raise ParameterError("load_config: this is the configuration of another model; load that one by load_model")
+
     def copy(self) -> Self:
         """Return a model of the same trees, without a training."""
-        return self[:]  # type: ignore[no-any-return]
+        made = self[:]
+        made._attributes = self._attributes
+        return made  # type: ignore[no-any-return]
 
-    def inplace_predict(self, data: Any, *, predict_type: str = "value", **choices: Any) -> Any:
+    def inplace_predict(
+        self,
+        data: Any,
+        iteration_range: tuple[int, int] | None = None,
+        predict_type: str = "value",
+        missing: float = np.nan,
+        **choices: Any,
+    ) -> Any:
         """Predict for a table: `predict` by another name; `predict_type="margin"` asks for raw scores."""
+        if missing is not None and not np.isnan(missing):
+            raise ParameterError(f"missing={missing!r}: NaN is missing; replace other markers by NaN in the data")
         if predict_type not in ("value", "margin"):
             raise ParameterError(f"predict_type={predict_type!r}: must be 'value' or 'margin'")
-        return self.predict(data, raw_score=predict_type == "margin", **choices)
+        asked = {"raw_score": predict_type == "margin", "iteration_range": iteration_range}
+        return self.predict(data, **asked, **choices)
 
     def eval_set(
         self, evals: Sequence[tuple[Any, str]], iteration: int = 0, feval: Any = None, output_margin: bool = True
@@ -79,9 +145,9 @@ class XGBoostFace:
         results = [result for data, name in evals for result in self.evaluate(data, name, feval)]
         return evaluation_line(iteration, results)
 
-    def dump_model_file(self, fout: str | os.PathLike[str], with_stats: bool, dump_format: str) -> None:
+    def dump_model_file(self, fout: str | os.PathLike[str], with_stats: bool, dump_format: str, fmap: str = "") -> None:
         """Write the texts of `get_dump` to a file, as XGBoost's `dump_model` does."""
-        texts = self.get_dump(with_stats=with_stats, dump_format=dump_format)
+        texts = self.get_dump(fmap, with_stats, dump_format)
         if dump_format == "json":
             content = "[\n" + ",\n".join(texts) + "\n]"
         else:
@@ -90,7 +156,13 @@ class XGBoostFace:
 
     if TYPE_CHECKING:  # what Booster has
         feature_names: list[str]
+        levels: list[Any] | None
         params: dict[str, Any]
+        best_iteration: int
+        best_score: Any
+        num_threads: int
+        _training: Any
+        reset_parameter: Callable[..., Any]
         feature_importance: Callable[..., NDArray[Any]]
         predict: Callable[..., Any]
         evaluate: Callable[..., list[Any]]
@@ -110,9 +182,20 @@ def evaluation_line(iteration: int, results: Sequence[Any]) -> str:
     return "\t".join([f"[{iteration}]", *(f"{name}-{metric}:{value:.17g}" for name, metric, value, _ in results)])
 
 
-def _refuse_map(fmap: Any) -> None:
-    if fmap:
-        raise ParameterError("fmap= is not taken: a model knows the names of its features; leave it out")
+def names_of(fmap: str | os.PathLike[str], names: list[str]) -> list[str]:
+    """Return the names of the features, or those of XGBoost's file of names: lines "number name type".
+
+    Names that nobody gave are f0, f1, ..., as in XGBoost.
+    """
+    if names == [f"Column_{place}" for place in range(len(names))]:
+        names = [f"f{place}" for place in range(len(names))]
+    if not fmap:
+        return names
+    found = [line.split() for line in Path(fmap).read_text().splitlines() if line.strip()]
+    if not all(len(line) == 3 and line[0].isdecimal() for line in found):
+        raise ParameterError(f"fmap={os.fspath(fmap)!r}: lines must be 'number name type', numbers from 0")
+    made = {int(number): name for number, name, _ in found}
+    return [made.get(place, name) for place, name in enumerate(names)]
 
 
 def _plain(params: dict[str, Any]) -> dict[str, Any]:

@@ -42,15 +42,11 @@ TRAIN: Table = {
     "categorical_feature": _ON_DATASET,
     "feature_name": _ON_DATASET,
 }
-CV: Table = {
-    **{name: row for name, row in TRAIN.items() if name != "evals"},
-    "show_stdv": PeerParameter((), "pass callbacks=[hornbeam.log_evaluation(period, show_stdv=...)]"),
-}
+CV: Table = {name: row for name, row in TRAIN.items() if name != "evals"}
 PREDICT: Table = {
     "output_margin": "raw_score",
-    "pred_contribs": "pred_contrib",
     "approx_contribs": PeerParameter((False,), "contributions are exact; leave it out"),
-    **dict.fromkeys(("training", "strict_shape"), PeerParameter((False,), "predict has no such mode; leave it out")),
+    "training": PeerParameter((False,), "predict has no such mode; leave it out"),
 }
 FIT: Table = {
     "base_margin": "init_score",
@@ -65,6 +61,15 @@ FIT: Table = {
     ),
     "feature_weights": PeerParameter((), "set feature_contri in the constructor"),
 }
+PLOT_TREE: Table = {
+    **dict.fromkeys(("num_trees", "tree_idx"), "tree_index"),
+    "fmap": PeerParameter(("",), "a model knows the names of its features; leave it out"),
+    "with_stats": PeerParameter((False,), "pass show_info=['split_gain', 'internal_weight', 'leaf_weight']"),
+    **dict.fromkeys(
+        ("yes_color", "no_color", "condition_node_params", "leaf_node_params"),
+        PeerParameter((), "the graph is one of the package graphviz; set its attributes"),
+    ),
+}
 BOOSTER: Table = {"cache": "train_set", "model": "params"}
 SAVE: Table = {"importance_type": _ANY}
 REFIT: Table = {
@@ -77,7 +82,8 @@ BOOSTER_ATTRIBUTES = {
     "create_tree_digraph": "hornbeam.create_tree_digraph(booster)",
     "num_class": "n_outputs",
     "best_ntree_limit": "best_iteration",
-    "set_param": "hornbeam.train with init_model=booster; num_threads is an attribute",
+    "shuffle_models": "merge([booster[i] for i in order]), or leave it out: the order of trees changes no prediction",
+    "get_categories": "levels",
 }
 CV_BOOSTER_ATTRIBUTES = {
     **BOOSTER_ATTRIBUTES,
@@ -88,17 +94,24 @@ DATASET_ATTRIBUTES = {
     "num_nonmissing": "a count of the table itself",
 }
 ESTIMATOR_ATTRIBUTES = {
-    "get_xgb_params": "get_params",
-    "apply": "predict(X, pred_leaf=True)",
+    "coef_": "feature_importances_; there is no linear booster",
+    "train_score_": "evals_result_, with eval_set=[(X, y)] in fit",
 }
 MODULE_ATTRIBUTES = {
     **{
         f"{peer}{kind}": f"Hornbeam{kind}" for peer in ("LGBM", "XGB") for kind in ("Classifier", "Regressor", "Ranker")
     },
     **dict.fromkeys(("DeviceQuantileDMatrix", "ExtMemQuantileDMatrix"), "QuantileDMatrix"),
-    **dict.fromkeys(("XGBRFClassifier", "XGBRFRegressor"), "an estimator with boosting_type='rf'"),
-    "to_graphviz": "create_tree_digraph, or create_tree_svg, which needs no Graphviz",
+    **dict.fromkeys(("LGBMModel", "XGBModel"), "HornbeamClassifier, HornbeamRegressor or HornbeamRanker"),
+    **dict.fromkeys(
+        ("XGBRFClassifier", "XGBRFRegressor", "HornbeamRFClassifier", "HornbeamRFRegressor"),
+        "an estimator with boosting_type='rf', subsample=0.8 and subsample_freq=1",
+    ),
+    "XGBoostError": "HornbeamError",
+    "build_info": "devices, or __version__",
     "LightGBMError": "HornbeamError",
+    "basic": "HornbeamError for basic.LightGBMError, and hornbeam itself for the rest",
+    "engine": "hornbeam.train and hornbeam.cv",
 }
 
 

@@ -7,7 +7,7 @@ taken, and training names it in a line of information; any other value is an err
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +40,9 @@ class PeerParameter:
 
 OBJECTIVE_NAMES = ("objective", "objective_type", "app", "application", "loss")
 """The objective, by all of its names."""
+
+METRIC_PARAMETERS = ("metric", "metrics", "metric_types", "eval_metric")
+"""The metrics, by all of their names."""
 
 LABELS = 32
 """Labels that have a gain by ndcg_exp_gain=False: 0 to 31, as XGBoost's may have."""
@@ -123,17 +126,17 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
     "num_target": PeerParameter((1,), "it is the number of columns of the labels; leave it out"),
     "sampling_method": PeerParameter(("uniform",), "for sampling by gradient set data_sample_strategy='goss'"),
     "huber_slope": PeerParameter((), "set alpha, where objective='huber' turns from squares to absolute values"),
-    "disable_default_eval_metric": PeerParameter((False, 0), "set metric='none'"),
+    "disable_default_eval_metric": PeerParameter((False, 0), "it is True or False"),
     "one_drop": PeerParameter((False, 0), "dart may drop nothing; set skip_drop=0 and a higher drop_rate"),
-    "sample_type": PeerParameter((), "set uniform_drop=True for 'uniform', False for 'weighted'"),
-    "normalize_type": PeerParameter((), "set xgboost_dart_mode=True for 'tree'; 'forest' is not offered"),
+    "sample_type": PeerParameter((), "it is 'uniform' or 'weighted'"),
+    "normalize_type": PeerParameter((), "it is 'tree', which is xgboost_dart_mode=True; 'forest' is not offered"),
     "lambdarank_pair_method": PeerParameter(("topk",), "it is 'topk' or 'mean'"),
     "lambdarank_score_normalization": PeerParameter(
         (True, 1), "lambdarank_norm=False leaves out the normalization by scores, and that of queries"
     ),
     "feature_selector": PeerParameter((), "there is no linear booster; use trees"),
     "feature_weights": PeerParameter((), "feature_contri weighs the gains of features"),
-    "feature_types": PeerParameter((), "name categorical columns in categorical_feature"),
+    "feature_types": PeerParameter((), "pass a list, one type a feature, or name columns in categorical_feature"),
 }
 """By the names that users type; a name that Hornbeam has, or has as an alias, is not among them."""
 
@@ -158,6 +161,9 @@ def without_peer_parameters(params: Mapping[Any, Any]) -> dict[Any, Any]:
             continue
         if name == "tree_method" and value == "gpu_hist":
             kept.update(_hist_on_gpu(params))
+            continue
+        if name in _MEANINGS and _is_meaning(name, value):
+            kept.update(_MEANINGS[name](value, params))
             continue
         row = PEER_PARAMETERS.get(name) if isinstance(name, str) else None
         if row is None:
@@ -197,8 +203,37 @@ def _hist_on_gpu(params: Mapping[Any, Any]) -> dict[str, Any]:
     return {"tree_method": "hist", **({"device": "cuda"} if device is None else {})}
 
 
+def _no_default_metric(disabled: Any, params: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the metric that is left where XGBoost's own one is disabled: those that are named, or none."""
+    return {} if any(params.get(name) is not None for name in METRIC_PARAMETERS) else {"metric": "none"}
+
+
+def _categories(types: Any, params: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the categorical features that XGBoost's types of features name: places of "c"."""
+    return {"categorical_feature": [place for place, kind in enumerate(types) if kind == "c"]}
+
+
+_MEANINGS: dict[str, Callable[[Any, Mapping[Any, Any]], dict[str, Any]]] = {
+    "disable_default_eval_metric": _no_default_metric,
+    "sample_type": lambda value, params: {"uniform_drop": value == "uniform"},
+    "normalize_type": lambda value, params: {"xgboost_dart_mode": True},
+    "feature_types": _categories,
+}
+"""What some of XGBoost's parameters stand for here."""
+
+
+def _is_meaning(name: str, value: Any) -> bool:
+    """Say whether a value is one that `_MEANINGS` translates; the table of parameters speaks of others."""
+    if name == "disable_default_eval_metric":
+        return bool(value in (True, 1, "true", "True", "1"))
+    if name == "feature_types":
+        return isinstance(value, (list, tuple)) and any(kind == "c" for kind in value)
+    return value in {"sample_type": ("uniform", "weighted"), "normalize_type": ("tree",)}[name]
+
+
 def idle_names(params: Mapping[Any, Any]) -> tuple[str, ...]:
     """Return the names of what is given and changes nothing here, whatever its value."""
     in_use = {"sketch_eps"} if params.get("tree_method") == "approx" else set()
+    in_use |= {name for name in _MEANINGS if name in params and _is_meaning(name, params[name])}
     idle = set(PEER_PARAMETERS) - in_use
     return tuple(name for name, value in params.items() if name in idle and value is not None)

@@ -13,7 +13,7 @@ from hornbeam.plotting.quality import (
     plot_residuals,
     plot_roc,
 )
-from hornbeam.plotting.trees import create_tree_digraph, create_tree_svg, plot_tree
+from hornbeam.plotting.trees import create_tree_digraph, create_tree_svg, plot_tree, to_graphviz
 
 __all__ = [
     "create_tree_digraph",
@@ -30,4 +30,5 @@ __all__ = [
     "plot_split_value_histogram",
     "plot_tree",
     "plot_waterfall",
+    "to_graphviz",
 ]

@@ -12,7 +12,8 @@ from hornbeam.model.booster import Booster
 from hornbeam.plotting.canvas import ACCENT, INK, dress, new_axes, shortened
 from hornbeam.plotting.models import booster_of, feature_position
 
-KINDS = ("split", "gain", "cover")
+KINDS = ("split", "gain", "cover", "weight", "total_gain", "total_cover")
+"""LightGBM's names, and those that XGBoost has for the same: number, sum of gains and of hessians."""
 
 
 def importance(booster: Booster, kind: str) -> NDArray[np.float64]:
@@ -38,6 +39,8 @@ def plot_importance(
     dpi: int | None = None,
     grid: bool = True,
     precision: int | None = 3,
+    show_values: bool = True,
+    values_format: str | None = None,
     **kwargs: Any,
 ) -> Any:
     """Draw the importance of the features as bars.
@@ -59,6 +62,8 @@ def plot_importance(
         Leave out features without importance.
     precision
         Digits after the point; None: all.
+    show_values, values_format
+        XGBoost's: whether the numbers are written beside the bars, and how: "{v:.2f}"; None: by `precision`.
     **kwargs
         To `Axes.barh`.
     xlim, ylim, title, xlabel, ylabel, figsize, dpi, grid
@@ -82,9 +87,10 @@ def plot_importance(
     ax = new_axes(ax, figsize, dpi, (6.4, min(max(2.0, 0.8 + 0.28 * len(order)), 40.0)))
     shown, places = values[order], np.arange(len(order))
     ax.barh(places, shown, **{"height": height, "align": "center", "color": ACCENT, **kwargs})
-    for place, value in zip(places, shown, strict=True):
-        is_count = importance_type == "split"
+    for place, value in zip(places, shown, strict=True) if show_values else ():
+        is_count = importance_type in ("split", "weight")
         text = str(int(value)) if is_count else str(value) if precision is None else f"{value:.{precision}f}"
+        text = text if values_format is None else values_format.format(v=value)
         ax.annotate(text, (value, place), (3, 0), textcoords="offset points", va="center", fontsize=8, color=INK)
     ax.set_yticks(places, [shortened(model.feature_names[feature]) for feature in order])
     sides = (0.0, float(shown.max()) * 1.2 or 1.0) if xlim is None else xlim

@@ -7,6 +7,7 @@ from html import escape
 from typing import Any
 
 from hornbeam.core.errors import HornbeamError, ParameterError
+from hornbeam.params.peer_arguments import PLOT_TREE, takes_peer_arguments
 from hornbeam.plotting.canvas import ACCENT, INK, MUTED, SECOND, new_axes, shortened
 from hornbeam.plotting.models import booster_of
 from hornbeam.plotting.seen import SeeingModel
@@ -19,6 +20,7 @@ CHARACTER, LINE, PAD, GAP = 6.8, 15, 8, 14
 """Sizes of an SVG in pixels: width of a character, height of a line, room inside of a box and between boxes."""
 
 
+@takes_peer_arguments(PLOT_TREE)
 def plot_tree(
     booster: Any,
     ax: Any = None,
@@ -30,6 +32,7 @@ def plot_tree(
     orientation: str = "horizontal",
     example_case: Any = None,
     max_category_values: int = MAX_CATEGORIES,
+    rankdir: str | None = None,
     **kwargs: Any,
 ) -> Any:
     """Draw a tree with matplotlib.
@@ -51,11 +54,14 @@ def plot_tree(
         Table of one row, whose path is marked.
     max_category_values
         Levels that are written before "...".
+    rankdir
+        XGBoost's orientation: "LR" is horizontal, "TB" and "UT" are vertical; None: `orientation` says.
     **kwargs
         To `Axes.text`, which writes the nodes.
 
     Where a rule is true a row goes along the edge "yes".
     """
+    orientation = _orientation_of(rankdir, orientation)
     _check_orientation(orientation)
     labels = Labels(info_of(show_info), precision, max_category_values)
     nodes = lay_out(SeeingModel(booster_of(booster)), tree_index, labels, example_case)
@@ -157,6 +163,7 @@ def create_tree_svg(
     )
 
 
+@takes_peer_arguments(PLOT_TREE)
 def create_tree_digraph(
     booster: Any,
     tree_index: int = 0,
@@ -165,6 +172,7 @@ def create_tree_digraph(
     orientation: str = "horizontal",
     example_case: Any = None,
     max_category_values: int = MAX_CATEGORIES,
+    rankdir: str | None = None,
     **kwargs: Any,
 ) -> Any:
     """Return a tree as `graphviz.Digraph`; arguments as in `plot_tree`, others go to its constructor."""
@@ -175,6 +183,7 @@ def create_tree_digraph(
             "create_tree_digraph needs the package graphviz (pip install graphviz); hornbeam.plot_tree and "
             "hornbeam.create_tree_svg draw trees without it"
         ) from error
+    orientation = _orientation_of(rankdir, orientation)
     _check_orientation(orientation)
     labels = Labels(info_of(show_info), precision, max_category_values)
     nodes = lay_out(SeeingModel(booster_of(booster)), tree_index, labels, example_case)
@@ -201,6 +210,20 @@ def create_tree_digraph(
                 penwidth="3" if node.on_path else "1",
             )
     return graph
+
+
+def to_graphviz(booster: Any, **arguments: Any) -> Any:
+    """Return a tree as `graphviz.Digraph`: `create_tree_digraph` by XGBoost's name, from top to bottom by default."""
+    return create_tree_digraph(booster, **{"rankdir": "TB", **arguments})
+
+
+def _orientation_of(rankdir: str | None, orientation: str) -> str:
+    """Return the orientation that XGBoost's `rankdir` names, or the one that is given."""
+    if rankdir is None:
+        return orientation
+    if rankdir not in ("LR", "TB", "UT"):
+        raise ParameterError(f"rankdir={rankdir!r}: must be 'LR', 'TB' or 'UT'")
+    return "horizontal" if rankdir == "LR" else "vertical"
 
 
 def _graph_name(node: Node) -> str:

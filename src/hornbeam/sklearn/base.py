@@ -30,7 +30,7 @@ from hornbeam.metrics import NO_METRIC
 from hornbeam.model.booster import Booster
 from hornbeam.objectives import get_objective
 from hornbeam.params.params import BY_NAME, Params, canonical_names, refuse_two_strategies
-from hornbeam.params.peer_arguments import ESTIMATOR_ATTRIBUTES, FIT, PREDICT, PeerAttributes, takes_peer_arguments
+from hornbeam.params.peer_arguments import ESTIMATOR_ATTRIBUTES, FIT, PREDICT, takes_peer_arguments
 from hornbeam.params.peer_parameters import idle_names
 from hornbeam.sklearn import held_out
 from hornbeam.sklearn.arguments import (
@@ -48,6 +48,7 @@ from hornbeam.sklearn.device_targets import read_target
 from hornbeam.sklearn.explained import ExplainedEstimator
 from hornbeam.sklearn.fit_tasks import FitTask, TakesFitCallbacks, is_fit_task, takes_verbose
 from hornbeam.sklearn.fitted_attributes import FittedAttributes
+from hornbeam.sklearn.named_parameters import NamedParameters
 from hornbeam.sklearn.tables import (
     has_rows_of_no_weight,
     refuse_strings,
@@ -73,7 +74,7 @@ FloatArray = NDArray[np.float64]
 SelfModel = TypeVar("SelfModel", bound="HornbeamModel")
 
 
-class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, Tagged, BaseEstimator, PeerAttributes):
+class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, Tagged, BaseEstimator, NamedParameters):
     """What the estimators share; use `HornbeamClassifier`, `HornbeamRegressor` or `HornbeamRanker`.
 
     Parameters

@@ -19,6 +19,7 @@ from hornbeam.data.device_arrays import as_cupy, device_of, host_array, in_libra
 from hornbeam.metrics import fit_to_outputs
 from hornbeam.params.params import BY_NAME, Params, canonical_names
 from hornbeam.params.peer_arguments import PREDICT, takes_peer_arguments
+from hornbeam.sklearn import held_out
 from hornbeam.sklearn.arguments import in_order
 from hornbeam.sklearn.base import FloatArray, HornbeamModel
 from hornbeam.sklearn.device_targets import classes_of, divided_by_sum, find_classes, places_among, probabilities
@@ -197,7 +198,8 @@ class HornbeamClassifier(StagedClassifier, ClassifierMixin, HornbeamModel):
                 f"class_weight={class_weight!r}: a target of several columns has labels that hold or not, no classes; "
                 "weigh them by scale_pos_weight"
             )
-        others = canonical_names({name: value for name, value in self._other_params.items() if name in BY_NAME})
+        given = held_out.without_fit_parameters(self._other_params)
+        others = canonical_names({name: value for name, value in given.items() if name in BY_NAME})
         for name in ("scale_pos_weight", "is_unbalance"):
             if others.get(name, BY_NAME[name].default) != BY_NAME[name].default:
                 raise ParameterError(
@@ -227,9 +229,13 @@ class HornbeamClassifier(StagedClassifier, ClassifierMixin, HornbeamModel):
         return np.array([float(weights.get(label, 1.0)) for label in classes])
 
 
+_OF_THE_BOOSTER = ("raw_score", "pred_leaf", "pred_contrib", "pred_contribs", "pred_interactions")
+"""Keywords of `predict` that ask for something besides predictions."""
+
+
 def _asks_for_no_classes(choices: Mapping[str, Any]) -> bool:
     """Say whether keywords of `predict` ask for something that is returned as the Booster returns it."""
-    return any(choices.get(name) for name in ("raw_score", "pred_leaf", "pred_contrib", "pred_interactions"))
+    return any(choices.get(name) for name in _OF_THE_BOOSTER)
 
 
 def _in_host_memory(*given: Any) -> list[Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,8 @@ class FittedAttributes:
 
     booster_: Booster
     importance_type: str | None
+    predict: Callable[..., Any]
+    get_params: Callable[..., dict[str, Any]]
 
     @property
     def _fitted(self) -> Booster:
@@ -36,7 +40,8 @@ class FittedAttributes:
     @property
     def best_score_(self) -> dict[str, dict[str, float]]:
         """best_score_[set][metric] at the best iteration, without early stopping at the last one."""
-        return self._fitted.best_score
+        scores: dict[str, dict[str, float]] = self._fitted.best_score
+        return scores
 
     @property
     def evals_result_(self) -> dict[str, dict[str, list[float]]]:
@@ -72,6 +77,30 @@ class FittedAttributes:
     def feature_importances_(self) -> NDArray[np.int64] | NDArray[np.float64]:
         """Number of splits, sum of gains or of covers (`importance_type`) of every feature; not normalised."""
         return self._fitted.feature_importance(self.importance_type or "split")
+
+    @property
+    def fitted_(self) -> bool:
+        """Whether `fit` has been called, as LightGBM's estimators tell."""
+        return hasattr(self, "booster_")
+
+    @property
+    def n_trees_per_iteration_(self) -> int:
+        """Trees of an iteration, as scikit-learn's estimators tell."""
+        return self._fitted.trees_per_iteration
+
+    @property
+    def is_categorical_(self) -> NDArray[np.bool_] | None:
+        """Which features are categorical, bool (n_features,); None: none is."""
+        levels = self._fitted.levels
+        return None if levels is None else np.array([one is not None for one in levels])
+
+    def apply(self, X: Any, iteration_range: tuple[int, int] | None = None) -> NDArray[np.int32]:
+        """Return the leaf of every row in every tree, int32 (n_rows, n_trees), as XGBoost's estimators do."""
+        return self.predict(X, pred_leaf=True, iteration_range=iteration_range)  # type: ignore[no-any-return]
+
+    def get_xgb_params(self) -> dict[str, Any]:
+        """Return the parameters, as `get_params` does."""
+        return self.get_params()
 
     def get_booster(self) -> Booster:
         """Return the trained model, as XGBoost's estimators do."""
@@ -127,7 +156,7 @@ class FittedAttributes:
         scores = self._fitted.best_score
         if self._fitted.best_iteration == 0 or not scores:
             raise AttributeError("best_score is there after early stopping alone")
-        return list(list(scores.values())[-1].values())[-1]
+        return float(list(list(scores.values())[-1].values())[-1])
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "booster_")

@@ -223,7 +223,7 @@ class EarlyStopping:
             )
             key = (result.dataset, result.metric)
             if key not in self._best or _is_better(result, self._best[key][0], delta):
-                self._best[key] = (result.value, env.iteration, results)
+                self._best[key] = (result.value, env.iteration, env.evaluation_result_list)
             elif not is_last and env.iteration - self._best[key][1] >= self.stopping_rounds:
                 self._stop(*self._best[key][1:])
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.dataset.dataset import Dataset
+from hornbeam.dataset.dmatrix import DMatrix
 from hornbeam.objectives import Objective
 from hornbeam.params.params import Params
 
@@ -78,6 +79,9 @@ def check_valid(name: str, dataset: Dataset, train_set: Dataset, params: Params,
     if dataset.reference is None and not dataset.is_binned:
         dataset.set_reference(train_set)
     dataset.construct(params)
+    if isinstance(dataset, DMatrix) and dataset.binned.mapper is not train_set.binned.mapper:
+        dataset.forget_bins(train_set)  # XGBoost takes any DMatrix to evaluate
+        dataset.construct(params)
     if dataset.binned.mapper is not train_set.binned.mapper:
         whose = "is binned by itself" if dataset.reference is None else "has the bins of another training set"
         raise DataError(

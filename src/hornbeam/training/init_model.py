@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.model.booster import Booster, load
-from hornbeam.objectives import Objective
+from hornbeam.objectives import CustomObjective, Objective
 from hornbeam.params.constraints import resolve_per_feature
 from hornbeam.params.params import BY_NAME, Params
 
@@ -25,7 +25,11 @@ def model_to_train_on(init_model: Booster | str | os.PathLike[str] | None) -> Bo
 
 
 def check_start(start: Booster, train_set: Dataset, params: Params, objective: Objective) -> None:
-    """Check that a model to train on fits the data and the objective."""
+    """Check that a model to train on fits the data and the objective.
+
+    An objective function goes on from the scores of any model of as many outputs; the model is then one of a function,
+    and predicts raw scores, as `Booster.update(fobj=)` makes it.
+    """
     if not isinstance(start, Booster):
         raise ParameterError(f"init_model must be a Booster or a path, not {type(start).__name__}")
     if start.n_features != train_set.n_features:
@@ -43,7 +47,8 @@ def check_start(start: Booster, train_set: Dataset, params: Params, objective: O
             f"init_model was trained with boosting={start.params.get('boosting', 'gbdt')!r}, now it is "
             f"{params.boosting!r}: a forest is a mean of trees and the others are sums; pass the same"
         )
-    if start.objective.to_dict() != objective.to_dict():
+    goes_on = isinstance(objective, CustomObjective) and start.n_outputs == objective.n_outputs
+    if start.objective.to_dict() != objective.to_dict() and not goes_on:
         raise ParameterError(
             f"init_model was trained with objective {start.objective.to_dict()}, now it is "
             f"{objective.to_dict()}; pass the same objective and num_class"

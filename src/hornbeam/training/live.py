@@ -32,7 +32,7 @@ from hornbeam.training.idle_parameters import Situation, warn_of_situation
 from hornbeam.training.loop import Member
 from hornbeam.training.run import TrainingRun
 from hornbeam.training.state import TrainingState
-from hornbeam.training.xgboost_arguments import metric_names
+from hornbeam.training.xgboost_arguments import as_xgboosts, metric_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +46,7 @@ def begin(booster: Booster, params: Any, train_set: Any) -> None:
     """
     if isinstance(train_set, (list, tuple)) and train_set:
         train_set = train_set[0]
-    checked = params if isinstance(params, Params) else Params.from_dict(params)
+    checked = params if isinstance(params, Params) else Params.from_dict(as_xgboosts(params, train_set))
     if checked.early_stopping_round > 0:
         warn(
             "early_stopping_round has no effect here: the loop that calls update decides when to end", checked.verbosity
@@ -137,6 +137,7 @@ class LiveTraining:
         if made is not booster:
             booster.take(made.to_model())
             booster.num_threads, booster.metric = made.num_threads, made.metric
+            booster.is_xgboosts = made.is_xgboosts
         self._booster = weakref.ref(booster)
         run.state.booster = weakref.proxy(booster)  # a strong one were a circle: data would wait for the collector
         self._run, self._member, self.is_stale = run, Member(run, is_eager=True), False

@@ -5,10 +5,14 @@ LightGBM's functions are here too, since its users find them in `lightgbm.callba
 
 from __future__ import annotations
 
+import os
+import pickle
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from hornbeam.core.errors import ParameterError
+from hornbeam.params.params import whole_number
 from hornbeam.training.callbacks import (
     CallbackEnv,
     EarlyStopException,
@@ -19,7 +23,7 @@ from hornbeam.training.callbacks import (
     record_evaluation,
     reset_parameter,
 )
-from hornbeam.training.xgboost_arguments import LastMetricStopping
+from hornbeam.training.xgboost_arguments import METRIC_NAMES, LastMetricStopping, set_name
 
 __all__ = [
     "CallbackEnv",
@@ -28,6 +32,7 @@ __all__ = [
     "EvaluationMonitor",
     "LearningRateScheduler",
     "TrainingCallback",
+    "TrainingCheckPoint",
     "early_stopping",
     "log_evaluation",
     "record_evaluation",
@@ -38,7 +43,7 @@ __all__ = [
 class TrainingCallback:
     """A callback as XGBoost's users write it: a class with some of these methods.
 
-    `evals_log[set][metric]` is a list, one value an evaluated iteration.
+    `evals_log[set][metric]` is a list, one value an evaluated iteration; sets and metrics bear XGBoost's names.
     """
 
     def before_training(self, model: Any) -> Any:
@@ -102,7 +107,8 @@ class _After:
 
     def __call__(self, env: CallbackEnv) -> None:
         for result in env.evaluation_result_list:
-            self.watch.log.setdefault(result.dataset, {}).setdefault(result.metric, []).append(result.value)
+            name, metric = set_name(result.dataset), METRIC_NAMES.get(result.metric, result.metric)
+            self.watch.log.setdefault(name, {}).setdefault(metric, []).append(result.value)
         if self.watch.call("after_iteration", env.model, env.iteration, self.watch.log):
             raise EarlyStopException(env.iteration, env.evaluation_result_list)
 
@@ -136,7 +142,7 @@ class EarlyStopping(LastMetricStopping):
     rounds
         Rounds without improvement.
     metric_name, data_name
-        The metric and the set; None: the last.
+        The metric and the set, by XGBoost's names or by ours; None: the last.
     maximize
         Whether higher values are better; None: what the metric says.
     save_best
@@ -163,8 +169,9 @@ class EarlyStopping(LastMetricStopping):
     def __call__(self, env: CallbackEnv) -> None:
         """Look at the chosen evaluation."""
         every = env.evaluation_result_list
-        chosen = [result for result in every if self.data_name in (None, result.dataset)]
-        chosen = [result for result in chosen if self.metric_name in (None, result.metric)]
+        chosen = [one for one in every if self.data_name in (None, one.dataset, set_name(one.dataset))]
+        names = METRIC_NAMES
+        chosen = [one for one in chosen if self.metric_name in (None, one.metric, names.get(one.metric))]
         if every and not chosen:
             there = sorted({f"{result.dataset} {result.metric}" for result in every})
             raise ParameterError(
@@ -176,6 +183,48 @@ class EarlyStopping(LastMetricStopping):
             super().__call__(env)
         finally:
             env.evaluation_result_list = every
+
+
+class TrainingCheckPoint(TrainingCallback):
+    """Writes the model to a file every so many iterations, as XGBoost's callback of this name.
+
+    Files are of Hornbeam's format. To go on from an interrupted training pass `checkpoint=` to `train`, which needs no
+    callback.
+
+    Parameters
+    ----------
+    directory, name
+        The files are `directory/name_10.ubj`, where 10 is the number of the iteration, from 0.
+    as_pickle
+        Pickle the Booster, as `directory/name_10.pkl`.
+    interval
+        Iterations from one file to the next.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        name: str = "model",
+        as_pickle: bool = False,
+        interval: int = 100,
+    ) -> None:
+        self.directory, self.name, self.as_pickle = Path(directory), name, as_pickle
+        self.interval = whole_number(interval, "interval", 1)
+
+    def before_training(self, model: Any) -> Any:
+        """Make the directory."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        return model
+
+    def after_iteration(self, model: Any, epoch: int, evals_log: dict[str, dict[str, list[float]]]) -> bool:
+        """Write the file when it is time."""
+        if epoch > 0 and epoch % self.interval == 0:
+            path = self.directory / f"{self.name}_{epoch}"
+            if self.as_pickle:
+                path.with_name(path.name + ".pkl").write_bytes(pickle.dumps(model))
+            else:
+                model.save_model(path.with_name(path.name + ".ubj"))
+        return False
 
 
 def EvaluationMonitor(rank: int = 0, period: int = 1, show_stdv: bool = False) -> LogEvaluation:  # noqa: N802

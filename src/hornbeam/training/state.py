@@ -25,6 +25,7 @@ from hornbeam.data.columns import column_on
 from hornbeam.data.levels import extended_levels, level_codes
 from hornbeam.data.target_encoding import describe_encoding
 from hornbeam.dataset.dataset import Dataset
+from hornbeam.dataset.dmatrix import DMatrix
 from hornbeam.metrics import Metric, get_metrics
 from hornbeam.model.booster import Booster
 from hornbeam.model.file import ModelData
@@ -248,6 +249,7 @@ class TrainingState:
             )
         )
         booster.num_threads, booster.metric = self.params.num_threads, self.params.metric
+        booster.is_xgboosts = isinstance(self.train_set, DMatrix)
         return booster
 
     def check_evaluated(self, name: str, dataset: Dataset) -> bool:

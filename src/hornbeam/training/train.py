@@ -166,7 +166,7 @@ def _boost(
         called: list[Callback] = [*watches, *prepared]  # first, so that they see what ends the training
         is_eager = any(not getattr(callback, "before_iteration", False) for callback in called)
         Loop([Member(run, is_eager)], booster, n_rounds, called, functions, lambda found: found[0], hooks).run()
-        if not booster.best_score:
+        if booster.best_score == {}:
             booster.best_score = {
                 name: {metric: values[-1] for metric, values in metrics.items()}
                 for name, metrics in booster.eval_history.items()
@@ -185,6 +185,9 @@ class ModelHook:
         """Enter what early stopping found best."""
         booster = loop.members[0].state.booster
         booster.best_iteration = min(stop.best_iteration + 1, booster.n_iterations)
+        if booster.is_xgboosts and stop.best_score:
+            booster.best_score = stop.best_score[-1].value
+            return
         for result in stop.best_score:
             booster.best_score.setdefault(result.dataset, {})[result.metric] = result.value
 

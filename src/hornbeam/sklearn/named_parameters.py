@@ -1,0 +1,39 @@
+"""Parameters of an estimator as attributes, by any name that they have: `model.max_iter`, `model.gamma`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from hornbeam.params.params import BY_NAME
+from hornbeam.params.peer_arguments import PeerAttributes
+
+
+class NamedParameters(PeerAttributes):
+    """Reads what is no attribute among the parameters.
+
+    A further keyword of the constructor is read by the name that it was given by. Any other name of a parameter reads
+    that parameter, whatever it was called in the constructor, or its default.
+    """
+
+    _other_params: Mapping[str, Any]
+
+    if TYPE_CHECKING:
+
+        @classmethod
+        def _get_param_names(cls) -> list[str]:
+            """Return the parameters of the constructor."""
+
+    else:
+
+        def __getattr__(self, name: str) -> Any:
+            """Return a parameter; AttributeError for every other name that is not there."""
+            others = type(self)._other_params if "_other_params" not in vars(self) else vars(self)["_other_params"]
+            if name in others:
+                return others[name]
+            row = BY_NAME.get(name)
+            if row is None or name in self._get_param_names():
+                return super().__getattr__(name)
+            values = [others[other] for other in others if BY_NAME.get(other) is row]
+            values += [vars(self)[own] for own in self._get_param_names() if BY_NAME.get(own) is row]
+            return values[0] if values else row.default

@@ -1,0 +1,247 @@
+"""What XGBoost's users write: places of arguments, meanings by DMatrix, callbacks, methods of a Booster."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+import hornbeam as xgb
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(300, 4))
+Y = (X[:, 0] > 0).astype(int)
+
+
+@pytest.fixture
+def dtrain():
+    return xgb.DMatrix(X, label=Y)
+
+
+@pytest.fixture
+def booster(dtrain):
+    return xgb.train({"objective": "binary:logistic", "max_depth": 2}, dtrain, 4)
+
+
+def squares(scores, dtrain):
+    return scores - dtrain.get_label(), np.ones(len(scores))
+
+
+def test_arguments_by_place_come_in_xgboosts_order_where_a_dmatrix_is_trained_on(dtrain):
+    result = {}
+    xgb.train({"metric": "rmse"}, dtrain, 3, [(dtrain, "train")], squares, None, None, result)
+    assert list(result) == ["train"]
+    table = xgb.cv({"objective": "binary:logistic"}, dtrain, 2, 4, True, None, "auc", as_pandas=False)
+    assert list(table) == ["train-auc-mean", "train-auc-std", "test-auc-mean", "test-auc-std"]
+    with pytest.raises(TypeError, match="two values for 'evals'"):
+        xgb.train({}, dtrain, 2, [], evals=[])
+
+
+def test_parameters_may_be_a_list_of_pairs_with_several_metrics(dtrain):
+    result = {}
+    pairs = [("objective", "binary:logistic"), ("eval_metric", "auc"), ("eval_metric", "error")]
+    xgb.train(pairs, dtrain, 2, evals=[(dtrain, "train")], evals_result=result)
+    assert list(result["train"]) == ["auc", "error"]
+
+
+def test_alpha_of_a_dmatrix_is_the_l1_penalty(dtrain):
+    made = xgb.train({"objective": "binary:logistic", "alpha": 0.5}, dtrain, 3)
+    same = xgb.train({"objective": "binary", "lambda_l1": 0.5}, xgb.Dataset(X, Y), 3)
+    assert made.fingerprint() == same.fingerprint()
+    with pytest.raises(xgb.ParameterError, match="reg_alpha"):
+        xgb.train({"objective": "binary", "alpha": 0.5}, xgb.Dataset(X, Y), 3)
+
+
+def test_subsample_of_a_dmatrix_draws_rows_for_every_tree(dtrain):
+    made = xgb.train({"subsample": 0.5}, dtrain, 3)
+    same = xgb.train({"subsample": 0.5, "subsample_freq": 1}, xgb.Dataset(X, Y), 3)
+    assert made.fingerprint() == same.fingerprint()
+
+
+def test_num_target_must_be_the_number_of_columns():
+    dtrain = xgb.DMatrix(X, label=np.column_stack((X[:, 0], X[:, 1])))
+    assert xgb.train({"num_target": 2}, dtrain, 2).n_outputs == 2
+    with pytest.raises(xgb.ParameterError, match="num_target=3"):
+        xgb.train({"num_target": 3}, dtrain, 2)
+
+
+def test_without_the_default_metric_functions_alone_are_evaluated(dtrain):
+    def mine(scores, data):
+        return "mine", 1.0
+
+    result = {}
+    given = {"evals": [(dtrain, "t")], "custom_metric": mine, "evals_result": result}
+    params = {"objective": "binary:logistic", "disable_default_eval_metric": 1}
+    xgb.train(params, dtrain, 2, **given)
+    assert list(result["t"]) == ["mine"]
+    xgb.train(
+        {"objective": "binary:logistic", "disable_default_eval_metric": 1, "eval_metric": "auc"}, dtrain, 2, **given
+    )
+    assert list(result["t"]) == ["auc", "mine"]
+
+
+def test_dart_is_told_how_to_drop_by_xgboosts_names(dtrain):
+    given = {"booster": "dart", "rate_drop": 0.5, "sample_type": "uniform", "normalize_type": "tree"}
+    ours = {"boosting": "dart", "drop_rate": 0.5, "uniform_drop": True, "xgboost_dart_mode": True}
+    assert xgb.train(given, dtrain, 5).fingerprint() == xgb.train(ours, xgb.Dataset(X, Y), 5).fingerprint()
+    with pytest.raises(xgb.ParameterError, match="'forest' is not offered"):
+        xgb.train({**given, "normalize_type": "forest"}, dtrain, 5)
+
+
+def test_a_dmatrix_is_binned_anew_for_other_bins_and_evaluated_by_any_training(dtrain):
+    evals, first = xgb.DMatrix(X[:50], label=Y[:50]), xgb.train({"max_bin": 16}, dtrain, 3)
+    xgb.train({"max_bin": 64}, dtrain, 3, evals=[(evals, "e")])
+    assert xgb.train({"max_bin": 16}, dtrain, 3, evals=[(evals, "e")]).fingerprint() == first.fingerprint()
+    xgb.train({}, xgb.DMatrix(X[100:], label=Y[100:]), 3, evals=[(evals, "e")])
+    with pytest.raises(xgb.DataError, match="max_bin"):
+        xgb.train({"max_bin": 16}, xgb.QuantileDMatrix(X, label=Y, max_bin=32), 3)
+
+
+def test_best_score_after_early_stopping_is_a_number(dtrain):
+    result = {}
+    booster = xgb.train(
+        {"objective": "binary:logistic", "eval_metric": ["error", "logloss"]}, dtrain, 5,
+        evals=[(dtrain, "train"), (xgb.DMatrix(X[:50], label=Y[:50]), "eval")], early_stopping_rounds=2,
+        evals_result=result, verbose_eval=False,
+    )  # fmt: skip
+    assert booster.best_score == result["eval"]["logloss"][booster.best_iteration - 1]
+    assert booster.attr("best_iteration") == str(booster.best_iteration - 1)
+    assert float(booster.attr("best_score")) == booster.best_score
+
+
+def test_attributes_are_texts_that_pickles_and_copies_carry(booster):
+    booster.set_attr(author="me", version="3")
+    booster.set_attr(version=None)
+    assert booster.attributes() == {"author": "me"}
+    assert pickle.loads(pickle.dumps(booster)).attr("author") == booster.copy().attr("author") == "me"
+    assert booster.attr("version") is None
+    with pytest.raises(xgb.ParameterError, match="pass str"):
+        booster.set_attr(version=3)
+
+
+def test_set_param_sets_threads_and_parameters_of_a_training_under_way(booster, dtrain):
+    booster.set_param({"nthread": 1, "verbosity": 0})
+    assert booster.num_threads == 1
+    with pytest.raises(xgb.ParameterError, match="xgb_model=booster"):
+        booster.set_param("eta", 0.5)
+    live, other = xgb.Booster({"eta": 0.1}, [dtrain]), xgb.Booster({"eta": 0.5}, [dtrain])
+    live.set_param("eta", 0.5)
+    live.update(dtrain, 0)
+    other.update(dtrain, 0)
+    assert np.array_equal(live.predict(dtrain), other.predict(dtrain))
+
+
+def test_load_config_takes_that_of_the_model_alone(booster, dtrain):
+    booster.load_config(booster.save_config())
+    with pytest.raises(xgb.ParameterError, match="another model"):
+        booster.load_config(xgb.train({"eta": 0.7}, dtrain, 1).save_config())
+
+
+def test_features_without_names_are_f0_and_a_file_gives_them_others(booster, tmp_path):
+    assert set(booster.get_score()) <= {"f0", "f1", "f2", "f3"}
+    assert "[f0<" in booster.get_dump()[0]
+    path = tmp_path / "fmap.txt"
+    path.write_text("0 age q\n1 size q\n")
+    assert "age" in booster.get_score(fmap=str(path))
+    booster.dump_model(tmp_path / "dump.txt", str(path))
+    assert "[age<" in (tmp_path / "dump.txt").read_text()
+    path.write_text("no names\n")
+    with pytest.raises(xgb.ParameterError, match="number name type"):
+        booster.get_fscore(str(path))
+
+
+def test_tables_of_a_model_of_a_dmatrix_are_xgboosts(booster):
+    table = booster.trees_to_dataframe()
+    columns = ["Tree", "Node", "ID", "Feature", "Split", "Yes", "No", "Missing", "Gain", "Cover", "Category"]
+    assert list(table.columns) == columns
+    root = json.loads(booster.get_dump(dump_format="json", with_stats=True)[1])
+    first = table[table.Tree == 1].iloc[0]
+    assert (first.ID, first.Split, first.Yes, first.Gain) == ("1-0", root["split_condition"], "1-1", root["gain"])
+    leaves = table[table.Feature == "Leaf"]
+    assert leaves.Yes.isna().all()
+    assert len(leaves) == sum(tree.n_leaves for tree in booster.trees)
+    assert list(booster.get_split_value_histogram(0).columns) == ["SplitValue", "Count"]
+    assert isinstance(booster.get_split_value_histogram(0, as_pandas=False), np.ndarray)
+    counts, edges = xgb.train({}, xgb.Dataset(X, Y), 2).get_split_value_histogram(0)
+    assert len(edges) == len(counts) + 1
+
+
+def test_shapes_are_xgboosts_where_they_are_asked_for():
+    peer = pytest.importorskip("xgboost")
+    frame, classes = X.astype(np.float32), np.digitize(X[:, 0], [-0.5, 0.5])
+    cases = [({"objective": "binary:logistic"}, Y), ({"objective": "multi:softprob", "num_class": 3}, classes)]
+    cases.append(({"objective": "reg:squarederror", "num_parallel_tree": 2}, X[:, 1]))
+    asked = [{}, {"pred_contribs": True}, {"pred_interactions": True}, {"pred_leaf": True}, {"output_margin": True}]
+    for params, label in cases:
+        ours = xgb.train(params, xgb.DMatrix(frame, label=label), 3)
+        theirs = peer.train(params, peer.DMatrix(frame, label=label), 3)
+        for choice in asked:
+            for strict in (False, True):
+                found = ours.predict(xgb.DMatrix(frame), **choice, strict_shape=strict)
+                expected = theirs.predict(peer.DMatrix(frame), **choice, strict_shape=strict)
+                assert found.shape == expected.shape, (params, choice, strict)
+
+
+def test_leaves_of_a_strict_shape_are_by_iteration_output_and_parallel_tree():
+    params = {"objective": "multi:softprob", "num_class": 3, "num_parallel_tree": 2, "colsample_bynode": 0.5}
+    booster = xgb.train(params, xgb.DMatrix(X, label=np.digitize(X[:, 0], [-0.5, 0.5])), 2)
+    leaves = booster.predict(X, pred_leaf=True, strict_shape=True)
+    raw = np.tile(booster.init_scores, (len(X), 1))
+    for iteration in range(2):
+        for parallel in range(2):
+            for output in range(3):
+                tree = booster.trees[iteration * 6 + parallel * 3 + output]
+                raw[:, output] += tree.leaf_value[leaves[:, iteration, output, parallel]]
+    assert np.allclose(raw, booster.predict(X, output_margin=True))
+
+
+def test_callbacks_of_estimators_see_xgboosts_names():
+    class Names(xgb.callback.TrainingCallback):
+        def after_iteration(self, model, epoch, evals_log):
+            self.seen = {name: list(metrics) for name, metrics in evals_log.items()}
+            return False
+
+    names, stop = Names(), xgb.callback.EarlyStopping(rounds=2, metric_name="logloss", data_name="validation_0")
+    model = xgb.HornbeamClassifier(n_estimators=3, callbacks=[names, stop], eval_metric=["auc", "logloss"])
+    model.fit(X, Y, eval_set=[(X[:50], Y[:50])])
+    assert names.seen == {"validation_0": ["auc", "logloss"]}
+    assert model.best_iteration_ > 0
+
+
+def test_checkpoints_are_files_of_every_so_many_iterations(dtrain, tmp_path):
+    kept = xgb.callback.TrainingCheckPoint(tmp_path / "new", interval=2)
+    booster = xgb.train({}, dtrain, 5, callbacks=[kept])
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["model_2.ubj", "model_4.ubj"]
+    assert xgb.load(tmp_path / "new" / "model_2.ubj").fingerprint() == booster[:3].fingerprint()
+    xgb.train({}, dtrain, 3, callbacks=[xgb.callback.TrainingCheckPoint(tmp_path, "m", as_pickle=True, interval=1)])
+    assert pickle.loads((tmp_path / "m_1.pkl").read_bytes()).n_iterations == 2
+
+
+def test_callbacks_can_be_imported_from_their_module():
+    from hornbeam.callback import EarlyStopping, TrainingCallback, early_stopping
+
+    assert EarlyStopping is xgb.callback.EarlyStopping
+    assert (TrainingCallback, early_stopping) == (xgb.callback.TrainingCallback, xgb.early_stopping)
+
+
+def test_types_of_features_are_those_given_or_of_a_frame():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(
+        {"c": pd.Categorical(list("ab") * 50), "x": np.arange(100.0), "n": range(100), "b": [True] * 100}
+    )
+    dtrain = xgb.DMatrix(frame, label=np.arange(100), enable_categorical=True)
+    assert dtrain.feature_types == ["c", "float", "int", "i"]
+    assert xgb.train({}, dtrain, 2).feature_types == ["c", "float", "float", "float"]
+    plain = xgb.DMatrix(np.column_stack((np.arange(100) % 3, np.arange(100))), label=np.arange(100))
+    assert plain.feature_types is None
+    plain.feature_types = ["c", "q"]
+    assert xgb.train({}, plain, 2).feature_types == ["c", "float"]
+    model = xgb.HornbeamRegressor(feature_types=["c", "q"], n_estimators=2).fit(plain.get_data(), np.arange(100))
+    assert model.get_booster().feature_types == ["c", "float"]
+
+
+def test_inplace_predict_takes_xgboosts_arguments_by_place(booster):
+    expected = booster.predict(X, num_iteration=2, raw_score=True)
+    assert np.array_equal(booster.inplace_predict(X, (0, 2), "margin", np.nan), expected)
+    with pytest.raises(xgb.ParameterError, match="replace other markers"):
+        booster.inplace_predict(X, missing=-1.0)
