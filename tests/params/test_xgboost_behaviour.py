@@ -418,7 +418,7 @@ def test_estimators_as_xgboosts_are_called(caplog):
     model = hb.HornbeamRegressor(
         n_estimators=60, learning_rate=0.9, early_stopping_rounds=3, eval_metric=my_loss, callbacks=[callback], **SMALL
     ).fit(X[:300], NUMBER[:300], eval_set=[(X[300:], NUMBER[300:])], verbose=False)
-    assert list(model.evals_result()["validation_0"]) == ["l2", "my_loss"]
+    assert list(model.evals_result()["validation_0"]) == ["rmse", "my_loss"]
     assert model.best_iteration == model.best_iteration_ - 1 and model.get_booster() is model.booster_
     last = list(model.evals_result_["valid_0"].values())[-1]
     assert model.best_score == last[model.best_iteration]

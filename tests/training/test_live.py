@@ -268,3 +268,11 @@ def test_a_loop_written_for_lightgbm_sees_the_same_things():
         facts = [(name, metric, higher) for name, metric, _, higher in results]
         seen.append((ended, booster.current_iteration(), booster.num_trees(), booster.num_model_per_iteration(), facts))
     assert seen[0] == seen[1]
+
+
+def test_a_kept_training_calls_its_data_as_they_were_called():
+    X = np.random.default_rng(0).normal(size=(100, 2))
+    data = hb.Dataset(X, label=X[:, 0])
+    kept = hb.train({"verbosity": -1}, data, 2, [data], ["mine"], keep_training_booster=True)
+    assert kept.eval_train()[0][0] == "mine"
+    assert hb.train({"verbosity": -1}, data, 2, keep_training_booster=True).eval_train()[0][0] == "training"

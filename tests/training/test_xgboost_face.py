@@ -245,3 +245,39 @@ def test_inplace_predict_takes_xgboosts_arguments_by_place(booster):
     assert np.array_equal(booster.inplace_predict(X, (0, 2), "margin", np.nan), expected)
     with pytest.raises(xgb.ParameterError, match="replace other markers"):
         booster.inplace_predict(X, missing=-1.0)
+
+
+def test_paths_may_say_their_format(tmp_path):
+    svm, csv = tmp_path / "data.svm", tmp_path / "data.csv"
+    svm.write_text("".join(f"{y} 0:{row[0]} 1:{row[1]}\n" for row, y in zip(X, Y, strict=True)))
+    np.savetxt(csv, np.column_stack((Y, X[:, :2])), delimiter=",")
+    for path in (f"{svm}?format=libsvm", f"{csv}?format=csv&label_column=0"):
+        data = xgb.DMatrix(path)
+        assert (data.num_row(), data.num_col()) == (300, 2)
+        assert np.array_equal(data.get_label(), Y)
+
+
+def test_even_chances_are_the_start_of_classes(dtrain):
+    params = {"objective": "binary:logistic", "base_score": 0.5}
+    made, plain = xgb.train(params, dtrain, 2), {"objective": "binary", "boost_from_average": False}
+    assert made.init_scores.tolist() == [0.0]
+    assert made.fingerprint() == xgb.train(plain, xgb.Dataset(X, Y), 2).fingerprint()
+    for classes in (Y, np.digitize(X[:, 0], [-0.5, 0.5])):
+        assert not xgb.HornbeamClassifier(base_score=0.5, n_estimators=2).fit(X, classes).booster_.init_scores.any()
+    for model in (xgb.HornbeamRegressor(base_score=0.5), xgb.HornbeamClassifier(base_score=0.3)):
+        with pytest.raises(xgb.ParameterError, match="boost_from_average"):
+            model.fit(X, Y)
+
+
+def test_squared_errors_of_estimators_are_roots_by_xgboosts_names():
+    class Log(xgb.callback.TrainingCallback):
+        def after_iteration(self, model, epoch, evals_log):
+            self.seen = evals_log
+            return False
+
+    log = Log()
+    stop = xgb.callback.EarlyStopping(rounds=2, metric_name="rmse")
+    model = xgb.HornbeamRegressor(n_estimators=3, callbacks=[log, stop]).fit(X, X[:, 0], eval_set=[(X[:50], X[:50, 0])])
+    roots = np.sqrt(model.evals_result_["valid_0"]["l2"]).tolist()
+    assert model.evals_result() == log.seen == {"validation_0": {"rmse": roots}}
+    assert model.best_score == roots[model.best_iteration]

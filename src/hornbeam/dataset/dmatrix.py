@@ -42,7 +42,7 @@ class DMatrix(Dataset):
     Parameters
     ----------
     data
-        What `Dataset` takes, or a `DataIter`.
+        What `Dataset` takes, or a `DataIter`. A path may end in "?format=csv&label_column=0".
     label, weight, group, qid, label_lower_bound, label_upper_bound, feature_names
         As for `Dataset`.
     base_margin
@@ -85,6 +85,7 @@ class DMatrix(Dataset):
             label_lower_bound = fields.get("label_lower_bound", label_lower_bound)
             label_upper_bound = fields.get("label_upper_bound", label_upper_bound)
         data = data.data if isinstance(data, Fields) else data
+        data, roles = _without_format(data)
         if missing is not None and not np.isnan(missing):
             data = _without_marker(load_table(data), missing)
         for name, value in others.items():
@@ -103,6 +104,7 @@ class DMatrix(Dataset):
             label_lower_bound=label_lower_bound,
             label_upper_bound=label_upper_bound,
             max_bin=max_bin,
+            params=roles,
         )
         self._types = None if feature_types is None else [str(kind) for kind in feature_types]
         self._whole = self._reader
@@ -164,6 +166,18 @@ def _categories(feature_types: Sequence[str] | None) -> Any:
     if isinstance(feature_types, str):
         raise DataError(f"feature_types={feature_types!r}: pass a list, one type a feature")
     return [place for place, kind in enumerate(feature_types) if kind == CATEGORY]
+
+
+def _without_format(data: Any) -> tuple[Any, dict[str, str] | None]:
+    """Return a path without what XGBoost's users write behind it, and the parameters that this stands for.
+
+    "train.txt?format=libsvm", "train.csv?format=csv&label_column=0"; the content of the file tells its format.
+    """
+    path, mark, query = data.partition("?format=") if isinstance(data, str) else ("", "", "")
+    if not mark:
+        return data, None
+    label = [part.removeprefix("label_column=") for part in query.split("&") if part.startswith("label_column=")]
+    return path, {"label_column": label[0]} if label else None
 
 
 def _without_marker(data: Any, missing: float) -> Any:

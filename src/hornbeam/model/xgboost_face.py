@@ -131,7 +131,7 @@ class XGBoostFace:
         **choices: Any,
     ) -> Any:
         """Predict for a table: `predict` by another name; `predict_type="margin"` asks for raw scores."""
-        if missing is not None and not np.isnan(missing):
+        if not np.isnan(missing):
             raise ParameterError(f"missing={missing!r}: NaN is missing; replace other markers by NaN in the data")
         if predict_type not in ("value", "margin"):
             raise ParameterError(f"predict_type={predict_type!r}: must be 'value' or 'margin'")

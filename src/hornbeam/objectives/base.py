@@ -189,8 +189,8 @@ def require_labels(label: FloatArray | None, objective: str) -> FloatArray:
     """Return the labels, or raise DataError if there are none."""
     if label is None:
         raise DataError(
-            f"objective {objective!r} needs labels, but the Dataset has none; pass label= to Dataset (of a file the name "
-            "of a column, or params={'label_column': 0} for its first one)"
+            f"objective {objective!r} needs labels, but the Dataset has none; pass label= to Dataset (of a file the "
+            "name of a column, or params={'label_column': 0} for its first one)"
         )
     return label
 

@@ -83,7 +83,7 @@ BOOSTER_ATTRIBUTES = {
     "num_class": "n_outputs",
     "best_ntree_limit": "best_iteration",
     "shuffle_models": "merge([booster[i] for i in order]), or leave it out: the order of trees changes no prediction",
-    "get_categories": "levels",
+    **dict.fromkeys(("get_categories", "pandas_categorical"), "levels"),
 }
 CV_BOOSTER_ATTRIBUTES = {
     **BOOSTER_ATTRIBUTES,

@@ -31,7 +31,7 @@ from hornbeam.model.booster import Booster
 from hornbeam.objectives import get_objective
 from hornbeam.params.params import BY_NAME, Params, canonical_names, refuse_two_strategies
 from hornbeam.params.peer_arguments import ESTIMATOR_ATTRIBUTES, FIT, PREDICT, takes_peer_arguments
-from hornbeam.params.peer_parameters import idle_names
+from hornbeam.params.peer_parameters import EVEN_CHANCES, idle_names
 from hornbeam.sklearn import held_out
 from hornbeam.sklearn.arguments import (
     UserFunction,
@@ -220,6 +220,9 @@ class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, Tag
             values[name] = value
         if values.get("objective") in CLASSES_OF_XGBOOST and isinstance(self, ClassifierMixin):
             values["objective"] = CLASSES_OF_XGBOOST[values["objective"]]
+        if values.get("base_score") == EVEN_CHANCES and isinstance(self, ClassifierMixin):
+            del values["base_score"]
+            values["boost_from_average"] = False
         given = canonical_names(values)
         refuse_two_strategies(given)
         params = Params(**self._with_objective(given))

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hornbeam.core.errors import ParameterError
 from hornbeam.model.booster import Booster, load
-from hornbeam.training.xgboost_arguments import METRIC_NAMES
+from hornbeam.training.xgboost_arguments import evaluation_of
 
 CLASSIFYING = ("binary", "cross_entropy", "focal", "multiclass", "multiclassova")
 """Objectives whose predictions are probabilities of classes."""
@@ -107,11 +107,14 @@ class FittedAttributes:
         return self._fitted
 
     def evals_result(self) -> dict[str, dict[str, list[float]]]:
-        """Return the evaluations by XGBoost's names of sets and metrics: `["validation_0"]["logloss"]`."""
+        """Return the evaluations by XGBoost's names of sets and metrics: `["validation_0"]["logloss"]`; l2 is rmse."""
         made = {}
         for place, (name, metrics) in enumerate(self._fitted.eval_history.items()):
             of_set = f"validation_{place}" if name in (f"valid_{place}", "training") else name
-            made[of_set] = {METRIC_NAMES.get(metric, metric): values for metric, values in metrics.items()}
+            made[of_set] = {
+                evaluation_of(metric, 0.0)[0]: [evaluation_of(metric, value)[1] for value in values]
+                for metric, values in metrics.items()
+            }
         return made
 
     def save_model(self, fname: str | os.PathLike[str]) -> None:
@@ -156,7 +159,7 @@ class FittedAttributes:
         scores = self._fitted.best_score
         if self._fitted.best_iteration == 0 or not scores:
             raise AttributeError("best_score is there after early stopping alone")
-        return float(list(list(scores.values())[-1].values())[-1])
+        return evaluation_of(*list(list(scores.values())[-1].items())[-1])[1]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "booster_")

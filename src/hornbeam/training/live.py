@@ -60,6 +60,8 @@ def keep(booster: Booster, run: TrainingRun) -> None:
     """Let a Booster that `train` has made train on."""
     training = LiveTraining(run.state.params, run.state.train_set)
     training.valid_sets = {entry.name: entry.dataset for entry in run.state.evaluated if not entry.is_training}
+    names = [entry.name for entry in run.state.evaluated if entry.is_training]
+    training.training_name = names[0] if names else TRAINING
     training.attach(booster, run)
     training.is_stale = run.state.n_iterations != booster.n_iterations  # an iteration that learned nothing is not kept
 

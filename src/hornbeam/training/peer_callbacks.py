@@ -23,7 +23,7 @@ from hornbeam.training.callbacks import (
     record_evaluation,
     reset_parameter,
 )
-from hornbeam.training.xgboost_arguments import METRIC_NAMES, LastMetricStopping, set_name
+from hornbeam.training.xgboost_arguments import LastMetricStopping, evaluation_of, set_name
 
 __all__ = [
     "CallbackEnv",
@@ -107,8 +107,8 @@ class _After:
 
     def __call__(self, env: CallbackEnv) -> None:
         for result in env.evaluation_result_list:
-            name, metric = set_name(result.dataset), METRIC_NAMES.get(result.metric, result.metric)
-            self.watch.log.setdefault(name, {}).setdefault(metric, []).append(result.value)
+            metric, value = evaluation_of(result.metric, result.value)
+            self.watch.log.setdefault(set_name(result.dataset), {}).setdefault(metric, []).append(value)
         if self.watch.call("after_iteration", env.model, env.iteration, self.watch.log):
             raise EarlyStopException(env.iteration, env.evaluation_result_list)
 
@@ -170,8 +170,7 @@ class EarlyStopping(LastMetricStopping):
         """Look at the chosen evaluation."""
         every = env.evaluation_result_list
         chosen = [one for one in every if self.data_name in (None, one.dataset, set_name(one.dataset))]
-        names = METRIC_NAMES
-        chosen = [one for one in chosen if self.metric_name in (None, one.metric, names.get(one.metric))]
+        chosen = [one for one in chosen if self.metric_name in (None, one.metric, evaluation_of(one.metric, 0.0)[0])]
         if every and not chosen:
             there = sorted({f"{result.dataset} {result.metric}" for result in every})
             raise ParameterError(

@@ -11,6 +11,7 @@ Where a DMatrix is trained on, what could mean two things has XGBoost's meaning:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -27,6 +28,11 @@ METRIC_NAMES = {
     "gamma_deviance": "gamma-deviance", "tweedie": "tweedie-nloglik",
 }  # fmt: skip
 """What XGBoost calls metrics, which evaluations of a training on a DMatrix bear; others have one name in both."""
+
+
+def evaluation_of(metric: str, value: float) -> tuple[str, float]:
+    """Return an evaluation as XGBoost gives it: by its name, and of squared errors the root, which it has alone."""
+    return ("rmse", math.sqrt(value)) if metric == "l2" else (METRIC_NAMES.get(metric, metric), value)
 
 
 def set_name(name: str) -> str:
