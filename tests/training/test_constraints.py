@@ -80,6 +80,16 @@ def test_interaction_groups_take_names_and_numbers():
 
 
 @pytest.mark.parametrize(
+    ("name", "groups"), [("no_interactions", [[0], [1], [2]]), ("pairwise", [[0, 1], [0, 2], [1, 2]])]
+)
+def test_scikit_learns_names_of_groups_are_the_groups(name, groups):
+    assert [np.flatnonzero(group).tolist() for group in resolve_groups(name, NAMES)] == groups
+    named, spelled = (train(interaction_cst=value, num_leaves=8, min_data_in_leaf=1) for value in (name, groups))
+    assert np.array_equal(named.predict(X), spelled.predict(X))
+    assert hb.Booster(model_str=named.model_to_string()).fingerprint() == named.fingerprint()
+
+
+@pytest.mark.parametrize(
     "value", ["0,1", [0, 1], [[]], [["a"], "b"], {"a": [1]}, [[1.5]], [[True]], "[0,1", 5, [[None]]]
 )
 def test_bad_groups_are_refused(value):

@@ -2,6 +2,7 @@
 
     monotone_constraints      [1, 0, -1]   "(1,0,-1)"   "1,0,-1"   {"age": 1}       one sign a feature
     interaction_constraints   [["a", "b"], [2, 3]]   "[0,1],[2,3]"   '[["a","b"]]'  groups that may share a branch
+                              "no_interactions"   "pairwise"                        groups of one feature, or of two
     feature_contri            [1.0, 0.5]   "1.0,0.5"   {"age": 0.5}                 factors on gains
 
 The parsers bring a value to its one canonical form, which can be hashed and written as JSON; what names and numbers
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -89,10 +91,16 @@ GROUPS = (
 )
 
 
+GROUP_SIZES = {"no_interactions": 1, "pairwise": 2}
+"""Names that scikit-learn has for groups, all of so many features; they are canonical values, too."""
+
+
 def parse_interactions(value: Any) -> str | None:
     """Bring `interaction_constraints` to its canonical form; ValueError says what is allowed."""
     if value is None:
         return None
+    if isinstance(value, str) and value in GROUP_SIZES:
+        return value
     if isinstance(value, str):
         try:
             value = json.loads(f"[{value}]")
@@ -151,7 +159,8 @@ def resolve_groups(value: str | None, feature_names: Sequence[str]) -> list[NDAr
         return []
     n_features = len(feature_names)
     groups = []
-    for group in json.loads(value):
+    size = min(GROUP_SIZES.get(value, 0), n_features)
+    for group in combinations(range(n_features), size) if size else json.loads(value):
         members = np.zeros(n_features, bool)
         for member in group:
             if isinstance(member, int) and not 0 <= member < n_features:
