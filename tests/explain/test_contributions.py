@@ -144,7 +144,8 @@ def test_estimators_have_contributions():
     estimator = hb.HornbeamClassifier(n_estimators=3, **SMALL).fit(X, labels)
     expected = estimator.booster_.predict(X, pred_contrib=True)
     assert (estimator.predict(X, pred_contrib=True) == expected).all()
-    assert (estimator.predict_proba(X, pred_contribs=True) == expected).all()
+    by_output = expected.reshape(len(X), 3, N_FEATURES + 1)
+    assert (estimator.predict_proba(X, pred_contribs=True) == by_output).all()
     assert estimator.predict(X[:5], pred_interactions=True).shape == (5, 3, N_FEATURES + 1, N_FEATURES + 1)
 
 

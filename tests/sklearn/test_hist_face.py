@@ -221,6 +221,8 @@ def test_parameters_are_attributes_by_any_of_their_names():
     assert (model.num_iterations, model.max_leaf_nodes, model.lambda_l1) == (7, 31, 0.0)
     assert model.set_params(max_iter=9).max_iter == 9
     assert HornbeamClassifier(n_estimators=5).max_iter == 5
+    assert HornbeamClassifier(n_iter_no_change=4).n_iter_no_change == 4
+    assert not hasattr(model, "n_iter_no_change")
     with pytest.raises(AttributeError, match="no attribute 'max_itre'"):
         _ = model.max_itre
     assert not hasattr(model, "booster_")

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 from hornbeam.params.params import BY_NAME
 from hornbeam.params.peer_arguments import PeerAttributes
 
+MODES = ("early_stopping", "n_iter_no_change")
+"""Names that ask for scikit-learn's early stopping: attributes where they were given alone, for others look for them."""
+
 
 class NamedParameters(PeerAttributes):
     """Reads what is no attribute among the parameters.
@@ -32,7 +35,7 @@ class NamedParameters(PeerAttributes):
             if name in others:
                 return others[name]
             row = BY_NAME.get(name)
-            if row is None or name in self._get_param_names():
+            if row is None or name in MODES or name in self._get_param_names():
                 return super().__getattr__(name)
             values = [others[other] for other in others if BY_NAME.get(other) is row]
             values += [vars(self)[own] for own in self._get_param_names() if BY_NAME.get(own) is row]
