@@ -9,7 +9,7 @@ from hornbeam.params.params import BY_NAME
 from hornbeam.params.peer_arguments import PeerAttributes
 
 MODES = ("early_stopping", "n_iter_no_change")
-"""Names that ask for scikit-learn's early stopping: attributes where they were given alone, for others look for them."""
+"""Names that ask for early stopping: attributes only where they were given, since others ask whether there are such."""
 
 
 class NamedParameters(PeerAttributes):
