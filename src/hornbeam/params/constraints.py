@@ -160,7 +160,8 @@ def resolve_groups(value: str | None, feature_names: Sequence[str]) -> list[NDAr
     n_features = len(feature_names)
     groups = []
     size = min(GROUP_SIZES.get(value, 0), n_features)
-    for group in combinations(range(n_features), size) if size else json.loads(value):
+    chosen: Any = combinations(range(n_features), size) if size else json.loads(value)
+    for group in chosen:
         members = np.zeros(n_features, bool)
         for member in group:
             if isinstance(member, int) and not 0 <= member < n_features:
