@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,8 +12,14 @@ from hornbeam.testing.checks import REFERENCE, engine_on
 from hornbeam.testing.same_bits import assert_same_bits
 from hornbeam.trees.bagging import Draw, Goss
 from hornbeam.trees.engine import Engine
+from hornbeam.trees.frontier import NO_LIMIT, GrowthLimits
+from hornbeam.trees.output_grower import OutputGrower
 from hornbeam.trees.records import Segments
 from hornbeam.trees.splitting import SplitRules
+from hornbeam.trees.tree import Tree
+
+N_LEAVES = 13
+"""Leaves of a tree that is grown whole."""
 
 
 def assert_same_output_operations(
@@ -87,6 +95,23 @@ def assert_same_output_operations(
         pairs = zip(engine.leaf_sums(len(ends)), reference.leaf_sums(len(ends)), strict=True)
         for name, (values, wanted) in zip(("gradients", "hessians"), pairs, strict=True):
             assert_same_bits(values, wanted, f"leaf_sums: {name} of output {output}")
+    _assert_same_trees(both, binned, rules, high_precision)
+
+
+def _assert_same_trees(
+    engines: tuple[Engine, Engine], binned: BinnedData, rules: SplitRules, high_precision: bool
+) -> None:
+    """Compare a tree of all outputs, which an engine may grow by itself, with one that is grown in rounds."""
+    limits = GrowthLimits(N_LEAVES, NO_LIMIT, False)
+    growers = [OutputGrower(one, binned, rules, limits, 2 * N_LEAVES) for one in engines]
+    structures = [grower.grow(high_precision) for grower in growers]
+    for output in range(structures[0].sums.shape[1]):
+        pairs = zip(growers, structures, strict=True)
+        found, expected = (grower.tree(structure, output, 0.3, None).tree for grower, structure in pairs)
+        for field in fields(Tree):
+            wanted = getattr(expected, field.name)
+            if isinstance(wanted, np.ndarray):
+                assert_same_bits(getattr(found, field.name), wanted, f"grow_shared: {field.name} of output {output}")
 
 
 def _chosen(is_right: NDArray[np.bool_], halves: list[Segments]) -> Segments:
