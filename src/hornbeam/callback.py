@@ -1,29 +1,4 @@
 """Callbacks by the names that users of LightGBM and XGBoost know: `from hornbeam.callback import EarlyStopping`."""
 
-from hornbeam.training.peer_callbacks import (
-    CallbackEnv,
-    EarlyStopException,
-    EarlyStopping,
-    EvaluationMonitor,
-    LearningRateScheduler,
-    TrainingCallback,
-    TrainingCheckPoint,
-    early_stopping,
-    log_evaluation,
-    record_evaluation,
-    reset_parameter,
-)
-
-__all__ = [
-    "CallbackEnv",
-    "EarlyStopException",
-    "EarlyStopping",
-    "EvaluationMonitor",
-    "LearningRateScheduler",
-    "TrainingCallback",
-    "TrainingCheckPoint",
-    "early_stopping",
-    "log_evaluation",
-    "record_evaluation",
-    "reset_parameter",
-]
+from hornbeam.training.peer_callbacks import *  # noqa: F403
+from hornbeam.training.peer_callbacks import __all__ as __all__

@@ -13,6 +13,7 @@ from hornbeam.distributed.search import SectionSearch
 from hornbeam.distributed.voting import own_gains
 from hornbeam.testing.golden import CASES, expected_fingerprints
 from hornbeam.testing.workers import train_on_workers
+from hornbeam.trees.categorical_splits import best_level_set
 from hornbeam.trees.splitting import SplitRules, best_split
 
 ALL_CHOSEN = [
@@ -85,8 +86,12 @@ def test_wide_tables_send_less_and_learn_as_much():
 def test_votes_follow_the_gains_of_the_definition():
     rng = np.random.default_rng(2)
     table = rng.normal(size=(500, 6))
-    table[rng.random(table.shape) < 0.1] = np.nan
-    binned = hb.Dataset(table, label=np.zeros(500), params={"max_bin": 15, "verbosity": -1}).construct().binned
+    table[:, :4][rng.random((500, 4)) < 0.1] = np.nan
+    table[:, 5] = rng.integers(0, 9, 500)
+    how = {"max_bin": 15, "verbosity": -1, "min_data_per_group": 10}
+    binned = hb.Dataset(table, label=np.zeros(500), categorical_feature=[5], params=how).construct().binned
+    assert binned.n_numeric == 5
+    assert not binned.has_missing.all()
     search = SectionSearch(binned, 0, binned.n_used, compiled=False, n_threads=1)
     search.set_slots(2)
     search.rows[:], search.pairs[:] = 0, 0
@@ -98,16 +103,17 @@ def test_votes_follow_the_gains_of_the_definition():
             np.add.at(search.pairs[slot], bins, np.column_stack([gradient[some], np.full(len(some), 3)]))
     how, rules = Quantization(0.01, 0.1, False, 3, 3), SplitRules(0.3, 2.0, 0.0, 0.0, 40, 1.0)
     features = np.arange(binned.n_used, dtype=np.int32)
-    found = own_gains(search, np.arange(2, dtype=np.int32), features, how, rules, n_workers=1)
+    found = own_gains(search, np.arange(2, dtype=np.int32), features, binned.has_missing, how, rules)
     offsets = binned.offsets.astype(np.int64)
     for slot in range(2):
         for feature in features:
-            given = search.pairs[slot], search.rows[slot], offsets, binned.has_missing, how, rules
-            expected = float(best_split(*given, features=features[feature : feature + 1])["gain"])
-            if expected > -np.inf:
-                assert found[slot, feature] == pytest.approx(expected, rel=1e-9)
+            own = search.bins_of(int(feature))
+            if feature < binned.n_numeric:
+                given = search.pairs[slot], search.rows[slot], offsets, binned.has_missing, how, rules
+                expected = float(best_split(*given, features=features[feature : feature + 1])["gain"])
             else:
-                assert found[slot, feature] <= 0.0
+                expected = best_level_set(search.pairs[slot, own], search.rows[slot, own], how, rules).gain
+            assert found[slot, feature] == expected
     assert (found > 0.0).any(axis=1).all()
 
 

@@ -112,13 +112,12 @@ class DistributedEngine:
         self.n_rows = rows.n_rows
         self.device_name, self.host_device = local.device_name, local.host_device
         self.has_own_memory = local.has_own_memory
-        self._sections = self._deal(binned, collective.size)
-        largest = max(int(binned.offsets[last] - binned.offsets[first]) for first, last in self._sections)
+        sent, own = self._deal(binned)
+        largest = max(int(binned.offsets[last] - binned.offsets[first]) for first, last in sent)
         self.slot_bytes = 8 * ROW_SUMS * max(1, largest)
         self._compiled, self._n_threads = compiled, n_threads
-        own = self._sections[collective.rank % len(self._sections)]
         self._search = SectionSearch(binned, *own, compiled, n_threads)
-        self._tree = rows_of(local, binned, self._sections, compiled, n_threads, is_shared)
+        self._tree = rows_of(local, binned, sent, compiled, n_threads, is_shared)
         self._outputs: OutputsRoot | None = None  # of the tree at hand, where all outputs share it
         self._valid: list[RowMap] = []
         # an objective, and that of this worker's queries
@@ -126,10 +125,10 @@ class DistributedEngine:
         self._bag: Bag | None = None
         self._taken: dict[int, tuple[NDArray[Any], NDArray[Any]]] = {}  # by id: values of all rows, and of these
 
-    @staticmethod
-    def _deal(binned: BinnedData, n_workers: int) -> list[tuple[int, int]]:
-        """Return the used features of each worker."""
-        return sections(binned, n_workers)
+    def _deal(self, binned: BinnedData) -> tuple[list[tuple[int, int]], tuple[int, int]]:
+        """Return the sections of the used features that histograms are sent in, and the one that is searched here."""
+        found = sections(binned, self._collective.size)
+        return found, found[self._collective.rank]
 
     def gather(self, figures: NDArray[Any]) -> NDArray[Any]:
         """Return the figures of every worker, (n_workers, n)."""

@@ -12,6 +12,7 @@ process.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,12 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.histogram_messages import read_message, write_message
 from hornbeam.core.fixed_point import Quantization
+from hornbeam.data.binning import BinnedData
 from hornbeam.distributed.engine import DistributedEngine
 from hornbeam.distributed.search import Candidates, NodeSums, SectionSearch
+from hornbeam.trees.categorical_splits import best_level_set
 from hornbeam.trees.records import Segments
-from hornbeam.trees.splitting import NodeContext, SplitRules
+from hornbeam.trees.splitting import NodeContext, SplitRules, candidate_gains, leaf_score
 
 JOINT_BYTES = 1 << 26
 """Histograms of nodes that are searched at once, with room for all features."""
@@ -43,10 +46,9 @@ class VotingEngine(DistributedEngine):
         self._most_nodes = max(1, JOINT_BYTES // (8 * SUMS * n_bins))
         self._filled: tuple[NDArray[np.intp], NDArray[np.int64]] = np.empty(0, np.intp), np.empty(0, np.int64)
 
-    @staticmethod
-    def _deal(binned: Any, n_workers: int) -> list[tuple[int, int]]:
-        """Let every worker have all features."""
-        return [(0, binned.n_used)]
+    def _deal(self, binned: BinnedData) -> tuple[list[tuple[int, int]], tuple[int, int]]:
+        """Let every worker have all features, of its own rows."""
+        return [(0, binned.n_used)], (0, binned.n_used)
 
     def choose_features(self, features: NDArray[np.int32] | None) -> None:
         """Choose the features of the trees to come."""
@@ -100,7 +102,13 @@ class VotingEngine(DistributedEngine):
         self, slots: NDArray[np.int32], rules: SplitRules, context: NodeContext | None
     ) -> list[NDArray[np.int32]]:
         """Return the features of each node whose histograms are added up, ascending."""
-        gains = own_gains(self._search, slots, self._chosen, self._quantization, rules, self._collective.size)
+        own_rules = replace(  # a worker has a part of a leaf's rows
+            rules,
+            min_data_in_leaf=max(1, rules.min_data_in_leaf // self._collective.size),
+            min_sum_hessian_in_leaf=rules.min_sum_hessian_in_leaf / self._collective.size,
+        )
+        of_features = self._chosen, self._binned.has_missing
+        gains = own_gains(self._search, slots, *of_features, self._quantization, own_rules)
         if context is not None:
             word, bit = self._chosen // 32, (self._chosen % 32).astype(np.uint32)
             gains[(context.mask[:, word] >> bit & np.uint32(1)) == 0] = -np.inf
@@ -171,41 +179,30 @@ def own_gains(
     search: SectionSearch,
     slots: NDArray[np.int32],
     features: NDArray[np.int32],
+    has_missing: NDArray[np.bool_],
     quantization: Quantization,
     rules: SplitRules,
-    n_workers: int,
 ) -> NDArray[np.float64]:
-    """Return about what the best split of each node by each feature gains among one worker's rows.
+    """Return what the best split of each node by each feature gains among one worker's rows, without a context.
 
-    Returns float64 (n_nodes, n_features); -inf: there is no split. Leaves may be smaller by the number of workers.
-    Levels of a category are taken in the order of their gradients by hessians. Constraints are not looked at.
+    Returns float64 (n_nodes, n_features); -inf: there is no split.
     """
-    least_rows = rules.min_data_in_leaf // n_workers
-    least_hessian = rules.min_sum_hessian_in_leaf / n_workers
+    units = np.array([quantization.gradient_unit, quantization.hessian_unit])
     gains = np.full((len(slots), len(features)), -np.inf)
     for place, feature in enumerate(features.tolist()):
         own = search.bins_of(feature)
-        pairs, rows = search.pairs[slots, own].astype(np.float64), search.rows[slots, own].astype(np.float64)
-        units = quantization.gradient_unit, quantization.hessian_unit
-        sums = np.stack([pairs[..., 0] * units[0], pairs[..., 1] * units[1], rows])
+        sums, rows = search.pairs[slots, own], search.rows[slots, own]
         if feature >= search.n_numeric:
-            order = np.argsort(sums[0] / (sums[1] + rules.lambda_l2 + 1.0), axis=1, kind="stable")
-            sums = np.take_along_axis(sums, order[None], axis=2)
-        total, left, missing = sums.sum(axis=2, keepdims=True), np.cumsum(sums, axis=2)[..., :-1], sums[..., -1:]
-        sides = [left] if feature >= search.n_numeric else [left, left + missing]
-        for one in sides:
-            other = total - one
-            fits = np.minimum(one[2], other[2]) >= max(1, least_rows)
-            fits &= np.minimum(one[1], other[1]) >= least_hessian
-            gain = _score(one, rules) + _score(other, rules) - _score(total, rules)
-            best = np.where(fits, gain, -np.inf).max(axis=1, initial=-np.inf)
-            gains[:, place] = np.maximum(gains[:, place], best)
+            sets = (best_level_set(*of_node, quantization, rules) for of_node in zip(sums, rows, strict=True))
+            gains[:, place] = [found.gain for found in sets]
+            continue
+        table = np.concatenate([sums, rows[..., None]], axis=2)
+        total, before = table.sum(axis=1, keepdims=True), np.cumsum(table, axis=1)[:, :-1]
+        parent = leaf_score(total[..., 0] * units[0], total[..., 1] * units[1], rules)
+        for left in (before, before + table[:, -1:]) if has_missing[feature] else (before,):
+            right = total - left
+            found = candidate_gains(
+                left[..., :2], right[..., :2], left[..., 2], right[..., 2], parent, units, rules
+            )  # fmt: skip
+            gains[:, place] = np.maximum(gains[:, place], found.max(axis=1, initial=-np.inf))
     return gains
-
-
-def _score(sums: NDArray[np.float64], rules: SplitRules) -> NDArray[np.float64]:
-    """Return what leaves of such sums (gradient, hessian, ...) take from the loss, twice."""
-    gradient = np.maximum(np.abs(sums[0]) - rules.lambda_l1, 0.0)
-    weight = sums[1] + rules.lambda_l2
-    scores: NDArray[np.float64] = np.divide(gradient * gradient, weight, out=np.zeros_like(weight), where=weight > 0.0)
-    return scores
