@@ -176,6 +176,17 @@ def test_model_is_that_of_one_process(gpu, name):
     assert [model.fingerprint() for model in models] == [expected_fingerprints()[name]] * SPREAD[name]
 
 
+@pytest.mark.parametrize(("name", "n_workers"), [("regression", 3), ("binary, categories, weights", 2)])
+def test_workers_that_vote_choose_among_the_same_splits(gpu, name, n_workers):
+    """Where all features are chosen the model is that of one process; where few are, that of workers on the CPU."""
+    voting = {"tree_learner": "voting", "num_threads": 1}
+    models = train_on_workers(CASES[name], n_workers, device=gpu, top_k=500, **voting)
+    assert {model.fingerprint() for model in models} == {expected_fingerprints()[name]}
+    few = [train_on_workers(CASES[name], n_workers, device=on, top_k=1, **voting) for on in (gpu, "cpu", "reference")]
+    assert len({model.fingerprint() for models in few for model in models}) == 1
+    assert few[0][0].fingerprint() != expected_fingerprints()[name]
+
+
 @pytest.mark.large
 @pytest.mark.parametrize("n_workers", [1, 2, 3])
 @pytest.mark.parametrize("name", cases_of_workers())
