@@ -104,17 +104,18 @@ def test_tree_that_an_engine_grows_on_its_own_is_that_of_rounds(device, name, mo
         engine.choose_features(options.get("features"))
         grower = OutputGrower(engine, binned, REGULAR, limits, options.get("n_slots", 2 * limits.n_leaves))
         grown = grower.grow(options.get("high_precision", False))
-        splits = grown.nodes[grown.order]
+        order, sums = grown.numbering()[0], grown.sums()
+        splits = grown.nodes[order]
         children = splits["left"][:, None] + [0, 1]
         leaf_sums = []
         for output in range(3):
             engine.choose_output(output)
-            leaf_sums += engine.leaf_sums(len(grown.order) + 1)
+            leaf_sums += engine.leaf_sums(len(order) + 1)
         found.append(
             {
                 **{name: splits["split"][name] for name in ("gain", "feature", "bin", "missing_left")},
-                "rows": splits["end"] - splits["begin"], "sums": grown.sums[grown.order],
-                "sums of children": grown.sums[children], "leaves": np.array(leaf_sums),
+                "rows": splits["end"] - splits["begin"], "sums": sums[order],
+                "sums of children": sums[children], "leaves": np.array(leaf_sums),
             }
         )  # fmt: skip
     assert len(found[1]["gain"]) > 3

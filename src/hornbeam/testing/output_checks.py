@@ -95,23 +95,33 @@ def assert_same_output_operations(
         pairs = zip(engine.leaf_sums(len(ends)), reference.leaf_sums(len(ends)), strict=True)
         for name, (values, wanted) in zip(("gradients", "hessians"), pairs, strict=True):
             assert_same_bits(values, wanted, f"leaf_sums: {name} of output {output}")
-    _assert_same_trees(both, binned, rules, high_precision)
+    _assert_same_trees(both, binned, rules, high_precision, draw is not None)
 
 
 def _assert_same_trees(
-    engines: tuple[Engine, Engine], binned: BinnedData, rules: SplitRules, high_precision: bool
+    engines: tuple[Engine, Engine], binned: BinnedData, rules: SplitRules, high_precision: bool, some_rows: bool
 ) -> None:
-    """Compare a tree of all outputs, which an engine may grow by itself, with one that is grown in rounds."""
-    limits = GrowthLimits(N_LEAVES, NO_LIMIT, False)
+    """Compare a tree of all outputs, which an engine may grow and finish by itself, with one that is grown in rounds.
+
+    some_rows  there are rows that do not take part
+    """
+    limits, rate = GrowthLimits(N_LEAVES, NO_LIMIT, False), 0.3
     growers = [OutputGrower(one, binned, rules, limits, 2 * N_LEAVES) for one in engines]
-    structures = [grower.grow(high_precision) for grower in growers]
-    for output in range(structures[0].sums.shape[1]):
+    structures = [grower.grow(high_precision, rate) for grower in growers]
+    for output in range(len(structures[0].root.quantizations)):
         pairs = zip(growers, structures, strict=True)
-        found, expected = (grower.tree(structure, output, 0.3, None).tree for grower, structure in pairs)
+        grown = [grower.tree(structure, output, rate, None) for grower, structure in pairs]
+        for engine, tree in zip(engines, grown, strict=True):
+            if some_rows:
+                engine.find_other_leaves(tree.binned)
+            engine.add_leaf_values(output, tree.value_for_engine)
+        found, expected = (one.tree for one in grown)
         for field in fields(Tree):
             wanted = getattr(expected, field.name)
             if isinstance(wanted, np.ndarray):
                 assert_same_bits(getattr(found, field.name), wanted, f"grow_shared: {field.name} of output {output}")
+    found_scores, wanted_scores = (engine.scores() for engine in engines)
+    assert_same_bits(found_scores, wanted_scores, "add_leaf_values: scores")
 
 
 def _chosen(is_right: NDArray[np.bool_], halves: list[Segments]) -> Segments:

@@ -69,7 +69,7 @@ class TrainingRun:
         """
         state = self.state
         some_rows = state.sampler.choose(state.engine, number, learning_rate)
-        shared = self._grow_shared(number)
+        shared = self._grow_shared(number, rate)
         at_once = () if some_rows or shared is not None else self._grow_at_once(rate)
         trees = []
         for output in range(state.objective.n_outputs):
@@ -92,14 +92,17 @@ class TrainingRun:
             trees.append(grown)
         return trees
 
-    def _grow_shared(self, number: int) -> SharedStructure | None:
+    def _grow_shared(self, number: int, rate: float) -> SharedStructure | None:
         """Grow a tree that all outputs share; None: every output has trees of its own."""
         state = self.state
         if state.output_grower is None:
             return None
         if state.plan.by_tree < 1.0:
             state.engine.choose_features(state.plan.tree_features(number, 0))
-        return state.output_grower.grow(state.params.precision == "high")
+        is_renewed = any(state.renewal(output) is not None for output in range(state.objective.n_outputs))
+        return state.output_grower.grow(
+            state.params.precision == "high", None if is_renewed else rate, state.grower.while_waiting
+        )
 
     def _add_to_valid(self, entry: EvaluatedSet, output: int, grown: GrownTree) -> None:
         """Add a tree to the scores of a validation set."""

@@ -260,11 +260,18 @@ class OutputGrowth(Protocol):
         """
 
     def grow_shared(
-        self, table: NDArray[np.void], root: OutputsRoot, rules: SplitRules, limits: GrowthLimits
+        self,
+        table: NDArray[np.void],
+        root: OutputsRoot,
+        rules: SplitRules,
+        limits: GrowthLimits,
+        learning_rate: float | None = None,
+        meanwhile: Callable[[], None] | None = None,
     ) -> SharedAhead | None:
         """Grow the tree as far as is quicker than by the operations below; None: not at all.
 
-        table  dtypes.NODE (1,)  in  the root, which has the sums of all outputs together
+        table                     dtypes.NODE (1,)  in  the root, which has the sums of all outputs together
+        learning_rate, meanwhile  as in grow_ahead
 
         Histogram k of a node in slot s has the slot s * n_histograms + k.
         """

@@ -9,7 +9,9 @@ histogram for each output, and perhaps one that counts rows:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +20,12 @@ from hornbeam.data.binning import BinnedData
 from hornbeam.trees.engine import Engine
 from hornbeam.trees.frontier import NEVER, GrowthLimits, next_batch
 from hornbeam.trees.grower import Renewal
-from hornbeam.trees.grown_tree import GrownTree, Setting
+from hornbeam.trees.grown_tree import GrownTree, Numbering, Setting
 from hornbeam.trees.histogram_pool import HistogramPool
 from hornbeam.trees.node_search import NodeSearch
 from hornbeam.trees.node_table import NodeTable
 from hornbeam.trees.output_splits import OutputsRoot, SharedAhead
-from hornbeam.trees.records import Root, Segments
+from hornbeam.trees.records import LeavesLater, Root, Segments
 from hornbeam.trees.splitting import NodeContext, SplitRules, finished_weight, leaf_output
 
 
@@ -70,7 +72,7 @@ class OutputSearch(NodeSearch):
         assert ahead.left is not None
         self.nodes = NodeTable.from_table(ahead.nodes)
         self.pool.restore(ahead.nodes)
-        self.sums, self.left_sums = list(ahead.sums), dict(enumerate(ahead.left))
+        self.sums, self.left_sums = list(ahead.sums()), dict(enumerate(ahead.left))
 
     def splittable(self, node: int) -> bool:
         """Say whether a node could have two children at all."""
@@ -100,16 +102,18 @@ class OutputSearch(NodeSearch):
 class SharedStructure:
     """The splits of a tree that all outputs share; its rows know their leaves.
 
-    nodes           NODE (n_nodes,)
-    sums            int64 (n_nodes, n_outputs, 2)
-    order, leaf_of  what replay.py returns
+    nodes      NODE (n_nodes,)
+    sums       what brings int64 (n_nodes, n_outputs, 2)
+    numbering  what brings what replay.py returns
+    leaves     of all outputs, where the engine has computed them; None: they are asked for one by one
     """
 
     root: OutputsRoot
     nodes: NDArray[np.void]
-    sums: NDArray[np.int64]
-    order: NDArray[np.int32]
-    leaf_of: NDArray[np.int32]
+    n_splits: int
+    sums: Callable[[], NDArray[np.int64]]
+    numbering: Numbering
+    leaves: LeavesLater | None = None
 
 
 class OutputGrower:
@@ -123,13 +127,21 @@ class OutputGrower:
     ) -> None:
         self.engine, self.binned, self.rules, self.limits, self.n_slots = engine, binned, rules, limits, n_slots
 
-    def grow(self, high_precision: bool) -> SharedStructure:
-        """Grow a tree on the engine's gradients of all outputs; leaves every row with its leaf number."""
+    def grow(
+        self,
+        high_precision: bool,
+        learning_rate: float | None = None,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> SharedStructure:
+        """Grow a tree on the engine's gradients of all outputs; leaves every row with its leaf number.
+
+        learning_rate, meanwhile  see engine.OutputGrowth.grow_shared
+        """
         root = self.engine.begin_outputs(self.n_slots, high_precision, self.rules.min_data_in_leaf)
         search = OutputSearch(self.engine, root, self.rules, self.limits, self.n_slots)
-        ahead = self._grow_ahead(root, search) if search.splittable(0) else None
+        ahead = self._grow_ahead(root, search, learning_rate, meanwhile) if search.splittable(0) else None
         if ahead is not None:
-            grown = self._finished(root, ahead.nodes, ahead.sums)
+            grown = self._finished_ahead(root, ahead)
             if grown is not None:
                 return grown
             search.go_on(ahead)
@@ -138,17 +150,24 @@ class OutputGrower:
             search.histograms.build_histograms(search.nodes.segments([0]), search.pool.slots([0]))
             search.find_splits([0])
         self._grow_in_rounds(search)
-        grown = self._finished(root, search.nodes.table(), np.stack(search.sums))
+        sums = np.stack(search.sums)
+        grown = self._finished(root, search.nodes.table(), lambda: sums)
         assert grown is not None
         return grown
 
-    def _grow_ahead(self, root: OutputsRoot, search: OutputSearch) -> SharedAhead | None:
+    def _grow_ahead(
+        self,
+        root: OutputsRoot,
+        search: OutputSearch,
+        learning_rate: float | None,
+        meanwhile: Callable[[], None] | None,
+    ) -> SharedAhead | None:
         """Let the engine grow the tree on its own; a node has the sums of all outputs together."""
         table, limits = search.nodes.root_table(), self.limits
         table["gradient"], table["hessian"] = root.sums.sum(axis=0)
         if root.depth:
             limits = replace(limits, max_depth=limits.max_depth + root.depth)
-        return self.engine.grow_shared(table, root, self.rules, limits)
+        return self.engine.grow_shared(table, root, self.rules, limits, learning_rate, meanwhile)
 
     def _grow_in_rounds(self, search: OutputSearch) -> None:
         """Grow the tree to its end by single operations."""
@@ -164,7 +183,17 @@ class OutputGrower:
             while batch:
                 batch = search.evaluate_children(batch)
 
-    def _finished(self, root: OutputsRoot, table: NDArray[np.void], sums: NDArray[np.int64]) -> SharedStructure | None:
+    def _finished_ahead(self, root: OutputsRoot, ahead: SharedAhead) -> SharedStructure | None:
+        """Do the same with what an engine has grown, which may have told the rows itself."""
+        nodes = ahead.nodes
+        if ahead.leaves is None:
+            return self._finished(root, nodes, ahead.sums)
+        numbering, leaves = cache(lambda: self.engine.replay(nodes, self.limits)), cache(ahead.leaves)
+        return SharedStructure(root, nodes, ahead.n_splits, cache(ahead.sums), numbering, leaves)
+
+    def _finished(
+        self, root: OutputsRoot, table: NDArray[np.void], sums: Callable[[], NDArray[np.int64]]
+    ) -> SharedStructure | None:
         """Tell the rows their leaves, if all nodes are expanded that the tree splits; None: they are not."""
         order, leaf_of = self.engine.replay(table, self.limits)
         if not np.all(table["left"][order] >= 0):
@@ -172,32 +201,34 @@ class OutputGrower:
         ends = np.flatnonzero(table["left"] < 0)
         segments = Segments(table["begin"][ends], table["end"][ends], table["depth"][ends])
         self.engine.assign_leaves(segments, leaf_of[ends])
-        return SharedStructure(root, table, sums, order, leaf_of)
+        return SharedStructure(root, table, len(order), cache(sums), lambda: (order, leaf_of))
 
     def tree(self, grown: SharedStructure, output: int, learning_rate: float, renew: Renewal | None) -> GrownTree:
         """Return the tree of one output; rows have the leaf numbers of this structure still.
 
         renew  gives the leaves' values in place of the Newton step, before max_delta_step and shrinkage
         """
-        self.engine.choose_output(output)
-        nodes, n_leaves, rules = grown.nodes.copy(), len(grown.order) + 1, self.rules
-        nodes["gradient"], nodes["hessian"] = grown.sums[:, output, 0], grown.sums[:, output, 1]
-        is_split = nodes["left"] >= 0
-        first = nodes["left"][is_split]
-        for name in ("gradient", "hessian"):
-            nodes["split"][f"left_{name}"][is_split] = nodes[name][first]
-        later = None if renew is not None else self.engine.leaf_values_later(n_leaves, rules, learning_rate)
-        if later is None:
-            gradient, weight = self.engine.leaf_sums(n_leaves)
-            if renew is None:
-                value = leaf_output(gradient, finished_weight(weight, rules), rules) * learning_rate
-            else:
-                most = rules.max_delta_step if rules.max_delta_step > 0.0 else np.inf
-                value = np.minimum(np.maximum(renew(n_leaves), -most), most) * learning_rate
-            leaves = lambda: (value, weight)  # noqa: E731
-        else:
-            leaves = later
         return GrownTree(
-            Setting(self.binned, rules, {}), nodes, len(grown.order), lambda: (grown.order, grown.leaf_of), leaves,
-            later is not None, grown.root.quantizations[output].units, learning_rate,
+            Setting(self.binned, self.rules, {}), grown.nodes, grown.n_splits, grown.numbering,
+            *self._leaves(grown, output, learning_rate, renew), grown.root.quantizations[output].units, learning_rate,
+            sums=lambda: grown.sums()[:, output],
         )  # fmt: skip
+
+    def _leaves(
+        self, grown: SharedStructure, output: int, learning_rate: float, renew: Renewal | None
+    ) -> tuple[LeavesLater, bool]:
+        """Return what brings the values and hessian sums of the leaves of one output; whether the engine has them."""
+        of_all, n_leaves, rules = grown.leaves, grown.n_splits + 1, self.rules
+        if of_all is not None:
+            return lambda: (of_all()[0][output], of_all()[1][output]), True
+        self.engine.choose_output(output)
+        later = None if renew is not None else self.engine.leaf_values_later(n_leaves, rules, learning_rate)
+        if later is not None:
+            return later, True
+        gradient, weight = self.engine.leaf_sums(n_leaves)
+        if renew is None:
+            value = leaf_output(gradient, finished_weight(weight, rules), rules) * learning_rate
+        else:
+            most = rules.max_delta_step if rules.max_delta_step > 0.0 else np.inf
+            value = np.minimum(np.maximum(renew(n_leaves), -most), most) * learning_rate
+        return lambda: (value, weight), False

@@ -18,13 +18,14 @@ then lower bin, then missing-left.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.fixed_point import Quantization
+from hornbeam.trees.records import LeavesLater
 from hornbeam.trees.splitting import ROUNDING_NOISE, SplitRules, leaf_score, no_splits
 
 
@@ -57,26 +58,30 @@ class OutputsRoot:
 class SharedAhead:
     """What an engine has grown on its own of a tree that all outputs share.
 
-    nodes  dtypes.NODE (n_nodes,); their sums are those of all outputs together
-    sums   int64 (n_nodes, n_outputs, 2)
-    left   the same of the left sides of the best splits; None: no node is open any more
+    nodes     dtypes.NODE (n_nodes,); their sums are those of all outputs together
+    sums      what brings int64 (n_nodes, n_outputs, 2)
+    left      the same of the left sides of the best splits; None: no node is open any more
+    leaves    of a tree that is finished, where the engine has gone on, as in GrownAhead
+    n_splits  of such a tree
     """
 
     nodes: NDArray[np.void]
-    sums: NDArray[np.int64]
+    sums: Callable[[], NDArray[np.int64]]
     left: NDArray[np.int64] | None = None
+    leaves: LeavesLater | None = None
+    n_splits: int = 0
 
-    @classmethod
-    def of_splits(cls, nodes: NDArray[np.void], root: NDArray[np.int64], left: NDArray[np.int64]) -> SharedAhead:
-        """Get the sums of all nodes from those of the root, int64 (n_outputs, 2), and of the left sides."""
-        sums, level = np.zeros(left.shape, np.int64), np.zeros(1, np.int64)
-        sums[0] = root
-        while len(level):
-            level = level[nodes["left"][level] >= 0]
-            first = nodes["left"][level]
-            sums[first], sums[first + 1] = left[level], sums[level] - left[level]
-            level = np.concatenate([first, first + 1])
-        return cls(nodes, sums, left)
+
+def sums_of_splits(nodes: NDArray[np.void], root: NDArray[np.int64], left: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the sums of all nodes from those of the root, int64 (n_outputs, 2), and of the left sides."""
+    sums, level = np.zeros(left.shape, np.int64), np.zeros(1, np.int64)
+    sums[0] = root
+    while len(level):
+        level = level[nodes["left"][level] >= 0]
+        first = nodes["left"][level]
+        sums[first], sums[first + 1] = left[level], sums[level] - left[level]
+        level = np.concatenate([first, first + 1])
+    return sums
 
 
 def find_counter(quantizations: Sequence[Quantization], min_data_in_leaf: int) -> int:

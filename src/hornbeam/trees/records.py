@@ -90,7 +90,8 @@ class ForestMean:
 
 
 LeavesLater = Callable[[], tuple[NDArray[np.float64], NDArray[np.float64]]]
-"""Waits for what a device computes of the leaves: values and hessian sums, each float64 (n_leaves,)."""
+"""Waits for what a device computes of the leaves: values and hessian sums, each float64 (n_leaves,); of a tree that all
+outputs share, float64 (n_outputs, n_leaves)."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -247,7 +247,13 @@ class CpuEngine:
         return root
 
     def grow_shared(
-        self, table: NDArray[np.void], root: OutputsRoot, rules: SplitRules, limits: GrowthLimits
+        self,
+        table: NDArray[np.void],
+        root: OutputsRoot,
+        rules: SplitRules,
+        limits: GrowthLimits,
+        learning_rate: float | None = None,
+        meanwhile: Callable[[], None] | None = None,
     ) -> SharedAhead | None:
         """Grow the tree whole, unless its sums are too large, or its nodes too many."""
         assert isinstance(self.growth, DenseGrowth) and self._shared is not None

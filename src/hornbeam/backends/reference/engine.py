@@ -223,7 +223,7 @@ class ReferenceEngine:
         root = self.begin_tree(n_slots)
         return OutputsRoot(root.n_rows, sums, self._quantizations, counter, root.depth)
 
-    def grow_shared(self, table: NDArray[np.void], root: OutputsRoot, rules: SplitRules, limits: GrowthLimits) -> None:
+    def grow_shared(self, *arguments: object) -> None:
         """Leave that to the operations below."""
 
     def build_outputs(self, nodes: Segments, slots: NDArray[np.int32]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -44,13 +44,19 @@ def _exponents(rows: RowGradients, largest: tuple[float, float]) -> tuple[int, i
     return exact_exponent(largest[0], rows.n_rows), exact_exponent(largest[1], rows.n_rows)
 
 
+def _leaf_rules(rules: SplitRules, learning_rate: float) -> tuple[np.float64, ...]:
+    """Return what kernels take of the rules for the values of leaves."""
+    numbers = rules.min_sum_hessian_in_leaf, rules.lambda_l1, rules.lambda_l2, rules.max_delta_step, learning_rate
+    return tuple(map(np.float64, numbers))
+
+
 class DeviceLeaves:
     """The leaves of the tree at hand; `leaf` is u16 (n_rows,)."""
 
     def __init__(self, workspace: Workspace, bag: DeviceBag) -> None:
         self._workspace, self._runtime, self._bag = workspace, workspace.runtime, bag
         self._variant = workspace.variant("leaves.cl")
-        self._n_leaves = 0
+        self._n_leaves = self._n_outputs = 0  # of the values behind the sums; 0 outputs: those of one tree
         self._renewal = DeviceRenewal(workspace, bag)
         self._nodes: tuple[Segments, NDArray[np.int32]]  # what `assign` was given
         self._assign = self._runtime.kernel("assign_kernel", self._variant)
@@ -95,17 +101,7 @@ class DeviceLeaves:
         Returns what to call with the number of leaves once the tree is known to be finished. If it is not, all this was
         for nothing: rows keep the leaf numbers that they had.
         """
-        own, runtime = self._workspace, self._runtime
-        in_context = rules.outputs_in_context
-        variant = numbering_variant(own, in_context)
-        nodes = own.room("leaf nodes", 4 * most_leaves) if in_context else None
-        table, count = own.buffer("leaf table"), own.buffer("leaf count")
-        sums = own.room("leaf sums", 24 * max(most_leaves, 256))
-        runtime.launch(
-            runtime.kernel("leaf_numbers_kernel", variant), 1, state, order, u32(self._tile_rows), u32(most_leaves),
-            table, count, sums, *(() if nodes is None else (nodes,)),
-        )  # fmt: skip
-        runtime.launch(self._assign, own.groups_over(own.n_rows, self._assign), *rows, table, count, own.buffer("leaf"))
+        nodes = self._number_ahead(state, order, rows, most_leaves, most_leaves, rules.outputs_in_context)
         exponents = _exponents(tree_rows, largest)
         self._launch_sums(tree_rows, exponents, most_leaves)
         if nodes is None:
@@ -114,6 +110,79 @@ class DeviceLeaves:
             self._launch_values_in_context(state, nodes, exponents, most_leaves, rules, learning_rate)
         hessian_unit = 2.0 ** -exponents[1]
         return lambda n_leaves: self._fetch_later(n_leaves, hessian_unit)
+
+    def _number_ahead(
+        self,
+        state: Buffer,
+        order: Buffer,
+        rows: tuple[Buffer, Buffer],
+        most_leaves: int,
+        n_sums: int,
+        in_context: bool,
+    ) -> Buffer | None:
+        """Assign the leaves of a tree that the host does not know, and clear as many sums.
+
+        Returns the node of every leaf, where nodes are in contexts.
+        """
+        own, runtime = self._workspace, self._runtime
+        nodes = own.room("leaf nodes", 4 * most_leaves) if in_context else None
+        table, count = own.buffer("leaf table"), own.buffer("leaf count")
+        sums = own.room("leaf sums", 24 * max(n_sums, 256))
+        runtime.launch(
+            runtime.kernel("leaf_numbers_kernel", numbering_variant(own, in_context)), 1, state, order,
+            u32(self._tile_rows), u32(n_sums), table, count, sums, *(() if nodes is None else (nodes,)),
+        )  # fmt: skip
+        runtime.launch(self._assign, own.groups_over(own.n_rows, self._assign), *rows, table, count, own.buffer("leaf"))
+        return nodes
+
+    def finish_outputs_ahead(
+        self,
+        state: Buffer,
+        order: Buffer,
+        rows: tuple[Buffer, Buffer],
+        tree_rows: RowGradients,
+        largest: Sequence[tuple[float, float]],
+        most_leaves: int,
+        rules: SplitRules,
+        learning_rate: float,
+    ) -> Callable[[int], LeavesLater]:
+        """Do what finish_ahead does for a tree that all outputs share.
+
+        tree_rows  stored gradients of all rows, those of the first output
+        largest    of every output
+        """
+        own, runtime, n_outputs = self._workspace, self._runtime, len(largest)
+        self._n_leaves, self._n_outputs = most_leaves, n_outputs
+        self._number_ahead(state, order, rows, most_leaves, n_outputs * most_leaves, False)
+        exponents = np.array([_exponents(tree_rows, one) for one in largest])
+        scales = own.upload("output scales", np.concatenate([2.0**exponents, 2.0**-exponents], axis=1))
+        sums, n_rows = own.buffer("leaf sums"), tree_rows.n_rows
+        variant = replace(sums_variant(own, most_leaves, tree_rows.options), outputs=True)
+        rows_a_group = min(65_536, max(4096, -(-n_rows * n_outputs // own.groups)))
+        runtime.launch(
+            runtime.kernel("leaf_sums_kernel", variant), n_outputs * max(1, -(-n_rows // rows_a_group)),
+            *tree_rows.arguments, own.buffer("leaf"), scales, u32(n_rows), u32(rows_a_group), u32(most_leaves), sums,
+        )  # fmt: skip
+        own.launch_over(
+            n_outputs * most_leaves, runtime.kernel("output_values_kernel", variant), sums, scales,
+            *_leaf_rules(rules, learning_rate), u32(n_outputs), u32(most_leaves),
+        )  # fmt: skip
+        hessian_units = 2.0 ** -exponents[:, 1:]
+        return lambda n_leaves: self._fetch_outputs_later(n_leaves, hessian_units)
+
+    def _fetch_outputs_later(self, n_leaves: int, hessian_units: NDArray[np.float64]) -> LeavesLater:
+        """Start to fetch the values, and the hessian sums, of the first leaves of all outputs."""
+        n_outputs, room = self._n_outputs, self._n_leaves
+        found = np.empty(3 * n_outputs * room, np.int64)
+        wait = self._runtime.download_later(self._workspace.buffer("leaf sums"), found)
+
+        def fetch() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+            wait()
+            sums, values = found[: 2 * n_outputs * room], found[2 * n_outputs * room :].view(np.float64)
+            hessians = sums.reshape(n_outputs, room, 2)[:, :n_leaves, 1].astype(np.float64) * hessian_units
+            return values.reshape(n_outputs, room)[:, :n_leaves].copy(), hessians
+
+        return fetch
 
     def sums(
         self, rows: RowGradients, largest: tuple[float, float], n_leaves: int
@@ -147,12 +216,11 @@ class DeviceLeaves:
         self, exponents: tuple[int, int], n_leaves: int, rules: SplitRules, learning_rate: float
     ) -> None:
         """Compute values behind the sums, whose scales have these exponents."""
-        self._n_leaves = n_leaves
+        self._n_leaves, self._n_outputs = n_leaves, 0
         self._workspace.launch_over(
             n_leaves, self._runtime.kernel("leaf_values_kernel", self._variant), self._workspace.buffer("leaf sums"),
-            np.float64(2.0 ** -exponents[0]), np.float64(2.0 ** -exponents[1]),
-            np.float64(rules.min_sum_hessian_in_leaf), np.float64(rules.lambda_l1), np.float64(rules.lambda_l2),
-            np.float64(rules.max_delta_step), np.float64(learning_rate), u32(n_leaves),
+            np.float64(2.0 ** -exponents[0]), np.float64(2.0 ** -exponents[1]), *_leaf_rules(rules, learning_rate),
+            u32(n_leaves),
         )  # fmt: skip
 
     def _launch_values_in_context(
@@ -167,7 +235,7 @@ class DeviceLeaves:
         """Compute the same where they depend on the nodes above the leaves."""
         own = self._workspace
         kernel = self._runtime.kernel("values_in_context_kernel", own.variant("contexts.cl"))
-        self._n_leaves = n_leaves
+        self._n_leaves, self._n_outputs = n_leaves, 0
         own.launch_over(
             n_leaves, kernel, state, own.buffer("leaf count"), nodes, own.buffer("contexts"), own.buffer("leaf sums"),
             np.float64(2.0 ** -exponents[0]), np.float64(2.0 ** -exponents[1]),
@@ -222,6 +290,8 @@ class DeviceLeaves:
             self._launch_add(output, own.upload("values", np.ascontiguousarray(leaf_value, np.float64)), 0)
             return
         values, first = own.buffer("leaf sums"), 2 * self._n_leaves
+        if self._n_outputs > 0:
+            first = (2 * self._n_outputs + output) * self._n_leaves
         own.repeatable(f"values of output {output}", first, lambda: self._launch_add(output, values, first))()
 
     def _launch_add(self, output: int, values: Buffer, first: int) -> None:

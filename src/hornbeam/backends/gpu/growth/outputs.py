@@ -51,8 +51,7 @@ class DeviceOutputs:
 
     def keep(self, output: int, n_outputs: int, wide: bool, n_tree: int, is_bag: bool) -> None:
         """Keep the rounded gradients of an output, which are in the records of the root."""
-        own, n_rows = self.workspace, self.workspace.n_rows
-        kept = own.room("kept outputs", 8 * n_outputs * n_rows)
+        own, n_rows, kept = self.workspace, self.workspace.n_rows, self.make_kept(n_outputs)
         even, _, records, _ = self._histograms.row_buffers()
         own.launch_over(
             n_tree,
@@ -64,6 +63,10 @@ class DeviceOutputs:
             u64(output * n_rows),
             kept,
         )
+
+    def make_kept(self, n_outputs: int) -> Buffer:
+        """Make room for the rounded gradients of all outputs."""
+        return self.workspace.room("kept outputs", 8 * n_outputs * self.workspace.n_rows)
 
     def _kernel(self, name: str, wide: bool) -> Kernel:
         return self._runtime.kernel(name, self.workspace.variant("load_outputs.cl", wide=wide))

@@ -142,6 +142,11 @@ class DeviceGradients:
         """Forget the buffers: memory is free when nobody knows it any more."""
         self._computed = self._ranking = self._risks = None
 
+    @property
+    def are_stored(self) -> bool:
+        """Whether they are in memory, and not computed at each use."""
+        return self._computed is None
+
     def of_rows(self, output: int) -> RowGradients:
         """Return the gradients of one output of all rows."""
         own = self._workspace

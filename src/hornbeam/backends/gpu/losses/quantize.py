@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.losses.row_gradients import RowGradients
 from hornbeam.backends.gpu.runtime.runtime import Buffer, Variant, u32
@@ -100,6 +101,28 @@ def _round(own: Workspace, rows: RowGradients, wide: bool, meanwhile: Callable[[
     return wait()
 
 
+def round_outputs_later(
+    own: Workspace, rows: RowGradients, n_outputs: int, wide: bool, kept: Buffer
+) -> Callable[[], NDArray[np.void]]:
+    """Measure and round all outputs, whose stored gradients begin with `rows`, into `kept` (load_outputs.cl).
+
+    Returns what waits for REPORT (n_outputs,).
+    """
+    runtime, variant = own.runtime, replace(rounding_variant(own, wide, rows.options), outputs=True)
+    measure, round_ = (runtime.kernel(name, variant) for name in ("measure_kernel", "round_kernel"))
+    groups = max(1, min(own.groups_over(rows.n_rows, measure), own.groups // n_outputs))
+    extremes = own.room("extremes", 24 * groups * n_outputs)
+    report = own.room("report", REPORT.itemsize * n_outputs)
+    source = (*rows.arguments, u32(rows.n_rows))
+
+    def launches() -> None:
+        runtime.launch(measure, groups * n_outputs, *source, extremes, report, u32(groups))
+        runtime.launch(round_, groups * n_outputs, *source, extremes, u32(groups), kept, report, u32(groups))
+
+    own.repeatable("rounding of all outputs", (wide, n_outputs, rows.key), launches)()
+    return _waiting(own, report, n_outputs)
+
+
 def round_later(own: Workspace, rows: RowGradients, wide: bool, name: str = "report") -> Callable[[], np.void]:
     """Measure and round on the device; returns what waits for REPORT (), from the buffer of this name."""
     runtime = own.runtime
@@ -114,12 +137,17 @@ def round_later(own: Workspace, rows: RowGradients, wide: bool, name: str = "rep
         runtime.launch(round_, groups, *source, extremes, u32(groups), even, report)
 
     own.repeatable(f"rounding, {name}, output from {rows.arguments[-1]}", (wide, rows.key), launches)()
-    found = np.empty(1, REPORT)
-    wait = runtime.download_later(report, found)
+    wait = _waiting(own, report, 1)
+    return lambda: wait()[0]
 
-    def waited() -> np.void:
+
+def _waiting(own: Workspace, report: Buffer, n_reports: int) -> Callable[[], NDArray[np.void]]:
+    """Return what waits for REPORT (n_reports,)."""
+    found = np.empty(n_reports, REPORT)
+    wait = own.runtime.download_later(report, found)
+
+    def waited() -> NDArray[np.void]:
         wait()
-        seen: np.void = found[0]
-        return seen
+        return found
 
     return waited

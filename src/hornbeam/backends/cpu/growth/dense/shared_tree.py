@@ -377,7 +377,8 @@ class SharedTrees:
         sums = np.empty((len(nodes), n_lanes), np.int64)
         sum_nodes(nodes, growth.store.even, growth.store.odd, lanes, np.empty(16, np.int32), sums)
         space.outside(nodes["split"])
-        return SharedAhead(nodes, np.stack([sums[:, :n_outputs], sums[:, of_hessians[:n_outputs]]], axis=2))
+        of_outputs = np.stack([sums[:, :n_outputs], sums[:, of_hessians[:n_outputs]]], axis=2)
+        return SharedAhead(nodes, lambda: of_outputs)
 
     def _fill(self, kept: Kept, columns: list[int], n_outputs: int) -> Lanes:
         """Write the lanes of all rows."""

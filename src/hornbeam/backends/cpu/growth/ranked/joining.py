@@ -17,7 +17,8 @@ TILE = 256
 class Joining(NamedTuple):
     """How ranks are joined.
 
-    ranks         uint32 (n_numeric, n_rows)      rank of every row, one feature's in a row; the missing one last
+    ranks         uint32 (n_joined, n_rows)       rank of every row, one feature's in a row; the missing one last
+    place         int64 (n_numeric,)              where a feature's are in ranks; -1: it has a bin for every rank
     first_rank    int64 (n_numeric + 1,)          where the ranks of each feature are in bin_of, the missing one last
     first_bin     int64 (n_numeric + 1,)          where its bins are in last_rank, the missing one last
     bin_of        uint16 (ranks of all,)          bin of each rank
@@ -25,6 +26,7 @@ class Joining(NamedTuple):
     """
 
     ranks: NDArray[np.uint32]
+    place: NDArray[np.int64]
     first_rank: NDArray[np.int64]
     first_bin: NDArray[np.int64]
     bin_of: NDArray[np.uint16]
@@ -52,7 +54,7 @@ def spread_kernel(records, wide, n_rows, out):
 
 @inner_kernel
 def join_ranks(weight, n_bins, bin_of, last_rank):
-    """Twin of quantiles.join_ranks and last_ranks.
+    """Twin of quantiles.join_ranks and last_ranks, for more ranks than bins.
 
     weight     int64 (n_ranks,)    in
     bin_of     uint16 (n_ranks,)   out
@@ -60,11 +62,7 @@ def join_ranks(weight, n_bins, bin_of, last_rank):
     """
     n_ranks, total, light, n_light = len(weight), np.int64(0), np.int64(0), np.int64(n_bins)
     for number in range(n_bins):
-        last_rank[number] = min(number, n_ranks - 1) if n_ranks <= n_bins else n_ranks - 1
-    if n_ranks <= n_bins:
-        for rank in range(n_ranks):
-            bin_of[rank] = rank
-        return
+        last_rank[number] = n_ranks - 1
     for rank in range(n_ranks):
         total += weight[rank]
     bar = 2 * total // n_light
@@ -93,7 +91,7 @@ def join_ranks(weight, n_bins, bin_of, last_rank):
 def join_kernel(features, joining, gradients, weight, columns):
     """Join the ranks of some features, and write their bins, one feature's in a row.
 
-    features   int64 (n,)                    in
+    features   int64 (n,)                    in   that have more ranks than bins
     gradients  int32 (n_rows, 2)             in   zeros for rows that the tree does not see
     weight     int64 (>= most ranks + 1,)    scratch
     columns    uint8 or uint16 (n_used, n_rows)   out
@@ -102,14 +100,13 @@ def join_kernel(features, joining, gradients, weight, columns):
     first_rank, first_bin = joining.first_rank, joining.first_bin
     for i in range(len(features)):
         f = features[i]
-        ranks, out = joining.ranks[f], columns[f]
+        ranks, out = joining.ranks[joining.place[f]], columns[f]
         bin_of = joining.bin_of[first_rank[f] : first_rank[f + 1]]
         last_rank = joining.last_rank[first_bin[f] : first_bin[f + 1] - 1]
         n_ranks, n_bins = len(bin_of) - 1, len(last_rank)
-        if n_ranks > n_bins:
-            weight[: n_ranks + 1] = 0
-            for row in range(np.uint64(len(ranks))):
-                weight[ranks[row]] += gradients[row, 1]
+        weight[: n_ranks + 1] = 0
+        for row in range(np.uint64(len(ranks))):
+            weight[ranks[row]] += gradients[row, 1]
         join_ranks(weight[:n_ranks], n_bins, bin_of[:n_ranks], last_rank)
         bin_of[n_ranks] = n_bins
         for row in range(np.uint64(len(ranks))):
@@ -117,13 +114,15 @@ def join_kernel(features, joining, gradients, weight, columns):
 
 
 @kernel
-def fill_rows_kernel(columns, start, stop, bins):
-    """Write columns as rows, those of start:stop.
+def fill_rows_kernel(columns, features, start, stop, bins):
+    """Write the columns of some features into rows, those of start:stop.
 
+    features int64 (n,)                         in
     columns  uint8 or uint16 (n_used, n_rows)   in
     bins     the same type (n_rows, stride)     out
     """
     for tile in range(start, stop, TILE):
-        for f in range(np.uint64(len(columns))):
+        for i in range(len(features)):
+            f = np.uint64(features[i])
             for row in range(np.uint64(tile), np.uint64(min(tile + TILE, stop))):
                 bins[row, f] = columns[f, row]

@@ -17,15 +17,15 @@
 //     order    u32 (n_ordered,)         in
 //     table    u32 (5, n_ends + 1)      out   first tile; begin; end; depth; leaf
 //     n_ends   u32 (1,)                 out   nodes in the table; 0: the tree is not finished
-//     sums     i64 (2 * most_leaves,)   out   zeros, for leaf_sums_kernel
-//     leaf_nodes   u32 (most_leaves,)   out   CONTEXT: the node of each leaf
+//     sums     i64 (2 * n_sums,)        out   zeros, for leaf_sums_kernel
+//     leaf_nodes   u32 (n_sums,)        out   CONTEXT: the node of each leaf
 #define N_BATCH    state[0]
 #define N_NODES    state[1]
 #define N_ORDERED  state[3]
 #define NOT_RANKED 0xFFFFu
 
 KERNEL(THREADS) void leaf_numbers_kernel(GLOBAL const u32 *RESTRICT state, GLOBAL const u32 *RESTRICT order,
-                                         u32 tile_rows, u32 most_leaves, GLOBAL u32 *RESTRICT table,
+                                         u32 tile_rows, u32 n_sums, GLOBAL u32 *RESTRICT table,
                                          GLOBAL u32 *RESTRICT n_ends, GLOBAL i64 *RESTRICT sums
 #if CONTEXT
                                          ,
@@ -36,7 +36,7 @@ KERNEL(THREADS) void leaf_numbers_kernel(GLOBAL const u32 *RESTRICT state, GLOBA
     LOCAL u32 scanned[THREADS], n_open[1];
     GLOBAL const node_t *nodes = (GLOBAL const node_t *)(state + 16);
     const u32 n_nodes = N_NODES, n_ordered = N_ORDERED, first = LOCAL_ID * EACH;
-    for (u32 i = LOCAL_ID; i < 2 * most_leaves; i += THREADS) sums[i] = 0;
+    for (u32 i = LOCAL_ID; i < 2 * n_sums; i += THREADS) sums[i] = 0;
     for (u32 i = LOCAL_ID; i < n_nodes; i += THREADS) {
         rank[i] = NOT_RANKED;
         parent[i] = (u16)nodes[i].parent;

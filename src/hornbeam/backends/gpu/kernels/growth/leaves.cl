@@ -37,16 +37,33 @@ KERNEL(THREADS) void assign_kernel(GLOBAL const u32 *RESTRICT rows_even, GLOBAL 
 //
 //     scales   powers of two
 //     sums     i64 (n_leaves, 2)   in, out   zeros at first
+//
+// Where all outputs share a tree (OUTPUTS), as many groups sum each of them, from stored gradients:
+//
+//     scales   f64 (n_outputs, 4)             in       of gradients and hessians; what a step of their sums stands for
+//     sums     i64 (n_outputs, n_leaves, 2)   in, out
 #define SLICE 65536u
+#if OUTPUTS
+#define SCALES GLOBAL const f64 *RESTRICT scales
+#define OUTPUT (GROUP_ID / ((n_rows + rows_a_group - 1) / rows_a_group))
+#else
+#define SCALES f64 gradient_scale, f64 hessian_scale
+#define OUTPUT 0
+#endif
 
-KERNEL(THREADS) void leaf_sums_kernel(ROW_GRADIENTS, GLOBAL const u16 *RESTRICT leaf, f64 gradient_scale,
-                                      f64 hessian_scale, u32 n_rows, u32 rows_a_group, u32 n_leaves, GLOBAL i64 *sums) {
+KERNEL(THREADS) void leaf_sums_kernel(ROW_GRADIENTS, GLOBAL const u16 *RESTRICT leaf, SCALES, u32 n_rows,
+                                      u32 rows_a_group, u32 n_leaves, GLOBAL i64 *sums) {
+#if OUTPUTS
+    const f64 gradient_scale = scales[OUTPUT * 4], hessian_scale = scales[OUTPUT * 4 + 1];
+    offset += (u64)OUTPUT * n_rows;
+    sums += OUTPUT * n_leaves * 2;
+#endif
 #if LEAVES > 0
     LOCAL u32 pieces[LEAVES * 6];
     for (u32 i = LOCAL_ID; i < n_leaves * 6; i += THREADS) pieces[i] = 0;
     BARRIER;
 #endif
-    const u64 from = (u64)GROUP_ID * rows_a_group;
+    const u64 from = (u64)(GROUP_ID - OUTPUT * ((n_rows + rows_a_group - 1) / rows_a_group)) * rows_a_group;
     const u64 to = from + rows_a_group < n_rows ? from + rows_a_group : n_rows;
     UNROLL_SOME for (u64 row = from + LOCAL_ID; row < to; row += THREADS) {
         const u32 at = leaf[row];
@@ -88,6 +105,23 @@ KERNEL(THREADS) void leaf_values_kernel(GLOBAL i64 *sums, f64 gradient_unit, f64
         const f64 gradient = (f64)sums[leaf * 2] * gradient_unit;
         const f64 hessian = finished_weight((f64)sums[leaf * 2 + 1] * hessian_unit, least_hessian);
         values[leaf] = leaf_output(gradient, hessian, lambda_l1, lambda_l2, max_delta_step) * learning_rate;
+    }
+}
+
+// The same of all outputs that share a tree.
+//
+//     scales   see above
+//     sums     i64 (n_outputs, n_leaves, 2)   in
+//              f64 (n_outputs, n_leaves)      out   behind them
+KERNEL(THREADS) void output_values_kernel(GLOBAL i64 *sums, GLOBAL const f64 *RESTRICT scales, f64 least_hessian,
+                                          f64 lambda_l1, f64 lambda_l2, f64 max_delta_step, f64 learning_rate,
+                                          u32 n_outputs, u32 n_leaves) {
+    GLOBAL f64 *values = (GLOBAL f64 *)(sums + 2 * n_outputs * n_leaves);
+    for (u32 i = GROUP_ID * THREADS + LOCAL_ID; i < n_outputs * n_leaves; i += GROUP_COUNT * THREADS) {
+        GLOBAL const f64 *units = scales + i / n_leaves * 4 + 2;
+        const f64 gradient = (f64)sums[i * 2] * units[0];
+        const f64 hessian = finished_weight((f64)sums[i * 2 + 1] * units[1], least_hessian);
+        values[i] = leaf_output(gradient, hessian, lambda_l1, lambda_l2, max_delta_step) * learning_rate;
     }
 }
 

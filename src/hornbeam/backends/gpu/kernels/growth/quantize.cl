@@ -8,6 +8,9 @@
 // Two launches and one small copy back: `measure` finds the largest values, `round` derives the scales from them (the
 // same integer arithmetic as quantize.scale_exponent), so the host need not be asked in between. Gradients come from
 // row_gradients.h.
+//
+// Where all outputs share a tree (OUTPUTS), as many groups round each of them, from stored gradients, and the pairs are
+// kept by row (load_outputs.cl).
 #if WIDE
 typedef u64 record_t;
 #define G_BITS  30
@@ -22,6 +25,24 @@ typedef u32 record_t;
 #define H_LIMIT 65535.0
 #endif
 
+#if OUTPUTS
+typedef u64 rounded_t;
+#define OF_OUTPUTS    , u32 groups_an_output
+#define GROUPS        groups_an_output
+#define OUTPUT        (GROUP_ID / groups_an_output)
+#define ROUNDED(g, h) (((u64)(u32)(h) << 32) | (u32)(g))
+#else
+typedef record_t rounded_t;
+#define OF_OUTPUTS
+#define GROUPS GROUP_COUNT
+#define OUTPUT 0
+#if WIDE
+#define ROUNDED(g, h) (((u64)(u32)(h) << 32) | (u32)(g))
+#else
+#define ROUNDED(g, h) (((u32)(h) << 16) | ((u32)(g) & 0xFFFF))
+#endif
+#endif
+
 // What the host learns; REPORT in quantize.py.
 typedef struct {
     f64 largest_g, largest_h, smallest_h;
@@ -34,10 +55,13 @@ typedef struct {
 //   extremes   f64 (n_groups, 3)   out
 //   report     see `round`         out   as it is before any row
 KERNEL(THREADS) void measure_kernel(ROW_GRADIENTS, u32 n_rows, GLOBAL f64 *RESTRICT extremes,
-                                    GLOBAL report_t *RESTRICT report) {
+                                    GLOBAL report_t *RESTRICT report OF_OUTPUTS) {
     LOCAL f64 shared[THREADS];
+    const u32 n_groups = GROUPS, group = GROUP_ID - OUTPUT * n_groups;
+    offset += (u64)OUTPUT * n_rows;
+    report += OUTPUT;
     f64 largest_g = 0.0, largest_h = 0.0, smallest_h = BITS_TO_F64(0x7FF0000000000000);
-    UNROLL_SOME for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
+    UNROLL_SOME for (u64 row = (u64)group * THREADS + LOCAL_ID; row < n_rows; row += (u64)n_groups * THREADS) {
         GET_GRADIENT(row, g, h);
         const f64 size = fabs(g);
         largest_g = LARGER(size, largest_g);
@@ -55,8 +79,8 @@ KERNEL(THREADS) void measure_kernel(ROW_GRADIENTS, u32 n_rows, GLOBAL f64 *RESTR
     shared[LOCAL_ID] = smallest_h;
     REDUCE(shared, SMALLER);
     if (LOCAL_ID == 0) extremes[GROUP_ID * 3 + 2] = shared[0];
-    if (GROUP_ID == 0 && LOCAL_ID < 5) report->sums[LOCAL_ID] = 0;
-    if (GROUP_ID == 0 && LOCAL_ID == 0) {
+    if (group == 0 && LOCAL_ID < 5) report->sums[LOCAL_ID] = 0;
+    if (group == 0 && LOCAL_ID == 0) {
         report->min_g = 0x7FFFFFFF;
         report->max_g = -0x7FFFFFFF;
         report->min_h = 0x7FFFFFFF;
@@ -66,13 +90,18 @@ KERNEL(THREADS) void measure_kernel(ROW_GRADIENTS, u32 n_rows, GLOBAL f64 *RESTR
 
 // Rounds every row, and gathers what the rule for coarse gradients looks at.
 //
-//   extremes   f64 (n_extremes, 3)   in        from measure
-//   records    record_t (n_rows,)    out       in row order: the records of depth 0
-//   report     report_t              in, out
+//   extremes   f64 (n_extremes, 3)    in        from measure, of each output
+//   rounded    rounded_t (n_rows,)    out       in row order: the records of depth 0, or what is kept of each output
+//   report     report_t               in, out   of each output
 KERNEL(THREADS) void round_kernel(ROW_GRADIENTS, u32 n_rows, GLOBAL const f64 *RESTRICT extremes, u32 n_extremes,
-                                  GLOBAL record_t *RESTRICT records, GLOBAL report_t *report) {
+                                  GLOBAL rounded_t *RESTRICT rounded, GLOBAL report_t *report OF_OUTPUTS) {
     LOCAL f64 shared[THREADS];
     LOCAL i64 totals[THREADS];
+    const u32 n_groups = GROUPS, group = GROUP_ID - OUTPUT * n_groups;
+    offset += (u64)OUTPUT * n_rows;
+    extremes += (u64)OUTPUT * n_extremes * 3;
+    rounded += (u64)OUTPUT * n_rows;
+    report += OUTPUT;
     f64 largest_g = 0.0, largest_h = 0.0, smallest_h = BITS_TO_F64(0x7FF0000000000000);
     for (u32 i = LOCAL_ID; i < n_extremes; i += THREADS) {
         largest_g = LARGER(extremes[i * 3], largest_g);
@@ -90,7 +119,7 @@ KERNEL(THREADS) void round_kernel(ROW_GRADIENTS, u32 n_rows, GLOBAL const f64 *R
     shared[LOCAL_ID] = smallest_h;
     REDUCE(shared, SMALLER);
     smallest_h = shared[0];
-    if (GROUP_ID == 0 && LOCAL_ID == 0) {
+    if (group == 0 && LOCAL_ID == 0) {
         report->largest_g = largest_g;
         report->largest_h = largest_h;
         report->smallest_h = smallest_h;
@@ -100,7 +129,7 @@ KERNEL(THREADS) void round_kernel(ROW_GRADIENTS, u32 n_rows, GLOBAL const f64 *R
 
     i64 sum_g = 0, sum_h = 0, sum_abs = 0, nonzero_g = 0, nonzero_h = 0;
     i32 min_g = 0x7FFFFFFF, max_g = -0x7FFFFFFF, min_h = 0x7FFFFFFF, max_h = 0;
-    UNROLL_SOME for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
+    UNROLL_SOME for (u64 row = (u64)group * THREADS + LOCAL_ID; row < n_rows; row += (u64)n_groups * THREADS) {
         GET_GRADIENT(row, exact_g, exact_h);
         f64 rounded_g = rint(exact_g * g_scale);
         rounded_g = SMALLER(LARGER(rounded_g, -G_LIMIT), G_LIMIT);
@@ -117,11 +146,7 @@ KERNEL(THREADS) void round_kernel(ROW_GRADIENTS, u32 n_rows, GLOBAL const f64 *R
         max_g = LARGER(max_g, g);
         min_h = SMALLER(min_h, h);
         max_h = LARGER(max_h, h);
-#if WIDE
-        records[row] = ((u64)(u32)h << 32) | (u32)g;
-#else
-        records[row] = ((u32)h << 16) | ((u32)g & 0xFFFF);
-#endif
+        rounded[row] = ROUNDED(g, h);
     }
     const i64 mine[5] = {sum_g, sum_h, sum_abs, nonzero_g, nonzero_h};
     for (u32 i = 0; i < 5; i++) {
