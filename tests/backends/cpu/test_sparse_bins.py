@@ -321,6 +321,31 @@ def test_every_device_and_every_storage_give_the_model_of_the_dense_form(objecti
         assert found.fingerprint() == expected
 
 
+@pytest.mark.parametrize("thin", [1e9, 4, 0], ids=["never thin", "some thin", "always thin"])
+@pytest.mark.parametrize("num_threads", [1, 2, 5])
+@pytest.mark.parametrize(
+    "params",
+    [{"min_data_in_leaf": 20}, {"min_data_in_leaf": 1, "precision": "high"}, {"feature_fraction_bynode": 0.6}],
+    ids=str,
+)
+def test_trees_of_thin_nodes(params, num_threads, thin, fine_work, tune):
+    X, y = mixed_table(missing=0.003)
+    params = {"objective": "binary", "num_leaves": 31, **params, **QUIET}
+    dense = hb.train({**params, "device": "reference"}, hb.Dataset(X, label=y > 0), 4)
+    tune(bins_per_thin_entry=thin, team_cpus=num_threads)
+    found = hb.train({**params, "num_threads": num_threads}, hb.Dataset(sparse.csr_matrix(X), label=y > 0), 4)
+    assert found.fingerprint() == dense.fingerprint()
+
+
+@pytest.mark.parametrize("most", [0, 600])
+def test_nodes_of_more_rows_than_floats_hold(most, tune):
+    X, y = mixed_table(missing=0.003)
+    expected = hb.train({**QUIET, "device": "reference"}, hb.Dataset(X, label=y), 3)
+    tune(exact_rows=most)
+    found = hb.train({**QUIET, "device": "cpu"}, hb.Dataset(sparse.csr_matrix(X), label=y), 3)
+    assert found.fingerprint() == expected.fingerprint()
+
+
 @pytest.mark.parametrize(
     "params",
     [

@@ -103,6 +103,8 @@ class Tuning:
     """Memory for the counters of all threads on sparse data; with many bins fewer threads have some."""
     bins_per_thin_entry: float = 4
     """A sparse node is thin with fewer than one entry for as many bins."""
+    thin_team: float = 4
+    """In larger teams nodes must be smaller by as much to be thin: each thread looks at all of their rows."""
     packed_rows: int = 65_536
     """Rows that a team adds to packed counters at a time; no more than PACKED_ROWS."""
 
@@ -167,6 +169,8 @@ class Tuning:
     first_chunk: int = 64
     largest_chunk: int = 1024
     """Candidates of a chunk: few at first, since the gain they are held against is low then; more each time."""
+    exact_rows: int = 1 << 22
+    """Rows whose sums have 53 bits at most, since gradients and hessians have 31: never more."""
     sparse_listed_ns: float = 5
     sparse_row_ns: float = 40
     sparse_entry_ns: float = 6

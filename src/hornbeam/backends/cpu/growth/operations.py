@@ -61,6 +61,7 @@ _FIELDS = [
     ("first", np.int64),  # the features first:last
     ("last", np.int64),
     ("slot", np.int64),  # of the node; -1: the thread's thin histogram, see sparse/tree.py
+    ("beside", np.bool_),  # rows beside default bins are known, see splits/pairs.Scratch
     ("less", np.int64),  # slot of its smaller sibling, whose sums it may have in it still; -1: it has not
     ("set_number", np.int64),  # where the set of a categorical split is written, from the first set of the search on
     ("split", SPLIT),  # answer

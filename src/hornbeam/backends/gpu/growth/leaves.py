@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hornbeam.backends.gpu.growth.bag import DeviceBag
 from hornbeam.backends.gpu.growth.renewal import DeviceRenewal
 from hornbeam.backends.gpu.losses.row_gradients import RowGradients
-from hornbeam.backends.gpu.runtime.runtime import Buffer, Variant, u32, u64
+from hornbeam.backends.gpu.runtime.runtime import Buffer, Kernel, Variant, u32, u64
 from hornbeam.backends.gpu.runtime.tables import node_table
 from hornbeam.backends.gpu.workspace.tree_kernels import CAPACITY
 from hornbeam.backends.gpu.workspace.workspace import Workspace
@@ -57,6 +57,7 @@ class DeviceLeaves:
         self._workspace, self._runtime, self._bag = workspace, workspace.runtime, bag
         self._variant = workspace.variant("leaves.cl")
         self._n_leaves = self._n_outputs = 0  # of the values behind the sums; 0 outputs: those of one tree
+        self._output_kernels: dict[int, tuple[Kernel, Kernel]] = {}  # by the most leaves
         self._renewal = DeviceRenewal(workspace, bag)
         self._nodes: tuple[Segments, NDArray[np.int32]]  # what `assign` was given
         self._assign = self._runtime.kernel("assign_kernel", self._variant)
@@ -157,14 +158,18 @@ class DeviceLeaves:
         exponents = np.array([_exponents(tree_rows, one) for one in largest])
         scales = own.upload("output scales", np.concatenate([2.0**exponents, 2.0**-exponents], axis=1))
         sums, n_rows = own.buffer("leaf sums"), tree_rows.n_rows
-        variant = replace(sums_variant(own, most_leaves, tree_rows.options), outputs=True)
-        rows_a_group = min(65_536, max(4096, -(-n_rows * n_outputs // own.groups)))
+        if most_leaves not in self._output_kernels:
+            variant = replace(sums_variant(own, most_leaves, tree_rows.options), outputs=True)
+            kernels = runtime.kernel("leaf_sums_kernel", variant), runtime.kernel("output_values_kernel", variant)
+            self._output_kernels[most_leaves] = kernels
+        sum_, evaluate = self._output_kernels[most_leaves]
+        rows_a_group = self._rows_a_group(n_rows * n_outputs)
         runtime.launch(
-            runtime.kernel("leaf_sums_kernel", variant), n_outputs * max(1, -(-n_rows // rows_a_group)),
-            *tree_rows.arguments, own.buffer("leaf"), scales, u32(n_rows), u32(rows_a_group), u32(most_leaves), sums,
+            sum_, n_outputs * max(1, -(-n_rows // rows_a_group)), *tree_rows.arguments, own.buffer("leaf"), scales,
+            u32(n_rows), u32(rows_a_group), u32(most_leaves), sums,
         )  # fmt: skip
         own.launch_over(
-            n_outputs * most_leaves, runtime.kernel("output_values_kernel", variant), sums, scales,
+            n_outputs * most_leaves, evaluate, sums, scales,
             *_leaf_rules(rules, learning_rate), u32(n_outputs), u32(most_leaves),
         )  # fmt: skip
         hessian_units = 2.0 ** -exponents[:, 1:]
@@ -200,12 +205,16 @@ class DeviceLeaves:
         self._runtime.download(self._workspace.buffer("leaf sums"), found)
         return found
 
+    def _rows_a_group(self, n_rows: int) -> int:
+        """Return the rows that a group sums, of so many: see SLICE in kernels/growth/leaves.cl."""
+        return min(65_536, max(4096, -(-n_rows // self._workspace.groups)))
+
     def _launch_sums(self, rows: RowGradients, exponents: tuple[int, int], n_leaves: int) -> None:
         """Sum into `leaf sums`, zeros now, with these exponents of the scales."""
         own, runtime = self._workspace, self._runtime
         leaf = self._bag.take_leaves() if self._bag else own.buffer("leaf")
         kernel = runtime.kernel("leaf_sums_kernel", sums_variant(own, n_leaves, rows.options))
-        rows_a_group = min(65_536, max(4096, -(-rows.n_rows // own.groups)))
+        rows_a_group = self._rows_a_group(rows.n_rows)
         runtime.launch(
             kernel, max(1, -(-rows.n_rows // rows_a_group)), *rows.arguments, leaf,
             np.float64(2.0 ** exponents[0]), np.float64(2.0 ** exponents[1]), u32(rows.n_rows), u32(rows_a_group),

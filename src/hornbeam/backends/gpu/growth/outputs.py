@@ -37,6 +37,7 @@ class DeviceOutputs:
         self.workspace, self.layout, self._runtime = workspace, layout, workspace.runtime
         self._histograms = histograms
         self.rounded: Sequence[Rounded] = ()
+        self._rules: SplitRules | None = None  # what the device has of them
         self.counter = 0
 
     @property
@@ -117,9 +118,12 @@ class DeviceOutputs:
 
     def upload_rules(self, rules: SplitRules) -> None:
         """Tell the search the rules, and the units of the tree at hand."""
-        own, numbers = self.workspace, [rules.lambda_l1, rules.lambda_l2, rules.max_delta_step]
+        own = self.workspace
         own.upload("output units", np.array([one.quantization.units for one in self.rounded]))
-        own.upload("output rules", np.array([*numbers, rules.min_gain_to_split, rules.min_sum_hessian_in_leaf]))
+        if rules is not self._rules:
+            numbers = [rules.lambda_l1, rules.lambda_l2, rules.max_delta_step]
+            own.upload("output rules", np.array([*numbers, rules.min_gain_to_split, rules.min_sum_hessian_in_leaf]))
+            self._rules = rules
 
     def make_room(self, most_nodes: int, most_numbers: int) -> Buffer:
         """Make room for a search of so many nodes, of such numbers; return that of the sums of left sides."""

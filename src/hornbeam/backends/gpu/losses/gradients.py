@@ -98,13 +98,17 @@ class DeviceGradients:
         out: tuple[Buffer, Buffer],
     ) -> None:
         """Compute the gradients of each output from its column of the labels."""
-        own = self._workspace
-        for k, part in enumerate(objective.parts):
-            assert part.formula is not None
-            code, *constants = part.formula
-            variant = own.variant("gradients.cl", **RowGradients.options_of(code, 8))
-            given = scores, labels, weights, weighted, *map(np.float64, constants), u64(k * own.n_rows)
-            own.launch_rows(own.runtime.kernel("targets_kernel", variant), *given, u32(own.n_rows), *out)
+        own, formulas = self._workspace, tuple(part.formula for part in objective.parts)
+
+        def launches() -> None:
+            for k, formula in enumerate(formulas):
+                assert formula is not None
+                code, *constants = formula
+                variant = own.variant("gradients.cl", **RowGradients.options_of(code, 8))
+                given = scores, labels, weights, weighted, *map(np.float64, constants), u64(k * own.n_rows)
+                own.launch_rows(own.runtime.kernel("targets_kernel", variant), *given, u32(own.n_rows), *out)
+
+        own.repeatable("gradients of targets", (formulas, int(weighted)), launches)()
 
     def _in_bytes(self, label: FloatArray | DeviceColumn) -> NDArray[np.uint8] | DeviceColumn:
         """Return labels 0 and 1 in bytes, made once."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.losses.row_gradients import RowGradients
 from hornbeam.backends.gpu.runtime.runtime import Buffer, Variant, u32
+from hornbeam.backends.gpu.workspace.tree_kernels import THREADS
 from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.core.fixed_point import (
     COARSE_SPREAD,
@@ -108,14 +109,14 @@ def round_outputs_later(
 
     Returns what waits for REPORT (n_outputs,).
     """
-    runtime, variant = own.runtime, replace(rounding_variant(own, wide, rows.options), outputs=True)
-    measure, round_ = (runtime.kernel(name, variant) for name in ("measure_kernel", "round_kernel"))
-    groups = max(1, min(own.groups_over(rows.n_rows, measure), own.groups // n_outputs))
+    groups = max(1, min(own.groups // n_outputs, -(-rows.n_rows // THREADS)))
     extremes = own.room("extremes", 24 * groups * n_outputs)
     report = own.room("report", REPORT.itemsize * n_outputs)
-    source = (*rows.arguments, u32(rows.n_rows))
 
     def launches() -> None:
+        runtime, variant = own.runtime, replace(rounding_variant(own, wide, rows.options), outputs=True)
+        measure, round_ = (runtime.kernel(name, variant) for name in ("measure_kernel", "round_kernel"))
+        source = (*rows.arguments, u32(rows.n_rows))
         runtime.launch(measure, groups * n_outputs, *source, extremes, report, u32(groups))
         runtime.launch(round_, groups * n_outputs, *source, extremes, u32(groups), kept, report, u32(groups))
 

@@ -60,7 +60,7 @@ class SparseGrowth(Growth):
         self.n_counters = self.space.n_bins + int(stored.code_starts[-1])
         self.n_summing = max(1, min(n_threads, tuning.counter_bytes // (8 * self.n_counters)))
         self._mask = NO_MASK
-        self._bare = np.zeros((0, 2), np.int64)
+        self._bare = np.zeros((n_team, 0, 2), np.int64)
         self._places = (stored.code_starts[:-1] + self.space.n_bins).astype(np.uint32)
         self._blocks = blocks_of(stored.code_starts, 0, stored.n_columns, tuning.codes_at_once)
         self._code_places = places_of_codes(stored)
@@ -68,7 +68,7 @@ class SparseGrowth(Growth):
         self._counters = np.zeros((0, 1, 0), np.int64)
         self._totals = np.zeros((n_threads, LINE), np.int64)
         self._touched = np.zeros((n_threads, 2 * LINE), np.uint32)
-        self._thin_sums = np.zeros((n_threads, n_used, 2), np.int64)
+        self._thin_sums = np.zeros((n_threads, n_used, 3), np.int64)
         self._empty = np.zeros((0, self.space.n_bins, 2), np.int64)
         self._sum, self._search = Operation(sum_sparse), Operation(search_sparse)
         self._shares: dict[int, tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = {}
@@ -94,10 +94,10 @@ class SparseGrowth(Growth):
         """Start a tree."""
         super().begin_tree(n_slots)
         self.store.begin_tree(self.rounded.root.n_rows, self.n_team)
-        if len(self._bare) == n_slots:
+        if self._bare.shape[1] == n_slots:
             self._bare[:] = 0
         else:
-            self._bare = np.zeros((n_slots, 2), np.int64)
+            self._bare = np.zeros((self.n_team, n_slots, 2), np.int64)
         shape = self.n_summing, 1 + (len(self.store.wide_even) > 0), self.n_counters
         if self._counters.shape != shape:
             self._counters = np.zeros(shape, np.int64)
@@ -116,7 +116,7 @@ class SparseGrowth(Growth):
 
     def build(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
         """Sum the nodes' rows, one node after the other."""
-        self._bare[slots] = 0
+        self._bare[:, slots] = 0
         n_rows = int((nodes.end - nodes.begin).sum())
         work = n_rows * self._row_ns + len(slots) * self.space.n_bins * self.tuning.sparse_bin_ns
         with team(worthwhile(work, self.n_team, self.tuning)) as crew:
@@ -125,8 +125,8 @@ class SparseGrowth(Growth):
 
     def subtract(self, parents: NDArray[np.int32], children: NDArray[np.int32]) -> None:
         """Get the larger children."""
-        for slot in parents[self._bare[parents, 1] > 0].tolist():
-            fill_kernel(self.rows, self._thin(True), slot, self.slots.histograms[slot])
+        for slot in parents[self._bare[0, parents, 1] > 0].tolist():
+            fill_kernel(self.rows, self._thin(1), slot, self.slots.histograms[slot])
         super().subtract(parents, children)
 
     # --- rounds -------------------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ class SparseGrowth(Growth):
         return self._work(crew, conditions)
 
     def _work(self, crew: Crew, conditions: Conditions) -> Work:
-        calls, rows, summing, thin = self.calls, self.rows, self._summing(crew.size), self._thin(crew.size == 1)
+        calls, rows, summing, thin = self.calls, self.rows, self._summing(crew.size), self._thin(crew.size)
         divide = self.divide.on(calls, crew, rows, self.goes_left)
         sums = self._sum.on(calls, crew, rows, summing, thin, self.slots.histograms)
         if len(conditions.marks.masks):
@@ -180,14 +180,15 @@ class SparseGrowth(Growth):
         search = self._search.on(calls, rows, thin, of_sums)
         return Work(calls, summing.cuts, self.numbers, self.goes_left, divide, sums, search)
 
-    def _thin(self, has_thin: bool) -> Thin:
-        """Return what threads that work alone need for thin nodes; has_thin: there may be such nodes."""
-        if has_thin and len(self._empty) == 0:
+    def _thin(self, n_threads: int) -> Thin:
+        """Return what a team of n_threads needs for thin nodes: each thread looks at all of their rows."""
+        if len(self._empty) == 0:
             self._empty = np.zeros((self.n_threads, self.space.n_bins, 2), np.int64)
-        most_rows = self.most_thin if has_thin else 0.0
+        most_rows = self.most_thin * min(1.0, self.tuning.thin_team / n_threads)
         return Thin(
-            self._code_places, self._feature_of, self._thin_sums, self._empty, self._touched, self._bare, most_rows
-        )
+            self._code_places, self._feature_of, self._thin_sums, self.space.scratch.beside, self._empty,
+            self._touched, self._bare, most_rows,
+        )  # fmt: skip
 
     def _summing(self, n_threads: int) -> Summing:
         """Return what a team of n_threads needs to sum rows."""

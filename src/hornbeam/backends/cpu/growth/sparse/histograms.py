@@ -9,10 +9,11 @@ into the slot feature by feature, and the default bin gets what is left of the t
 
 The total is that of the rows added, so nothing has to be known about the node.
 
-A *thin* node has far fewer entries than there are bins. Its rows are added to a histogram at once, and subtracted from
-its parent's in the same way, entry by entry. In a tree that one thread grows it gets no histogram at all: its sums are
-made in scratch memory, searched there and wiped out again. Its slot is *bare* then, and so are those of its children,
-whose sums come from their rows; an operation that needs the histogram after all makes it (`fill_bare`).
+A *thin* node has far fewer entries than there are bins. Its rows are subtracted from its parent's histogram at once,
+entry by entry, and it gets no histogram itself: its sums are made in scratch memory, searched there and wiped out
+again. Each thread of a team looks at all rows, and adds what its own features have. The slot of a thin node is *bare*,
+and so are those of its children, whose sums come from their rows; an operation that needs the histogram after all makes
+it (`fill_kernel`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.growth.rows.counters import PAIRS, add_counters
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK, gradient_of, hessian_of, packed
-from hornbeam.backends.cpu.growth.sparse.storage import NOWHERE
 from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
 from hornbeam.backends.cpu.host.team import call_helpers, meet
 
@@ -62,20 +62,24 @@ class Summing(NamedTuple):
 
 
 class Thin(NamedTuple):
-    """What threads that work alone need for thin nodes.
+    """What threads need for thin nodes.
 
     code_places  uint32 (n codes of all columns,)   in       place in the histogram, or NOWHERE
     feature_of   uint32 (n_total_bins,)             in       feature of a place
-    sums         int64 (n_threads, n_used, 2)       scratch  all zero before and after
+    sums         int64 (n_threads, n_used, 3)       scratch  gradients, hessians and rows of each feature beside its
+                                                             default bin; all zero before and after
+    beside       int64 (n_threads, n_numeric)       out      these rows, see splits/pairs.Scratch
     empty        int64 (n_threads or 0, n_total_bins, 2)   scratch  all zero before and after
     touched      uint32 (n_threads, two lines)      scratch  see touch_entries
-    bare         int64 (n_slots, 2)                 in out   rows of the nodes whose slots hold nothing; (0, 0): it does
+    bare         int64 (n_parts, n_slots, 2)        in out   rows of the nodes whose slots hold nothing; (0, 0): it
+                                                             does. Each thread of a team knows that by itself
     most_rows    a node of fewer rows is thin
     """
 
     code_places: NDArray[np.uint32]
     feature_of: NDArray[np.uint32]
     sums: NDArray[np.int64]
+    beside: NDArray[np.int64]
     empty: NDArray[np.int64]
     touched: NDArray[np.uint32]
     bare: NDArray[np.int64]
@@ -285,18 +289,35 @@ def add_pair(out, place, gradient, hessian):
 
 
 @inner_kernel
-def add_thin(t, rows, thin, begin, end, sign, out):
-    """Add the rows begin:end to a histogram (sign 1), or subtract them (sign -1).
+def add_row(sums, feature, gradient, hessian):
+    """Add a row to the sums of a feature."""
+    add_pair(sums, feature, gradient, hessian)
+    sums[feature, 2] += 1
 
-    t    thread whose memory is used
-    out  int64 (n_total_bins, 2)   in, out
+
+@inner_kernel
+def places_of(features, f0, f1):
+    """Return the places of the features f0:f1 in a histogram: the first, and how many they are."""
+    if f0 == f1:
+        return np.uint64(0), np.uint64(0)
+    return np.uint64(features[f0].first), np.uint64(features[f1 - 1].last - features[f0].first)
+
+
+@inner_kernel
+def add_thin(t, rows, records, wide, thin, begin, end, sign, f0, f1, out):
+    """Add the rows begin:end to a histogram (sign 1), or subtract them (sign -1): what the features f0:f1 have.
+
+    Those beside default bins are counted.
+
+    t              thread whose memory is used
+    records, wide  see rows/records.py
+    out            int64 (n_total_bins, 2)   in, out
     """
-    touched = thin.touched[t]
-    storage, records, wide, code_places, feature_of, sums = (
-        rows.storage, rows.records, rows.wide, thin.code_places, thin.feature_of, thin.sums[t],
-    )  # fmt: skip
+    touched, beside = thin.touched[t], thin.beside[t]
+    storage, code_places, feature_of, sums = rows.storage, thin.code_places, thin.feature_of, thin.sums[t]
     codes, code_starts, indptr, entries = storage.codes, storage.code_starts, storage.indptr, storage.entries
     features, is_wide, one, n_columns = storage.features, len(wide) > 0, np.uint64(1), np.uint64(len(code_starts) - 1)
+    first, n_places = places_of(features, f0, f1)
     total_g, total_h = np.int64(0), np.int64(0)
     for at in range(np.uint64(begin), np.uint64(end)):
         if (at - np.uint64(begin)) % ROWS_TOUCHED == np.uint64(0):
@@ -311,49 +332,58 @@ def add_thin(t, rows, thin, begin, end, sign, out):
         total_g += gradient
         total_h += hessian
         for c in range(n_columns):
-            place = code_places[np.uint64(code_starts[c]) + codes[row, c]]
-            if place != NOWHERE:
+            place = np.uint64(code_places[np.uint64(code_starts[c]) + codes[row, c]])  # NOWHERE is no place
+            if place - first < n_places:
                 add_pair(out, place, gradient, hessian)
-                add_pair(sums, feature_of[place], gradient, hessian)
+                add_row(sums, feature_of[place], gradient, hessian)
         for i in range(np.uint64(indptr[row]), np.uint64(indptr[row + one])):
-            place = entries[i]
-            add_pair(out, place, gradient, hessian)
-            add_pair(sums, feature_of[place], gradient, hessian)
-    for f in range(len(features)):
+            place = np.uint64(entries[i])
+            if place - first < n_places:
+                add_pair(out, place, gradient, hessian)
+                add_row(sums, feature_of[place], gradient, hessian)
+    for f in range(f0, f1):
         of = features[f]
         if of.column < 0 or of.first_code > 0:
-            add_pair(out, np.uint32(of.first + of.default), total_g - sums[f, 0], total_h - sums[f, 1])
-        sums[f, 0], sums[f, 1] = 0, 0
+            add_pair(out, np.uint64(of.first + of.default), total_g - sums[f, 0], total_h - sums[f, 1])
+        else:
+            sums[f, 2] = end - begin  # it has no default bin
+        if f < len(beside):
+            beside[f] = sums[f, 2]
+        sums[f, 0], sums[f, 1], sums[f, 2] = 0, 0, 0
 
 
 @inner_kernel
-def wipe_thin(rows, thin, begin, end, out):
-    """Set the histogram of the rows begin:end to zero again; see add_thin."""
+def wipe_thin(rows, thin, begin, end, f0, f1, out):
+    """Set the histogram of the rows begin:end to zero again, the features f0:f1 of it; see add_thin."""
     storage, records, code_places = rows.storage, rows.records, thin.code_places
     codes, code_starts, indptr, entries = storage.codes, storage.code_starts, storage.indptr, storage.entries
     features, n_columns = storage.features, np.uint64(len(code_starts) - 1)
+    first, n_places = places_of(features, f0, f1)
     for at in range(np.uint64(begin), np.uint64(end)):
         row = records[at] & ROW_MASK
         for c in range(n_columns):
-            place = code_places[np.uint64(code_starts[c]) + codes[row, c]]
-            if place != NOWHERE:
+            place = np.uint64(code_places[np.uint64(code_starts[c]) + codes[row, c]])
+            if place - first < n_places:
                 out[place, 0], out[place, 1] = 0, 0
         for i in range(np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])):
-            out[entries[i], 0], out[entries[i], 1] = 0, 0
-    for f in range(len(features)):
+            place = np.uint64(entries[i])
+            if place - first < n_places:
+                out[place, 0], out[place, 1] = 0, 0
+    for f in range(f0, f1):
         of = features[f]
         if of.column < 0 or of.first_code > 0:
-            place = np.uint32(of.first + of.default)
+            place = np.uint64(of.first + of.default)
             out[place, 0], out[place, 1] = 0, 0
 
 
 @kernel
 def fill_kernel(rows, thin, slot, out):
     """Make the histogram of a bare slot, with the memory of thread 0."""
-    rows, thin = borrowed(rows), borrowed(thin)
+    rows, thin, n_used = borrowed(rows), borrowed(thin), len(borrowed(rows).storage.features)
+    begin, end = thin.bare[0, slot, 0], thin.bare[0, slot, 1]
     out[:, :] = 0
-    add_thin(0, rows, thin, thin.bare[slot, 0], thin.bare[slot, 1], np.int64(1), out)
-    thin.bare[slot, 0], thin.bare[slot, 1] = 0, 0
+    add_thin(0, rows, rows.records, rows.wide, thin, begin, end, np.int64(1), np.int64(0), np.int64(n_used), out)
+    thin.bare[:, slot] = 0
 
 
 @kernel

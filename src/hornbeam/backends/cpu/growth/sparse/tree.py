@@ -1,8 +1,8 @@
 """The operations `sum` and `search` on sparse data, of whole trees and of rounds.
 
 Each thread adds some rows of the smaller child to its counters, and merges, subtracts and searches its features. Few
-rows are added by few threads, since the counters of each have to be merged. Nodes of few rows are thin: a thread that
-works alone does not sum them at all until it searches them.
+rows are added by few threads, since the counters of each have to be merged. Nodes of few rows are thin: they are not
+summed at all until they are searched, and each thread sums what its features have.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ import numpy as np
 from hornbeam.backends.cpu.growth.sparse.histograms import add_thin, sum_rows, wipe_thin
 from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
 from hornbeam.backends.cpu.host.operations import introduced, run
+from hornbeam.backends.cpu.host.team import meet
 
 
 @inner_kernel
 def _sum(t, call, crew, rows, summing, thin, histograms):
     """See sum_sparse; returns False if a thread has failed."""
-    bare, begin, end, kept, spare = thin.bare, call.begin, call.end, call.kept, call.spare
+    part, begin, end, kept, spare = call.part, call.begin, call.end, call.kept, call.spare
+    bare, cuts = thin.bare[part], summing.cuts
+    records, wide = (rows.spare, rows.spare_wide) if call.moving else (rows.records, rows.wide)
     is_bare = kept >= 0 and bare[kept, 1] > 0
     if is_bare or end - begin < thin.most_rows:
         bare[spare, 0], bare[spare, 1] = begin, end
@@ -27,15 +30,12 @@ def _sum(t, call, crew, rows, summing, thin, histograms):
             else:
                 bare[kept, 1] = begin
         elif call.wants_larger:
-            add_thin(t, rows, thin, begin, end, np.int64(-1), histograms[kept])
-        return True
-    if thin.most_rows > 0:
-        bare[spare, 0], bare[spare, 1] = 0, 0
-    records, wide = (rows.spare, rows.spare_wide) if call.moving else (rows.records, rows.wide)
+            less, f0, f1 = np.int64(-1), cuts[part], cuts[part + 1]
+            add_thin(t, rows, records, wide, thin, begin, end, less, f0, f1, histograms[kept])
+        return not call.moving or meet(crew)  # the search takes the records from their places
+    bare[spare, 0], bare[spare, 1] = 0, 0
     larger = histograms[kept] if call.wants_larger else histograms[0, :0]
-    return sum_rows(
-        t, call.part, crew, rows.storage, summing, records, wide, begin, end, histograms[spare], larger
-    )  # fmt: skip
+    return sum_rows(t, part, crew, rows.storage, summing, records, wide, begin, end, histograms[spare], larger)
 
 
 @kernel
@@ -58,12 +58,13 @@ def search_sparse(t, room, calls, rows, thin, search):
     if introduced(t, room, (calls, rows, thin, search)):
         return
     call, rows, thin = calls[t], borrowed(rows), borrowed(thin)
-    if thin.bare[call.slot, 1] == 0:
+    if thin.bare[call.part, call.slot, 1] == 0:
         run(search, t)
         return
-    slot, histogram, one = call.slot, thin.empty[t], np.int64(1)  # 1 would be compiled for
-    add_thin(t, rows, thin, call.begin, call.end, one, histogram)
-    call.slot = -1
+    slot, begin, end, f0, f1, one = call.slot, call.begin, call.end, call.first, call.last, np.int64(1)
+    histogram = thin.empty[t]
+    add_thin(t, rows, rows.records, rows.wide, thin, begin, end, one, f0, f1, histogram)  # 1 would be compiled for
+    call.slot, call.beside = -1, True
     run(search, t)
-    call.slot = slot
-    wipe_thin(rows, thin, call.begin, call.end, histogram)
+    call.slot, call.beside = slot, False
+    wipe_thin(rows, thin, begin, end, f0, f1, histogram)

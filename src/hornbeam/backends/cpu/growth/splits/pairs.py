@@ -5,6 +5,9 @@ side by side, those of empty bins and of sides with too few rows left out; then 
 far, without a branch; only a feature that reaches it is searched in full. Whatever the split, one side is without the
 default bin, so a sparse feature that has too few rows beside it is passed by.
 
+Candidates are written in float64, which all processors compare several at a time, integers few do. In nodes of so many
+rows that their sums may not be exact in it, every feature is searched in full.
+
     scan     the best certain split of some features, and the features with an open candidate (candidates.py)
     settle   counts the rows of those that may still win
 """
@@ -48,17 +51,20 @@ class Features(NamedTuple):
 class Scratch(NamedTuple):
     """What one thread needs for the search; with a leading axis: all threads.
 
-    candidate_g, candidate_h  int64 (largest chunk + most bins,)   sums of the left side
+    candidate_g, candidate_h  float64 (largest chunk + most bins,)   sums of the left side
     features, ends            int64 (largest chunk + most bins,)   features that have candidates; the end of these
     gradient, hessian         int64 (most bins,)                   running sums of one feature
     scores                    float64 (2, most bins)
     open_features             int64 (n,)                           features that need a row count
     open_gains                float64 (n,)                         the best gain of these
-    chunk                     int64 (2,)                           candidates of the first, and of the largest chunk
+    limits                    int64 (3,)                           candidates of the first, and of the largest chunk;
+                                                                   rows whose sums are exact in float64
+    beside                    int64 (n,)                           rows beside the default bin of each feature, where
+                                                                   they are known: in nodes of few sparse rows
     """
 
-    candidate_g: NDArray[np.int64]
-    candidate_h: NDArray[np.int64]
+    candidate_g: NDArray[np.float64]
+    candidate_h: NDArray[np.float64]
     features: NDArray[np.int64]
     ends: NDArray[np.int64]
     gradient: NDArray[np.int64]
@@ -66,18 +72,19 @@ class Scratch(NamedTuple):
     scores: NDArray[np.float64]
     open_features: NDArray[np.int64]
     open_gains: NDArray[np.float64]
-    chunk: NDArray[np.int64]
+    limits: NDArray[np.int64]
+    beside: NDArray[np.int64]
 
     @classmethod
     def make(cls, n_threads: int, features: Features, tuning: Tuning) -> Scratch:
         """Make the memory of some threads that search these features."""
         n, most = len(features.has_missing), int(np.diff(features.offsets).max(initial=1))
-        shapes: list[Any] = [tuning.largest_chunk + most] * 4 + [most, most, (2, most), n, n, 2]
-        kinds = [np.int64] * 6 + [np.float64, np.int64, np.float64, np.int64]
+        shapes: list[Any] = [tuning.largest_chunk + most] * 4 + [most, most, (2, most), n, n, 3, n]
+        kinds: list[Any] = [np.float64] * 2 + [np.int64] * 4 + [np.float64, np.int64, np.float64, np.int64, np.int64]
         made = cls(
             *(np.empty((n_threads, *np.atleast_1d(shape)), kind) for shape, kind in zip(shapes, kinds, strict=True))
         )
-        made.chunk[:] = tuning.first_chunk, tuning.largest_chunk
+        made.limits[:] = tuning.first_chunk, tuning.largest_chunk, tuning.exact_rows
         return made
 
 
@@ -86,7 +93,8 @@ def scratch_of(scratch, t):
     """Return the scratch memory of thread t."""
     return Scratch(
         scratch.candidate_g[t], scratch.candidate_h[t], scratch.features[t], scratch.ends[t], scratch.gradient[t],
-        scratch.hessian[t], scratch.scores[t], scratch.open_features[t], scratch.open_gains[t], scratch.chunk[t],
+        scratch.hessian[t], scratch.scores[t], scratch.open_features[t], scratch.open_gains[t], scratch.limits[t],
+        scratch.beside[t],
     )  # fmt: skip
 
 
@@ -140,28 +148,31 @@ def search_feature(histogram, counts, has_missing, known, node, rules, scratch):
 
 
 @inner_kernel
-def write_chunk(histogram, f, f1, size, features, node, rules, scratch):
+def write_chunk(histogram, has_beside, f, f1, size, features, node, rules, scratch):
     """Write the candidates of the features f... until `size` are there, or a feature must be searched in full.
 
     Returns the next feature, the number of those that have candidates, and whether the next is to be searched in full.
     """
     offsets, default, chosen = features.offsets, features.default, features.chosen
     left_g, left_h, numbers, ends = scratch.candidate_g, scratch.candidate_h, scratch.features, scratch.ends
-    few, total_h = rules.few, node.hessian
+    few, total_h, in_floats = rules.few, node.hessian, rules.by_products and node.end - node.begin <= scratch.limits[2]
     n, n_features, most, many = np.uint64(0), np.uint64(0), np.uint64(size), total_h - few
     while f < f1 and n < most:
         first, missing = np.uint64(offsets[f]), np.uint64(offsets[f + 1] - 1)
         if not chosen[f] or (default[f] >= 0 and total_h - histogram[first + np.uint64(default[f]), 1] < few):
             f += 1
             continue
-        if not rules.by_products or histogram[missing, 0] != 0 or histogram[missing, 1] != 0:
+        if has_beside and scratch.beside[f] < rules.min_data:
+            f += 1
+            continue
+        if not in_floats or histogram[missing, 0] != 0 or histogram[missing, 1] != 0:
             return f, np.int64(n_features), True
         g, h, start = np.int64(0), np.int64(0), n
         for entry in range(first, missing):
             bin_g, bin_h = histogram[entry, 0], histogram[entry, 1]
             g += bin_g
             h += bin_h
-            left_g[n], left_h[n] = g, h
+            left_g[n], left_h[n] = np.float64(g), np.float64(h)
             n += np.uint64(((bin_g | bin_h) != 0) & (h >= few) & (h <= many))
         if n > start:
             numbers[n_features], ends[n_features] = f, n
@@ -171,20 +182,21 @@ def write_chunk(histogram, f, f1, size, features, node, rules, scratch):
 
 
 @inner_kernel
-def scan(histogram, f0, f1, features, node, rules, scratch, split):
+def scan(histogram, has_beside, f0, f1, features, node, rules, scratch, split):
     """Find the best certain split of the features f0:f1 of one node; returns the number of open features.
 
-    histogram  int64 (n_total_bins, 2)   in
-    split      SPLIT ()                  out
+    histogram   int64 (n_total_bins, 2)   in
+    has_beside  the rows beside default bins are known, see Scratch
+    split       SPLIT ()                  out
     """
     left_g, left_h, numbers, ends = scratch.candidate_g, scratch.candidate_h, scratch.features, scratch.ends
     offsets, has_missing, no_counts = features.offsets, features.has_missing, scratch.ends[:0]
-    g, h, extra = node.gradient, node.hessian, rules.extra
+    g, h, extra = np.float64(node.gradient), np.float64(node.hessian), rules.extra
     clear_split(split)
-    n_open, size, f = np.int64(0), scratch.chunk[0], np.int64(f0)
+    n_open, size, f = np.int64(0), scratch.limits[0], np.int64(f0)
     while f < f1:
-        f, n_features, in_full = write_chunk(histogram, f, f1, size, features, node, rules, scratch)
-        size = min(2 * size, scratch.chunk[1])
+        f, n_features, in_full = write_chunk(histogram, has_beside, f, f1, size, features, node, rules, scratch)
+        size = min(2 * size, scratch.limits[1])
         n_candidates = ends[n_features - 1] if n_features > 0 else 0
         bar = (max(rules.min_gain, split.gain) + node.score) * rules.scale * MARGIN
         n_reached = np.int64(0)
@@ -232,7 +244,7 @@ def search_histogram(t, call, histogram, features, rules, scratch, counting):
     """Find the best split of a call's node among its features that are numbers, from a histogram of pairs."""
     own, n_numeric, node = scratch_of(scratch, t), np.int64(len(features.has_missing)), node_of(call)
     first, last = min(call.first, n_numeric), min(call.last, n_numeric)
-    n_open = scan(histogram, first, last, features, node, rules, own, call.split)
+    n_open = scan(histogram, call.beside, first, last, features, node, rules, own, call.split)
     settle(t, call, counting, histogram, n_open, features, node, rules, own)
 
 
