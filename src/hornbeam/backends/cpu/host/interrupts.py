@@ -17,6 +17,7 @@ Only handlers that are Python functions are put off; other threads than the main
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # `signal` without its enums, which take 2 microseconds a handler
 import contextlib
 import signal
 import threading
@@ -25,7 +26,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 SIGNALS = tuple(
-    getattr(signal, name)
+    int(getattr(signal, name))
     for name in ("SIGINT", "SIGTERM", "SIGALRM", "SIGHUP", "SIGUSR1", "SIGUSR2")
     if hasattr(signal, name)
 )
@@ -44,7 +45,7 @@ class uninterrupted:  # noqa: N801 - reads as a statement
         if threading.get_ident() != threading.main_thread().ident:
             return self
         for number in SIGNALS:
-            handler = signal.getsignal(number)
+            handler = _signal.getsignal(number)
             if callable(handler):
                 self._handlers[number] = handler
         try:
@@ -77,14 +78,14 @@ class uninterrupted:  # noqa: N801 - reads as a statement
         for number in self._handlers:
             if number not in self._armed:
                 self._armed.append(number)
-                signal.signal(number, self._note)
+                _signal.signal(number, self._note)
 
     def _disarm(self) -> None:
         """Put the handlers back; one that raises meanwhile does not keep the others from it."""
         while self._armed:
             number = self._armed[-1]
             try:
-                signal.signal(number, self._handlers[number])
+                _signal.signal(number, self._handlers[number])
                 self._armed.remove(number)
             except BaseException:
                 self._disarm()
