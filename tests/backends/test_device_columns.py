@@ -99,6 +99,8 @@ PLAIN = {
     "poisson": "positive",
     "gamma": "positive",
     "huber": "real",
+    "squared_log_error": "nonnegative",
+    "pseudohuber": "real",
     "multiclass": "classes",
     "multiclassova": "classes",
 }

@@ -28,6 +28,7 @@ from hornbeam.objectives import (
     MulticlassObjective,
     PoissonObjective,
     RegressionObjective,
+    SquaredLogErrorObjective,
     TweedieObjective,
     get_objective,
 )
@@ -49,6 +50,8 @@ OBJECTIVE = {
     "auc_mu": MULTICLASS,
     "huber": REGRESSION,
     "fair": REGRESSION,
+    "rmsle": SquaredLogErrorObjective(),
+    "pseudohuber": REGRESSION,
     "quantile": REGRESSION,
     "expectile": REGRESSION,
     "mape": REGRESSION,
@@ -74,6 +77,7 @@ def row_losses(name, y, p):
     return {
         "huber": lambda: special.huber(ALPHA, d),
         "fair": lambda: d - np.log1p(d),
+        "pseudohuber": lambda: special.pseudo_huber(1.0, d),
         "expectile": lambda: np.where(p >= y, 1.0 - ALPHA, ALPHA) * d**2,
         "mape": lambda: d / np.maximum(1.0, np.abs(y)),
         "logcosh": lambda: np.logaddexp(d, -d) - np.log(2.0),
@@ -84,6 +88,12 @@ def row_losses(name, y, p):
         "kullback_leibler": lambda: special.rel_entr(y, p) + special.rel_entr(1.0 - y, 1.0 - p),
         "focal": lambda: np.where(y > 0, -0.25 * (1.0 - p) ** 2 * np.log(p), -0.75 * p**2 * np.log1p(-p)),
     }[name]()
+
+
+BY_ROW = (
+    "huber", "fair", "pseudohuber", "expectile", "mape", "logcosh", "poisson", "gamma", "tweedie", "focal",
+    "cross_entropy", "kullback_leibler",
+)  # fmt: skip
 
 
 def scikit_learn(name, label, raw, weight):
@@ -103,9 +113,7 @@ def scikit_learn(name, label, raw, weight):
         return sk.mean_gamma_deviance(label, p[0], sample_weight=weight)
     if name == "tweedie_deviance":
         return sk.mean_tweedie_deviance(label, p[0], power=RHO, sample_weight=weight)
-    if name in ("huber", "fair", "expectile", "mape", "logcosh", "poisson", "gamma", "tweedie", "focal") or (
-        name in ("cross_entropy", "kullback_leibler")
-    ):
+    if name in BY_ROW:
         return np.average(row_losses(name, label, p[0]), weights=weight)
     if name == "l1":
         return sk.mean_absolute_error(label, p[0], sample_weight=weight)
@@ -113,6 +121,9 @@ def scikit_learn(name, label, raw, weight):
         return sk.mean_squared_error(label, p[0], sample_weight=weight)
     if name == "rmse":
         return math.sqrt(sk.mean_squared_error(label, p[0], sample_weight=weight))
+    if name == "rmsle":
+        errors = np.log1p(np.maximum(p[0], 1e-6 - 1.0)) - np.log1p(label)
+        return math.sqrt(np.average(errors**2, weights=weight))
     if name == "r2":
         return sk.r2_score(label, p[0], sample_weight=weight)
     if name == "binary_logloss":

@@ -18,6 +18,7 @@ RANKING = {"objective": "pairwise"}
 
 WARNS = {
     "fair_c": {"fair_c": 2.0},
+    "huber_slope": {"huber_slope": 2.0},
     "alpha": {"alpha": 0.5, "metric": "quantile"},  # raises otherwise
     "poisson_max_delta_step": {"poisson_max_delta_step": 0.5},
     "tweedie_variance_power": {"tweedie_variance_power": 1.2},

@@ -28,9 +28,11 @@ from hornbeam.metrics.regression import (
     MeanAbsoluteError,
     MeanAbsolutePercentageError,
     MeanSquaredError,
+    PseudoHuberLoss,
     QuantileLoss,
     QuantileLosses,
     RootMeanSquaredError,
+    RootMeanSquaredLogError,
     RSquared,
 )
 from hornbeam.metrics.survival import AftLikelihood, Concordance, CoxLikelihood, IntervalAccuracy
@@ -46,9 +48,11 @@ METRICS: dict[str, type[Metric]] = {
         MeanAbsoluteError,
         MeanSquaredError,
         RootMeanSquaredError,
+        RootMeanSquaredLogError,
         RSquared,
         HuberLoss,
         FairLoss,
+        PseudoHuberLoss,
         QuantileLoss,
         ExpectileLoss,
         MeanAbsolutePercentageError,
@@ -114,6 +118,7 @@ ALIASES: dict[str, str] = {
     "aucpr": "average_precision",
     "mlogloss": "multi_logloss",
     "merror": "multi_error",
+    "mphe": "pseudohuber",
     "poisson-nloglik": "poisson",
     "gamma-nloglik": "gamma",
     "gamma-deviance": "gamma_deviance",
@@ -140,8 +145,6 @@ NO_METRIC = ("none", "None", "null", "na", "custom")
 
 
 NO_METRICS: dict[str, str] = {
-    "rmsle": "train on log(1 + label) and use 'rmse', or pass a function as feval",
-    "mphe": "use 'huber' or 'logcosh'",
     "error@": "use 'auc' or 'binary_error' (the threshold is 0.5), or pass a function as feval",
     "tweedie-nloglik@": "use 'tweedie', and set tweedie_variance_power",
     "pre": "use 'map' or 'ndcg', or pass a function as feval",

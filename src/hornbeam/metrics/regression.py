@@ -12,6 +12,7 @@ from hornbeam.metrics.arithmetic import NUMPY, Arithmetic
 from hornbeam.metrics.base import MeanLoss, Metric
 from hornbeam.objectives.base import FloatArray, Objective
 from hornbeam.objectives.label_sums import weighted_mean
+from hornbeam.objectives.regression import LEAST_OF_LOG
 from hornbeam.params.params import Params
 
 
@@ -43,6 +44,28 @@ class RootMeanSquaredError(MeanSquaredError):
 
     def finish(self, mean: float) -> float:
         """Take the root, which IEEE 754 rounds correctly on every machine."""
+        return math.sqrt(mean)
+
+
+class RootMeanSquaredLogError(MeanLoss):
+    """Square root of the mean of (log(1 + prediction) - log(1 + label))**2; predictions are at least LEAST_OF_LOG."""
+
+    name: ClassVar[str] = "rmsle"
+    labels: ClassVar[str] = "nonnegative"
+
+    @property
+    def constants(self) -> tuple[float, float]:
+        """a: the least prediction."""
+        return LEAST_OF_LOG, 0.0
+
+    def losses(self, label: FloatArray, predictions: FloatArray) -> FloatArray:
+        """p = max(prediction, LEAST_OF_LOG); t = log(1 + p) - log(1 + label); t * t."""
+        p = np.maximum(predictions[0], LEAST_OF_LOG)
+        t = numerics.log(1.0 + p) - numerics.log(1.0 + label)
+        return np.asarray(t * t)
+
+    def finish(self, mean: float) -> float:
+        """Take the root."""
         return math.sqrt(mean)
 
 
@@ -195,6 +218,31 @@ class FairLoss(MeanLoss):
         a, b = self.constants
         t = np.abs(predictions[0] - label)
         return np.asarray(a * t - b * numerics.log(1.0 + t / a))
+
+
+class PseudoHuberLoss(MeanLoss):
+    """Mean of c**2 * (sqrt(1 + (d / c)**2) - 1), with the slope c."""
+
+    name: ClassVar[str] = "pseudohuber"
+
+    def __init__(self, huber_slope: float = 1.0) -> None:
+        self.huber_slope = huber_slope
+
+    @classmethod
+    def from_params(cls, params: Params) -> PseudoHuberLoss:
+        """Take huber_slope."""
+        return cls(params.huber_slope)
+
+    @property
+    def constants(self) -> tuple[float, float]:
+        """a = c, b = c * c."""
+        return self.huber_slope, self.huber_slope * self.huber_slope
+
+    def losses(self, label: FloatArray, predictions: FloatArray) -> FloatArray:
+        """t = (prediction - label) / a; b * (sqrt(1 + t * t) - 1)."""
+        a, b = self.constants
+        t = (predictions[0] - label) / a
+        return np.asarray(b * (np.sqrt(1.0 + t * t) - 1.0))
 
 
 class LogCoshLoss(MeanLoss):

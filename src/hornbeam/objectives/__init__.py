@@ -25,7 +25,7 @@ from hornbeam.objectives.ranking import (
     RankingObjective,
     XendcgObjective,
 )
-from hornbeam.objectives.regression import RegressionObjective
+from hornbeam.objectives.regression import RegressionObjective, SquaredLogErrorObjective
 from hornbeam.objectives.robust import (
     AbsoluteErrorObjective,
     ExpectileObjective,
@@ -33,6 +33,7 @@ from hornbeam.objectives.robust import (
     HuberObjective,
     LogCoshObjective,
     PercentageErrorObjective,
+    PseudoHuberObjective,
     QuantileObjective,
 )
 from hornbeam.objectives.targets import TargetsObjective
@@ -61,10 +62,12 @@ __all__ = [
     "PercentageErrorObjective",
     "PointwiseObjective",
     "PoissonObjective",
+    "PseudoHuberObjective",
     "QuantileListObjective",
     "QuantileObjective",
     "RankingObjective",
     "RegressionObjective",
+    "SquaredLogErrorObjective",
     "TargetsObjective",
     "TweedieObjective",
     "XendcgObjective",
@@ -79,6 +82,8 @@ OBJECTIVES: dict[str, type[Objective]] = {
         AbsoluteErrorObjective,
         HuberObjective,
         FairObjective,
+        PseudoHuberObjective,
+        SquaredLogErrorObjective,
         PoissonObjective,
         QuantileObjective,
         PercentageErrorObjective,

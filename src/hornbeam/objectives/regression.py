@@ -1,4 +1,4 @@
-"""Squared error: the raw score is the prediction, or its signed square root."""
+"""Squared errors: of the score, which is the prediction or its signed square root, and of logarithms."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from hornbeam.objectives.base import FloatArray, Objective, require_labels
+from hornbeam.core import numerics
+from hornbeam.objectives.base import FloatArray, Objective, require_domain, require_labels
 from hornbeam.objectives.label_sums import LabelSums, weighted_mean
+from hornbeam.objectives.pointwise import PointwiseObjective
 from hornbeam.params.params import Params
+
+LEAST_OF_LOG, LEAST_HESSIAN = -1.0 + 1e-6, 1e-6
+"""What scores of squared_log_error, and its hessians, count as at least (as XGBoost)."""
 
 
 class RegressionObjective(Objective):
@@ -74,3 +79,41 @@ class RegressionObjective(Objective):
     def to_dict(self) -> dict[str, str | int | float]:
         """Return the name, and reg_sqrt where it is set."""
         return {"name": self.name, "reg_sqrt": True} if self.reg_sqrt else {"name": self.name}
+
+
+class SquaredLogErrorObjective(PointwiseObjective):
+    """Loss (log(1 + score) - log(1 + label))**2 / 2: errors by factors, for labels of all sizes."""
+
+    name: ClassVar[str] = "squared_log_error"
+    default_metric: ClassVar[str] = "rmsle"
+    labels: ClassVar[str] = "nonnegative"
+    code: ClassVar[int] = 15
+    starts_at_mean: ClassVar[bool] = False
+
+    def __init__(self, boost_from_average: bool = True) -> None:
+        super().__init__(1, boost_from_average)
+
+    @classmethod
+    def from_params(cls, params: Params) -> SquaredLogErrorObjective:
+        """Take boost_from_average."""
+        return cls(params.boost_from_average)
+
+    @property
+    def constants(self) -> tuple[float, float]:
+        """a: the least score, b: the least hessian."""
+        return LEAST_OF_LOG, LEAST_HESSIAN
+
+    def check_labels(self, label: FloatArray | None) -> None:
+        """Labels must not be negative."""
+        require_domain(label, self.name, "< 0", "leave such rows out, or use objective='regression'")
+
+    def best_constant(self, label: FloatArray, weight: FloatArray | None) -> float:
+        """Return exp(mean of log(1 + label)) - 1, with the weights."""
+        mean = weighted_mean(numerics.log(1.0 + label), weight)
+        return float(numerics.exp(np.array([mean]))[0]) - 1.0
+
+    def derivatives(self, score: FloatArray, label: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """q = 1 + max(score, a); t = log(q) - log(1 + label); g = t / q; h = max((1 - t) / (q * q), b)."""
+        q = 1.0 + np.maximum(score, LEAST_OF_LOG)
+        t = numerics.log(q) - numerics.log(1.0 + label)
+        return t / q, np.maximum((1.0 - t) / (q * q), LEAST_HESSIAN)

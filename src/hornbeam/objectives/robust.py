@@ -192,6 +192,36 @@ class FairObjective(PointwiseObjective):
         return r * d, r * r
 
 
+class PseudoHuberObjective(PointwiseObjective):
+    """Loss c**2 * (sqrt(1 + (d / c)**2) - 1), with the slope c: squares for small d, absolute values for large d."""
+
+    name: ClassVar[str] = "pseudohuber"
+    default_metric: ClassVar[str] = "pseudohuber"
+    code: ClassVar[int] = 14
+
+    def __init__(self, huber_slope: float = 1.0, boost_from_average: bool = True) -> None:
+        super().__init__(1, boost_from_average)
+        self.huber_slope = huber_slope
+
+    @classmethod
+    def from_params(cls, params: Params) -> PseudoHuberObjective:
+        """Take huber_slope."""
+        return cls(params.huber_slope, params.boost_from_average)
+
+    @property
+    def constants(self) -> tuple[float, float]:
+        """a = c."""
+        return self.huber_slope, 0.0
+
+    def derivatives(self, score: FloatArray, label: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """t = d / a; s = 1 + t * t; r = sqrt(s); g = d / r; h = 1 / (s * r)."""
+        d = score - label
+        t = d / self.huber_slope
+        s = 1.0 + t * t
+        r = np.sqrt(s)
+        return d / r, 1.0 / (s * r)
+
+
 class LogCoshObjective(PointwiseObjective):
     """Loss log(cosh(d)): the squared error for small d, the absolute error for large d.
 

@@ -12,6 +12,8 @@ SPELLINGS = {
         "regression_l1": ("l1", "mean_absolute_error", "mae", "reg:absoluteerror", "absolute_error"),
         "huber": (),
         "fair": (),
+        "pseudohuber": ("reg:pseudohubererror", "pseudo_huber"),
+        "squared_log_error": ("reg:squaredlogerror",),
         "poisson": ("count:poisson",),
         "quantile": ("reg:quantileerror",),
         "mape": ("mean_absolute_percentage_error",),
@@ -37,8 +39,6 @@ SPELLINGS = {
 """Canonical name of every spelling."""
 
 NOT_HERE = {
-    "reg:pseudohubererror": "use 'huber' (alpha is its slope) or 'logcosh'",
-    "reg:squaredlogerror": "train 'regression' on log(1 + label)",
     "binary:logitraw": "use 'binary' and predict(raw_score=True)",
     "binary:hinge": "use 'binary'",
     "cross_entropy_lambda": "use 'cross_entropy' with weights",
@@ -49,6 +49,7 @@ NOT_HERE = {
 USED_BY: dict[str, frozenset[str]] = {
     "alpha": frozenset(("huber", "quantile", "expectile")),
     "fair_c": frozenset(("fair",)),
+    "huber_slope": frozenset(("pseudohuber",)),
     "poisson_max_delta_step": frozenset(("poisson",)),
     "tweedie_variance_power": frozenset(("tweedie", "tweedie_deviance", "tweedie-nloglik")),
     "reg_sqrt": frozenset(("regression",)),

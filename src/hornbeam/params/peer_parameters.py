@@ -130,7 +130,6 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
     ),
     "num_target": PeerParameter((1,), "it is the number of columns of the labels; leave it out"),
     "sampling_method": PeerParameter(("uniform",), "for sampling by gradient set data_sample_strategy='goss'"),
-    "huber_slope": PeerParameter((), "set alpha, where objective='huber' turns from squares to absolute values"),
     "disable_default_eval_metric": PeerParameter((False, 0), "it is True or False"),
     "one_drop": PeerParameter((False, 0), "dart may drop nothing; set skip_drop=0 and a higher drop_rate"),
     "sample_type": PeerParameter((), "it is 'uniform' or 'weighted'"),

@@ -355,6 +355,7 @@ CASES |= {  # what the cases above leave at its default: every parameter has a c
         ),
         "rank_xendcg, objective_seed": GoldenCase({"objective": "rank_xendcg", "objective_seed": 11}, group=QUERIES),
         "fair, fair_c": GoldenCase({"objective": "fair", "fair_c": 0.5}),
+        "pseudohuber, huber_slope": GoldenCase({"objective": "pseudohuber", "huber_slope": 0.5}),
         "poisson, small steps": GoldenCase({"objective": "poisson", "poisson_max_delta_step": 0.2}),
         "tweedie, power": GoldenCase({"objective": "tweedie", "tweedie_variance_power": 1.2}),
         "focal, gamma and alpha": GoldenCase({"objective": "focal", "focal_gamma": 1.0, "focal_alpha": 0.6}),

@@ -56,6 +56,8 @@ def objectives_of(metric: str) -> list[dict[str, Any]]:
         return [plain, {**plain, "reg_sqrt": True}, params_for("poisson")]
     if metric == "fair":
         return [plain, {**params_for("fair"), "fair_c": 2.5}]
+    if metric == "pseudohuber":
+        return [plain, {**params_for("pseudohuber"), "huber_slope": 2.5}]
     return [plain, {**params_for(metric), "alpha": 0.7}] if metric in ("huber", "quantile", "expectile") else [plain]
 
 

@@ -51,13 +51,15 @@ SAMPLING = (
 )
 """What no peer but LightGBM does as we do."""
 
-LIGHTGBM_LACKS = ("logcosh", "expectile", "focal", "pairwise", "rank_map")
+LIGHTGBM_LACKS = ("pseudohuber", "squared_log_error", "logcosh", "expectile", "focal", "pairwise", "rank_map")
 PEER_OBJECTIVES: dict[str, dict[str, str]] = {
     "lightgbm": {name: name for name in (*OBJECTIVES, *RANKING) if name not in LIGHTGBM_LACKS},
     "xgboost": {
         "regression": "reg:squarederror",
         "regression_l1": "reg:absoluteerror",
         "quantile": "reg:quantileerror",
+        "pseudohuber": "reg:pseudohubererror",
+        "squared_log_error": "reg:squaredlogerror",
         "poisson": "count:poisson",
         "gamma": "reg:gamma",
         "tweedie": "reg:tweedie",

@@ -39,9 +39,10 @@ _CHOSEN_PAIRS = ("lambdarank_sampled_pairs", "lambdarank_unbiased")
 
 _OWN_PARAMETERS = {
     "xgboost": ("fair_c", "reg_sqrt", "is_unbalance", "linear_tree", *_PRICES),
-    "lightgbm": ("tree_method", "multi_strategy", *_CHOSEN_PAIRS),
+    "lightgbm": ("tree_method", "multi_strategy", "huber_slope", *_CHOSEN_PAIRS),
     "catboost": (
         "fair_c",
+        "huber_slope",
         "reg_sqrt",
         "is_unbalance",
         "tree_method",
@@ -53,6 +54,7 @@ _OWN_PARAMETERS = {
     "sklearn": (
         *_PRICES,
         "fair_c",
+        "huber_slope",
         "reg_sqrt",
         "is_unbalance",
         "scale_pos_weight",
@@ -297,6 +299,8 @@ def _xgboost(ours: Params) -> dict[str, Any]:
         theirs["quantile_alpha"] = ours.alpha
     elif ours.objective == "tweedie":
         theirs["tweedie_variance_power"] = ours.tweedie_variance_power
+    elif ours.objective == "pseudohuber":
+        theirs["huber_slope"] = ours.huber_slope
     elif ours.objective == "poisson" and ours.number("max_delta_step") == 0.0:
         theirs["max_delta_step"] = ours.poisson_max_delta_step  # XGBoost's poisson has one for both
     elif ours.objective == "binary":

@@ -20,8 +20,8 @@ SAME_NAME = (
 """Objectives that have one name in both libraries."""
 
 STAND_INS = {
-    "logcosh": "regression", "expectile": "regression", "focal": "binary", "pairwise": "lambdarank",
-    "rank_map": "lambdarank",
+    "pseudohuber": "regression", "squared_log_error": "regression", "logcosh": "regression",
+    "expectile": "regression", "focal": "binary", "pairwise": "lambdarank", "rank_map": "lambdarank",
     "survival:aft": "poisson", "survival:cox": "poisson",
 }  # fmt: skip
 """Objectives that LightGBM does not have, and others of the same link."""

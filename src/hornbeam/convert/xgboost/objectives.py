@@ -45,6 +45,8 @@ KNOWN = {
     "reg:absoluteerror": Known("regression_l1", IDENTITY, {}),
     "reg:quantileerror": Known("quantile", IDENTITY, {"alpha": ("quantile_loss_param", "quantile_alpha")}),
     "reg:expectileerror": Known("expectile", IDENTITY, {"alpha": ("expectile_loss_param", "expectile_alpha")}),
+    "reg:pseudohubererror": Known("pseudohuber", IDENTITY, {"huber_slope": ("pseudo_huber_param", "huber_slope")}),
+    "reg:squaredlogerror": Known("squared_log_error", IDENTITY, {}),
     "reg:logistic": Known("cross_entropy", LOGIT, {}),
     "binary:logistic": Known("binary", LOGIT, {"scale_pos_weight": ("reg_loss_param", "scale_pos_weight")}),
     "count:poisson": Known("poisson", LOG, {"poisson_max_delta_step": ("poisson_regression_param", "max_delta_step")}),
@@ -64,10 +66,10 @@ KNOWN = {
 }
 
 POINTWISE = ("regression", "regression_l1", "binary", "cross_entropy", "poisson", "gamma", "tweedie", "quantile",
-             "expectile")  # fmt: skip
+             "expectile", "pseudohuber", "squared_log_error")  # fmt: skip
 """Objectives of one number a row and output: those of labels of several columns."""
 
-SCORES_ALONE = ("reg:squaredlogerror", "reg:pseudohubererror", "binary:logitraw")
+SCORES_ALONE = ("binary:logitraw",)
 """Objectives that are not here and whose predictions are scores: their models are those of an objective function."""
 
 INSTEAD = {
@@ -207,7 +209,9 @@ STAND_INS = {
 NAMES = {
     "regression": "reg:squarederror", "regression_l1": "reg:absoluteerror", "quantile": "reg:quantileerror",
     "cross_entropy": "reg:logistic", "binary": "binary:logistic", "poisson": "count:poisson", "gamma": "reg:gamma",
-    "tweedie": "reg:tweedie", "multiclass": "multi:softprob", "lambdarank": "rank:ndcg", "pairwise": "rank:pairwise",
+    "tweedie": "reg:tweedie", "pseudohuber": "reg:pseudohubererror",
+    "squared_log_error": "reg:squaredlogerror", "multiclass": "multi:softprob",
+    "lambdarank": "rank:ndcg", "pairwise": "rank:pairwise",
     "survival:aft": "survival:aft", "survival:cox": "survival:cox", "rank_map": "rank:map",
     "custom": "reg:squarederror",
 }  # fmt: skip
@@ -232,12 +236,14 @@ def write_objective(out: Outgoing, exactness: Exactness) -> Written:
         )
     own = "multi:softmax" if objective.predicts_classes else NAMES.get(name) or STAND_INS[name]
     document: dict[str, Any] = {"name": own}
-    if own in ("reg:squarederror", "reg:logistic", "binary:logistic", "reg:gamma"):
+    if own in ("reg:squarederror", "reg:squaredlogerror", "reg:logistic", "binary:logistic", "reg:gamma"):
         weight = params.get("scale_pos_weight", 1.0) if own == "binary:logistic" else 1.0
         document["reg_loss_param"] = {"scale_pos_weight": repr(float(weight))}
     elif own == "reg:quantileerror":
         alphas = ", ".join(map(repr, np.atleast_1d(params.get("alpha", 0.9)).tolist()))
         document["quantile_loss_param"] = {"quantile_alpha": f"[{alphas}]"}
+    elif own == "reg:pseudohubererror":
+        document["pseudo_huber_param"] = {"huber_slope": repr(params.get("huber_slope", 1.0))}
     elif own == "count:poisson":
         document["poisson_regression_param"] = {"max_delta_step": repr(params.get("poisson_max_delta_step", 0.7))}
     elif own == "reg:tweedie":

@@ -19,9 +19,10 @@ class ObjectiveRows:
         "regression",
         "Objective",
         "What to learn. Numbers: `regression` (squared error), `regression_l1` (absolute error), `huber`, `fair`, "
-        "`quantile`, `mape`, `logcosh`, `expectile`. Counts and amounts, predicted as exp(score): `poisson`, `gamma`, "
-        "`tweedie`. Classes: `binary` (log loss, labels 0 and 1), `cross_entropy` (labels from 0 to 1), `focal`, "
-        "`multiclass` (softmax, labels 0 to `num_class` - 1), `multiclassova` (each class against the others). "
+        "`pseudohuber`, `quantile`, `mape`, `logcosh`, `expectile`, `squared_log_error` (labels from 0 on). Counts and "
+        "amounts, predicted as exp(score): `poisson`, `gamma`, `tweedie`. Classes: `binary` (log loss, labels 0 and "
+        "1), `cross_entropy` (labels from 0 to 1), `focal`, `multiclass` (softmax, labels 0 to `num_class` - 1), "
+        "`multiclassova` (each class against the others). "
         "Ranking (a Dataset with `group` or `qid`, labels 0, 1, ... by relevance): `lambdarank`, `rank_xendcg`, "
         "`pairwise`, `rank_map` (labels 0 and 1). Times that may be censored: `survival:aft` (bounds of the times in "
         "the Dataset, or labels that are observed times), `survival:cox` (labels are times, negative where censored); "
@@ -133,6 +134,9 @@ class ObjectiveRows:
     )
     fair_c: float = parameter(
         "float", 1.0, "Objective", "Where `fair` turns from squares to absolute values.", low=0.0, low_open=True
+    )
+    huber_slope: float = parameter(
+        "float", 1.0, "Objective", "Where `pseudohuber` turns from squares to absolute values.", low=0.0, low_open=True
     )
     poisson_max_delta_step: float = parameter(
         "float",

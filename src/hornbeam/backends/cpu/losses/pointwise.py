@@ -89,6 +89,33 @@ def fair_kernel(
 
 
 @kernel
+def pseudohuber_kernel(
+    a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
+) -> None:
+    """t = d / a; s = 1 + t * t; r = sqrt(s); g = d / r; h = 1 / (s * r)."""
+    for row in range(len(scores)):
+        d = scores[row] - label[row]
+        t = d / a
+        s = 1.0 + t * t
+        r = np.sqrt(s)
+        gradient[row] = d / r
+        hessian[row] = 1.0 / (s * r)
+
+
+@kernel
+def squared_log_error_kernel(
+    a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
+) -> None:
+    """q = 1 + max(score, a); t = log(q) - log(1 + label); g = t / q; h = max((1 - t) / (q * q), b)."""
+    for row in range(len(scores)):
+        q = 1.0 + (a if scores[row] < a else scores[row])
+        t = log_(q) - log_(1.0 + label[row])
+        h = (1.0 - t) / (q * q)
+        gradient[row] = t / q
+        hessian[row] = b if h < b else h
+
+
+@kernel
 def logcosh_kernel(
     a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
 ) -> None:
@@ -178,7 +205,9 @@ POINTWISE_KERNELS: dict[str, Callable[..., None]] = {
     "mape": percentage_error_kernel,
     "quantile": quantile_kernel,
     "huber": huber_kernel,
+    "squared_log_error": squared_log_error_kernel,
     "fair": fair_kernel,
+    "pseudohuber": pseudohuber_kernel,
     "logcosh": logcosh_kernel,
     "expectile": expectile_kernel,
     "poisson": poisson_kernel,

@@ -60,6 +60,23 @@ def fair_kernel(a: float, b: float, label: FloatArray, predictions: FloatArray, 
 
 
 @kernel
+def pseudohuber_kernel(a: float, b: float, label: FloatArray, predictions: FloatArray, out: FloatArray) -> None:
+    """t = (prediction - label) / a; out = b * (sqrt(1 + t * t) - 1)."""
+    for row in range(len(label)):
+        t = (predictions[row] - label[row]) / a
+        out[row] = b * (np.sqrt(1.0 + t * t) - 1.0)
+
+
+@kernel
+def squared_log_error_kernel(a: float, b: float, label: FloatArray, predictions: FloatArray, out: FloatArray) -> None:
+    """p = max(prediction, a); t = log(1 + p) - log(1 + label); out = t * t."""
+    for row in range(len(label)):
+        p = a if predictions[row] < a else predictions[row]
+        t = log_(1.0 + p) - log_(1.0 + label[row])
+        out[row] = t * t
+
+
+@kernel
 def logcosh_kernel(a: float, b: float, label: FloatArray, predictions: FloatArray, out: FloatArray) -> None:
     """t = |prediction - label|; out = t + log(0.5 * (1 + exp(-(t + t))))."""
     for row in range(len(label)):
@@ -161,7 +178,9 @@ POINTWISE_LOSSES: dict[str, Callable[..., None]] = {
     "quantile": quantile_kernel,
     "expectile": expectile_kernel,
     "huber": huber_kernel,
+    "rmsle": squared_log_error_kernel,
     "fair": fair_kernel,
+    "pseudohuber": pseudohuber_kernel,
     "logcosh": logcosh_kernel,
     "poisson": poisson_kernel,
     "gamma": gamma_kernel,

@@ -51,12 +51,14 @@ LOSSES = {
     "cross_entropy": 16,
     "kullback_leibler": 17,
     "focal": 18,
-    "multi_logloss": 20,
-    "multi_error": 21,
+    "pseudohuber": 19,
+    "rmsle": 20,
+    "multi_logloss": 25,
+    "multi_error": 26,
     "aft-nloglik": 30,
     "interval-regression-accuracy": 31,
 }
-"""METRIC of kernels/losses/metrics.cl by the name of a mean loss; those of several outputs begin at 20, of two
+"""METRIC of kernels/losses/metrics.cl by the name of a mean loss; those of several outputs begin at 25, of two
 targets at 30."""
 
 LINKS = {"identity": 0, "sigmoid": 1, "exp": 2, "square": 3, "softmax": 4}

@@ -61,6 +61,15 @@ DEVICE void pointwise_loss(f64 score, f64 y, f64 a, f64 b, f64 *gradient, f64 *h
     const f64 p = 1.0 / (1.0 + exp_(-(a * score)));
     g = a * (p - y);
     h = (b * p) * (1.0 - p);
+#elif OBJECTIVE == 15  // squared_log_error
+    const f64 q = 1.0 + (score < a ? a : score), t = log_(q) - log_(1.0 + y);
+    g = t / q;
+    h = (1.0 - t) / (q * q);
+    h = h < b ? b : h;
+#elif OBJECTIVE == 14  // pseudohuber
+    const f64 t = d / a, s = 1.0 + t * t, r = sqrt(s);
+    g = d / r;
+    h = 1.0 / (s * r);
 #endif
     *gradient = g;
     *hessian = h;

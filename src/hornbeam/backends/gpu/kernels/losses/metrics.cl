@@ -48,7 +48,7 @@ DEVICE f64 link_(f64 score, u32 link, f64 sigmoid) {
 DEVICE f64 loss_of_classes(GLOBAL const f64 *RESTRICT scores, u64 row, u32 n_rows, u32 n_outputs, u32 own, u32 link,
                            f64 sigmoid) {
     const f64 own_score = scores[(u64)own * n_rows + row];
-#if METRIC == 21  // multi_error
+#if METRIC == 26  // multi_error
     u32 at_least = 0;
     for (u32 k = 0; k < n_outputs; k++) at_least += scores[(u64)k * n_rows + row] >= own_score ? 1u : 0u;
     return at_least > 1 ? 1.0 : 0.0;
@@ -117,6 +117,12 @@ DEVICE f64 loss_of(f64 p, f64 y, f64 a, f64 b) {
 #elif METRIC == 18  // focal
     const f64 q = y > 0.0 ? p : 1.0 - p, w = y > 0.0 ? b : 1.0 - b;
     return (w * exp_(a * log_(1.0 - q))) * log_loss_(q);
+#elif METRIC == 20  // rmsle
+    const f64 t = log_(1.0 + (p < a ? a : p)) - log_(1.0 + y);
+    return t * t;
+#elif METRIC == 19  // pseudohuber
+    const f64 t = (p - y) / a;
+    return b * (sqrt(1.0 + t * t) - 1.0);
 #else
     return 0.0;
 #endif
@@ -145,7 +151,7 @@ KERNEL(THREADS) void loss_kernel(GLOBAL const f64 *RESTRICT scores, GLOBAL const
         const f64 y = label[row];
 #if METRIC >= 30
         f64 loss = loss_of_bounds(scores[row], y, label[n_rows + row], a, b);
-#elif METRIC > 19
+#elif METRIC > 24
         f64 loss = loss_of_classes(scores, row, n_rows, n_outputs, (u32)y, link, sigmoid);
 #else
         f64 loss = loss_of(link_(scores[row], link, sigmoid), y, a, b);
