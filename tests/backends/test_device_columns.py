@@ -99,7 +99,6 @@ PLAIN = {
     "poisson": "positive",
     "gamma": "positive",
     "huber": "real",
-    "squared_log_error": "nonnegative",
     "pseudohuber": "real",
     "multiclass": "classes",
     "multiclassova": "classes",

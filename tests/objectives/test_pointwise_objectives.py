@@ -94,8 +94,14 @@ def test_hessian_is_the_curvature_or_bounds_it(case):
         assert (hessian == (1.0 if objective.name != "mape" else 1.0 / np.maximum(1.0, np.abs(label)))).all()
     elif objective.name == "poisson":
         assert np.allclose(hessian, curvature * math.exp(0.7), rtol=1e-5, atol=1e-5)
-    elif objective.name in ("logcosh", "focal"):
-        assert (hessian >= curvature - 1e-6).all()
+    elif objective.name in ("logcosh", "focal", "pseudohuber", "squared_log_error"):
+        assert (hessian >= curvature - (1e-6 if objective.name != "squared_log_error" else 1e-5)).all()
+        if objective.name == "pseudohuber":
+            near = np.abs(scores - label) < 0.9
+            assert near.any() and np.allclose(hessian[near], curvature[near], atol=1e-6)
+        if objective.name == "squared_log_error":
+            low = scores < label - 1e-3
+            assert low.any() and np.allclose(hessian[low], curvature[low], rtol=1e-4, atol=1e-5)
         if objective.name == "focal":
             p = np.where(label > 0, 1.0 / (1.0 + np.exp(-scores)), 1.0 / (1.0 + np.exp(scores)))
             known = p > 1.0 / (1.0 + objective.focal_gamma)

@@ -12,8 +12,8 @@ from hornbeam.objectives.label_sums import LabelSums, weighted_mean
 from hornbeam.objectives.pointwise import PointwiseObjective
 from hornbeam.params.params import Params
 
-LEAST_OF_LOG, LEAST_HESSIAN = -1.0 + 1e-6, 1e-6
-"""What scores of squared_log_error, and its hessians, count as at least (as XGBoost)."""
+LEAST_OF_LOG, MOST_OF_LOG = -1.0 + 1e-6, 1e150
+"""What scores of squared_log_error count as at least (as XGBoost), and at most."""
 
 
 class RegressionObjective(Objective):
@@ -82,7 +82,11 @@ class RegressionObjective(Objective):
 
 
 class SquaredLogErrorObjective(PointwiseObjective):
-    """Loss (log(1 + score) - log(1 + label))**2 / 2: errors by factors, for labels of all sizes."""
+    """Loss (log(1 + score) - log(1 + label))**2 / 2: errors by factors, for labels of all sizes.
+
+    It bends downwards where the score is more than e times too high; the hessian is that of the logarithm then, as if
+    it were straight (Gauss and Newton), and the second derivative where the score is too low.
+    """
 
     name: ClassVar[str] = "squared_log_error"
     default_metric: ClassVar[str] = "rmsle"
@@ -100,8 +104,8 @@ class SquaredLogErrorObjective(PointwiseObjective):
 
     @property
     def constants(self) -> tuple[float, float]:
-        """a: the least score, b: the least hessian."""
-        return LEAST_OF_LOG, LEAST_HESSIAN
+        """a, b: the least score, and the largest."""
+        return LEAST_OF_LOG, MOST_OF_LOG
 
     def check_labels(self, label: FloatArray | None) -> None:
         """Labels must not be negative."""
@@ -113,7 +117,7 @@ class SquaredLogErrorObjective(PointwiseObjective):
         return float(numerics.exp(np.array([mean]))[0]) - 1.0
 
     def derivatives(self, score: FloatArray, label: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """q = 1 + max(score, a); t = log(q) - log(1 + label); g = t / q; h = max((1 - t) / (q * q), b)."""
-        q = 1.0 + np.maximum(score, LEAST_OF_LOG)
+        """q = 1 + score, clipped to a...b; t = log(q) - log(1 + label); g = t / q; h = (1 - min(t, 0)) / (q * q)."""
+        q = 1.0 + np.minimum(np.maximum(score, LEAST_OF_LOG), MOST_OF_LOG)
         t = numerics.log(q) - numerics.log(1.0 + label)
-        return t / q, np.maximum((1.0 - t) / (q * q), LEAST_HESSIAN)
+        return t / q, (1.0 - np.minimum(t, 0.0)) / (q * q)

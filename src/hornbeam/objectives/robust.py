@@ -21,6 +21,9 @@ from hornbeam.params.params import Params
 MOST_EXPECTILE_STEPS = 100
 """Steps towards an expectile; each changes the rows below it, and a handful suffices."""
 
+FAR_AWAY = 1e100
+"""Slopes that residuals of pseudohuber count as at most: their squares are finite."""
+
 SMALLEST_CURVATURE = 1.0 / 64.0
 """Of `logcosh`: that of a row 64 away, which those beyond have too."""
 
@@ -193,7 +196,12 @@ class FairObjective(PointwiseObjective):
 
 
 class PseudoHuberObjective(PointwiseObjective):
-    """Loss c**2 * (sqrt(1 + (d / c)**2) - 1), with the slope c: squares for small d, absolute values for large d."""
+    """Loss c**2 * (sqrt(1 + (d / c)**2) - 1), with the slope c: squares for small d, absolute values for large d.
+
+    The second derivative vanishes for rows far away, and Newton steps would have no measure. So the hessian is at least
+    half of 1 / sqrt(1 + (d / c)**2), the curvature of the narrowest parabola that touches the loss at d and lies
+    nowhere below it: no learning rate up to 1 raises the loss.
+    """
 
     name: ClassVar[str] = "pseudohuber"
     default_metric: ClassVar[str] = "pseudohuber"
@@ -214,12 +222,12 @@ class PseudoHuberObjective(PointwiseObjective):
         return self.huber_slope, 0.0
 
     def derivatives(self, score: FloatArray, label: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """t = d / a; s = 1 + t * t; r = sqrt(s); g = d / r; h = 1 / (s * r)."""
-        d = score - label
-        t = d / self.huber_slope
+        """t = d / a, clipped to +-1e100; s = 1 + t * t; r = sqrt(s); g = a * (t / r); h = max(1 / (s * r), 0.5 / r)."""
+        with np.errstate(over="ignore"):
+            t = np.minimum(np.maximum((score - label) / self.huber_slope, -FAR_AWAY), FAR_AWAY)
         s = 1.0 + t * t
         r = np.sqrt(s)
-        return d / r, 1.0 / (s * r)
+        return self.huber_slope * (t / r), np.maximum(1.0 / (s * r), 0.5 / r)
 
 
 class LogCoshObjective(PointwiseObjective):

@@ -58,8 +58,6 @@ PEER_OBJECTIVES: dict[str, dict[str, str]] = {
         "regression": "reg:squarederror",
         "regression_l1": "reg:absoluteerror",
         "quantile": "reg:quantileerror",
-        "pseudohuber": "reg:pseudohubererror",
-        "squared_log_error": "reg:squaredlogerror",
         "poisson": "count:poisson",
         "gamma": "reg:gamma",
         "tweedie": "reg:tweedie",

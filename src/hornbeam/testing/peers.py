@@ -38,7 +38,7 @@ _PRICES = ("cegb_penalty_split", "cegb_penalty_feature_coupled", "cegb_penalty_f
 _CHOSEN_PAIRS = ("lambdarank_sampled_pairs", "lambdarank_unbiased")
 
 _OWN_PARAMETERS = {
-    "xgboost": ("fair_c", "reg_sqrt", "is_unbalance", "linear_tree", *_PRICES),
+    "xgboost": ("fair_c", "huber_slope", "reg_sqrt", "is_unbalance", "linear_tree", *_PRICES),
     "lightgbm": ("tree_method", "multi_strategy", "huber_slope", *_CHOSEN_PAIRS),
     "catboost": (
         "fair_c",
@@ -221,6 +221,7 @@ def _lightgbm(ours: Params) -> dict[str, Any]:
         "focal_alpha",
         "num_parallel_tree",
         "tree_method",
+        "huber_slope",
         "multi_strategy",
         "aft_loss_distribution",
         "aft_loss_distribution_scale",
@@ -299,8 +300,6 @@ def _xgboost(ours: Params) -> dict[str, Any]:
         theirs["quantile_alpha"] = ours.alpha
     elif ours.objective == "tweedie":
         theirs["tweedie_variance_power"] = ours.tweedie_variance_power
-    elif ours.objective == "pseudohuber":
-        theirs["huber_slope"] = ours.huber_slope
     elif ours.objective == "poisson" and ours.number("max_delta_step") == 0.0:
         theirs["max_delta_step"] = ours.poisson_max_delta_step  # XGBoost's poisson has one for both
     elif ours.objective == "binary":

@@ -321,6 +321,7 @@ def test_every_device_and_every_storage_give_the_model_of_the_dense_form(objecti
         assert found.fingerprint() == expected
 
 
+@pytest.mark.sampled(size=2)
 @pytest.mark.parametrize("thin", [1e9, 4, 0], ids=["never thin", "some thin", "always thin"])
 @pytest.mark.parametrize("num_threads", [1, 2, 5])
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hornbeam.backends.cpu.host.kernels import kernel
 from hornbeam.backends.cpu.losses.numerics import exp_, log_, sigmoid_, tanh_ratio_
 from hornbeam.objectives.log_link import LARGEST_SCORE
-from hornbeam.objectives.robust import SMALLEST_CURVATURE
+from hornbeam.objectives.robust import FAR_AWAY, SMALLEST_CURVATURE
 
 FloatArray = NDArray[np.float64]
 
@@ -92,27 +92,27 @@ def fair_kernel(
 def pseudohuber_kernel(
     a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
 ) -> None:
-    """t = d / a; s = 1 + t * t; r = sqrt(s); g = d / r; h = 1 / (s * r)."""
+    """t = d / a, clipped to +-1e100; s = 1 + t * t; r = sqrt(s); g = a * (t / r); h = max(1 / (s * r), 0.5 / r)."""
     for row in range(len(scores)):
-        d = scores[row] - label[row]
-        t = d / a
+        t = (scores[row] - label[row]) / a
+        t = FAR_AWAY if t > FAR_AWAY else (-FAR_AWAY if t < -FAR_AWAY else t)
         s = 1.0 + t * t
         r = np.sqrt(s)
-        gradient[row] = d / r
-        hessian[row] = 1.0 / (s * r)
+        h, least = 1.0 / (s * r), 0.5 / r
+        gradient[row] = a * (t / r)
+        hessian[row] = h if h > least else least
 
 
 @kernel
 def squared_log_error_kernel(
     a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
 ) -> None:
-    """q = 1 + max(score, a); t = log(q) - log(1 + label); g = t / q; h = max((1 - t) / (q * q), b)."""
+    """q = 1 + score, clipped to a...b; t = log(q) - log(1 + label); g = t / q; h = (1 - min(t, 0)) / (q * q)."""
     for row in range(len(scores)):
-        q = 1.0 + (a if scores[row] < a else scores[row])
+        q = 1.0 + (a if scores[row] < a else (b if scores[row] > b else scores[row]))
         t = log_(q) - log_(1.0 + label[row])
-        h = (1.0 - t) / (q * q)
         gradient[row] = t / q
-        hessian[row] = b if h < b else h
+        hessian[row] = (1.0 - (t if t < 0.0 else 0.0)) / (q * q)
 
 
 @kernel

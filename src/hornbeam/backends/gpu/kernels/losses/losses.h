@@ -61,15 +61,16 @@ DEVICE void pointwise_loss(f64 score, f64 y, f64 a, f64 b, f64 *gradient, f64 *h
     const f64 p = 1.0 / (1.0 + exp_(-(a * score)));
     g = a * (p - y);
     h = (b * p) * (1.0 - p);
-#elif OBJECTIVE == 15  // squared_log_error
-    const f64 q = 1.0 + (score < a ? a : score), t = log_(q) - log_(1.0 + y);
-    g = t / q;
-    h = (1.0 - t) / (q * q);
-    h = h < b ? b : h;
 #elif OBJECTIVE == 14  // pseudohuber
-    const f64 t = d / a, s = 1.0 + t * t, r = sqrt(s);
-    g = d / r;
+    const f64 far = d / a, t = far > 1e100 ? 1e100 : (far < -1e100 ? -1e100 : far);
+    const f64 s = 1.0 + t * t, r = sqrt(s), least = 0.5 / r;
+    g = a * (t / r);
     h = 1.0 / (s * r);
+    h = h > least ? h : least;
+#elif OBJECTIVE == 15  // squared_log_error
+    const f64 q = 1.0 + (score < a ? a : (score > b ? b : score)), t = log_(q) - log_(1.0 + y);
+    g = t / q;
+    h = (1.0 - (t < 0.0 ? t : 0.0)) / (q * q);
 #endif
     *gradient = g;
     *hessian = h;
