@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hornbeam.backends.cpu.growth.rows.sides import bin_goes_left, bin_in_set
 from hornbeam.backends.cpu.growth.sparse.storage import route_sparse_kernel, storage_of
 from hornbeam.backends.cpu.host.kernels import kernel
-from hornbeam.backends.cpu.host.team import call_helpers, run_parts
+from hornbeam.backends.cpu.host.team import call_helpers, run_parts, share_of
 from hornbeam.backends.cpu.host.threads import run_ranges
 from hornbeam.backends.cpu.tuning import Tuning
 from hornbeam.data.binning import BinnedData
@@ -49,7 +49,8 @@ def route_kernel(t, crew, bins, route, rows, leaf):
     feature, bin_, missing_left, left, right = route.feature, route.bin, route.missing_left, route.left, route.right
     left_sets, n_value_bins, n_numeric, is_listed = route.left_sets, route.n_value_bins, route.n_numeric, len(rows) > 0
     n_rows = len(rows) if is_listed else len(leaf)
-    for place in range(np.uint64(n_rows * t // crew.size), np.uint64(n_rows * (t + 1) // crew.size)):
+    first, last = share_of(n_rows, t, crew.size)
+    for place in range(np.uint64(first), np.uint64(last)):
         row, node = np.uint64(rows[place]) if is_listed else place, np.int64(0)
         while node >= 0:
             f = feature[node]

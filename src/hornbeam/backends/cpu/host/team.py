@@ -133,6 +133,12 @@ def _publish(crew, function, data):
         swap(crew.mail, (HELPERS + t) * LINE, CALLED)
 
 
+@inner_kernel
+def share_of(n, t, size):
+    """Return which of n things are those of the thread, or the piece, t of `size`: first, and past the last."""
+    return n * t // size, n * (t + 1) // size
+
+
 @inlined
 def call_helpers(t, crew, arguments):
     """Let the other threads run the kernel in which this stands, too.

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.host.kernels import kernel
-from hornbeam.backends.cpu.host.team import call_helpers, run_parts
+from hornbeam.backends.cpu.host.team import call_helpers, run_parts, share_of
 from hornbeam.backends.cpu.host.threads import run_ranges
 from hornbeam.backends.cpu.losses.numerics import exp_, sigmoid_
 from hornbeam.backends.cpu.tuning import in_use
@@ -322,7 +322,7 @@ def multiclass_kernel(
 def regression_part(t, crew, scores, label, weight, gradient, hessian):
     """Do one thread's rows of regression_kernel; see team.py."""
     call_helpers(t, crew, (scores, label, weight, gradient, hessian))
-    first, last = len(scores) * t // crew.size, len(scores) * (t + 1) // crew.size
+    first, last = share_of(len(scores), t, crew.size)
     own_weight = weight[first:last] if len(weight) else weight
     regression_kernel(
         scores[first:last], label[first:last], own_weight, gradient[first:last], hessian[first:last]
@@ -333,7 +333,7 @@ def regression_part(t, crew, scores, label, weight, gradient, hessian):
 def binary_part(t, crew, sigmoid, scores, label, weight, gradient, hessian):
     """Do one thread's rows of binary_kernel; see team.py."""
     call_helpers(t, crew, (sigmoid, scores, label, weight, gradient, hessian))
-    first, last = len(scores) * t // crew.size, len(scores) * (t + 1) // crew.size
+    first, last = share_of(len(scores), t, crew.size)
     own_weight = weight[first:last] if len(weight) else weight
     binary_kernel(
         sigmoid, scores[first:last], label[first:last], own_weight, gradient[first:last], hessian[first:last]
@@ -344,5 +344,5 @@ def binary_part(t, crew, sigmoid, scores, label, weight, gradient, hessian):
 def multiclass_part(t, crew, factor, scores, label, weight, gradient, hessian):
     """Do one thread's rows of multiclass_kernel; see team.py."""
     call_helpers(t, crew, (factor, scores, label, weight, gradient, hessian))
-    first, last = len(label) * t // crew.size, len(label) * (t + 1) // crew.size
+    first, last = share_of(len(label), t, crew.size)
     multiclass_kernel(factor, scores, label, weight, first, last, gradient, hessian)

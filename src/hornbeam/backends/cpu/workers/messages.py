@@ -21,7 +21,7 @@ from hornbeam.backends.cpu.growth.rows.pieces import whole_nodes
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK
 from hornbeam.backends.cpu.growth.slots import subtract_pairs
 from hornbeam.backends.cpu.host.kernels import borrowed, inlined, inner_kernel, kernel
-from hornbeam.backends.cpu.host.team import call_helpers, run_parts, team
+from hornbeam.backends.cpu.host.team import call_helpers, run_parts, share_of, team
 from hornbeam.backends.cpu.tuning import Tuning
 from hornbeam.backends.histogram_messages import NARROW, NOTHING, PACKED, WIDE, Room, words_of
 from hornbeam.trees.records import Segments
@@ -202,7 +202,7 @@ def add_kernel(t, crew, words, halves, adds, n_sums, slots, pairs, rows):
     """
     call_helpers(t, crew, (words, halves, adds, n_sums, slots, pairs, rows))
     n_bins, at = rows.shape[1], len(slots)
-    first, last = len(slots) * t // crew.size, len(slots) * (t + 1) // crew.size
+    first, last = share_of(len(slots), t, crew.size)
     for node in range(first):
         at += n_words(words[node], n_bins, n_sums)
     for node in range(first, last):
@@ -238,7 +238,8 @@ def subtract_kernel(t, crew, pairs, rows, parents, children):
     parents, children  int32 (n,)  in   slots; parent -1: there is nothing to subtract
     """
     call_helpers(t, crew, (pairs, rows, parents, children))
-    for k in range(len(parents) * t // crew.size, len(parents) * (t + 1) // crew.size):
+    first, last = share_of(len(parents), t, crew.size)
+    for k in range(first, last):
         parent, child = parents[k], children[k]
         if parent >= 0:
             subtract_pairs(pairs[parent], pairs[child], 0, pairs.shape[1])

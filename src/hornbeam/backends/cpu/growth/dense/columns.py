@@ -21,7 +21,7 @@ from hornbeam.backends.cpu.growth.dense.tree import Shares
 from hornbeam.backends.cpu.growth.rows.records import RowStore
 from hornbeam.backends.cpu.growth.splits.space import Space
 from hornbeam.backends.cpu.host.kernels import kernel
-from hornbeam.backends.cpu.host.team import call_helpers, run_parts
+from hornbeam.backends.cpu.host.team import call_helpers, run_parts, share_of
 from hornbeam.backends.cpu.tuning import Tuning
 from hornbeam.data.binning import BinnedData, allocate_bins
 
@@ -38,7 +38,7 @@ def gather_kernel(t, crew, bins, features, out):
     out       the same type (n_rows, its own stride)    out
     """
     call_helpers(t, crew, (bins, features, out))
-    first, last = len(bins) * t // crew.size, len(bins) * (t + 1) // crew.size
+    first, last = share_of(len(bins), t, crew.size)
     for row in range(np.uint64(first), np.uint64(last)):
         for i in range(np.uint64(len(features))):
             out[row, i] = bins[row, features[i]]
@@ -52,7 +52,7 @@ def turn_kernel(t, crew, bins, out):
     out   the same type (n_features, n_rows)    out
     """
     call_helpers(t, crew, (bins, out))
-    first, last = len(bins) * t // crew.size, len(bins) * (t + 1) // crew.size
+    first, last = share_of(len(bins), t, crew.size)
     for start in range(first, last, TILE):
         for f in range(np.uint64(len(out))):
             for row in range(np.uint64(start), np.uint64(min(start + TILE, last))):

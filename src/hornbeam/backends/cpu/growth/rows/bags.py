@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK, RowStore
-from hornbeam.backends.cpu.host.kernels import inner_kernel, kernel
-from hornbeam.backends.cpu.host.team import call_helpers, run_parts
+from hornbeam.backends.cpu.host.kernels import kernel
+from hornbeam.backends.cpu.host.team import call_helpers, run_parts, share_of
 from hornbeam.backends.cpu.losses.random_choices import random_bits
 from hornbeam.backends.cpu.tuning import Tuning
 from hornbeam.core.dtypes import ROW
@@ -32,12 +32,6 @@ class Parts(NamedTuple):
     counts: NDArray[np.int64]
 
 
-@inner_kernel
-def piece_of(piece, n_pieces, n_rows):
-    """Return the rows of a piece: first, last."""
-    return np.uint64(n_rows * piece // n_pieces), np.uint64(n_rows * (piece + 1) // n_pieces)
-
-
 @kernel
 def draw_kernel(t, crew, key, limit, positive_limit, label, query, parts):
     """Say which rows are in the bag, and count them (team.run_parts).
@@ -49,9 +43,9 @@ def draw_kernel(t, crew, key, limit, positive_limit, label, query, parts):
     call_helpers(t, crew, (key, limit, positive_limit, label, query, parts))
     part, n_pieces = parts.of_row, len(parts.counts)
     for piece in range(t, n_pieces, crew.size):
-        counts, (first, last) = parts.counts[piece], piece_of(piece, n_pieces, len(part))
+        counts, (first, last) = parts.counts[piece], share_of(len(part), piece, n_pieces)
         counts[:] = 0
-        for row in range(first, last):
+        for row in range(np.uint64(first), np.uint64(last)):
             drawn = np.uint64(query[row]) if len(query) else row
             most = positive_limit if len(label) and label[row] > 0.0 else limit
             part[row] = 0 if (random_bits(key, drawn) >> np.uint64(11)) < most else 2
@@ -62,8 +56,8 @@ def draw_kernel(t, crew, key, limit, positive_limit, label, query, parts):
 def importance_kernel(t, crew, gradient, hessian, out):
     """Twin of bagging.row_importance for one thread's rows; see team.py."""
     call_helpers(t, crew, (gradient, hessian, out))
-    first, last = piece_of(t, crew.size, len(out))
-    for row in range(first, last):
+    first, last = share_of(len(out), t, crew.size)
+    for row in range(np.uint64(first), np.uint64(last)):
         total = abs(gradient[0, row] * hessian[0, row])
         for output in range(1, len(gradient)):
             total = total + abs(gradient[output, row] * hessian[output, row])
@@ -76,9 +70,9 @@ def goss_kernel(t, crew, key, limit, importance, least, last_row, parts):
     call_helpers(t, crew, (key, limit, importance, least, last_row, parts))
     part, n_pieces = parts.of_row, len(parts.counts)
     for piece in range(t, n_pieces, crew.size):
-        counts, (first, last) = parts.counts[piece], piece_of(piece, n_pieces, len(part))
+        counts, (first, last) = parts.counts[piece], share_of(len(part), piece, n_pieces)
         counts[:] = 0
-        for row in range(first, last):
+        for row in range(np.uint64(first), np.uint64(last)):
             value = importance[row]
             if value > least or (value == least and row <= last_row):
                 part[row] = 0
@@ -97,8 +91,8 @@ def place_kernel(t, crew, parts, places, rows):
     call_helpers(t, crew, (parts, places, rows))
     part, n_pieces = parts.of_row, len(places)
     for piece in range(t, n_pieces, crew.size):
-        next_place, (first, last) = places[piece], piece_of(piece, n_pieces, len(part))
-        for row in range(first, last):
+        next_place, (first, last) = places[piece], share_of(len(part), piece, n_pieces)
+        for row in range(np.uint64(first), np.uint64(last)):
             place = next_place[part[row]]
             rows[place] = row
             next_place[part[row]] = place + 1
@@ -108,8 +102,8 @@ def place_kernel(t, crew, parts, places, rows):
 def take_kernel(t, crew, gradient, hessian, rows, n_plain, factor, out_gradient, out_hessian):
     """Gather gradients and hessians of one thread's places of a bag; see bagging.Bag.take, and team.py."""
     call_helpers(t, crew, (gradient, hessian, rows, n_plain, factor, out_gradient, out_hessian))
-    first, last = piece_of(t, crew.size, len(out_gradient))
-    for place in range(first, last):
+    first, last = share_of(len(out_gradient), t, crew.size)
+    for place in range(np.uint64(first), np.uint64(last)):
         row = np.uint64(rows[place])
         g, h = gradient[row], hessian[row]
         if place >= n_plain:
@@ -124,8 +118,8 @@ def number_kernel(t, crew, rows, n_in_bag, records, words, out_words):
     words, out_words  uint64 (n_rows, stride in words)  bins of the data set, and of the root's depth; or empty
     """
     call_helpers(t, crew, (rows, n_in_bag, records, words, out_words))
-    n_words, (first, last) = out_words.shape[1] if len(out_words) > 0 else 0, piece_of(t, crew.size, n_in_bag)
-    for place in range(first, last):
+    n_words, (first, last) = out_words.shape[1] if len(out_words) > 0 else 0, share_of(n_in_bag, t, crew.size)
+    for place in range(np.uint64(first), np.uint64(last)):
         row = np.uint64(rows[place])
         records[place] = (records[place] & ~ROW_MASK) | row
         for w in range(n_words):

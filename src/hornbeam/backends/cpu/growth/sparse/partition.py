@@ -24,7 +24,7 @@ from hornbeam.backends.cpu.growth.rows.sides import left_bins
 from hornbeam.backends.cpu.growth.sparse.storage import NOWHERE, Storage, find_entry
 from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
 from hornbeam.backends.cpu.host.operations import introduced
-from hornbeam.backends.cpu.host.team import LINE, call_helpers, meet, run_parts
+from hornbeam.backends.cpu.host.team import LINE, call_helpers, meet, run_parts, share_of
 from hornbeam.backends.cpu.tuning import Tuning
 
 
@@ -100,7 +100,8 @@ class SparseStore(RowStore):
 def note_kernel(t, crew, records, n_rows, place_of):
     """Tell one thread's rows of the records their places; see host/team.py."""
     call_helpers(t, crew, (records, n_rows, place_of))
-    for place in range(np.uint64(n_rows * t // crew.size), np.uint64(n_rows * (t + 1) // crew.size)):
+    first, last = share_of(n_rows, t, crew.size)
+    for place in range(np.uint64(first), np.uint64(last)):
         place_of[records[place] & ROW_MASK] = place
 
 
@@ -358,7 +359,7 @@ def divide(t, crew, rows, f, begin, end, goes_left, turn):
             n_left = lefts[0, 0]
         return n_left, False
     if by_lists:
-        first, last = n_listed * t // n_threads, n_listed * (t + 1) // n_threads
+        first, last = share_of(n_listed, t, n_threads)
         own = rows.leaving[first + t : last + t + 1]
         n_own = find_leaving(rows, place, goes_left, first, last, begin, end, own)
     else:

@@ -30,7 +30,7 @@ from hornbeam.backends.cpu.growth.trees.leaves import Finish, TreeRows, finish_i
 from hornbeam.backends.cpu.host.atomics import add
 from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
 from hornbeam.backends.cpu.host.operations import introduced, run
-from hornbeam.backends.cpu.host.team import LINE, call_helpers, meet
+from hornbeam.backends.cpu.host.team import LINE, call_helpers, meet, share_of
 from hornbeam.core.dtypes import NODE
 from hornbeam.core.fixed_point import (
     NARROW_GRADIENT_BITS,
@@ -131,12 +131,6 @@ def enter_root(root, n_rows, seen):
 
 
 @inner_kernel
-def rows_of(t, crew, n_rows):
-    """Return the rows of one thread: first, last."""
-    return n_rows * t // crew.size, n_rows * (t + 1) // crew.size
-
-
-@inner_kernel
 def put_measures_together(measured, size):
     """Return what measure_rows does of all rows, from the rows of `size` threads; infinite where one is not finite."""
     largest_g, largest_h, smallest_h = 0.0, 0.0, np.inf
@@ -167,7 +161,7 @@ def grow_tree(t, output, crew, iteration, grown, memory, rules, table, limits, b
     """Do one thread's part of what grow_output says."""
     gradient, hessian, scores = iteration.gradient[output], iteration.hessian[output], iteration.scores[output]
     n_rows, size, leaf = len(gradient), crew.size, memory.leaf
-    first, last = rows_of(t, crew, n_rows)
+    first, last = share_of(n_rows, t, crew.size)
     tree = iteration.first[0] + output
     measured, own_seen = memory.measured, memory.seen[t]
     measured[t, 0], measured[t, 1], measured[t, 2] = measure_rows(gradient, hessian, first, last)
