@@ -20,12 +20,12 @@ import numpy as np
 import xgboost as xgb
 from numpy.typing import NDArray
 from scipy.stats import norm
-from vector_leaves import WARM, AfterRounds
+from vector_leaves import DEPTH, WARM, AfterRounds, options, print_setting
 
 import hornbeam as hb
 from hornbeam.metrics.survival import Concordance
 
-DEPTH, ALPHAS = 6, [0.1, 0.5, 0.9]
+ALPHAS = [0.1, 0.5, 0.9]
 SAME = {"max_depth": DEPTH, "eta": 0.1, "lambda": 1.0, "min_child_weight": 1.0}
 OF_KIND: dict[str, dict[str, Any]] = {
     "aft": {"objective": "survival:aft", "aft_loss_distribution": "normal", "aft_loss_distribution_scale": 1.2},
@@ -113,19 +113,11 @@ def measure(kind: str, given: argparse.Namespace) -> str:
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=50_000)
+    parser = options(__doc__, rows=50_000, rounds=60)
     parser.add_argument("--tested", type=int, default=50_000, help="rows that losses are of")
-    parser.add_argument("--features", type=int, default=28)
-    parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     given = parser.parse_args()
-    print(
-        f"{given.rows:,} x {given.features}, {given.rounds} rounds of depth {DEPTH}, {given.device}, "
-        f"{given.threads} threads"
-    )
+    print_setting(given)
     print("kind       hornbeam ms  xgboost ms  ratio  worse by, %")
     for kind in OF_KIND:
         print(measure(kind, given), flush=True)

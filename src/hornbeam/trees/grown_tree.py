@@ -178,7 +178,7 @@ def trees_of(grown: Sequence[GrownTree]) -> list[Tree]:
     n_splits, n_nodes = [tree.n_splits for tree in grown], [len(tree.nodes) for tree in grown]
     node, split, leaf = (np.cumsum([0, *sizes]) for sizes in (n_nodes, n_splits, [n + 1 for n in n_splits]))
     nodes = np.concatenate([tree.nodes.view(np.uint8) for tree in grown]).view(NODE)  # bytes: records take 20 us a tree
-    for tree, begin, end in zip(grown, node.tolist(), node[1:].tolist(), strict=False):
+    for tree, (begin, end) in zip(grown, pairwise(node.tolist()), strict=True):
         if tree.sums is not None:
             nodes["gradient"][begin:end], nodes["hessian"][begin:end] = tree.sums().T
     of_tree = np.repeat(np.arange(len(grown)), n_splits)

@@ -89,12 +89,22 @@ DEMAND = Demand(n_leaves=15, given_bytes=3 * 8 * 2001, sampled=True)
         {},
         {"objective": "regression"},
         {"objective": "multiclass", "num_class": 3},
+        {"objective": "multiclass", "num_class": 3, "multi_strategy": "multi_output_tree"},
         BAGGED,
         {"precision": "high"},
         {"objective": "quantile"},
         {"interaction_constraints": GROUPS, "path_smooth": 1.0, "feature_fraction_bynode": 0.5},
     ],
-    ids=["binary", "regression", "multiclass", "bagging", "high precision", "renewed leaves", "contexts"],
+    ids=[
+        "binary",
+        "regression",
+        "multiclass",
+        "shared trees",
+        "bagging",
+        "high precision",
+        "renewed leaves",
+        "contexts",
+    ],
 )
 def test_estimate_is_what_is_allocated(closed, params):
     params = {**PARAMS, **params, "max_bin": 63, "device": "opencl"}
@@ -105,6 +115,7 @@ def test_estimate_is_what_is_allocated(closed, params):
     sampled, label = "bagging_freq" in params, 1 if params["objective"] == "binary" else 8
     demand = Demand(
         n_outputs=3 if many else 1,
+        n_histograms=4 if "multi_strategy" in params else 1,
         n_leaves=15,
         given_bytes=8000 * (label + 8 + (8 if sampled or renewed else 0)),
         sampled=sampled,
@@ -118,7 +129,7 @@ def test_estimate_is_what_is_allocated(closed, params):
     wanted = estimate(layout, demand)
     wanted.pop(WIDE_RECORDS, None)  # 16 bits are enough here
     peak, columns, pool = closed[-1]
-    found = peak - layout.column_bytes - pool + 2 * slot_bytes(layout, 3)
+    found = peak - layout.column_bytes - pool + 2 * demand.n_histograms * slot_bytes(layout, 3)
     assert columns
     assert sum(wanted.values()) - table_bytes(layout, 15) <= found <= sum(wanted.values())
 

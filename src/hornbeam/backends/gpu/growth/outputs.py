@@ -231,5 +231,5 @@ class OutputsAhead:
 
 
 def output_bytes(layout: Layout, n_outputs: int, n_leaves: int) -> int:
-    """Return the bytes of the search of a round: gains and keys by feature, and sums by output; and of left sides."""
-    return 2 * n_leaves * (16 * layout.n_used + 40 * n_outputs) + 16 * CAPACITY * n_outputs
+    """Return the bytes of a round's search (gains and keys by feature, sums by output), of left sides and of leaves."""
+    return 2 * n_leaves * (16 * layout.n_used + 40 * n_outputs) + (16 * CAPACITY + 24 * n_leaves) * n_outputs
