@@ -20,7 +20,7 @@ import numpy as np
 import xgboost as xgb
 from numpy.typing import NDArray
 from scipy.stats import norm
-from vector_leaves import DEPTH, WARM, AfterRounds, options, print_setting
+from vector_leaves import DEPTH, WARM, AfterRounds, print_setting
 
 import hornbeam as hb
 from hornbeam.metrics.survival import Concordance
@@ -113,7 +113,12 @@ def measure(kind: str, given: argparse.Namespace) -> str:
 
 def main() -> None:
     """Run and print."""
-    parser = options(__doc__, rows=50_000, rounds=60)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=50_000)
+    parser.add_argument("--features", type=int, default=28)
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--tested", type=int, default=50_000, help="rows that losses are of")
     parser.add_argument("--seeds", type=int, default=5)
     given = parser.parse_args()

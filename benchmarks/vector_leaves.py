@@ -101,19 +101,8 @@ def measure(kind: str, given: argparse.Namespace, n_outputs: int) -> str:
     return f"{kind:8s} {n_outputs:7d} {a:11.2f} {b:11.2f} {b / a:6.2f} {own:14.5f} {other:13.5f}"
 
 
-def options(description: str | None, rows: int, rounds: int) -> argparse.ArgumentParser:
-    """Return the options of a comparison of rounds on made data, with these defaults."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=rows)
-    parser.add_argument("--features", type=int, default=28)
-    parser.add_argument("--rounds", type=int, default=rounds)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    return parser
-
-
 def print_setting(given: argparse.Namespace) -> None:
-    """Print what such a comparison is of."""
+    """Print what a comparison of rounds on made data is of."""
     print(
         f"{given.rows:,} x {given.features}, {given.rounds} rounds of depth {DEPTH}, {given.device}, "
         f"{given.threads} threads"
@@ -122,9 +111,14 @@ def print_setting(given: argparse.Namespace) -> None:
 
 def main() -> None:
     """Run and print."""
-    parser = options(__doc__, rows=100_000, rounds=20)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--features", type=int, default=28)
     parser.add_argument("--outputs", type=int, nargs="+", default=[3, 10])
+    parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     given = parser.parse_args()
     print_setting(given)
     print("kind     outputs hornbeam ms  xgboost ms  ratio  hornbeam loss  xgboost loss")
