@@ -11,6 +11,7 @@ docs/dev/kernels.md says more.
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib.util
 import json
 import multiprocessing
@@ -34,7 +35,7 @@ from export import export, symbol_of  # noqa: E402
 
 from hornbeam.backends.cpu.host.library import FOLDER, FORMAT, MANIFEST  # noqa: E402
 from hornbeam.backends.cpu.host.sources import hash_of, source_hash, source_names  # noqa: E402
-from hornbeam.backends.cpu.host.warming import listed_signatures  # noqa: E402
+from hornbeam.backends.cpu.host.warming import listed_signatures, share_out  # noqa: E402
 
 MACHINE = platform.machine().lower()
 MOST_PARTS = 4
@@ -49,6 +50,7 @@ def say(text: str) -> None:
 
 def export_part(entries: list[tuple[str, str]], path: Path) -> None:
     """Export some entries to a file, in a process of its own."""
+    gc.disable()  # see warming.share_out's processes
     exported = export(entries, say if os.environ.get("VERBOSE") else lambda _: None)
     path.write_bytes(exported.bitcode)
     results = [[*entry, result] for entry, result in exported.results.items()]
@@ -161,7 +163,8 @@ def build(output: Path, exported: Path, jobs: int, lowest_alone: bool = False) -
     output.mkdir(parents=True)
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
         stamp = time.time_ns()
-        shares = [(new[i::jobs], exported / f"{stamp}-{i}.bc") for i in range(min(jobs, MOST_PARTS, len(new)))]
+        runs = [run for run in share_out(new, min(jobs, MOST_PARTS)) if run]
+        shares = [(run, exported / f"{stamp}-{i}.bc") for i, run in enumerate(runs)]
         list(pool.map(export_part, *zip(*shares, strict=True)) if shares else ())
         say(f"{len(new)} of {len(entries)} kernels exported: {time.perf_counter() - start:.0f} s")
         parts, results = parts_in(exported)

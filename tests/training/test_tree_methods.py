@@ -1,11 +1,13 @@
 """`tree_method`: exact and approx, against the definition, brute force and the peer."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 import hornbeam as hb
 from hornbeam.core.errors import HornbeamError
-from hornbeam.data.quantiles import join_ranks, last_ranks
+from hornbeam.data.quantiles import HEAVY_ROUNDS, join_ranks, last_ranks
 from hornbeam.params.params import Params
 
 RANDOM = np.random.default_rng(17)
@@ -112,22 +114,40 @@ def test_exact_finds_the_best_of_all_thresholds_of_a_stump():
     assert best[2] <= tree.threshold[0] < after
 
 
-def test_joined_ranks_have_equal_weight_and_heavy_ones_are_alone():
-    for n_bins in (2, 7, 16):
-        for power in (0, 1, 6):
-            weight = np.floor(10 * RANDOM.exponential(size=300) ** power).astype(np.int64)
-            bin_of = join_ranks(weight, n_bins)
-            sums = np.bincount(bin_of, weight)
-            heavy = weight > 2 * weight.sum() // n_bins
-            assert bin_of[0] == 0
-            assert set(np.diff(bin_of)) <= {0, 1}
-            assert len(sums) <= n_bins
-            assert all(np.count_nonzero(bin_of == bin_of[rank]) == 1 for rank in np.flatnonzero(heavy))
-            largest_light = weight[~heavy].max()
-            light = np.setdiff1d(np.arange(len(sums)), bin_of[heavy])
-            n_light = n_bins - 2 * np.count_nonzero(heavy)
-            assert sums[light].max() <= weight[~heavy].sum() / n_light + largest_light + 1
-            assert last_ranks(bin_of, n_bins)[bin_of[-1]] == len(weight) - 1
+def heavy_ranks(weight, n_bins):
+    """Return the ranks of the definition, looked for one by one, and the bins that are left to the others."""
+    weight, heavy, n_light = weight.tolist(), set(), n_bins
+    for _ in range(HEAVY_ROUNDS):
+        average = Fraction(sum(w for rank, w in enumerate(weight) if rank not in heavy), n_light)
+        heavy |= {rank for rank, w in enumerate(weight) if w > 2 * average}
+        n_light = n_bins - sum(rank in heavy or rank + 1 in heavy for rank in range(len(weight) - 1))
+    return sorted(heavy), n_light
+
+
+@pytest.mark.parametrize("power", [0, 1, 2, 3, 6])
+@pytest.mark.parametrize("n_bins", [2, 3, 7, 16, 250])
+def test_joined_ranks_have_equal_weight_and_heavy_ones_are_alone(n_bins, power):
+    random = np.random.default_rng(n_bins + power)
+    weight = np.floor(10 * random.exponential(size=300) ** power).astype(np.int64)
+    bin_of, (heavy, n_light) = join_ranks(weight, n_bins), heavy_ranks(weight, n_bins)
+    sums, sizes = np.bincount(bin_of, weight), np.bincount(bin_of)
+    assert bin_of[0] == 0
+    assert set(np.diff(bin_of)) <= {0, 1}
+    assert n_light >= 1
+    assert len(sums) <= n_bins
+    assert (sizes[bin_of[heavy]] == 1).all()
+    is_light = ~np.isin(np.arange(len(weight)), heavy)
+    light = np.setdiff1d(np.arange(len(sums)), bin_of[heavy])
+    assert sums[light].max() <= weight[is_light].sum() / n_light + weight[is_light].max() + 1
+    assert last_ranks(bin_of, n_bins)[bin_of[-1]] == len(weight) - 1
+
+
+def test_bins_that_heavy_ranks_do_not_need_are_left_to_the_others():
+    weight = np.concatenate([np.full(20, 1000), np.full(400, 10)])  # heavy ones side by side
+    bin_of = join_ranks(weight, 100)
+    assert bin_of[:21].tolist() == list(range(21))
+    assert bin_of[-1] + 1 == 100
+    assert np.bincount(bin_of[20:]).max() <= 6  # 400 ranks in 80 bins
 
 
 def test_bins_of_approx_follow_the_hessians():

@@ -339,6 +339,7 @@ CASES |= {  # every threshold, and bins that are found before every tree; worker
             {"objective": "binary", "tree_method": "approx", "data_sample_strategy": "goss", "learning_rate": 0.5},
             levels={1: 20, 4: 5},
         ),
+        "regression, approx, ties": GoldenCase({"tree_method": "approx", "max_bin": 12}, tied=True, missing=True),
     }.items()
 }
 CASES |= {  # what the cases above leave at its default: every parameter has a case (testing/capabilities.py)

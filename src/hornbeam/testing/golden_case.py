@@ -91,6 +91,7 @@ class GoldenCase:
     rare: float = 0.0  # share of rows that are of the last class, or that have a count
     levels: dict[int, int] = field(default_factory=dict)
     zeros: float = 0.0
+    tied: bool = False  # values are integers, of which the lower are in many rows and the higher in few
     exclusive: tuple[int, ...] = ()
     init_score: bool = False
     positions: bool = False  # rows of a query were shown at the positions 0 to 9
@@ -102,6 +103,8 @@ class GoldenCase:
     def dataset(self, form: Callable[[NDArray[np.float64]], Any] = np.asarray) -> Dataset:
         """Make the training set; `form` turns the table into another kind of table."""
         table = golden_table(self.n_rows, self.n_features, self.missing, self.zeros)
+        for column in range(self.n_features if self.tied else 0):
+            table[:, column] = np.floor(1.0 / (uniform(self.n_rows, 9700 + column) + 0.01))
         score = golden_score(table)
         for column, n_levels in self.levels.items():
             u = uniform(self.n_rows, 5000 + column)

@@ -240,12 +240,15 @@ class TreeGrower:
         if self.plan is not None and self.plan.costs is not None:
             self.plan.costs.end_tree(nodes, order, leaf_of)
         later, more_l2 = None, self._leaf_l2(nodes, order, leaf_of)
-        if renew is None and contexts is None and more_l2 is None:
+        if renew is not None or (contexts is None and more_l2 is None):
             later = self.engine.leaf_values_later(n_leaves, self.rules, learning_rate)
-        leaves = later or self._leaf_values(nodes, order, leaf_of, contexts, more_l2, learning_rate, renew)
+        if later is None or renew is not None:
+            leaves = self._leaf_values(nodes, order, leaf_of, contexts, more_l2, learning_rate, renew, later)
+        else:
+            leaves = later
         left_sets = self._left_sets(nodes, order)
         return GrownTree(
-            self._setting, nodes, len(order), lambda: (order, leaf_of), leaves, later is not None,
+            self._setting, nodes, len(order), lambda: (order, leaf_of), leaves, leaves is later,
             quantization.units, learning_rate, contexts, left_sets,
         )  # fmt: skip
 
@@ -273,15 +276,21 @@ class TreeGrower:
         more_l2: NDArray[np.float64] | None,
         learning_rate: float,
         renew: Renewal | None,
+        later: LeavesLater | None,
     ) -> LeavesLater:
-        """Compute the leaves' values on the host."""
+        """Compute the leaves' values on the host.
+
+        later  Newton steps that the engine computes, whose weights alone are taken; None: it does not
+        """
         n_leaves = len(order) + 1
+        if renew is not None:
+            sums_of = later or self._summed_leaves(n_leaves)
+            most = self.rules.max_delta_step if self.rules.max_delta_step > 0.0 else np.inf
+            renewed = np.minimum(np.maximum(renew(n_leaves), -most), most) * learning_rate
+            return lambda: (renewed, sums_of()[1])
         leaf_gradient, leaf_weight = self.engine.leaf_sums(n_leaves)
         weight = finished_weight(leaf_weight, self.rules)
-        if renew is not None:
-            most = self.rules.max_delta_step if self.rules.max_delta_step > 0.0 else np.inf
-            leaf_value = np.minimum(np.maximum(renew(n_leaves), -most), most) * learning_rate
-        elif contexts is None:
+        if contexts is None:
             added = 0.0 if more_l2 is None else more_l2
             leaf_value = leaf_output(leaf_gradient, weight, self.rules, added) * learning_rate
         else:
@@ -294,6 +303,11 @@ class TreeGrower:
                 nodes, contexts, leaf_nodes, leaf_gradient, weight, self.binned, self.rules
             )
         return lambda: (leaf_value, leaf_weight)
+
+    def _summed_leaves(self, n_leaves: int) -> LeavesLater:
+        """Return the leaves' sums, which are there."""
+        sums = self.engine.leaf_sums(n_leaves)
+        return lambda: sums
 
     def _left_sets(self, nodes: NDArray[np.void], order: NDArray[np.int32]) -> NDArray[np.uint32] | None:
         """Return the sets of the nodes that are split, zeros for splits of numbers; None if none is categorical."""

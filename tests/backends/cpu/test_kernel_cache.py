@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import logging
 import os
 import shutil
@@ -147,6 +148,27 @@ def test_a_function_without_a_module_compiles(folder):
         type("Event", (), {"data": {"dispatcher": type("D", (), {"py_func": names["plain"]})}})
     )
     assert numba.njit(names["plain"])(1) == 2
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_no_garbage_is_collected_while_kernels_are_compiled_and_then_as_before(collects):
+    def kernel():
+        pass
+
+    kernel.__module__ = "hornbeam.backends.cpu.somewhere"
+    compilation = type("Event", (), {"data": {"dispatcher": type("D", (), {"py_func": kernel})}})
+    notice, before = jit.CompilationNotice(), gc.isenabled()
+    notice.helpers = []
+    try:
+        (gc.enable if collects else gc.disable)()
+        notice.on_start(compilation)
+        notice.on_start(compilation)  # one that it calls
+        notice.on_end(compilation)
+        assert not gc.isenabled()
+        notice.on_end(compilation)
+        assert gc.isenabled() == collects
+    finally:
+        (gc.enable if before else gc.disable)()
 
 
 TOGETHER = """

@@ -208,11 +208,18 @@ def test_devices_say_where_kernels_come_from():
 
 
 @pytest.mark.parametrize("n_parts", [1, 2, 5])
-def test_parts_of_the_list_hold_each_entry_once_and_take_equally_long(n_parts):
-    parts = warming.share_out(n_parts)
-    assert sorted(entry for part in parts for entry in part) == sorted(warming.listed_signatures())
+def test_parts_of_the_list_are_runs_of_neighbours_that_take_equally_long(n_parts):
+    entries = warming.listed_signatures()
+    parts = warming.share_out(entries[::-1], n_parts)
+    assert [entry for part in parts for entry in part] == sorted(entries)
+    longest = max(len(signature) for _, signature in entries)
     loads = [sum(len(signature) for _, signature in part) for part in parts]
-    assert max(loads) <= 1.1 * min(loads)
+    assert max(loads) <= sum(loads) / n_parts + longest
+
+
+def test_few_entries_leave_parts_empty():
+    assert warming.share_out([("a", "i8")], 3) == [[], [("a", "i8")], []]
+    assert warming.share_out([], 2) == [[], []]
 
 
 @needs_library

@@ -384,7 +384,8 @@ def place_kernel(indptr, indices, entries, places, start, stop, out):
     first_code, initial, only_columns = places.first_code, places.initial, places.only_columns
     out_indptr, out_entries, codes = out.indptr, out.entries, out.codes
     for row in range(start, stop):
-        codes[row, :] = initial
+        for place in range(len(initial)):
+            codes[row, place] = initial[place]
         to = out_indptr[row]
         for i in range(indptr[row], indptr[row + 1]):
             entry = entries[i]

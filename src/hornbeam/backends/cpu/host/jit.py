@@ -5,6 +5,7 @@ Numba is imported here, in instructions.py and in kernel_cache.py, and these are
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 from hornbeam.backends.cpu.host import kernels
@@ -29,17 +30,26 @@ from hornbeam.backends.cpu.host.warming import start_helpers
 
 
 class CompilationNotice(event.Listener):  # type: ignore[misc]
-    """Says once in a process that kernels are being compiled, and not read from the cache, and gets help."""
+    """Says once in a process that kernels are being compiled, and not read from the cache, and gets help.
+
+    Meanwhile no garbage is collected: the compiler makes many objects that stay, and looking through them again and
+    again takes an eighth of the time.
+    """
 
     said = False
     helpers: Any = None
+    n_open = 0  # compilations of kernels of ours, one within the other
+    collects = False  # what collected garbage before the outermost of them
 
     def on_start(self, compilation: Any) -> None:
-        """Speak if the function is a kernel of ours; functions made by exec may have no module."""
+        """Speak if the function is a kernel of ours."""
         dispatcher = compilation.data["dispatcher"]
-        module = getattr(dispatcher.py_func, "__module__", None)
-        if not (module or "").startswith(kernels.PACKAGE):
+        if not _is_kernel(dispatcher):
             return
+        if self.n_open == 0:
+            self.collects = gc.isenabled()
+            gc.disable()
+        self.n_open += 1
         if not self.said:
             self.said = current_verbosity() >= 1
             inform("compiling CPU kernels: this happens once on a machine and takes some seconds")
@@ -49,6 +59,15 @@ class CompilationNotice(event.Listener):  # type: ignore[misc]
 
     def on_end(self, compilation: Any) -> None:
         """Say nothing."""
+        if _is_kernel(compilation.data["dispatcher"]):
+            self.n_open -= 1
+            if self.n_open == 0 and self.collects:
+                gc.enable()
+
+
+def _is_kernel(dispatcher: Any) -> bool:
+    """Whether a function is a kernel of ours; functions made by exec may have no module."""
+    return (getattr(dispatcher.py_func, "__module__", None) or "").startswith(kernels.PACKAGE)
 
 
 _n_told = [0]

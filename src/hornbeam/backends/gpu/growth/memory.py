@@ -17,7 +17,7 @@ from hornbeam.backends.gpu.data.layout import SEARCHED_LANES, Layout, megabytes
 from hornbeam.backends.gpu.growth.categorical import LARGEST_LOCAL_SORT, SCRATCH_BYTES
 from hornbeam.backends.gpu.growth.contexts import context_bytes
 from hornbeam.backends.gpu.growth.outputs import output_bytes
-from hornbeam.backends.gpu.growth.renewal import COUNTS_BYTES, LEAVES_AT_ONCE
+from hornbeam.backends.gpu.growth.renewal import COUNTS_BYTES, LEAVES_AT_ONCE, filled
 from hornbeam.backends.gpu.runtime.runtime import DeviceFacts
 from hornbeam.backends.gpu.workspace.tree_kernels import CAPACITY
 from hornbeam.core.dtypes import NODE, SPLIT
@@ -40,7 +40,7 @@ def slot_bytes(layout: Layout, stats: int) -> int:
 
 def growth_bytes(layout: Layout, demand: Demand) -> int:
     """Return the bytes of everything that a growing tree takes besides rows and histograms."""
-    counts = COUNTS_BYTES * min(demand.n_leaves, LEAVES_AT_ONCE) if demand.renewed else 0
+    counts = COUNTS_BYTES * min(filled(demand.n_leaves), LEAVES_AT_ONCE) if demand.renewed else 0
     shared = output_bytes(layout, demand.n_outputs, demand.n_leaves) if demand.n_histograms > 1 else 0
     tables = table_bytes(layout, demand.n_leaves) + shared
     return tables + _context_bytes(layout, demand) + _level_bytes(demand) + counts
@@ -87,7 +87,7 @@ def _renewal_bytes(demand: Demand, n_rows: int) -> int:
         return 0
     weighted = demand.renewal_weighted or demand.goss
     each = 8 + (8 if weighted else 0) + (8 if weighted and demand.sampled else 0)
-    return n_rows * each + COUNTS_BYTES * min(demand.n_leaves, LEAVES_AT_ONCE)
+    return n_rows * each + COUNTS_BYTES * min(filled(demand.n_leaves), LEAVES_AT_ONCE)
 
 
 def _context_bytes(layout: Layout, demand: Demand) -> int:

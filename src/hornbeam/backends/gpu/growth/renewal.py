@@ -31,6 +31,24 @@ SLOPE_BYTES = 24
 """logcosh_leaves.cl's slope_t."""
 
 
+FILLED = 64
+"""Nodes and leaves are filled up with empty ones to a multiple of so many: launches are then those of the last tree."""
+
+
+def filled(number: int) -> int:
+    """Return the next multiple of FILLED."""
+    return number + -number % FILLED
+
+
+def _with_empty_nodes(table: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Return a table of nodes (tables.node_table) with nodes of no rows behind them."""
+    n_nodes = table.shape[1] - 1
+    more = np.zeros((len(table), filled(n_nodes) + 1), np.uint32)
+    more[:, : n_nodes + 1] = table
+    more[0, n_nodes:] = table[0, n_nodes]
+    return more
+
+
 class DeviceRenewal:
     """The renewal of leaves on one device.
 
@@ -67,32 +85,39 @@ class DeviceRenewal:
         residuals, count, pick = (
             self._kernel(name, weighted) for name in ("residuals_kernel", "count_kernel", "pick_kernel")
         )
-        table = own.upload("leaf table", node_table(nodes, 8 * residuals.threads, leaves))
+        on_host = _with_empty_nodes(node_table(nodes, 8 * residuals.threads, leaves))
+        table, n_nodes = own.upload("leaf table", on_host), on_host.shape[1] - 1
         weights, partial, n_partial = self._weights(weight, n_tree) if weighted else (table, table, 0)
         keys = own.room("residuals", 8 * n_tree)
         fixed = own.room("residual weights", 8 * n_tree if weighted else 8)
         on_label = own.upload_once("label", label)
         rows = own.buffer("rows even"), own.buffer("rows odd")
         scores, offset = own.buffer("scores"), u64(output * n_rows)
-        runtime.launch(
-            residuals, own.groups, *rows, table, u32(len(leaves)), scores, offset, on_label, weights, u64(n_tree),
-            partial, u32(n_partial), keys, fixed,
-        )  # fmt: skip
-        state, values = own.room("renewal", LEAF_BYTES * n_leaves), own.room("renewed values", 8 * n_leaves)
-        runtime.zero(state, LEAF_BYTES * n_leaves)
-        most = min(n_leaves, LEAVES_AT_ONCE)
+        n_all = filled(n_leaves)
+        state, values = own.room("renewal", LEAF_BYTES * n_all), own.room("renewed values", 8 * n_all)
+        most = min(n_all, LEAVES_AT_ONCE)
         counts = own.room("renewal counts", COUNTS_BYTES * most)
-        runtime.zero(counts, COUNTS_BYTES * most)
-        for first in range(0, n_leaves, most):
-            last = min(first + most, n_leaves)
-            for step in range(N_DIGITS):
-                which = u32(step), u32(first), u32(last)
-                runtime.launch(count, own.groups, table, u32(len(leaves)), keys, fixed, *which, state, counts)
-                runtime.launch(
-                    pick, min(own.groups, last - first), *which, np.float64(percentile), state, counts, values
-                )
+
+        def find_percentiles() -> None:
+            runtime.launch(
+                residuals, own.groups, *rows, table, u32(n_nodes), scores, offset, on_label, weights, u64(n_tree),
+                partial, u32(n_partial), keys, fixed,
+            )  # fmt: skip
+            runtime.zero(state, LEAF_BYTES * n_all)
+            runtime.zero(counts, COUNTS_BYTES * most)
+            for first in range(0, n_all, most):
+                last = min(first + most, n_all)
+                for step in range(N_DIGITS):
+                    which = u32(step), u32(first), u32(last)
+                    runtime.launch(count, own.groups, table, u32(n_nodes), keys, fixed, *which, state, counts)
+                    runtime.launch(
+                        pick, min(own.groups, last - first), *which, np.float64(percentile), state, counts, values
+                    )
+
+        same = n_nodes, n_all, percentile, weighted, n_tree, n_partial, on_label, weights
+        own.repeatable(f"percentiles of output {output}", same, find_percentiles)()
         if logcosh:
-            self._to_minima(table, len(leaves), keys, fixed, weighted, n_tree, values, n_leaves)
+            self._to_minima(table, n_nodes, keys, fixed, weighted, n_tree, values, n_leaves)
         found = np.empty(n_leaves)
         runtime.download(values, found)
         return found

@@ -13,6 +13,7 @@ from hornbeam.backends.gpu.runtime.runtime import DeviceFacts, Variant, u32
 from hornbeam.backends.gpu.workspace.bin_upload import PlacedBins
 from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.data.binning import BinnedData
+from hornbeam.data.quantiles import HEAVY_ROUNDS
 
 THREADS, FEWEST_THREADS, EACH = 512, 64, 8
 """Threads of a group, at least so many where it takes a block of ranks at once, and ranks of each of them."""
@@ -41,7 +42,7 @@ FEATURE = np.dtype(
 )
 """join.cl's feature_t."""
 
-STATE_BYTES, BLOCK_BYTES = 48, 32
+STATE_BYTES, BLOCK_BYTES = 40, 32
 """Of its state_t and block_t."""
 
 
@@ -72,8 +73,8 @@ class JoinSizes:
         features["bins"] = joined.offsets[:n]
         features["n_ranks"], features["n_bins"] = n_ranks, n_bins
         features["shift"], features["guess_shift"] = _shifts(n_ranks, n_blocks), _shifts(n_ranks, GUESSES)
-        # fewer than n_bins / 2 blocks may hold heavy ranks, and in fewer than n_bins others the share changes
-        slots = np.minimum(n_blocks, n_bins + n_bins // 2) * (n_ranks > n_bins)
+        # a round finds new heavy ranks in fewer than n_bins / 2 blocks; in fewer than n_bins others the share changes
+        slots = np.minimum(n_blocks, n_bins + HEAVY_ROUNDS * n_bins // 2) * (n_ranks > n_bins)
         ends = np.cumsum(slots << features["shift"].astype(np.int64))
         features["weights"] = ends - (slots << features["shift"].astype(np.int64))
         return cls(ranked.n_rows, features, n_blocks, int(slots.max(initial=1)), int(ends[-1]) if n else 0)
@@ -212,9 +213,10 @@ class RankJoin:
         seen = records, rows, u32(listed), u32(n_records), features, blocks
         local_bytes = LANES * sizes.n_blocks * (8 if wide else 4)
         over_rows("weigh_blocks_kernel", n_records, -(-n // LANES), *seen, local_bytes=local_bytes)
-        over_features("suspect_kernel", *counted, states, blocks, block_of)
-        weigh_ranks()
-        over_slots("find_heavy_kernel", states, block_of, weights, blocks)
+        for heavy_round in range(HEAVY_ROUNDS):
+            over_features("suspect_kernel", *counted, u32(heavy_round), states, blocks, block_of)
+            weigh_ranks()
+            over_slots("find_heavy_kernel", states, block_of, weights, blocks)
         over_features("choose_kernel", *counted, states, blocks, block_of)
         weigh_ranks()
         over_slots("find_ends_kernel", states, blocks, block_of, weights, ends)

@@ -230,7 +230,7 @@ HEADERS = {
     "quantize.cl": ("fixed_point.h", "numerics.h", "losses.h", "row_gradients.h"),
     "query_metrics.cl": ("fixed_point.h", "ranked_list.h"),
     "ranking.cl": ("numerics.h", "ranked_list.h"),
-    "renewal.cl": ("fixed_point.h", "tables.h", "order.h"),
+    "renewal.cl": ("fixed_point.h", "tables.h", "order.h", "scan.h"),
     "route.cl": ("bins.h",),
     "select.cl": ("scan.h", "candidates.h"),
     "sort.cl": ("scan.h", "values.h"),

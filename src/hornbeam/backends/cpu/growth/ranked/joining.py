@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK, gradient_of, hessian_of
 from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
+from hornbeam.data.quantiles import HEAVY_ROUNDS
 
 TILE = 256
 """Rows that are written at a time, all features of them."""
@@ -60,17 +61,23 @@ def join_ranks(weight, n_bins, bin_of, last_rank):
     bin_of     uint16 (n_ranks,)   out
     last_rank  int32 (n_bins,)     out
     """
-    n_ranks, total, light, n_light = len(weight), np.int64(0), np.int64(0), np.int64(n_bins)
+    n_ranks, light, n_light, bar = len(weight), np.int64(0), np.int64(n_bins), np.int64(0)
     for number in range(n_bins):
         last_rank[number] = n_ranks - 1
     for rank in range(n_ranks):
-        total += weight[rank]
-    bar = 2 * total // n_light
-    for rank in range(n_ranks):
-        if weight[rank] > bar:
-            n_light -= 2
-        else:
-            light += weight[rank]
+        light += weight[rank]
+    for _ in range(HEAVY_ROUNDS):
+        bar = 2 * light // n_light
+        light, n_light, was_heavy = np.int64(0), np.int64(n_bins), False
+        for rank in range(n_ranks):
+            is_heavy = weight[rank] > bar
+            if rank > 0 and (is_heavy or was_heavy):
+                n_light -= 1
+            if not is_heavy:
+                light += weight[rank]
+            was_heavy = is_heavy
+        if n_light == n_bins:  # none is heavy, nor will be
+            break
     step, last_share = max(np.int64(1), (light + n_light - 1) // n_light), n_light - 1
     below, limit, share, last, was_heavy = np.int64(0), step, np.int64(0), np.int64(0), False
     for rank in range(n_ranks):

@@ -5,10 +5,12 @@
 // to hold a heavy rank, or one in which the light weight passes a multiple of the step.
 //
 //     weigh_blocks   adds the hessians of the tree's rows up by block
+//     in each round of the search for heavy ranks:
 //     suspect        gives blocks a slot that may hold heavy ranks                 a group takes a feature
 //     clear          weights of the ranks of new slots                             a slot
 //     weigh_ranks    adds hessians up by rank, in new slots alone                  a tile of a list
-//     find_heavy     sums the heavy ranks of a block                               a slot
+//     find_heavy     sums the heavy ranks of a block, and counts pairs with one    a slot
+//     then:
 //     choose         finds the step, and gives blocks a slot where bins end        a feature
 //     clear, weigh_ranks
 //     find_ends      lists the last ranks of bins, in any order                    a slot
@@ -46,13 +48,13 @@ typedef struct {
 } feature_t;
 
 typedef struct {
-    i64 total, bar, step, n_light;
+    i64 bar, step, n_light;
     u32 first_new, n_slots, n_ends, padding;
 } state_t;
 
 typedef struct {
     i64 weight, heavy, below;  // of all its ranks, of the heavy ones; light weight of all blocks before
-    u32 n_heavy, slot;
+    u32 n_beside, slot;        // pairs of neighbouring ranks of which one is heavy
 } block_t;
 
 // Of a rank in its block.
@@ -120,7 +122,8 @@ KERNEL(THREADS) void weigh_blocks_kernel(GLOBAL const u32 *RESTRICT ranks, u32 b
         BARRIER;                                                              \
     } while (0)
 
-KERNEL(THREADS) void suspect_kernel(GLOBAL const feature_t *RESTRICT features, u32 n_numeric, u32 most_slots,
+//     turn     in which heavy ranks are looked for, from 0 on: what is known of them is from the rounds before
+KERNEL(THREADS) void suspect_kernel(GLOBAL const feature_t *RESTRICT features, u32 n_numeric, u32 most_slots, u32 turn,
                                     GLOBAL state_t *RESTRICT states, GLOBAL block_t *RESTRICT blocks,
                                     GLOBAL u32 *RESTRICT block_of) {
     LOCAL i64 sums[THREADS];
@@ -128,25 +131,30 @@ KERNEL(THREADS) void suspect_kernel(GLOBAL const feature_t *RESTRICT features, u
     for (u32 feature = GROUP_ID; feature < n_numeric; feature += GROUP_COUNT) {
         const feature_t own = features[feature];
         GLOBAL block_t *mine = blocks + (u64)feature * N_BINS;
-        const u32 n_blocks = IS_FINE(own) ? 0u : N_BLOCKS(own);
-        i64 total = 0;
-        for (u32 i = LOCAL_ID; i < n_blocks; i += THREADS) total += mine[i].weight;
-        SUM_ALL(sums, total, total);
-        const i64 bar = 2 * total / (i64)own.n_bins;
-        u32 n_slots = 0;
+        GLOBAL state_t *state = states + feature;
+        const u32 n_blocks = IS_FINE(own) ? 0u : N_BLOCKS(own), n_before = turn == 0 ? 0u : state->n_slots;
+        i64 light = 0, n_beside = 0;
+        for (u32 i = LOCAL_ID; i < n_blocks; i += THREADS) {
+            light += mine[i].weight - mine[i].heavy;
+            n_beside += mine[i].n_beside;
+        }
+        SUM_ALL(sums, light, light);
+        SUM_ALL(sums, n_beside, n_beside);
+        const i64 bar = 2 * light / ((i64)own.n_bins - n_beside);
+        u32 n_slots = n_before;
         for (u32 first = 0; first < n_blocks; first += THREADS) {
-            const u32 i = first + LOCAL_ID, is_suspect = i < n_blocks && mine[i].weight > bar ? 1u : 0u;
+            const u32 i = first + LOCAL_ID, is_there = i < n_blocks;
+            const u32 is_free = is_there && (turn == 0 || mine[i].slot == NO_SLOT) ? 1u : 0u;
+            const u32 is_suspect = is_free && mine[i].weight > bar ? 1u : 0u;
             u32 before, all;
             SCAN(counts, is_suspect, before, all);
-            if (i < n_blocks) mine[i].slot = is_suspect ? n_slots + before : NO_SLOT;
+            if (is_free) mine[i].slot = is_suspect ? n_slots + before : NO_SLOT;
             if (is_suspect) block_of[(u64)feature * most_slots + n_slots + before] = i;
             n_slots += all;
         }
         if (LOCAL_ID == 0) {
-            GLOBAL state_t *state = states + feature;
-            state->total = total;
             state->bar = bar;
-            state->first_new = 0;
+            state->first_new = n_before;
             state->n_slots = n_slots;
             state->n_ends = 0;
         }
@@ -244,6 +252,27 @@ KERNEL(THREADS) void place_kernel(GLOBAL const u32 *RESTRICT keys, GLOBAL const 
     }
 }
 
+// What a block with a slot has to know of those beside it: only one with a slot may hold heavy ranks.
+typedef struct {
+    u32 n_ranks;       // of the block itself
+    u32 is_end;        // whether it is the last block
+    u32 then_heavy;    // whether the next one begins with a heavy rank
+    u32 begins_alone;  // whether it begins with a heavy rank itself, behind a block that has no slot
+} neighbours_t;
+
+DEVICE neighbours_t neighbours_of(feature_t own, GLOBAL const block_t *block, u32 number, GLOBAL const i64 *weights,
+                                  i64 bar) {
+    const u32 size = 1u << own.shift, begin = number << own.shift, rest = own.n_ranks - begin;
+    neighbours_t found;
+    found.n_ranks = rest < size ? rest : size;
+    found.is_end = found.n_ranks == rest ? 1u : 0u;
+    const u32 next_slot = found.is_end ? NO_SLOT : block[1].slot;
+    found.then_heavy = next_slot != NO_SLOT && weights[(u64)next_slot << own.shift] > bar ? 1u : 0u;
+    const u32 is_behind_none = number > 0 && block[-1].slot == NO_SLOT;
+    found.begins_alone = is_behind_none && weights[(u64)block->slot << own.shift] > bar ? 1u : 0u;
+    return found;
+}
+
 KERNEL(THREADS) void find_heavy_kernel(GLOBAL const feature_t *RESTRICT features, u32 n_numeric, u32 most_slots,
                                        GLOBAL const state_t *RESTRICT states, GLOBAL const u32 *RESTRICT block_of,
                                        GLOBAL const i64 *RESTRICT weights, GLOBAL block_t *RESTRICT blocks) {
@@ -251,20 +280,23 @@ KERNEL(THREADS) void find_heavy_kernel(GLOBAL const feature_t *RESTRICT features
     for (u32 item = GROUP_ID; item < n_numeric * most_slots; item += GROUP_COUNT) {
         const u32 feature = item / most_slots, slot = item % most_slots;
         if (slot >= states[feature].n_slots) continue;
-        const u32 size = 1u << features[feature].shift;
+        const feature_t own = features[feature];
         const i64 bar = states[feature].bar;
-        GLOBAL const i64 *own = weights + features[feature].weights + (u64)slot * size;
-        i64 heavy = 0, n_heavy = 0;
-        for (u32 i = LOCAL_ID; i < size; i += THREADS) {
-            heavy += own[i] > bar ? own[i] : 0;
-            n_heavy += own[i] > bar ? 1 : 0;
+        GLOBAL block_t *block = blocks + (u64)feature * N_BINS + block_of[item];
+        GLOBAL const i64 *all = weights + own.weights, *mine = all + ((u64)slot << own.shift);
+        const neighbours_t beside = neighbours_of(own, block, block_of[item], all, bar);
+        i64 heavy = 0, n_beside = LOCAL_ID == 0 && beside.begins_alone ? 1 : 0;
+        for (u32 i = LOCAL_ID; i < beside.n_ranks; i += THREADS) {
+            const u32 is_heavy = mine[i] > bar ? 1u : 0u, is_last = i + 1 == beside.n_ranks;
+            heavy += is_heavy ? mine[i] : 0;
+            if (is_last && beside.is_end) continue;  // there is no next one
+            n_beside += is_heavy || (is_last ? beside.then_heavy : mine[i + 1] > bar) ? 1 : 0;
         }
         SUM_ALL(sums, heavy, heavy);
-        SUM_ALL(sums, n_heavy, n_heavy);
+        SUM_ALL(sums, n_beside, n_beside);
         if (LOCAL_ID == 0) {
-            GLOBAL block_t *block = blocks + (u64)feature * N_BINS + block_of[item];
             block->heavy = heavy;
-            block->n_heavy = (u32)n_heavy;
+            block->n_beside = (u32)n_beside;
         }
     }
 }
@@ -285,15 +317,15 @@ KERNEL(THREADS) void choose_kernel(GLOBAL const feature_t *RESTRICT features, u3
         GLOBAL block_t *mine = blocks + (u64)feature * N_BINS;
         GLOBAL state_t *state = states + feature;
         const u32 n_blocks = N_BLOCKS(own), n_suspects = state->n_slots;
-        i64 n_heavy = 0, heavy = 0;
+        i64 n_beside = 0, all_light = 0;
         for (u32 i = LOCAL_ID; i < n_blocks; i += THREADS) {
-            n_heavy += mine[i].n_heavy;
-            heavy += mine[i].heavy;
+            n_beside += mine[i].n_beside;
+            all_light += mine[i].weight - mine[i].heavy;
         }
-        SUM_ALL(sums, n_heavy, n_heavy);
-        SUM_ALL(sums, heavy, heavy);
-        const i64 n_light = (i64)own.n_bins - 2 * n_heavy;
-        i64 step = (state->total - heavy + n_light - 1) / n_light;
+        SUM_ALL(sums, n_beside, n_beside);
+        SUM_ALL(sums, all_light, all_light);
+        const i64 n_light = (i64)own.n_bins - n_beside;
+        i64 step = (all_light + n_light - 1) / n_light;
         step = step > 1 ? step : 1;
         i64 so_far = 0;
         u32 n_slots = n_suspects;
@@ -342,14 +374,10 @@ KERNEL(THREADS) void find_ends_kernel(GLOBAL const feature_t *RESTRICT features,
         GLOBAL const block_t *block = blocks + (u64)feature * N_BINS + block_of[item];
         GLOBAL const i64 *all = weights + own.weights, *mine = all + ((u64)slot << own.shift);
         GLOBAL u32 *out = ends + own.bins;
-        const u32 size = 1u << own.shift, begin = block_of[item] << own.shift;
-        const u32 n_here = own.n_ranks - begin < size ? own.n_ranks - begin : size;
-        // of the next block: only one with a slot may begin with a heavy rank
-        const u32 next_slot = begin + n_here < own.n_ranks ? block[1].slot : NO_SLOT;
-        const u32 then_heavy = next_slot != NO_SLOT && all[(u64)next_slot << own.shift] > bar ? 1u : 0u;
-        if (LOCAL_ID == 0 && begin > 0 && block[-1].slot == NO_SLOT && mine[0] > bar) {
-            out[ADD_GLOBAL32(&state->n_ends, 1)] = begin - 1;
-        }
+        const u32 begin = block_of[item] << own.shift;
+        const neighbours_t beside = neighbours_of(own, block, block_of[item], all, bar);
+        const u32 n_here = beside.n_ranks;
+        if (LOCAL_ID == 0 && beside.begins_alone) out[ADD_GLOBAL32(&state->n_ends, 1)] = begin - 1;
         i64 so_far = block->below;
         for (u32 tile = 0; tile < n_here; tile += TILE) {
             const u32 from = tile + LOCAL_ID * EACH, to = n_here < from + EACH ? n_here : from + EACH;
@@ -361,7 +389,7 @@ KERNEL(THREADS) void find_ends_kernel(GLOBAL const feature_t *RESTRICT features,
             i64 share = share_of(below, step, n_light);
             for (u32 i = from; i < to; i++) {
                 const u32 is_heavy = mine[i] > bar ? 1u : 0u;
-                const u32 next_heavy = i + 1 < n_here ? (mine[i + 1] > bar ? 1u : 0u) : then_heavy;
+                const u32 next_heavy = i + 1 < n_here ? (mine[i + 1] > bar ? 1u : 0u) : beside.then_heavy;
                 below += is_heavy ? 0 : mine[i];
                 const u32 passes = below >= (share + 1) * step && share < n_light - 1 ? 1u : 0u;
                 if (passes) share = share_of(below, step, n_light);

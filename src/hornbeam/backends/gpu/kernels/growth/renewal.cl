@@ -126,21 +126,15 @@ KERNEL(THREADS) void count_kernel(GLOBAL const u32 *RESTRICT table, u32 n_nodes,
     }
 }
 
-// A group takes a leaf after the other; thread 0 has its low and thread 1 its high neighbour.
+// A group takes a leaf after the other, and all digits at once: of low, and of high where that is another one.
 //
 //   values    f64 (all leaves,)   out   in the last step
 KERNEL(THREADS) void pick_kernel(u32 step, u32 first_leaf, u32 last, f64 alpha, GLOBAL leaf_t *leaves,
                                  GLOBAL i64 *RESTRICT counts, GLOBAL f64 *RESTRICT values) {
-    LOCAL i64 own[512];
-    LOCAL i64 sums[THREADS];
+    LOCAL i64 sums[2 * THREADS];
     LOCAL u64 found[2];
     for (u32 leaf = first_leaf + GROUP_ID; leaf < last; leaf += GROUP_COUNT) {
-        GLOBAL i64 *given = counts + (u64)(leaf - first_leaf) * 512;
-        for (u32 i = LOCAL_ID; i < 512; i += THREADS) {
-            own[i] = given[i];
-            given[i] = 0;
-        }
-        BARRIER;
+        GLOBAL i64 *own = counts + (u64)(leaf - first_leaf) * 512;
         if (step == 0) {  // all threads
             i64 sum = 0;
             for (u32 i = LOCAL_ID; i < 256; i += THREADS) sum += own[i];
@@ -152,33 +146,42 @@ KERNEL(THREADS) void pick_kernel(u32 step, u32 first_leaf, u32 last, f64 alpha, 
             }
             BARRIER;
         }
-        const u32 apart = leaves[leaf].low != leaves[leaf].high;
-        BARRIER;
-        if (LOCAL_ID < 2) {
-            const u32 is_high = LOCAL_ID;
-            const f64 threshold = leaves[leaf].threshold;
-            const u32 mine = is_high && apart ? 256u : 0u;
-            i64 running = is_high ? leaves[leaf].before_high : leaves[leaf].before_low;
-            u32 digit = 0;
-            for (; digit < 255; digit++) {
-                const f64 reached = (f64)(running + own[mine + digit]);
-                if (is_high ? reached > threshold : reached >= threshold) break;
-                running += own[mine + digit];
+        const leaf_t known = leaves[leaf];
+        const u32 apart = known.low != known.high;
+        i64 running[2] = {known.before_low, known.before_high};
+        for (u32 first = 0; first < 256; first += THREADS) {
+            const u32 digit = first + LOCAL_ID;
+            i64 weight[2] = {0, 0}, upto[2], all[2];
+            if (digit < 256) {
+                weight[0] = own[digit];
+                weight[1] = apart ? own[256 + digit] : weight[0];
+                own[digit] = own[256 + digit] = 0;
             }
-            const u64 key = (is_high ? leaves[leaf].high : leaves[leaf].low) | (u64)digit << (56 - 8 * step);
-            if (is_high) {
-                leaves[leaf].high = key;
-                leaves[leaf].before_high = running;
-            } else {
-                leaves[leaf].low = key;
-                leaves[leaf].before_low = running;
+            BARRIER;
+            SCAN_LANES(sums, 2, 1, weight, upto, all);
+            UNROLL for (u32 is_high = 0; is_high < 2; is_high++) {
+                const i64 below = running[is_high] + upto[is_high] - weight[is_high];
+                const f64 before = (f64)below, after = (f64)(below + weight[is_high]);
+                const u32 was_there = digit > 0 && (is_high ? before > known.threshold : before >= known.threshold);
+                const u32 gets_there = is_high ? after > known.threshold : after >= known.threshold;
+                if (digit < 256 && !was_there && (gets_there || digit == 255)) {
+                    const u64 key = (is_high ? known.high : known.low) | (u64)digit << (56 - 8 * step);
+                    if (is_high) {
+                        leaves[leaf].high = key;
+                        leaves[leaf].before_high = below;
+                    } else {
+                        leaves[leaf].low = key;
+                        leaves[leaf].before_low = below;
+                    }
+                    found[is_high] = key;
+                }
+                running[is_high] += all[is_high];
             }
-            found[is_high] = key;
         }
         BARRIER;
         if (step == 7 && LOCAL_ID == 0) {
             const f64 low = value_of_key(found[0]), high = value_of_key(found[1]);
-            values[leaf] = leaves[leaf].total == 0 ? 0.0 : low + (high - low) * 0.5 + 0.0;
+            values[leaf] = known.total == 0 ? 0.0 : low + (high - low) * 0.5 + 0.0;
         }
         BARRIER;
     }
