@@ -42,7 +42,9 @@ def bin_table(table: TableReader, bin_params: BinParams, params: Params | None) 
 
         return reference.bin_table(table, bin_params)
     from hornbeam.backends.cpu.binning.table import bin_table as bin_on_cpu
+    from hornbeam.backends.cpu.host.expected import expected
 
+    expected.see(table.n_rows)
     n_threads = resolve_threads(0 if params is None else params.num_threads)
     binned: BinnedData | None = None
     if not bin_params.by_rank:  # ranks are found in host memory

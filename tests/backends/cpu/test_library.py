@@ -13,6 +13,7 @@ import pytest
 
 import hornbeam as hb
 from hornbeam.backends.cpu.host import library, signatures, sources, warming
+from hornbeam.backends.cpu.host.expected import Expected
 from hornbeam.backends.cpu.host.team import ALONE
 from hornbeam.backends.cpu.losses.evaluation import fixed_sum_kernel, largest_bits_kernel, ranks_among_kernel
 from hornbeam.core.dtypes import NODE, SPLIT
@@ -246,8 +247,11 @@ def test_warmup_runs_a_process_for_each_part_and_tells_of_failures(monkeypatch):
         hb.warmup(1)
 
 
-def test_the_helper_compiles_each_of_its_kernels_once():
-    assert [name for name, _ in warming.common_entries()] == list(warming.HELPED)
+def test_the_helper_compiles_each_of_its_kernels_once_and_for_the_rows_that_there_are():
+    small, large = warming.common_entries(1_000), warming.common_entries(1_000_000)
+    assert [name for name, _ in small] == list(warming.HELPED)
+    assert [name for name, _ in large] == [name for name in warming.HELPED if name != warming.SMALL_ALONE[0]]
+    assert len(set(large) - set(small)) == 2  # sums of 64 bits, and their search
 
 
 COMMON_TRAININGS = """
@@ -273,11 +277,14 @@ def test_helpers_compile_what_common_trainings_need():
 
 def test_a_helper_starts_no_helper_and_needs_another_cpu_and_python(monkeypatch, tmp_path):
     monkeypatch.setattr(warming.subprocess, "Popen", lambda command, **_: command[-1])
+    monkeypatch.setattr(warming, "expected", Expected())
+    warming.expected.see(140_000)
+    warming.expected.see(1_000)
     for n_cpus, n_helpers in ((1, 0), (2, 1), (4, 3), (64, warming.MOST_HELPERS)):
         monkeypatch.setattr(warming, "available_cpus", lambda n=n_cpus: n)
         started = warming.start_helpers(str(tmp_path))
         assert len(started) == n_helpers
-        assert all(code.endswith(f", {part}, {n_helpers})") for part, code in enumerate(started))
+        assert all(code.endswith(f", {part}, {n_helpers}, 140000)") for part, code in enumerate(started))
     with monkeypatch.context() as patch:
         patch.setattr(warming, "_helping", [True])
         assert warming.start_helpers(str(tmp_path)) == []
@@ -289,11 +296,11 @@ def test_helpers_of_all_processes_that_share_a_cache_compile_each_kernel_once(mo
     compiled = []
     monkeypatch.setattr(warming, "_compile", compiled.extend)
     for part in range(3):
-        warming.help_out(str(tmp_path), part, 3)
-    assert sorted(compiled) == sorted(warming.common_entries())
+        warming.help_out(str(tmp_path), part, 3, 1_000)
+    assert sorted(compiled) == sorted(warming.common_entries(1_000))
     from hornbeam.backends.cpu.host.turns import Turn
 
     turn = Turn(str(tmp_path / "hornbeam-helper-1.lock"))
     assert turn.take(patience=0.0)
-    warming.help_out(str(tmp_path), 1, 3)
+    warming.help_out(str(tmp_path), 1, 3, 1_000)
     assert len(compiled) == len(warming.HELPED)

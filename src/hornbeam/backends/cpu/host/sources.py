@@ -19,8 +19,8 @@ PACKAGE = Path(__file__).parents[3]
 CPU = PACKAGE / "backends" / "cpu"
 
 MACHINERY = {
-    "jit.py", "kernel_cache.py", "library.py", "signatures.py", "sources.py", "threads.py", "turns.py", "unfinished.py",
-    "warming.py",
+    "expected.py", "jit.py", "kernel_cache.py", "library.py", "signatures.py", "sources.py", "threads.py", "turns.py",
+    "unfinished.py", "warming.py",
 }  # fmt: skip
 """Files of `host` of which compiled code holds nothing."""
 

@@ -15,9 +15,11 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
+from hornbeam.backends.cpu.host.expected import expected
 from hornbeam.backends.cpu.host.kernels import PACKAGE, Kernel
 from hornbeam.backends.cpu.host.library import the_library
 from hornbeam.backends.cpu.host.signatures import examples, kinds_of
+from hornbeam.backends.cpu.tuning import Tuning
 from hornbeam.core.cpus import available_cpus
 from hornbeam.core.errors import DeviceError
 
@@ -111,14 +113,23 @@ as much to do with the first two as this one with the rest of a small training; 
 
 MOST_HELPERS = 3
 
-RARE = ("Planes(i8", "DenseRows(u2", "PackedSets(")
+RARE = ("DenseRows(u2", "PackedSets(")
 """What is in the signatures of other trainings."""
 
+LARGE_ROWS = 65_536
+"""Rows from which on sums of binary gradients take 64 bits (running_sums.py)."""
 
-def common_entries() -> list[tuple[str, str]]:
-    """Return those kernels' entries for a common training, the first needed first."""
-    entries = [entry for entry in listed_signatures() if not any(word in entry[1] for word in RARE)]
-    return [entry for name in HELPED for entry in entries if entry[0] == name]
+SMALL_ALONE = ("growth.trees.outputs.grow_output", Tuning.rows_at_once_by_team)
+"""A kernel that no training on more rows needs."""
+
+
+def common_entries(n_rows: int) -> list[tuple[str, str]]:
+    """Return those kernels' entries for a common training on so many rows, the first needed first."""
+    unlike = (*RARE, "Planes(i4" if n_rows > LARGE_ROWS else "Planes(i8")
+    entries = [entry for entry in listed_signatures() if not any(word in entry[1] for word in unlike)]
+    kernel, most_rows = SMALL_ALONE
+    needed = [name for name in HELPED if name != kernel or n_rows <= most_rows]
+    return [entry for name in needed for entry in entries if entry[0] == name]
 
 
 def start_helpers(folder: str) -> list[subprocess.Popen[bytes]]:
@@ -133,7 +144,7 @@ def start_helpers(folder: str) -> list[subprocess.Popen[bytes]]:
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     started = []
     for part in range(n_helpers):
-        call = f"help_out({folder!r}, {part}, {n_helpers})"
+        call = f"help_out({folder!r}, {part}, {n_helpers}, {expected.n_rows})"
         code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import help_out; {call}"
         try:
             started.append(subprocess.Popen([sys.executable, "-c", code], **quiet))  # type: ignore[call-overload]  # noqa: S603
@@ -142,13 +153,13 @@ def start_helpers(folder: str) -> list[subprocess.Popen[bytes]]:
     return started
 
 
-def help_out(folder: str, part: int, n_parts: int) -> None:
-    """Compile a part of what start_helpers says, unless another process does."""
+def help_out(folder: str, part: int, n_parts: int, n_rows: int) -> None:
+    """Compile a part of what start_helpers says, for a training on so many rows, unless another process does."""
     from hornbeam.backends.cpu.host.turns import Turn
 
     turn = Turn(str(Path(folder) / f"hornbeam-helper-{part}.lock"))
     if turn.take(patience=0.0):
-        _compile(common_entries()[part::n_parts])
+        _compile(common_entries(n_rows)[part::n_parts])
         turn.give()
 
 
