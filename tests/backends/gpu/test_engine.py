@@ -131,7 +131,9 @@ def test_operations_without_row_counts(runtime, high_precision):
 
 
 def test_as_many_bins_as_there_can_be(runtime):
-    check(runtime, make_binned(3000, 2, 65_535, 0.1, seed=6), rules=RULES, n_levels=1)
+    few, many = make_binned(1000, 1, 5, seed=5), make_binned(1000, 1, 65_535, 0.1, seed=6)
+    both = [np.concatenate([a, b], axis=-1) for a, b in zip(few[:3], many[:3], strict=True)]
+    check(runtime, BinnedSample(*both, *many[3:]), rules=RULES, n_levels=1)
 
 
 def test_groups_as_large_as_those_of_a_gpu(runtime):
