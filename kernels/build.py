@@ -11,7 +11,6 @@ docs/dev/kernels.md says more.
 from __future__ import annotations
 
 import argparse
-import gc
 import importlib.util
 import json
 import multiprocessing
@@ -50,7 +49,6 @@ def say(text: str) -> None:
 
 def export_part(entries: list[tuple[str, str]], path: Path) -> None:
     """Export some entries to a file, in a process of its own."""
-    gc.disable()  # see warming.share_out's processes
     exported = export(entries, say if os.environ.get("VERBOSE") else lambda _: None)
     path.write_bytes(exported.bitcode)
     results = [[*entry, result] for entry, result in exported.results.items()]

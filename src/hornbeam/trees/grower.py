@@ -41,6 +41,19 @@ Renewal = Callable[[int], NDArray[np.float64]]
 """Number of leaves -> value of each, float64 (n_leaves,), from the rows that were just told their leaves."""
 
 
+def renewed_leaves(
+    engine: Engine, n_leaves: int, rules: SplitRules, learning_rate: float, renew: Renewal
+) -> LeavesLater:
+    """Give leaves other values than the Newton step, of which the engine tells the hessian sums, later if it can."""
+    later = engine.leaf_values_later(n_leaves, rules, learning_rate)
+    most = rules.max_delta_step if rules.max_delta_step > 0.0 else np.inf
+    values = np.minimum(np.maximum(renew(n_leaves), -most), most) * learning_rate
+    if later is not None:
+        return lambda: (values, later()[1])
+    weight = engine.leaf_sums(n_leaves)[1]
+    return lambda: (values, weight)
+
+
 class TreeGrower:
     """Grows the trees of one training run on one engine.
 
@@ -240,15 +253,15 @@ class TreeGrower:
         if self.plan is not None and self.plan.costs is not None:
             self.plan.costs.end_tree(nodes, order, leaf_of)
         later, more_l2 = None, self._leaf_l2(nodes, order, leaf_of)
-        if renew is not None or (contexts is None and more_l2 is None):
-            later = self.engine.leaf_values_later(n_leaves, self.rules, learning_rate)
-        if later is None or renew is not None:
-            leaves = self._leaf_values(nodes, order, leaf_of, contexts, more_l2, learning_rate, renew, later)
+        if renew is not None:
+            leaves = renewed_leaves(self.engine, n_leaves, self.rules, learning_rate, renew)
         else:
-            leaves = later
+            if contexts is None and more_l2 is None:
+                later = self.engine.leaf_values_later(n_leaves, self.rules, learning_rate)
+            leaves = later or self._leaf_values(nodes, order, leaf_of, contexts, more_l2, learning_rate)
         left_sets = self._left_sets(nodes, order)
         return GrownTree(
-            self._setting, nodes, len(order), lambda: (order, leaf_of), leaves, leaves is later,
+            self._setting, nodes, len(order), lambda: (order, leaf_of), leaves, later is not None,
             quantization.units, learning_rate, contexts, left_sets,
         )  # fmt: skip
 
@@ -275,20 +288,9 @@ class TreeGrower:
         contexts: NDArray[np.void] | None,
         more_l2: NDArray[np.float64] | None,
         learning_rate: float,
-        renew: Renewal | None,
-        later: LeavesLater | None,
     ) -> LeavesLater:
-        """Compute the leaves' values on the host.
-
-        later  Newton steps that the engine computes, whose weights alone are taken; None: it does not
-        """
-        n_leaves = len(order) + 1
-        if renew is not None:
-            sums_of = later or self._summed_leaves(n_leaves)
-            most = self.rules.max_delta_step if self.rules.max_delta_step > 0.0 else np.inf
-            renewed = np.minimum(np.maximum(renew(n_leaves), -most), most) * learning_rate
-            return lambda: (renewed, sums_of()[1])
-        leaf_gradient, leaf_weight = self.engine.leaf_sums(n_leaves)
+        """Compute the leaves' values on the host."""
+        leaf_gradient, leaf_weight = self.engine.leaf_sums(len(order) + 1)
         weight = finished_weight(leaf_weight, self.rules)
         if contexts is None:
             added = 0.0 if more_l2 is None else more_l2
@@ -303,11 +305,6 @@ class TreeGrower:
                 nodes, contexts, leaf_nodes, leaf_gradient, weight, self.binned, self.rules
             )
         return lambda: (leaf_value, leaf_weight)
-
-    def _summed_leaves(self, n_leaves: int) -> LeavesLater:
-        """Return the leaves' sums, which are there."""
-        sums = self.engine.leaf_sums(n_leaves)
-        return lambda: sums
 
     def _left_sets(self, nodes: NDArray[np.void], order: NDArray[np.int32]) -> NDArray[np.uint32] | None:
         """Return the sets of the nodes that are split, zeros for splits of numbers; None if none is categorical."""

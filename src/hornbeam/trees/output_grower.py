@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from hornbeam.data.binning import BinnedData
 from hornbeam.trees.engine import Engine
 from hornbeam.trees.frontier import NEVER, GrowthLimits, next_batch
-from hornbeam.trees.grower import Renewal
+from hornbeam.trees.grower import Renewal, renewed_leaves
 from hornbeam.trees.grown_tree import GrownTree, Numbering, Setting
 from hornbeam.trees.histogram_pool import HistogramPool
 from hornbeam.trees.node_search import NodeSearch
@@ -222,13 +222,11 @@ class OutputGrower:
         if of_all is not None:
             return lambda: (of_all()[0][output], of_all()[1][output]), True
         self.engine.choose_output(output)
-        later = None if renew is not None else self.engine.leaf_values_later(n_leaves, rules, learning_rate)
+        if renew is not None:
+            return renewed_leaves(self.engine, n_leaves, rules, learning_rate, renew), False
+        later = self.engine.leaf_values_later(n_leaves, rules, learning_rate)
         if later is not None:
             return later, True
         gradient, weight = self.engine.leaf_sums(n_leaves)
-        if renew is None:
-            value = leaf_output(gradient, finished_weight(weight, rules), rules) * learning_rate
-        else:
-            most = rules.max_delta_step if rules.max_delta_step > 0.0 else np.inf
-            value = np.minimum(np.maximum(renew(n_leaves), -most), most) * learning_rate
+        value = leaf_output(gradient, finished_weight(weight, rules), rules) * learning_rate
         return lambda: (value, weight), False

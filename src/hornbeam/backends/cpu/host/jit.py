@@ -33,7 +33,7 @@ class CompilationNotice(event.Listener):  # type: ignore[misc]
     """Says once in a process that kernels are being compiled, and not read from the cache, and gets help.
 
     Meanwhile no garbage is collected: the compiler makes many objects that stay, and looking through them again and
-    again takes an eighth of the time.
+    again takes a tenth of the time.
     """
 
     said = False

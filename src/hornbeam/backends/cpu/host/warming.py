@@ -6,7 +6,6 @@ library is built from it, and the tests hold it complete: docs/dev/kernels.md.
 
 from __future__ import annotations
 
-import gc
 import pkgutil
 import subprocess
 import sys
@@ -69,8 +68,7 @@ def compile_entry(name: str, signature: str) -> None:
 def share_out(entries: list[tuple[str, str]], n_parts: int) -> list[list[tuple[str, str]]]:
     """Share out entries of the list in runs of about equal work. Long signatures take longest.
 
-    Neighbours in the list call the same inner kernels, which are compiled once in a part: in two runs all kernels take
-    as long as in one part, in two parts of kernels from everywhere nearly twice as long.
+    Neighbours in the list call the same inner kernels, which are compiled once in a part.
     """
     parts: list[list[tuple[str, str]]] = [[] for _ in range(n_parts)]
     lengths = [len(signature) for _, signature in sorted(entries)]
@@ -165,7 +163,6 @@ def help_out(folder: str, part: int, n_parts: int, n_rows: int) -> None:
 
 def _compile(entries: list[tuple[str, str]]) -> None:
     _helping.append(True)
-    gc.disable()  # the compiler makes many objects that stay: looking through them takes an eighth of the time
     all_kernels()
     for entry in entries:
         compile_entry(*entry)

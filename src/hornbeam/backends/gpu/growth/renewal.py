@@ -114,7 +114,7 @@ class DeviceRenewal:
                         pick, min(own.groups, last - first), *which, np.float64(percentile), state, counts, values
                     )
 
-        same = n_nodes, n_all, percentile, weighted, n_tree, n_partial, on_label, weights
+        same = n_nodes, n_all, percentile, weighted, bool(self._bag), n_tree, n_partial
         own.repeatable(f"percentiles of output {output}", same, find_percentiles)()
         if logcosh:
             self._to_minima(table, n_nodes, keys, fixed, weighted, n_tree, values, n_leaves)
