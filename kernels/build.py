@@ -1,6 +1,7 @@
 """Build the shared library of compiled CPU kernels.
 
-    python kernels/build.py [--output FOLDER] [--exported FOLDER] [--jobs N] [--lowest-level] [--if-possible]
+    python kernels/build.py [--output FOLDER] [--exported FOLDER] [--jobs N] [--lowest-level] [--all-kernels]
+                            [--if-possible]
 
     signatures.txt -- export.py, by Numba --> LLVM's code -- emit.py, a level each --> object -- C compiler --> library
 
@@ -138,18 +139,24 @@ def is_current(output: Path, entries: list[tuple[str, str]], levels: list[Level]
         return False
     there = {(name, kernel[0]) for name, kernels in manifest["kernels"].items() for kernel in kernels}
     return (
-        manifest["sources"] == source_hash()
+        manifest["format"] == FORMAT
+        and manifest["sources"] == source_hash()
         and there.issuperset(entries)
         and all((output / manifest["levels"].get(level.name, "none")).exists() for level in levels)
     )
 
 
-def build(output: Path, exported: Path, jobs: int, lowest_alone: bool = False) -> None:
-    """Build the libraries of all levels of this machine, or of the lowest one alone, and their manifest."""
+def build(output: Path, exported: Path, jobs: int, lowest_alone: bool = False, all_kernels: bool = False) -> None:
+    """Build the libraries of all levels of this machine, or of the lowest one alone, and their manifest.
+
+    all_kernels  whether a level has kernels that are no quicker than those of the level below, too
+    """
     start = time.perf_counter()
     entries = sorted(listed_signatures())
     levels = LEVELS[MACHINE][: 1 if lowest_alone else None]
-    if is_current(output, entries, levels):
+    if all_kernels:
+        levels = [level._replace(modules=("",)) for level in levels]
+    elif is_current(output, entries, levels):
         say("the library of kernels is that of these sources already")
         return
     objects: dict[Path, tuple[list[Future[bytes]], float]] = {}
@@ -166,8 +173,8 @@ def build(output: Path, exported: Path, jobs: int, lowest_alone: bool = False) -
         list(pool.map(export_part, *zip(*shares, strict=True)) if shares else ())
         say(f"{len(new)} of {len(entries)} kernels exported: {time.perf_counter() - start:.0f} s")
         parts, results = parts_in(exported)
-        wanted = {symbol_of(*entry) for entry in entries}
         for level in levels:
+            wanted = {symbol_of(*entry) for entry in entries if entry[0].startswith(level.modules)}
             codes = [pool.submit(object_of, path, symbols & wanted, level) for path, symbols in parts.items()]
             objects[output / names[level.name]] = codes, time.perf_counter()
         for target, (codes, begun) in objects.items():
@@ -190,6 +197,7 @@ if __name__ == "__main__":
     parser.add_argument("--exported", type=Path, default=HERE.parent / "build" / "kernels", help="LLVM's code, kept")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--lowest-level", action="store_true", help="for the lowest level of CPUs alone")
+    parser.add_argument("--all-kernels", action="store_true", help="each level has all kernels (benchmarks/levels.py)")
     parser.add_argument("--if-possible", action="store_true", help="do nothing where there is no C compiler")
     given = parser.parse_args()
     if given.if_possible and not (can_link() and MACHINE in LEVELS):
@@ -197,4 +205,4 @@ if __name__ == "__main__":
             "no library of kernels: there is no C compiler, or no level for this machine; Numba compiles them when used"
         )
         sys.exit(0)
-    build(given.output, given.exported, given.jobs, given.lowest_level)
+    build(given.output, given.exported, given.jobs, given.lowest_level, given.all_kernels)

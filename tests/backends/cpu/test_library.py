@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -147,6 +148,22 @@ def test_every_level_gives_the_same_model(quick, copy, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(library.Library, "_reads_arguments", lambda self: quick)
         assert library._load("ahead").quick is quick
+
+
+@needs_library
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_a_level_has_the_kernels_that_it_lacks_from_the_one_below(copy):
+    source = Path(__file__).parents[3] / "kernels" / "support.c"  # what every level has; here no kernel beside it
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", copy / "above.so", source, "-lm"], check=True)
+    manifest = json.loads((copy / library.MANIFEST).read_text())
+    manifest["levels"]["above"] = "above.so"
+    (copy / library.MANIFEST).write_text(json.dumps(manifest))
+    both = library._load("above")
+    assert both.level == "above"
+    assert library._Caller(fixed_sum_kernel, both).run(np.array([3.0, -7.0, 1.0]), np.float64(2.0)) == -6
+    assert not any(
+        hasattr(both._libraries[0], entry[2]) for entry in both.kernels["losses.evaluation.fixed_sum_kernel"]
+    )
 
 
 @needs_library

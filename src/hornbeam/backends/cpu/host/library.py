@@ -36,7 +36,7 @@ FOLDER = Path(__file__).parents[1] / "library"
 MANIFEST = "kernels.json"
 SETTING = "HORNBEAM_KERNELS"
 
-FORMAT = 1
+FORMAT = 2
 """How library and manifest are made, and what is in support.c; one more with every change of it."""
 
 MOST_WORDS, MOST_KEY, MOST_SCALARS = 1024, 4096, 16
@@ -63,17 +63,19 @@ _Results = ctypes.c_int64 * MOST_RESULTS
 
 
 class Library:
-    """A library that was loaded.
+    """A library that was loaded, with those of lower levels, which have the kernels that it has not.
 
     level    what it was compiled for: "x86-64-v3", "aarch64"
     kernels  (signature, types of the result, symbol) of each kernel's entries, by the kernel's name
     quick    whether arguments are read by the library itself; otherwise by Python
     """
 
-    def __init__(self, path: Path, level: str, kernels: dict[str, list[tuple[str, str, str]]]) -> None:
-        self.level = level
+    def __init__(self, files: dict[str, Path], kernels: dict[str, list[tuple[str, str, str]]]) -> None:
+        """Load files of levels, the lowest one first."""
+        self.level = list(files)[-1]
         self.kernels = kernels
-        self._library, held = ctypes.CDLL(str(path)), ctypes.PyDLL(str(path))
+        self._libraries = [ctypes.CDLL(str(path)) for path in reversed(files.values())]
+        held = ctypes.PyDLL(str(files[self.level]))
         self.call = held.hornbeam_call
         self.call.argtypes, self.call.restype = [ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p], ctypes.c_int64
         self.pack = held.hornbeam_pack
@@ -87,7 +89,7 @@ class Library:
 
     def entry(self, symbol: str) -> Any:
         """Return an entry as a function of the places of words and results."""
-        function = self._library[symbol]
+        function = next(library for library in self._libraries if hasattr(library, symbol))[symbol]
         function.argtypes, function.restype = [ctypes.c_void_p, ctypes.c_void_p], ctypes.c_int32
         return function
 
@@ -304,18 +306,19 @@ def _load(wanted: str) -> Library:
         raise _UnusableError(f"it was built for {manifest['system']} on {manifest['machine']}")
     if hash_of(manifest["files"]) not in ("", manifest["sources"]):
         raise _UnusableError("it does not belong to the kernels' sources beside it (`make kernels` builds it anew)")
-    levels = manifest["levels"]
+    files = {level: FOLDER / name for level, name in manifest["levels"].items()}
+    levels = list(files)
     try:
         if wanted not in ("", "ahead"):
             if wanted not in levels:
                 raise _UnusableError(f"there are {', '.join(levels)}, 'ahead' and 'jit'")
-            return Library(FOLDER / levels[wanted], wanted, manifest["kernels"])
-        base = next(iter(levels))
-        most = ctypes.CDLL(str(FOLDER / levels[base])).hornbeam_cpu_level()
-        usable = [name for name in levels if int(name.partition("-v")[2] or 0) <= most]
+            usable = levels[: levels.index(wanted) + 1]
+        else:
+            most = ctypes.CDLL(str(files[levels[0]])).hornbeam_cpu_level()
+            usable = [level for level in levels if int(level.partition("-v")[2] or 0) <= most]
         if not usable:
-            raise _UnusableError(f"it needs a CPU of level {base}, and this one has level {most}")
-        return Library(FOLDER / levels[usable[-1]], usable[-1], manifest["kernels"])
+            raise _UnusableError(f"it needs a CPU of level {levels[0]}, and this one has level {most}")
+        return Library({level: files[level] for level in usable}, manifest["kernels"])
     except OSError as error:
         raise _UnusableError(f"it cannot be loaded ({error})") from error
 
