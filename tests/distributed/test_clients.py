@@ -69,6 +69,7 @@ def wait_for(condition):
         time.sleep(0.1)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("retries", [0, 1])
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill"])
 def test_workers_stop_when_their_client_does_and_train_for_others(client, ending, retries):

@@ -176,6 +176,7 @@ def test_model_is_that_of_one_process(gpu, name):
     assert [model.fingerprint() for model in models] == [expected_fingerprints()[name]] * SPREAD[name]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("name", "n_workers"), [("regression", 3), ("binary, categories, weights", 2)])
 def test_workers_that_vote_choose_among_the_same_splits(gpu, name, n_workers):
     """Where all features are chosen the model is that of one process; where few are, that of workers on the CPU."""

@@ -82,7 +82,7 @@ class Watching:
     has_weight=st.booleans(), heavy=st.booleans(), bagging=st.booleans(), has_valid=st.booleans(),
     has_schedule=st.booleans(), is_watched=st.booleans(),
 )  # fmt: skip
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_model_is_that_of_one_tree_at_a_time(
     params, n_rows, n_features, seed, has_weight, heavy, bagging, has_valid, has_schedule, is_watched
 ):

@@ -118,6 +118,11 @@ class Layout:
         return -(-self.n_columns // self.lanes)
 
     @property
+    def n_pieces(self) -> int:
+        """Pieces of a node's histogram that the split search looks at by themselves, the last tile's end left out."""
+        return -(-self.n_columns // SEARCHED_LANES)
+
+    @property
     def host_bytes(self) -> int:
         """Bytes of a bin in host memory."""
         return max(1, self.bin_bits // 8)

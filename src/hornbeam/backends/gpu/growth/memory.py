@@ -13,7 +13,7 @@ import numpy as np
 
 from hornbeam.backends.demand import Demand
 from hornbeam.backends.gpu.data.bundles import bundles_of
-from hornbeam.backends.gpu.data.layout import SEARCHED_LANES, Layout, megabytes
+from hornbeam.backends.gpu.data.layout import Layout, megabytes
 from hornbeam.backends.gpu.growth.categorical import LARGEST_LOCAL_SORT, SCRATCH_BYTES
 from hornbeam.backends.gpu.growth.contexts import context_bytes
 from hornbeam.backends.gpu.growth.outputs import output_bytes
@@ -48,8 +48,7 @@ def growth_bytes(layout: Layout, demand: Demand) -> int:
 
 def table_bytes(layout: Layout, n_leaves: int) -> int:
     """Return the bytes of the tables of a growing tree: its nodes, and the best split of each piece of a round."""
-    n_pieces = layout.n_tiles * (layout.lanes // SEARCHED_LANES)
-    return SPLIT.itemsize * 2 * n_leaves * n_pieces + 2 * NODE.itemsize * CAPACITY + SMALL_BUFFERS
+    return SPLIT.itemsize * 2 * n_leaves * layout.n_pieces + 2 * NODE.itemsize * CAPACITY + SMALL_BUFFERS
 
 
 def estimate(layout: Layout, demand: Demand, stats: int = 3) -> dict[str, int]:

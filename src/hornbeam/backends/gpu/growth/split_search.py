@@ -108,8 +108,8 @@ class SplitSearch:
         self._runtime.launch(
             kernel, min(most_nodes * n_pieces, GROUPS_A_UNIT * own.facts.compute_units),
             own.buffer("histograms"), table, count, u32(children), own.buffer("tree features"), *self._looked_at,
-            u32(self._layout.n_tiles), own.buffer("units"), np.float64(rules.lambda_l1), np.float64(rules.lambda_l2),
-            np.float64(rules.max_delta_step), np.float64(rules.min_gain_to_split),
+            u32(self._layout.n_tiles), u32(n_pieces), own.buffer("units"), np.float64(rules.lambda_l1),
+            np.float64(rules.lambda_l2), np.float64(rules.max_delta_step), np.float64(rules.min_gain_to_split),
             np.float64(rules.min_sum_hessian_in_leaf), np.int64(min_rows(tree, rules)), found, *around,
         )  # fmt: skip
         if best is not None:

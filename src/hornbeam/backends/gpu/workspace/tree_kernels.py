@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from hornbeam.backends.gpu.data.layout import SEARCHED_LANES, Layout
+from hornbeam.backends.gpu.data.layout import Layout
 from hornbeam.backends.gpu.runtime.runtime import DeviceFacts, Kernel, Runtime, Variant
 from hornbeam.backends.gpu.runtime.tables import groups_a_pass
 from hornbeam.core.fixed_point import Quantization
@@ -207,7 +207,7 @@ class TreeKernels(RowKernels):
             choose=kernel("choose_kernel", files.choose),
             plan=kernel("plan_kernel", files.plan),
             select=kernel("select_kernel", files.select),
-            n_pieces=layout.n_tiles * (layout.lanes // SEARCHED_LANES),
+            n_pieces=layout.n_pieces,
         )
 
 

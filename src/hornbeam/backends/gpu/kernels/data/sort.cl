@@ -31,12 +31,25 @@ KERNEL(THREADS) void digit_counts_kernel(GLOBAL const raw_t *RESTRICT keys, u32 
     }
 }
 
-// A group takes a digit of a segment.
+// A group takes a digit of a segment; where there are few tiles, a thread does.
 //
 //   counts   in: as counted   out: those of all tiles before
+#define FEW_TILES 32
 KERNEL(THREADS) void digit_scan_kernel(GLOBAL u32 *RESTRICT counts, u32 n_segments, u32 n_tiles,
                                        GLOBAL u32 *RESTRICT totals) {
     LOCAL u32 sums[THREADS];
+    if (n_tiles <= FEW_TILES) {
+        for (u32 digit = GROUP_ID * THREADS + LOCAL_ID; digit < n_segments * 256; digit += GROUP_COUNT * THREADS) {
+            u32 so_far = 0;
+            for (u64 at = (u64)digit * n_tiles; at < (u64)(digit + 1) * n_tiles; at++) {
+                const u32 count = counts[at];
+                counts[at] = so_far;
+                so_far += count;
+            }
+            totals[digit] = so_far;
+        }
+        return;
+    }
     for (u32 digit = GROUP_ID; digit < n_segments * 256; digit += GROUP_COUNT) {
         GLOBAL u32 *own = counts + (u64)digit * n_tiles;
         u32 so_far = 0;

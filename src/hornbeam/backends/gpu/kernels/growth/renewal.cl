@@ -128,7 +128,7 @@ KERNEL(THREADS) void count_kernel(GLOBAL const u32 *RESTRICT table, u32 n_nodes,
 
 // A group takes a leaf after the other, and all digits at once: of low, and of high where that is another one.
 //
-//   values    f64 (all leaves,)   out   in the last step
+//   values    f64 (all leaves,)   out   in the last step; of leaves without rows in the first
 KERNEL(THREADS) void pick_kernel(u32 step, u32 first_leaf, u32 last, f64 alpha, GLOBAL leaf_t *leaves,
                                  GLOBAL i64 *RESTRICT counts, GLOBAL f64 *RESTRICT values) {
     LOCAL i64 sums[2 * THREADS];
@@ -147,6 +147,10 @@ KERNEL(THREADS) void pick_kernel(u32 step, u32 first_leaf, u32 last, f64 alpha, 
             BARRIER;
         }
         const leaf_t known = leaves[leaf];
+        if (known.total == 0) {  // all threads: no rows, or none that weighs anything
+            if (step == 0 && LOCAL_ID == 0) values[leaf] = 0.0;
+            continue;
+        }
         const u32 apart = known.low != known.high;
         i64 running[2] = {known.before_low, known.before_high};
         for (u32 first = 0; first < 256; first += THREADS) {
@@ -181,7 +185,7 @@ KERNEL(THREADS) void pick_kernel(u32 step, u32 first_leaf, u32 last, f64 alpha, 
         BARRIER;
         if (step == 7 && LOCAL_ID == 0) {
             const f64 low = value_of_key(found[0]), high = value_of_key(found[1]);
-            values[leaf] = known.total == 0 ? 0.0 : low + (high - low) * 0.5 + 0.0;
+            values[leaf] = low + (high - low) * 0.5 + 0.0;
         }
         BARRIER;
     }

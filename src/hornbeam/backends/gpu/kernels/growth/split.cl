@@ -26,7 +26,7 @@
 //                                           sibling's slot, or -1
 //     features     u32 (n_used,)      in    value bins * 2 + has missing
 //     units        f64 (2,)           in    what a step of gradients and of hessians stands for
-//     splits       split_t (n_nodes, n_tiles * PIECES)   out
+//     splits       split_t (n_nodes, n_pieces)   out
 //     mask         u32 (n_nodes, n_words)   in    CONTEXT, where contexts say no more than that: features that may be
 //                                                 used; else split_general.cl searches
 #define RUN   8
@@ -58,7 +58,7 @@ DEVICE u32 has_missing_piece(GLOBAL const u32 *RESTRICT features, u32 first, u32
 
 KERNEL_SHARING(THREADS, 4)
 void split_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *RESTRICT table, GLOBAL const u32 *RESTRICT count,
-                  u32 children, GLOBAL const u32 *RESTRICT features, u32 n_used, u32 n_tiles,
+                  u32 children, GLOBAL const u32 *RESTRICT features, u32 n_used, u32 n_tiles, u32 n_pieces,
                   GLOBAL const f64 *RESTRICT units, f64 lambda_l1, f64 lambda_l2, f64 max_delta_step, f64 min_gain,
                   f64 min_hessian, i64 min_rows, GLOBAL split_t *RESTRICT splits
 #if CONTEXT
@@ -72,7 +72,7 @@ void split_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *RESTRICT table, GLOB
     LOCAL f64 gains[THREADS];
     LOCAL u64 keys[THREADS];
     LOCAL i64 lefts[2 * THREADS];
-    const u32 n_pieces = n_tiles * PIECES, n_items = count[0] * children * n_pieces;
+    const u32 n_items = count[0] * children * n_pieces;
     const u32 lane = LOCAL_ID % LANES, part = LOCAL_ID / LANES;
     const u64 slot_size = (u64)n_tiles * STATS * PLANE;
     const f64 gradient_unit = units[0], hessian_unit = units[1];

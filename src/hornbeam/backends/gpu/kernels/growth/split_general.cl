@@ -13,13 +13,13 @@
 //     table         i64 (n_nodes, 5)          in    as in split.cl
 //     features      u32 (n_used,)             in    value bins * 2 + has missing
 //     units         f64 (2,)                  in    what a step of gradients and of hessians stands for
-//     splits        split_t (n_nodes, n_tiles * PIECES)   out
+//     splits        split_t (n_nodes, n_pieces)   out
 //     CONTEXT_ARGUMENTS  see gains.h
 #define RUN 4
 
 KERNEL(THREADS) void split_general_kernel(GLOBAL i64 *histograms, GLOBAL const i64 *RESTRICT table,
                                           GLOBAL const u32 *RESTRICT count, u32 children,
-                                          GLOBAL const u32 *RESTRICT features, u32 n_used, u32 n_tiles,
+                                          GLOBAL const u32 *RESTRICT features, u32 n_used, u32 n_tiles, u32 n_pieces,
                                           GLOBAL const f64 *RESTRICT units, f64 lambda_l1, f64 lambda_l2,
                                           f64 max_delta_step, f64 min_gain, f64 min_hessian, i64 min_rows,
                                           GLOBAL split_t *RESTRICT splits, CONTEXT_ARGUMENTS) {
@@ -27,7 +27,7 @@ KERNEL(THREADS) void split_general_kernel(GLOBAL i64 *histograms, GLOBAL const i
     LOCAL i64 missing[STATS * LANES];
     LOCAL f64 gains[THREADS];
     LOCAL u64 keys[THREADS];
-    const u32 n_pieces = n_tiles * PIECES, n_items = count[0] * children * n_pieces;
+    const u32 n_items = count[0] * children * n_pieces;
     const u32 lane = LOCAL_ID % LANES, part = LOCAL_ID / LANES;
     const u64 slot_size = (u64)n_tiles * STATS * PLANE;
     const f64 gradient_unit = units[0], hessian_unit = units[1];
