@@ -57,7 +57,16 @@ from hornbeam.trees.engine import Engine
 from hornbeam.trees.forest import average_scores
 from hornbeam.trees.frontier import GrowthLimits
 from hornbeam.trees.output_splits import OutputsRoot
-from hornbeam.trees.records import BinnedTree, ChosenRows, ContextsAhead, ForestMean, GrownAhead, Root, Segments
+from hornbeam.trees.records import (
+    BinnedTree,
+    ChosenRows,
+    ContextsAhead,
+    ForestMean,
+    GrownAhead,
+    LeafRenewal,
+    Root,
+    Segments,
+)
 from hornbeam.trees.splitting import NodeContext, SplitRules
 from hornbeam.trees.steps import expand_in_steps
 
@@ -351,6 +360,7 @@ class DistributedEngine:
         learning_rate: float | None = None,
         meanwhile: Callable[[], None] | None = None,
         contexts: ContextsAhead | None = None,
+        renewal: LeafRenewal | None = None,
     ) -> GrownAhead | None:
         """Grow the tree by compiled rounds, where nodes have no contexts and all their histograms fit."""
         if not self._compiled or contexts is not None or self._n_slots < limits.n_leaves:

@@ -47,10 +47,11 @@ from hornbeam.trees.contexts.forced_splits import forced_splits
 from hornbeam.trees.contexts.tree_contexts import ContextPlan
 from hornbeam.trees.engine import Engine
 from hornbeam.trees.frontier import GrowthLimits
-from hornbeam.trees.grower import Renewal, TreeGrower
+from hornbeam.trees.grower import TreeGrower
 from hornbeam.trees.grown_tree import GrownTree, trees_of
 from hornbeam.trees.histogram_pool import DEFAULT_BYTES, STORED_BYTES, count_slots
 from hornbeam.trees.output_grower import OutputGrower
+from hornbeam.trees.records import LeafRenewal
 from hornbeam.trees.splitting import SplitRules
 
 MADE_TOGETHER = 4096
@@ -201,13 +202,13 @@ class TrainingState:
             if renewed:
                 self._renewal_weight = objective.renewal_weights(self._label, self._weight)
 
-    def renewal(self, output: int) -> Renewal | None:
+    def renewal(self, output: int) -> LeafRenewal | None:
         """Return what makes the leaf values of one output, where the objective has them renewed."""
         percentile, logcosh = self.objective.percentile_of(output), self.objective.renews_to_logcosh
         label, weight = (of_output(values, output) for values in (self._label, self._renewal_weight))
         if percentile is None or label is None:
             return None
-        return lambda n_leaves: self.engine.renew_leaves(output, percentile, label, weight, n_leaves, logcosh)
+        return LeafRenewal(output, percentile, label, weight, logcosh)
 
     def _check_encoding(self) -> None:
         """Check that categorical features are replaced by mean labels only where labels have a mean."""

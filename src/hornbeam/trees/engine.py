@@ -40,6 +40,7 @@ from hornbeam.trees.records import (
     FinishedTree,
     ForestMean,
     GrownAhead,
+    LeafRenewal,
     LeavesLater,
     Root,
     Segments,
@@ -220,14 +221,15 @@ class Growth(Protocol):
         learning_rate: float | None = None,
         meanwhile: Callable[[], None] | None = None,
         contexts: ContextsAhead | None = None,
+        renewal: LeafRenewal | None = None,
     ) -> GrownAhead | None:
         """Expand nodes for as many rounds as the engine likes, without the host choosing them.
 
         root           dtypes.NODE (1,)  in  without a split yet, and without a histogram; that goes to slot 0
-        learning_rate  for the values of the leaves, if the engine goes on to these; None: it must not, they are not
-                       those of leaf_values_later
+        learning_rate  for the values of the leaves, if the engine goes on to these; None: it must not
         meanwhile      work for the host, to be done while the device is busy
         contexts       what the contexts of the nodes are made by; None: they have none
+        renewal        what the values of the leaves come from; None: they are those of leaf_values_later
 
         Returns None where nothing was done. Whatever was expanded, the grower goes on until the tree is complete, and
         cuts back what is too much. A tree that grows in turn (ContextRules.in_turn) is grown one split at a time until

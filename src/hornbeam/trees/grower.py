@@ -34,20 +34,22 @@ from hornbeam.trees.growth_in_turn import grow_in_turn, number_in_turn
 from hornbeam.trees.histogram_pool import HistogramPool
 from hornbeam.trees.node_search import NodeSearch
 from hornbeam.trees.node_table import NodeTable
-from hornbeam.trees.records import ContextsAhead, GrownAhead, LeavesLater, Segments
+from hornbeam.trees.records import ContextsAhead, GrownAhead, LeafRenewal, LeavesLater, Segments
 from hornbeam.trees.splitting import SplitRules, finished_weight, leaf_output
-
-Renewal = Callable[[int], NDArray[np.float64]]
-"""Number of leaves -> value of each, float64 (n_leaves,), from the rows that were just told their leaves."""
 
 
 def renewed_leaves(
-    engine: Engine, n_leaves: int, rules: SplitRules, learning_rate: float, renew: Renewal
+    engine: Engine, n_leaves: int, rules: SplitRules, learning_rate: float, renewal: LeafRenewal
 ) -> LeavesLater:
-    """Give leaves other values than the Newton step, of which the engine tells the hessian sums, later if it can."""
+    """Give leaves other values than the Newton step, of which the engine tells the hessian sums, later if it can.
+
+    Rows have just been told their leaves.
+    """
     later = engine.leaf_values_later(n_leaves, rules, learning_rate)
     most = rules.max_delta_step if rules.max_delta_step > 0.0 else np.inf
-    values = np.minimum(np.maximum(renew(n_leaves), -most), most) * learning_rate
+    given = renewal.output, renewal.percentile, renewal.label, renewal.weight
+    found = engine.renew_leaves(*given, n_leaves, renewal.logcosh)
+    values = np.minimum(np.maximum(found, -most), most) * learning_rate
     if later is not None:
         return lambda: (values, later()[1])
     weight = engine.leaf_sums(n_leaves)[1]
@@ -88,12 +90,12 @@ class TreeGrower:
         learning_rate: float,
         iteration: int = 0,
         output: int = 0,
-        renew: Renewal | None = None,
+        renewal: LeafRenewal | None = None,
     ) -> GrownTree:
         """Grow a tree on the engine's quantised gradients; leaves every row with its leaf number.
 
         iteration, output  which tree it is: keys of its random choices
-        renew              gives the leaves' values in place of the Newton step, before max_delta_step and shrinkage
+        renewal            gives the leaves' values in place of the Newton step, before max_delta_step and shrinkage
         """
         root = self.engine.begin_tree(self.n_slots)
         pool = HistogramPool(self.n_slots if root.n_slots is None else root.n_slots)
@@ -102,8 +104,8 @@ class TreeGrower:
         in_turn = plan is not None and plan.in_turn
         forced = None if plan is None else plan.forced
         ahead = None if plan is not None and plan.by_host else self._grow_ahead(
-            search, None if renew is not None or self._has_categories else learning_rate,
-            None if plan is None else plan.ahead(iteration, output),
+            search, None if self._has_categories else learning_rate,
+            None if plan is None else plan.ahead(iteration, output), renewal,
         )  # fmt: skip
         if ahead is not None and ahead.leaves is not None:
             nodes, numbers = ahead.nodes, ahead.numbers
@@ -115,7 +117,7 @@ class TreeGrower:
         if ahead is not None:
             order, leaf_of = number_in_turn(ahead.nodes) if in_turn else self.engine.replay(ahead.nodes, self.limits)
             if np.all(ahead.nodes["left"][order] >= 0):
-                return self._finish(ahead.nodes, order, leaf_of, ahead.contexts, quantization, learning_rate, renew)
+                return self._finish(ahead.nodes, order, leaf_of, ahead.contexts, quantization, learning_rate, renewal)
         if plan is not None:
             search.contexts = TreeContexts(
                 plan, self.rules, quantization, search.nodes, self.binned, iteration, output
@@ -146,7 +148,7 @@ class TreeGrower:
         if search.forced is not None:
             self._finish_forced(search.forced, nodes, order)
         table = None if search.contexts is None else search.contexts.table()
-        return self._finish(nodes, order, leaf_of, table, quantization, learning_rate, renew)
+        return self._finish(nodes, order, leaf_of, table, quantization, learning_rate, renewal)
 
     def grow_outputs(self, learning_rate: float) -> Sequence[GrownTree | None]:
         """Grow a tree for each output on the engine's gradients, and add it to the scores, where that goes at once.
@@ -168,7 +170,11 @@ class TreeGrower:
         return self.binned.n_numeric < len(self.binned.used)
 
     def _grow_ahead(
-        self, search: NodeSearch, learning_rate: float | None, contexts: ContextsAhead | None
+        self,
+        search: NodeSearch,
+        learning_rate: float | None,
+        contexts: ContextsAhead | None,
+        renewal: LeafRenewal | None,
     ) -> GrownAhead | None:
         """Let the engine expand nodes on its own as far as it can, and go on to the leaves if there is a rate."""
         if not search.splittable(0):
@@ -177,7 +183,7 @@ class TreeGrower:
         if start.root_depth:
             limits = replace(limits, max_depth=limits.max_depth + start.root_depth)
         return self.engine.grow_ahead(
-            start.root_table(), self.rules, limits, learning_rate, self.while_waiting, contexts
+            start.root_table(), self.rules, limits, learning_rate, self.while_waiting, contexts, renewal
         )
 
     def _expand_nodes(self, search: NodeSearch, in_context: bool) -> None:
@@ -239,7 +245,7 @@ class TreeGrower:
         contexts: NDArray[np.void] | None,
         quantization: Quantization,
         learning_rate: float,
-        renew: Renewal | None,
+        renewal: LeafRenewal | None,
     ) -> GrownTree:
         """Cut the evaluated nodes back to the tree, tell the rows their leaves, and compute the leaf values."""
         n_leaves = len(order) + 1
@@ -253,8 +259,8 @@ class TreeGrower:
         if self.plan is not None and self.plan.costs is not None:
             self.plan.costs.end_tree(nodes, order, leaf_of)
         later, more_l2 = None, self._leaf_l2(nodes, order, leaf_of)
-        if renew is not None:
-            leaves = renewed_leaves(self.engine, n_leaves, self.rules, learning_rate, renew)
+        if renewal is not None:
+            leaves = renewed_leaves(self.engine, n_leaves, self.rules, learning_rate, renewal)
         else:
             if contexts is None and more_l2 is None:
                 later = self.engine.leaf_values_later(n_leaves, self.rules, learning_rate)

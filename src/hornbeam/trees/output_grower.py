@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from hornbeam.data.binning import BinnedData
 from hornbeam.trees.engine import Engine
 from hornbeam.trees.frontier import NEVER, GrowthLimits, next_batch
-from hornbeam.trees.grower import Renewal, renewed_leaves
+from hornbeam.trees.grower import renewed_leaves
 from hornbeam.trees.grown_tree import GrownTree, Numbering, Setting
 from hornbeam.trees.histogram_pool import HistogramPool
 from hornbeam.trees.node_search import NodeSearch
 from hornbeam.trees.node_table import NodeTable
 from hornbeam.trees.output_splits import OutputsRoot, SharedAhead
-from hornbeam.trees.records import LeavesLater, Root, Segments
+from hornbeam.trees.records import LeafRenewal, LeavesLater, Root, Segments
 from hornbeam.trees.splitting import NodeContext, SplitRules, finished_weight, leaf_output
 
 
@@ -203,27 +203,27 @@ class OutputGrower:
         self.engine.assign_leaves(segments, leaf_of[ends])
         return SharedStructure(root, table, len(order), cache(sums), lambda: (order, leaf_of))
 
-    def tree(self, grown: SharedStructure, output: int, learning_rate: float, renew: Renewal | None) -> GrownTree:
+    def tree(self, grown: SharedStructure, output: int, learning_rate: float, renewal: LeafRenewal | None) -> GrownTree:
         """Return the tree of one output; rows have the leaf numbers of this structure still.
 
-        renew  gives the leaves' values in place of the Newton step, before max_delta_step and shrinkage
+        renewal  gives the leaves' values in place of the Newton step, before max_delta_step and shrinkage
         """
         return GrownTree(
             Setting(self.binned, self.rules, {}), grown.nodes, grown.n_splits, grown.numbering,
-            *self._leaves(grown, output, learning_rate, renew), grown.root.quantizations[output].units, learning_rate,
+            *self._leaves(grown, output, learning_rate, renewal), grown.root.quantizations[output].units, learning_rate,
             sums=lambda: grown.sums()[:, output],
         )  # fmt: skip
 
     def _leaves(
-        self, grown: SharedStructure, output: int, learning_rate: float, renew: Renewal | None
+        self, grown: SharedStructure, output: int, learning_rate: float, renewal: LeafRenewal | None
     ) -> tuple[LeavesLater, bool]:
         """Return what brings the values and hessian sums of the leaves of one output; whether the engine has them."""
         of_all, n_leaves, rules = grown.leaves, grown.n_splits + 1, self.rules
         if of_all is not None:
             return lambda: (of_all()[0][output], of_all()[1][output]), True
         self.engine.choose_output(output)
-        if renew is not None:
-            return renewed_leaves(self.engine, n_leaves, rules, learning_rate, renew), False
+        if renewal is not None:
+            return renewed_leaves(self.engine, n_leaves, rules, learning_rate, renewal), False
         later = self.engine.leaf_values_later(n_leaves, rules, learning_rate)
         if later is not None:
             return later, True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,6 +95,21 @@ outputs share, float64 (n_outputs, n_leaves)."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class LeafRenewal:
+    """What gives the leaves of one output's trees other values than the Newton step: see Engine.renew_leaves.
+
+    label, weight  float64 (n_rows,), here or on a device: from Objective.prepare and Objective.renewal_weights
+    logcosh        whether to go on from the percentile, the median, to the minimum of log(cosh)
+    """
+
+    output: int
+    percentile: float
+    label: Any
+    weight: Any
+    logcosh: bool
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class ContextRules:
     """What the contexts of nodes are made by, in all trees of a training run: see contexts.TreeContexts.
 
@@ -133,7 +148,7 @@ class GrownAhead:
     nodes     dtypes.NODE (n_nodes,): all that were evaluated, parents before their children
     leaves    of a tree that is finished, where the engine has gone on: its rows know their leaves, as if assign_leaves
               had been called with those of replay.py, and the values are what leaf_values_later would give; in
-              contexts, what contexts.leaf_outputs would
+              contexts, what contexts.leaf_outputs would, and renewed ones what grower.renewed_leaves would
     contexts  dtypes.CONTEXT (n_nodes,); None: nodes have none
     numbers   of a tree that is finished, what replay.py would return, where the engine knows it already
     """

@@ -45,6 +45,19 @@ def test_equal_gains_are_split_in_the_order_in_which_they_were_made(gpu, assigne
     assert found.fingerprint() == train("reference", X, y, **params).fingerprint()
 
 
+def test_renewed_leaves_are_those_of_the_definition(gpu, assigned):
+    """Of trees whose leaves have other values than Newton steps, too, the host assigns none."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(900, 4))
+    y = X[:, 0] * X[:, 1] + rng.standard_cauchy(900)
+    for params in ({"objective": "l1"}, {"objective": "quantile", "alpha": 0.7}, {"objective": "logcosh"}):
+        found = train(gpu, X, y, **params, num_leaves=20, max_delta_step=0.7)
+        assert (
+            found.fingerprint() == train("reference", X, y, **params, num_leaves=20, max_delta_step=0.7).fingerprint()
+        )
+    assert set(assigned) == {"device"}
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -52,6 +65,11 @@ def test_equal_gains_are_split_in_the_order_in_which_they_were_made(gpu, assigne
         {"bagging_fraction": 0.6, "bagging_freq": 1},
         {"precision": "high"},
         {"monotone_constraints": [0, 1, 1, 0, 0], "path_smooth": 1.0, "min_data_in_leaf": 2},
+        {"objective": "l1", "max_delta_step": 0.4},
+        {"objective": "mape", "bagging_fraction": 0.6, "bagging_freq": 1},
+        {"objective": "quantile", "alpha": 0.2, "data_sample_strategy": "goss", "learning_rate": 1.0},
+        {"objective": "logcosh", "path_smooth": 1.0, "min_data_in_leaf": 2},
+        {"objective": "reg:quantileerror", "quantile_alpha": [0.1, 0.9]},
     ],
 )
 def test_leaves_of_the_device_are_those_that_the_host_would_assign(gpu, monkeypatch, options):

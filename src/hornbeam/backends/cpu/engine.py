@@ -44,6 +44,7 @@ from hornbeam.trees.records import (
     FinishedTree,
     ForestMean,
     GrownAhead,
+    LeafRenewal,
     Root,
     Segments,
 )
@@ -200,12 +201,13 @@ class CpuEngine:
         learning_rate: float | None = None,
         meanwhile: Callable[[], None] | None = None,
         contexts: ContextsAhead | None = None,
+        renewal: LeafRenewal | None = None,
     ) -> GrownAhead | None:
         """Grow trees whole where that is quicker; leave them to rounds otherwise."""
         if not self.growth.can_grow(limits, contexts is not None):
             return None
         ahead = self.growth.grow(root, rules, limits, meanwhile, contexts)
-        if learning_rate is None or not self._is_small or rules.outputs_in_context:
+        if learning_rate is None or renewal is not None or not self._is_small or rules.outputs_in_context:
             return ahead
         store = self.growth.store
         rows = TreeRows(store.even, store.odd, self._tree_gradient, self._tree_hessian, self._leaf)

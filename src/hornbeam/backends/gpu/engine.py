@@ -22,7 +22,7 @@ What an operation costs (n nodes; see kernels/ for the kernels):
     leaf_sums                              clear, leaf_sums             16 bytes a leaf
     leaf_values_later                      clear, leaf_sums, values     24 bytes a leaf, later
     find_other_leaves  the tree            route_rows
-    renew_leaves       table, 20 n bytes   residuals, 8 times count     8 bytes a leaf
+    renew_leaves       table, 20 n bytes   residuals, 8 times count     8 bytes a leaf; none in grow_ahead
                                            and pick (weights: 1 more)
     add_leaf_values    8 bytes a leaf      add_values
     chosen_rows                            (bag: none)                  16 bytes a row (bag: 20)
@@ -91,6 +91,7 @@ from hornbeam.trees.records import (
     ContextsAhead,
     ForestMean,
     GrownAhead,
+    LeafRenewal,
     LeavesLater,
     Root,
     Segments,
@@ -358,6 +359,7 @@ class GpuEngine(SharedTrees, RowsOfLeaves, WorkerTrees):
         learning_rate: float | None = None,
         meanwhile: Callable[[], None] | None = None,
         contexts: ContextsAhead | None = None,
+        renewal: LeafRenewal | None = None,
     ) -> GrownAhead | None:
         """Run round after round without the host, and go on to the leaves; it looks at the result once."""
         if contexts is not None and contexts.rules.in_turn:
@@ -368,7 +370,7 @@ class GpuEngine(SharedTrees, RowsOfLeaves, WorkerTrees):
             assert learning_rate is not None
             return self._leaves.finish_ahead(
                 state, order, (even, odd), self._tree_rows(), self._rounded.largest, limits.n_leaves, rules,
-                learning_rate,
+                learning_rate, renewal,
             )  # fmt: skip
 
         ahead = self._growth.grow_ahead(
@@ -413,7 +415,7 @@ class GpuEngine(SharedTrees, RowsOfLeaves, WorkerTrees):
         logcosh: bool = False,
     ) -> NDArray[np.float64]:
         """Find the percentile, or the minimum, of each leaf's residuals."""
-        return self._leaves.renew(output, percentile, label, weight, n_leaves, logcosh)
+        return self._leaves.renew(LeafRenewal(output, percentile, label, weight, logcosh), n_leaves)
 
     def leaf_values_later(self, n_leaves: int, rules: SplitRules, learning_rate: float) -> LeavesLater:
         """Compute the leaves' values on the device."""

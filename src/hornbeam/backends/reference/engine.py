@@ -21,7 +21,7 @@ from hornbeam.trees.categorical_splits import best_level_set, set_record
 from hornbeam.trees.frontier import GrowthLimits
 from hornbeam.trees.histogram_pool import host_slot_bytes
 from hornbeam.trees.output_splits import OutputsRoot, best_output_split, find_counter
-from hornbeam.trees.records import BinnedTree, ChosenRows, ContextsAhead, ForestMean, Root, Segments
+from hornbeam.trees.records import BinnedTree, ChosenRows, ContextsAhead, ForestMean, LeafRenewal, Root, Segments
 from hornbeam.trees.replay import replay
 from hornbeam.trees.splitting import NodeContext, SplitRules, best_split
 from hornbeam.trees.steps import expand_in_steps
@@ -202,6 +202,7 @@ class ReferenceEngine:
         learning_rate: float | None = None,
         meanwhile: Callable[[], None] | None = None,
         contexts: ContextsAhead | None = None,
+        renewal: LeafRenewal | None = None,
     ) -> None:
         """Leave the choice to the grower."""
 

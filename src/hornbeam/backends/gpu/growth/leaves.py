@@ -16,8 +16,7 @@ from hornbeam.backends.gpu.runtime.tables import node_table
 from hornbeam.backends.gpu.workspace.tree_kernels import CAPACITY
 from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.core.fixed_point import exact_exponent
-from hornbeam.data.columns import Column
-from hornbeam.trees.records import LeavesLater, Segments
+from hornbeam.trees.records import LeafRenewal, LeavesLater, Segments
 from hornbeam.trees.splitting import SplitRules
 
 LEAF_CLASSES = (64, 256, 1024)
@@ -58,9 +57,9 @@ class DeviceLeaves:
         self._variant = workspace.variant("leaves.cl")
         self._n_leaves = self._n_outputs = 0  # of the values behind the sums; 0 outputs: those of one tree
         self._output_kernels: dict[int, tuple[Kernel, Kernel]] = {}  # by the most leaves
-        self._renewal = DeviceRenewal(workspace, bag)
         self._nodes: tuple[Segments, NDArray[np.int32]]  # what `assign` was given
         self._assign = self._runtime.kernel("assign_kernel", self._variant)
+        self._renewal = DeviceRenewal(workspace, bag, self._tile_rows)
         leaf = workspace.room("leaf", 2 * workspace.n_rows + 2)
         self._runtime.zero(
             leaf, (2 * workspace.n_rows + 3) // 4 * 4
@@ -93,19 +92,25 @@ class DeviceLeaves:
         most_leaves: int,
         rules: SplitRules,
         learning_rate: float,
+        renewal: LeafRenewal | None = None,
     ) -> Callable[[int], LeavesLater]:
         """Assign leaves and compute their values for a tree that the host does not know (growth/leaf_numbers.cl).
 
         state, order  as in kernels/growth/select.cl
         rows          of even and of odd depth
+        renewal       what the values come from; None: the sums of gradients and hessians
 
         Returns what to call with the number of leaves once the tree is known to be finished. If it is not, all this was
         for nothing: rows keep the leaf numbers that they had.
         """
-        nodes = self._number_ahead(state, order, rows, most_leaves, most_leaves, rules.outputs_in_context)
+        in_context = rules.outputs_in_context and renewal is None
+        nodes = self._number_ahead(state, order, rows, most_leaves, most_leaves, in_context)
         exponents = _exponents(tree_rows, largest)
         self._launch_sums(tree_rows, exponents, most_leaves)
-        if nodes is None:
+        if renewal is not None:
+            self._n_leaves, self._n_outputs = most_leaves, 0
+            self._renewal.launch_values(renewal, most_leaves, rules.max_delta_step, learning_rate)
+        elif nodes is None:
             self._launch_values(exponents, most_leaves, rules, learning_rate)
         else:
             self._launch_values_in_context(state, nodes, exponents, most_leaves, rules, learning_rate)
@@ -280,17 +285,9 @@ class DeviceLeaves:
         sums = self._workspace.room("leaf sums", 24 * max(n_leaves, 256))
         self._runtime.zero(sums, 16 * n_leaves)
 
-    def renew(
-        self,
-        output: int,
-        percentile: float,
-        label: Column,
-        weight: Column | None,
-        n_leaves: int,
-        logcosh: bool,
-    ) -> NDArray[np.float64]:
+    def renew(self, renewal: LeafRenewal, n_leaves: int) -> NDArray[np.float64]:
         """Find the percentile, or the minimum, of each leaf's residuals."""
-        return self._renewal.renew(*self._nodes, output, percentile, label, weight, n_leaves, logcosh)
+        return self._renewal.renew(*self._nodes, renewal, n_leaves)
 
     def add_values(self, output: int, leaf_value: NDArray[np.float64] | None) -> None:
         """Add each row's leaf value to its score; None: what values_later has computed."""

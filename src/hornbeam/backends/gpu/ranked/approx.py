@@ -12,7 +12,7 @@ from hornbeam.backends.gpu.ranked.join import JoinSizes, RankJoin
 from hornbeam.backends.gpu.ranked.sorted_rows import bytes_to_sort
 from hornbeam.core.fixed_point import Quantization
 from hornbeam.trees.frontier import GrowthLimits
-from hornbeam.trees.records import ContextsAhead, GrownAhead, Segments
+from hornbeam.trees.records import ContextsAhead, GrownAhead, LeafRenewal, Segments
 from hornbeam.trees.splitting import NodeContext, SplitRules
 
 
@@ -105,9 +105,10 @@ class ApproxEngine(RankedEngine):
         learning_rate: float | None = None,
         meanwhile: Callable[[], None] | None = None,
         contexts: ContextsAhead | None = None,
+        renewal: LeafRenewal | None = None,
     ) -> GrownAhead | None:
         """Run round after round without the host."""
-        ahead = super().grow_ahead(root, rules, limits, learning_rate, meanwhile, contexts)
+        ahead = super().grow_ahead(root, rules, limits, learning_rate, meanwhile, contexts, renewal)
         if ahead is not None:
             self._in_ranks(ahead.nodes["split"])
         return ahead

@@ -15,7 +15,7 @@ from hornbeam.backends.gpu.runtime.runtime import Buffer
 from hornbeam.backends.gpu.workspace.tree_kernels import PARTITION_EACH, PARTITION_THREADS, plain_variant
 from hornbeam.data.quantiles import NAMED_BINS, listed_features
 from hornbeam.trees.frontier import GrowthLimits
-from hornbeam.trees.records import ContextsAhead, Root, Segments
+from hornbeam.trees.records import ContextsAhead, LeafRenewal, Root, Segments
 from hornbeam.trees.splitting import NodeContext, SplitRules, keep_better
 from hornbeam.trees.steps import expand_in_steps
 
@@ -119,5 +119,6 @@ class ExactEngine(RankedEngine):
         learning_rate: float | None = None,
         meanwhile: Callable[[], None] | None = None,
         contexts: ContextsAhead | None = None,
+        renewal: LeafRenewal | None = None,
     ) -> None:
         """Leave the choice of nodes to the host."""

@@ -5,6 +5,7 @@
 //   WIDE      rows have weights; otherwise all the same
 //
 //   table     u32 (5, n_nodes + 1)     in        first tile; begin; end; depth; leaf, as in leaves.cl
+//   node_count   u32 (1,)              in        n_nodes
 //   keys      u64 (n_tree,)            in        of the residuals, by place in the row list, as in renewal.cl
 //   fixed     i64 (n_tree,)            in        weights in fixed point, likewise; only where WIDE
 //   values    f64 (n_leaves,)          in, out   medians at first
@@ -19,14 +20,15 @@ typedef struct {
 } slope_t;
 
 //   n_tree    rows of the tree
-KERNEL(THREADS) void slopes_kernel(GLOBAL const u32 *RESTRICT table, u32 n_nodes, GLOBAL const u64 *RESTRICT keys,
-                                   GLOBAL const i64 *RESTRICT fixed, u64 n_tree, GLOBAL const f64 *RESTRICT values,
-                                   GLOBAL slope_t *state) {
+KERNEL(THREADS) void slopes_kernel(GLOBAL const u32 *RESTRICT table, GLOBAL const u32 *RESTRICT node_count,
+                                   GLOBAL const u64 *RESTRICT keys, GLOBAL const i64 *RESTRICT fixed, u64 n_tree,
+                                   GLOBAL const f64 *RESTRICT values, GLOBAL slope_t *state) {
     LOCAL i64 slopes[THREADS];
     LOCAL i64 curvatures[THREADS];
+    const u32 n_nodes = node_count[0];
     GLOBAL const u32 *first_tile = table, *begin = table + (n_nodes + 1), *end = begin + (n_nodes + 1);
     GLOBAL const u32 *leaf_of = end + (n_nodes + 1) * 2;
-    const u32 n_tiles = first_tile[n_nodes];
+    const u32 n_tiles = n_nodes > 0 ? first_tile[n_nodes] : 0;
 #if !WIDE
     const f64 weight = exact_scale(1.0, n_tree);
 #endif

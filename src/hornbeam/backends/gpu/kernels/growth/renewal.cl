@@ -8,6 +8,7 @@
 //   WIDE      rows have weights; otherwise each counts 1
 //
 //   table     u32 (5, n_nodes + 1)        in   first tile; begin; end; depth; leaf, as in leaves.cl
+//   node_count   u32 (1,)                 in   n_nodes; 0: the tree is not finished
 //   keys      u64 (n_rows of the tree,)        of the residuals, by place in the row list: those of a node together
 //   fixed     i64 (n_rows of the tree,)        weights in fixed point, likewise; only where WIDE
 //   counts    i64 (n_leaves, 2, 256)           by digit, for low and high; zeros before and after a step
@@ -51,13 +52,14 @@ KERNEL(THREADS) void tree_weights_kernel(GLOBAL const f64 *RESTRICT weight, u32 
 //   scores    f64              in    of one output, from `offset` on
 //   weight    f64 (n_rows,)    in    as tree_weights_kernel left them; n_tree is the number of rows of the tree
 KERNEL(THREADS) void residuals_kernel(GLOBAL const u32 *RESTRICT rows_even, GLOBAL const u32 *RESTRICT rows_odd,
-                                      GLOBAL const u32 *RESTRICT table, u32 n_nodes, GLOBAL const f64 *RESTRICT scores,
-                                      u64 offset, GLOBAL const f64 *RESTRICT label, GLOBAL const f64 *RESTRICT weight,
-                                      u64 n_tree, GLOBAL const u64 *RESTRICT partial, u32 n_partial,
-                                      GLOBAL u64 *RESTRICT keys, GLOBAL i64 *RESTRICT fixed) {
+                                      GLOBAL const u32 *RESTRICT table, GLOBAL const u32 *RESTRICT node_count,
+                                      GLOBAL const f64 *RESTRICT scores, u64 offset, GLOBAL const f64 *RESTRICT label,
+                                      GLOBAL const f64 *RESTRICT weight, u64 n_tree, GLOBAL const u64 *RESTRICT partial,
+                                      u32 n_partial, GLOBAL u64 *RESTRICT keys, GLOBAL i64 *RESTRICT fixed) {
+    const u32 n_nodes = node_count[0];
     GLOBAL const u32 *first_tile = table, *begin = table + (n_nodes + 1), *end = begin + (n_nodes + 1);
     GLOBAL const u32 *depth = end + (n_nodes + 1);
-    const u32 n_tiles = first_tile[n_nodes];
+    const u32 n_tiles = n_nodes > 0 ? first_tile[n_nodes] : 0;
 #if WIDE
     LOCAL u64 shared[THREADS];
     u64 largest = 0;
@@ -84,17 +86,18 @@ KERNEL(THREADS) void residuals_kernel(GLOBAL const u32 *RESTRICT rows_even, GLOB
 //   step                0 to 7: which digit
 //   first_leaf, last    leaves to do; `counts` begins with the first
 //   leaves              leaf_t (all leaves,)   in
-KERNEL(THREADS) void count_kernel(GLOBAL const u32 *RESTRICT table, u32 n_nodes, GLOBAL const u64 *RESTRICT keys,
-                                  GLOBAL const i64 *RESTRICT fixed, u32 step, u32 first_leaf, u32 last,
-                                  GLOBAL const leaf_t *RESTRICT leaves, GLOBAL i64 *counts) {
+KERNEL(THREADS) void count_kernel(GLOBAL const u32 *RESTRICT table, GLOBAL const u32 *RESTRICT node_count,
+                                  GLOBAL const u64 *RESTRICT keys, GLOBAL const i64 *RESTRICT fixed, u32 step,
+                                  u32 first_leaf, u32 last, GLOBAL const leaf_t *RESTRICT leaves, GLOBAL i64 *counts) {
 #if WIDE
     LOCAL u64 own[512];
 #else
     LOCAL u32 own[512];
 #endif
+    const u32 n_nodes = node_count[0];
     GLOBAL const u32 *first_tile = table, *begin = table + (n_nodes + 1), *end = begin + (n_nodes + 1);
     GLOBAL const u32 *leaf_of = end + (n_nodes + 1) * 2;
-    const u32 n_tiles = first_tile[n_nodes];
+    const u32 n_tiles = n_nodes > 0 ? first_tile[n_nodes] : 0;
     for (u32 i = LOCAL_ID; i < 512; i += THREADS) own[i] = 0;
     BARRIER;
     for (u32 tile = GROUP_ID; tile < n_tiles; tile += GROUP_COUNT) {
@@ -188,5 +191,19 @@ KERNEL(THREADS) void pick_kernel(u32 step, u32 first_leaf, u32 last, f64 alpha, 
             values[leaf] = low + (high - low) * 0.5 + 0.0;
         }
         BARRIER;
+    }
+}
+
+// What the host makes of the values, where it does not see them: at most max_delta_step, times the learning rate.
+//
+//   values    f64 (n_leaves,)     in
+//   sums      i64 (n_leaves, 2)         as in leaves.cl
+//             f64 (n_leaves,)     out   behind them
+KERNEL(THREADS) void renewed_values_kernel(GLOBAL const f64 *RESTRICT values, f64 most, f64 learning_rate, u32 n_leaves,
+                                           GLOBAL i64 *RESTRICT sums) {
+    GLOBAL f64 *out = (GLOBAL f64 *)(sums + 2 * n_leaves);
+    for (u32 leaf = GROUP_ID * THREADS + LOCAL_ID; leaf < n_leaves; leaf += GROUP_COUNT * THREADS) {
+        const f64 value = values[leaf] < -most ? -most : values[leaf];
+        out[leaf] = (value > most ? most : value) * learning_rate;
     }
 }
