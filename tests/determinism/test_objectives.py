@@ -33,7 +33,7 @@ FURTHER = {
 CASES = {**{name: params_for(name) for name in OBJECTIVES}, **FURTHER}
 
 
-def rows(params, n_rows=500, weighted=False, seed=0):
+def rows(params, n_rows=300, weighted=False, seed=0):
     X, _ = make_with_missing(n_rows, 8, seed=seed)
     rng = np.random.default_rng(seed)
     signal = np.where(np.isnan(X[:, 0]), 2.0, X[:, 0]) * 3.0 + X[:, 7] ** 2 + rng.normal(size=n_rows)

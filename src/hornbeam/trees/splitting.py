@@ -217,7 +217,9 @@ def can_split(n_rows: int, hessian: int, depth: int, rules: SplitRules, max_dept
 
 
 def soft_threshold(gradient: NDArray[np.float64], lambda_l1: float) -> NDArray[np.float64]:
-    """Return sign(G) max(|G| - lambda_l1, 0)."""
+    """Return sign(G) max(|G| - lambda_l1, 0), and no negative zero."""
+    if lambda_l1 == 0.0:
+        return gradient + 0.0
     return np.where(
         gradient > lambda_l1, gradient - lambda_l1, np.where(gradient < -lambda_l1, gradient + lambda_l1, 0.0)
     )
@@ -431,7 +433,8 @@ def best_split(
     total = (before[end] - before[first])[own]
     left = before[first[own] + bins + 1] - before[first[own]]
     missing = np.where(has_missing[used, None], table[end - 1], 0)[own]
-    left = np.stack([left + missing, left], axis=1)  # missing left, missing right: ties are broken in this order
+    # missing left, missing right: ties are broken in this order; without missing values both are the same
+    left = np.stack([left + missing, left], axis=1) if has_missing[used].any() else left[:, None]
     right = total[:, None] - left
 
     def gains(some: slice, parent: float | NDArray[np.float64], *in_context: Any) -> NDArray[np.float64]:
@@ -450,7 +453,7 @@ def best_split(
             if rules.extra_trees:
                 chosen = random_threshold(context.key[node], feature, n, bool(has_missing[feature]))
                 gain[some][np.arange(n) != chosen] = -np.inf
-    threshold, side = divmod(int(np.argmax(gain)), 2)  # the first of equals
+    threshold, side = divmod(int(np.argmax(gain)), gain.shape[1])  # the first of equals
     if gain[threshold, side] > -np.inf:
         best["gain"], best["feature"], best["bin"] = gain[threshold, side], used[own[threshold]], bins[threshold]
         best["missing_left"] = side == 0
