@@ -79,10 +79,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 ON_OPENCL = (
-    "backends", "testing", "explain", "test_fingerprints.py", "test_sparse_categories.py", "test_device_workers.py",
+    "backends", "testing", "explain", "test_fingerprints.py", "test_sparse_categories.py", "test_sweep.py",
+    "test_device_workers.py",
 )  # fmt: skip
 """Folders and files of tests that run on OpenCL in every run: all of its kernels do. Others repeat on a CPU's OpenCL,
 which compiles each kernel for seconds, what is about the host; they run there with --every-device."""
+
+
+@pytest.fixture(autouse=True)
+def _devices_of_the_test(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let tests that train on all devices leave out OpenCL, where tests with a device as a parameter do."""
+    module = request.module
+    if hasattr(module, "usable_devices") and not _is_on_opencl(request.node):
+        devices = [device for device in usable_devices() if not device.startswith("opencl")]
+        monkeypatch.setattr(module, "usable_devices", lambda: devices)
+
+
+def _is_on_opencl(item: pytest.Item) -> bool:
+    """Say whether a test runs on OpenCL."""
+    return item.config.getoption("--every-device") or any(part in item.path.parts for part in ON_OPENCL)
 
 
 _begun = time.monotonic()
@@ -147,16 +162,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Order tests where time is short, leave out what --every-device asks for, and sample products of parameters."""
     if config.getoption("--minutes"):
         items.sort(key=_turn)
-    every_device = config.getoption("--every-device")
     left_out = [
         item
         for item in items
-        if _is_of_itself(item)
-        or (
-            not every_device
-            and "opencl" in item.nodeid.partition("[")[2]
-            and not any(part in item.path.parts for part in ON_OPENCL)
-        )
+        if _is_of_itself(item) or ("opencl" in item.nodeid.partition("[")[2] and not _is_on_opencl(item))
     ]
     if left_out:
         config.hook.pytest_deselected(items=left_out)

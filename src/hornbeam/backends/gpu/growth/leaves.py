@@ -56,6 +56,7 @@ class DeviceLeaves:
         self._workspace, self._runtime, self._bag = workspace, workspace.runtime, bag
         self._variant = workspace.variant("leaves.cl")
         self._n_leaves = self._n_outputs = 0  # of the values behind the sums; 0 outputs: those of one tree
+        self._numbering: dict[bool, Kernel] = {}  # by whether nodes are in contexts
         self._output_kernels: dict[int, tuple[Kernel, Kernel]] = {}  # by the most leaves
         self._nodes: tuple[Segments, NDArray[np.int32]]  # what `assign` was given
         self._assign = self._runtime.kernel("assign_kernel", self._variant)
@@ -134,9 +135,11 @@ class DeviceLeaves:
         nodes = own.room("leaf nodes", 4 * most_leaves) if in_context else None
         table, count = own.buffer("leaf table"), own.buffer("leaf count")
         sums = own.room("leaf sums", 24 * max(n_sums, 256))
+        if in_context not in self._numbering:
+            self._numbering[in_context] = runtime.kernel("leaf_numbers_kernel", numbering_variant(own, in_context))
         runtime.launch(
-            runtime.kernel("leaf_numbers_kernel", numbering_variant(own, in_context)), 1, state, order,
-            u32(self._tile_rows), u32(n_sums), table, count, sums, *(() if nodes is None else (nodes,)),
+            self._numbering[in_context], 1, state, order, u32(self._tile_rows), u32(n_sums), table, count, sums,
+            *(() if nodes is None else (nodes,)),
         )  # fmt: skip
         runtime.launch(self._assign, own.groups_over(own.n_rows, self._assign), *rows, table, count, own.buffer("leaf"))
         return nodes

@@ -53,6 +53,7 @@ class Workspace:
         self._borrowed: set[str] = set()  # what somebody else frees
         self._uploaded: dict[str, Any] = {}
         self._recorded: dict[str, tuple[Any, Callable[[], None] | None]] = {}
+        self._variants: dict[tuple[Any, ...], Variant] = {}
         runtime.trim()
 
     def room(self, name: str, n_bytes: int) -> Buffer:
@@ -169,8 +170,12 @@ class Workspace:
         return self.upload("count", np.array([n_nodes, first_set], np.uint32))
 
     def variant(self, source: str, threads: int = THREADS, **options: Any) -> Variant:
-        """Return a variant of a kernel file for this device."""
-        return plain_variant(self.facts, source, threads, **options)
+        """Return a variant of a kernel file for this device: the same object for the same options."""
+        key = source, threads, *options.items()
+        found = self._variants.get(key)
+        if found is None:
+            found = self._variants[key] = plain_variant(self.facts, source, threads, **options)
+        return found
 
     def groups_over(self, n_rows: int, kernel: Kernel) -> int:
         """Return the groups of a kernel that strides over so many rows."""
