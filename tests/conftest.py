@@ -159,7 +159,13 @@ def _sample(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before -m is looked at
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Order tests where time is short, leave out what --every-device asks for, and sample products of parameters."""
+    """Order tests where time is short, leave out what --every-device asks for, and sample products of parameters.
+
+    `-k opencl` finds tests that train on all devices, too.
+    """
+    for item in items:
+        if hasattr(getattr(item, "module", None), "usable_devices"):
+            item.extra_keyword_matches.add("opencl")
     if config.getoption("--minutes"):
         items.sort(key=_turn)
     left_out = [
