@@ -43,8 +43,8 @@ QUICKER_BY_AVX2 = (
     "binning.dense.", "binning.sparse.", "explanation.contributions.", "growth.dense.shared_", "growth.splits.shared.",
     "losses.evaluation.", "losses.gradients.", "losses.pointwise.", "losses.ranking.",
 )  # fmt: skip
-"""Modules of kernels that AVX2 makes quicker, by 7 to 39 percent (benchmarks/levels.py); most others take the same time,
-and those of the exact method more."""
+"""Modules of kernels that AVX2 makes quicker, by 7 to 39 percent (benchmarks/levels.py); most others take as long,
+and those of the exact method longer."""
 
 LEVELS = {
     "x86_64": [Level("x86-64-v2", "x86-64-v2", ""), Level("x86-64-v3", "x86-64-v3", "-fma,-fma4", QUICKER_BY_AVX2)],

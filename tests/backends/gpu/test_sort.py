@@ -18,7 +18,9 @@ GPUS = [device for device in usable_devices() if device not in ("reference", "cp
     ("n", "kind"),
     [
         *((n, kind) for n in (1, 2, 2047, 2048, 2049, 40_000) for kind in ("random", "few", "equal")),
-        (530_000, "few"),  # more tiles of 2,048 than threads
+        (65_536, "random"),  # the most tiles of 2,048 whose digits are scanned by a thread each
+        (65_537, "random"),
+        (530_000, "few"),  # more tiles than threads
     ],
 )
 def test_keys_and_payloads_are_sorted_and_stable(device, n, kind):
