@@ -8,9 +8,9 @@ import numpy as np
 import hornbeam as xgb
 
 rng = np.random.default_rng(0)
-X = rng.normal(size=(1200, 8))
-y = (X[:, 0] + X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=1200) > 0).astype(int)
-dtrain, dtest = xgb.DMatrix(X[:900], label=y[:900]), xgb.DMatrix(X[900:], label=y[900:])
+X = rng.normal(size=(6000, 8))
+y = (X[:, 0] + X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=6000) > 0).astype(int)
+dtrain, dtest = xgb.DMatrix(X[:4000], label=y[:4000]), xgb.DMatrix(X[4000:], label=y[4000:])
 
 param = {"max_depth": 4, "eta": 0.3, "objective": "binary:logistic", "nthread": 2, "eval_metric": ["auc", "logloss"]}
 result = {}
@@ -21,7 +21,7 @@ bst = xgb.train(
 print(f"auc: {max(result['eval']['auc']):.3f}")
 print("watched:", list(result))
 preds = bst.predict(dtest)
-print(f"error: {np.mean((preds > 0.5) != y[900:]):.3f}")
+print(f"error: {np.mean((preds > 0.5) != y[4000:]):.3f}")
 
 with tempfile.TemporaryDirectory() as folder:
     bst.save_model(str(Path(folder) / "model.json"))

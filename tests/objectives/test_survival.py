@@ -268,29 +268,28 @@ OURS = {
 }
 
 
+def loss_on_other_rows(library, more, name, seed):
+    """Train from a start of zero, so that it is the trees that are compared; return the last loss on other rows."""
+    sets = []
+    for one in (seed, seed + 1):
+        X, time, lower, upper = make_times(3000, one)
+        label = np.where(np.random.default_rng(one).random(3000) < 0.3, -time, time)
+        fields = {"label": label} if name == "cox" else {"label_lower_bound": lower, "label_upper_bound": upper}
+        sets.append(library.DMatrix(X, base_margin=np.zeros(3000), **fields))
+    aft = {"objective": "survival:aft", "aft_loss_distribution": name}
+    params = {**EQUAL, **({"objective": "survival:cox"} if name == "cox" else aft), **more}
+    found = {}
+    library.train(params, sets[0], 60, evals=[(sets[1], "valid")], evals_result=found, verbose_eval=False)
+    return next(iter(found["valid"].values()))[-1]
+
+
 @pytest.mark.parametrize("name", [*SCIPY, "cox"])
 def test_models_are_as_good_as_xgboosts(name):
-    """The loss on other rows at equal parameters; equal starts, so that it is the trees that are compared."""
+    """At equal parameters, on average: one sample differs from the next by half a percent."""
     xgb = pytest.importorskip("xgboost")
-    parts = {}
-    for part, seed in (("train", 10), ("valid", 11)):
-        X, time, lower, upper = make_times(3000, seed)
-        label = np.where(np.random.default_rng(seed).random(3000) < 0.3, -time, time)
-        fields = {"label": label} if name == "cox" else {"label_lower_bound": lower, "label_upper_bound": upper}
-        parts[part] = X, fields, np.zeros(3000)
-    aft = {"objective": "survival:aft", "aft_loss_distribution": name if name != "cox" else "normal"}
-    shared = {**EQUAL, **({"objective": "survival:cox"} if name == "cox" else aft)}
-    theirs = {part: xgb.DMatrix(X, base_margin=start, **fields) for part, (X, fields, start) in parts.items()}
-    ours = {part: hb.DMatrix(X, base_margin=start, **fields) for part, (X, fields, start) in parts.items()}
-    results = {}
-    for library, sets, further in (
-        (xgb, theirs, {"tree_method": "hist", "verbosity": 0, "nthread": 1}),
-        (hb, ours, OURS),
-    ):
-        found = {}
-        params = {**shared, **further}
-        library.train(
-            params, sets["train"], 60, evals=[(sets["valid"], "valid")], evals_result=found, verbose_eval=False
-        )
-        results[library.__name__] = next(iter(found["valid"].values()))[-1]
-    assert results["hornbeam"] <= results["xgboost"] * 1.003
+    theirs = {"tree_method": "hist", "verbosity": 0, "nthread": 1}
+    ratios = [
+        loss_on_other_rows(hb, OURS, name, seed) / loss_on_other_rows(xgb, theirs, name, seed)
+        for seed in (10, 12, 14, 16)
+    ]
+    assert np.mean(ratios) <= 1.003

@@ -225,6 +225,11 @@ MEDIANS = {"regression_l1", "quantile", "mape"}
 """Leaves are medians and the like; each library has its own rule between two neighbours."""
 
 
+def approximates_medians(library):
+    """Say whether a library's leaves are near medians and not medians: XGBoost's, from 3.4 on."""
+    return library.__name__ == "xgboost" and tuple(map(int, library.__version__.split(".")[:2])) >= (3, 4)
+
+
 @pytest.mark.parametrize("objective", list(OBJECTIVES))
 @pytest.mark.parametrize("peer", ["lightgbm", "xgboost", "catboost"])
 def test_two_leaves_of_a_peer_are_ours(peer, objective):
@@ -232,6 +237,8 @@ def test_two_leaves_of_a_peer_are_ours(peer, objective):
     library = pytest.importorskip(peer)
     if not has_objective(peer, objective):
         pytest.skip(f"{peer} has no such objective")
+    if objective in MEDIANS and approximates_medians(library):
+        pytest.skip(f"{peer} {library.__version__} approximates medians by smooth losses")
     X = np.repeat([[0.0], [1.0]], 200, axis=0)
     y = labels_for(objective, 4.0 * X[:, 0] - 1.0 + np.random.default_rng(0).normal(size=400))
     params = {**COMPARABLE, **params_for(objective), "lambda_l2": 5.0, "boost_from_average": False, "num_threads": 1}
