@@ -450,3 +450,21 @@ def test_estimators_that_a_model_file_cannot_hold(tmp_path):
     hb.HornbeamRegressor(n_estimators=2, **SMALL).fit(X, NUMBER).save_model(tmp_path / "number.json")
     with pytest.raises(hb.ParameterError, match="no objective of a classifier"):
         hb.HornbeamClassifier().load_model(tmp_path / "number.json")
+
+
+def test_a_copy_has_the_best_iteration_and_goes_its_own_way():
+    x = np.random.default_rng(0).normal(size=(400, 5))
+    y = x[:, 0] + np.random.default_rng(1).normal(size=400)
+    train, valid = hb.DMatrix(x[:300], label=y[:300]), hb.DMatrix(x[300:], label=y[300:])
+    booster = hb.train(
+        {"eta": 0.5, "max_depth": 4, "verbosity": 0}, train, 60, evals=[(valid, "valid")], early_stopping_rounds=3,
+        verbose_eval=False,
+    )  # fmt: skip
+    assert 0 < booster.best_iteration < booster.n_iterations
+    expected = booster.predict(valid)
+    copied = booster.copy()
+    assert copied.best_iteration == booster.best_iteration and copied.best_score == booster.best_score
+    np.testing.assert_array_equal(copied.predict(valid), expected)
+    copied.set_leaf_output(0, 0, 100.0)
+    assert (copied.predict(valid) != expected).any()
+    np.testing.assert_array_equal(booster.predict(valid), expected)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -117,10 +118,8 @@ class XGBoostFace:
             raise ParameterError("load_config: this is the configuration of another model; load that one by load_model")
 
     def copy(self) -> Self:
-        """Return a model of the same trees, without a training."""
-        made = self[:]
-        made._attributes = self._attributes
-        return made  # type: ignore[no-any-return]
+        """Return the same model, with its best iteration and its attributes, without a training."""
+        return deepcopy(self)
 
     def inplace_predict(
         self,
