@@ -468,3 +468,33 @@ def test_a_copy_has_the_best_iteration_and_goes_its_own_way():
     copied.set_leaf_output(0, 0, 100.0)
     assert (copied.predict(valid) != expected).any()
     np.testing.assert_array_equal(booster.predict(valid), expected)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_errors_at_a_threshold(device, weighted, tmp_path):
+    x = np.random.default_rng(0).normal(size=(300, 4))
+    y = (x[:, 0] + np.random.default_rng(1).normal(size=300) > 0.5).astype(float)
+    weight = np.random.default_rng(2).random(300) if weighted else np.ones(300)
+    data, found = hb.DMatrix(x, label=y, weight=weight if weighted else None), {}
+    params = {"objective": "binary:logistic", "eval_metric": ["error@0.3", "error", "error@0.5"], "device": device}
+    booster = hb.train(
+        {**params, "max_depth": 3, "verbosity": 0},
+        data,
+        4,
+        evals=[(data, "own")],
+        evals_result=found,
+        verbose_eval=False,
+    )
+    p = booster.predict(data)
+    assert list(found["own"]) == ["error@0.3", "error"]
+    for name, threshold in (("error@0.3", 0.3), ("error", 0.5)):
+        expected = weight[(p > threshold) != (y > 0)].sum() / weight.sum()
+        assert found["own"][name][-1] == pytest.approx(expected, rel=1e-12)
+    assert found["own"]["error@0.3"] != found["own"]["error"]
+    assert booster.eval(data).split("\t")[1].startswith("eval-error@0.3:")
+    theirs = xgboost.Booster()
+    booster.save(tmp_path / "model.json", format="xgboost-json")
+    theirs.load_model(tmp_path / "model.json")
+    theirs.set_param({"eval_metric": "error@0.3"})
+    line = theirs.eval(xgboost.DMatrix(x, label=y, weight=weight))
+    assert float(line.rpartition(":")[2]) == pytest.approx(found["own"]["error@0.3"][-1], abs=0.01)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 
 from hornbeam.core.errors import ParameterError
 from hornbeam.metrics.amounts import GammaDeviance, GammaLoss, PoissonLoss, TweedieDeviance, TweedieLoss
@@ -145,7 +146,6 @@ NO_METRIC = ("none", "None", "null", "na", "custom")
 
 
 NO_METRICS: dict[str, str] = {
-    "error@": "use 'auc' or 'binary_error' (the threshold is 0.5), or pass a function as feval",
     "tweedie-nloglik@": "use 'tweedie', and set tweedie_variance_power",
     "pre": "use 'map' or 'ndcg', or pass a function as feval",
     "pre@": "use 'map@k' or 'ndcg@k', or pass a function as feval",
@@ -154,7 +154,7 @@ NO_METRICS: dict[str, str] = {
 
 
 def get_metric(name: str, params: Params | None = None) -> Metric:
-    """Build one metric from its name or an alias; those of ranked lists may name a rank, as in ndcg@10.
+    """Build one metric from its name or an alias; it may name a rank, as in ndcg@10, or a threshold: error@0.3.
 
     params  where the metric's constants come from; None: their defaults
     """
@@ -163,6 +163,8 @@ def get_metric(name: str, params: Params | None = None) -> Metric:
     kind = METRICS.get(canonical)
     if base + at_sign in NO_METRICS:
         raise ParameterError(f"metric={name!r} is not available here; {NO_METRICS[base + at_sign]}")
+    if at_sign and kind is BinaryError:
+        return BinaryError(_threshold(name, rank))
     if kind is None or (at_sign and not issubclass(kind, QueryMetric)):
         near = difflib.get_close_matches(base, [*METRICS, *ALIASES], n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
@@ -177,6 +179,17 @@ def get_metric(name: str, params: Params | None = None) -> Metric:
     eval_at = (1, 2, 3, 4, 5) if params is None else params.eval_at
     at = (int(rank),) if at_sign else kind.default_at or eval_at
     return kind(at, None if params is None else params.label_gain)
+
+
+def _threshold(name: str, text: str) -> float:
+    """Return the number after @ in the name of a metric: a probability."""
+    try:
+        threshold = float(text)
+    except ValueError:
+        threshold = math.nan
+    if not 0.0 <= threshold <= 1.0:
+        raise ParameterError(f"metric={name!r}: the threshold after @ must be a number from 0 to 1, as in error@0.3")
+    return threshold
 
 
 def fit_to_outputs(name: str, n_outputs: int) -> str:

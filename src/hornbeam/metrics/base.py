@@ -100,6 +100,8 @@ class MeanLoss(Metric):
 
     uses_raw_scores: ClassVar[bool] = False
     """Whether the loss looks at raw scores instead of predictions."""
+    has_kernel: bool = True
+    """Whether kernels know the loss; where they do not, NumPy runs."""
 
     @property
     def constants(self) -> tuple[float, float] | None:
@@ -137,7 +139,8 @@ class MeanLoss(Metric):
         if self.for_classes:
             check_classes(label, len(raw_scores))
         predictions = raw_scores if self.uses_raw_scores else arithmetic.transform(objective, raw_scores)
-        return self.finish(arithmetic.mean_loss(self, label, predictions, weight))
+        of_losses = arithmetic if self.has_kernel else NUMPY
+        return self.finish(of_losses.mean_loss(self, label, predictions, weight))
 
     def finish(self, mean: float) -> float:
         """Turn the mean loss into the metric; the identity except for rmse."""

@@ -7,9 +7,8 @@ from typing import ClassVar
 import numpy as np
 
 from hornbeam.core import numerics
-from hornbeam.metrics.arithmetic import NUMPY, Arithmetic
 from hornbeam.metrics.base import MeanLoss, is_positive
-from hornbeam.objectives.base import FloatArray, Objective
+from hornbeam.objectives.base import FloatArray
 from hornbeam.params.params import Params
 
 SMALLEST_PROBABILITY = 1e-15
@@ -37,13 +36,22 @@ class BinaryLogLoss(MeanLoss):
 
 
 class BinaryError(MeanLoss):
-    """Share of rows on the wrong side of 0.5; a prediction of exactly 0.5 counts as the negative class."""
+    """Share of rows on the wrong side of a threshold; a prediction of exactly that counts as the negative class.
+
+    Kernels are those of 0.5; for others NumPy runs.
+    """
 
     name: ClassVar[str] = "binary_error"
 
+    def __init__(self, threshold: float = 0.5) -> None:
+        self.threshold = threshold
+        self.has_kernel = threshold == 0.5
+        if not self.has_kernel:
+            self.name = f"binary_error@{threshold:g}"  # type: ignore[misc]
+
     def losses(self, label: FloatArray, predictions: FloatArray) -> FloatArray:
-        """1 where (p > 0.5) differs from (label > 0), else 0."""
-        return np.asarray((predictions[0] > 0.5) != is_positive(label), np.float64)
+        """1 where (p > threshold) differs from (label > 0), else 0."""
+        return np.asarray((predictions[0] > self.threshold) != is_positive(label), np.float64)
 
 
 class CrossEntropy(MeanLoss):
@@ -121,24 +129,14 @@ class MultiError(MeanLoss):
 
     def __init__(self, top_k: int = 1) -> None:
         self.top_k = top_k
-        if top_k > 1:
+        self.has_kernel = top_k == 1
+        if not self.has_kernel:
             self.name = f"multi_error@{top_k}"  # type: ignore[misc]
 
     @classmethod
     def from_params(cls, params: Params) -> MultiError:
         """Take multi_error_top_k."""
         return cls(params.multi_error_top_k)
-
-    def __call__(
-        self,
-        label: FloatArray,
-        raw_scores: FloatArray,
-        weight: FloatArray | None,
-        objective: Objective,
-        arithmetic: Arithmetic = NUMPY,
-    ) -> float:
-        """Evaluate the metric; arguments as in `Metric.__call__`."""
-        return super().__call__(label, raw_scores, weight, objective, arithmetic if self.top_k == 1 else NUMPY)
 
     def losses(self, label: FloatArray, predictions: FloatArray) -> FloatArray:
         """0 where less than `top_k` scores besides that of the true class are as high as it, else 1."""

@@ -32,7 +32,7 @@ from hornbeam.training.idle_parameters import Situation, warn_of_situation
 from hornbeam.training.loop import Member
 from hornbeam.training.run import TrainingRun
 from hornbeam.training.state import TrainingState
-from hornbeam.training.xgboost_arguments import as_xgboosts, metric_names
+from hornbeam.training.xgboost_arguments import as_xgboosts, metric_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,8 +77,7 @@ def evaluate_model(booster: Booster, data: Any, name: str, feval: Any) -> list[E
     for metric in metrics:
         metric.check(data, name)
         pairs = metric.evaluate(data, raw, objective)
-        names = metric_names(data)
-        results += [Evaluation(name, names.get(own, own), value, metric.higher_is_better) for own, value in pairs]
+        results += [Evaluation(name, metric_name(own, data), value, metric.higher_is_better) for own, value in pairs]
     for function in metric_functions(feval):
         found = call_metric(function, objective.transform(raw), data)
         results += [Evaluation(name, *one) for one in found]

@@ -21,6 +21,7 @@ from hornbeam.training.evaluated_sets import EvaluatedSet
 from hornbeam.training.function_calls import MetricFunction, check_names, evaluate_metric
 from hornbeam.training.start_scores import start_scores
 from hornbeam.training.state import TrainingState
+from hornbeam.training.xgboost_arguments import metric_name
 from hornbeam.trees.grown_tree import GrownTree
 from hornbeam.trees.output_grower import SharedStructure
 
@@ -137,7 +138,7 @@ class TrainingRun:
             if values is None:
                 values = metric.evaluate(dataset, scores(), state.objective, arithmetic)
             results += [
-                Evaluation(entry.name, state.metric_names.get(name, name), value, metric.higher_is_better)
+                Evaluation(entry.name, metric_name(name, state.train_set), value, metric.higher_is_better)
                 for name, value in values
             ]
         for function in functions:

@@ -30,9 +30,15 @@ METRIC_NAMES = {
 """What XGBoost calls metrics, which evaluations of a training on a DMatrix bear; others have one name in both."""
 
 
+def xgboosts_name(metric: str) -> str:
+    """Return what XGBoost calls a metric; what comes after @ stays: error@0.3."""
+    name, at_sign, rest = metric.partition("@")
+    return METRIC_NAMES.get(name, name) + at_sign + rest
+
+
 def evaluation_of(metric: str, value: float) -> tuple[str, float]:
     """Return an evaluation as XGBoost gives it: by its name, and of squared errors the root, which it has alone."""
-    return ("rmse", math.sqrt(value)) if metric == "l2" else (METRIC_NAMES.get(metric, metric), value)
+    return ("rmse", math.sqrt(value)) if metric == "l2" else (xgboosts_name(metric), value)
 
 
 def set_name(name: str) -> str:
@@ -125,9 +131,9 @@ def with_default_metric(params: Params, train_set: Dataset) -> Params:
     return params
 
 
-def metric_names(train_set: Dataset) -> dict[str, str]:
-    """Return what evaluations call metrics: XGBoost's names for a DMatrix."""
-    return METRIC_NAMES if isinstance(train_set, DMatrix) else {}
+def metric_name(metric: str, train_set: Dataset) -> str:
+    """Return what evaluations call a metric: by XGBoost's name for a DMatrix."""
+    return xgboosts_name(metric) if isinstance(train_set, DMatrix) else metric
 
 
 def as_xgboosts_history(history: dict[str, Any], as_pandas: bool) -> Any:
@@ -139,7 +145,7 @@ def as_xgboosts_history(history: dict[str, Any], as_pandas: bool) -> Any:
         name, _, rest = key.partition(" ")
         metric, _, kind = rest.rpartition("-")
         place, of_folds = {"valid": "test"}.get(name, name), {"stdv": "std"}.get(kind, kind)
-        made[f"{place}-{METRIC_NAMES.get(metric, metric)}-{of_folds}"] = values
+        made[f"{place}-{xgboosts_name(metric)}-{of_folds}"] = values
     if not as_pandas:
         return made
     try:
