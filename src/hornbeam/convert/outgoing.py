@@ -18,7 +18,7 @@ from hornbeam.convert.zeros import spell_out_zeros
 from hornbeam.core.errors import ConversionError
 from hornbeam.core.lazy import lazy
 from hornbeam.core.log import inform
-from hornbeam.data.column_names import MADE_UP_NAMES
+from hornbeam.data.column_names import are_made_up
 from hornbeam.data.levels import Levels
 from hornbeam.data.target_encoding import EncodedLevels
 from hornbeam.model.file import ModelData
@@ -151,7 +151,7 @@ class Outgoing:
     @property
     def has_made_up_names(self) -> bool:
         """Whether nobody gave the features names."""
-        return any(self.names == [form.format(i) for i in range(len(self.columns))] for form in MADE_UP_NAMES)
+        return are_made_up(self.names)
 
     @property
     def slope(self) -> float:

@@ -13,5 +13,9 @@ def same_columns(names: Sequence[str], others: Sequence[str]) -> bool:
 
     names, others  of the same length
     """
-    made_up = [[form.format(place) for place in range(len(names))] for form in MADE_UP_NAMES]
-    return list(names) == list(others) or any(list(own) in made_up for own in (names, others))
+    return list(names) == list(others) or are_made_up(names) or are_made_up(others)
+
+
+def are_made_up(names: Sequence[str]) -> bool:
+    """Say whether columns have no names but those that they are given for their positions."""
+    return any(list(names) == [form.format(place) for place in range(len(names))] for form in MADE_UP_NAMES)

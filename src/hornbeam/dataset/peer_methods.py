@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hornbeam.core.errors import DataError
 from hornbeam.data.binning import BinnedData
-from hornbeam.data.column_names import MADE_UP_NAMES
+from hornbeam.data.column_names import are_made_up
 from hornbeam.data.fields import ROW_FIELDS, Fields
 from hornbeam.data.streams.table import UnheldTable
 from hornbeam.dataset.joined_tables import side_by_side
@@ -200,5 +200,5 @@ class PeerMethods(Fields):
 
 def _renamed(other: PeerMethods, first: int) -> list[str]:
     """Return the names of columns that come after others: those made up count on."""
-    made_up = any(other.feature_names == [form.format(i) for i in range(other.n_features)] for form in MADE_UP_NAMES)
+    made_up = are_made_up(other.feature_names)
     return [f"Column_{first + i}" for i in range(other.n_features)] if made_up else list(other.feature_names)

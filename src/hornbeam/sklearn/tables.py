@@ -9,15 +9,22 @@ from narwhals import from_native
 from numpy.typing import NDArray
 
 from hornbeam.core.errors import DataError
+from hornbeam.data.column_names import are_made_up
 from hornbeam.data.columns import DeviceColumn
 from hornbeam.data.sources.wanted_columns import Wanted
 from hornbeam.dataset.dataset import Dataset
 
 
 def wanted_columns(estimator: Any) -> Wanted:
-    """Return the columns that a fitted estimator wants of a file, a stream or a lazy frame."""
+    """Return the columns that a fitted estimator wants of a file, a stream or a lazy frame.
+
+    scikit-learn before 1.8 has no names of the columns of some frames; the model has.
+    """
     names = getattr(estimator, "feature_names_in_", None)
     count = getattr(estimator, "n_features_in_", None)
+    booster = getattr(estimator, "booster_", None)
+    if names is None and booster is not None and not are_made_up(booster.feature_names):
+        names = booster.column_names or booster.feature_names
     return Wanted(() if names is None else ([str(name) for name in names],), n_features=count)
 
 

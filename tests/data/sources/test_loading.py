@@ -225,3 +225,12 @@ def test_estimators_read_what_datasets_read(tmp_path):
     values = FEATURES[["x", "count"]].to_numpy()
     plain = kind.fit(values, FRAME["y"].to_numpy()).booster_.fingerprint()
     assert kind.fit(Tensor(values), Tensor(FRAME["y"].to_numpy())).booster_.fingerprint() == plain
+
+
+def test_estimators_of_arrays_read_columns_by_their_places(tmp_path):
+    pytest.importorskip("sklearn")
+    values = FEATURES[["x", "count"]]
+    kind = hb.HornbeamRegressor(n_estimators=3, device="reference", num_leaves=5, verbosity=-1)
+    expected = kind.fit(values.to_numpy(), FRAME["y"].to_numpy()).predict(values.to_numpy())
+    values.to_parquet(tmp_path / "values.parquet")
+    assert (kind.predict(tmp_path / "values.parquet") == expected).all()

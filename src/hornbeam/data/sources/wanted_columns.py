@@ -8,7 +8,7 @@ from typing import Any
 
 from hornbeam.core.errors import DataError
 from hornbeam.core.log import inform
-from hornbeam.data.column_names import MADE_UP_NAMES
+from hornbeam.data.column_names import are_made_up
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Wanted:
         taken = [other for other in self.others if other in names]
         spelling = next((own for own in self.features if set(own) <= set(names)), None)
         if spelling is None:
-            if len(names) - len(taken) == len(self.features[0]) and _are_made_up(names):
+            if len(names) - len(taken) == len(self.features[0]) and are_made_up(names):
                 return None
             missing = [feature for feature in self.features[0] if feature not in names]
             raise DataError(
@@ -61,11 +61,6 @@ class Wanted:
         """Return the wanted columns of a pyarrow table that was read whole."""
         names = self.choose(loaded.table.column_names, source)
         return loaded if names is None else Loaded(loaded.table.select(names), loaded.fields)
-
-
-def _are_made_up(names: Sequence[str]) -> bool:
-    """Say whether columns have no names but those that they are given for their positions."""
-    return any(list(names) == [form.format(place) for place in range(len(names))] for form in MADE_UP_NAMES)
 
 
 def _listed(names: list[str]) -> str:

@@ -44,6 +44,7 @@ A tree with linear leaves (trees/linear_leaves.py) has three keys more, one entr
 from __future__ import annotations
 
 import contextlib
+import errno
 import glob
 import hashlib
 import json
@@ -185,6 +186,8 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
     check_path(path)
     try:
         target = Path(path).resolve()  # a symbolic link stays a link: its target is replaced
+        if target.is_symlink():  # Python 3.13 gives up in silence
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
         mode = target.stat().st_mode if target.exists() else None
         if mode is not None and not stat.S_ISREG(mode):
             target.write_bytes(data)  # a pipe or a terminal; a folder raises here
