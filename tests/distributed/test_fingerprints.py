@@ -118,7 +118,10 @@ def both(problem, params, n_workers, n_rounds=12, callbacks=list, **options):
 
 @pytest.mark.parametrize("boosting", ["gbdt", "dart", "rf"])
 def test_metrics_and_early_stopping_are_those_of_one_process(problem, boosting):
-    params = {"objective": "binary", "metric": ["binary_logloss", "auc", "average_precision", "binary_error"]}
+    params = {
+        "objective": "binary",
+        "metric": ["binary_logloss", "auc", "average_precision", "binary_error", "error@0.3"],
+    }
     params |= {"boosting": boosting, "feature_fraction": 0.8, "learning_rate": 0.4}
     one, several = both(problem, params, 3, callbacks=lambda: [hb.early_stopping(2)] * (boosting != "dart"))
     for model in several:

@@ -476,17 +476,11 @@ def test_errors_at_a_threshold(device, weighted, tmp_path):
     y = (x[:, 0] + np.random.default_rng(1).normal(size=300) > 0.5).astype(float)
     weight = np.random.default_rng(2).random(300) if weighted else np.ones(300)
     data, found = hb.DMatrix(x, label=y, weight=weight if weighted else None), {}
-    params = {"objective": "binary:logistic", "eval_metric": ["error@0.3", "error", "error@0.5"], "device": device}
-    booster = hb.train(
-        {**params, "max_depth": 3, "verbosity": 0},
-        data,
-        4,
-        evals=[(data, "own")],
-        evals_result=found,
-        verbose_eval=False,
-    )
+    params = {"objective": "binary:logistic", "max_depth": 3, "verbosity": 0, "device": device}
+    params["eval_metric"] = ["error@0.3", "error", "error@0.5", "error@0.3000001", "error@1"]
+    booster = hb.train(params, data, 4, evals=[(data, "own")], evals_result=found, verbose_eval=False)
     p = booster.predict(data)
-    assert list(found["own"]) == ["error@0.3", "error"]
+    assert list(found["own"]) == ["error@0.3", "error", "error@0.3000001", "error@1"]  # 0.5 is the one without a number
     for name, threshold in (("error@0.3", 0.3), ("error", 0.5)):
         expected = weight[(p > threshold) != (y > 0)].sum() / weight.sum()
         assert found["own"][name][-1] == pytest.approx(expected, rel=1e-12)

@@ -353,9 +353,9 @@ def _numbers(values: Any, name: str) -> FloatArray:
         array = host_array(values, name)
         if array.dtype.kind == "O" and hasattr(values, "dtype"):  # nullable columns of frames
             array = np.asarray(values, np.float64)
-    except BaseException as error:  # of any kind: frames have their own, and polars panics
-        if isinstance(error, (KeyboardInterrupt, SystemExit)):
-            raise
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # of any kind: frames have their own, and polars' panic is no Exception
         raise DataError(f"{name} cannot be read as numbers ({error}); pass an array of numbers without gaps") from None
     _check_kind(array.dtype, name)
     return np.array(array, np.float64, order="C")  # a copy: later changes by the caller do no harm

@@ -47,7 +47,7 @@ class BinaryError(MeanLoss):
         self.threshold = threshold
         self.has_kernel = threshold == 0.5
         if not self.has_kernel:
-            self.name = f"binary_error@{threshold:g}"  # type: ignore[misc]
+            self.name = f"binary_error@{threshold}".removesuffix(".0")  # type: ignore[misc]
 
     def losses(self, label: FloatArray, predictions: FloatArray) -> FloatArray:
         """1 where (p > threshold) differs from (label > 0), else 0."""

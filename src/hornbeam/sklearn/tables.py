@@ -18,7 +18,7 @@ from hornbeam.dataset.dataset import Dataset
 def wanted_columns(estimator: Any) -> Wanted:
     """Return the columns that a fitted estimator wants of a file, a stream or a lazy frame.
 
-    scikit-learn before 1.8 has no names of the columns of some frames; the model has.
+    scikit-learn 1.7 does not see the names of polars' columns; the model has them.
     """
     names = getattr(estimator, "feature_names_in_", None)
     count = getattr(estimator, "n_features_in_", None)

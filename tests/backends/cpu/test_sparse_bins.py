@@ -400,7 +400,7 @@ def test_a_tree_grown_whole_is_a_tree_grown_in_rounds(params, monkeypatch, tune)
 
 TEAMS = {
     "plain": {},
-    "few rows": {"min_data_in_leaf": 1, "num_leaves": 60, "objective": "poisson"},
+    "few rows": {"min_data_in_leaf": 1, "num_leaves": 200, "objective": "poisson"},
     "shallow": {"grow_policy": "depthwise", "max_depth": 4},
     "some rows": {"bagging_fraction": 0.5, "bagging_freq": 1},
     "some features": {"feature_fraction": 0.4},

@@ -52,9 +52,9 @@ class Variant:
     tile_words  of a row in a tile: 8, 4, 3, 2 or 1
     columns    whether bins of one feature are read from columns, else from tiles
     bundled    whether columns are bundles of features, see kernels/shared/bins.h
-    context    whether nodes have one, see kernels/growth/split_bundles.cl, kernels/growth/split.cl and
-    kernels/growth/leaf_numbers.cl wide       records of 64 bits, see kernels/growth/quantize.cl; rows with weights, see
-    kernels/growth/renewal.cl stats      2: gradient and hessian; 3: and rows
+    context    whether nodes have one, see kernels/growth/split_bundles.cl, split.cl and leaf_numbers.cl
+    wide       records of 64 bits, see kernels/growth/quantize.cl; rows with weights, see kernels/growth/renewal.cl
+    stats      2: gradient and hessian; 3: and rows
     n_bins     of a feature, padded
     words      of a tile that a group takes at once; 0: no local memory, see kernels/growth/histogram.cl
     copies     of the counters of a group, see kernels/growth/histogram.cl
@@ -62,9 +62,9 @@ class Variant:
     each       rows of a thread, see kernels/growth/partition.cl and kernels/data/sort.cl
     leaves     most leaves whose sums fit in local memory; 0: none
     capacity   most nodes of a tree that the device keeps, see kernels/growth/select.cl
-    value_bytes  of a raw value: 4 or 8, see kernels/prediction/predict.cl and kernels/data/encode.cl; of a key,
-    kernels/data/sort.cl; of a code, kernels/data/stored.cl;
-               of a label or hessian: 1 or 8, kernels/losses/row_gradients.h
+    value_bytes  of a raw value: 4 or 8, see kernels/prediction/predict.cl and kernels/data/encode.cl;
+                 of a key, kernels/data/sort.cl; of a code, kernels/data/stored.cl;
+                 of a label or hessian: 1 or 8, kernels/losses/row_gradients.h
     documents  most documents of a query that fit in local memory, see kernels/losses/ranking.cl; 0: none
     objective  formula of kernels/losses/losses.h; 0: none
     metric     formula of kernels/losses/metrics.cl; 0: none
