@@ -121,10 +121,11 @@ def main() -> None:
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--tested", type=int, default=50_000, help="rows that losses are of")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--kinds", nargs="+", choices=list(OF_KIND), default=list(OF_KIND))
     given = parser.parse_args()
     print_setting(given)
     print("kind       hornbeam ms  xgboost ms  ratio  worse by, %")
-    for kind in OF_KIND:
+    for kind in given.kinds:
         print(measure(kind, given), flush=True)
 
 

@@ -12,8 +12,9 @@ import hornbeam as hb
 from hornbeam.backends.cpu.growth.rows.counters import COUNTED_ROWS
 from hornbeam.backends.cpu.tuning import tuned
 from hornbeam.backends.histogram_messages import NARROW, NOTHING, PACKED, WIDE, write_message
+from hornbeam.core.dtypes import SPLIT
 from hornbeam.core.fixed_point import alone
-from hornbeam.distributed.search import NodeSums, SectionSearch, sections
+from hornbeam.distributed.search import Candidates, NodeSums, SectionSearch, sections
 from hornbeam.distributed.tree_rows import CompiledRows, TreeRows
 from hornbeam.params.params import Params
 from hornbeam.testing.golden import CASES, expected_fingerprints
@@ -56,10 +57,15 @@ def both_rows(binned, rng, n_threads, kind, bag=None):
 @pytest.mark.parametrize("kind", ["narrow", "ones", "wide"])
 @pytest.mark.parametrize("in_bag", [False, True], ids=["all rows", "bag"])
 @pytest.mark.parametrize("n_threads", [1, 3])
-def test_rows_are_summed_and_divided_as_defined(binned, kind, in_bag, n_threads):
+@pytest.mark.parametrize(
+    "cuts",
+    [{}, {"smallest_piece": 40}, {"smallest_piece": 40, "counters_at_once": 300}],
+    ids=["whole", "pieces", "blocks"],
+)
+def test_rows_are_summed_and_divided_as_defined(binned, kind, in_bag, n_threads, cuts):
     rng = np.random.default_rng(len(kind))
     bag = some_bag(binned, rng) if in_bag else None
-    with tuned(updates_per_thread=10):
+    with tuned(updates_per_thread=10, **cuts):
         _, defined, compiled, how = both_rows(binned, rng, n_threads, kind, bag)
     assert how.wide == (kind == "wide")
     assert how.n_sums == (2 if kind == "ones" else 3)
@@ -101,6 +107,18 @@ def test_messages_of_all_workers_are_added_up_and_subtracted(binned, n_sums, n_t
     kept[[2, 4]] -= total[[0, 2]]
     for each in found:
         assert np.array_equal(each, kept)
+
+
+def test_the_best_splits_have_the_very_type_that_kernels_know():
+    found = [Candidates.none(2, 3) for _ in range(2)]
+    found[0].splits["gain"], found[1].splits["gain"] = [1.0, 5.0], [1.0, 7.0]
+    found[0].splits["feature"], found[1].splits["feature"] = [3, 4], [8, 9]
+    found[1].sets[1], found[1].n_left[:] = [1, 2, 3], 6
+    best = Candidates.best_of([one.to_bytes() for one in found], 2, 3)
+    assert best.splits.dtype is SPLIT  # another one, equal to it, is looked up anew in every call
+    assert best.splits["feature"].tolist() == [3, 9]  # of equals the first
+    assert best.n_left.tolist() == [0, 6]
+    assert best.sets.tolist() == [[0, 0, 0], [1, 2, 3]]
 
 
 RULES = SplitRules(0.0, 0.0, 0.0, 0.0, 1, 1e-3)

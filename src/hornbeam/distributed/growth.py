@@ -92,9 +92,9 @@ class WorkersGrowth:
         n_sums = self._quantization.n_sums
         received = self._rows.exchange(collective, self._segments(plan.sums[:n_built]), n_sums)
         search.take(received, n_sums, plan.slots[:n_built], plan.parents[:n_built])
-        of = nodes[plan.searched[:n_searched]]
-        segments = Segments(*(np.ascontiguousarray(of[name]) for name in ("begin", "end", "depth")))
-        sums = (np.ascontiguousarray(of[name]) for name in ("slot", "gradient", "hessian"))
+        searched = plan.searched[:n_searched]
+        segments = Segments(*(nodes[name][searched] for name in ("begin", "end", "depth")))
+        sums = (nodes[name][searched] for name in ("slot", "gradient", "hessian"))
         found = search.find(NodeSums(segments, *sums), self._quantization, self._rules, None, 0)
         best = Candidates.best_of(collective.all_gather(found.to_bytes(), "best splits"), n_searched, search.set_words)
         take_kernel(self.table, plan, best.splits, best.n_left, best.sets, search.n_numeric)

@@ -120,7 +120,7 @@ class SectionSearch:
         """
         received = [_words(message) for message in messages]
         if self._compiled:
-            from hornbeam.backends.cpu.workers.messages import add_messages
+            from hornbeam.backends.cpu.workers.received import add_messages
 
             add_messages(received, n_sums, slots, parents, self.pairs, self.rows, self._n_threads, self._slots.tuning)
             return
@@ -133,7 +133,7 @@ class SectionSearch:
     def subtract(self, parents: NDArray[np.int32], children: NDArray[np.int32]) -> None:
         """Turn the histograms of parents into those of their other children."""
         if self._compiled:
-            from hornbeam.backends.cpu.workers.messages import subtract
+            from hornbeam.backends.cpu.workers.received import subtract
 
             subtract(self.pairs, self.rows, parents, children, self._n_threads, self._slots.tuning)
             return
@@ -290,12 +290,14 @@ class Candidates:
     @classmethod
     def best_of(cls, messages: Sequence[Buffer], n_nodes: int, set_words: int) -> Candidates:
         """Return the best of what all workers have found: of equals the first, which has the lowest feature."""
-        every = [cls.read(message, n_nodes, set_words) for message in messages]
-        splits, n_left, sets = (
-            np.stack([getattr(one, name) for one in every]) for name in ("splits", "n_left", "sets")
-        )
+        every = np.frombuffer(b"".join(messages), np.uint8).reshape(len(messages), -1)
+        n_splits, n_counts = SPLIT.itemsize * n_nodes, 8 * n_nodes
+        # views, which are of SPLIT itself: joined tables get a type of their own, which the library does not know
+        splits: NDArray[np.void] = np.ascontiguousarray(every[:, :n_splits]).view(SPLIT)
+        n_left = np.ascontiguousarray(every[:, n_splits : n_splits + n_counts]).view(np.int64)
+        sets = np.ascontiguousarray(every[:, n_splits + n_counts :]).view(np.uint32)
         best = splits["gain"].argmax(axis=0), np.arange(n_nodes)
-        return cls(splits[best], n_left[best], sets[best])
+        return cls(splits[best], n_left[best], sets.reshape(len(messages), n_nodes, set_words)[best])
 
 
 def best_of_outputs(

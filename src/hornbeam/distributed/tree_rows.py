@@ -261,6 +261,7 @@ class CompiledRows(TreeRows):
         self._growth = DenseGrowth(binned, n_threads, largest_team(n_threads, self._tuning), self._tuning)
         self._writer = MessageWriter(self._growth, sections)
         self._shared: Any = None  # histograms of all outputs, once a tree asks for them
+        self._largest_of: list[tuple[float, float]] = []  # of these outputs
 
     def _round(self, high_precision: bool, gather: Gather) -> Quantization:
         """Round the gradients into records."""
@@ -272,12 +273,18 @@ class CompiledRows(TreeRows):
         )
         if bag is not None:
             bags.number_records(growth.store, bag, growth.n_team, tuning)
+        self._largest = growth.rounded.largest_gradient, growth.rounded.largest_hessian
         return growth.rounded.quantization
 
     @property
     def root(self) -> Root:
         """Number and sums of this worker's rows of the tree."""
         return self._growth.rounded.root
+
+    @property
+    def largest(self) -> tuple[float, float]:
+        """What rounding has measured, of the rows of all workers."""
+        return self._largest
 
     def _at_depth(self, local: Segments) -> Segments:
         """Return places at the depths that the rows of a bag have."""
@@ -309,6 +316,15 @@ class CompiledRows(TreeRows):
         if self._bag is not None:
             find_leaves(self._binned, tree, self._bag.outside, self._growth.n_team, self._tuning, self._leaf)
 
+    def add_values(self, local: Engine, output: int, leaf_value: FloatArray) -> None:
+        """Add them by kernels, where scores are in host memory."""
+        from hornbeam.backends.cpu.engine import CpuEngine
+
+        if isinstance(local, CpuEngine):
+            local.add_values_of(output, self._leaf, leaf_value)
+        else:
+            super().add_values(local, output, leaf_value)
+
     def leaf_integers(self, exponents: Sequence[int], n_leaves: int) -> NDArray[np.int64]:
         """Sum by kernels."""
         from hornbeam.backends.cpu.growth.rows.leaves import leaf_integers
@@ -328,6 +344,12 @@ class CompiledRows(TreeRows):
                 )
             self._shared.begin()
         self._shared.keep(growth.store, len(self._gradient), output)
+        self._largest_of[output:] = [self._largest]
+
+    def choose_output(self, output: int) -> tuple[float, float]:
+        """Choose what rounding has measured of the output, too."""
+        self._largest = self._largest_of[output]
+        return super().choose_output(output)
 
     def _finish_outputs(self, counts: bool) -> None:
         """Let records bring row numbers alone."""

@@ -366,8 +366,11 @@ class CpuEngine:
 
     def add_leaf_values(self, output: int, leaf_value: NDArray[np.float64] | None) -> None:
         """Update the scores."""
-        values = self._leaf_value if leaf_value is None else leaf_value
-        leaves.add_leaf_values(self._scores[output], self._leaf, values, self._n_team, self.tuning)
+        self.add_values_of(output, self._leaf, self._leaf_value if leaf_value is None else leaf_value)
+
+    def add_values_of(self, output: int, leaf: NDArray[np.uint16], leaf_value: NDArray[np.float64]) -> None:
+        """Update the scores by leaves that are given, those of all rows."""
+        leaves.add_leaf_values(self._scores[output], leaf, leaf_value, self._n_team, self.tuning)
 
     def add_row_values(self, output: int, values: NDArray[np.float64], valid: int = -1) -> None:
         """Update the scores."""

@@ -45,6 +45,12 @@ def change(words: Any, place: int, old: int, new: int) -> Any:
 
 
 @instruction
+def words_at(address: int, n: int) -> Any:
+    """Return n words of memory, int64 (n,), which somebody else keeps."""
+    raise NotImplementedError(_WHERE)
+
+
+@instruction
 def pause() -> None:
     """Rest for some cycles."""
     raise NotImplementedError(_WHERE)

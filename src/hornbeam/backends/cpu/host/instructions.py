@@ -15,6 +15,7 @@ import llvmlite.binding
 import llvmlite.ir as ir
 from numba import types
 from numba.core import cgutils
+from numba.np.arrayobj import populate_array
 
 from hornbeam.backends.cpu.host.atomics import ROOM
 
@@ -79,6 +80,20 @@ def change(typing_context: Any, words: Any, place: Any, old: Any, new: Any) -> A
         return builder.extract_value(builder.cmpxchg(word, before, after, "seq_cst", "seq_cst"), 1)
 
     return _on_word(types.boolean, 2, emit)
+
+
+def words_at(typing_context: Any, address: Any, n: Any) -> Any:
+    """Make an array that owns nothing."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array, size = context.make_array(_WORDS)(context, builder), ir.Constant(_INT, 8)
+        populate_array(
+            array, data=builder.inttoptr(arguments[0], _INT.as_pointer()), itemsize=size, meminfo=None,
+            shape=cgutils.pack_array(builder, [arguments[1]]), strides=cgutils.pack_array(builder, [size]),
+        )  # fmt: skip
+        return array._getvalue()
+
+    return _WORDS(types.int64, types.int64), generate
 
 
 def pause(typing_context: Any) -> Any:

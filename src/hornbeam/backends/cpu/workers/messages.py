@@ -1,4 +1,4 @@
-"""Histograms of one worker's rows, written as messages to the others, and theirs added up: histogram_messages.py.
+"""Histograms of one worker's rows, written as messages to the others: see histogram_messages.py.
 
 Rows are summed as those of one process are (rows/counters.py). What is summed packed is sent packed, so that the
 histogram of a small node is written once, where it leaves.
@@ -17,59 +17,46 @@ from hornbeam.backends.cpu.growth.dense.growth import DenseGrowth
 from hornbeam.backends.cpu.growth.dense.histograms import Layout, add_wide
 from hornbeam.backends.cpu.growth.dense.partition import DenseRows, bins_at
 from hornbeam.backends.cpu.growth.rows.counters import COUNTED_ROWS, PACKED_ROWS, PAIRS, TRIPLES, add_counters
-from hornbeam.backends.cpu.growth.rows.pieces import whole_nodes
+from hornbeam.backends.cpu.growth.rows.pieces import Pieces, cut
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK
-from hornbeam.backends.cpu.growth.slots import subtract_pairs
-from hornbeam.backends.cpu.host.kernels import borrowed, inlined, inner_kernel, kernel
-from hornbeam.backends.cpu.host.team import call_helpers, run_parts, share_of, team
-from hornbeam.backends.cpu.tuning import Tuning
-from hornbeam.backends.histogram_messages import NARROW, NOTHING, PACKED, WIDE, Room, words_of
+from hornbeam.backends.cpu.host.atomics import add
+from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
+from hornbeam.backends.cpu.host.team import call_helpers, meet, run_parts, share_of
+from hornbeam.backends.histogram_messages import NARROW, NOTHING, PACKED, Room, words_of
 from hornbeam.trees.records import Segments
 
 
 class Sections(NamedTuple):
-    """The features of all workers, in blocks.
+    """The features of all workers, in blocks, which need not end where a section does.
 
-    offsets     int64 (n_used + 1,)     first entry of each feature in a histogram of all
-    blocks      int64 (n_blocks + 1,)   features whose counters are in use together; they are all of one worker
-    places      uint32 (n_used,)        first counter of each feature in its block
-    worker      int64 (n_blocks,)       whose section a block is in
-    in_section  int64 (n_used,)         first entry of each feature in its section
-    n_bins      int64 (n_workers,)      of each section
+    offsets  int64 (n_used + 1,)      first entry of each feature in a histogram of all
+    blocks   int64 (n_blocks + 1,)    features whose counters are in use together
+    places   uint32 (n_used,)         first counter of each feature in its block
+    firsts   int64 (n_workers + 1,)   the section of worker w has the features firsts[w]:firsts[w + 1]
     """
 
     offsets: NDArray[np.int64]
     blocks: NDArray[np.int64]
     places: NDArray[np.uint32]
-    worker: NDArray[np.int64]
-    in_section: NDArray[np.int64]
-    n_bins: NDArray[np.int64]
+    firsts: NDArray[np.int64]
 
     @classmethod
     def of(cls, offsets: NDArray[np.int64], sections: Sequence[tuple[int, int]], largest: int) -> Sections:
-        """Cut the features of each section into blocks of at most `largest` counters, or one feature."""
-        layouts = [Layout.of(offsets, first, last, largest) for first, last in sections]
-        blocks = np.concatenate([[0], *(layout.blocks[1:] for layout in layouts)]).astype(np.int64)
-        places = np.concatenate([layout.places for layout in layouts])
-        worker = np.repeat(np.arange(len(sections)), [len(layout.blocks) - 1 for layout in layouts])
-        in_section = np.concatenate([offsets[first:last] - offsets[first] for first, last in sections])
-        n_bins = np.array([offsets[last] - offsets[first] for first, last in sections], np.int64)
-        return cls(offsets, blocks, places, worker, in_section, n_bins)
-
-    @property
-    def most_counters(self) -> int:
-        """Counters of the largest block."""
-        return int(np.diff(self.offsets[self.blocks]).max(initial=1))
+        """Cut the features into blocks of at most `largest` counters, or one feature."""
+        layout = Layout.of(offsets, 0, len(offsets) - 1, largest)
+        return cls(*layout, np.array([0, *(last for _, last in sections)], np.int64))
 
 
 class Outgoing(NamedTuple):
     """Messages that are being written.
 
-    words   int64 (n,)                  all of them, one after the other
-    halves  int32 (2 n,)                the same memory
-    forms   int64 (n_nodes,)
-    starts  int64 (n_workers, n_nodes)  first word of every node in the message to each worker
-    n_sums  sums of a bin
+    words     int64 (n,)                  all of them, one after the other
+    halves    int32 (2 n,)                the same memory
+    forms     int64 (n_nodes,)
+    starts    int64 (n_workers, n_nodes)  first word of every node in the message to each worker
+    n_sums    sums of a bin
+    partial   int64 (n_pieces,)           row of `partials` for a piece whose node has others; -1: it has none
+    partials  int64 (n, n_sums * n_bins)  sums of such pieces: of all bins first gradients, then hessians, then rows
     """
 
     words: NDArray[np.int64]
@@ -77,6 +64,21 @@ class Outgoing(NamedTuple):
     forms: NDArray[np.int64]
     starts: NDArray[np.int64]
     n_sums: int
+    partial: NDArray[np.int64]
+    partials: NDArray[np.int64]
+
+
+class Scratch(NamedTuple):
+    """Memory of the threads.
+
+    taken     int64 (1,)             pieces that threads have begun, in all blocks
+    counters  int64 (n_threads, n)   of the largest block
+    places    uint64 (n_threads, n_used)
+    """
+
+    taken: NDArray[np.int64]
+    counters: NDArray[np.int64]
+    places: NDArray[np.uint64]
 
 
 @inner_kernel
@@ -88,12 +90,12 @@ def add_rows(bins, records, begin, end, by_row, f0, f1, offsets, out):
             out[np.uint64(offsets[f]) + bins[row, f], 2] += 1
 
 
-@inlined
-def fields_of(word, n_sums):
-    """Return the sums in a packed word; of two the hessian counts rows."""
-    hessian = word & 0xFFFFFFFF if n_sums == 2 else (word >> 11) & 0x3FFFFFF
-    rows = hessian if n_sums == 2 else word & 0x7FF
-    return word >> (32 if n_sums == 2 else 37), hessian, rows
+@inner_kernel
+def add_all(bins, records, wide, begin, end, by_row, f0, f1, offsets, out):
+    """Add rows of wide records for the features f0:f1; out: int64 (n_bins, n_sums)."""
+    add_wide(bins, records, wide, begin, end, by_row, f0, f1, offsets, out)
+    if out.shape[1] > 2:
+        add_rows(bins, records, begin, end, by_row, f0, f1, offsets, out)
 
 
 @inner_kernel
@@ -127,124 +129,161 @@ def clear(out, start, n_bins, n, n_sums):
 
 
 @inner_kernel
-def write_some(first, last, rows, nodes, sections, outgoing, counters):
-    """Write the (node, block) pairs first:last; counters: int64 (>= sections.most_counters,), scratch."""
-    offsets, n_blocks, n_sums = sections.offsets, len(sections.worker), outgoing.n_sums
-    fields, at_once = (TRIPLES, COUNTED_ROWS) if n_sums > 2 else (PAIRS, PACKED_ROWS)
-    for task in range(first, last):
-        node, block = task // n_blocks, task % n_blocks
-        begin, end, depth, form = nodes.begin[node], nodes.end[node], nodes.depth[node], outgoing.forms[node]
-        if form == NOTHING:
-            continue
-        f0, f1, worker = sections.blocks[block], sections.blocks[block + 1], sections.worker[block]
-        n_bins, start, bin_ = offsets[f1] - offsets[f0], outgoing.starts[worker, node], sections.in_section[f0]
-        records, wide = (rows.even, rows.wide_even) if depth % 2 == 0 else (rows.odd, rows.wide_odd)
-        bins = bins_at(rows, depth)
-        if form == PACKED:
-            own = outgoing.words[start + bin_ : start + bin_ + n_bins]
-            own[:] = 0
-            add_counters(bins, records, begin, end, rows.by_row, f0, f1, sections.places, own, fields)
-        elif len(wide) > 0:
-            n_all = sections.n_bins[worker]
-            clear(outgoing.words, start + bin_, n_all, n_bins, n_sums)
+def write_packed(bins, records, begin, end, by_row, f0, f1, node, sections, outgoing, places):
+    """Sum rows where they leave; places: uint64 (n_used,), scratch."""
+    offsets, firsts, words = sections.offsets, sections.firsts, outgoing.words
+    for worker in range(len(firsts) - 1):
+        first, last = max(f0, firsts[worker]), min(f1, firsts[worker + 1])
+        start = outgoing.starts[worker, node] - offsets[firsts[worker]]
+        if first < last:
+            words[start + offsets[first] : start + offsets[last]] = 0
+        for f in range(first, last):
+            places[f] = start + offsets[f]
+    fields = TRIPLES if outgoing.n_sums > 2 else PAIRS
+    add_counters(bins, records, begin, end, by_row, f0, f1, places, words, fields)
+
+
+@inner_kernel
+def write_wide(bins, records, wide, begin, end, by_row, f0, f1, node, sections, outgoing, places):
+    """Sum rows of wide records where they leave, section by section; places: uint64 (n_used,), scratch."""
+    offsets, firsts, n_sums = sections.offsets, sections.firsts, outgoing.n_sums
+    for worker in range(len(firsts) - 1):
+        first, last, base = max(f0, firsts[worker]), min(f1, firsts[worker + 1]), offsets[firsts[worker]]
+        if first < last:
+            n_all, start = offsets[firsts[worker + 1]] - base, outgoing.starts[worker, node]
+            clear(outgoing.words, start + offsets[first] - base, n_all, offsets[last] - offsets[first], n_sums)
             out = outgoing.words[start : start + n_all * n_sums].reshape((n_sums, n_all)).T
-            add_wide(bins, records, wide, begin, end, rows.by_row, f0, f1, sections.in_section, out)
-            if n_sums > 2:
-                add_rows(bins, records, begin, end, rows.by_row, f0, f1, sections.in_section, out)
+            for f in range(first, last):
+                places[f] = offsets[f] - base
+            add_all(bins, records, wide, begin, end, by_row, first, last, places, out)
+
+
+@inner_kernel
+def write_unpacked(counters, f0, f1, node, clears, sections, outgoing):
+    """Add the packed counters of the features f0:f1 to their sums in the messages, which are 0 where `clears`."""
+    offsets, firsts, n_sums = sections.offsets, sections.firsts, outgoing.n_sums
+    for worker in range(len(firsts) - 1):
+        first, last, base = max(f0, firsts[worker]), min(f1, firsts[worker + 1]), offsets[firsts[worker]]
+        if first >= last:
+            continue
+        own = counters[offsets[first] - offsets[f0] : offsets[last] - offsets[f0]]
+        n_all, start, bin_ = offsets[firsts[worker + 1]] - base, outgoing.starts[worker, node], offsets[first] - base
+        if outgoing.forms[node] == NARROW:
+            if clears:
+                clear(outgoing.halves, 2 * start + bin_, n_all, len(own), n_sums)
+            unpack(own, n_sums, outgoing.halves, 2 * start + bin_, n_all)
         else:
-            n_all, own = sections.n_bins[worker], counters[:n_bins]
-            own[:] = 0
-            if form == NARROW:
-                clear(outgoing.halves, 2 * start + bin_, n_all, n_bins, n_sums)
-            else:
-                clear(outgoing.words, start + bin_, n_all, n_bins, n_sums)
-            for some in range(begin, end, at_once):
-                stop = min(some + at_once, end)
-                add_counters(bins, records, some, stop, rows.by_row, f0, f1, sections.places, own, fields)
-                if form == NARROW:
-                    unpack(own, n_sums, outgoing.halves, 2 * start + bin_, n_all)
-                else:
-                    unpack(own, n_sums, outgoing.words, start + bin_, n_all)
+            if clears:
+                clear(outgoing.words, start + bin_, n_all, len(own), n_sums)
+            unpack(own, n_sums, outgoing.words, start + bin_, n_all)
 
 
-@kernel
-def write_kernel(t, crew, cuts, rows, nodes, sections, outgoing, counters):
-    """Write the histograms of nodes, each thread of a team (host/team.py) some of the (node, block) pairs.
-
-    cuts      int64 (n_parts + 1,)          in       part p has the pairs cuts[p]:cuts[p + 1], numbered node by node
-    rows      see DenseRows
-    nodes     see Pieces
-    counters  int64 (n_parts, n)            scratch  n >= sections.most_counters
-    """
-    call_helpers(t, crew, (cuts, rows, nodes, sections, outgoing, counters))
-    for part in range(t, len(cuts) - 1, crew.size):
-        write_some(
-            cuts[part], cuts[part + 1], borrowed(rows), borrowed(nodes), borrowed(sections), borrowed(outgoing),
-            counters[part],
-        )  # fmt: skip
-
-
-@inlined
-def n_words(form, n_bins, n_sums):
-    """Twin of histogram_messages.words_of."""
-    wide = n_bins * n_sums
-    return 0 if form == NOTHING else n_bins if form == PACKED else (wide + 1) // 2 if form == NARROW else wide
-
-
-@kernel
-def add_kernel(t, crew, words, halves, adds, n_sums, slots, pairs, rows):
-    """Take the nodes of a message into their slots, each thread of a team some of them.
-
-    words, halves  the message, int64 (n,) and int32 (2 n,)  in
-    adds           whether to add to what is there, or to replace it
-    slots          int32 (n_nodes,)                          in
-    pairs, rows    int64 (n_slots, n_bins, 2) and (n_slots, n_bins)  in out
-    """
-    call_helpers(t, crew, (words, halves, adds, n_sums, slots, pairs, rows))
-    n_bins, at = rows.shape[1], len(slots)
-    first, last = share_of(len(slots), t, crew.size)
-    for node in range(first):
-        at += n_words(words[node], n_bins, n_sums)
-    for node in range(first, last):
-        form, pair, row = words[node], pairs[slots[node]], rows[slots[node]]
-        if not adds:
-            for i in range(n_bins):
-                pair[i, 0], pair[i, 1], row[i] = 0, 0, 0
+@inner_kernel
+def write_partial(sums, first, last, node, sections, outgoing):
+    """Write the bins first:last of a node's sums: a row of `partials`."""
+    offsets, firsts, n_sums, form = sections.offsets, sections.firsts, outgoing.n_sums, outgoing.forms[node]
+    n_all = offsets[len(offsets) - 1]
+    for worker in range(len(firsts) - 1):
+        base, after = offsets[firsts[worker]], offsets[firsts[worker + 1]]
+        begin, end, start = max(first, base), min(last, after), outgoing.starts[worker, node]
         if form == PACKED:
-            for i in range(n_bins):
-                gradient, hessian, n_rows = fields_of(words[at + i], n_sums)
-                pair[i, 0] += gradient
-                pair[i, 1] += hessian
-                row[i] += n_rows
-        elif form == NARROW:
-            gradient, hessian = halves[2 * at : 2 * at + n_bins], halves[2 * at + n_bins : 2 * at + 2 * n_bins]
-            n_rows = halves[2 * at + (n_sums - 1) * n_bins : 2 * at + n_sums * n_bins]
-            for i in range(n_bins):
-                pair[i, 0] += gradient[i]
-                pair[i, 1] += np.int64(hessian[i]) & 0xFFFFFFFF
-                row[i] += np.int64(n_rows[i]) & 0xFFFFFFFF
-        elif form == WIDE:
-            for i in range(n_bins):
-                pair[i, 0] += words[at + i]
-                pair[i, 1] += words[at + n_bins + i]
-                row[i] += words[at + (n_sums - 1) * n_bins + i]
-        at += n_words(form, n_bins, n_sums)
+            for i in range(begin, end):
+                if n_sums == 2:
+                    word = (sums[i] << 32) + sums[n_all + i]
+                else:
+                    word = (sums[i] << 37) + (sums[n_all + i] << 11) + sums[2 * n_all + i]
+                outgoing.words[start + i - base] = word
+            continue
+        for k in range(n_sums):
+            of_sum, place = k * n_all, k * (after - base) - base
+            if form == NARROW:
+                for i in range(begin, end):
+                    outgoing.halves[2 * start + place + i] = sums[of_sum + i]
+            else:
+                for i in range(begin, end):
+                    outgoing.words[start + place + i] = sums[of_sum + i]
+
+
+@inner_kernel
+def add_sums(partial, sums, first, last, n_sums):
+    """Add the bins first:last of one row of `partials` to another."""
+    n_all = len(sums) // n_sums
+    for k in range(n_sums):
+        for i in range(k * n_all + first, k * n_all + last):
+            sums[i] += partial[i]
+
+
+@inner_kernel
+def sum_partial(bins, records, wide, begin, end, by_row, f0, f1, sections, n_sums, counters, sums):
+    """Sum the rows of a piece for the features f0:f1, into a row of `partials`."""
+    offsets = sections.offsets
+    base, n_bins, n_all = offsets[f0], offsets[f1] - offsets[f0], offsets[len(offsets) - 1]
+    clear(sums, base, n_all, n_bins, n_sums)
+    if len(wide) > 0:
+        add_all(bins, records, wide, begin, end, by_row, f0, f1, offsets, sums.reshape((n_sums, n_all)).T)
+        return
+    fields, at_once = (TRIPLES, COUNTED_ROWS) if n_sums > 2 else (PAIRS, PACKED_ROWS)
+    own = counters[:n_bins]
+    own[:] = 0
+    for some in range(begin, end, at_once):
+        add_counters(bins, records, some, min(some + at_once, end), by_row, f0, f1, sections.places, own, fields)
+        unpack(own, n_sums, sums, base, n_all)
+
+
+@inner_kernel
+def write_piece(piece, block, rows, pieces, sections, outgoing, counters, places):
+    """Sum a piece for the features of a block; what is the whole of a node is written into the messages."""
+    node, begin, end, depth = pieces.node[piece], pieces.begin[piece], pieces.end[piece], pieces.depth[piece]
+    f0, f1, n_sums = sections.blocks[block], sections.blocks[block + 1], outgoing.n_sums
+    records, wide = (rows.even, rows.wide_even) if depth % 2 == 0 else (rows.odd, rows.wide_odd)
+    bins, by_row, form, partial = bins_at(rows, depth), rows.by_row, outgoing.forms[node], outgoing.partial[piece]
+    if form == NOTHING:
+        return
+    if partial >= 0:
+        sums = outgoing.partials[partial]
+        sum_partial(bins, records, wide, begin, end, by_row, f0, f1, sections, n_sums, counters, sums)
+    elif form == PACKED:
+        write_packed(bins, records, begin, end, by_row, f0, f1, node, sections, outgoing, places)
+    elif len(wide) > 0:
+        write_wide(bins, records, wide, begin, end, by_row, f0, f1, node, sections, outgoing, places)
+    else:
+        fields, at_once = (TRIPLES, COUNTED_ROWS) if n_sums > 2 else (PAIRS, PACKED_ROWS)
+        own = counters[: sections.offsets[f1] - sections.offsets[f0]]
+        own[:] = 0
+        for some in range(begin, end, at_once):
+            stop = min(some + at_once, end)
+            add_counters(bins, records, some, stop, by_row, f0, f1, sections.places, own, fields)
+            write_unpacked(own, f0, f1, node, some == begin, sections, outgoing)
 
 
 @kernel
-def subtract_kernel(t, crew, pairs, rows, parents, children):
-    """Turn the histograms of some parents into those of their other children; arrays as in add_kernel.
+def write_kernel(t, crew, rows, pieces, sections, outgoing, scratch):
+    """Write the histograms of nodes; each thread of a team (host/team.py) takes the next piece and block.
 
-    parents, children  int32 (n,)  in   slots; parent -1: there is nothing to subtract
+    rows    see DenseRows
+    pieces  see Pieces
     """
-    call_helpers(t, crew, (pairs, rows, parents, children))
-    first, last = share_of(len(parents), t, crew.size)
-    for k in range(first, last):
-        parent, child = parents[k], children[k]
-        if parent >= 0:
-            subtract_pairs(pairs[parent], pairs[child], 0, pairs.shape[1])
-            for i in range(rows.shape[1]):
-                rows[parent, i] -= rows[child, i]
+    call_helpers(t, crew, (rows, pieces, sections, outgoing, scratch))
+    rows, pieces, sections, outgoing, scratch = (
+        borrowed(rows), borrowed(pieces), borrowed(sections), borrowed(outgoing), borrowed(scratch)
+    )  # fmt: skip
+    n_blocks, n_nodes = len(sections.blocks) - 1, len(outgoing.forms)
+    task = add(scratch.taken, 0, 1)
+    while task < len(pieces.node) * n_blocks:
+        write_piece(
+            task // n_blocks, task % n_blocks, rows, pieces, sections, outgoing, scratch.counters[t], scratch.places[t]
+        )
+        task = add(scratch.taken, 0, 1)
+    if len(pieces.node) == n_nodes or not meet(crew):
+        return
+    first, last = share_of(sections.offsets[len(sections.offsets) - 1], t, crew.size)
+    for node in range(n_nodes):
+        one, end = outgoing.partial[pieces.first[node]], pieces.first[node + 1]
+        if one >= 0:
+            sums = outgoing.partials[one]
+            for piece in range(pieces.first[node] + 1, end):
+                add_sums(outgoing.partials[outgoing.partial[piece]], sums, first, last, outgoing.n_sums)
+            write_partial(sums, first, last, node, sections, outgoing)
 
 
 class MessageWriter:
@@ -254,45 +293,38 @@ class MessageWriter:
     """
 
     def __init__(self, growth: DenseGrowth, sections: Sequence[tuple[int, int]]) -> None:
-        self._growth, self._sections = growth, sections
-        self._layouts: dict[int, Sections] = {}
-        offsets = growth.columns.offsets
+        self._growth, self._tuning, offsets = growth, growth.tuning, growth.columns.offsets
+        self._sections = Sections.of(offsets, sections, self._tuning.counters_at_once)
         n_bins = np.array([offsets[last] - offsets[first] for first, last in sections], np.int64)
         self._n_words = {n_sums: words_of(np.arange(4), n_bins[:, None], n_sums) for n_sums in (2, 3)}  # of each form
-        self._counters = np.empty((growth.n_team, 0), np.int64)
+        self._n_used, self._n_bins = len(offsets) - 1, int(offsets[-1])
+        self._scratch = Scratch(
+            np.zeros(1, np.int64),
+            np.empty((growth.n_team, int(np.diff(offsets[self._sections.blocks]).max(initial=1))), np.int64),
+            np.empty((growth.n_team, self._n_used), np.uint64),
+        )
+        self._partials = np.empty(0, np.int64)
 
     def write(self, rows: DenseRows, nodes: Segments, n_sums: int, room: Room) -> list[memoryview]:
         """Return a message to each worker, in memory that `room` returns."""
-        growth, n_nodes, n_used = self._growth, len(nodes.begin), len(self._growth.columns.offsets) - 1
-        n_rows = nodes.end - nodes.begin
-        n_threads = max(1, min(growth.n_team, int(n_rows.sum()) * n_used // growth.tuning.updates_per_thread))
-        layout = self._layout(n_threads, n_nodes)
-        outgoing, ends = self._outgoing(n_rows, layout, n_sums, room)
-        n_tasks, pieces = n_nodes * len(layout.worker), whole_nodes(nodes)
-        cuts = _cuts(n_rows, layout, n_threads, growth.tuning) if n_threads > 1 else np.array([0, n_tasks])
-        run_parts(write_kernel, n_threads, cuts, rows, pieces, layout, outgoing, self._counters)
+        rows_per_thread = self._tuning.updates_per_thread // max(1, self._n_used) + 1
+        pieces = cut(nodes, self._growth.n_team, rows_per_thread, self._tuning)
+        outgoing, ends = self._outgoing(nodes.end - nodes.begin, pieces, n_sums, room)
+        self._scratch.taken[0] = 0
+        run_parts(
+            write_kernel, len(pieces.bounds) - 1, rows, pieces, self._sections, outgoing, self._scratch
+        )  # fmt: skip
         return [outgoing.words[begin:end].data.cast("B") for begin, end in pairwise(ends)]
 
-    def _layout(self, n_threads: int, n_nodes: int) -> Sections:
-        """Return blocks of features that keep so many threads busy."""
-        offsets, largest = self._growth.columns.offsets, self._growth.tuning.counters_at_once
-        if n_threads > 1 and n_nodes < 2 * n_threads:
-            largest = min(largest, -(-int(offsets[-1]) * n_nodes // (2 * n_threads)))
-        if largest not in self._layouts:
-            self._layouts[largest] = Sections.of(offsets, self._sections, largest)
-            most = max(layout.most_counters for layout in self._layouts.values())
-            self._counters = np.empty((self._growth.n_team, most), np.int64)
-        return self._layouts[largest]
-
     def _outgoing(
-        self, n_rows: NDArray[np.int64], layout: Sections, n_sums: int, room: Room
+        self, n_rows: NDArray[np.int64], pieces: Pieces, n_sums: int, room: Room
     ) -> tuple[Outgoing, list[int]]:
         """Decide the forms of nodes, and lay out the messages; returns also where each of these begins, and the end."""
         is_wide = len(self._growth.store.wide_even) > 0
         packed = 0 if is_wide else COUNTED_ROWS if n_sums > 2 else PACKED_ROWS
         narrow = 0 if is_wide else PACKED_ROWS
         forms = np.searchsorted([0, packed, narrow], n_rows)  # NOTHING, PACKED, NARROW and WIDE, in this order
-        n_nodes, n_workers = len(forms), len(layout.n_bins)
+        n_nodes, n_workers = len(forms), len(self._sections.firsts) - 1
         sizes = np.empty((n_workers, 1 + n_nodes), np.int64)
         sizes[:, 0], sizes[:, 1:] = n_nodes, self._n_words[n_sums][:, forms]
         starts = (np.cumsum(sizes) - sizes.ravel()).reshape(sizes.shape)
@@ -300,47 +332,17 @@ class MessageWriter:
         words = np.frombuffer(room(8 * ends[-1]), np.int64)
         for start in ends[:-1]:
             words[start : start + n_nodes] = forms
-        return Outgoing(words, words.view(np.int32), forms, np.ascontiguousarray(starts[:, 1:]), n_sums), ends
+        partial, partials = self._room_for(pieces, n_sums)
+        starts = np.ascontiguousarray(starts[:, 1:])
+        return Outgoing(words, words.view(np.int32), forms, starts, n_sums, partial, partials), ends
 
-
-def _cuts(n_rows: NDArray[np.int64], layout: Sections, n_threads: int, tuning: Tuning) -> NDArray[np.int64]:
-    """Deal (node, block) pairs to threads, about as much work to each."""
-    of_rows = np.outer(n_rows, np.diff(layout.blocks))
-    chunks = 1 + n_rows // COUNTED_ROWS
-    of_bins = np.outer(chunks, np.diff(layout.offsets[layout.blocks]))
-    work = np.cumsum((of_rows + of_bins / tuning.bins_an_update).ravel())
-    inside = np.searchsorted(work, work[-1] * np.arange(1, n_threads) / n_threads)
-    return np.array([0, *inside.tolist(), len(work)])
-
-
-def add_messages(
-    messages: Sequence[NDArray[np.int64]],
-    n_sums: int,
-    slots: NDArray[np.int32],
-    parents: NDArray[np.int32] | None,
-    pairs: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    n_threads: int,
-    tuning: Tuning,
-) -> None:
-    """Add up the messages of all workers in slots; see add_kernel, and subtract_kernel for `parents`."""
-    n_nodes, n_bins = len(slots), rows.shape[1]
-    n_threads = max(1, min(n_threads, n_nodes, n_nodes * n_bins * len(messages) // tuning.merged_bins_per_thread))
-    with team(n_threads) as some:
-        for i, words in enumerate(messages):
-            some.run(add_kernel, words, words.view(np.int32), i > 0, n_sums, slots, pairs, rows)
-        if parents is not None:
-            some.run(subtract_kernel, pairs, rows, parents, slots)
-
-
-def subtract(
-    pairs: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    parents: NDArray[np.int32],
-    children: NDArray[np.int32],
-    n_threads: int,
-    tuning: Tuning,
-) -> None:
-    """Subtract histograms of children from those of parents; see subtract_kernel."""
-    n_threads = max(1, min(n_threads, len(parents), len(parents) * rows.shape[1] // tuning.merged_bins_per_thread))
-    run_parts(subtract_kernel, n_threads, pairs, rows, parents, children)
+    def _room_for(self, pieces: Pieces, n_sums: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return `partial` and `partials` of Outgoing."""
+        if len(pieces.node) < len(pieces.first):
+            return np.full(len(pieces.node), -1), self._partials[:0].reshape(0, n_sums * self._n_bins)
+        has_others = np.diff(pieces.first)[pieces.node] > 1
+        partial = np.where(has_others, np.cumsum(has_others) - 1, -1)
+        shape = int(np.count_nonzero(has_others)), n_sums * self._n_bins
+        if len(self._partials) < shape[0] * shape[1]:
+            self._partials = np.empty(shape[0] * shape[1], np.int64)
+        return partial, self._partials[: shape[0] * shape[1]].reshape(shape)

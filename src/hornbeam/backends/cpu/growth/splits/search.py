@@ -93,7 +93,8 @@ def find_splits(
     if n_nodes == 0 or len(space.numbers) == 0:
         return no_splits(n_nodes)
     in_context = len(batch.contexts.score) > 0
-    per_thread = tuning.context_bins_per_thread if in_context else tuning.searched_bins_per_thread
+    per_thread = tuning.searched_bins_in_team if in_team else tuning.searched_bins_per_thread
+    per_thread = min(per_thread, tuning.context_bins_per_thread) if in_context else per_thread
     n_bins, n_threads = int(space.offsets[space.n_numeric]), space.n_threads
     work = n_nodes * (n_bins / per_thread + (space.n_bins - n_bins) / tuning.level_bins_per_thread)
     n_threads = max(1, min(n_threads, int(work)))
