@@ -240,6 +240,15 @@ class MemoryPointer:
         stream.do("memset", lambda: cl.enqueue_fill_buffer(queue, self.buffer, fill, self.offset, size))
 
 
+class PinnedMemory:
+    """Memory of the host that kernels reach."""
+
+    def __init__(self, driver: Driver, size: int) -> None:
+        driver.enter("pinned")
+        self.driver, self.ptr = driver, 0
+        self.buffer = cl.Buffer(driver.real.context, cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR, size)
+
+
 class MemoryPool:
     """Memory of the device; nothing is kept."""
 
@@ -389,6 +398,9 @@ def install(monkeypatch: Any, n_devices: int = 1, memory_bytes: int = 1 << 30) -
         Device=Device,
         Event=lambda disable_timing: Event(driver),
         MemoryPool=lambda: MemoryPool(driver),
+        MemoryPointer=MemoryPointer,
+        PinnedMemory=lambda size: PinnedMemory(driver, size),
+        UnownedMemory=lambda address, size, owner, number: owner,
         Stream=lambda non_blocking: Stream(driver),
         alloc_pinned_memory=lambda n_bytes: pinned(driver, n_bytes),
         memory=types.SimpleNamespace(OutOfMemoryError=OutOfMemoryError),

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from traceback import clear_frames
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends import devices
 from hornbeam.backends.costs import TrainingWork
+from hornbeam.backends.demand import TRAINING_BYTES
 from hornbeam.core.cpus import resolve_threads
 from hornbeam.core.errors import DeviceError, ParameterError
 from hornbeam.core.host_memory import check_host_memory
@@ -144,7 +146,8 @@ def _on_gpu(
 
     try:
         return work(gpu, device)
-    except DeviceError:
+    except DeviceError as error:
+        clear_frames(error.__traceback__)  # else what they hold of the device waits for garbage collection
         if table.device is None or params is None or params.device == "auto":
             return None  # if that is the end of the device, the engine says so, and what would help
         raise
@@ -161,7 +164,9 @@ def device_to_bin_on(table: TableReader, params: Params | None, reference: Binne
         return table.device
     if params is None or table.levels is not None or table.sparse is not None:
         return None
-    if table.n_rows * table.n_features < CELLS_TO_BIN_ON_A_GPU:
+    n_cells, limit = table.n_rows * table.n_features, params.device_memory_limit * 2**20
+    least = n_cells * (1 if params.max_bin <= 255 else 2) + table.n_rows * TRAINING_BYTES
+    if n_cells < CELLS_TO_BIN_ON_A_GPU or 0.0 < limit < least:
         return None
     if reference is not None and reference.on_device is None:
         return None  # its bins are bundled, say

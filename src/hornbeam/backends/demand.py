@@ -26,6 +26,11 @@ def label_bytes(objective: Objective) -> int:
     )
 
 
+TRAINING_BYTES = 64
+"""Bytes of a row that a training on a GPU takes besides the bins, about: where there is no room for these, bins of
+values in host memory are made there, and stay there."""
+
+
 @dataclass(frozen=True, slots=True)
 class Demand:
     """What a training asks for.

@@ -55,7 +55,12 @@ def make_engine(binned: BinnedData, params: Params, demand: Demand | None = None
                     sizes = joined_sizes(binned, params)
                     return approx.ApproxEngine(runtime, binned, sizes, min_data, demand or PLAIN_DEMAND, limit)
                 return exact.ExactEngine(runtime, binned, named_sizes(binned), min_data, demand or PLAIN_DEMAND, limit)
-            return GpuEngine(runtime, binned, min_data, demand or PLAIN_DEMAND, limit)
+            may_stay = params.device != "auto"  # which takes the CPU then
+            engine = GpuEngine(runtime, binned, min_data, demand or PLAIN_DEMAND, limit, may_stay)
+            if engine.host_bin_bytes > 0:
+                what = f"{runtime.facts.name} has no memory for {engine.host_bin_bytes / 2**20:,.0f} MB of bins"
+                inform(f"{what}: they stay in host memory, and are read from there", params.verbosity)
+            return engine
         except DeviceError as error:
             if params.device != "auto":
                 raise

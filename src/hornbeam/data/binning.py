@@ -277,6 +277,11 @@ class BinnedData:
             self._bins = self.on_device.host()
         return self._bins
 
+    def leave_device(self) -> None:
+        """Have the bins in host memory, and free that of the device."""
+        if self.on_device is not None:
+            _, self.on_device = self.bins, None
+
     def block(self, first: int, last: int) -> NDArray[Any]:
         """Return the bins of the rows first to last, laid out as `bins` is; it may be a view."""
         if self.stored is None or self._bins is not None:

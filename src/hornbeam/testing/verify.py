@@ -151,6 +151,7 @@ def training_checks(device: str, n_rows: int) -> Iterator[tuple[str, Check]]:
     classes = make_multiclass(n_rows // 8, 5, 20, seed=4)
     heavy = make_regression_heavy_tailed(n_rows // 4, seed=5)
     little = len(missing[0]) * 250 / 2**20 + 16.0  # not enough for bins by feature and for all histograms
+    least = n_rows * 54 / 2**20 + 3.5  # not enough for the bins of many rows
     leafwise: dict[str, Any] = {"objective": "binary", "num_leaves": 255}
     signal = higgs[0][:, 0].astype(np.float64) * 3.0 + higgs[1]
     every_objective: list[tuple[str, tuple[Any, Any], dict[str, Any]]] = [
@@ -164,6 +165,7 @@ def training_checks(device: str, n_rows: int) -> Iterator[tuple[str, Check]]:
         ("binary, missing, 5 tiles", missing, leafwise),
         ("binary, small pool", missing, {**leafwise, "histogram_pool_size": 8.0}),
         ("binary, little memory", missing, {**leafwise, "device_memory_limit": little}),
+        ("binary, bins in host memory", higgs, {**leafwise, "device_memory_limit": least}),
         ("binary, 15 bins", missing, {**leafwise, "max_bin": 15}),
         ("binary, 15 bins, bagging", higgs, {**leafwise, "max_bin": 15, "bagging_freq": 1, "bagging_fraction": 0.5}),
         ("5 classes", classes, {"objective": "multiclass", "num_class": 5}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
+from dataclasses import replace
 from types import FunctionType, ModuleType
 
 import numpy as np
@@ -12,7 +13,9 @@ import pytest
 pytest.importorskip("pyopencl")
 
 import hornbeam as hb
+from hornbeam.backends import devices
 from hornbeam.backends.demand import Demand
+from hornbeam.backends.engines import make_engine
 from hornbeam.backends.gpu import engine as gpu_engine
 from hornbeam.backends.gpu.data.layout import Layout
 from hornbeam.backends.gpu.engine import GpuEngine
@@ -20,6 +23,7 @@ from hornbeam.backends.gpu.growth.memory import WIDE_RECORDS, check_memory, esti
 from hornbeam.backends.gpu.runtime import opencl
 from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.core.errors import DeviceError
+from hornbeam.core.host_memory import free_bytes
 from hornbeam.params.params import Params
 from hornbeam.testing.checks import usable_devices
 from hornbeam.testing.data import make_higgs_like
@@ -157,21 +161,21 @@ def heavy_tailed(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
 HEAVY = {"objective": "regression", "num_leaves": 15, "max_bin": 15, "min_data_in_leaf": 1, "verbosity": -1}
 
 
-def needed_by(train: hb.Dataset, valid: hb.Dataset | None, params: dict, monkeypatch) -> float:
-    """Return the megabytes that a training is counted to need."""
+def needed_by(train: hb.Dataset, valid: hb.Dataset | None, params: dict, monkeypatch, on_host: bool = False) -> float:
+    """Return the megabytes that a training is counted to need; on_host: where its bins are in host memory."""
     counted = []
     with monkeypatch.context() as patch:
         patch.setattr(gpu_engine, "fit_memory", lambda *given: counted.append(given) or given[0])
         hb.train({**params, "device": "opencl"}, train, 1, {} if valid is None else {"valid": valid})
     (layout, demand, stats, *_), *_ = counted
-    return sum(estimate(layout, demand, stats).values()) / MEGABYTE
+    return sum(estimate(replace(layout, on_host=on_host), demand, stats).values()) / MEGABYTE
 
 
 def test_what_was_counted_is_enough_for_trees_that_turn_to_31_bits(monkeypatch):
     X, y = heavy_tailed(200_000)
     train = hb.Dataset(X, label=y)
     valid = hb.Dataset(X[:50_000], label=y[:50_000], reference=train)
-    needed = needed_by(train, valid, HEAVY, monkeypatch)
+    needed, least = (needed_by(train, valid, HEAVY, monkeypatch, on_host) for on_host in (False, True))
     wide, allocations = [], []
     allocate, quantize = opencl.OpenCLRuntime.allocate, GpuEngine.quantize
 
@@ -192,7 +196,7 @@ def test_what_was_counted_is_enough_for_trees_that_turn_to_31_bits(monkeypatch):
     assert booster.fingerprint() == hb.train({**HEAVY, "device": "cpu"}, train, 2).fingerprint()
     allocations.clear()
     with pytest.raises(DeviceError, match="31 bits"):
-        hb.train({**limited, "device_memory_limit": needed - 0.1}, train, 2, {"valid": valid})
+        hb.train({**limited, "device_memory_limit": least - 0.1}, train, 2, {"valid": valid})
     assert allocations == []
 
 
@@ -228,12 +232,39 @@ def test_histogram_pool_keeps_to_its_limit(closed, megabytes):
     assert 1.5 * pool + slot_bytes(Layout.of(train.binned), 3) > megabytes * MEGABYTE  # 2 sums of 3, it may be
 
 
+@pytest.mark.parametrize("features", [6, 40], ids=["rows of few bytes", "several tiles"])
+@pytest.mark.parametrize("more", [{}, {"boosting": "dart"}, {"bagging_fraction": 0.5, "bagging_freq": 1}], ids=str)
+def test_bins_stay_in_host_memory_where_the_device_has_none_for_them(closed, monkeypatch, caplog, features, more):
+    X, y = make_higgs_like(6000, features, seed=2)
+    train = hb.Dataset(X, label=y)
+    valid = hb.Dataset(X[:2000], label=y[:2000], reference=train)
+    params = {**PARAMS, **more, "metric": ["auc"], "verbosity": 1}
+    needed = needed_by(train, valid, params, monkeypatch)
+    expected = hb.train({**params, "device": "cpu"}, train, 3, {"valid": valid})
+    layout = Layout.of(train.binned)
+    limit = needed - layout.tile_bytes / 2 / MEGABYTE
+    found = hb.train({**params, "device": "opencl", "device_memory_limit": limit}, train, 3, {"valid": valid})
+    assert found.fingerprint() == expected.fingerprint()
+    assert found.eval_history == expected.eval_history
+    assert [record for record in caplog.records if "MB of bins: they stay in host memory" in record.message]
+    peak, has_columns, _ = closed[-1]
+    assert peak <= limit * MEGABYTE
+    assert has_columns == (2 * layout.column_bytes <= free_bytes())  # in host memory, too
+
+
+def test_a_device_that_was_not_asked_for_is_left_where_bins_do_not_fit(monkeypatch):
+    train, _ = make_sets(1000, 40)
+    params = hb.Params.from_dict({**PARAMS, "device": "auto", "device_memory_limit": 1.0})
+    monkeypatch.setattr(devices, "choose_device", lambda *_: "opencl:0")
+    assert make_engine(train.construct(params).binned, params).device_name == "cpu"
+
+
 def test_too_little_memory_is_refused_before_anything_is_allocated(monkeypatch):
     monkeypatch.setattr(opencl.OpenCLRuntime, "allocate", lambda *_: pytest.fail("memory was taken"))
     train, _ = make_sets(1000, 40)
     with pytest.raises(DeviceError, match="1,000 rows x 40 features need") as caught:
         hb.train({**PARAMS, "max_bin": 63, "device": "opencl", "device_memory_limit": 1.5}, train, 1)
-    for part in ("1.50 MB", "for bins", "gradients", "max_bin=15", "histogram_pool_size", "device='cpu'"):
+    for part in ("1.50 MB", "even with all bins in host memory", "gradients", "histogram_pool_size", "device='cpu'"):
         assert part in str(caught.value)
     figures = [float(number) for number in re.findall(r"([\d.]+) MB for (?!them)", str(caught.value))]
     total = float(re.search(r"need ([\d.]+) MB", str(caught.value))[1])
@@ -256,7 +287,7 @@ def test_validation_sets_that_do_not_fit_are_refused_before_anything_is_allocate
     limit = (sum(estimate(layout, Demand(n_leaves=15, given_bytes=8000)).values()) + 100_000) / MEGABYTE
     valid = hb.Dataset(np.repeat(X, 50, axis=0), label=np.repeat(y, 50), reference=train)
     monkeypatch.setattr(opencl.OpenCLRuntime, "allocate", lambda *_: pytest.fail("memory was taken"))
-    with pytest.raises(DeviceError, match=r"3\.\d\d MB for validation sets"):  # 50,000 rows of 64 bytes, and scores
+    with pytest.raises(DeviceError, match=r"0\.38 MB for validation sets"):  # 50,000 scores; bins are in host memory
         hb.train({**PARAMS, "device": "opencl", "device_memory_limit": limit}, train, 1, {"valid": valid})
 
 

@@ -56,12 +56,15 @@ from hornbeam.backends.gpu.growth.histograms import DeviceHistograms
 from hornbeam.backends.gpu.growth.leaves import DeviceLeaves, numbering_variant, sums_variant
 from hornbeam.backends.gpu.growth.memory import (
     SMALL_BUFFERS,
+    estimate,
     fit_memory,
     growth_bytes,
     later_buffers,
     limit_bytes,
     most_slots,
     slot_bytes,
+    valid_layout,
+    wants_columns,
 )
 from hornbeam.backends.gpu.growth.outputs import DeviceOutputs
 from hornbeam.backends.gpu.growth.routing import ValidationSet, upload_scores, upload_tree
@@ -74,11 +77,12 @@ from hornbeam.backends.gpu.rows_of_leaves import RowsOfLeaves
 from hornbeam.backends.gpu.runtime.runtime import Buffer, Runtime, Variant
 from hornbeam.backends.gpu.shared_trees import SharedTrees
 from hornbeam.backends.gpu.workers.trees import WorkerTrees
-from hornbeam.backends.gpu.workspace.bin_upload import PlacedBins, bins_on_device
+from hornbeam.backends.gpu.workspace.bin_upload import PlacedBins, available_bytes
 from hornbeam.backends.gpu.workspace.tree_kernels import GrowingTree, TreeKernels, TreeKind, TreeVariants
 from hornbeam.backends.gpu.workspace.workspace import Workspace
 from hornbeam.core.errors import DeviceMemoryError
 from hornbeam.core.fixed_point import Quantization, alone
+from hornbeam.core.host_memory import free_bytes
 from hornbeam.data.binning import BinnedData
 from hornbeam.data.columns import Column, StartScores
 from hornbeam.data.fields import Fields
@@ -120,6 +124,8 @@ class GpuEngine(SharedTrees, RowsOfLeaves, WorkerTrees):
         What will be kept besides; memory is checked for it.
     limit_mb
         Megabytes of device memory that may be taken; 0 or less: all.
+    bins_may_stay
+        Whether bins that do not fit on the device may be in host memory.
     """
 
     rounds_are_costly = True
@@ -134,6 +140,7 @@ class GpuEngine(SharedTrees, RowsOfLeaves, WorkerTrees):
         min_data_in_leaf: int = 20,
         demand: Demand = PLAIN_DEMAND,
         limit_mb: float = -1.0,
+        bins_may_stay: bool = False,
     ) -> None:
         self.n_rows = binned.n_rows
         self.device_name = runtime.device_name
@@ -145,19 +152,20 @@ class GpuEngine(SharedTrees, RowsOfLeaves, WorkerTrees):
         self._demand = demand
         self._most_slots = 0  # not decided
         self._valid: list[ValidationSet] = []
-        self._n_outputs = 0
-        self._output = 0
+        self._n_outputs = self._output = self._n_replayed = 0
         self._kernels: dict[TreeKind, TreeKernels] = {}
-        self._n_replayed = 0
         self._rounded: Rounded
         self._tree: GrowingTree
         self._last_ahead: GrowingTree | None = None  # the last tree, if it was grown ahead
         own = self.workspace
         own.limit_bytes = limit_bytes(runtime.facts, limit_mb)
-        shared = (bins_on_device(each, runtime) for each in (binned, *demand.valid_sets))
-        available = own.spare_bytes(sum(bins.n_bytes for bins in shared if bins is not None))
-        layout = Layout.of(binned, bundles)
-        self._layout = fit_memory(layout, demand, self._most_stats, runtime.facts, available)
+        sets, layout = (binned, *demand.valid_sets), Layout.of(binned, bundles)
+        available = available_bytes(own, sets)
+        if bins_may_stay and available < sum(estimate(layout, demand, self._most_stats).values()):
+            for each in sets:
+                each.leave_device()
+            available = available_bytes(own, sets)
+        self._layout = fit_memory(layout, demand, self._most_stats, runtime.facts, available, bins_may_stay)
         own.limit_bytes = min(own.limit_bytes, available)
         self.slot_bytes = slot_bytes(self._layout, self._most_stats)
         runtime.compile_soon(self._first_files())
@@ -176,10 +184,15 @@ class GpuEngine(SharedTrees, RowsOfLeaves, WorkerTrees):
             self._metrics_fit = True
             bridge = runtime.arrays
             self.arrays = None if bridge is None else CupyExchange(bridge, own, self._gradients, self._scores_of)
-            own.reserved = later_buffers(self.n_rows, demand)
+            own.reserved = later_buffers(self._layout, demand)
         except BaseException:
             self.workspace.close()
             raise
+
+    @property
+    def host_bin_bytes(self) -> int:
+        """Bytes of the bins that are in host memory."""
+        return self._layout.tile_bytes if self._layout.on_host else 0
 
     def _first_files(self) -> Iterator[Variant]:
         """Return the files that the first trees will need, in the order of that.
@@ -216,12 +229,7 @@ class GpuEngine(SharedTrees, RowsOfLeaves, WorkerTrees):
         self._runtime.download(self.workspace.buffer("scores"), out)
         return out
 
-    def compute_gradients(
-        self,
-        objective: Objective,
-        label: Column,
-        weight: Column | None,
-    ) -> None:
+    def compute_gradients(self, objective: Objective, label: Column, weight: Column | None) -> None:
         """Compute gradients and hessians of all outputs from the scores."""
         self._gradients.compute(objective, self._n_outputs, label, weight)
         if self._demand.keeps_gradients:
@@ -312,6 +320,8 @@ class GpuEngine(SharedTrees, RowsOfLeaves, WorkerTrees):
             if 0 < layout.column_bytes <= min(spare - wanted, own.facts.max_buffer_bytes):
                 self._bins.make_columns()
                 spare -= layout.column_bytes
+            elif wants_columns(layout, free_bytes()):
+                self._bins.make_columns(on_host=True)
             self._most_slots = most_slots(layout, self._most_stats, spare, own.facts)
             own.reserved["histograms"] = min(n_slots, self._most_slots) * self.slot_bytes  # metrics leave them alone
         return min(n_slots, self._most_slots)
@@ -429,7 +439,8 @@ class GpuEngine(SharedTrees, RowsOfLeaves, WorkerTrees):
 
     def add_valid(self, binned: BinnedData, scores: NDArray[np.float64] | StartScores) -> int:
         """Keep a validation set on the device."""
-        self._valid.append(ValidationSet.upload(self.workspace, len(self._valid), binned, scores))
+        layout = valid_layout(binned, self._layout.on_host)
+        self._valid.append(ValidationSet.upload(self.workspace, len(self._valid), binned, scores, layout))
         return len(self._valid) - 1
 
     def add_tree(self, valid: int, output: int, tree: BinnedTree) -> None:

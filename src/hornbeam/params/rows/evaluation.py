@@ -132,8 +132,8 @@ class EvaluationRows:
         -1.0,
         "Machine",
         "Megabytes of a GPU's memory that a training may take; 0 or less: all there is. Where it is short, what only "
-        "makes training faster is left out: a second layout of the bins, and histograms of earlier nodes. The model "
-        "is the same.",
+        "makes training faster is left out: a second layout of the bins, and histograms of earlier nodes; then the "
+        "bins stay in host memory. The model is the same.",
         high=1e12,
         none_below=math.ulp(0.0),
         in_model=False,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.binning.dense import search_tables
 from hornbeam.backends.cpu.binning.table import bin_table, coded_bounds, sampled_rows
+from hornbeam.backends.demand import TRAINING_BYTES
 from hornbeam.backends.gpu.data.bounds import Blocks, DeviceBounds
 from hornbeam.backends.gpu.data.layout import Layout, check_buffer, megabytes
 from hornbeam.backends.gpu.runtime import devices
@@ -49,9 +50,11 @@ class TiledBins:
         How they lie.
     tiles
         u32 (n_tiles, n_rows, tile_words), see kernels/data/layout.cl.
+
+    They are not made where the device has not so many bytes of each row free besides: `row_bytes`.
     """
 
-    def __init__(self, runtime: Runtime, device: str, n_rows: int, mapper: BinMapper) -> None:
+    def __init__(self, runtime: Runtime, device: str, n_rows: int, mapper: BinMapper, row_bytes: int = 0) -> None:
         self.runtime = runtime
         self.device = device
         self.n_rows = n_rows
@@ -61,13 +64,13 @@ class TiledBins:
         self.n_bytes = self.layout.tile_bytes
         check_buffer(self.n_bytes, "the bins", runtime.facts)
         runtime.trim()
-        self._check_free()
+        self._check_free(row_bytes * n_rows)
         self.tiles: Buffer = runtime.allocate(self.n_bytes)
 
-    def _check_free(self) -> None:
-        """Raise if the device has less memory free than the bins take, as far as it tells."""
+    def _check_free(self, n_more: int) -> None:
+        """Raise if the device has less memory free than the bins take, and so many bytes more, as far as it tells."""
         free = self.runtime.free_bytes()
-        if free is not None and self.n_bytes > free:
+        if free is not None and self.n_bytes + n_more > free:
             raise DeviceMemoryError(
                 f"{self.n_rows:,} rows x {self.n_used:,} features take {megabytes(self.n_bytes)} of device memory as "
                 f"bins, and {self.runtime.facts.name} has {megabytes(free)} free: fewer rows, fewer bins (max_bin=15 "
@@ -148,7 +151,7 @@ def encode(device: str, reader: TableReader, blocks: Blocks, mapper: BinMapper) 
     """Code a table; returns its bins, and for each used feature whether NaN was seen, bool (n_used,)."""
     runtime = devices.open_runtime(device)
     used = mapper.used.astype(np.int64)
-    out = TiledBins(runtime, device, reader.n_rows, mapper)
+    out = TiledBins(runtime, device, reader.n_rows, mapper, TRAINING_BYTES if reader.device is None else 0)
     if len(used) == 0:
         return out, np.zeros(0, np.bool_)
     tables, starts, steps = search_tables(mapper, used, reader.block_dtype)

@@ -3,7 +3,8 @@
 What an engine holds:
 
     tiles        u32 (n_tiles, n_rows, 8)     32 bytes of a row: 64 features of 4-bit bins, 32 of 8, 16 of 16 bits;
-                                              16, 8 or 4 bytes where all features fit
+                                              16, 8 or 4 bytes where all features fit. Where even these do not fit
+                                              on the device they are in host memory, and columns too
     columns      u8 or u16 (n_columns, n_rows)   the same bins by feature; of 4-bit bins two rows a byte. Where memory
                                               is short there are none (memory.py)
     rows         u32 (n_rows,)  twice         rows of the nodes, of even and of odd depth
@@ -73,6 +74,7 @@ class Layout:
     bin_bits: int  # 4, 8 or 16; 32 for ranks
     n_bins: int  # of every column, padded
     tile_words: int
+    on_host: bool = False  # whether bins are in memory of the host, which kernels read over the bus
 
     @classmethod
     def of(cls, binned: BinnedData, bundles: Bundled | None = None) -> Layout:
@@ -140,6 +142,11 @@ class Layout:
     def tile_bytes(self) -> int:
         """Bytes of the tiles."""
         return self.n_rows * self.n_tiles * self.tile_words * 4
+
+    @property
+    def device_tile_bytes(self) -> int:
+        """Bytes of the tiles on the device."""
+        return 0 if self.on_host else self.tile_bytes
 
     @property
     def member_bytes(self) -> int:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.data.bundles import bundles_of
 from hornbeam.backends.gpu.data.columns import copy_column
+from hornbeam.backends.gpu.data.layout import Layout
 from hornbeam.backends.gpu.runtime.runtime import Buffer, u32, u64
 from hornbeam.backends.gpu.workspace.bin_upload import PlacedBins
 from hornbeam.backends.gpu.workspace.workspace import Workspace
@@ -88,10 +89,15 @@ class ValidationSet:
 
     @classmethod
     def upload(
-        cls, workspace: Workspace, number: int, binned: BinnedData, scores: NDArray[np.float64] | StartScores
+        cls,
+        workspace: Workspace,
+        number: int,
+        binned: BinnedData,
+        scores: NDArray[np.float64] | StartScores,
+        layout: Layout,
     ) -> ValidationSet:
         """Bring a data set and its scores, float64 (n_outputs, n_rows), to the device; it has bundles of its own."""
-        bins = PlacedBins(workspace, f"bins of validation set {number}", binned, bundles_of(binned))
+        bins = PlacedBins(workspace, f"bins of validation set {number}", binned, bundles_of(binned), layout)
         on_device = upload_scores(workspace, f"scores of validation set {number}", scores)
         return cls(workspace, bins, len(scores), on_device)
 

@@ -185,6 +185,18 @@ class CudaRuntime:
             self.report(error, f"giving {n_bytes / 2**20:,.1f} MB")
             raise
 
+    def allocate_on_host(self, n_bytes: int) -> Buffer:
+        """Return page-locked memory, which the device knows by the same address."""
+        size = max(8, n_bytes)
+        try:
+            with self.device, self._lock:
+                memory = cupy.cuda.PinnedMemory(size)
+                place = cupy.cuda.UnownedMemory(memory.ptr, size, memory, self._number)
+                return cupy.ndarray((size,), np.uint8, cupy.cuda.MemoryPointer(place, 0))
+        except Exception as error:
+            self.report(error, f"giving {n_bytes / 2**20:,.1f} MB of host memory")
+            raise
+
     def report(self, error: Exception, what: str) -> None:
         """Raise what users should see if an error is CuPy's; see cuda_errors.py."""
         ours = device_error(error, self.facts.name, what)

@@ -98,8 +98,15 @@ class OpenCLRuntime:
 
     def allocate(self, n_bytes: int) -> Buffer:
         """Return memory."""
+        return self._allocate(n_bytes, cl.mem_flags.READ_WRITE)
+
+    def allocate_on_host(self, n_bytes: int) -> Buffer:
+        """Return memory that the driver keeps where the host has it, as far as it follows that wish."""
+        return self._allocate(n_bytes, cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR)
+
+    def _allocate(self, n_bytes: int, flags: int) -> Buffer:
         try:
-            return cl.Buffer(self.context, cl.mem_flags.READ_WRITE, max(8, n_bytes))
+            return cl.Buffer(self.context, flags, max(8, n_bytes))
         except cl.Error as error:
             raise DeviceMemoryError(
                 f"{self.facts.name} cannot give {n_bytes / 2**20:,.1f} MB of memory ({error}); fewer bins (max_bin), a "

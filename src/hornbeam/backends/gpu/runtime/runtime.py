@@ -156,6 +156,9 @@ class Runtime(Protocol):
     def allocate(self, n_bytes: int) -> Buffer:
         """Return memory, uninitialised; DeviceError when there is none."""
 
+    def allocate_on_host(self, n_bytes: int) -> Buffer:
+        """Return memory of the host that kernels read and write over the bus; it does not move to the device."""
+
     def free(self, buffer: Buffer) -> None:
         """Give memory back."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from hornbeam.backends.gpu.data.binning import TiledBins
@@ -23,6 +25,12 @@ def bins_on_device(binned: BinnedData, runtime: Runtime) -> TiledBins | None:
     """Return the bins of a data set that are on this device already."""
     found = binned.on_device
     return found if isinstance(found, TiledBins) and found.runtime is runtime else None
+
+
+def available_bytes(workspace: Workspace, sets: Iterable[BinnedData]) -> int:
+    """Return the bytes that a training on these sets may hold, with those of their bins that are on the device."""
+    shared = (bins_on_device(each, workspace.runtime) for each in sets)
+    return workspace.spare_bytes(sum(bins.n_bytes for bins in shared if bins is not None))
 
 
 class PlacedBins:
@@ -49,7 +57,8 @@ class PlacedBins:
         if shared is not None and self.layout.n_used > 0:
             workspace.borrow(name, shared.tiles, shared.n_bytes)
         else:
-            workspace.room(name, self.layout.tile_bytes)
+            room = workspace.room_on_host if self.layout.on_host else workspace.room
+            room(name, self.layout.tile_bytes)
             if bundles is not None:
                 workspace.upload(f"members of {name}", bundles.members)
             self._upload(binned)
@@ -106,10 +115,10 @@ class PlacedBins:
         own.release("block")
         own.runtime.trim()
 
-    def make_columns(self) -> None:
-        """Lay the bins out by feature as well."""
+    def make_columns(self, on_host: bool = False) -> None:
+        """Lay the bins out by feature as well; on_host: in memory of the host."""
         own, layout = self._workspace, self.layout
-        columns = own.room("columns", layout.column_bytes)
+        columns = (own.room_on_host if on_host else own.room)("columns", layout.column_bytes)
         kernel = own.runtime.kernel("column_kernel", own.variant("layout.cl", **layout.options))
         sizes = (u32(layout.n_columns), u32(layout.n_rows))
         own.runtime.launch(kernel, own.groups, self.tiles, *sizes, columns)

@@ -14,6 +14,7 @@ from hornbeam.backends.gpu.data.layout import check_buffer
 from hornbeam.backends.gpu.runtime.runtime import Buffer, Kernel, Runtime, Variant
 from hornbeam.backends.gpu.workspace.tree_kernels import THREADS, plain_variant
 from hornbeam.core.errors import DeviceMemoryError
+from hornbeam.core.host_memory import check_host_memory
 from hornbeam.data.columns import DeviceColumn
 
 SMALL_BUFFER = 1 << 20
@@ -75,6 +76,15 @@ class Workspace:
             )
         buffer = self.runtime.allocate(n_bytes)
         self._hold(name, buffer, n_bytes)
+        self.n_allocations += 1
+        return buffer
+
+    def room_on_host(self, name: str, n_bytes: int) -> Buffer:
+        """Return a new buffer of this name in host memory; it is no memory of the device."""
+        check_buffer(n_bytes, name, self.facts)
+        check_host_memory(n_bytes, f"{name}, which the device has no memory for,", "fewer rows or features")
+        buffer = self.runtime.allocate_on_host(n_bytes)
+        self._hold(name, buffer, 0)
         self.n_allocations += 1
         return buffer
 
