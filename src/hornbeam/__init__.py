@@ -169,7 +169,10 @@ _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for."""
+    """Import a public name when it is first asked for, or find what other libraries call it."""
+    if name in ("basic", "LightGBMError", "XGBoostError"):
+        errors = import_module("hornbeam.core.errors")
+        return errors if name == "basic" else getattr(errors, name)
     if name not in _HOMES:
         from hornbeam.params.peer_arguments import MODULE_ATTRIBUTES
 

@@ -373,6 +373,32 @@ def test_evaluations_are_lines_of_text_for_a_dmatrix(booster, data):
 # --- metrics and parameters -----------------------------------------------------------------------------------------
 
 
+def test_errors_have_the_names_that_scripts_catch():
+    for name in ("basic.LightGBMError", "core.XGBoostError", "LightGBMError", "XGBoostError"):
+        home, _, kind = name.rpartition(".")
+        with pytest.raises(getattr(getattr(hb, home) if home else hb, kind)):
+            hb.train({"num_leaves": 1}, hb.DMatrix(np.zeros((9, 1)), label=np.zeros(9)), 1)
+
+
+@pytest.mark.parametrize(
+    ("metric", "objective"), [("tweedie-nloglik@1.3", "reg:tweedie"), ("mphe", "reg:pseudohubererror")]
+)
+def test_metrics_of_amounts_have_xgboosts_names_and_values(device, metric, objective):
+    xgboost = pytest.importorskip("xgboost")
+    X = np.random.default_rng(0).normal(size=(400, 3))
+    y = np.random.default_rng(1).poisson(np.exp(X[:, 0])).astype(float)
+    params = {"objective": objective, "eval_metric": metric, "max_depth": 3, "verbosity": 0}
+    data, found = hb.DMatrix(X, label=y), {}
+    booster = hb.train(
+        {**params, "device": device}, data, 5, evals=[(data, "own")], evals_result=found, verbose_eval=False
+    )
+    theirs = xgboost.DMatrix(X, label=y, base_margin=booster.predict(data, output_margin=True))
+    nothing = xgboost.Booster({**params, "base_score": 1.0}, [theirs])
+    text = nothing.eval(theirs)
+    assert list(found["own"]) == [metric]
+    assert found["own"][metric][-1] == pytest.approx(float(text.rpartition(":")[2]), rel=1e-4)
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_auc_of_several_classes_is_xgboosts(weighted):
     weight = RANDOM.random(400) + 0.5 if weighted else None

@@ -105,8 +105,9 @@ def test_functions_give_gradients(start):
     if start != "binary":
         with pytest.raises(hb.ParameterError, match=r"update\(fobj=function\)"):
             booster.update()
-    for _ in range(3):
-        booster.update(fobj=logistic)
+    booster.update(fobj=logistic)
+    booster.update(None, logistic)  # by place, as LightGBM's users do
+    booster.update(None, 2, fobj=logistic)  # after the number of the iteration, as XGBoost's do
     expected = hb.train({**PLAIN, "objective": logistic}, data(), 3)
     assert booster.fingerprint() == expected.fingerprint()
     np.testing.assert_array_equal(booster.predict(X), booster.predict(X, raw_score=True))

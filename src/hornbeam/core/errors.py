@@ -7,6 +7,10 @@ class HornbeamError(Exception):
     """Base of every error that Hornbeam raises on purpose."""
 
 
+LightGBMError = XGBoostError = HornbeamError
+"""What scripts for other libraries catch: `basic.LightGBMError` and `core.XGBoostError`."""
+
+
 class ParameterError(HornbeamError, ValueError):
     """A training parameter is unknown, has a wrong value, or contradicts another one."""
 

@@ -146,7 +146,6 @@ NO_METRIC = ("none", "None", "null", "na", "custom")
 
 
 NO_METRICS: dict[str, str] = {
-    "tweedie-nloglik@": "use 'tweedie', and set tweedie_variance_power",
     "pre": "use 'map' or 'ndcg', or pass a function as feval",
     "pre@": "use 'map@k' or 'ndcg@k', or pass a function as feval",
 }
@@ -154,7 +153,7 @@ NO_METRICS: dict[str, str] = {
 
 
 def get_metric(name: str, params: Params | None = None) -> Metric:
-    """Build one metric from its name or an alias; it may name a rank, as in ndcg@10, or a threshold: error@0.3.
+    """Build one metric from its name or an alias; it may name a rank, as in ndcg@10, a threshold or a power: error@0.3.
 
     params  where the metric's constants come from; None: their defaults
     """
@@ -164,7 +163,9 @@ def get_metric(name: str, params: Params | None = None) -> Metric:
     if base + at_sign in NO_METRICS:
         raise ParameterError(f"metric={name!r} is not available here; {NO_METRICS[base + at_sign]}")
     if at_sign and kind is BinaryError:
-        return BinaryError(_threshold(name, rank))
+        return BinaryError(_number(name, rank, "threshold", 0.0, 1.0))
+    if at_sign and kind is TweedieLoss:
+        return TweedieLoss.at(_number(name, rank, "variance power", 1.0, math.nextafter(2.0, 1.0)))
     if kind is None or (at_sign and not issubclass(kind, QueryMetric)):
         near = difflib.get_close_matches(base, [*METRICS, *ALIASES], n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
@@ -181,15 +182,18 @@ def get_metric(name: str, params: Params | None = None) -> Metric:
     return kind(at, None if params is None else params.label_gain)
 
 
-def _threshold(name: str, text: str) -> float:
-    """Return the number after @ in the name of a metric: a probability."""
+def _number(name: str, text: str, what: str, low: float, high: float) -> float:
+    """Return the number after @ in the name of a metric."""
     try:
-        threshold = float(text)
+        number = float(text)
     except ValueError:
-        threshold = math.nan
-    if not 0.0 <= threshold <= 1.0:
-        raise ParameterError(f"metric={name!r}: the threshold after @ must be a number from 0 to 1, as in error@0.3")
-    return threshold
+        number = math.nan
+    if not low <= number <= high:
+        raise ParameterError(
+            f"metric={name!r}: the {what} after @ must be a number from {low:g} to {math.ceil(high)}, as in error@0.3 "
+            "and tweedie@1.5"
+        )
+    return number
 
 
 def fit_to_outputs(name: str, n_outputs: int) -> str:

@@ -69,6 +69,14 @@ class TweedieLoss(MeanLoss):
         self.variance_power = variance_power
 
     @classmethod
+    def at(cls, variance_power: float) -> TweedieLoss:
+        """Return the metric of another power than the objective's, which is in its name."""
+        found = cls(variance_power)
+        found.name = f"{cls.name}@{variance_power}".removesuffix(".0")  # type: ignore[misc]
+        found.has_kernel = False
+        return found
+
+    @classmethod
     def from_params(cls, params: Params) -> TweedieLoss:
         """Take tweedie_variance_power."""
         return cls(params.tweedie_variance_power)

@@ -41,25 +41,26 @@ class LiveModel:
             )
         return self._training
 
-    def update(self, train_set: Any = None, fobj: Any = None, iteration: Any = None) -> bool:
+    def update(self, train_set: Any = None, iteration: Any = None, fobj: Any = None) -> bool:
         """Train one iteration more.
 
         Parameters
         ----------
         train_set
             Other data to train this iteration and the following ones on; None: the data there are.
+        iteration
+            Number of the iteration, as XGBoost's users pass it; the Booster counts itself. A function is `fobj`, which
+            LightGBM's users pass here.
         fobj
             Function of (raw scores, dataset) that returns gradients and hessians, in the place of the objective. From
             then on the model is one of an objective function: it predicts raw scores.
-        iteration
-            Number of the iteration, as XGBoost's users pass it; the Booster counts itself.
 
         Returns
         -------
         bool
             Whether the training is at its end: no split gains anything any more, and no tree was added.
         """
-        function = fobj if not isinstance(fobj, int) else iteration if callable(iteration) else None
+        function = iteration if callable(iteration) else fobj
         ended: bool = self._under_way.update(train_set, function)
         return ended
 

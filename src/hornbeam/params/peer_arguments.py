@@ -107,10 +107,7 @@ MODULE_ATTRIBUTES = {
         ("XGBRFClassifier", "XGBRFRegressor", "HornbeamRFClassifier", "HornbeamRFRegressor"),
         "an estimator with boosting_type='rf', subsample=0.8 and subsample_freq=1",
     ),
-    "XGBoostError": "HornbeamError",
     "build_info": "devices, or __version__",
-    "LightGBMError": "HornbeamError",
-    "basic": "HornbeamError for basic.LightGBMError, and hornbeam itself for the rest",
     "engine": "hornbeam.train and hornbeam.cv",
 }
 

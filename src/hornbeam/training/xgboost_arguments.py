@@ -26,6 +26,7 @@ METRIC_NAMES = {
     "binary_logloss": "logloss", "binary_error": "error", "multi_logloss": "mlogloss", "multi_error": "merror",
     "average_precision": "aucpr", "l1": "mae", "poisson": "poisson-nloglik", "gamma": "gamma-nloglik",
     "gamma_deviance": "gamma-deviance", "tweedie": "tweedie-nloglik",
+    "pseudohuber": "mphe",
 }  # fmt: skip
 """What XGBoost calls metrics, which evaluations of a training on a DMatrix bear; others have one name in both."""
 
