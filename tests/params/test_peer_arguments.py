@@ -222,10 +222,11 @@ def test_estimators_predict_alike_by_either_name(objective, name, ours):
         hb.HornbeamRegressor(objective="poisson", **small).fit(X, Y).predict,
         hb.HornbeamRanker(**small).fit(X, Y, group=[50, 150]).predict,
     ):
-        np.testing.assert_array_equal(predict(X, **{name: True}), predict(X, **{ours: True}))
-        np.testing.assert_array_equal(predict(X, **{name: False}), predict(X))
+        yes, no = (1, 0) if ours == "num_threads" else (True, False)
+        np.testing.assert_array_equal(predict(X, **{name: yes}), predict(X, **{ours: yes}))
+        np.testing.assert_array_equal(predict(X, **{name: no}), predict(X))
         with pytest.raises(hb.ParameterError, match="two names of one argument"):
-            predict(X, **{name: True, ours: True})
+            predict(X, **{name: yes, ours: yes})
     np.testing.assert_array_equal(
         classifier.predict(X, output_margin=True), classifier.booster_.predict(X, raw_score=True)
     )
@@ -362,3 +363,18 @@ def test_attributes_that_are_not_there_name_those_that_are(booster):
         assert not hasattr(thing, name)
     with pytest.raises(AttributeError, match=r"no attribute 'nothing'$"):
         _ = booster.nothing
+
+
+def test_predict_takes_what_scripts_pass_along(booster):
+    X = np.random.default_rng(0).normal(size=(9, booster.n_features))
+    assert np.array_equal(booster.predict(X, n_jobs=1, verbose=-1), booster.predict(X))
+    with pytest.raises(hb.ParameterError, match="the columns that the model was trained on"):
+        booster.predict(X, predict_disable_shape_check=True)
+
+
+def test_the_held_out_part_of_cv_has_xgboosts_name_too():
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    data = hb.DMatrix(X, label=(X[:, 0] > 0.0).astype(float))
+    params = {"objective": "binary:logistic", "eval_metric": "error", "max_depth": 2, "verbosity": -1}
+    stopping = hb.callback.EarlyStopping(rounds=2, metric_name="error", data_name="test")
+    assert len(hb.cv(params, data, 30, callbacks=[stopping])["test-error-mean"]) < 30

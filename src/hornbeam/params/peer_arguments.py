@@ -47,6 +47,9 @@ PREDICT: Table = {
     "output_margin": "raw_score",
     "approx_contribs": PeerParameter((False,), "contributions are exact; leave it out"),
     "training": PeerParameter((False,), "predict has no such mode; leave it out"),
+    "n_jobs": "num_threads",
+    **dict.fromkeys(("verbose", "verbosity"), PeerParameter((-1, 0, 1, 2), "predict prints nothing; leave it out")),
+    "predict_disable_shape_check": PeerParameter((False,), "pass the columns that the model was trained on"),
 }
 FIT: Table = {
     "base_margin": "init_score",

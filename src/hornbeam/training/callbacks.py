@@ -271,11 +271,13 @@ def prepare(
     for callback in every:
         if hasattr(callback, "check"):
             callback.check(validation_sets, has_metrics)
-        if isinstance(callback, EarlyStopping) and params.boosting == "dart":
-            raise ParameterError(
-                "early stopping is not available with boosting='dart': later rounds change earlier trees, so the "
-                "best iteration could not be brought back; leave it out, or set num_iterations"
-            )
+    if params.boosting == "dart" and any(isinstance(callback, EarlyStopping) for callback in every):
+        warn(
+            "early stopping is off with boosting='dart': later rounds change earlier trees, so the best iteration "
+            "could not be brought back; set num_iterations",
+            params.verbosity,
+        )
+        every = [callback for callback in every if not isinstance(callback, EarlyStopping)]
     return sorted(every, key=lambda callback: getattr(callback, "order", 0))
 
 

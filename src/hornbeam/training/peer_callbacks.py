@@ -169,7 +169,9 @@ class EarlyStopping(LastMetricStopping):
     def __call__(self, env: CallbackEnv) -> None:
         """Look at the chosen evaluation."""
         every = env.evaluation_result_list
-        chosen = [one for one in every if self.data_name in (None, one.dataset, set_name(one.dataset))]
+        names = {one.dataset for one in every}
+        wanted = "valid" if self.data_name == "test" and "test" not in names else self.data_name  # XGBoost's name in cv
+        chosen = [one for one in every if wanted in (None, one.dataset, set_name(one.dataset))]
         chosen = [one for one in chosen if self.metric_name in (None, one.metric, evaluation_of(one.metric, 0.0)[0])]
         if every and not chosen:
             there = sorted({f"{result.dataset} {result.metric}" for result in every})
