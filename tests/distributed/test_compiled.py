@@ -59,13 +59,13 @@ def both_rows(binned, rng, n_threads, kind, bag=None):
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize(
     "cuts",
-    [{}, {"smallest_piece": 40}, {"smallest_piece": 40, "counters_at_once": 300}],
-    ids=["whole", "pieces", "blocks"],
+    [{}, {"smallest_piece": 40}, {"counters_at_once": 300}, {"smallest_piece": 40, "counters_at_once": 800}],
+    ids=["whole", "pieces", "blocks", "both"],
 )
 def test_rows_are_summed_and_divided_as_defined(binned, kind, in_bag, n_threads, cuts):
     rng = np.random.default_rng(len(kind))
     bag = some_bag(binned, rng) if in_bag else None
-    with tuned(updates_per_thread=10, **cuts):
+    with tuned(updates_per_thread=10, team_cpus=3, **cuts):
         _, defined, compiled, how = both_rows(binned, rng, n_threads, kind, bag)
     assert how.wide == (kind == "wide")
     assert how.n_sums == (2 if kind == "ones" else 3)

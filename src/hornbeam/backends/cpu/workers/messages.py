@@ -307,13 +307,14 @@ class MessageWriter:
 
     def write(self, rows: DenseRows, nodes: Segments, n_sums: int, room: Room) -> list[memoryview]:
         """Return a message to each worker, in memory that `room` returns."""
+        n_rows, n_blocks = nodes.end - nodes.begin, max(1, len(self._sections.blocks) - 1)
         rows_per_thread = self._tuning.updates_per_thread // max(1, self._n_used) + 1
-        pieces = cut(nodes, self._growth.n_team, rows_per_thread, self._tuning)
-        outgoing, ends = self._outgoing(nodes.end - nodes.begin, pieces, n_sums, room)
+        n_threads = max(1, min(self._growth.n_team, int(n_rows.sum()) // rows_per_thread))
+        # blocks are dealt as well, so that fewer pieces do, and less memory: a piece has sums of all bins
+        pieces = cut(nodes, -(-n_threads // n_blocks), rows_per_thread, self._tuning)
+        outgoing, ends = self._outgoing(n_rows, pieces, n_sums, room)
         self._scratch.taken[0] = 0
-        run_parts(
-            write_kernel, len(pieces.bounds) - 1, rows, pieces, self._sections, outgoing, self._scratch
-        )  # fmt: skip
+        run_parts(write_kernel, n_threads, rows, pieces, self._sections, outgoing, self._scratch)
         return [outgoing.words[begin:end].data.cast("B") for begin, end in pairwise(ends)]
 
     def _outgoing(
