@@ -56,8 +56,8 @@ from hornbeam.backends.gpu.growth.histograms import DeviceHistograms
 from hornbeam.backends.gpu.growth.leaves import DeviceLeaves, numbering_variant, sums_variant
 from hornbeam.backends.gpu.growth.memory import (
     SMALL_BUFFERS,
-    estimate,
     fit_memory,
+    fits,
     growth_bytes,
     later_buffers,
     limit_bytes,
@@ -161,7 +161,7 @@ class GpuEngine(SharedTrees, RowsOfLeaves, WorkerTrees):
         own.limit_bytes = limit_bytes(runtime.facts, limit_mb)
         sets, layout = (binned, *demand.valid_sets), Layout.of(binned, bundles)
         available = available_bytes(own, sets)
-        if bins_may_stay and available < sum(estimate(layout, demand, self._most_stats).values()):
+        if bins_may_stay and not fits(layout, demand, self._most_stats, available):
             for each in sets:
                 each.leave_device()
             available = available_bytes(own, sets)

@@ -86,6 +86,11 @@ def estimate(layout: Layout, demand: Demand, stats: int = 3) -> dict[str, int]:
     return {what: n_bytes for what, n_bytes in wanted.items() if n_bytes > 0}
 
 
+def fits(layout: Layout, demand: Demand, stats: int, available: int) -> bool:
+    """Say whether so many bytes hold a training."""
+    return sum(estimate(layout, demand, stats).values()) <= available
+
+
 def valid_layout(binned: BinnedData, on_host: bool) -> Layout:
     """Return how the bins of a validation set lie; it has bundles of its own."""
     return replace(Layout.of(binned, bundles_of(binned)), on_host=on_host)
@@ -166,8 +171,8 @@ def check_memory(layout: Layout, demand: Demand, stats: int, facts: DeviceFacts,
 
     available  bytes that there are, after what others hold and what the user allows
     """
-    wanted = estimate(layout, demand, stats)
-    if sum(wanted.values()) > available:
+    if not fits(layout, demand, stats, available):
+        wanted = estimate(layout, demand, stats)
         listed = ", ".join(f"{megabytes(n_bytes)} for {what}" for what, n_bytes in wanted.items())
         besides = " even with all bins in host memory" if layout.on_host else ""
         raise DeviceMemoryError(
@@ -186,7 +191,7 @@ def fit_memory(
     places = [layout, layout.in_small_tiles(), replace(layout, on_host=True) if may_stay else None]
     layouts = [each for each in places if each is not None]
     for each in layouts[:-1]:
-        if sum(estimate(each, demand, stats).values()) <= available:
+        if fits(each, demand, stats, available):
             return each
     check_memory(layouts[-1], demand, stats, facts, available)
     return layouts[-1]
