@@ -21,7 +21,7 @@ from hornbeam.core.fixed_point import alone
 from hornbeam.distributed import Part, PartDataset, devices, run_workers, train
 from hornbeam.distributed.device_rows import DeviceRows
 from hornbeam.distributed.nccl import NcclCollective
-from hornbeam.distributed.search import sections
+from hornbeam.distributed.search import SectionSearch, sections
 from hornbeam.distributed.tree_rows import TreeRows
 from hornbeam.params.params import Params
 from hornbeam.testing.checks import engine_on, usable_devices
@@ -35,7 +35,7 @@ from hornbeam.testing.worker_checks import (
     some_gradients,
     sums_of_messages,
 )
-from hornbeam.testing.workers import cases_of_workers, cut, parts_of_worker, train_on_workers
+from hornbeam.testing.workers import cases_of_workers, cut, parts_of_worker, train_on_workers, uneven_bounds
 from hornbeam.trees.bagging import Bag, Draw, draw_bag
 
 GPUS = [name for name in ("opencl:0", "cuda:0") if name in usable_devices()]
@@ -339,6 +339,88 @@ def test_devices_of_their_own_add_up_by_nccl(stand_in, problem, monkeypatch, kin
     assert fingerprints(models) == {in_one_process(problem, **kind)}
     assert sorted(engine.device_name for engine in engines) == ["cuda:0", "cuda:1"]
     assert [group.n_reduced > 0 for group in driver.groups.values()] == [True]
+
+
+OF_THEIR_OWN = {
+    "binary, categories, weights": 2,
+    "regression, features by tree": 3,
+    "binary, features by level and node": 2,
+    "regression, monotone, intermediate, categories": 2,
+    "regression, forced splits": 3,
+    "goss, multiclass": 2,
+    "regression, 1000 bins": 2,
+}
+"""Golden cases and how many devices train them here; `test_every_golden_case_on_devices_of_their_own` has all."""
+
+
+def assert_golden_on_devices(stand_in, name, n_workers):
+    """Train a golden case on workers with a device each; they add up by NCCL where all have rows of trees of their own."""
+    driver, case = stand_in(n_devices=n_workers), CASES[name]
+    dataset = case.dataset()
+    parts = cut(dataset, uneven_bounds(dataset.n_rows, n_workers))
+    params = {**case.params, **case.callables, "verbosity": -1, "device": "cuda", "num_threads": 1}
+
+    of_workers = [parts[rank::n_workers] for rank in range(n_workers)]
+
+    def work(collective):
+        return train(params, PartDataset(collective, of_workers[collective.rank]), case.n_rounds)
+
+    assert fingerprints(run_workers(n_workers, work, timeout=60)) == {expected_fingerprints()[name]}
+    adds_up = "multi_strategy" not in case.params and all(of_workers)
+    assert any(group.n_reduced > 0 for group in driver.groups.values()) == adds_up
+
+
+@needs_opencl
+@pytest.mark.parametrize("name", OF_THEIR_OWN)
+def test_golden_models_on_devices_of_their_own(stand_in, name):
+    assert_golden_on_devices(stand_in, name, OF_THEIR_OWN[name])
+
+
+@needs_opencl
+@pytest.mark.large
+@pytest.mark.parametrize("n_workers", [2, 3])
+@pytest.mark.parametrize("name", cases_of_workers())
+def test_every_golden_case_on_devices_of_their_own(stand_in, name, n_workers):
+    assert_golden_on_devices(stand_in, name, n_workers)
+
+
+@needs_opencl
+def test_devices_search_where_histograms_stay(stand_in, problem, monkeypatch):
+    """The host searches nothing where devices add up, or where there is one worker."""
+    stand_in(n_devices=2)
+    monkeypatch.setattr(SectionSearch, "find", Mock(side_effect=AssertionError("the host searches")))
+    for n_workers in (1, 2):
+        assert fingerprints(on_workers(problem, n_workers, "cuda")) == {in_one_process(problem)}
+    assert fingerprints(on_workers(problem, 1, "opencl:0")) == {in_one_process(problem)}
+
+
+@needs_opencl
+@pytest.mark.parametrize("n_bytes", [1, 60_000])
+def test_sums_that_do_not_fit_at_once_are_added_up_in_turn(stand_in, problem, monkeypatch, n_bytes):
+    monkeypatch.setattr("hornbeam.backends.gpu.workers.trees.POOL_BYTES", n_bytes)
+    driver = stand_in(n_devices=2)
+    assert fingerprints(on_workers(problem, 2, "cuda")) == {in_one_process(problem)}
+    n_in_turn = [group.n_reduced for group in driver.groups.values()]
+    monkeypatch.undo()
+    driver = stand_in(n_devices=2)
+    on_workers(problem, 2, "cuda")
+    assert n_in_turn[0] > max(group.n_reduced for group in driver.groups.values())
+
+
+@needs_opencl
+def test_more_devices_than_features(stand_in):
+    stand_in(n_devices=3)
+    table = golden_table(300, 2)
+    narrow = hb.Dataset(table, label=(golden_score(golden_table(300, 5)) > 1.0).astype(float))
+    assert fingerprints(on_workers(narrow, 3, "cuda", bounds=(100, 200))) == {in_one_process(narrow)}
+
+
+@needs_opencl
+@pytest.mark.parametrize("params", [{}, {"grow_policy": "depthwise", "max_depth": 5}])
+def test_devices_with_room_for_different_numbers_of_histograms_agree(stand_in, problem, monkeypatch, params):
+    stand_in(n_devices=2)
+    monkeypatch.setattr(GpuEngine, "_fit_slots", lambda self, n: min(n, 5 if self.device_name == "cuda:1" else 9))
+    assert fingerprints(on_workers(problem, 2, "cuda", **params)) == {in_one_process(problem, **params)}
 
 
 @needs_opencl

@@ -12,8 +12,7 @@ from hornbeam.backends.gpu.engine import GpuEngine
 from hornbeam.backends.histogram_messages import Room
 from hornbeam.core.fixed_point import Gather, Quantization
 from hornbeam.data.binning import BinnedData
-from hornbeam.distributed.collective import Buffer, Collective
-from hornbeam.distributed.nccl import NcclCollective
+from hornbeam.distributed.collective import Buffer
 from hornbeam.distributed.tree_rows import TreeRows
 from hornbeam.trees.bagging import ROOT_DEPTH, Bag, Draw
 from hornbeam.trees.engine import Engine
@@ -23,7 +22,8 @@ from hornbeam.trees.records import BinnedTree, ChosenRows, Root, Segments
 class DeviceRows(TreeRows):
     """The rows where their engine has them; there is at least one.
 
-    Histograms come down, node tables go up; gradients, rows and leaves stay, unless somebody asks for them.
+    Node tables go up; gradients, rows and leaves stay, unless somebody asks for them. Histograms come down, or stay too
+    (device_search.py).
     """
 
     def __init__(self, binned: BinnedData, sections: Sequence[tuple[int, int]], engine: GpuEngine) -> None:
@@ -61,31 +61,21 @@ class DeviceRows(TreeRows):
         """Return copies."""
         return self._engine.chosen_rows()
 
-    def _at_depth(self, local: Segments) -> Segments:
+    def at_depth(self, local: Segments) -> Segments:
         """Return places at the depths that the rows of a bag have."""
         return local if self._bag is None else Segments(local.begin, local.end, local.depth + np.int32(ROOT_DEPTH))
 
-    def exchange(self, collective: Collective, local: Segments, n_sums: int) -> Sequence[Buffer]:
-        """Let the devices add up among themselves, where they can."""
-        if not isinstance(collective, NcclCollective):
-            return super().exchange(collective, local, n_sums)
-        self._engine.prepare_sums(len(local.begin))
-        most_here = np.array([(local.end - local.begin).max(initial=0)], np.int64)
-        most_rows = int(collective.gather_array(most_here, "rows of histograms").sum())
-        reduce = collective.reduce_on_devices
-        return [self._engine.reduce_sums(self._at_depth(local), most_rows, collective.rank, reduce)]
-
     def messages(self, local: Segments, n_sums: int, room: Room) -> Sequence[Buffer]:
         """Sum by kernels, and bring the sums down."""
-        return self._engine.write_messages(self._at_depth(local))
+        return self._engine.write_messages(self.at_depth(local))
 
     def divide(self, local: Segments, splits: NDArray[np.void], sets: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Move rows by kernels."""
-        return self._engine.divide(self._at_depth(local), splits, sets)
+        return self._engine.divide(self.at_depth(local), splits, sets)
 
     def assign(self, nodes: Segments, leaf_of_node: NDArray[np.int32]) -> None:
         """Tell the leaves by kernels."""
-        local = self._at_depth(self.local(nodes))
+        local = self.at_depth(self.local(nodes))
         here = np.flatnonzero(local.end > local.begin)
         self._engine.assign_leaves(local.take(here), leaf_of_node[here])
 

@@ -1,4 +1,4 @@
-"""Which device each worker takes, where the parameters name none, which talk to each other, and what has the rows."""
+"""Which device each worker takes, which talk to each other, what has a worker's rows and what searches splits."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from hornbeam.core.errors import DeviceError
 from hornbeam.core.log import inform
 from hornbeam.data.binning import BinnedData
 from hornbeam.distributed.collective import Collective
+from hornbeam.distributed.search import Search, SectionSearch
 from hornbeam.distributed.tree_rows import CompiledRows, TreeRows
 from hornbeam.params.params import Params
 from hornbeam.trees.engine import Engine
@@ -112,3 +113,28 @@ def rows_of(
         if isinstance(local, GpuEngine) and local.can_share_trees:
             return DeviceRows(binned, of_workers, local)
     return CompiledRows(binned, of_workers, n_threads)
+
+
+def search_of(
+    local: Engine,
+    rows: TreeRows,
+    collective: Collective,
+    binned: BinnedData,
+    section: tuple[int, int],
+    compiled: bool,
+    n_threads: int,
+) -> Search:
+    """Return what searches a worker's section: its GPU, where histograms need not leave the devices, or the host.
+
+    rows  what `rows_of` has returned; others as for DistributedEngine
+    """
+    if local.has_own_memory and not isinstance(rows, CompiledRows):
+        from hornbeam.backends.gpu.engine import GpuEngine
+        from hornbeam.distributed.device_rows import DeviceRows
+        from hornbeam.distributed.device_search import DeviceSearch
+        from hornbeam.distributed.nccl import NcclCollective
+
+        joined = collective.size == 1 or isinstance(collective, NcclCollective)
+        if joined and isinstance(rows, DeviceRows) and isinstance(local, GpuEngine):
+            return DeviceSearch(local, binned, *section)
+    return SectionSearch(binned, *section, compiled, n_threads)

@@ -15,7 +15,7 @@ decisions and ends with the same model. There is no master.
     begin_outputs      those of quantize and begin_tree, of each output
     build_outputs      histograms of all outputs
     find_output_splits the best split of each node in every section, with the sums of all outputs on its left
-    partition          nothing: the rows that go left are counted in the histograms; shared trees: 8 bytes a node
+    partition          nothing: rows that go left are counted in histograms; GPUs and shared trees: 8 bytes a node
     compute_gradients  survival:cox: the scores of all rows
     leaf_sums          sums of each leaf
     gather             linear leaves: ends of each leaf's features, 16 bytes each; sums of products, 8 bytes each
@@ -23,7 +23,8 @@ decisions and ends with the same model. There is no master.
     evaluate           means of losses: 32 bytes; other metrics: the scores of all rows
 
 Gradients, scores and validation sets are those of a local engine of any device. Where that is a GPU the rows of trees
-stay there: histograms come down, or go to the other GPUs (nccl.py). Splits are searched in host memory.
+stay there. Histograms come down, and splits are searched in host memory; or they go to the other GPUs (nccl.py), which
+search them (device_search.py).
 """
 
 from __future__ import annotations
@@ -43,16 +44,16 @@ from hornbeam.core.lazy import lazy
 from hornbeam.data.binning import BinnedData
 from hornbeam.data.fields import Fields
 from hornbeam.distributed.collective import Collective
-from hornbeam.distributed.devices import rows_of
+from hornbeam.distributed.devices import rows_of, search_of
 from hornbeam.distributed.leaf_renewal import SharedLeaves
 from hornbeam.distributed.rows import RowMap
-from hornbeam.distributed.search import Candidates, NodeSums, SectionSearch, best_of_outputs, sections
-from hornbeam.distributed.selection import select
+from hornbeam.distributed.search import Candidates, NodeSums, Search, SectionSearch, best_of_outputs, sections
+from hornbeam.distributed.selection import goss_bag
 from hornbeam.metrics.base import MeanLoss, Metric, check_classes
 from hornbeam.objectives.base import Objective
 from hornbeam.objectives.cox import CoxObjective
 from hornbeam.objectives.ranking import LambdarankObjective, RankingObjective
-from hornbeam.trees.bagging import Bag, Draw, Goss, draw_others, row_importance, rows_in_bag
+from hornbeam.trees.bagging import Bag, Draw, Goss, row_importance, rows_in_bag
 from hornbeam.trees.engine import Engine
 from hornbeam.trees.forest import average_scores
 from hornbeam.trees.frontier import GrowthLimits
@@ -75,6 +76,9 @@ FloatArray = NDArray[np.float64]
 ROW_SUMS = 3
 """Sums of a bin that are kept: gradients, hessians, rows."""
 
+
+MOST_SLOTS = 2**31
+"""More slots than there can be."""
 
 MOST_TAKEN = 16
 """Arrays of all rows whose entries a worker keeps."""
@@ -121,12 +125,12 @@ class DistributedEngine:
         self.n_rows = rows.n_rows
         self.device_name, self.host_device = local.device_name, local.host_device
         self.has_own_memory = local.has_own_memory
+        self._compiled, self._n_threads = self._how = compiled, n_threads
         sent, own = self._deal(binned)
-        largest = max(int(binned.offsets[last] - binned.offsets[first]) for first, last in sent)
-        self.slot_bytes = 8 * ROW_SUMS * max(1, largest)
-        self._compiled, self._n_threads = compiled, n_threads
-        self._search = SectionSearch(binned, *own, compiled, n_threads)
         self._tree = rows_of(local, binned, sent, compiled, n_threads, is_shared)
+        self._search = self._make_search(own)
+        largest = max(int(binned.offsets[last] - binned.offsets[first]) for first, last in sent)
+        self.slot_bytes = self._search.slot_bytes or 8 * ROW_SUMS * max(1, largest)
         self._outputs: OutputsRoot | None = None  # of the tree at hand, where all outputs share it
         self._valid: list[RowMap] = []
         # an objective, and that of this worker's queries
@@ -138,6 +142,10 @@ class DistributedEngine:
         """Return the sections of the used features that histograms are sent in, and the one that is searched here."""
         found = sections(binned, self._collective.size)
         return found, found[self._collective.rank]
+
+    def _make_search(self, section: tuple[int, int]) -> Search:
+        """Return what searches a section of the used features."""
+        return search_of(self._local, self._tree, self._collective, self._binned, section, *self._how)
 
     def gather(self, figures: NDArray[Any]) -> NDArray[Any]:
         """Return the figures of every worker, (n_workers, n)."""
@@ -248,7 +256,8 @@ class DistributedEngine:
         """Choose rows by their numbers among all."""
         self._bag = None
         if isinstance(draw, Goss):
-            self._bag = self._goss_bag(draw)
+            importance = row_importance(*self._local.read_gradients())
+            self._bag = goss_bag(self._collective, draw, importance, self._rows.own, self.n_rows)
         elif draw is not None:
             label = None if draw.label is None else self._own(draw.label)
             numbers = self._numbers if draw.query is None else self._own(draw.query)
@@ -256,22 +265,6 @@ class DistributedEngine:
         if self._bag is None:
             return self.n_rows
         return int(self.gather(np.array([self._bag.n_in_bag])).sum())
-
-    def _goss_bag(self, goss: Goss) -> Bag | None:
-        """Choose the rows of GOSS: twin of bagging.goss_bag."""
-        gradient, hessian = self._local.read_gradients()
-        importance, own = row_importance(gradient, hessian), self._rows.own
-        # the n_top-th from above is the (n_rows - n_top + 1)-th from below
-        place = np.array([self.n_rows - goss.n_top + 1.0])
-        everyone = np.zeros(len(own), np.int64)
-        least = select(self._collective, importance, None, everyone, place, strictly=False)[0]
-        n_above = int(self.gather(np.array([np.count_nonzero(importance > least)])).sum())
-        equal = own[importance == least].astype(np.float64)
-        wanted = np.array([goss.n_top - n_above], np.float64)
-        last = select(self._collective, equal, None, everyone[: len(equal)], wanted, strictly=False)[0]
-        part = np.where(draw_others(goss, own), 1, 2).astype(np.uint8)
-        part[(importance > least) | ((importance == least) & (own <= last))] = 0
-        return Bag.from_parts(part, goss.factor, self.gather)
 
     def choose_features(self, features: NDArray[np.int32] | None) -> None:
         """Choose the features of the trees to come."""
@@ -286,22 +279,22 @@ class DistributedEngine:
 
     def begin_tree(self, n_slots: int) -> Root:
         """Start a tree on the chosen rows of all workers."""
-        self._search.set_slots(n_slots)
-        self._n_slots = self._tree.n_leaves = n_slots
+        room = self._search.set_slots(n_slots)
+        self._tree.n_leaves = n_slots
         self._outputs = None
         self._left_rows: dict[tuple[int, int], int] = {}
         self._sets = np.zeros((0, self._binned.set_words), np.uint32)
         root = self._tree.root
-        figures = [root.n_rows, root.gradient, root.hessian], self._tree.largest
-        sums, self._largest = self._collective.sums_and_largest(*figures, "sums of the root")
-        self._root = Root(*sums)
+        figures = [root.n_rows, root.gradient, root.hessian], [*self._tree.largest, MOST_SLOTS - room]
+        sums, (*self._largest, without) = self._collective.sums_and_largest(*figures, "sums of the root")
+        self._n_slots = MOST_SLOTS - int(without)
+        self._root = Root(sums[0], sums[1], sums[2], 0, self._n_slots if self._n_slots < n_slots else None)
         return self._root
 
     def build_histograms(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
         """Add up the histograms of all workers, a section of the features on each."""
-        n_sums = self._quantization.n_sums
-        received = self._tree.exchange(self._collective, self._tree.local(nodes), n_sums)
-        self._search.take(received, n_sums, slots)
+        local, n_rows = self._tree.local(nodes), nodes.end - nodes.begin
+        self._search.sum_nodes(self._collective, self._tree, local, n_rows, self._quantization.n_sums, slots)
 
     def subtract(self, parent_slots: NDArray[np.int32], child_slots: NDArray[np.int32]) -> None:
         """Subtract in this worker's section."""
@@ -334,8 +327,8 @@ class DistributedEngine:
         return self._sets[numbers]
 
     def partition(self, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:
-        """Move this worker's rows; the histograms have said how many of all go left, but not those of all outputs."""
-        if self._outputs is not None:
+        """Move this worker's rows; how many of all go left the histograms have said, or the others are asked."""
+        if self._outputs is not None or not self._search.counts_rows:
             local = self._tree.local(nodes)
             mine = self._tree.divide(local, splits, self._sets)
             n_left: NDArray[np.int64] = self.gather(mine).sum(axis=0)
@@ -399,6 +392,7 @@ class DistributedEngine:
 
     def build_outputs(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
         """Add up the histograms of all workers, a section of the features on each."""
+        assert isinstance(self._search, SectionSearch)
         received = self._tree.exchange_outputs(self._collective, self._tree.local(nodes), slots.shape[1])
         self._search.take(received, 2, slots.reshape(-1))
 
@@ -406,7 +400,7 @@ class DistributedEngine:
         self, nodes: Segments, slots: NDArray[np.int32], sums: NDArray[np.int64], rules: SplitRules
     ) -> tuple[NDArray[np.void], NDArray[np.int64]]:
         """Search this worker's section, and take the best of all workers'."""
-        assert self._outputs is not None
+        assert self._outputs is not None and isinstance(self._search, SectionSearch)
         splits, left = self._search.find_outputs(slots, sums, self._outputs, rules)
         received = self._collective.all_gather(splits.tobytes() + left.tobytes(), "best splits")
         return best_of_outputs(received, len(slots), sums.shape[1])

@@ -18,7 +18,7 @@ from hornbeam.backends.cpu.growth.splits.rules import RULES, Rules
 from hornbeam.backends.cpu.workers.nodes import N_NODES, Round, TreeNodes, plan_kernel, release_kernel, take_kernel
 from hornbeam.core.fixed_point import Quantization
 from hornbeam.distributed.collective import Collective
-from hornbeam.distributed.search import Candidates, NodeSums, SectionSearch
+from hornbeam.distributed.search import Candidates, NodeSums, Search
 from hornbeam.distributed.tree_rows import TreeRows
 from hornbeam.trees.frontier import SMALLEST_BATCH, GrowthLimits
 from hornbeam.trees.records import Segments
@@ -35,7 +35,7 @@ class WorkersGrowth:
         self,
         collective: Collective,
         rows: TreeRows,
-        search: SectionSearch,
+        search: Search,
         quantization: Quantization,
         rules: SplitRules,
         limits: GrowthLimits,
@@ -82,6 +82,8 @@ class WorkersGrowth:
         self.table = table = self.table.with_room(2 * len(batch))
         plan = Round.of(batch)
         n_left = self._rows.divide(self._segments(batch), np.ascontiguousarray(table.nodes["split"][batch]), table.sets)
+        if not self._search.counts_rows:
+            table.n_left[batch] = self._collective.gather_array(n_left, "rows that go left").sum(axis=0)
         plan_kernel(table, plan, n_left, self._limits.max_depth, self._numbers)
         return plan
 
@@ -89,9 +91,11 @@ class WorkersGrowth:
         """Sum histograms and find splits, with all workers."""
         collective, search, nodes = self._collective, self._search, self.table.nodes
         n_built, n_searched = plan.counts.tolist()
-        n_sums = self._quantization.n_sums
-        received = self._rows.exchange(collective, self._segments(plan.sums[:n_built]), n_sums)
-        search.take(received, n_sums, plan.slots[:n_built], plan.parents[:n_built])
+        summed = plan.sums[:n_built]
+        search.sum_nodes(
+            collective, self._rows, self._segments(summed), nodes["end"][summed] - nodes["begin"][summed],
+            self._quantization.n_sums, plan.slots[:n_built], plan.parents[:n_built],
+        )  # fmt: skip
         searched = plan.searched[:n_searched]
         segments = Segments(*(nodes[name][searched] for name in ("begin", "end", "depth")))
         sums = (nodes[name][searched] for name in ("slot", "gradient", "hessian"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,8 @@ from hornbeam.core.dtypes import SPLIT
 from hornbeam.core.fixed_point import Quantization
 from hornbeam.core.lazy import lazy
 from hornbeam.data.binning import BinnedData
-from hornbeam.distributed.collective import Buffer
+from hornbeam.distributed.collective import Buffer, Collective
+from hornbeam.distributed.tree_rows import TreeRows
 from hornbeam.trees.categorical_splits import best_level_set, set_record
 from hornbeam.trees.output_splits import OutputsRoot, best_output_split
 from hornbeam.trees.records import Segments
@@ -52,6 +53,62 @@ class NodeSums:
     hessian: NDArray[np.int64]
 
 
+class Search(Protocol):
+    """What searches a worker's section: host memory (SectionSearch), or the memory of its GPU (DeviceSearch).
+
+    slot_bytes   of a histogram on this worker; 0: those of its section
+    counts_rows  whether `find` counts the rows that go left
+    n_numeric    features from here on are categorical
+    set_words    words of a set
+    """
+
+    slot_bytes: int
+    counts_rows: bool
+    n_numeric: int
+    set_words: int
+
+    def choose_features(self, features: NDArray[np.int32] | None) -> None:
+        """Choose the used features that the trees to come may use; None: all."""
+
+    def set_slots(self, n_slots: int) -> int:
+        """Make room for the histograms of a tree, whose gradients are rounded; returns how many there is room for."""
+
+    def sum_nodes(
+        self,
+        collective: Collective,
+        rows: TreeRows,
+        local: Segments,
+        n_rows: NDArray[np.int64],
+        n_sums: int,
+        slots: NDArray[np.int32],
+        parents: NDArray[np.int32] | None = None,
+    ) -> None:
+        """Sum the rows of nodes on all workers into slots, and subtract them from others.
+
+        local    places of this worker's rows of each node
+        n_rows   int64 (n_nodes,)  in   rows of all workers
+        n_sums   sums of a bin, 2 or 3
+        parents  int32 (n_nodes,)  in   slots to subtract from; -1: from none
+        """
+
+    def subtract(self, parents: NDArray[np.int32], children: NDArray[np.int32]) -> None:
+        """Turn the histograms of parents into those of their other children."""
+
+    def find(
+        self,
+        nodes: NodeSums,
+        quantization: Quantization,
+        rules: SplitRules,
+        context: NodeContext | None,
+        first_set: int,
+    ) -> Candidates:
+        """Find the best split of some nodes.
+
+        first_set  number of the first node's set, for categorical splits
+        """
+        ...
+
+
 class SectionSearch:
     """Searches the section of one worker, and keeps its histograms.
 
@@ -64,6 +121,9 @@ class SectionSearch:
     n_numeric    features from here on are categorical
     set_words    words of a set
     """
+
+    slot_bytes = 0
+    counts_rows = True
 
     def __init__(self, binned: BinnedData, first: int, last: int, compiled: bool, n_threads: int) -> None:
         self._binned, self._first, self._last = binned, first, last
@@ -100,11 +160,25 @@ class SectionSearch:
         if self._compiled:
             self._slots.choose_features(features)
 
-    def set_slots(self, n_slots: int) -> None:
+    def set_slots(self, n_slots: int) -> int:
         """Make room for the histograms of a tree."""
         if len(self.rows) < n_slots:
             self.pairs = np.empty((n_slots, self._n_bins, 2), np.int64)
             self.rows = np.empty((n_slots, self._n_bins), np.int64)
+        return n_slots
+
+    def sum_nodes(
+        self,
+        collective: Collective,
+        rows: TreeRows,
+        local: Segments,
+        n_rows: NDArray[np.int64],
+        n_sums: int,
+        slots: NDArray[np.int32],
+        parents: NDArray[np.int32] | None = None,
+    ) -> None:
+        """Let workers send each other their sums."""
+        self.take(rows.exchange(collective, local, n_sums), n_sums, slots, parents)
 
     def take(
         self,

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.distributed.collective import Collective
+from hornbeam.trees.bagging import Bag, Goss, draw_others
 
 DIGIT_BITS = 8
 N_DIGITS = 1 << DIGIT_BITS
@@ -69,3 +70,25 @@ def select(
         kept = digit == chosen[group]
         keys, weight, group = keys[kept], weight[kept], group[kept]
     return from_order_bits(prefix)
+
+
+def goss_bag(
+    collective: Collective, goss: Goss, importance: NDArray[np.float64], own: NDArray[np.int64], n_rows: int
+) -> Bag | None:
+    """Choose the rows of GOSS: twin of bagging.goss_bag.
+
+    importance  float64 (n,)  in   of this worker's rows
+    own         int64 (n,)    in   their numbers among all
+    n_rows      of all workers
+    """
+    # the n_top-th from above is the (n_rows - n_top + 1)-th from below
+    place, everyone = np.array([n_rows - goss.n_top + 1.0]), np.zeros(len(own), np.int64)
+    least = select(collective, importance, None, everyone, place, strictly=False)[0]
+    above = np.array([np.count_nonzero(importance > least)])
+    n_above = int(collective.gather_array(above, "figures of rows").sum())
+    equal = own[importance == least].astype(np.float64)
+    wanted = np.array([goss.n_top - n_above], np.float64)
+    last = select(collective, equal, None, everyone[: len(equal)], wanted, strictly=False)[0]
+    part = np.where(draw_others(goss, own), 1, 2).astype(np.uint8)
+    part[(importance > least) | ((importance == least) & (own <= last))] = 0
+    return Bag.from_parts(part, goss.factor, lambda figures: collective.gather_array(figures, "figures of rows"))

@@ -50,6 +50,11 @@ class VotingEngine(DistributedEngine):
         """Let every worker have all features, of its own rows."""
         return [(0, binned.n_used)], (0, binned.n_used)
 
+    def _make_search(self, section: tuple[int, int]) -> SectionSearch:
+        """Keep histograms in host memory, where votes are counted."""
+        self._votes = SectionSearch(self._binned, *section, *self._how)
+        return self._votes
+
     def choose_features(self, features: NDArray[np.int32] | None) -> None:
         """Choose the features of the trees to come."""
         super().choose_features(features)
@@ -59,7 +64,7 @@ class VotingEngine(DistributedEngine):
         """Sum this worker's rows."""
         n_sums = self._quantization.n_sums
         messages = self._tree.messages(self._tree.local(nodes), n_sums, self._collective.room)
-        self._search.take(messages, n_sums, slots)
+        self._votes.take(messages, n_sums, slots)
 
     def grow_ahead(self, *arguments: object, **named: object) -> None:
         """Leave that to the operations."""
@@ -108,7 +113,7 @@ class VotingEngine(DistributedEngine):
             min_sum_hessian_in_leaf=rules.min_sum_hessian_in_leaf / self._collective.size,
         )
         of_features = self._chosen, self._binned.has_missing
-        gains = own_gains(self._search, slots, *of_features, self._quantization, own_rules)
+        gains = own_gains(self._votes, slots, *of_features, self._quantization, own_rules)
         if context is not None:
             word, bit = self._chosen // 32, (self._chosen % 32).astype(np.uint32)
             gains[(context.mask[:, word] >> bit & np.uint32(1)) == 0] = -np.inf
@@ -133,7 +138,7 @@ class VotingEngine(DistributedEngine):
 
         Returns int64 (n_bins, SUMS): node after node, in the bins of its features.
         """
-        own, messages, sizes = self._search, [], []
+        own, messages, sizes = self._votes, [], []
         for rank in range(self._collective.size):
             share = self._share(rank, len(slots))
             bins = [self._bins(chosen[node]) for node in share]

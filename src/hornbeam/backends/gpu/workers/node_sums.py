@@ -18,6 +18,9 @@ from hornbeam.trees.records import Segments
 
 IntArray = NDArray[np.int64]
 
+MOST_STATS = 3
+"""Sums of a bin: gradients, hessians, rows."""
+
 Reduction = Callable[[Buffer, Buffer, int, bool], None]
 """Adds up the buffers of all devices: (n_workers, n) of each -> (n,), n, whether the integers have 32 bits."""
 
@@ -81,41 +84,74 @@ class NodeSums:
             message[: len(forms)] = forms
         return messages
 
-    def make_room(self, tree: SummedTree, n_nodes: int) -> None:
-        """Take what memory `reduce` may need: what can fail comes before other workers count on this one."""
-        section = 8 * n_nodes * int(self._n_bins.max()) * tree.stats
-        self._workspace.room("node sums", len(self._n_bins) * section)
-        self._workspace.room("section sums", section)
+    def reserve(self, n_nodes: int, n_bytes: int) -> None:
+        """Reserve up to so many bytes, or what one node needs, for `reduce` of so many nodes; alike on all workers."""
+        each = 8 * MOST_STATS * max(1, int(self._n_bins.max()))
+        self._n_at_once = max(1, min(n_nodes, n_bytes // (each * len(self._n_bins))))
+        reserved = self._workspace.reserved
+        reserved["section sums"] = self._n_at_once * each
+        reserved["node sums"] = len(self._n_bins) * reserved["section sums"]
 
-    def reduce(self, tree: SummedTree, nodes: Segments, is_narrow: bool, rank: int, reduction: Reduction) -> memoryview:
-        """Return the sums of all workers' rows in this worker's section, added up among devices, as one message."""
-        form, n_nodes, n_workers = NARROW if is_narrow else WIDE, len(nodes.begin), len(self._n_bins)
-        of_workers = words_of(np.array(form), self._n_bins, tree.stats)
-        most, own = int(of_workers.max()), int(of_workers[rank])
-        found, starts = np.empty((n_nodes, most), np.int64), most * np.arange(n_workers * n_nodes)
-        sums = self._workspace.room("node sums", n_workers * found.nbytes)
-        self._lay(tree, nodes, np.full(n_nodes, form), starts.reshape(n_workers, n_nodes), sums)
-        out = self._workspace.room("section sums", found.nbytes)
-        reduction(sums, out, found.size * (2 if is_narrow else 1), is_narrow)
-        self._workspace.runtime.download(out, found)
-        return np.concatenate([np.full(n_nodes, form), found[:, :own].ravel()]).data.cast("B")
+    def make_room(self) -> None:
+        """Take that memory: what can fail comes before other workers count on this one."""
+        for name in ("node sums", "section sums"):
+            self._workspace.room(name, self._workspace.reserved[name])
+
+    def reduce(
+        self,
+        tree: SummedTree,
+        slots: NDArray[np.int32],
+        has_rows: NDArray[np.bool_],
+        is_narrow: bool,
+        rank: int,
+        reduction: Reduction,
+    ) -> None:
+        """Replace the sums in slots by those of all workers' rows, in this worker's section.
+
+        has_rows   bool (n_nodes,)  in  whether a slot has sums of this worker's rows
+        is_narrow  whether 32 bits hold every sum
+        """
+        own, form = self._workspace, np.array(NARROW if is_narrow else WIDE)
+        most = int(words_of(form, self._n_bins, tree.stats).max())
+        sums, out = own.buffer("node sums"), own.buffer("section sums")
+        for first in range(0, len(slots), self._n_at_once):
+            some = slice(first, first + self._n_at_once)
+            taken = np.where(has_rows[some], slots[some], -1)
+            starts = most * np.arange(len(self._n_bins) * len(taken)).reshape(-1, len(taken))
+            self._pack(tree, taken, np.full(len(taken), form), starts, sums)
+            reduction(sums, out, len(taken) * most * (2 if is_narrow else 1), is_narrow)
+            self._unpack(tree, slots[some], is_narrow, most, rank, out)
 
     def _lay(self, tree: SummedTree, nodes: Segments, forms: IntArray, starts: IntArray, out: Buffer) -> None:
-        """Sum nodes, and write their sums from the words `starts`, int64 (n_workers, n_nodes), on."""
+        """Sum nodes, for each of which there is a slot, and write their sums from the words `starts` on."""
+        slots = np.arange(len(forms), dtype=np.int32)
+        self._histograms.sum_nodes(tree, nodes, slots)
+        self._pack(tree, slots, forms, starts, out)
+
+    def _pack(self, tree: SummedTree, slots: NDArray[np.int32], forms: IntArray, starts: IntArray, out: Buffer) -> None:
+        """Write the sums in slots, -1: zeros, from the words `starts`, int64 (n_workers, n_nodes), on."""
         own, layout, n_all = self._workspace, self._layout, int(self._offsets[-1])
-        has_rows, n_sections = nodes.end > nodes.begin, len(starts)
-        kernel = own.runtime.kernel("node_sums_kernel", sending_variant(own, tree.stats))
-        for first in range(0, len(forms), tree.n_slots):
-            some = np.arange(first, min(first + tree.n_slots, len(forms)))
-            slots = np.where(has_rows[some], np.cumsum(has_rows[some]) - 1, -1)
-            full = has_rows[some]
-            self._histograms.sum_nodes(tree, nodes.take(some[full]), slots[full].astype(np.int32))
-            table = np.column_stack([slots, forms[some] == NARROW, starts[:, some].T]).astype(np.int64)
-            own.launch_over(
-                len(some) * n_all, kernel, own.buffer("histograms"), u64(layout.slot_size(tree.stats)),
-                u32(layout.n_bins * layout.lanes), own.upload("node table", table), u32(len(some)), u32(n_sections),
-                self._describe(tree.stats), u32(n_all), out,
-            )  # fmt: skip
+        table = np.column_stack([slots, forms == NARROW, starts.T]).astype(np.int64)
+        own.launch_over(
+            len(slots) * n_all, own.runtime.kernel("node_sums_kernel", sending_variant(own, tree.stats)),
+            own.buffer("histograms"), u64(layout.slot_size(tree.stats)), u32(layout.n_bins * layout.lanes),
+            own.upload("node table", table), u32(len(slots)), u32(len(starts)), self._describe(tree.stats), u32(n_all),
+            out,
+        )  # fmt: skip
+
+    def _unpack(
+        self, tree: SummedTree, slots: NDArray[np.int32], is_narrow: bool, stride: int, rank: int, sums: Buffer
+    ) -> None:
+        """Write the sums of a worker's section, `stride` words a node, into slots."""
+        own, layout, n_bins = self._workspace, self._layout, int(self._n_bins[rank])
+        if n_bins == 0:
+            return
+        own.launch_over(
+            len(slots) * n_bins, own.runtime.kernel("section_sums_kernel", sending_variant(own, tree.stats)), sums,
+            u64(stride), u32(is_narrow), own.upload("node table", slots.astype(np.int64)), u32(len(slots)),
+            self._describe(tree.stats), u32(self._first_bins[rank]), u32(n_bins), own.buffer("histograms"),
+            u64(layout.slot_size(tree.stats)), u32(layout.n_bins * layout.lanes),
+        )  # fmt: skip
 
     def _describe(self, stats: int) -> Buffer:
         """Return what the kernel knows of bins, uploaded once."""

@@ -1,14 +1,15 @@
 """The operations of a GPU engine for trees that grow on several workers.
 
-Bins, gradients and rows stay on the device. Histograms of nodes come down, or go to the other workers' devices, and
-node tables go up; the search for splits is that of a worker's section of the features (distributed/search.py). What an
-operation costs (n nodes), besides what the host exchanges:
+Bins, gradients and rows stay on the device; node tables go up. Histograms of nodes come down, and the host searches a
+section of the features (distributed/search.py), or they go to the other workers' devices, each of which searches its
+section (distributed/device_search.py). What an operation costs (n nodes), besides what the host exchanges:
 
     operation        up                      launches                     down
     draw_together    (row numbers, once)     place                        1 KB
     round_together   100 bytes               measure, round (bag: take)   24 bytes a group of threads, 80 bytes
     write_messages   tables, 36 n bytes      zero, histogram, node_sums   4 or 8 bytes a sum
-    reduce_sums      the same                and NCCL's                   the same, of one section
+    sum_together     the same                and NCCL's, section_sums     nothing
+    find_together    48 n bytes              split, choose                40 n bytes
     divide           batch, 84 n bytes       partition                    8 n bytes
     leaf_integers                            clear, leaf_sums             16 bytes a leaf
 """
@@ -34,6 +35,7 @@ from hornbeam.backends.gpu.workers.node_sums import NodeSums, Reduction, form_of
 from hornbeam.backends.gpu.workers.rounding import round_together
 from hornbeam.backends.gpu.workspace.bin_upload import PlacedBins
 from hornbeam.backends.gpu.workspace.tree_kernels import (
+    GrowingTree,
     RowKernels,
     SummedTree,
     TreeKind,
@@ -47,6 +49,7 @@ from hornbeam.core.lazy import lazy
 from hornbeam.data.binning import BinnedData
 from hornbeam.trees.bagging import Bag, Draw
 from hornbeam.trees.records import Segments
+from hornbeam.trees.splitting import NodeContext, SplitRules
 
 POOL_BYTES = 256 << 20
 """Histograms that are summed at once, and as many bytes again of what is sent of them."""
@@ -86,9 +89,12 @@ class WorkerTrees:
         workspace: Workspace
         _fit_slots: Any
         _take_rows: Any
+        _tree: GrowingTree
         _tree_rows: Any
+        begin_tree: Any
 
     _node_sums: NodeSums
+    _is_searching = False
     _worker_bag: Bag | None = None
     _worker_tree: SummedTree
 
@@ -123,6 +129,12 @@ class WorkerTrees:
             self._bag.take(bag)
         self._take_rows(output)
         self._rounded = round_together(self.workspace, self._tree_rows(), high_precision, gather)
+        if not self._is_searching:
+            self._begin_rows()
+        return self._rounded
+
+    def _begin_rows(self) -> None:
+        """Make room for histograms that come down."""
         n_slots, stats = self._worker_slots, 2 if self._rounded.hessians_count else 3
         has_sets = self._search.categories is not None
         kind = TreeKind(self._rounded.quantization.wide, stats, has_sets, self._bins.has_columns)
@@ -130,7 +142,6 @@ class WorkerTrees:
             self._row_kernels[kind] = RowKernels.load(self._runtime, self._layout, kind)
         self._worker_tree = SummedTree(self._row_kernels[kind], stats, n_slots)
         self._histograms.begin_tree(self._worker_tree)
-        return self._rounded
 
     @lazy
     def _row_kernels(self) -> dict[TreeKind, RowKernels]:
@@ -154,17 +165,53 @@ class WorkerTrees:
         """Return the histograms of this worker's rows of nodes, a message to each worker."""
         return self._node_sums.messages(self._worker_tree, nodes, self._rounded.quantization)
 
-    def prepare_sums(self, n_nodes: int) -> None:
-        """Take memory for `reduce_sums` of so many nodes."""
-        self._node_sums.make_room(self._worker_tree, n_nodes)
+    def search_together(self) -> None:
+        """Keep the histograms of the trees to come on the device, and search them there."""
+        self._is_searching = True
+        self._node_sums.reserve(self._demand.n_leaves, POOL_BYTES)
 
-    def reduce_sums(self, nodes: Segments, most_rows: int, rank: int, reduction: Reduction) -> memoryview:
-        """Return the histograms of all workers' rows in one worker's section, added up among devices, as a message.
+    def begin_together(self, n_slots: int) -> int:
+        """Start a tree on the gradients that were rounded; returns how many histograms there is room for."""
+        self._node_sums.make_room()
+        root = self.begin_tree(n_slots)
+        self._worker_tree = self._tree
+        return n_slots if root.n_slots is None else root.n_slots
+
+    def sum_together(
+        self, nodes: Segments, slots: NDArray[np.int32], most_rows: int, rank: int, reduction: Reduction | None
+    ) -> None:
+        """Sum the rows of nodes into slots, then those of all workers, in one worker's section.
 
         most_rows  no node has more on all workers together
+        reduction  None: there is one worker
         """
-        form = form_of(np.array(most_rows), self._rounded.quantization)
-        return self._node_sums.reduce(self._worker_tree, nodes, bool(form != WIDE), rank, reduction)
+        has_rows = nodes.end > nodes.begin
+        self._histograms.build(self._tree, nodes.take(np.flatnonzero(has_rows)), slots[has_rows])
+        if reduction is not None:
+            is_narrow = bool(form_of(np.array(most_rows), self._rounded.quantization) != WIDE)
+            self._node_sums.reduce(self._tree, slots, has_rows, is_narrow, rank, reduction)
+
+    def find_together(
+        self,
+        nodes: Segments,
+        slots: NDArray[np.int32],
+        gradient: NDArray[np.int64],
+        hessian: NDArray[np.int64],
+        rules: SplitRules,
+        context: NodeContext | None,
+    ) -> tuple[NDArray[np.void], NDArray[np.uint32]]:
+        """Find the best split of each node among the features that were chosen.
+
+        Returns SPLIT (n_nodes,), and the sets of those that are categorical, uint32 (n_nodes, set_words).
+        """
+        categories, sets = self._search.categories, np.zeros((len(slots), self._binned.set_words), np.uint32)
+        if categories is not None:
+            categories.begin_tree()  # the sets before were read
+        splits = self._search.find(self._tree, nodes, slots, gradient, hessian, rules, context)
+        in_set = np.flatnonzero(splits["feature"] >= self._binned.n_numeric)
+        if categories is not None and len(in_set):
+            sets[in_set] = categories.read(splits["bin"][in_set])
+        return splits, sets
 
     def divide(self, nodes: Segments, splits: NDArray[np.void], sets: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Move the rows of nodes, some of which may have none here; returns how many went left, int64 (n_nodes,).
