@@ -4,10 +4,11 @@
 
     mpiexec -n 4 python benchmarks/scaling.py --mpi --rows 2000000 --leaves 255 --threads 4
 
-Workers are threads of this process, with --threads each, so that what is counted is the same for every transport;
-with --mpi they are the processes that mpiexec has started, which share no interpreter. Beside them one process without
-workers, with as many threads as all of them have. Compute and communication are
-measured apart: communication is the time that the first worker spends in collectives, waiting for the others included.
+Workers are threads of this process, with --threads each, so that what is counted is the same for every transport; with
+--mpi they are the processes that mpiexec has started, which share no interpreter; with --nccl there is one, which does
+what each of several GPUs would. Beside them one process without workers, with as many threads as all of them have.
+Compute and communication are measured apart: communication is the time that the first worker spends in collectives,
+waiting for the others included.
 
 --project prints what the figures of the last number of workers mean for 16 machines with 10 Gb/s between them and 1.7
 billion rows x 67 features, the largest set that LightGBM has published times of (42 s a tree). Every assumption is
@@ -22,10 +23,12 @@ import time
 import numpy as np
 
 import hornbeam as hb
+from hornbeam.backends.gpu.runtime.devices import open_runtime
 from hornbeam.distributed import Part, PartDataset, run_workers, train
 from hornbeam.distributed.collective import Traffic
 from hornbeam.distributed.host_memory import join_hosts
 from hornbeam.distributed.mpi import MpiCollective
+from hornbeam.distributed.nccl import NcclCollective
 from hornbeam.params.params import Params
 
 LIGHTGBM_SECONDS, ROWS, FEATURES, MACHINES, GIGABITS, LATENCY = 42.0, 1.7e9, 67, 16, 10.0, 50e-6
@@ -49,11 +52,13 @@ def timed(params: dict, rounds: int, run) -> tuple[float, object]:
     return (seconds[1] - seconds[0]) / rounds, result
 
 
-def on_workers(X: np.ndarray, y: np.ndarray, n_workers: int):
+def on_workers(X: np.ndarray, y: np.ndarray, n_workers: int, by_nccl: bool = False):
     cuts = [len(X) * i // n_workers for i in range(n_workers + 1)]
 
     def run(params: dict, n_rounds: int):
         def work(collective):
+            if by_nccl:
+                collective = NcclCollective(collective, open_runtime("cuda:0"))
             own = slice(cuts[collective.rank], cuts[collective.rank + 1])
             data = PartDataset(collective, [Part.make(collective.rank, X[own], label=y[own])])
             data.construct(Params.from_dict(params))
@@ -87,11 +92,12 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1, help="threads of each worker")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--project", action="store_true")
+    parser.add_argument("--nccl", action="store_true", help="one worker that adds up by NCCL, as one of several would")
     parser.add_argument("--mpi", action="store_true", help="workers are the processes of mpiexec")
     given = parser.parse_args()
     group = join_hosts(MpiCollective()) if given.mpi else None
-    if group is not None:
-        given.workers = [group.size]
+    if group is not None or given.nccl:
+        given.workers = [1 if group is None else group.size]
     X, y = make_data(given.rows, given.features)
     params = {"objective": "binary", "num_leaves": given.leaves, "device": given.device, "verbosity": -1}
     if group is None or group.rank == 0:
@@ -100,7 +106,7 @@ def main() -> None:
         print("workers  s/tree  in collectives  operations/tree  MB sent/tree  one process s/tree  same model")
     for n_workers in given.workers:
         own = {**params, "num_threads": given.threads}
-        run = on_workers(X, y, n_workers) if group is None else on_processes(X, y, group)
+        run = on_workers(X, y, n_workers, given.nccl) if group is None else on_processes(X, y, group)
         per_tree, (fingerprint, traffic) = timed(own, given.rounds, run)
         if group is not None and group.rank > 0:
             return

@@ -354,7 +354,7 @@ OF_THEIR_OWN = {
 
 
 def assert_golden_on_devices(stand_in, name, n_workers):
-    """Train a golden case on workers with a device each; they add up by NCCL where all have rows of trees of their own."""
+    """Train a golden case on workers with a device each: they add up by NCCL, if all have rows and trees one output."""
     driver, case = stand_in(n_devices=n_workers), CASES[name]
     dataset = case.dataset()
     parts = cut(dataset, uneven_bounds(dataset.n_rows, n_workers))
@@ -386,12 +386,15 @@ def test_every_golden_case_on_devices_of_their_own(stand_in, name, n_workers):
 
 @needs_opencl
 def test_devices_search_where_histograms_stay(stand_in, problem, monkeypatch):
-    """The host searches nothing where devices add up, or where there is one worker."""
     stand_in(n_devices=2)
     monkeypatch.setattr(SectionSearch, "find", Mock(side_effect=AssertionError("the host searches")))
-    for n_workers in (1, 2):
-        assert fingerprints(on_workers(problem, n_workers, "cuda")) == {in_one_process(problem)}
-    assert fingerprints(on_workers(problem, 1, "opencl:0")) == {in_one_process(problem)}
+    assert fingerprints(on_workers(problem, 2, "cuda")) == {in_one_process(problem)}
+
+
+def test_one_worker_trains_as_one_process_does(gpu, problem, monkeypatch):
+    monkeypatch.setattr("hornbeam.distributed.training.DistributedEngine", Mock(side_effect=AssertionError("asks")))
+    for device in (gpu, "cpu", "reference"):
+        assert fingerprints(on_workers(problem, 1, device)) == {in_one_process(problem)}
 
 
 @needs_opencl

@@ -77,6 +77,11 @@ class Collective(ABC):
         self.is_over = False
         self._rooms = np.empty(0, np.uint8), np.empty(0, np.uint8)
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is nobody to ask: the worker trains as one process does."""
+        return self.size == 1
+
     @abstractmethod
     def _exchange(self, messages: Sequence[Buffer | None], tag: int, what: str) -> list[Received]:
         """Send message i to worker i, and return tag and message that each worker has sent here; see `exchange`.

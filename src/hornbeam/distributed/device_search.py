@@ -23,8 +23,7 @@ class DeviceSearch:
     engine       that of this worker's rows
     first, last  used features of the section
 
-    Histograms never leave the devices: they are added up by NCCL, or there is one worker. Rows that go left are counted
-    when they are moved.
+    Histograms never leave the devices, which add them up by NCCL. Rows that go left are counted when they are moved.
     """
 
     counts_rows = False
@@ -59,9 +58,9 @@ class DeviceSearch:
         parents: NDArray[np.int32] | None = None,
     ) -> None:
         """Sum the rows of nodes on all workers into slots, and subtract them from others."""
-        assert isinstance(rows, DeviceRows)
-        reduce = collective.reduce_on_devices if isinstance(collective, NcclCollective) else None
-        self._engine.sum_together(rows.at_depth(local), slots, int(n_rows.max(initial=0)), collective.rank, reduce)
+        assert isinstance(rows, DeviceRows) and isinstance(collective, NcclCollective)
+        most_rows, reduce = int(n_rows.max(initial=0)), collective.reduce_on_devices
+        self._engine.sum_together(rows.at_depth(local), slots, most_rows, collective.rank, reduce)
         if parents is not None:
             self.subtract(parents[parents >= 0], slots[parents >= 0])
 

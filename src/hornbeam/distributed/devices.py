@@ -124,7 +124,7 @@ def search_of(
     compiled: bool,
     n_threads: int,
 ) -> Search:
-    """Return what searches a worker's section: its GPU, where histograms need not leave the devices, or the host.
+    """Return what searches a worker's section: its GPU, where histograms do not leave the devices, or the host.
 
     rows  what `rows_of` has returned; others as for DistributedEngine
     """
@@ -134,7 +134,6 @@ def search_of(
         from hornbeam.distributed.device_search import DeviceSearch
         from hornbeam.distributed.nccl import NcclCollective
 
-        joined = collective.size == 1 or isinstance(collective, NcclCollective)
-        if joined and isinstance(rows, DeviceRows) and isinstance(local, GpuEngine):
+        if isinstance(collective, NcclCollective) and isinstance(rows, DeviceRows) and isinstance(local, GpuEngine):
             return DeviceSearch(local, binned, *section)
     return SectionSearch(binned, *section, compiled, n_threads)

@@ -41,6 +41,11 @@ class NcclCollective(Collective):
         except TimeoutError:
             raise self._lost("group of devices") from None
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is nobody to ask: a device adds up even where it is the only one."""
+        return False
+
     def _lost(self, what: str) -> CollectiveError:
         others = [rank for rank in range(self.size) if rank != self.rank]
         return lost(self.rank, others, what, self.timeout)

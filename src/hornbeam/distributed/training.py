@@ -7,6 +7,7 @@ from contextlib import ExitStack, closing
 from typing import Any
 
 from hornbeam.backends.demand import Demand
+from hornbeam.backends.engines import make_engine
 from hornbeam.core.cpus import resolve_threads
 from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.data.binning import BinnedData
@@ -47,6 +48,8 @@ def train(
     given = [train_set, *_sets(valid_sets)]
 
     def engine_maker(binned: BinnedData, params: Params, demand: Demand | None) -> Engine:
+        if collective.is_alone and params.tree_learner != "voting":
+            return make_engine(binned, params, demand)
         maps = {id(each.binned): each.rows for each in given if isinstance(each, PartDataset)}
         local = make_local_engine(collective, binned, train_set.rows.n_rows, params, demand)
         shared = join_devices(collective, local, stack)

@@ -178,18 +178,16 @@ class WorkerTrees:
         return n_slots if root.n_slots is None else root.n_slots
 
     def sum_together(
-        self, nodes: Segments, slots: NDArray[np.int32], most_rows: int, rank: int, reduction: Reduction | None
+        self, nodes: Segments, slots: NDArray[np.int32], most_rows: int, rank: int, reduction: Reduction
     ) -> None:
         """Sum the rows of nodes into slots, then those of all workers, in one worker's section.
 
         most_rows  no node has more on all workers together
-        reduction  None: there is one worker
         """
         has_rows = nodes.end > nodes.begin
         self._histograms.build(self._tree, nodes.take(np.flatnonzero(has_rows)), slots[has_rows])
-        if reduction is not None:
-            is_narrow = bool(form_of(np.array(most_rows), self._rounded.quantization) != WIDE)
-            self._node_sums.reduce(self._tree, slots, has_rows, is_narrow, rank, reduction)
+        is_narrow = bool(form_of(np.array(most_rows), self._rounded.quantization) != WIDE)
+        self._node_sums.reduce(self._tree, slots, has_rows, is_narrow, rank, reduction)
 
     def find_together(
         self,
