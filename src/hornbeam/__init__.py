@@ -167,12 +167,17 @@ _NAMES = {
 
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
+_ESTIMATORS = {f"{peer}{name.removeprefix('Hornbeam')}": name for peer in ("LGBM", "XGB") for name in _NAMES["sklearn"]}
+"""What LightGBM and XGBoost call the estimators, so that their scripts run unchanged; defaults are Hornbeam's."""
+
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for, or find what other libraries call it."""
     if name in ("basic", "LightGBMError", "XGBoostError"):
         errors = import_module("hornbeam.core.errors")
         return errors if name == "basic" else getattr(errors, name)
+    if name in _ESTIMATORS:
+        return __getattr__(_ESTIMATORS[name])
     if name not in _HOMES:
         from hornbeam.params.peer_arguments import MODULE_ATTRIBUTES
 

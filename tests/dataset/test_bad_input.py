@@ -192,7 +192,7 @@ def test_unknown_parameter_suggests_the_nearest():
         ({"device": "tpu"}, ["device='tpu'", "cpu"]),
         ({"num_threads": -3}, ["num_threads=-3"]),
         ({"min_data_in_leaf": 2.5}, ["min_data_in_leaf=2.5", "integer"]),
-        ({"lambda_l2": "1"}, ["lambda_l2='1'", "number"]),
+        ({"lambda_l2": "1,5"}, ["lambda_l2='1,5'", "number"]),
     ],
 )
 def test_parameters_out_of_range(params, words):

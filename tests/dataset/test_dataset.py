@@ -8,6 +8,7 @@ from datetime import date
 from decimal import Decimal
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import hornbeam as hb
@@ -421,3 +422,20 @@ def test_features_with_other_names_than_their_columns_are_found_by_either():
             assert (one.predict(frame.set_axis(names, axis=1)) == expected).all()
         with pytest.raises(hb.DataError, match="same order"):
             one.predict(frame[["b", "a", "c"]])
+
+
+def test_columns_of_a_category_type_are_categorical_though_others_are_named(caplog):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=200), "b": rng.integers(0, 5, 200), "c": rng.integers(0, 4, 200)})
+    typed, label = frame.assign(b=frame["b"].astype("category")), rng.normal(size=200)
+    data = hb.Dataset(typed, label=label, categorical_feature=["c"])
+    assert data.categorical_features == [1, 2]
+    assert caplog.text.count("does not name 'b'") == 1
+    both = hb.Dataset(typed, label=label, categorical_feature=["b", "c"])
+    params = {"verbosity": -1, "min_data_per_group": 5}
+    assert hb.train(params, data, 3).fingerprint() == hb.train(params, both, 3).fingerprint()
+    by_params = hb.train({**params, "categorical_feature": ["c"]}, hb.Dataset(typed, label=label), 3)
+    assert by_params.fingerprint() == hb.train(params, both, 3).fingerprint()
+    strings = frame.assign(b=frame["b"].map("level {}".format))
+    with pytest.raises(DataError, match="not among the categorical features: 'b'"):
+        hb.Dataset(strings, label=label, categorical_feature=["c"])

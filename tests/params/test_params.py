@@ -37,6 +37,7 @@ EXAMPLES = {
     "is_enable_sparse": False,
     "enable_bundle": False,
     "boost_from_average": False,
+    "base_score": 0.25,
     "first_metric_only": True,
     "extra_trees": True,
     "monotone_constraints": (1, 0, -1),
@@ -172,15 +173,24 @@ def test_alias_means_the_parameter(row, alias):
     assert getattr(Params.from_dict({alias: value, **others}), row.name) == value
 
 
+@pytest.mark.parametrize("row", [*FLOATS, *INTS], ids=lambda row: row.name)
+def test_text_of_a_number_is_the_number(row):
+    """LightGBM and XGBoost take such texts, which configuration files and command lines have."""
+    value = example(row.name)
+    others = {"num_class": {"objective": "multiclass"}}.get(row.name, {})
+    value = 3 if row.name == "num_class" else value
+    assert Params.from_dict({row.name: f" {value}", **others}) == Params.from_dict({row.name: value, **others})
+
+
 @pytest.mark.parametrize("row", FLOATS, ids=lambda row: row.name)
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, "0.1", True, 1j, [1.0], 10**400, np.float32("nan")])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, "0.1x", True, 1j, [1.0], 10**400, np.float32("nan")])
 def test_float_parameter_rejects_what_is_no_finite_number(row, value):
     with pytest.raises(ParameterError, match=row.name):
         Params.from_dict({row.name: value})
 
 
 @pytest.mark.parametrize("row", INTS, ids=lambda row: row.name)
-@pytest.mark.parametrize("value", [1.0, "3", True, np.True_, np.float64(3.0), math.nan])
+@pytest.mark.parametrize("value", [1.0, "3.0", "", True, np.True_, np.float64(3.0), math.nan])
 def test_int_parameter_rejects_what_is_no_integer(row, value):
     with pytest.raises(ParameterError, match=row.name):
         Params.from_dict({row.name: value})

@@ -75,7 +75,6 @@ def test_what_is_taken_without_effect_is_named(caplog):
         ({"tree_method": "approx", "sketch_eps": 2.0}, ["sketch_eps=2.0", "max_bin"]),
         ({"tree_method": "approx", "sketch_eps": 0.1, "max_bin": 63}, ["sketch_eps=0.1", "max_bin=10"]),
         ({"process_type": "update"}, ["refit"]),
-        ({"base_score": 0.3}, ["init_score"]),
         ({"missing": -999.0}, ["NaN"]),
         ({"snapshot_freq": 10}, ["checkpoint"]),
         ({"predict_raw_score": True}, ["raw_score=True"]),

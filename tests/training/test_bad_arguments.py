@@ -46,7 +46,7 @@ def ranked(**params):
         (lambda: train(callbacks=5), "callbacks"),
         (lambda: data(feature_names=5), "feature_names"),
         (lambda: data(categorical_features=5), "categorical_features"),
-        (lambda: train().predict(X, num_threads="3"), "num_threads"),
+        (lambda: train().predict(X, num_threads="3.5"), "num_threads"),
         (lambda: train().predict(X, num_threads=1.5), "num_threads"),
         (lambda: hb.cv(QUIET, data(), 1, folds=5), "folds"),
         (lambda: hb.reset_parameter(learning_rate=5), "learning_rate"),

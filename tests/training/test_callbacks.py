@@ -363,3 +363,40 @@ def test_best_score_has_the_training_set_too():
     best = model.best_iteration - 1
     history = model.eval_history
     assert model.best_score == {name: {"binary_logloss": history[name]["binary_logloss"][best]} for name in sets}
+
+
+QUIET = {"objective": "binary", "lambda_l2": 0.0, "verbosity": -1}
+
+
+@pytest.mark.parametrize("name", ["reset_parameter", "set_param"])
+@pytest.mark.parametrize("before", [False, True])
+def test_a_callback_can_set_parameters_of_the_iterations_to_come(name, before):
+    """As LightGBM's env.model.reset_parameter and XGBoost's model.set_param do: they hold until they are set anew."""
+
+    def change(env):
+        if env.iteration == 2:
+            getattr(env.model, name)({"eta": 0.05, "reg_lambda": 3.0})
+
+    change.before_iteration = before
+    begin = 2 if before else 3
+    made = hb.train(QUIET, hb.Dataset(X, label=Y), 5, callbacks=[change])
+    schedule = hb.reset_parameter(
+        learning_rate=lambda i: 0.05 if i >= begin else 0.1, lambda_l2=lambda i: 3.0 if i >= begin else 0.0
+    )
+    assert made.fingerprint() == hb.train(QUIET, hb.Dataset(X, label=Y), 5, callbacks=[schedule]).fingerprint()
+    with pytest.raises(hb.ParameterError, match="this Booster has no training data"):
+        made.reset_parameter({"eta": 0.1})
+
+
+def test_a_callback_of_cv_can_set_parameters_of_all_folds():
+    def change(env):
+        env.model.reset_parameter({"learning_rate": 0.01})
+
+    made = hb.cv(QUIET, hb.Dataset(X, label=Y), 4, nfold=2, callbacks=[change])
+    schedule = hb.reset_parameter(learning_rate=[0.1, 0.01, 0.01, 0.01])
+    assert made == hb.cv(QUIET, hb.Dataset(X, label=Y), 4, nfold=2, callbacks=[schedule])
+
+
+def test_what_cannot_change_while_trees_grow_is_an_error():
+    with pytest.raises(hb.ParameterError, match=r"max_bin cannot change.*learning_rate"):
+        hb.train(QUIET, hb.Dataset(X, label=Y), 3, callbacks=[lambda env: env.model.reset_parameter({"max_bin": 15})])

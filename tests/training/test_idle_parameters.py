@@ -40,6 +40,7 @@ WARNS = {
     "objective_seed": {"objective_seed": 7, **RANKING},
     "label_gain": {"label_gain": [0.0, 1.0], **RANKING},
     "boost_from_average": {"boost_from_average": False, **RANKING},
+    "base_score": {"base_score": 0.3},
     "learning_rate": {"learning_rate": 0.3, "boosting": "rf", "feature_fraction": 0.5},
     "drop_rate": {"drop_rate": 0.3, **DART},
     "max_drop": {"max_drop": 3, **DART},
@@ -99,7 +100,8 @@ def data(params) -> hb.Dataset:
     table = rng.normal(size=(60, 3))
     table[:, 2] = rng.integers(0, 6, size=60)
     group = [6] * 10 if "objective" in params and params["objective"] == "pairwise" else None
-    return hb.Dataset(table, label=(table[:, 0] > 0).astype(float), group=group)
+    start = np.zeros(60) if "base_score" in params else None
+    return hb.Dataset(table, label=(table[:, 0] > 0).astype(float), group=group, init_score=start)
 
 
 def warnings_of(caplog, call) -> list[str]:

@@ -36,9 +36,17 @@ def step_data(n_rows: int = 100) -> tuple[np.ndarray, np.ndarray]:
 def test_number_of_rounds_comes_from_the_argument_then_the_parameters():
     assert hb.train({**BINARY, "n_estimators": 3}, train_set()).n_iterations == 3
     assert hb.train({**BINARY, "num_iterations": 3}, train_set(), 3).n_iterations == 3
-    for call in (hb.train, hb.cv):
-        with pytest.raises(hb.ParameterError, match=r"num_boost_round=2.*num_iterations=3.*give one"):
-            call({**BINARY, "num_iterations": 3}, train_set(), 2)
+
+
+def test_two_numbers_of_rounds_are_taken_as_the_peer_takes_them(caplog):
+    """LightGBM takes that of the parameters, XGBoost, whose a DMatrix is, the argument."""
+    params = {**BINARY, "num_iterations": 3, "verbosity": 0}
+    for data, expected in ((train_set(), 3), (hb.DMatrix(X, Y), 2)):
+        caplog.clear()
+        assert hb.train(params, data, 2).n_iterations == expected
+        assert f"{expected} are trained" in caplog.text
+    assert {len(values) for values in hb.cv(params, train_set(), 2, nfold=2).values()} == {3}
+    assert len(hb.cv(params, hb.DMatrix(X, Y), 2, nfold=2)) == 2
 
 
 def test_zero_rounds_make_the_best_constant():

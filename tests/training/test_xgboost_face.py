@@ -257,16 +257,44 @@ def test_paths_may_say_their_format(tmp_path):
         assert np.array_equal(data.get_label(), Y)
 
 
-def test_even_chances_are_the_start_of_classes(dtrain):
-    params = {"objective": "binary:logistic", "base_score": 0.5}
-    made, plain = xgb.train(params, dtrain, 2), {"objective": "binary", "boost_from_average": False}
-    assert made.init_scores.tolist() == [0.0]
-    assert made.fingerprint() == xgb.train(plain, xgb.Dataset(X, Y), 2).fingerprint()
-    for classes in (Y, np.digitize(X[:, 0], [-0.5, 0.5])):
-        assert not xgb.HornbeamClassifier(base_score=0.5, n_estimators=2).fit(X, classes).booster_.init_scores.any()
-    for model in (xgb.HornbeamRegressor(base_score=0.5), xgb.HornbeamClassifier(base_score=0.3)):
-        with pytest.raises(xgb.ParameterError, match="boost_from_average"):
-            model.fit(X, Y)
+STARTS = {
+    "reg:squarederror": 0.5,
+    "reg:absoluteerror": -3.0,
+    "binary:logistic": 0.2,
+    "reg:logistic": 0.7,
+    "count:poisson": 2.0,
+    "reg:gamma": 0.5,
+    "reg:tweedie": 1.5,
+    "multi:softprob": 0.5,
+    "rank:ndcg": 0.25,
+    "survival:cox": 3.0,
+}
+
+
+@pytest.mark.parametrize("objective", STARTS)
+def test_training_starts_from_the_base_score_as_xgboosts_does(objective):
+    peer = pytest.importorskip("xgboost")
+    params = {"objective": objective, "base_score": STARTS[objective], "eta": 1e-7, "min_child_weight": 1.0}
+    params |= {"num_class": 3} if objective.startswith("multi") else {}
+    label, group = Y + 1.0 if objective in ("reg:gamma", "survival:cox") else Y, [100, 200]
+    found = []
+    for library in (xgb, peer):
+        data = library.DMatrix(X, label, **({"group": group} if objective.startswith("rank") else {}))
+        found.append(library.train({**params, "verbosity": 0}, data, 1).predict(data, output_margin=True))
+    assert found[0] == pytest.approx(np.asarray(found[1], np.float64).reshape(found[0].shape), abs=1e-5)
+
+
+def test_a_base_score_that_no_score_predicts_is_an_error(dtrain):
+    for objective, start in (("binary", 1.0), ("cross_entropy", -0.1), ("poisson", 0.0)):
+        with pytest.raises(xgb.ParameterError, match=f"base_score={start}: must be"):
+            xgb.train({"objective": objective, "base_score": start}, dtrain, 1)
+
+
+def test_base_margins_are_the_start_in_the_place_of_the_base_score(caplog):
+    plain = xgb.train({"objective": "binary"}, xgb.DMatrix(X, Y, base_margin=np.ones(len(X))), 3)
+    made = xgb.train({"objective": "binary", "base_score": 0.3}, xgb.DMatrix(X, Y, base_margin=np.ones(len(X))), 3)
+    assert np.array_equal(made.predict(X, raw_score=True), plain.predict(X, raw_score=True))
+    assert "base_score" in caplog.text
 
 
 def test_squared_errors_of_estimators_are_roots_by_xgboosts_names():

@@ -14,7 +14,7 @@ from hornbeam.backends.columns import find_facts
 from hornbeam.core.errors import DataError
 from hornbeam.core.float_mode import default_mode
 from hornbeam.core.locks import Lock
-from hornbeam.core.log import inform
+from hornbeam.core.log import inform, warn
 from hornbeam.data.binning import BinMapper, BinnedData, BinParams
 from hornbeam.data.column_names import same_columns
 from hornbeam.data.columns import DeviceColumn, FindFacts
@@ -122,6 +122,8 @@ class Dataset(PeerMethods):
     >>> train_set.n_rows, train_set.n_features
     (2000, 28)
     """
+
+    _has_warned = False
 
     @takes_peer_arguments(DATASET)
     def __init__(
@@ -253,8 +255,19 @@ class Dataset(PeerMethods):
         self.reference = reference
 
     def _positions(self, given: Sequence[Any] | str, what: str) -> tuple[int, ...] | None:
-        """Return the positions of categorical features given by name or position, ascending; None for "auto"."""
-        return positions_of(given, what, self.feature_names)
+        """Return the positions of categorical features given by name or position, ascending; None for "auto".
+
+        Columns of a category type are among them even where they were not given.
+        """
+        positions, reader = positions_of(given, what, self.feature_names), self._reader
+        if positions is None:
+            return None
+        more = [p for p in reader.level_columns if p not in positions and reader.holds_categories(p)]
+        if more and not self._has_warned:
+            named = ", ".join(repr(reader.column_name(position)) for position in more[:5])
+            warn(f"{what} does not name {named}, of a category type: categorical all the same (LightGBM takes codes)")
+            self._has_warned = True
+        return tuple(sorted({*positions, *more}))
 
     def _check_categorical(self, positions: tuple[int, ...]) -> None:
         """Check that columns of strings and categories are all among the categorical features."""

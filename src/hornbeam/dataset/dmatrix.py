@@ -12,6 +12,7 @@ from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.data.fields import Fields
 from hornbeam.data.sources.frame import as_frame
 from hornbeam.data.sources.loading import load_table
+from hornbeam.data.sources.markers import without_marker
 from hornbeam.dataset.agreement import check_agreement
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.dataset.kept import KeptTable
@@ -48,7 +49,7 @@ class DMatrix(Dataset):
     base_margin
         `init_score` of `Dataset`. `predict` adds it to the scores of the rows.
     missing
-        A number that marks missing values in an array, besides NaN; None: NaN alone.
+        A number that marks missing values, besides NaN; None: NaN alone. The data are copied then.
     feature_types
         One a feature: "c" is a categorical feature, anything else a number. None: those of a frame.
     ref
@@ -87,7 +88,7 @@ class DMatrix(Dataset):
         data = data.data if isinstance(data, Fields) else data
         data, roles = _without_format(data)
         if missing is not None and not np.isnan(missing):
-            data = _without_marker(load_table(data), missing)
+            data = without_marker(load_table(data), missing)
         for name, value in others.items():
             if name not in ("nthread", "silent", "enable_categorical", "max_quantile_batches", "data_split_mode"):
                 _refuse(name, value)
@@ -178,14 +179,6 @@ def _without_format(data: Any) -> tuple[Any, dict[str, str] | None]:
         return data, None
     label = [part.removeprefix("label_column=") for part in query.split("&") if part.startswith("label_column=")]
     return path, {"label_column": label[0]} if label else None
-
-
-def _without_marker(data: Any, missing: float) -> Any:
-    """Return an array with NaN in the place of a number."""
-    array = np.asarray(data) if isinstance(data, (list, tuple, np.ndarray)) else None
-    if array is None or array.dtype.kind not in "fiu":
-        raise DataError(f"missing={missing}: replace the marker by NaN in a {type(data).__name__} yourself")
-    return np.where(array == missing, np.nan, array)
 
 
 def _gathered(batches: DataIter) -> tuple[Any, dict[str, Any]]:

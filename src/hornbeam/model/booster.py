@@ -305,7 +305,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
         return copyreg.__newobj__, (type(self),), self.__getstate__()  # type: ignore[attr-defined]
 
     def __getstate__(self) -> dict[str, Any]:
-        left_out = ("_forest", "_objective", "_training")
+        left_out = ("_forest", "_objective", "_training", "_loop")
         state = {key: value for key, value in self.__dict__.items() if key not in left_out}
         return {**state, "objective": self._objective.to_dict()}
 

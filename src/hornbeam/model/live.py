@@ -28,6 +28,9 @@ class LiveModel:
     _training: Any = None
     """A `hornbeam.training.live.LiveTraining`; None: the model has no training."""
 
+    _loop: Any = None
+    """The `hornbeam.training.loop.Loop` that grows the model now; None: none does."""
+
     def _begin_training(self, params: Any, train_set: Any) -> None:
         """Become an empty model of a training that `update` moves."""
         room("training.live").begin(self, params, train_set)
@@ -116,8 +119,8 @@ class LiveModel:
         return room("training.live").evaluate_model(self, data, name, feval)  # type: ignore[no-any-return]
 
     def reset_parameter(self, params: Mapping[str, Any]) -> Self:
-        """Set parameters of the iterations to come; returns self."""
-        self._under_way.reset_parameter(params)
+        """Set parameters of the iterations to come, of a live Booster or in a callback of `train`; returns self."""
+        (self._under_way if self._loop is None else self._loop).reset_parameter(params)
         return self
 
     def free_dataset(self) -> Self:

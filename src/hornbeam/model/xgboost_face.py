@@ -66,7 +66,7 @@ class XGBoostFace:
         given = {params: value} if isinstance(params, str) else dict(params)
         checked = {name: one for name, one in canonical_names(given).items() if name != "verbosity"}
         self.num_threads = checked.pop("num_threads", self.num_threads)
-        if checked and self._training is None:
+        if checked and self._training is None and self._loop is None:
             raise ParameterError(
                 f"set_param({next(iter(checked))}=): the model is trained; train on with other parameters by "
                 "train(params, ..., xgb_model=booster), and pass device= to predict"
@@ -161,6 +161,7 @@ class XGBoostFace:
         best_score: Any
         num_threads: int
         _training: Any
+        _loop: Any
         reset_parameter: Callable[..., Any]
         feature_importance: Callable[..., NDArray[Any]]
         predict: Callable[..., Any]

@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.core.errors import DataError
+from hornbeam.core import numerics
+from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.data.columns import Column, DeviceColumn, Facts, host_of
 from hornbeam.data.fields import Fields
 from hornbeam.objectives.label_sums import HostSums, LabelSums
@@ -125,6 +126,21 @@ class Objective(ABC):
         found = self.scores_of_sums(HostSums(label, weight))
         assert found is not None  # else it is defined here
         return found
+
+    def scores_at(self, prediction: float) -> FloatArray:
+        """Return the raw scores that predict a number for every output, float64 (n_outputs,); softmax: that score."""
+        value, scale = np.array([prediction]), getattr(self, "sigmoid", 1.0)
+        if self.link == "sigmoid" and not 0.0 < prediction < 1.0:
+            raise ParameterError(f"base_score={prediction}: must be between 0 and 1 for objective {self.name!r}")
+        if self.link == "exp" and not prediction > 0.0:
+            raise ParameterError(f"base_score={prediction}: must be above 0 for objective {self.name!r}")
+        if self.link == "sigmoid":
+            value = numerics.log(value / (1.0 - value)) / scale
+        elif self.link == "exp":
+            value = numerics.log(value)
+        elif self.link == "square":
+            value = np.sign(value) * np.sqrt(np.abs(value))
+        return np.repeat(value, self.n_outputs)
 
     def scores_of_sums(self, sums: LabelSums) -> FloatArray | None:
         """Return `init_scores` from sums over the labels; None: they take the labels themselves."""

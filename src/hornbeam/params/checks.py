@@ -27,6 +27,9 @@ _NESTED = reprlib.Repr()
 """Shows dicts in messages: one may hold itself, or very many others."""
 _NESTED.maxlevel, _NESTED.maxdict, _NESTED.maxstring = 3, 8, 60
 
+WHOLE, NUMBER = re.compile(r"[+-]?\d+"), re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+"""Texts of numbers, which LightGBM and XGBoost take where a number is meant."""
+
 DEVICE = re.compile(r"auto|gpu|cpu|reference|(cuda|opencl)(:\d+)?")
 
 
@@ -91,12 +94,16 @@ def _check_number(parameter: Parameter, value: Any, kind: str) -> Any:
 
 
 def _check_int(parameter: Parameter, value: Any) -> int:
+    if isinstance(value, str) and WHOLE.fullmatch(value.strip()):
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise parameter.error(value, f"an integer {parameter.range_text()}".rstrip())
     return int(_check_number(parameter, int(value), "an integer"))
 
 
 def _check_float(parameter: Parameter, value: Any) -> float:
+    if isinstance(value, str) and NUMBER.fullmatch(value.strip()):
+        value = float(value)
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise parameter.error(value, f"a number {parameter.range_text()}".rstrip())
     try:
@@ -106,6 +113,10 @@ def _check_float(parameter: Parameter, value: Any) -> float:
     if not math.isfinite(number):
         raise parameter.error(value, f"a finite number {parameter.range_text()}".rstrip())
     return float(_check_number(parameter, number, "a number")) + 0.0  # + 0.0 turns -0.0 into 0.0: one zero, one model
+
+
+def _check_start(parameter: Parameter, value: Any) -> float | None:
+    return None if value is None else _check_float(parameter, value)
 
 
 def _check_alpha(parameter: Parameter, value: Any) -> float | tuple[float, ...]:
@@ -253,6 +264,7 @@ def _parsed(parse: Callable[[Any], Any]) -> Callable[[Parameter, Any], Any]:
 _CHECKS: dict[str, Callable[[Parameter, Any], Any]] = {
     "int": _check_int,
     "float": _check_float,
+    "start": _check_start,
     "alpha": _check_alpha,
     "bool": _check_bool,
     "choice": _check_choice,

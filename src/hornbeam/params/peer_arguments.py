@@ -101,9 +101,6 @@ ESTIMATOR_ATTRIBUTES = {
     "train_score_": "evals_result_, with eval_set=[(X, y)] in fit",
 }
 MODULE_ATTRIBUTES = {
-    **{
-        f"{peer}{kind}": f"Hornbeam{kind}" for peer in ("LGBM", "XGB") for kind in ("Classifier", "Regressor", "Ranker")
-    },
     **dict.fromkeys(("DeviceQuantileDMatrix", "ExtMemQuantileDMatrix"), "QuantileDMatrix"),
     **dict.fromkeys(("LGBMModel", "XGBModel"), "HornbeamClassifier, HornbeamRegressor or HornbeamRanker"),
     **dict.fromkeys(

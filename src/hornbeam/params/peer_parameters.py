@@ -44,9 +44,6 @@ OBJECTIVE_NAMES = ("objective", "objective_type", "app", "application", "loss")
 METRIC_PARAMETERS = ("metric", "metrics", "metric_types", "eval_metric")
 """The metrics, by all of their names."""
 
-EVEN_CHANCES = 0.5
-"""The base_score of XGBoost that is raw scores of 0 for classes, its default in former times."""
-
 LABELS = 32
 """Labels that have a gain by ndcg_exp_gain=False: 0 to 31, as XGBoost's may have."""
 
@@ -117,11 +114,6 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
     "seed_per_iteration": _ANY,
     # XGBoost: what is not here, or goes by other ways
     "gpu_id": PeerParameter((-1,), "name the device: device='cuda:0'; hornbeam.devices() lists them"),
-    "base_score": PeerParameter(
-        (),
-        "training starts from the best constant: leave it out; a start of 0 is boost_from_average=False, and "
-        "for others pass init_score= to Dataset",
-    ),
     "missing": PeerParameter((math.nan,), "NaN is missing; replace other markers by NaN in the data"),
     "process_type": PeerParameter(("default",), "to update the leaves of a model call booster.refit(X, y)"),
     "updater": PeerParameter(
@@ -166,9 +158,6 @@ def without_peer_parameters(params: Mapping[Any, Any]) -> dict[Any, Any]:
         if name == "tree_method" and value == "gpu_hist":
             kept.update(_hist_on_gpu(params))
             continue
-        if name == "base_score" and value == EVEN_CHANCES and _has_classes(params):
-            kept["boost_from_average"] = False
-            continue
         if name in _MEANINGS and _is_meaning(name, value):
             kept.update(_MEANINGS[name](value, params))
             continue
@@ -210,12 +199,6 @@ def _hist_on_gpu(params: Mapping[Any, Any]) -> dict[str, Any]:
     return {"tree_method": "hist", **({"device": "cuda"} if device is None else {})}
 
 
-def _has_classes(params: Mapping[Any, Any]) -> bool:
-    """Say whether the objective is one of classes."""
-    objective = next((params[name] for name in OBJECTIVE_NAMES if params.get(name) is not None), None)
-    return isinstance(objective, str) and objective.startswith(("binary", "multi", "reg:logistic", "log_loss"))
-
-
 def _no_default_metric(disabled: Any, params: Mapping[Any, Any]) -> dict[str, Any]:
     """Return the metric that is left where XGBoost's own one is disabled: those that are named, or none."""
     return {} if any(params.get(name) is not None for name in METRIC_PARAMETERS) else {"metric": "none"}
@@ -247,7 +230,6 @@ def _is_meaning(name: str, value: Any) -> bool:
 def idle_names(params: Mapping[Any, Any]) -> tuple[str, ...]:
     """Return the names of what is given and changes nothing here, whatever its value."""
     in_use = {"sketch_eps"} if params.get("tree_method") == "approx" else set()
-    in_use |= {"base_score"} if params.get("base_score") == EVEN_CHANCES else set()
     in_use |= {name for name in _MEANINGS if name in params and _is_meaning(name, params[name])}
     idle = set(PEER_PARAMETERS) - in_use
     return tuple(name for name, value in params.items() if name in idle and value is not None)

@@ -23,6 +23,7 @@ from hornbeam.core.errors import ParameterError
 from hornbeam.data.device_arrays import device_of, host_array, is_tensor
 from hornbeam.data.sources.labelled import load_labelled
 from hornbeam.data.sources.loading import load_table
+from hornbeam.data.sources.markers import without_marker
 from hornbeam.data.sources.objects import holds_objects
 from hornbeam.data.sources.opening import open_table
 from hornbeam.dataset.dataset import Dataset
@@ -31,7 +32,7 @@ from hornbeam.model.booster import Booster
 from hornbeam.objectives import get_objective
 from hornbeam.params.params import BY_NAME, Params, canonical_names, refuse_two_strategies
 from hornbeam.params.peer_arguments import ESTIMATOR_ATTRIBUTES, FIT, PREDICT, takes_peer_arguments
-from hornbeam.params.peer_parameters import EVEN_CHANCES, idle_names
+from hornbeam.params.peer_parameters import idle_names
 from hornbeam.sklearn import held_out
 from hornbeam.sklearn.arguments import (
     UserFunction,
@@ -220,9 +221,6 @@ class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, Tag
             values[name] = value
         if values.get("objective") in CLASSES_OF_XGBOOST and isinstance(self, ClassifierMixin):
             values["objective"] = CLASSES_OF_XGBOOST[values["objective"]]
-        if values.get("base_score") == EVEN_CHANCES and isinstance(self, ClassifierMixin):
-            del values["base_score"]
-            values["boost_from_average"] = False
         given = canonical_names(values)
         refuse_two_strategies(given)
         params = Params(**self._with_objective(given))
@@ -249,6 +247,7 @@ class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, Tag
         """Check features as scikit-learn does, and note or compare their number and names; frames stay frames."""
         if not reset:
             X = load_table(X, "X", wanted_columns(self))
+        X = without_marker(X, self._other_params.get("missing"))
         new = validate_data is not None
         checks: dict[str, Any]
         on_device = device_of(X, "X") is not None

@@ -32,7 +32,7 @@ MANY_ROWS = 10_000
 """Rows beyond which early_stopping="auto" holds rows out, as in scikit-learn."""
 
 _ALONE = ("validation_fraction", "scoring", "tol")
-_PLAIN = (*_ALONE, "warm_start", "callbacks")
+_PLAIN = (*_ALONE, "warm_start", "callbacks", "missing")
 
 
 def without_fit_parameters(others: Mapping[str, Any]) -> dict[str, Any]:

@@ -346,6 +346,7 @@ CASES |= {  # what the cases above leave at its default: every parameter has a c
     name: replace(case, n_rows=500, n_rounds=max(2, case.n_rounds - 3))
     for name, case in {
         "regression, from zero": GoldenCase({"boost_from_average": False}),
+        "poisson, base_score": GoldenCase({"objective": "poisson", "base_score": 2.5}),
         "regression, initial scores": GoldenCase({}, init_score=True),
         "regression, least gain": GoldenCase({"min_gain_to_split": 200.0}),
         "binary, least hessian": GoldenCase({"objective": "binary", "min_sum_hessian_in_leaf": 12.0}),

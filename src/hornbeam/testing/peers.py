@@ -39,8 +39,9 @@ _CHOSEN_PAIRS = ("lambdarank_sampled_pairs", "lambdarank_unbiased")
 
 _OWN_PARAMETERS = {
     "xgboost": ("fair_c", "huber_slope", "reg_sqrt", "is_unbalance", "linear_tree", *_PRICES),
-    "lightgbm": ("tree_method", "multi_strategy", "huber_slope", *_CHOSEN_PAIRS),
+    "lightgbm": ("tree_method", "multi_strategy", "huber_slope", "base_score", *_CHOSEN_PAIRS),
     "catboost": (
+        "base_score",
         "fair_c",
         "huber_slope",
         "reg_sqrt",
@@ -53,6 +54,7 @@ _OWN_PARAMETERS = {
     ),
     "sklearn": (
         *_PRICES,
+        "base_score",
         "fair_c",
         "huber_slope",
         "reg_sqrt",
@@ -227,6 +229,7 @@ def _lightgbm(ours: Params) -> dict[str, Any]:
         "aft_loss_distribution_scale",
         "lambdarank_bias_norm",
         "predict_classes",
+        "base_score",
         *_CHOSEN_PAIRS,
         *_FORCED,
         *TARGET_ENCODING,
@@ -313,7 +316,9 @@ def _xgboost(ours: Params) -> dict[str, Any]:
             ours.lambdarank_bias_norm,
         )
         theirs["lambdarank_normalization"] = theirs["lambdarank_score_normalization"] = ours.lambdarank_norm
-    if not ours.boost_from_average:
+    if ours.base_score is not None:
+        theirs["base_score"] = ours.base_score
+    elif not ours.boost_from_average:
         # on the scale of the predictions, so that the raw score is 0
         theirs["base_score"] = {"sigmoid": 0.5, "exp": 1.0}.get(ALL_OBJECTIVES[str(ours.objective)].link, 0.0)
     metrics = _metric_names(ours)

@@ -22,7 +22,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.columns import first_scores
 from hornbeam.backends.prediction import add_trees
 from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.core.fixed_point import NARROW_GRADIENT_BITS, WIDE_BITS, exponent_above
@@ -211,8 +210,7 @@ class Dart(Boosting):
         must find the same unit.
         """
         state = self.state
-        constants = first_scores(state.objective, state.train_set, state.engine.device_name)
-        start = self._scores_from(constants, state.train_set)
+        start = self._scores_from(state.first_scores(), state.train_set)
         state.engine.set_scores(start)
         state.compute_gradients(0)
         largest = 0.0

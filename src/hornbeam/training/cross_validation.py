@@ -111,7 +111,7 @@ def cv(
     if metrics is not None:
         params = params.replace(metric=metrics)
     params = with_default_metric(params, train_set)
-    n_rounds = number_of_rounds(params, num_boost_round, 1)
+    n_rounds = number_of_rounds(params, num_boost_round, 1, is_xgboosts)
     check_boosting(params)
     start = model_to_train_on(init_model)
     functions = metric_functions(feval)

@@ -106,6 +106,12 @@ def _target_encoding_levels(situation: Situation) -> str | None:
 def _boost_from_average(situation: Situation) -> str | None:
     if situation.params.objective in RANKING or isinstance(situation.state.objective, CustomObjective):
         return f"with objective {situation.state.objective.name!r}, which starts from 0"
+    if situation.params.base_score is not None:
+        return "beside base_score, from which training starts"
+    return "beside init_score, from which training starts" if situation.state.train_set.init_score is not None else None
+
+
+def _base_score(situation: Situation) -> str | None:
     return "beside init_score, from which training starts" if situation.state.train_set.init_score is not None else None
 
 
@@ -170,6 +176,7 @@ IDLE: dict[str, Rule] = {
     "lambdarank_bias_norm": _bias_norm,
     "objective_seed": _objective_seed,
     "boost_from_average": _boost_from_average,
+    "base_score": _base_score,
     "learning_rate": _where(lambda s: s.params.boosting == "rf", "with boosting='rf': trees are averaged"),
     **{
         name: _dart(name)

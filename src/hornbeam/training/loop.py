@@ -12,12 +12,22 @@ callbacks that ask for it (`replayed`) see them. So a training that was interrup
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from hornbeam.core.errors import ParameterError
 from hornbeam.core.float_mode import default_mode
 from hornbeam.core.log import inform
-from hornbeam.training.callbacks import Callback, CallbackEnv, EarlyStopException, Evaluation, close, finish
+from hornbeam.params.params import BY_NAME, canonical_names
+from hornbeam.training.callbacks import (
+    RESETTABLE,
+    Callback,
+    CallbackEnv,
+    EarlyStopException,
+    Evaluation,
+    close,
+    finish,
+)
 from hornbeam.training.checkpoints import Stopped, enter_history
 from hornbeam.training.convergence import has_converged
 from hornbeam.training.function_calls import MetricFunction
@@ -157,6 +167,7 @@ class Loop:
         self.combine, self.hooks = combine, hooks
         self.evaluated: list[int] = []
         self.calling: Callback | None = None
+        self._reset: dict[str, Any] = {}  # by name, what callbacks have set for the iterations to come
         state = members[0].state
         training = frozenset(entry.name for entry in state.evaluated if entry.is_training)
         begin, *_ = [member.begin(n_rounds, functions) for member in members]
@@ -173,6 +184,8 @@ class Loop:
         states = [member.state for member in self.members]
         for state in states:
             state.grower.while_waiting = None if self._before else state.finish_some_trees
+        for state in states:
+            state.booster._loop = self
         try:
             self._iterate()
             for hook in self.hooks:
@@ -190,6 +203,7 @@ class Loop:
                 raise
         finally:
             for state in states:
+                state.booster._loop = None
                 state.grower.while_waiting = None
                 state.finish_trees()
             close(self.callbacks)
@@ -198,6 +212,7 @@ class Loop:
         env, members = self.env, self.members
         for iteration in range(env.begin_iteration, env.end_iteration):
             env.begin(iteration, self.params.learning_rate)
+            self._take_reset()
             is_there = all(iteration < member.n_there for member in members)
             self._call(self._before, is_there)
             for member in members:
@@ -219,6 +234,23 @@ class Loop:
             self._call(self.after, is_there)
             for hook in self.hooks:
                 hook.after_iteration(self)
+
+    def reset_parameter(self, params: Mapping[str, Any]) -> None:
+        """Take other values of parameters for the iterations to come, and for this one, if it has not begun."""
+        changed = canonical_names(params)
+        wrong = [name for name in changed if name not in RESETTABLE]
+        if wrong:
+            raise ParameterError(
+                f"{wrong[0]} cannot change while `train` runs: a callback can set {', '.join(RESETTABLE)}; for other "
+                "changes train on with init_model="
+            )
+        self._reset |= {name: BY_NAME[name].check(value) for name, value in changed.items()}
+        self._take_reset()
+
+    def _take_reset(self) -> None:
+        """Enter what was reset into the iteration at hand."""
+        self.env.learning_rate = self._reset.get("learning_rate", self.env.learning_rate)
+        self.env.changes |= {name: value for name, value in self._reset.items() if name != "learning_rate"}
 
     def _call(self, callbacks: list[Callback], is_there: bool) -> None:
         """Call callbacks; those that are replayed alone, where the iteration was done before."""

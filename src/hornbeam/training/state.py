@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hornbeam.backends.columns import first_scores, label_sums
 from hornbeam.backends.demand import Demand
@@ -234,7 +235,7 @@ class TrainingState:
             levels = extended_levels(start.levels, levels, self.train_set.feature_names)
             init_scores, trees = start.init_scores.tolist(), list(start.trees)
         else:
-            init_scores = first_scores(self.objective, self.train_set, self.engine.device_name).tolist()
+            init_scores = self.first_scores().tolist()
             trees = []
         booster = Booster(
             ModelData(
@@ -251,6 +252,13 @@ class TrainingState:
         booster.num_threads, booster.metric = self.params.num_threads, self.params.metric
         booster.is_xgboosts = isinstance(self.train_set, DMatrix)
         return booster
+
+    def first_scores(self) -> NDArray[np.float64]:
+        """Return the constants that training starts from, float64 (n_outputs,)."""
+        start = self.params.base_score
+        if start is None or self.train_set.given("init_score") is not None:
+            return first_scores(self.objective, self.train_set, self.engine.device_name)
+        return self.objective.scores_at(start)
 
     def check_evaluated(self, name: str, dataset: Dataset) -> bool:
         """Check and bin a data set to evaluate, once; returns whether the engine will keep scores for it."""

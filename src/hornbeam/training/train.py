@@ -8,10 +8,11 @@ from contextlib import ExitStack, closing
 from typing import Any
 
 from hornbeam.backends.engines import EngineMaker, make_engine
-from hornbeam.core.errors import DataError, ParameterError
+from hornbeam.core.errors import DataError
 from hornbeam.core.float_mode import default_mode
 from hornbeam.core.log import speaking, warn
 from hornbeam.dataset.dataset import Dataset
+from hornbeam.dataset.dmatrix import DMatrix
 from hornbeam.model.booster import Booster
 from hornbeam.params.params import Params, whole_number
 from hornbeam.params.peer_arguments import TRAIN, takes_peer_arguments
@@ -127,7 +128,7 @@ def train_with(
         raise DataError(
             f"train_set must be a hornbeam.Dataset, not {type(train_set).__name__}; wrap it: Dataset(X, label=y)"
         )
-    n_rounds = number_of_rounds(params, num_boost_round, 0)
+    n_rounds = number_of_rounds(params, num_boost_round, 0, isinstance(train_set, DMatrix))
     start = model_to_train_on(init_model)
     check_boosting(params)
     named = named_sets(valid_sets, valid_names, train_set)
@@ -209,14 +210,21 @@ class ModelHook:
         """Leave the model as it is."""
 
 
-def number_of_rounds(params: Params, num_boost_round: int | None, low: int) -> int:
-    """Return the number of iterations, from the argument or the parameters; where both say one, they must agree."""
+def number_of_rounds(params: Params, num_boost_round: int | None, low: int, is_xgboosts: bool) -> int:
+    """Return the number of iterations, from the argument or the parameters.
+
+    Where both say one, LightGBM takes the parameter, and XGBoost, whom a DMatrix speaks for, the argument.
+    """
     if num_boost_round is None:
         return whole_number(params.num_iterations, "num_iterations", low)
     n_rounds = whole_number(num_boost_round, "num_boost_round", low)
-    if "num_iterations" in params.given and params.num_iterations != n_rounds:
-        raise ParameterError(
-            f"num_boost_round={n_rounds}, but the parameters say num_iterations={params.num_iterations}; give one of "
-            "them (LightGBM would take the parameter, XGBoost the argument)"
-        )
-    return n_rounds
+    if "num_iterations" not in params.given or params.num_iterations == n_rounds:
+        return n_rounds
+    taken = n_rounds if is_xgboosts else whole_number(params.num_iterations, "num_iterations", low)
+    peer = "XGBoost does with a DMatrix" if is_xgboosts else "LightGBM does"
+    warn(
+        f"num_boost_round={n_rounds}, but the parameters say num_iterations={params.num_iterations}: {taken} are "
+        f"trained, as {peer}",
+        params.verbosity,
+    )
+    return taken

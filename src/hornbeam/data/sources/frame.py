@@ -59,6 +59,12 @@ class FrameReader(TableReader):
     def _column_type(self, position: int) -> str:
         return str(self._columns[position].dtype)
 
+    def holds_categories(self, position: int) -> bool:
+        """Say whether the type of a column is that of categories, not of strings or numbers."""
+        import narwhals
+
+        return self._columns[position].dtype in (narwhals.Categorical, narwhals.Enum)
+
     def _is_all_null(self, position: int) -> bool:
         return is_all_null(self._columns[position])
 

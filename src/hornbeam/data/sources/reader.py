@@ -113,6 +113,10 @@ class TableReader(ABC):
         """Return what messages call the type of a column of strings or categories."""
         return "strings"
 
+    def holds_categories(self, position: int) -> bool:
+        """Say whether the type of a column is that of categories, not of strings or numbers."""
+        return False
+
     def _is_all_null(self, position: int) -> bool:
         """Say whether a column of strings or categories holds nothing, so that it may be read as missing numbers."""
         return False

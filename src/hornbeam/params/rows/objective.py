@@ -45,6 +45,13 @@ class ObjectiveRows:
     boost_from_average: bool = parameter(
         "bool", True, "Objective", "Start from the best constant (mean, log-odds, class priors) instead of zero."
     )
+    base_score: float | None = parameter(
+        "start",
+        None,
+        "Objective",
+        "The prediction that training starts from, instead of the best constant: a mean, a probability (`binary`, "
+        "`cross_entropy`), a count. `multiclass` and ranking take it as the raw score of every row.",
+    )
     predict_classes: bool = parameter(
         "bool",
         False,
