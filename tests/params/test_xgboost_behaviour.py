@@ -4,7 +4,6 @@ import json
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.metrics import log_loss
 
