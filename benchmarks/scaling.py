@@ -42,14 +42,25 @@ def make_data(n_rows: int, n_features: int, seed: int = 0) -> tuple[np.ndarray, 
 
 
 def timed(params: dict, rounds: int, run) -> tuple[float, object]:
-    """Return the seconds of an iteration, from trainings of two lengths: what comes before the trees cancels out."""
+    """Return the seconds of an iteration, from trainings of two lengths: what comes before the trees cancels out.
+
+    run  (params, n_rounds) -> what it has made, and the seconds of the training
+    """
     run(params, 1)  # kernels are compiled, or loaded
-    seconds = []
-    for n_rounds in (1, 1 + rounds):
-        begun = time.perf_counter()
-        result = run(params, n_rounds)
-        seconds.append(time.perf_counter() - begun)
-    return (seconds[1] - seconds[0]) / rounds, result
+    _, short = run(params, 1)
+    result, long = run(params, 1 + rounds)
+    return (long - short) / rounds, result
+
+
+def train_part(params: dict, data: PartDataset, n_rounds: int, group) -> tuple[tuple[str, Traffic], float]:
+    """Train on one worker, on bins that are there; returns fingerprint and traffic, and the seconds."""
+    data.construct(Params.from_dict(params))
+    group.all_gather(b"", "beginning")
+    group.traffic = Traffic()
+    begun = time.perf_counter()
+    booster = train(params, data, n_rounds)
+    seconds = time.perf_counter() - begun
+    return (booster.fingerprint(), group.traffic), seconds
 
 
 def on_workers(X: np.ndarray, y: np.ndarray, n_workers: int, by_nccl: bool = False):
@@ -61,9 +72,7 @@ def on_workers(X: np.ndarray, y: np.ndarray, n_workers: int, by_nccl: bool = Fal
                 collective = NcclCollective(collective, open_runtime("cuda:0"))
             own = slice(cuts[collective.rank], cuts[collective.rank + 1])
             data = PartDataset(collective, [Part.make(collective.rank, X[own], label=y[own])])
-            data.construct(Params.from_dict(params))
-            collective.traffic = Traffic()
-            return train(params, data, n_rounds).fingerprint(), collective.traffic
+            return train_part(params, data, n_rounds, collective)
 
         return run_workers(n_workers, work)[0]
 
@@ -75,9 +84,17 @@ def on_processes(X: np.ndarray, y: np.ndarray, group):
 
     def run(params: dict, n_rounds: int):
         data = PartDataset(group, [Part.make(group.rank, X[own], label=y[own])])
+        return train_part(params, data, n_rounds, group)
+
+    return run
+
+
+def on_one(data: hb.Dataset):
+    def run(params: dict, n_rounds: int):
         data.construct(Params.from_dict(params))
-        group.traffic = Traffic()
-        return train(params, data, n_rounds).fingerprint(), group.traffic
+        begun = time.perf_counter()
+        booster = hb.train(params, data, n_rounds)
+        return booster, time.perf_counter() - begun
 
     return run
 
@@ -112,14 +129,14 @@ def main() -> None:
             return
         alone = {**params, "num_threads": given.threads * n_workers}
         data = hb.Dataset(X, label=y)
-        one, booster = timed(alone, given.rounds, lambda p, n, data=data: hb.train(p, data, n))
+        one, booster = timed(alone, given.rounds, on_one(data))
         trees = given.rounds + 1
         seconds, operations, sent = (
             traffic.seconds / trees, traffic.operations / trees, traffic.bytes_sent / trees / 1e6
         )  # fmt: skip
         same = fingerprint == booster.fingerprint()
         print(
-            f"{n_workers:7} {per_tree:7.3f} {seconds:15.3f} {operations:16.1f} {sent:13.2f} {one:19.3f}  {same}",
+            f"{n_workers:7} {per_tree:7.4f} {seconds:15.4f} {operations:16.1f} {sent:13.2f} {one:19.4f}  {same}",
             flush=True,
         )
     if given.project:
