@@ -7,8 +7,8 @@
 Rows are made, float32, and written to Parquet once; every case is a process of its own that reads this file, and cases
 take turns. An iteration is the shortest of all. Memory is what the process has to itself (`RssAnon`, looked at every
 10 ms): pages of the mapped file are in the system's cache, which gives them up when memory is short. `resident` is the
-peak with these pages. XGBoost grows leaf by leaf as Hornbeam does, and in the case `xgboost-disk-depthwise` level by
-level with as many leaves, which its documentation recommends for external memory. Linux alone has these figures.
+peak with these pages. Both libraries grow leaf by leaf, and in the cases `-depthwise` level by level with as many
+leaves, which XGBoost's documentation recommends for external memory. Linux alone has these figures.
 """
 
 from __future__ import annotations
@@ -78,11 +78,20 @@ class Memory:
         self.resident = max(self.resident, kilobytes["VmRSS"] << 10)
 
 
-def train_hornbeam(path: Path, given: argparse.Namespace, cache: str | None) -> tuple[float, list[float], str]:
+def levels(given: argparse.Namespace) -> dict[str, Any]:
+    """Return the parameters of trees that grow level by level to as many leaves."""
+    return {"grow_policy": "depthwise", "max_depth": int(np.ceil(np.log2(given.leaves)))}
+
+
+def train_hornbeam(
+    path: Path, given: argparse.Namespace, cache: str | None, depthwise: bool = False
+) -> tuple[float, list[float], str]:
     """Train from disk, or for `cache=None` in memory; returns seconds to build and of iterations, and a fingerprint."""
     import hornbeam as hb
 
     params = {"objective": "binary", "num_leaves": given.leaves, "verbosity": -1, "num_threads": given.threads}
+    if depthwise:
+        params |= {**levels(given), "num_leaves": 2 ** levels(given)["max_depth"]}
     start = time.perf_counter()
     stream = path if cache is None else hb.Stream(path, label="y")
     options = {"label": "y"} if cache is None else {"cache": cache}
@@ -119,7 +128,7 @@ def train_xgboost(path: Path, given: argparse.Namespace, cache: str | None, dept
     built = time.perf_counter() - start
     shape = {"grow_policy": "lossguide", "max_leaves": given.leaves, "max_depth": 0}
     if depthwise:
-        shape = {"grow_policy": "depthwise", "max_depth": int(np.ceil(np.log2(given.leaves)))}
+        shape = levels(given)
     params = {"objective": "binary:logistic", "tree_method": "hist", "eta": 0.1, "nthread": given.threads, **shape}
     ends: list[float] = []
 
@@ -135,6 +144,7 @@ def train_xgboost(path: Path, given: argparse.Namespace, cache: str | None, dept
 CASES: dict[str, Callable[[Path, argparse.Namespace, str], Any]] = {
     "hornbeam-memory": lambda path, given, cache: train_hornbeam(path, given, None),
     "hornbeam-disk": train_hornbeam,
+    "hornbeam-disk-depthwise": lambda path, given, cache: train_hornbeam(path, given, cache, True),
     "xgboost-memory": lambda path, given, cache: train_xgboost(path, given, None, False),
     "xgboost-disk": lambda path, given, cache: train_xgboost(path, given, cache, False),
     "xgboost-disk-depthwise": lambda path, given, cache: train_xgboost(path, given, cache, True),
