@@ -42,6 +42,15 @@ def _has_pocl_alone() -> bool:
 # the CPU from those that they wait for.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
+# Tests run side by side, on as many processes as there are CPUs: each has one thread, unless it asks for more. PoCL has
+# all of its threads in every second process, where groups of a kernel run side by side.
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
+if WORKER:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+if WORKER.endswith(("0", "2", "4", "6", "8")):
+    for variable in ("POCL_CPU_MAX_CU_COUNT", "POCL_MAX_PTHREAD_COUNT"):  # that of PoCL 6, and before
+        os.environ.setdefault(variable, "1")
+
 # PoCL takes less than half the time to compile kernels as they are written. The kernels that run longest are worth
 # optimising: with them the golden models take 121 seconds of CPU in place of 182. So is split_categorical.cl, which
 # crashes as PoCL 5 writes it for AVX-512 without optimising. `make test-large` lets PoCL optimise all of them.

@@ -167,8 +167,8 @@ _NAMES = {
 
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
-_ESTIMATORS = {f"{peer}{name.removeprefix('Hornbeam')}": name for peer in ("LGBM", "XGB") for name in _NAMES["sklearn"]}
-"""What LightGBM and XGBoost call the estimators, so that their scripts run unchanged; defaults are Hornbeam's."""
+_PEERS = {f"{peer}{kind}" for peer in ("LGBM", "XGB") for kind in ("Classifier", "Ranker", "Regressor")}
+"""What LightGBM and XGBoost call the estimators, so that their scripts run unchanged."""
 
 
 def __getattr__(name: str) -> Any:
@@ -176,14 +176,12 @@ def __getattr__(name: str) -> Any:
     if name in ("basic", "LightGBMError", "XGBoostError"):
         errors = import_module("hornbeam.core.errors")
         return errors if name == "basic" else getattr(errors, name)
-    if name in _ESTIMATORS:
-        return __getattr__(_ESTIMATORS[name])
-    if name not in _HOMES:
+    if name not in _HOMES and name not in _PEERS:
         from hornbeam.params.peer_arguments import MODULE_ATTRIBUTES
 
         hint = f"; use {MODULE_ATTRIBUTES[name]}" if name in MODULE_ATTRIBUTES else ""
         raise AttributeError(f"module 'hornbeam' has no attribute {name!r}{hint}")
-    home = _HOMES[name]
+    home = _HOMES.get(name, "sklearn")
     try:
         module = import_module(f"hornbeam.{home}")
     except ImportError as error:

@@ -21,8 +21,19 @@ if TYPE_CHECKING:
 __all__ = ["Dataset", "DaskHornbeamClassifier", "DaskHornbeamRanker", "DaskHornbeamRegressor", "predict", "train"]
 
 
+_NAMES = {
+    f"Dask{peer}{kind}": f"DaskHornbeam{kind}"
+    for peer in ("LGBM", "XGB")
+    for kind in ("Classifier", "Ranker", "Regressor")
+}
+"""What LightGBM and XGBoost call the estimators."""
+
+
 def __getattr__(name: str) -> Any:
     """Import the estimators, and with them scikit-learn, when one is asked for."""
+    name = _NAMES.get(name, name)
+    if name == "DaskDMatrix":
+        return Dataset
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module("hornbeam.distributed.dask.estimators"), name)

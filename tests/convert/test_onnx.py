@@ -52,5 +52,5 @@ def test_one_model_is_one_sequence_of_bytes(models):
 
 def test_strings_are_codes_if_that_is_allowed(models):
     with pytest.raises(ConversionError, match=r"ONNX cannot say this exactly: feature 'column1' has levels that are "
-                       r"strings. With approximate=True, the file takes their codes"):  # fmt: skip
+                       r"strings. With approximate=True \(--approximate\), the file takes their codes"):  # fmt: skip
         onnx_model.write(models["strings"](), False)

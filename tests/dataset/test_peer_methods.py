@@ -151,3 +151,13 @@ def test_xgboosts_methods():
     np.testing.assert_array_equal(data.get_float_info("label_upper_bound"), Y + 1)
     with pytest.raises(hb.DataError, match="label_lower_bound"):
         data.set_info(label_lower_bound=Y[:-1])
+
+
+def test_a_frame_of_some_rows_is_saved_without_its_index(tmp_path):
+    frame = pd.DataFrame({"a": np.arange(40.0), "b": np.arange(40) % 3}).sample(frac=0.9, random_state=0)
+    data = hb.Dataset(frame, label=frame["a"].to_numpy())
+    data.save_binary(tmp_path / "data.bin")
+    read = hb.Dataset(tmp_path / "data.bin")
+    assert read.feature_names == ["a", "b"]
+    params = {"min_data_in_leaf": 3, "verbosity": -1}
+    assert hb.train(params, read, 2).fingerprint() == hb.train(params, data, 2).fingerprint()

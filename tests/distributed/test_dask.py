@@ -126,6 +126,30 @@ def test_predictions_are_lazy_and_keep_partitions(client, one, options):
     assert np.array_equal(of_frame.compute(), expected)
 
 
+@pytest.mark.parametrize("kind", ["category", "str"])
+def test_frames_with_levels_are_predicted(client, kind, recwarn):
+    frame = pd.DataFrame({"a": X[:, 0], "city": pd.Series(np.array(["Paris", "Rome", "Bern"])[np.arange(len(X)) % 3])})
+    frame["city"] = frame["city"].astype(kind)
+    label = (np.arange(len(X)) % 3 == 1).astype(int)
+    options = {
+        "n_estimators": 3,
+        "min_child_samples": 2,
+        "device": "reference",
+        "verbosity": -1,
+        "min_data_per_group": 2,
+    }
+    one = hb.HornbeamClassifier(**options).fit(frame, label)
+    several = hbd.DaskLGBMClassifier(**options)
+    several.client = client
+    parts = dd.from_pandas(frame, npartitions=3)
+    several.fit(parts, dd.from_pandas(pd.Series(label), npartitions=3))
+    assert several.booster_.fingerprint() == one.booster_.fingerprint()
+    assert np.array_equal(several.predict(parts).compute(), one.predict(frame))
+    assert np.array_equal(several.predict_proba(parts).compute(), one.predict_proba(frame))
+    assert np.array_equal(hbd.predict(client, one.booster_, parts).compute(), one.booster_.predict(frame))
+    assert not [warning for warning in recwarn if "feature names" in str(warning.message)]
+
+
 def test_classifier_is_that_of_one_process(client):
     label = np.array(["no", "yes"])[Y.astype(int)]
     options = {"n_estimators": 4, "num_leaves": 7, "device": "reference", "verbosity": -1}

@@ -16,7 +16,11 @@ X = RANDOM.normal(size=(400, 4))
 NUMBER = X[:, 0] + np.sin(3 * X[:, 1]) + 0.3 * RANDOM.normal(size=400)
 LABEL = (NUMBER > 0).astype(float)
 CLASSES = np.clip(np.floor(NUMBER + 1.5), 0, 2).astype(int)
-SMALL = {"num_leaves": 5, "verbosity": -1, "device": "reference"}
+SMALL = {
+    "num_leaves": 5, "verbosity": -1, "device": "reference", "learning_rate": 0.2, "max_depth": 5, "max_bin": 63,
+    "grow_policy": "leafwise", "lambda_l2": 0.0, "min_data_in_leaf": 20, "min_sum_hessian_in_leaf": 1e-3,
+}  # fmt: skip
+"""With everything whose default is another one for a DMatrix."""
 BINARY = {**SMALL, "objective": "binary:logistic"}
 
 
@@ -45,7 +49,7 @@ def booster(data):
 
 def test_a_dmatrix_is_a_dataset(data):
     expected = hb.train(BINARY, hb.Dataset(X[:300], LABEL[:300]), 3).fingerprint()
-    for made in (data[0], hb.QuantileDMatrix(X[:300], LABEL[:300], max_bin=255), pickle.loads(pickle.dumps(data[0]))):
+    for made in (data[0], hb.QuantileDMatrix(X[:300], LABEL[:300], max_bin=63), pickle.loads(pickle.dumps(data[0]))):
         assert isinstance(made, hb.Dataset)
         assert hb.train(BINARY, made, 3).fingerprint() == expected
     valid = hb.QuantileDMatrix(X[300:], LABEL[300:], ref=data[0], nthread=2, enable_categorical=True)
@@ -295,8 +299,8 @@ def test_scores_of_features_are_those_of_the_trees(booster):
     splits, gains = booster.feature_importance("split"), booster.feature_importance("gain")
     assert booster.get_fscore() == {f"f{i}": float(n) for i, n in enumerate(splits) if n}
     assert booster.get_score(importance_type="total_gain") == {f"f{i}": g for i, g in enumerate(gains) if g}
-    for place, name in enumerate(booster.get_score()):
-        mean = booster.get_score(importance_type="gain")[name]
+    for name in booster.get_score():
+        mean, place = booster.get_score(importance_type="gain")[name], int(name.removeprefix("f"))
         assert mean == pytest.approx(gains[place] / splits[place])
     theirs = xgboost.train({"max_depth": 2}, xgboost.DMatrix(X, NUMBER), 2)
     assert all(isinstance(value, float) for value in (*theirs.get_score().values(), *booster.get_score().values()))
@@ -440,9 +444,9 @@ def test_estimators_as_xgboosts_are_called(caplog):
     def my_loss(y_true, y_pred):
         return float(np.mean(np.abs(y_true - y_pred)))
 
-    model = hb.HornbeamRegressor(
-        n_estimators=60, learning_rate=0.9, early_stopping_rounds=3, eval_metric=my_loss, callbacks=[callback], **SMALL
-    ).fit(X[:300], NUMBER[:300], eval_set=[(X[300:], NUMBER[300:])], verbose=False)
+    given = {"early_stopping_rounds": 3, "eval_metric": my_loss, "callbacks": [callback]}
+    model = hb.HornbeamRegressor(n_estimators=60, **{**SMALL, "learning_rate": 0.9}, **given)
+    model.fit(X[:300], NUMBER[:300], eval_set=[(X[300:], NUMBER[300:])], verbose=False)
     assert list(model.evals_result()["validation_0"]) == ["rmse", "my_loss"]
     assert model.best_iteration == model.best_iteration_ - 1 and model.get_booster() is model.booster_
     last = list(model.evals_result_["valid_0"].values())[-1]

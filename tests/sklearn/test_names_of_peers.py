@@ -7,6 +7,8 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 
 import hornbeam as hb
 from hornbeam.core.errors import DataError
@@ -22,16 +24,65 @@ def data():
     return X, (X[:, 0] + X[:, 1] > 0).astype(int)
 
 
-@pytest.mark.parametrize("peer", ["LGBM", "XGB"])
+SAME = {
+    "num_leaves": 7, "learning_rate": 0.2, "max_depth": 5, "max_bin": 63, "grow_policy": "leafwise", "reg_lambda": 0.0,
+    "min_child_samples": 20, "min_child_weight": 1e-3,
+}  # fmt: skip
+"""Everything whose default is another one for XGBoost's estimators."""
+
+
 @pytest.mark.parametrize("kind", ["Classifier", "Regressor", "Ranker"])
-def test_estimators_have_the_names_of_peers(peer, kind):
-    assert getattr(hb, f"{peer}{kind}") is getattr(hb, f"Hornbeam{kind}")
+def test_estimators_have_the_names_of_peers(kind):
+    assert getattr(hb, f"LGBM{kind}") is getattr(hb, f"Hornbeam{kind}")
+    assert issubclass(getattr(hb, f"XGB{kind}"), getattr(hb, f"Hornbeam{kind}"))
 
 
 def test_names_of_peers_can_be_imported():
-    from hornbeam import LGBMRegressor, XGBClassifier
+    from hornbeam import LGBMRegressor
+    from hornbeam.sklearn import LGBMClassifier, XGBClassifier
 
-    assert (LGBMRegressor, XGBClassifier) == (hb.HornbeamRegressor, hb.HornbeamClassifier)
+    assert (LGBMRegressor, LGBMClassifier) == (hb.HornbeamRegressor, hb.HornbeamClassifier)
+    assert XGBClassifier is hb.XGBClassifier
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"max_depth": 9, "eta": 0.1}, {"subsample": 0.6, "colsample_bytree": 0.5}, {"booster": "dart"}]
+)
+def test_estimators_of_xgboosts_names_train_as_a_dmatrix_is_trained_on(data, given):
+    X, y = data
+    model = hb.XGBClassifier(n_estimators=4, **given).fit(X, y)
+    expected = hb.train({"objective": "binary:logistic", **given}, hb.DMatrix(X, y), 4)
+    assert model.booster_.fingerprint() == expected.fingerprint()
+    assert clone(model).fit(X, y).booster_.fingerprint() == expected.fingerprint()
+    assert model.get_booster().trees_to_dataframe().equals(expected.trees_to_dataframe())
+
+
+def test_estimators_of_xgboosts_names_stop_and_weigh_features_as_xgboosts_do(data):
+    peer = pytest.importorskip("xgboost")
+    X, y = data
+    stopped = {}
+    for name, library in (("ours", hb), ("theirs", peer)):
+        model = library.XGBClassifier(
+            n_estimators=60, learning_rate=0.5, max_depth=3, eval_metric=["error", "logloss"], early_stopping_rounds=5
+        )
+        model.fit(X[:200], y[:200], eval_set=[(X[:200], y[:200]), (X[200:], y[200:])], verbose=False)
+        history = model.evals_result()["validation_1"]["logloss"]
+        assert model.best_iteration == int(np.argmin(history))
+        assert len(history) == model.best_iteration + 6
+        stopped[name] = model
+    shares = [model.feature_importances_ for model in stopped.values()]
+    assert [one.dtype for one in shares] == [np.float32] * 2
+    assert [one.sum() for one in shares] == pytest.approx([1.0, 1.0])
+    assert [int(one.argmax()) for one in shares] == [int(shares[1].argmax())] * 2
+
+
+def test_models_as_the_recipe_of_cross_validation_and_searches_use_them(data):
+    X, y = data
+    model = hb.XGBClassifier(n_estimators=5, max_depth=3)
+    found = hb.cv(model.get_xgb_params(), hb.DMatrix(X, y), 5, nfold=3, metrics="auc", early_stopping_rounds=3)
+    assert list(found) == ["train-auc-mean", "train-auc-std", "test-auc-mean", "test-auc-std"]
+    search = GridSearchCV(model, {"max_depth": [1, 4], "learning_rate": [0.1, 0.5]}, cv=3).fit(X, y)
+    assert len(set(search.cv_results_["mean_test_score"])) > 1
 
 
 TABLES = {
@@ -50,14 +101,14 @@ def test_a_marker_of_missing_values_is_nan(data, kind):
     plain = TABLES[kind](np.round(X)) if kind == "integers" else X
     clean = np.where(plain == -999.0, np.nan, plain)
     clean = pd.DataFrame(clean, columns=list("abcd")) if kind in ("pandas", "polars") else clean
-    made = hb.XGBClassifier(missing=-999.0, **SMALL).fit(table, y, eval_set=[(table, y)], verbose=False)
-    expected = hb.HornbeamClassifier(**SMALL).fit(clean, y)
+    rounds = {"n_estimators": 5, "verbosity": -1}
+    made = hb.XGBClassifier(missing=-999.0, **SAME, **rounds).fit(table, y, eval_set=[(table, y)], verbose=False)
+    expected = hb.HornbeamClassifier(**SAME, **rounds).fit(clean, y)
     assert made.booster_.fingerprint() == expected.booster_.fingerprint()
     assert np.array_equal(made.predict_proba(table), expected.predict_proba(clean))
     assert made.get_params()["missing"] == -999.0
     names = {"feature_names": list("abcd")} if kind in ("pandas", "polars") else {}
-    by_matrix = hb.train({"objective": "binary", "num_leaves": 7, "verbosity": -1},
-                         hb.DMatrix(table, y, missing=-999.0, **names), 5)  # fmt: skip
+    by_matrix = hb.train({"objective": "binary", **SAME}, hb.DMatrix(table, y, missing=-999.0, **names), 5)
     assert by_matrix.fingerprint() == expected.booster_.fingerprint()
 
 
@@ -81,5 +132,5 @@ def test_a_base_score_is_where_an_estimator_starts(data):
     model = hb.XGBRegressor(base_score=0.25, **{**SMALL, "n_estimators": 1, "learning_rate": 1e-9}).fit(X, y)
     assert model.predict(X) == pytest.approx(0.25, abs=1e-6)
     classifier = hb.XGBClassifier(base_score=0.5, **SMALL).fit(X, y)
-    plain = hb.HornbeamClassifier(boost_from_average=False, **SMALL).fit(X, y)
+    plain = hb.XGBClassifier(boost_from_average=False, **SMALL).fit(X, y)
     assert np.array_equal(classifier.predict_proba(X), plain.predict_proba(X))

@@ -177,7 +177,6 @@ def test_ways_of_giving_the_data_make_one_model(rows, tmp_path):
         "frame": hb.Dataset(X, pd.DataFrame(Y, columns=list("abc"))),
         "lists": hb.Dataset(X, Y.tolist()),
         "order": hb.Dataset(X, np.asfortranarray(Y)),
-        "DMatrix": hb.DMatrix(X, Y),
         "set_label": hb.Dataset(X).set_label(Y),
         "file": hb.Dataset(tmp_path / "data.bin"),
         "stream": hb.Dataset(halves),

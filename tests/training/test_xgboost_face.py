@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.datasets import make_regression
 
 import hornbeam as xgb
 
@@ -44,9 +45,66 @@ def test_parameters_may_be_a_list_of_pairs_with_several_metrics(dtrain):
     assert list(result["train"]) == ["auc", "error"]
 
 
+DEFAULTS = {
+    "learning_rate": 0.3, "max_depth": 6, "num_leaves": 64, "grow_policy": "depthwise", "lambda_l2": 1.0,
+    "min_data_in_leaf": 1, "min_sum_hessian_in_leaf": 1.0, "max_bin": 256,
+}  # fmt: skip
+"""XGBoost's, by our names."""
+
+
+@pytest.mark.parametrize(
+    ("given", "ours"),
+    [
+        ({}, {}),
+        ({"eta": 0.1, "max_depth": 9}, {"learning_rate": 0.1, "max_depth": 9, "num_leaves": 512}),
+        ({"max_depth": "3"}, {"max_depth": 3, "num_leaves": 8}),
+        ({"max_leaves": 9, "grow_policy": "lossguide"}, {"num_leaves": 9, "grow_policy": "leafwise"}),
+        ({"max_depth": 0, "max_leaves": 0, "reg_lambda": 3}, {"max_depth": -1, "num_leaves": 65_535, "lambda_l2": 3.0}),
+        ({"min_child_weight": 5, "max_bin": 20}, {"min_sum_hessian_in_leaf": 5.0, "max_bin": 20}),
+    ],
+)
+def test_what_is_not_given_has_xgboosts_defaults_for_a_dmatrix(dtrain, given, ours):
+    expected = xgb.train({**DEFAULTS, **ours}, xgb.Dataset(X, Y), 3).fingerprint()
+    assert xgb.train(given, dtrain, 3).fingerprint() == expected
+    live = xgb.Booster(given, [dtrain])
+    for _ in range(3):
+        live.update(dtrain, 0)
+    assert live.fingerprint() == expected
+
+
+def test_a_quantile_matrix_keeps_its_bins():
+    data = xgb.QuantileDMatrix(X, Y, max_bin=9)
+    assert xgb.train({}, data, 2).params["max_bin"] == 9
+    assert max(data.feature_num_bin(place) for place in range(data.num_col())) <= 10
+
+
+def test_defaults_fit_as_well_as_xgboosts(dtrain):
+    """RMSE of ten rounds: within three percent on the training rows, where equal defaults should be near each other."""
+    peer = pytest.importorskip("xgboost")
+    table, score = make_regression(2000, 8, noise=5.0, random_state=0)
+    errors = []
+    for library in (xgb, peer):
+        data = library.DMatrix(table, score)
+        errors.append(np.sqrt(np.mean((library.train({"verbosity": 0}, data, 10).predict(data) - score) ** 2)))
+    assert errors[0] == pytest.approx(errors[1], rel=0.03)
+
+
+def test_early_stopping_watches_the_last_set_though_it_is_the_training_set(dtrain):
+    held_out = xgb.DMatrix(X[:100], label=1.0 - Y[:100])
+    params, seen = {"objective": "binary:logistic", "eta": 0.9}, {}
+    made = xgb.train(params, dtrain, 60, evals=[(held_out, "a"), (dtrain, "b")], early_stopping_rounds=5,
+                     evals_result=seen, verbose_eval=False)  # fmt: skip
+    assert made.best_score == min(seen["b"]["logloss"])
+    alone = xgb.train(params, dtrain, 60, evals=[(dtrain, "b")], early_stopping_rounds=5, verbose_eval=False)
+    assert alone.best_score == made.best_score
+    stop = xgb.callback.EarlyStopping(rounds=5, data_name="b", metric_name="logloss")
+    called = xgb.train(params, dtrain, 60, evals=[(dtrain, "b")], callbacks=[stop], verbose_eval=False)
+    assert called.best_score == made.best_score
+
+
 def test_alpha_of_a_dmatrix_is_the_l1_penalty(dtrain):
     made = xgb.train({"objective": "binary:logistic", "alpha": 0.5}, dtrain, 3)
-    same = xgb.train({"objective": "binary", "lambda_l1": 0.5}, xgb.Dataset(X, Y), 3)
+    same = xgb.train({**DEFAULTS, "objective": "binary", "lambda_l1": 0.5}, xgb.Dataset(X, Y), 3)
     assert made.fingerprint() == same.fingerprint()
     with pytest.raises(xgb.ParameterError, match="reg_alpha"):
         xgb.train({"objective": "binary", "alpha": 0.5}, xgb.Dataset(X, Y), 3)
@@ -54,7 +112,7 @@ def test_alpha_of_a_dmatrix_is_the_l1_penalty(dtrain):
 
 def test_subsample_of_a_dmatrix_draws_rows_for_every_tree(dtrain):
     made = xgb.train({"subsample": 0.5}, dtrain, 3)
-    same = xgb.train({"subsample": 0.5, "subsample_freq": 1}, xgb.Dataset(X, Y), 3)
+    same = xgb.train({**DEFAULTS, "subsample": 0.5, "subsample_freq": 1}, xgb.Dataset(X, Y), 3)
     assert made.fingerprint() == same.fingerprint()
 
 
@@ -82,8 +140,11 @@ def test_without_the_default_metric_functions_alone_are_evaluated(dtrain):
 
 def test_dart_is_told_how_to_drop_by_xgboosts_names(dtrain):
     given = {"booster": "dart", "rate_drop": 0.5, "sample_type": "uniform", "normalize_type": "tree"}
-    ours = {"boosting": "dart", "drop_rate": 0.5, "uniform_drop": True, "xgboost_dart_mode": True}
-    assert xgb.train(given, dtrain, 5).fingerprint() == xgb.train(ours, xgb.Dataset(X, Y), 5).fingerprint()
+    ours = {"boosting": "dart", "drop_rate": 0.5, "uniform_drop": True, "xgboost_dart_mode": True, "max_drop": -1}
+    ours = {**DEFAULTS, **ours, "skip_drop": 0.0}
+    expected = xgb.train(ours, xgb.Dataset(X, Y), 5).fingerprint()
+    assert xgb.train(given, dtrain, 5).fingerprint() == expected
+    assert xgb.train({"booster": "dart", "rate_drop": 0.5}, dtrain, 5).fingerprint() == expected
     with pytest.raises(xgb.ParameterError, match="'forest' is not offered"):
         xgb.train({**given, "normalize_type": "forest"}, dtrain, 5)
 

@@ -7,7 +7,7 @@ Drivers are asked when a device is, never at import.
 from __future__ import annotations
 
 from hornbeam.backends.costs import Work
-from hornbeam.core.cpus import available_cpus
+from hornbeam.core.cpus import resolve_threads
 from hornbeam.core.device_info import DeviceInfo
 from hornbeam.core.errors import DeviceError
 
@@ -26,7 +26,7 @@ def devices() -> list[DeviceInfo]:
     from hornbeam.backends.cpu.host.library import describe
 
     return [
-        DeviceInfo("cpu", True, f"{available_cpus()} thread(s), {describe()}"),
+        DeviceInfo("cpu", True, f"{resolve_threads(0)} thread(s), {describe()}"),
         DeviceInfo("reference", True, "NumPy, slow: the definition that the others are tested against"),
         *_gpus(),
     ]

@@ -28,7 +28,7 @@ class Exactness:
         """
         if not self.approximate:
             raise ConversionError(
-                f"{self.title} cannot say this exactly: {what}. With approximate=True, {approximation}"
+                f"{self.title} cannot say this exactly: {what}. With approximate=True (--approximate), {approximation}"
             )
         self._approximated.append(f"{what}: {approximation}")
 

@@ -32,7 +32,19 @@ def _refuse(message: str, data: bytes) -> ModelData:
     fail("model", f"the file {message}")
 
 
-FORMATS = tuple(
-    Format(name, recognises=partial(_begins, beginnings), read=partial(_refuse, message))
-    for name, (beginnings, message) in BEGINNINGS.items()
+def _is_onnx(data: bytes) -> bool:
+    """Say whether bytes are an ONNX model with trees: its first field is a version, and it names its operators."""
+    return data.startswith(b"\x08") and b"ai.onnx.ml" in data
+
+
+FORMATS = (
+    *(
+        Format(name, recognises=partial(_begins, beginnings), read=partial(_refuse, message))
+        for name, (beginnings, message) in BEGINNINGS.items()
+    ),
+    Format(
+        "onnx model",
+        recognises=_is_onnx,
+        read=partial(_refuse, "is a model in ONNX, which is written and not read; keep the model that it was made of"),
+    ),
 )

@@ -356,7 +356,7 @@ def _numbers(values: Any, name: str) -> FloatArray:
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # of any kind: frames have their own, and polars' panic is no Exception
-        raise DataError(f"{name} cannot be read as numbers ({error}); pass an array of numbers without gaps") from None
+        raise DataError(f"{name} cannot be read as numbers ({error}); code texts as numbers: 0, 1, ...") from None
     _check_kind(array.dtype, name)
     return np.array(array, np.float64, order="C")  # a copy: later changes by the caller do no harm
 

@@ -226,7 +226,10 @@ def describe_encoding(levels: Sequence[Levels | None] | None, names: Sequence[st
     if not encoded:
         return None
     shown = ", ".join(
-        f"{name!r} ({len(own):,} levels in {FEWEST_ROWS} rows or more)" for name, own in encoded[:MOST_NAMED]
+        f"{name!r} ({len(own):,} levels in {FEWEST_ROWS} rows or more)"
+        if len(own)
+        else f"{name!r} (no level in {FEWEST_ROWS} rows: it tells nothing; drop it, or parse it)"
+        for name, own in encoded[:MOST_NAMED]
     )
     more = f" and {len(encoded) - MOST_NAMED} more" if len(encoded) > MOST_NAMED else ""
     return (

@@ -440,6 +440,9 @@ class Dataset(PeerMethods):
             **({} if reference is not None else self._own_params),
         )
 
+    def __repr__(self) -> str:
+        return f"<hornbeam.{type(self).__name__}: {self.n_rows:,} rows, {self.n_features:,} features>"
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_lock"}
 

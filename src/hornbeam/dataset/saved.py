@@ -62,7 +62,7 @@ def _arrays_of(table: Any) -> tuple[str, dict[str, Any]]:
             import pyarrow as pa
         except ImportError:
             raise DataError("a Dataset of a frame is saved by pyarrow: pip install 'hornbeam[files]'") from None
-        arrow = frame.to_arrow()
+        arrow = pa.table({name: frame[name].to_arrow() for name in frame.columns})  # no index of pandas among them
         buffer = io.BytesIO()
         with pa.ipc.new_file(buffer, arrow.schema) as writer:
             writer.write_table(arrow)

@@ -21,12 +21,14 @@ class Explanation:
     base_values    float64 (n_rows,), or (n_rows, n_outputs)
     data           (n_rows, n_features), as it was explained
     feature_names  one a feature
+    output_names   one an output, of several classes; None: they have none
     """
 
     values: NDArray[np.float64]
     base_values: NDArray[np.float64]
     data: Any
     feature_names: list[str]
+    output_names: list[str] | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -38,7 +40,9 @@ class Explanation:
 
     def __getitem__(self, rows: Any) -> Explanation:
         """Return the explanation of some rows."""
-        return Explanation(self.values[rows], self.base_values[rows], self.data[rows], self.feature_names)
+        return Explanation(
+            self.values[rows], self.base_values[rows], self.data[rows], self.feature_names, self.output_names
+        )
 
 
 def explain(task: Explained, table: Any, background: TableReader | None) -> Any:

@@ -91,7 +91,7 @@ def permutation_importance(
     Parameters
     ----------
     model
-        Booster, or a fitted estimator; the labels of a classifier are those of its Booster: 0, 1, ...
+        Booster, or a fitted estimator; the labels of a classifier are its own texts, or those of its Booster: 0, 1, ...
     data, label
         A Dataset with labels; or a table as for `predict`, and its labels.
     metric
@@ -112,6 +112,8 @@ def permutation_importance(
     if not isinstance(booster, Booster):
         raise ParameterError(f"model is a {type(model).__name__}; pass a Booster or a fitted estimator")
     n_repeats, own_seed = whole_number(repeats, "repeats", 1), whole_number(seed, "seed", 0)
+    if label is not None and np.asarray(label).dtype.kind in "OSU" and hasattr(model, "classes_"):
+        label = model._code_target(model._check_target(label))
     fields = _with_label(data, label, weight, group)
     figure = _metric_of(booster, metric)
     figure.check(fields, "data")

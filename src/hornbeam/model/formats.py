@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from hornbeam.core.errors import ModelFormatError, ParameterError
 from hornbeam.core.float_mode import default_mode
@@ -19,6 +20,11 @@ from hornbeam.model.rooms import room
 from hornbeam.params.checks import did_you_mean
 
 HORNBEAM = "hornbeam"
+
+BY_ENDING = {".onnx": "onnx", ".c": "c", ".py": "python"}
+"""Formats by what names of files end with, where nobody means another one. Users of LightGBM and XGBoost save to names
+that end in .txt, .json and .ubj, and load what they have saved: those have Hornbeam's format, which loses nothing.
+"""
 
 _IS_HORNBEAM = re.compile(rb'"format"\s*:\s*"' + FORMAT_NAME.encode() + b'"')
 """What no JSON string can hold: there, quotes have a backslash."""
@@ -50,6 +56,11 @@ def _formats() -> Mapping[str, Format]:
     """Return the formats of other libraries by name."""
     formats: Mapping[str, Format] = room("convert").FORMATS
     return formats
+
+
+def format_of_name(path: str | os.PathLike[str]) -> str:
+    """Return the format that the name of a file asks for."""
+    return BY_ENDING.get(Path(str(path)).suffix.lower(), HORNBEAM)
 
 
 def write_as(model: ModelData, format: str, approximate: bool = False) -> bytes:

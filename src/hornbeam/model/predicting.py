@@ -279,9 +279,12 @@ class PredictingModel:
         reader = open_numbers(data, name, wanted) if self.levels is None else open_table(data, name, wanted)
         reader.zero_as_missing = bool(self.params.get("zero_as_missing")) and bool(self.params.get("use_missing", True))
         if reader.n_features != self.n_features:
+            known = set(self.column_names or self.feature_names)
+            more = [one for one in reader.names or () if one not in known] if reader.n_features > len(known) else []
+            which = f" ({', '.join(map(repr, more[:3]))} was not there)" if more else ""
             raise DataError(
-                f"{name} has {reader.n_features} features, but the model was trained on {self.n_features}; pass the "
-                "same columns in the same order"
+                f"{name} has {reader.n_features} features, but the model was trained on {self.n_features}{which}; pass "
+                "the same columns in the same order"
             )
         reader.unknown_levels_are_missing = True
         named = reader.names if validate else None

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from hornbeam.model.file import ModelData, fingerprint, model_to_bytes, write_atomically
-from hornbeam.model.formats import HORNBEAM, model_of, write_as
+from hornbeam.model.formats import format_of_name, model_of, write_as
 from hornbeam.model.rooms import room
 
 if TYPE_CHECKING:
@@ -29,21 +29,23 @@ class SavedModel:
         """Read a model from the bytes of its file, of any format that `hornbeam.load` reads."""
         return cls(model_of(content))  # type: ignore[call-arg]
 
-    def save(self, path: str | os.PathLike[str], format: str = HORNBEAM, *, approximate: bool = False) -> None:
+    def save(self, path: str | os.PathLike[str], format: str | None = None, *, approximate: bool = False) -> None:
         """Write the model to a file, atomically: a crash leaves the old file as it was.
 
         Parameters
         ----------
         path
-            The file; what its name ends with does not matter.
+            The file.
         format
             "hornbeam", or that of another library: "lightgbm" (text), "xgboost-json", "xgboost-ubj", "onnx",
-            "treelite", "c" (C99 source) or "python" (a module). These hold the iterations that `predict` uses.
+            "treelite", "c" (C99 source) or "python" (a module). These hold the iterations that `predict` uses. None:
+            "onnx", "c" or "python" where the name ends in .onnx, .c or .py; "hornbeam" for any other name.
         approximate
             Whether to write a model where the format cannot say all of it exactly; a warning says what is approximated.
             Otherwise that is a ConversionError. docs/exchange.md has what each format can say.
         """
-        write_atomically(path, write_as(self.to_model(), format, approximate))
+        named = format_of_name(path) if format is None else format
+        write_atomically(path, write_as(self.to_model(), named, approximate))
 
     def report(self, path: str | os.PathLike[str], valid: Any = None, **choices: Any) -> None:
         """Write a report on the model as one HTML file; `hornbeam.report.write_report` has the choices.

@@ -23,7 +23,7 @@ def plot_beeswarm(
     model: Any,
     data: Any,
     *,
-    output: int = 0,
+    output: int | str = 0,
     max_display: int = 15,
     n_rows: int = 1000,
     style: str = "auto",
@@ -41,14 +41,17 @@ def plot_beeswarm(
     data
         Table or Dataset; at most `n_rows` of its rows are drawn.
     output
-        Number of the class, of several.
+        Number of the class, of several, or its name, of a classifier.
+    title
+        Headline, which the class is added to where there are several; None: none.
     max_display
         Features to draw, those with the largest mean contributions.
     style
         "shap": drawn by shap; "own": by Hornbeam; "auto": by shap where it is installed and `ax` is not given.
     """
     booster = booster_of(model)
-    chosen = _check(booster, output, max_display)
+    chosen = _check(model, booster, output, max_display)
+    title = _titled(title, model, booster, chosen)
     seeing = SeeingModel(booster)
     reader = seeing.open(data)
     table = reader.take(choose_rows(reader.n_rows, whole_number(n_rows, "n_rows", 1)))
@@ -84,7 +87,7 @@ def plot_waterfall(
     data: Any,
     row: int = 0,
     *,
-    output: int = 0,
+    output: int | str = 0,
     max_display: int = 10,
     style: str = "auto",
     ax: Any = None,
@@ -104,9 +107,11 @@ def plot_waterfall(
     The other arguments are those of `plot_beeswarm`.
     """
     booster = booster_of(model)
-    chosen = _check(booster, output, max_display)
+    chosen = _check(model, booster, output, max_display)
     seeing = SeeingModel(booster)
     reader = seeing.open(data)
+    if title is None and booster.n_outputs > 1:
+        title = _titled("Raw score", model, booster, chosen)
     if whole_number(row, "row", 0) >= reader.n_rows:
         raise DataError(f"row={row}: data has rows 0 to {reader.n_rows - 1}")
     table = reader.take(np.array([row]))
@@ -198,11 +203,22 @@ def waterfall_steps(
     return steps
 
 
-def _check(booster: Booster, output: int, max_display: int) -> int:
+def _check(model: Any, booster: Booster, output: int | str, max_display: int) -> int:
+    names = [str(name) for name in getattr(model, "classes_", ())]
+    if isinstance(output, str) and booster.n_outputs > 1 and output in names:
+        output = names.index(output)
     if whole_number(output, "output", 0) >= booster.n_outputs:
         raise ParameterError(f"output={output}: the model has outputs 0 to {booster.n_outputs - 1}")
     whole_number(max_display, "max_display", 1)
-    return output
+    return int(output)
+
+
+def _titled(title: str | None, model: Any, booster: Booster, output: int) -> str | None:
+    """Return a title that says which of several outputs is drawn."""
+    if title is None or booster.n_outputs == 1:
+        return title
+    names = getattr(model, "classes_", range(booster.n_outputs))
+    return f"{title}, class {names[output]}"
 
 
 def _by_shap(style: str, ax: Any) -> bool:

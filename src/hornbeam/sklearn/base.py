@@ -10,7 +10,7 @@ import inspect
 import os
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from narwhals.dependencies import is_into_dataframe
@@ -49,7 +49,7 @@ from hornbeam.sklearn.device_targets import read_target
 from hornbeam.sklearn.explained import ExplainedEstimator
 from hornbeam.sklearn.fit_tasks import FitTask, TakesFitCallbacks, is_fit_task, takes_verbose
 from hornbeam.sklearn.fitted_attributes import FittedAttributes
-from hornbeam.sklearn.named_parameters import NamedParameters
+from hornbeam.sklearn.named_parameters import NamedParameters, without_other_names
 from hornbeam.sklearn.tables import (
     has_rows_of_no_weight,
     refuse_strings,
@@ -116,6 +116,7 @@ class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, Tag
     _other_params: Mapping[str, Any] = MappingProxyType({})
     _instead = ESTIMATOR_ATTRIBUTES
     _takes_columns = False
+    __metadata_request__fit: ClassVar[dict[str, Any]] = dict.fromkeys(("X_val", "y_val", "sample_weight_val"))
 
     def __init__(
         self,
@@ -201,8 +202,7 @@ class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, Tag
         own = set(self._get_param_names())
         others = {name: value for name, value in params.items() if name not in own}
         super().set_params(**{name: value for name, value in params.items() if name in own})
-        if others:
-            self._other_params = {**self._other_params, **others}
+        self._other_params = {**without_other_names(self._other_params, params), **others}
         return self
 
     def _train_params(self) -> Params:
@@ -221,7 +221,7 @@ class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, Tag
             values[name] = value
         if values.get("objective") in CLASSES_OF_XGBOOST and isinstance(self, ClassifierMixin):
             values["objective"] = CLASSES_OF_XGBOOST[values["objective"]]
-        given = canonical_names(values)
+        given = canonical_names(self._completed(values))
         refuse_two_strategies(given)
         params = Params(**self._with_objective(given))
         object.__setattr__(params, "idle", idle_names(held_out.without_fit_parameters(self._other_params)))
@@ -405,8 +405,7 @@ class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, Tag
 
         pairs         the validation sets
         checkpoint    file and frequency
-        queries       `group` or `qid` of the training set, for ranking
-        eval_queries  the same of each validation set
+        queries       `group` or `qid` of the training set, for ranking; eval_queries: of each validation set
         changes       parameters that are given to `fit`
         """
         self._has_categories = "categorical_feature" in changes
@@ -437,7 +436,8 @@ class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, Tag
         if self.class_weight is not None:  # made on the host
             given = None if weight is None else host_array(weight, "sample_weight").astype(np.float64)
             weight = self._row_weights(host_array(label, "y"), given, self.class_weight)
-        train_set = Dataset(table, label, weight=weight, init_score=init_score, feature_names=feature_name, **queries)
+        more = {"feature_names": feature_name, **queries}
+        train_set = self._make_data(table, label, weight=weight, init_score=init_score, **more)
         if not queries and has_rows_of_no_weight(train_set):
             train_set = without_rows_of_no_weight(train_set)
         weights = one_each(eval_sample_weight, "eval_sample_weight", len(pairs))
@@ -465,6 +465,8 @@ class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, Tag
             checkpoint_freq=checkpoint[1],
         )
         task.end()
+        if self.booster_.interrupted:  # it has the iterations so far; a search that fits this estimator stops
+            raise KeyboardInterrupt
         return self
 
     def _valid_set(
@@ -476,8 +478,7 @@ class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, Tag
         train_set: Dataset,
         queries: Mapping[str, Any],
     ) -> Dataset:
-        given = {"label": pair[1], "weight": weight, "init_score": init_score, **queries}
-        wanted = wanted_columns(self)
+        given, wanted = {"label": pair[1], "weight": weight, "init_score": init_score, **queries}, wanted_columns(self)
         table, fields = load_labelled(pair[0], given, features=wanted.features, n_features=wanted.n_features)
         weight, init_score, queries = fields["weight"], fields["init_score"], {name: fields[name] for name in queries}
         table = self._check_table(table, reset=False)
@@ -486,7 +487,7 @@ class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, Tag
         if class_weight is not None:
             weight = None if weight is None else host_array(weight, "eval_sample_weight").astype(np.float64)
             weight = self._row_weights(host_array(label, "y"), weight, class_weight)
-        return Dataset(table, label, weight=weight, init_score=init_score, reference=train_set, **queries)
+        return self._make_data(table, label, weight=weight, init_score=init_score, reference=train_set, **queries)
 
     @takes_peer_arguments(PREDICT)
     def predict(self, X: Any, *places: Any, **choices: Any) -> NDArray[Any]:

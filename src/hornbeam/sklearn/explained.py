@@ -35,11 +35,15 @@ class ExplainedEstimator:
         Returns
         -------
         shap.Explanation, or where SHAP is not installed `hornbeam.explain.Explanation`; the outputs of several classes
-        are in the order of `classes_`.
+        are in the order of `classes_`, and bear their names.
         """
         booster = self._fitted
         others = None if background is None else self._features(background)[0]
-        return booster.explain(self._features(X)[0], others, **choices)
+        found = booster.explain(self._features(X)[0], others, **choices)
+        names = getattr(self, "classes_", None)
+        if found.values.ndim == 3 and names is not None and len(names) == found.values.shape[2]:
+            found.output_names = [str(name) for name in names]
+        return found
 
     def report(self, path: str | os.PathLike[str], valid: Any = None, *, train: Any = None, **choices: Any) -> None:
         """Write a report on the model as one HTML file.
@@ -73,7 +77,11 @@ class ExplainedEstimator:
         table, queries = self._features(data[0])
         label = self._code_target(self._check_target(data[1]))
         check_consistent_length(table, label)
-        return Dataset(table, label, **queries)
+        return self._make_data(table, label, **queries)
+
+    def _make_data(self, table: Any, label: Any, **others: Any) -> Dataset:
+        """Return data that are trained on, or evaluated."""
+        return Dataset(table, label, **others)
 
     def _features(self, X: Any) -> tuple[Any, dict[str, Any]]:
         """Return a table as the model takes it, and what else of it is an argument of Dataset."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from hornbeam.core.errors import ParameterError
 from hornbeam.model.booster import Booster, load
+from hornbeam.params.params import BY_NAME
+from hornbeam.sklearn.named_parameters import without_other_names
 from hornbeam.training.xgboost_arguments import evaluation_of
 
 CLASSIFYING = ("binary", "cross_entropy", "focal", "multiclass", "multiclassova")
@@ -24,6 +26,7 @@ class FittedAttributes:
 
     booster_: Booster
     importance_type: str | None
+    _other_params: Mapping[str, Any]
     predict: Callable[..., Any]
     get_params: Callable[..., dict[str, Any]]
 
@@ -99,8 +102,10 @@ class FittedAttributes:
         return self.predict(X, pred_leaf=True, iteration_range=iteration_range)  # type: ignore[no-any-return]
 
     def get_xgb_params(self) -> dict[str, Any]:
-        """Return the parameters, as `get_params` does."""
-        return self.get_params()
+        """Return the parameters that `train` takes, of those that `get_params` returns."""
+        given = {name: value for name, value in self.get_params().items() if name in BY_NAME and value is not None}
+        others = {name: value for name, value in given.items() if name in self._other_params}
+        return {**without_other_names(given, others), **others}
 
     def get_booster(self) -> Booster:
         """Return the trained model, as XGBoost's estimators do."""

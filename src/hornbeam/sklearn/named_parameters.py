@@ -21,6 +21,10 @@ class NamedParameters(PeerAttributes):
 
     _other_params: Mapping[str, Any]
 
+    def _completed(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the parameters of a training that are given, with those that stand for others."""
+        return values
+
     if TYPE_CHECKING:
 
         @classmethod
@@ -40,3 +44,9 @@ class NamedParameters(PeerAttributes):
             values = [others[other] for other in others if BY_NAME.get(other) is row]
             values += [vars(self)[own] for own in self._get_param_names() if BY_NAME.get(own) is row]
             return values[0] if values else row.default
+
+
+def without_other_names(given: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters without those that are other names of what is chosen: max_iter, where n_estimators is."""
+    names = {BY_NAME[name].name for name in chosen if name in BY_NAME}
+    return {name: value for name, value in given.items() if name not in BY_NAME or BY_NAME[name].name not in names}

@@ -138,8 +138,12 @@ def _evaluation_of(result: Any) -> Evaluation:
 
 
 class EarlyStopping:
-    """Ends training when no metric on any validation set has got better for some rounds."""
+    """Ends training when no metric on any validation set has got better for some rounds.
 
+    watches_training  whether the training set counts as one
+    """
+
+    watches_training = False
     before_iteration = False
     order = 30
     replayed = True
@@ -166,7 +170,8 @@ class EarlyStopping:
         """Look at the evaluations and raise EarlyStopException when it is time."""
         if env.iteration == env.begin_iteration:
             self._best, self._evaluated = {}, False
-        results = [result for result in env.evaluation_result_list if result.dataset not in env.training_names]
+        left_out = frozenset() if self.watches_training else env.training_names
+        results = [result for result in env.evaluation_result_list if result.dataset not in left_out]
         if env.evaluation_result_list and not results:
             raise ParameterError(
                 "early stopping needs a validation set: pass one in valid_sets besides the training set"
@@ -185,7 +190,7 @@ class EarlyStopping:
         validation_sets  names of the validation sets, without the training set
         has_metrics      whether there is any metric or metric function
         """
-        if not validation_sets:
+        if not validation_sets and not self.watches_training:
             raise ParameterError(
                 "early stopping needs a validation set: pass one in valid_sets besides the training set"
             )
@@ -262,12 +267,13 @@ def prepare(
                 params.early_stopping_min_delta,
             )
         )  # fmt: skip
-    if only_training and any(isinstance(callback, EarlyStopping) for callback in every):
+    blind = [callback for callback in every if isinstance(callback, EarlyStopping) and not callback.watches_training]
+    if only_training and blind:
         warn(
             "early stopping is off: the training set alone is evaluated, and on it there is no best iteration",
             params.verbosity,
         )
-        every = [callback for callback in every if not isinstance(callback, EarlyStopping)]
+        every = [callback for callback in every if callback not in blind]
     for callback in every:
         if hasattr(callback, "check"):
             callback.check(validation_sets, has_metrics)

@@ -27,3 +27,8 @@ def has_converged(params: Params, changes: Mapping[str, Any], trees: Sequence[Gr
     if any(tree.n_splits or abs(tree.leaf_value[0]) > CONVERGED for tree in trees):
         return False
     return not changes and not draws_anew(params)
+
+
+def lacks_rows(params: Params, n_rows: int) -> bool:
+    """Say whether no node can be split, whatever it gains: two leaves would have too few rows."""
+    return n_rows < 2 * params.min_data_in_leaf

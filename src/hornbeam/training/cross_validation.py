@@ -30,7 +30,12 @@ from hornbeam.training.peer_callbacks import adapted
 from hornbeam.training.run import TrainingRun
 from hornbeam.training.state import TrainingState
 from hornbeam.training.train import number_of_rounds
-from hornbeam.training.xgboost_arguments import as_xgboosts_history, takes_xgboost_arguments, with_default_metric
+from hornbeam.training.xgboost_arguments import (
+    as_xgboosts_history,
+    takes_xgboost_arguments,
+    with_default_metric,
+    with_stopping,
+)
 
 Preparation = Callable[[Dataset, Dataset, dict[str, Any]], Any]
 """function(training set, validation set, parameters) of a fold -> the three to be used."""
@@ -165,7 +170,8 @@ def _boost_together(
 ) -> dict[str, Any]:
     """Run the iterations of all folds in step; callbacks see the means over the folds. Returns what `cv` does."""
     state = runs[0].state
-    prepared = prepare(adapted(callbacks), params, [VALID], bool(state.metrics or functions))
+    own_params, called = with_stopping(params, state.train_set, callbacks)
+    prepared = prepare(adapted(called), own_params, [VALID], bool(state.metrics or functions))
     history = History(result)
     members = [Member(run, is_eager=True) for run in runs]
     hooks: list[Hook] = [CheckpointHook(), history]

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from hornbeam.core.errors import ParameterError
 from hornbeam.core.float_mode import default_mode
-from hornbeam.core.log import inform
+from hornbeam.core.log import inform, warn
 from hornbeam.params.params import BY_NAME, canonical_names
 from hornbeam.training.callbacks import (
     RESETTABLE,
@@ -29,7 +29,7 @@ from hornbeam.training.callbacks import (
     finish,
 )
 from hornbeam.training.checkpoints import Stopped, enter_history
-from hornbeam.training.convergence import has_converged
+from hornbeam.training.convergence import has_converged, lacks_rows
 from hornbeam.training.function_calls import MetricFunction
 from hornbeam.training.run import TrainingRun
 from hornbeam.training.state import TrainingState
@@ -225,8 +225,12 @@ class Loop:
                 )
                 self.evaluated.append(iteration)
             if have_ended:
-                text = "no split gains anything any more"
-                inform(f"training ends after {iteration} iterations: {text}", self.params.verbosity)
+                say, text = inform, "no split gains anything any more"
+                state = members[0].state
+                if lacks_rows(self.params, state.train_set.n_rows):
+                    n_rows, least = state.train_set.n_rows, self.params.min_data_in_leaf
+                    say, text = warn, f"{n_rows} rows are too few for min_data_in_leaf={least}, lower it"
+                say(f"training ends after {iteration} iterations: {text}", self.params.verbosity)
                 if env.evaluation_result_list:
                     self._call(self.after, is_there)
                 finish(self.after)

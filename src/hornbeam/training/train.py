@@ -29,7 +29,7 @@ from hornbeam.training.peer_callbacks import adapted
 from hornbeam.training.run import TrainingRun
 from hornbeam.training.state import TrainingState
 from hornbeam.training.watchers import watched
-from hornbeam.training.xgboost_arguments import takes_xgboost_arguments
+from hornbeam.training.xgboost_arguments import takes_xgboost_arguments, with_stopping
 
 
 @takes_xgboost_arguments
@@ -161,7 +161,8 @@ def _boost(
     state, booster = run.state, run.state.booster
     others = [entry.name for entry in state.evaluated if not entry.is_training]
     only_training = bool(state.evaluated) and not others
-    prepared = prepare(adapted(callbacks), state.params, others, bool(state.metrics or functions), only_training)
+    params, callbacks = with_stopping(state.params, state.train_set, callbacks)
+    prepared = prepare(adapted(callbacks), params, others, bool(state.metrics or functions), only_training)
     hooks: list[Hook] = [CheckpointHook(), ModelHook()]
     with watched(state.params, n_rounds) as watches:
         called: list[Callback] = [*watches, *prepared]  # first, so that they see what ends the training

@@ -16,10 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+from hornbeam.core.dtypes import MAX_LEAVES
 from hornbeam.core.errors import ParameterError
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.dataset.dmatrix import DMatrix
-from hornbeam.params.params import Params, whole_number
+from hornbeam.params.params import BY_NAME, Params, whole_number
 from hornbeam.training.callbacks import CallbackEnv, EarlyStopping, LogEvaluation, RecordEvaluation
 
 METRIC_NAMES = {
@@ -65,15 +66,20 @@ ORDER = {
 }  # fmt: skip
 """XGBoost's order of the arguments of `train` and `cv`."""
 
+MOST_LEVELS = 16
+"""Levels of a tree that has more leaves than a tree may have."""
+
 FIRST = 3
 """Arguments that come in one order in both libraries."""
 
 
 class LastMetricStopping(EarlyStopping):
-    """Ends training when the last metric on the last validation set has not got better for some rounds.
+    """Ends training when the last metric on the last set has not got better for some rounds, the training set or not.
 
     maximize  whether higher values are better; None: what the metric says
     """
+
+    watches_training = True
 
     def __init__(self, stopping_rounds: int, maximize: bool | None = None, verbose: bool = True) -> None:
         super().__init__(whole_number(stopping_rounds, "early_stopping_rounds", 1), verbose=verbose)
@@ -82,8 +88,7 @@ class LastMetricStopping(EarlyStopping):
     def __call__(self, env: CallbackEnv) -> None:
         """Look at one evaluation alone."""
         every = env.evaluation_result_list
-        others = [result for result in every if result.dataset not in env.training_names]
-        last = others[-1:]
+        last = every[-1:]
         if self.maximize is not None:
             last = [result._replace(higher_is_better=self.maximize) for result in last]
         env.evaluation_result_list = last
@@ -100,19 +105,73 @@ def as_xgboosts(params: Any, train_set: Any) -> Any:
     subsample   rows are drawn anew for every tree, unless `subsample_freq` says otherwise
     num_target  the number of columns of the labels, which must be that many
 
+    What is not given has XGBoost's default, not LightGBM's (`DEFAULTS`), and trees have as many leaves as their depth
+    allows.
+
     A list of pairs is a dict, too, with the metrics of all pairs "eval_metric".
     """
     if not isinstance(train_set, DMatrix) or not isinstance(params, (Mapping, list, tuple)):
         return params
     made = _dict_of(params)
+    if made.get("num_target") == train_set.n_targets:
+        del made["num_target"]
+    of_data = train_set.get_params()  # a QuantileDMatrix may have its own max_bin
+    return {name: value for name, value in as_xgboost_means(made).items() if name in made or name not in of_data}
+
+
+def as_xgboost_means(params: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return parameters by XGBoost's meaning of `alpha` and `subsample`, and with its defaults."""
+    made = dict(params)
     if made.get("alpha") is not None and "lambda_l1" not in made and "reg_alpha" not in made:
         made["lambda_l1"] = made.pop("alpha")
     is_part = isinstance(made.get("subsample"), (int, float)) and made["subsample"] < 1
     if is_part and not any(name in made for name in ("subsample_freq", "bagging_freq")):
         made["subsample_freq"] = 1
-    if made.get("num_target") == train_set.n_targets:
-        del made["num_target"]
-    return made
+    return _with_defaults(made)
+
+
+def with_stopping(
+    params: Params, train_set: Dataset, callbacks: Sequence[Any] | None
+) -> tuple[Params, Sequence[Any] | None]:
+    """Return parameters and callbacks of a training on a DMatrix: early stopping watches what XGBoost's does."""
+    if not isinstance(train_set, DMatrix) or params.early_stopping_round <= 0:
+        return params, callbacks
+    stopping = LastMetricStopping(params.early_stopping_round, verbose=params.verbosity >= 1)
+    if isinstance(params.early_stopping_min_delta, float):
+        stopping.min_delta = params.early_stopping_min_delta
+    return params.replace(early_stopping_round=0), [*(callbacks or []), stopping]
+
+
+DEFAULTS = {
+    "learning_rate": 0.3, "max_depth": 6, "grow_policy": "depthwise", "lambda_l2": 1.0, "min_data_in_leaf": 1,
+    "min_sum_hessian_in_leaf": 1.0, "max_bin": 256,
+}  # fmt: skip
+"""XGBoost's defaults, where they are others than LightGBM's."""
+
+DART = {"drop_rate": 0.0, "skip_drop": 0.0, "max_drop": -1, "uniform_drop": True, "xgboost_dart_mode": True}
+"""The same for boosting="dart"."""
+
+
+def _with_defaults(params: dict[Any, Any]) -> dict[Any, Any]:
+    """Return parameters with XGBoost's defaults in the place of those that are not there."""
+    given = {BY_NAME[name].name: name for name in params if name in BY_NAME and params[name] is not None}
+    is_dart = params.get(given.get("boosting")) == "dart"
+    meant = {"uniform_drop": "sample_type", "xgboost_dart_mode": "normalize_type"}
+    defaults = {name: value for name, value in DART.items() if meant.get(name) not in params} if is_dart else {}
+    made = {name: value for name, value in {**DEFAULTS, **defaults}.items() if name not in given}
+    if params.get(given.get("num_leaves")) in (None, 0, "0"):
+        params.pop(given.get("num_leaves"), None)
+        depth = _whole(params.get(given.get("max_depth"), DEFAULTS["max_depth"]))
+        made["num_leaves"] = 2**depth if 0 < depth < MOST_LEVELS else MAX_LEAVES
+    return {**params, **made}
+
+
+def _whole(value: Any) -> int:
+    """Return a whole number, which may be a text; 0 for anything else, which is refused later."""
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        return 0
 
 
 def _dict_of(params: Any) -> dict[Any, Any]:

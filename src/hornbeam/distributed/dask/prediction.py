@@ -61,7 +61,7 @@ def predict_parts(client: Any, function: PredictPart, n_features: int, data: Any
     n_columns = data.shape[1] if data.ndim == 2 else None
     if n_columns != n_features:
         raise DataError(f"data has shape {data.shape}, and the model {n_features} features; pass as many columns")
-    one = function(np.zeros((1, n_features)))  # kind and shape of the results
+    one = function(_row_like(data))  # kind and shape of the results
     shared = delayed(function if client is None else client.scatter(function, broadcast=True, hash=False))
     if hasattr(data, "rechunk"):
         data = data.rechunk({1: -1})
@@ -72,6 +72,15 @@ def predict_parts(client: Any, function: PredictPart, n_features: int, data: Any
         )  # fmt: skip
     parts = [delayed(of_part)(part, shared, one[:0]) for part in data.to_delayed()]
     return concatenate([from_delayed(part, (np.nan, *one.shape[1:]), one.dtype) for part in parts])
+
+
+def _row_like(data: Any) -> Any:
+    """Return a row of the types that a Dask array or dataframe has."""
+    if hasattr(data, "rechunk"):
+        return np.zeros((1, data.shape[1]))
+    from dask.dataframe.utils import meta_nonempty
+
+    return meta_nonempty(data._meta).iloc[:1]
 
 
 def of_part(part: Any, function: PredictPart, nothing: NDArray[Any]) -> NDArray[Any]:

@@ -1,0 +1,87 @@
+"""`XGBClassifier`, `XGBRegressor` and `XGBRanker`: the estimators with the defaults and the ways of XGBoost's.
+
+    parameters              those that are not given have XGBoost's defaults; `subsample` draws rows for every tree
+    early_stopping_rounds   watches the last metric on the last set
+    feature_importances_    mean gains, or what `importance_type` names, that add up to 1
+    evals_result_, tables   bear XGBoost's names
+
+They train on a `DMatrix`, and everything else is that of the estimators that they are made of.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.dataset.dataset import Dataset
+from hornbeam.dataset.dmatrix import DMatrix
+from hornbeam.model.xgboost_face import names_of
+from hornbeam.sklearn.estimators import HornbeamClassifier, HornbeamRegressor
+from hornbeam.sklearn.fitted_attributes import FittedAttributes
+from hornbeam.sklearn.ranker import HornbeamRanker
+from hornbeam.training.xgboost_arguments import as_xgboost_means
+
+__all__ = ["XGBClassifier", "XGBRanker", "XGBRegressor"]
+
+
+class XGBoostModel(FittedAttributes):
+    """What makes an estimator one of XGBoost's; None: XGBoost's default."""
+
+    def __init__(
+        self,
+        *,
+        max_depth: int | None = None,
+        num_leaves: int | None = None,
+        learning_rate: float | None = None,
+        min_child_weight: float | None = None,
+        min_child_samples: int | None = None,
+        subsample_freq: int | None = None,
+        reg_lambda: float | None = None,
+        max_bin: int | None = None,
+        grow_policy: str | None = None,
+        importance_type: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(  # type: ignore[call-arg]
+            max_depth=max_depth,
+            num_leaves=num_leaves,
+            learning_rate=learning_rate,
+            min_child_weight=min_child_weight,
+            min_child_samples=min_child_samples,
+            subsample_freq=subsample_freq,
+            reg_lambda=reg_lambda,
+            max_bin=max_bin,
+            grow_policy=grow_policy,
+            importance_type=importance_type,
+            **kwargs,
+        )
+
+    def _completed(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the parameters of a training as XGBoost means them."""
+        return as_xgboost_means(values)
+
+    def _make_data(self, table: Any, label: Any, init_score: Any = None, **others: Any) -> Dataset:
+        """Return the data as a DMatrix."""
+        return DMatrix(table, label, base_margin=init_score, ref=others.pop("reference", None), **others)
+
+    @property
+    def feature_importances_(self) -> NDArray[Any]:
+        """What a feature's splits gain on average, or `importance_type` of it, as a share of all, float32."""
+        booster, kind = self._fitted, self.importance_type or "gain"
+        scores, names = booster.get_score(importance_type=kind), names_of("", booster.feature_names)
+        found = np.array([scores.get(name, 0.0) for name in names], np.float64)
+        return (found / (found.sum() or 1.0)).astype(np.float32)
+
+
+class XGBClassifier(XGBoostModel, HornbeamClassifier):
+    """`HornbeamClassifier` as XGBoost's users know it."""
+
+
+class XGBRegressor(XGBoostModel, HornbeamRegressor):
+    """`HornbeamRegressor` as XGBoost's users know it."""
+
+
+class XGBRanker(XGBoostModel, HornbeamRanker):
+    """`HornbeamRanker` as XGBoost's users know it."""
