@@ -168,6 +168,7 @@ _NAMES = {
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
 _PEERS = {f"{peer}{kind}" for peer in ("LGBM", "XGB") for kind in ("Classifier", "Ranker", "Regressor")}
+_PEERS |= {"XGBRFClassifier", "XGBRFRegressor"}
 """What LightGBM and XGBoost call the estimators, so that their scripts run unchanged."""
 
 

@@ -134,3 +134,21 @@ def test_a_base_score_is_where_an_estimator_starts(data):
     classifier = hb.XGBClassifier(base_score=0.5, **SMALL).fit(X, y)
     plain = hb.XGBClassifier(boost_from_average=False, **SMALL).fit(X, y)
     assert np.array_equal(classifier.predict_proba(X), plain.predict_proba(X))
+
+
+def test_forests_of_xgboosts_names_are_trees_side_by_side(data):
+    peer = pytest.importorskip("xgboost")
+    X, y = data
+    ours = hb.XGBRFRegressor(n_estimators=20, random_state=1).fit(X, y)
+    theirs = peer.XGBRFRegressor(n_estimators=20, random_state=1).fit(np.where(X == -999.0, -50.0, X), y)
+    assert (ours.booster_.n_iterations, ours.booster_.num_trees()) == (1, 20)
+    assert np.mean((ours.predict(X) - y) ** 2) < 1.2 * np.mean((theirs.predict(X) - y) ** 2)
+    assert hb.XGBRFClassifier(n_estimators=4).fit(X, y).get_params()["colsample_bynode"] == 0.8
+    assert clone(ours).fit(X, y).booster_.fingerprint() == ours.booster_.fingerprint()
+
+
+def test_types_of_features_without_a_categorical_one_are_numbers(data):
+    X, y = data
+    plain = hb.XGBRegressor(n_estimators=2).fit(X, y)
+    typed = hb.XGBRegressor(n_estimators=2, feature_types=["q"] * 4).fit(X, y)
+    assert typed.booster_.fingerprint() == plain.booster_.fingerprint()

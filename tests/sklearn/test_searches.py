@@ -75,6 +75,7 @@ def test_explanations_bear_the_names_of_classes():
     importance = hb.explain.permutation_importance(model, X, names, repeats=1)
     coded = hb.explain.permutation_importance(model, X, np.searchsorted(model.classes_, names), repeats=1)
     assert np.array_equal(importance.importances, coded.importances)
+    plt.close("all")  # those of other tests
     for drawn, name in (
         (hb.plot_beeswarm(model, X, output="low", style="own"), "low"),
         (hb.plot_waterfall(model, X, output=2, style="own"), "middle"),

@@ -104,8 +104,8 @@ MODULE_ATTRIBUTES = {
     **dict.fromkeys(("DeviceQuantileDMatrix", "ExtMemQuantileDMatrix"), "QuantileDMatrix"),
     **dict.fromkeys(("LGBMModel", "XGBModel"), "HornbeamClassifier, HornbeamRegressor or HornbeamRanker"),
     **dict.fromkeys(
-        ("XGBRFClassifier", "XGBRFRegressor", "HornbeamRFClassifier", "HornbeamRFRegressor"),
-        "an estimator with boosting_type='rf', subsample=0.8 and subsample_freq=1",
+        ("HornbeamRFClassifier", "HornbeamRFRegressor"),
+        "an estimator with boosting_type='rf', subsample=0.8 and subsample_freq=1, or XGBRFClassifier, XGBRFRegressor",
     ),
     "build_info": "devices, or __version__",
     "engine": "hornbeam.train and hornbeam.cv",

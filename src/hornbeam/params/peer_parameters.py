@@ -106,6 +106,12 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
     **dict.fromkeys(
         ("label_column", "label", "weight_column", "group_column", "ignore_column"), PeerParameter(("",), _NO_FILES)
     ),
+    **dict.fromkeys(("max_conflict_rate", "max_cat_group", "verbose_eval"), _ANY),  # of former versions, or arguments
+    "max_position": PeerParameter((), "set lambdarank_truncation_level"),
+    **dict.fromkeys(
+        ("is_training_metric", "train_metric", "is_provide_training_metric", "training_metric"),
+        PeerParameter((False,), "pass the training set in valid_sets too"),
+    ),
     "output_model": PeerParameter((), "save the model by booster.save(path)"),
     "task": PeerParameter(("train", "training"), "call train, Booster.predict or Booster.refit"),
     # XGBoost: how, not what, it computes
@@ -205,8 +211,9 @@ def _no_default_metric(disabled: Any, params: Mapping[Any, Any]) -> dict[str, An
 
 
 def _categories(types: Any, params: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the categorical features that XGBoost's types of features name: places of "c"."""
-    return {"categorical_feature": [place for place, kind in enumerate(types) if kind == "c"]}
+    """Return the categorical features that XGBoost's types of features name: places of "c"; {}: there is none."""
+    places = [place for place, kind in enumerate(types) if kind == "c"]
+    return {"categorical_feature": places} if places else {}
 
 
 _MEANINGS: dict[str, Callable[[Any, Mapping[Any, Any]], dict[str, Any]]] = {
@@ -223,7 +230,7 @@ def _is_meaning(name: str, value: Any) -> bool:
     if name == "disable_default_eval_metric":
         return bool(value in (True, 1, "true", "True", "1"))
     if name == "feature_types":
-        return isinstance(value, (list, tuple)) and any(kind == "c" for kind in value)
+        return isinstance(value, (list, tuple)) and len(value) > 0
     return value in {"sample_type": ("uniform", "weighted"), "normalize_type": ("tree",)}[name]
 
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 from hornbeam.sklearn.base import HornbeamModel
 from hornbeam.sklearn.estimators import HornbeamClassifier, HornbeamRegressor
 from hornbeam.sklearn.ranker import HornbeamRanker
-from hornbeam.sklearn.xgboost_estimators import XGBClassifier, XGBRanker, XGBRegressor
+from hornbeam.sklearn.xgboost_estimators import (
+    XGBClassifier,
+    XGBRanker,
+    XGBRegressor,
+    XGBRFClassifier,
+    XGBRFRegressor,
+)
 
 __all__ = [
     "HornbeamClassifier",
@@ -16,6 +22,8 @@ __all__ = [
     "LGBMRanker",
     "LGBMRegressor",
     "XGBClassifier",
+    "XGBRFClassifier",
+    "XGBRFRegressor",
     "XGBRanker",
     "XGBRegressor",
 ]

@@ -1,4 +1,4 @@
-"""`XGBClassifier`, `XGBRegressor` and `XGBRanker`: the estimators with the defaults and the ways of XGBoost's.
+"""`XGBClassifier`, `XGBRegressor`, `XGBRanker` and forests: the estimators with the defaults and ways of XGBoost's.
 
     parameters              those that are not given have XGBoost's defaults; `subsample` draws rows for every tree
     early_stopping_rounds   watches the last metric on the last set
@@ -23,7 +23,7 @@ from hornbeam.sklearn.fitted_attributes import FittedAttributes
 from hornbeam.sklearn.ranker import HornbeamRanker
 from hornbeam.training.xgboost_arguments import as_xgboost_means
 
-__all__ = ["XGBClassifier", "XGBRanker", "XGBRegressor"]
+__all__ = ["XGBClassifier", "XGBRFClassifier", "XGBRFRegressor", "XGBRanker", "XGBRegressor"]
 
 
 class XGBoostModel(FittedAttributes):
@@ -75,6 +75,27 @@ class XGBoostModel(FittedAttributes):
         return (found / (found.sum() or 1.0)).astype(np.float32)
 
 
+class XGBoostForest(XGBoostModel):
+    """A random forest as XGBoost grows it: `n_estimators` trees side by side, in one iteration."""
+
+    def __init__(
+        self,
+        *,
+        learning_rate: float = 1.0,
+        subsample: float = 0.8,
+        colsample_bynode: float = 0.8,
+        reg_lambda: float = 1e-5,
+        **kwargs: Any,
+    ) -> None:
+        self.colsample_bynode = colsample_bynode
+        super().__init__(learning_rate=learning_rate, subsample=subsample, reg_lambda=reg_lambda, **kwargs)
+
+    def _completed(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the parameters of one iteration of many trees."""
+        n_trees = values.pop("n_estimators", 100)
+        return super()._completed({**values, "num_iterations": 1, "num_parallel_tree": n_trees})
+
+
 class XGBClassifier(XGBoostModel, HornbeamClassifier):
     """`HornbeamClassifier` as XGBoost's users know it."""
 
@@ -85,3 +106,11 @@ class XGBRegressor(XGBoostModel, HornbeamRegressor):
 
 class XGBRanker(XGBoostModel, HornbeamRanker):
     """`HornbeamRanker` as XGBoost's users know it."""
+
+
+class XGBRFClassifier(XGBoostForest, HornbeamClassifier):
+    """A random forest of XGBoost's kind for classes."""
+
+
+class XGBRFRegressor(XGBoostForest, HornbeamRegressor):
+    """A random forest of XGBoost's kind for numbers."""

@@ -136,7 +136,7 @@ def with_stopping(
     """Return parameters and callbacks of a training on a DMatrix: early stopping watches what XGBoost's does."""
     if not isinstance(train_set, DMatrix) or params.early_stopping_round <= 0:
         return params, callbacks
-    stopping = LastMetricStopping(params.early_stopping_round, verbose=params.verbosity >= 1)
+    stopping = LastMetricStopping(params.early_stopping_round, verbose=False)
     if isinstance(params.early_stopping_min_delta, float):
         stopping.min_delta = params.early_stopping_min_delta
     return params.replace(early_stopping_round=0), [*(callbacks or []), stopping]
@@ -184,10 +184,14 @@ def _dict_of(params: Any) -> dict[Any, Any]:
     return {**dict(params), **({"eval_metric": metrics} if len(metrics) > 1 else {})}
 
 
+DEFAULT_METRICS = {"regression": "rmse", "cross_entropy": "rmse"}
+"""XGBoost's metrics of objectives, where they are others than ours."""
+
+
 def with_default_metric(params: Params, train_set: Dataset) -> Params:
-    """Return the parameters with XGBoost's metric of squared errors, rmse, where a DMatrix comes without a metric."""
-    if isinstance(train_set, DMatrix) and params.metric is None and params.objective == "regression":
-        return params.replace(metric="rmse")
+    """Return the parameters with XGBoost's metric of the objective, where a DMatrix comes without a metric."""
+    if isinstance(train_set, DMatrix) and params.metric is None and params.objective in DEFAULT_METRICS:
+        return params.replace(metric=DEFAULT_METRICS[str(params.objective)])
     return params
 
 
@@ -280,7 +284,7 @@ def _callbacks(given: dict[str, Any]) -> list[Any]:
         made.append(LogEvaluation(1 if period is True else period, given.get("show_stdv") is not False))
     rounds = given.get("early_stopping_rounds")
     if rounds is not None:
-        made.append(LastMetricStopping(rounds, given.get("maximize"), verbose=period is not False))
+        made.append(LastMetricStopping(rounds, given.get("maximize"), verbose=bool(period)))
     elif given.get("maximize") is not None:
         raise ParameterError(
             "maximize= belongs to early_stopping_rounds=; a metric function says (name, value, higher)"
