@@ -146,10 +146,14 @@ NO_METRIC = ("none", "None", "null", "na", "custom")
 
 
 NO_METRICS: dict[str, str] = {
+    **dict.fromkeys(("accuracy", "acc"), "use 'binary_error' or 'multi_error', which are 1 - accuracy"),
+    **dict.fromkeys(
+        ("f1", "f1_score", "precision", "recall", "mcc"), "pass a function: feval= of train, eval_metric= of fit"
+    ),
     "pre": "use 'map' or 'ndcg', or pass a function as feval",
     "pre@": "use 'map@k' or 'ndcg@k', or pass a function as feval",
 }
-"""Metrics of XGBoost that are not here, and what to do instead; those that end in @ take a number there."""
+"""Metrics that users ask for and that are not here, and what to do instead; those that end in @ take a number there."""
 
 
 def get_metric(name: str, params: Params | None = None) -> Metric:
