@@ -178,3 +178,11 @@ def test_order_is_kept_and_what_keeps_it_is_not_changed(data):
     assert keep_order(found, reached, order).tolist() == found.tolist()
     if (values[low] <= values[high]).all():
         assert found.tolist() == values.tolist()
+
+
+def test_a_base_score_stays_where_a_model_starts():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    model = hb.train({"base_score": 0.25, "verbosity": -1}, hb.Dataset(X, label=X[:, 0]), 3)
+    assert model.init_scores.tolist() == [0.25]
+    assert model.refit(X, X[:, 0] + 5.0, decay_rate=0.5).init_scores.tolist() == [0.25]

@@ -30,10 +30,15 @@ def label_sums(label: Column, weight: Column | None) -> LabelSums:
     return HostSums(host_of(label), host_of(weight))
 
 
-def first_scores(objective: Objective, train_set: Fields, device: str) -> NDArray[np.float64]:
-    """Return the constants that training starts from, float64 (n_outputs,): zeros for data with initial scores."""
+def first_scores(objective: Objective, train_set: Fields, device: str, base_score: float | None) -> NDArray[np.float64]:
+    """Return the constants that training starts from, float64 (n_outputs,): zeros for data with initial scores.
+
+    base_score  the prediction to start from; None: the best constant
+    """
     if train_set.given("init_score") is not None:
         return np.zeros(objective.n_outputs)
+    if base_score is not None:
+        return objective.scores_at(base_score)
     if isinstance(objective, AftObjective):  # it may have bounds in the place of labels
         return objective.init_scores(train_set.label, train_set.weight)
     if train_set.given("label") is None:

@@ -83,7 +83,7 @@ def refit(
     old_begin, averages = np.array(model.init_scores, np.float64), params.boosting == "rf"
     begin, start = old_begin, dataset.init_score
     if start is None:
-        begin = decay * begin + (1.0 - decay) * first_scores(new.objective, dataset, "cpu")
+        begin = decay * begin + (1.0 - decay) * first_scores(new.objective, dataset, "cpu", params.base_score)
     scores = np.empty((model.n_outputs, dataset.n_rows))
     scores[:] = begin[:, None]
     if start is not None:

@@ -255,10 +255,7 @@ class TrainingState:
 
     def first_scores(self) -> NDArray[np.float64]:
         """Return the constants that training starts from, float64 (n_outputs,)."""
-        start = self.params.base_score
-        if start is None or self.train_set.given("init_score") is not None:
-            return first_scores(self.objective, self.train_set, self.engine.device_name)
-        return self.objective.scores_at(start)
+        return first_scores(self.objective, self.train_set, self.engine.device_name, self.params.base_score)
 
     def check_evaluated(self, name: str, dataset: Dataset) -> bool:
         """Check and bin a data set to evaluate, once; returns whether the engine will keep scores for it."""
