@@ -21,19 +21,18 @@ if TYPE_CHECKING:
 __all__ = ["Dataset", "DaskHornbeamClassifier", "DaskHornbeamRanker", "DaskHornbeamRegressor", "predict", "train"]
 
 
-_NAMES = {
-    f"Dask{peer}{kind}": f"DaskHornbeam{kind}"
-    for peer in ("LGBM", "XGB")
-    for kind in ("Classifier", "Ranker", "Regressor")
-}
-"""What LightGBM and XGBoost call the estimators."""
+_NAMES = {f"DaskLGBM{kind}": f"DaskHornbeam{kind}" for kind in ("Classifier", "Ranker", "Regressor")}
+"""What LightGBM calls the estimators."""
+
+_INSTEAD = {f"DaskXGB{kind}": f"DaskHornbeam{kind}" for kind in ("Classifier", "Ranker", "Regressor")}
+_INSTEAD |= dict.fromkeys(("DaskDMatrix", "DaskQuantileDMatrix"), "Dataset")
+"""What XGBoost has, with other defaults, and what to use instead."""
 
 
 def __getattr__(name: str) -> Any:
     """Import the estimators, and with them scikit-learn, when one is asked for."""
     name = _NAMES.get(name, name)
-    if name == "DaskDMatrix":
-        return Dataset
     if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        hint = f"; use {_INSTEAD[name]}, whose defaults are LightGBM's" if name in _INSTEAD else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
     return getattr(import_module("hornbeam.distributed.dask.estimators"), name)

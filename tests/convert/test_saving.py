@@ -156,3 +156,20 @@ def test_every_error_of_a_writer_is_one_line_of_ours(any_model, tmp_path):
         except HornbeamError as error:
             messages.append(str(error))
     assert not any("\n" in message for message in messages)
+
+
+@pytest.mark.parametrize(("ending", "format"), [("onnx", "onnx"), ("c", "c"), ("PY", "python"), ("txt", "hornbeam")])
+def test_the_name_of_a_file_says_its_format_where_it_has_one(models, tmp_path, ending, format):
+    if format == "onnx":
+        pytest.importorskip("onnx")
+    booster = hb.Booster(models["slope"]())
+    booster.save(tmp_path / f"model.{ending}")
+    booster.save(tmp_path / "named", format=format)
+    assert (tmp_path / f"model.{ending}").read_bytes() == (tmp_path / "named").read_bytes()
+
+
+def test_a_file_of_onnx_is_said_to_be_one(models, tmp_path):
+    pytest.importorskip("onnx")
+    hb.Booster(models["slope"]()).save(tmp_path / "model.onnx")
+    with pytest.raises(hb.ModelFormatError, match="is a model in ONNX, which is written and not read"):
+        hb.load(tmp_path / "model.onnx")

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+import hornbeam
 from hornbeam.core import cpus as module
 from hornbeam.core.cpus import _cgroup_cpus, available_cpus, resolve_threads
 
@@ -69,3 +70,8 @@ def test_number_of_threads_is_honoured(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert resolve_threads(5) == 5
     assert resolve_threads(0) == available_cpus()
+
+
+def test_devices_tell_the_threads_that_a_training_has(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert hornbeam.devices()[0].description.startswith("1 thread(s)")

@@ -386,3 +386,10 @@ def test_features_that_become_numbers_are_named_once(call, caplog):
         call({**SMALL, "verbosity": 1, "target_encoding_levels": -1}, make_dataset(table, score), 1)
         call({**SMALL, "verbosity": 0}, make_dataset(table, score), 1)
     assert "target encoding: " not in caplog.text
+
+
+def test_a_column_whose_levels_are_all_different_is_said_to_tell_nothing(caplog):
+    frame = pd.DataFrame({"id": [f"row {i}" for i in range(40)], "a": np.arange(40.0)})
+    with caplog.at_level("INFO", logger="hornbeam"):
+        hb.train({"target_encoding_levels": 5}, hb.Dataset(frame, label=np.arange(40.0)), 1)
+    assert "'id' (no level in 2 rows: it tells nothing" in caplog.text

@@ -439,3 +439,12 @@ def test_columns_of_a_category_type_are_categorical_though_others_are_named(capl
     strings = frame.assign(b=frame["b"].map("level {}".format))
     with pytest.raises(DataError, match="not among the categorical features: 'b'"):
         hb.Dataset(strings, label=label, categorical_feature=["c"])
+
+
+def test_what_a_dataset_and_an_error_show():
+    frame = pd.DataFrame({"a": np.arange(60.0), "b": np.arange(60.0)})
+    data = hb.Dataset(frame, label=np.arange(60.0))
+    assert repr(data) == "<hornbeam.Dataset: 60 rows, 2 features>"
+    model = hb.train({"verbosity": -1}, data, 1)
+    with pytest.raises(DataError, match=r"3 features, but the model was trained on 2 \('z' was not there\)"):
+        model.predict(frame.assign(z=1.0))

@@ -307,3 +307,12 @@ def test_a_killed_worker_is_an_error_without_retries(client, train_set):
         hbd.train(client, PARAMS, train_set, 20, callbacks=[kill])
     assert time.monotonic() - begun < 60
     client.wait_for_workers(2, timeout=60)
+
+
+def test_what_a_cluster_has_not_is_an_error(client):
+    several = hbd.DaskLGBMRegressor(missing=-999.0)
+    several.client = client
+    with pytest.raises(hb.ParameterError, match=r"missing=-999.0 is not available on a cluster"):
+        several.fit(in_chunks(X), in_chunks(Y))
+    with pytest.raises(AttributeError, match="use DaskHornbeamClassifier, whose defaults are LightGBM's"):
+        hbd.DaskXGBClassifier  # noqa: B018

@@ -400,3 +400,10 @@ def test_a_callback_of_cv_can_set_parameters_of_all_folds():
 def test_what_cannot_change_while_trees_grow_is_an_error():
     with pytest.raises(hb.ParameterError, match=r"max_bin cannot change.*learning_rate"):
         hb.train(QUIET, hb.Dataset(X, label=Y), 3, callbacks=[lambda env: env.model.reset_parameter({"max_bin": 15})])
+
+
+def test_what_a_file_would_not_know_of_is_no_change_of_a_callback(tmp_path):
+    """A training that goes on from a checkpoint ends as one in one go: iterations that are there see no callback."""
+    change = lambda env: env.model.reset_parameter({"learning_rate": 0.01})  # noqa: E731
+    with pytest.raises(hb.ParameterError, match=r"learning_rate set by a callback beside checkpoint="):
+        hb.train(QUIET, hb.Dataset(X, label=Y), 3, callbacks=[change], checkpoint=tmp_path / "state")

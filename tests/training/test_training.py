@@ -407,3 +407,12 @@ def test_an_objective_function_goes_on_from_any_model():
     assert np.array_equal(second.predict(X), live.predict(X))
     with pytest.raises(hb.ParameterError, match="same objective"):
         hb.train({"objective": "regression", "verbosity": -1}, train_set, 2, init_model=first)
+
+
+def test_too_few_rows_for_a_leaf_are_named(caplog):
+    hb.train({**BINARY, "verbosity": 0}, hb.Dataset(X[:30], label=Y[:30]), 3)
+    assert "30 rows are too few for min_data_in_leaf=20, lower it" in caplog.text
+    caplog.clear()
+    table, label = step_data()
+    hb.train({"verbosity": 1, "min_data_in_leaf": 20}, hb.Dataset(np.zeros_like(table), label=label), 3)
+    assert "too few" not in caplog.text

@@ -370,3 +370,12 @@ def test_squared_errors_of_estimators_are_roots_by_xgboosts_names():
     roots = np.sqrt(model.evals_result_["valid_0"]["l2"]).tolist()
     assert model.evals_result() == log.seen == {"validation_0": {"rmse": roots}}
     assert model.best_score == roots[model.best_iteration]
+
+
+def test_the_first_metric_alone_decides_where_that_is_asked_for(dtrain):
+    params = {"objective": "binary:logistic", "eta": 0.9, "eval_metric": ["error", "logloss"]}
+    held_out = xgb.DMatrix(X[:100], label=1.0 - Y[:100])
+    for more, metric in (({}, "logloss"), ({"first_metric_only": True}, "error")):
+        model = xgb.train({**params, "early_stopping_rounds": 4, **more}, dtrain, 60, evals=[(held_out, "a")])
+        values = model.eval_history["a"][metric]
+        assert model.best_iteration == int(np.argmin(values)) + 1

@@ -123,7 +123,7 @@ class Dataset(PeerMethods):
     (2000, 28)
     """
 
-    _has_warned = False
+    _has_warned_of_categories = False
 
     @takes_peer_arguments(DATASET)
     def __init__(
@@ -263,10 +263,10 @@ class Dataset(PeerMethods):
         if positions is None:
             return None
         more = [p for p in reader.level_columns if p not in positions and reader.holds_categories(p)]
-        if more and not self._has_warned:
+        if more and not self._has_warned_of_categories:
             named = ", ".join(repr(reader.column_name(position)) for position in more[:5])
             warn(f"{what} does not name {named}, of a category type: categorical all the same (LightGBM takes codes)")
-            self._has_warned = True
+            self._has_warned_of_categories = True
         return tuple(sorted({*positions, *more}))
 
     def _check_categorical(self, positions: tuple[int, ...]) -> None:

@@ -128,7 +128,7 @@ def search_of(
 
     rows  what `rows_of` has returned; others as for DistributedEngine
     """
-    if local.has_own_memory and not isinstance(rows, CompiledRows):
+    if local.has_own_memory:
         from hornbeam.backends.gpu.engine import GpuEngine
         from hornbeam.distributed.device_rows import DeviceRows
         from hornbeam.distributed.device_search import DeviceSearch

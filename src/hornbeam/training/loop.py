@@ -248,6 +248,11 @@ class Loop:
                 f"{wrong[0]} cannot change while `train` runs: a callback can set {', '.join(RESETTABLE)}; for other "
                 "changes train on with init_model="
             )
+        if any(member.state.checkpoints for member in self.members):
+            raise ParameterError(
+                f"{', '.join(changed)} set by a callback beside checkpoint=: a training that goes on from the file "
+                "would not know of it; pass callbacks=[hornbeam.reset_parameter(...)], a schedule"
+            )
         self._reset |= {name: BY_NAME[name].check(value) for name, value in changed.items()}
         self._take_reset()
 

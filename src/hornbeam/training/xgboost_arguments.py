@@ -133,12 +133,14 @@ def as_xgboost_means(params: Mapping[Any, Any]) -> dict[Any, Any]:
 def with_stopping(
     params: Params, train_set: Dataset, callbacks: Sequence[Any] | None
 ) -> tuple[Params, Sequence[Any] | None]:
-    """Return parameters and callbacks of a training on a DMatrix: early stopping watches what XGBoost's does."""
-    if not isinstance(train_set, DMatrix) or params.early_stopping_round <= 0:
+    """Return parameters and callbacks of a training on a DMatrix: early stopping watches what XGBoost's does.
+
+    With first_metric_only, which is LightGBM's, it is LightGBM's.
+    """
+    if not isinstance(train_set, DMatrix) or params.early_stopping_round <= 0 or params.first_metric_only:
         return params, callbacks
     stopping = LastMetricStopping(params.early_stopping_round, verbose=False)
-    if isinstance(params.early_stopping_min_delta, float):
-        stopping.min_delta = params.early_stopping_min_delta
+    stopping.min_delta = params.early_stopping_min_delta
     return params.replace(early_stopping_round=0), [*(callbacks or []), stopping]
 
 

@@ -87,6 +87,9 @@ class DaskEstimator(HornbeamModel):
         """
         if self.class_weight is not None:
             raise ParameterError("class_weight is not available on a cluster; pass sample_weight=")
+        marker = self._other_params.get("missing")
+        if marker is not None and not np.isnan(marker):
+            raise ParameterError(f"missing={marker} is not available on a cluster; put NaN into the partitions")
         client, pairs = self._client(), list(eval_set or [])
         weights = list(eval_sample_weight or [None] * len(pairs))
         options: dict[str, Any] = {"feature_names": feature_name, "categorical_features": categorical_feature}

@@ -18,9 +18,6 @@ from hornbeam.trees.records import Segments
 
 IntArray = NDArray[np.int64]
 
-MOST_STATS = 3
-"""Sums of a bin: gradients, hessians, rows."""
-
 Reduction = Callable[[Buffer, Buffer, int, bool], None]
 """Adds up the buffers of all devices: (n_workers, n) of each -> (n,), n, whether the integers have 32 bits."""
 
@@ -84,9 +81,12 @@ class NodeSums:
             message[: len(forms)] = forms
         return messages
 
-    def reserve(self, n_nodes: int, n_bytes: int) -> None:
-        """Reserve up to so many bytes, or what one node needs, for `reduce` of so many nodes; alike on all workers."""
-        each = 8 * MOST_STATS * max(1, int(self._n_bins.max()))
+    def reserve(self, n_nodes: int, most_stats: int, n_bytes: int) -> None:
+        """Reserve up to so many bytes, or what one node needs, for `reduce` of so many nodes; alike on all workers.
+
+        most_stats  sums of a bin, at most
+        """
+        each = 8 * most_stats * max(1, int(self._n_bins.max()))
         self._n_at_once = max(1, min(n_nodes, n_bytes // (each * len(self._n_bins))))
         reserved = self._workspace.reserved
         reserved["section sums"] = self._n_at_once * each

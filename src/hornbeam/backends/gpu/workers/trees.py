@@ -81,6 +81,7 @@ class WorkerTrees:
         _growth: DeviceGrowth
         _histograms: DeviceHistograms
         _layout: Layout
+        _most_stats: int
         _leaves: DeviceLeaves
         _rounded: Rounded
         _runtime: Runtime
@@ -168,7 +169,7 @@ class WorkerTrees:
     def search_together(self) -> None:
         """Keep the histograms of the trees to come on the device, and search them there."""
         self._is_searching = True
-        self._node_sums.reserve(self._demand.n_leaves, POOL_BYTES)
+        self._node_sums.reserve(self._demand.n_leaves, self._most_stats, POOL_BYTES)
 
     def begin_together(self, n_slots: int) -> int:
         """Start a tree on the gradients that were rounded; returns how many histograms there is room for."""
