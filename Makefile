@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 WORKERS ?= 2
 ROWS ?= 200000
-KERNELS = $(shell find src benchmarks \( -name '*.c' -o -name '*.cl' -o -name '*.cu' -o -name '*.h' \) 2>/dev/null)
+KERNELS = $(shell find src benchmarks tests \( -name '*.c' -o -name '*.cl' -o -name '*.cu' -o -name '*.h' \) 2>/dev/null)
 
 BIN = $(VENV)/bin
 
