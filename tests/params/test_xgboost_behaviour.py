@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -113,7 +114,7 @@ def test_what_a_dmatrix_cannot_hold_is_refused():
 # --- train ----------------------------------------------------------------------------------------------------------
 
 
-def test_arguments_of_train_become_callbacks(data, caplog):
+def test_arguments_of_train_become_callbacks(data, capsys):
     record, ours = {}, {}
     params = {**BINARY, "eval_metric": ["error", "logloss"], "learning_rate": 0.9}
     model = hb.train(
@@ -122,8 +123,9 @@ def test_arguments_of_train_become_callbacks(data, caplog):
     )  # fmt: skip
     assert list(record) == ["train", "eval"] and list(record["eval"]) == ["error", "logloss"]
     losses = record["eval"]["logloss"]
-    assert model.best_iteration == int(np.argmin(losses)) + 1 and model.n_iterations == model.best_iteration + 4
-    assert "[5]" in caplog.text and "[4]" not in caplog.text
+    assert model.best_iteration == int(np.argmin(losses)) and model.n_iterations == model.best_iteration + 5
+    printed = capsys.readouterr().out
+    assert "[5]\ttrain-error:" in printed and "[4]" not in printed
     plain = hb.train(params, data[0], 60, callbacks=[hb.record_evaluation(ours)], evals=[(data[1], "eval")])
     assert plain.n_iterations == 60 and ours["eval"]["logloss"][: len(losses)] == losses
 
@@ -139,7 +141,7 @@ def test_the_best_iteration_is_that_of_xgboost_on_the_same_scores():
             params, train, 8, evals=[(valid, "v")], custom_metric=lambda *_, seen=seen: ("m", next(seen)),
             early_stopping_rounds=2, verbose_eval=False,
         )  # fmt: skip
-        best.append(model.best_iteration - (library is hb))
+        best.append(model.best_iteration)
     assert best[0] == best[1]
 
 
@@ -191,12 +193,45 @@ def test_metrics_bear_xgboosts_names():
         assert names[0] == names[1]
 
 
-def test_the_best_iteration_of_xgboosts_scripts_is_pointed_out(data, caplog):
+def test_the_best_iteration_is_counted_as_the_data_are_made(data, caplog, tmp_path):
+    """From 0 for a DMatrix, in copies and files too; as LightGBM counts for a Dataset, where XGBoost's range warns."""
     model = hb.train({**BINARY, "learning_rate": 0.9}, data[0], 60, evals=[(data[1], "eval")], early_stopping_rounds=4)
-    model.predict(data[1], iteration_range=(0, model.best_iteration))
-    assert "counts iterations" not in caplog.text
-    model.predict(data[1], iteration_range=(0, model.best_iteration + 1))
+    up_to_best = model.predict(data[1], iteration_range=(0, model.best_iteration + 1))
+    assert np.array_equal(up_to_best, model.predict(data[1])) and "counts iterations" not in caplog.text
+    model.save_model(tmp_path / "m.json")
+    read = hb.Booster()
+    read.load_model(tmp_path / "m.json")
+    for other in (read, pickle.loads(pickle.dumps(model))):
+        assert other.best_iteration == model.best_iteration == model.n_best - 1
+    model.best_iteration = 1
+    assert np.array_equal(model.predict(data[1]), model.predict(data[1], iteration_range=(0, 2)))
+    with pytest.raises(AttributeError, match="early stopping"):
+        _ = hb.train(BINARY, data[0], 2).best_iteration
+    train_set = hb.Dataset(X, label=LABEL)
+    valid = train_set.create_valid(X[:50], LABEL[:50])
+    plain = hb.train({**BINARY, "learning_rate": 0.9, "early_stopping_round": 4}, train_set, 60, [valid])
+    assert plain.best_iteration == plain.n_best > 0
+    plain.predict(X, iteration_range=(0, plain.best_iteration + 1))
     assert "counts iterations" in caplog.text
+
+
+def test_evaluations_are_printed_as_xgboost_prints_them(data, capsys):
+    lines = {}
+    for library in (xgboost, hb):
+        train, valid = library.DMatrix(X, LABEL), library.DMatrix(X[:50], LABEL[:50])
+        params = {"objective": "binary:logistic", "eval_metric": ["error", "auc"], "nthread": 1}
+        library.train(params, train, 5, evals=[(train, "train"), (valid, "eval")])
+        library.train(params, train, 5, evals=[(valid, "eval")], verbose_eval=3)
+        library.train(params, train, 3, evals=[(valid, "eval")], verbose_eval=False)
+        library.train(params, train, 3)
+        library.cv(params, train, 3, nfold=2, verbose_eval=2)
+        library.cv(params, train, 2, nfold=2)
+        model = library.XGBClassifier(n_estimators=3, n_jobs=1)
+        model.fit(X, LABEL, eval_set=[(X[:50], LABEL[:50])])
+        model.fit(X, LABEL, eval_set=[(X[:50], LABEL[:50])], verbose=False)
+        lines[library] = re.sub(r"\d\.\d{5}", "#", capsys.readouterr().out)
+    assert lines[hb] == lines[xgboost]
+    assert lines[hb].count("\n") == 5 + 3 + 2 + 3
 
 
 class Counter(hb.callback.TrainingCallback):
@@ -237,18 +272,19 @@ def test_classes_of_callbacks_see_what_they_see_in_xgboost(data):
     assert [kind for kind, *_ in theirs.seen] == ["after", "after"]
 
 
-def test_callbacks_by_xgboosts_names(data, caplog):
+def test_callbacks_by_xgboosts_names(data, capsys):
     callback = hb.callback
     params, sets = {**BINARY, "metric": ["logloss", "auc"]}, [(data[0], "train"), (data[1], "eval")]
     stopping = callback.EarlyStopping(rounds=3, metric_name="logloss", data_name="eval", save_best=True)
     model = hb.train({**params, "eta": 0.9}, data[0], 60, evals=sets, callbacks=[stopping])
     losses = model.eval_history["eval"]["logloss"]
-    assert model.best_iteration == int(np.argmin(losses)) + 1
+    assert model.best_iteration == int(np.argmin(losses))
     rates = callback.LearningRateScheduler([0.3, 0.2, 0.1])
     expected = hb.train(BINARY, data[0], 3, callbacks=[hb.reset_parameter(learning_rate=[0.3, 0.2, 0.1])])
     assert hb.train(BINARY, data[0], 3, callbacks=[rates]).fingerprint() == expected.fingerprint()
-    hb.train(params, data[0], 2, evals=sets, callbacks=[callback.EvaluationMonitor(period=2)])
-    assert "[2]" in caplog.text and "[1]" not in caplog.text
+    capsys.readouterr()
+    hb.train(params, data[0], 4, evals=sets, callbacks=[callback.EvaluationMonitor(period=2)], verbose_eval=False)
+    assert [line[:3] for line in capsys.readouterr().out.splitlines()] == ["[0]", "[2]", "[3]"]
     with pytest.raises(hb.ParameterError, match="there are eval auc"):
         hb.train(params, data[0], 3, evals=sets[1:], callbacks=[callback.EarlyStopping(rounds=2, metric_name="no")])
     with pytest.raises(hb.ParameterError, match="min_delta"):

@@ -165,8 +165,8 @@ def test_best_score_after_early_stopping_is_a_number(dtrain):
         evals=[(dtrain, "train"), (xgb.DMatrix(X[:50], label=Y[:50]), "eval")], early_stopping_rounds=2,
         evals_result=result, verbose_eval=False,
     )  # fmt: skip
-    assert booster.best_score == result["eval"]["logloss"][booster.best_iteration - 1]
-    assert booster.attr("best_iteration") == str(booster.best_iteration - 1)
+    assert booster.best_score == result["eval"]["logloss"][booster.best_iteration]
+    assert booster.attr("best_iteration") == str(booster.best_iteration)
     assert float(booster.attr("best_score")) == booster.best_score
 
 
@@ -378,4 +378,4 @@ def test_the_first_metric_alone_decides_where_that_is_asked_for(dtrain):
     for more, metric in (({}, "logloss"), ({"first_metric_only": True}, "error")):
         model = xgb.train({**params, "early_stopping_rounds": 4, **more}, dtrain, 60, evals=[(held_out, "a")])
         values = model.eval_history["a"][metric]
-        assert model.best_iteration == int(np.argmin(values)) + 1
+        assert model.best_iteration == int(np.argmin(values))

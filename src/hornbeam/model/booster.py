@@ -72,8 +72,10 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
         list of Tree, in boosting order; tree i adds to output i % n_outputs.
     params
         Training parameters that can change the model and differ from their default.
-    best_iteration
+    n_best
         Number of iterations that early stopping found best; 0 if it did not run. `predict` uses that many.
+    best_iteration
+        The same; where a DMatrix was trained on, the number of the best one as XGBoost counts them, from 0.
     best_score
         `best_score[dataset][metric]` at the best iteration, without early stopping at the last one; empty if nothing
         was evaluated. Where a DMatrix was trained on with early stopping: the number that it looked at. Not saved.
@@ -130,7 +132,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
         self.init_scores: NDArray[np.float64] = np.array(model.init_scores, np.float64)
         self.trees: list[Tree] = list(model.trees)
         self.params = dict(model.params)
-        self.best_iteration = model.best_iteration
+        self.n_best = model.best_iteration
         self.best_score: Any = {}
         self.eval_history: dict[str, dict[str, list[float]]] = {}
         self.interrupted = False
@@ -261,7 +263,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
             objective=self._objective.to_dict(),
             params=self.params,
             init_scores=self.init_scores.tolist(),
-            best_iteration=self.best_iteration,
+            best_iteration=self.n_best,
             trees=self.trees,
             levels=self.levels,
             column_names=self.column_names,
@@ -271,7 +273,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
         """Return the model of some iterations, which are named as for `predict`; of all: this one."""
         start = whole_number(start_iteration, "start_iteration", 0)
         if num_iteration is None:
-            return self if start == 0 else self[start : self.best_iteration or None]
+            return self if start == 0 else self[start : self.n_best or None]
         count = whole_number(num_iteration, "num_iteration", -sys.maxsize)
         if count <= 0:
             return self if start == 0 else self[start:]

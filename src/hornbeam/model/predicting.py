@@ -125,10 +125,11 @@ class PredictingModel:
             raise ParameterError(f"{asked[0]} and {asked[1]} are both set; ask for one of them")
         if iteration_range is not None or ntree_limit:
             start_iteration, num_iteration = _range_of(iteration_range, ntree_limit, start_iteration, num_iteration)
-            if num_iteration is not None and start_iteration + num_iteration == self.best_iteration + 1 > 1:
+            is_one_more = num_iteration is not None and start_iteration + num_iteration == self.n_best + 1 > 1
+            if is_one_more and not self.is_xgboosts:
                 warn(
                     f"iteration_range={iteration_range}: best_iteration counts iterations here, as LightGBM's; those "
-                    f"up to the best one are (0, {self.best_iteration})"
+                    f"up to the best one are (0, {self.n_best})"
                 )
         start_iteration, num_iteration = self.chosen_iterations(start_iteration, num_iteration)
         if base_margin is None and isinstance(data, DMatrix):
@@ -208,11 +209,11 @@ class PredictingModel:
         start = whole_number(start, "start_iteration", 0)
         if number is not None:
             return start, whole_number(number, "num_iteration", -sys.maxsize)
-        if self.best_iteration <= 0:
+        if self.n_best <= 0:
             return start, None
-        if start >= self.best_iteration:
+        if start >= self.n_best:
             return self.n_iterations, None  # nothing is left up to the best iteration
-        return start, self.best_iteration - start
+        return start, self.n_best - start
 
     def _predict(
         self,
@@ -303,7 +304,8 @@ class PredictingModel:
         levels: list[Levels | None] | None
         n_outputs: int
         init_scores: NDArray[np.float64]
-        best_iteration: int
+        n_best: int
+        is_xgboosts: bool
         num_threads: int
         _objective: Objective
         _explained: Any

@@ -35,6 +35,22 @@ class XGBoostFace:
     _attributes: Mapping[str, str] = MappingProxyType({})
 
     @property
+    def best_iteration(self) -> int:
+        """Number of iterations that early stopping found best, 0 if it did not run.
+
+        Where a DMatrix was trained on, as in XGBoost: the best one's number, from 0; AttributeError if it did not run.
+        """
+        if not self.is_xgboosts:
+            return self.n_best
+        if self.n_best == 0:
+            raise AttributeError("best_iteration is there after early stopping alone")
+        return self.n_best - 1
+
+    @best_iteration.setter
+    def best_iteration(self, number: int) -> None:
+        self.n_best = number + self.is_xgboosts
+
+    @property
     def feature_types(self) -> list[str]:
         """The type of each feature: "c" for a categorical one, else "float"."""
         levels = self.levels or [None] * len(self.feature_names)
@@ -43,8 +59,8 @@ class XGBoostFace:
     def attributes(self) -> dict[str, str]:
         """Return the texts that `set_attr` has set, and the best iteration, from 0, and its score where there are."""
         found = {}
-        if self.best_iteration > 0:
-            found["best_iteration"] = str(self.best_iteration - 1)
+        if self.n_best > 0:
+            found["best_iteration"] = str(self.n_best - 1)
             if isinstance(self.best_score, float):
                 found["best_score"] = str(self.best_score)
         return {**found, **self._attributes}
@@ -157,7 +173,7 @@ class XGBoostFace:
         feature_names: list[str]
         levels: list[Any] | None
         params: dict[str, Any]
-        best_iteration: int
+        n_best: int
         best_score: Any
         num_threads: int
         _training: Any

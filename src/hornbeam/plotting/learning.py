@@ -20,7 +20,7 @@ def history_of(booster: Any) -> tuple[History, int]:
         history, best = booster, 0
     else:
         model: Booster = booster_of(booster)
-        history, best = model.eval_history, model.best_iteration
+        history, best = model.eval_history, model.n_best
     if not history:
         raise ParameterError(
             "there are no evaluations: train with valid_sets= (fit with eval_set=); a model from a file has none, so "

@@ -108,8 +108,8 @@ class Material:
     def history(self) -> tuple[History, int] | None:
         """Evaluations during training, and the best iteration; None: there are none."""
         if self.choices.evals_result is not None:
-            return self.choices.evals_result, self.booster.best_iteration
-        return (self.booster.eval_history, self.booster.best_iteration) if self.booster.eval_history else None
+            return self.choices.evals_result, self.booster.n_best
+        return (self.booster.eval_history, self.booster.n_best) if self.booster.eval_history else None
 
     @lazy
     def judged(self) -> Judged | None:

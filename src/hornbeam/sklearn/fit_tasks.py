@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, TypeVar
 
-from hornbeam.training.callbacks import CallbackEnv, EarlyStopException, log_evaluation
+from hornbeam.training.callbacks import CallbackEnv, EarlyStopException, LogEvaluation, log_evaluation
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -30,17 +30,21 @@ def takes_verbose(method: Method) -> Method:
     """Let a method `fit` take XGBoost's `verbose`: the evaluations are logged every so many iterations."""
 
     @wraps(method)
-    def fit(*arguments: Any, verbose: bool | int | None = None, **keywords: Any) -> Any:
-        if verbose:
-            log = log_evaluation(1 if verbose is True else verbose)
+    def fit(self: TakesFitCallbacks, *arguments: Any, verbose: bool | int | None = None, **keywords: Any) -> Any:
+        log = self._log_of(verbose)
+        if log is not None:
             keywords["callbacks"] = [*(keywords.get("callbacks") or []), log]
-        return method(*arguments, **keywords)
+        return method(self, *arguments, **keywords)
 
     return fit  # type: ignore[return-value]
 
 
 class TakesFitCallbacks(CallbackSupportMixin):
-    """What makes an estimator take callbacks of scikit-learn, where it has them."""
+    """What makes an estimator take callbacks of scikit-learn, where it has them, and `verbose`."""
+
+    def _log_of(self, verbose: bool | int | None) -> LogEvaluation | None:
+        """Return the callback that logs evaluations every `verbose` iterations; None: nothing is logged."""
+        return log_evaluation(1 if verbose is True else verbose) if verbose else None
 
 
 class FitTask:

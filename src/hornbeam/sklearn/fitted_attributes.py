@@ -38,7 +38,7 @@ class FittedAttributes:
     @property
     def best_iteration_(self) -> int:
         """Number of iterations that early stopping found best; 0 if it did not run."""
-        return self._fitted.best_iteration
+        return self._fitted.n_best
 
     @property
     def best_score_(self) -> dict[str, dict[str, float]]:
@@ -59,7 +59,7 @@ class FittedAttributes:
     @property
     def n_estimators_(self) -> int:
         """Number of iterations that `predict` uses: the best one of early stopping, or all."""
-        return self._fitted.best_iteration or self._fitted.n_iterations
+        return self._fitted.n_best or self._fitted.n_iterations
 
     @property
     def feature_name_(self) -> list[str]:
@@ -154,15 +154,15 @@ class FittedAttributes:
     @property
     def best_iteration(self) -> int:
         """Number of the best iteration as XGBoost counts, from 0: one less than `best_iteration_`."""
-        if self._fitted.best_iteration == 0:
+        if self._fitted.n_best == 0:
             raise AttributeError("best_iteration is there after early stopping alone")
-        return self._fitted.best_iteration - 1
+        return self._fitted.n_best - 1
 
     @property
     def best_score(self) -> float:
         """The last metric on the last set at the best iteration, as XGBoost's estimators have it."""
         scores = self._fitted.best_score
-        if self._fitted.best_iteration == 0 or not scores:
+        if self._fitted.n_best == 0 or not scores:
             raise AttributeError("best_score is there after early stopping alone")
         return evaluation_of(*list(list(scores.values())[-1].items())[-1])[1]
 

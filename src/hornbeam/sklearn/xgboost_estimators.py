@@ -21,7 +21,7 @@ from hornbeam.model.xgboost_face import names_of
 from hornbeam.sklearn.estimators import HornbeamClassifier, HornbeamRegressor
 from hornbeam.sklearn.fitted_attributes import FittedAttributes
 from hornbeam.sklearn.ranker import HornbeamRanker
-from hornbeam.training.xgboost_arguments import as_xgboost_means
+from hornbeam.training.xgboost_arguments import EvaluationMonitor, as_xgboost_means
 
 __all__ = ["XGBClassifier", "XGBRFClassifier", "XGBRFRegressor", "XGBRanker", "XGBRegressor"]
 
@@ -61,6 +61,11 @@ class XGBoostModel(FittedAttributes):
     def _completed(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return the parameters of a training as XGBoost means them."""
         return as_xgboost_means(values)
+
+    def _log_of(self, verbose: bool | int | None) -> EvaluationMonitor | None:
+        """Return the callback that prints evaluations, each one where nothing else is asked for."""
+        period = 1 if verbose is None else int(verbose)
+        return EvaluationMonitor(period=period) if period > 0 else None
 
     def _make_data(self, table: Any, label: Any, init_score: Any = None, **others: Any) -> Dataset:
         """Return the data as a DMatrix."""

@@ -339,7 +339,7 @@ def early_stopping(
     return EarlyStopping(stopping_rounds, first_metric_only, verbose, min_delta)
 
 
-def _deviation(result: Evaluation | MeanEvaluation) -> float | None:
+def deviation(result: Evaluation | MeanEvaluation) -> float | None:
     """Return the standard deviation over the folds in `cv`, None in `train`."""
     return result.stdv if isinstance(result, MeanEvaluation) else None
 
@@ -360,7 +360,7 @@ class LogEvaluation:
             return
         texts = []
         for result in env.evaluation_result_list:
-            stdv = _deviation(result) if self.show_stdv else None
+            stdv = deviation(result) if self.show_stdv else None
             text = f"{result.dataset}'s {result.metric}: {result.value:g}"
             texts.append(text if stdv is None else f"{text} + {stdv:g}")
         logger.info(f"[{env.iteration + 1}]\t" + "\t".join(texts))
@@ -391,7 +391,7 @@ class RecordEvaluation:
         if env.iteration == env.begin_iteration:
             self.eval_result.clear()
         for result in env.evaluation_result_list:
-            of_set, stdv = self.eval_result.setdefault(result.dataset, {}), _deviation(result)
+            of_set, stdv = self.eval_result.setdefault(result.dataset, {}), deviation(result)
             values = (
                 {result.metric: result.value}
                 if stdv is None

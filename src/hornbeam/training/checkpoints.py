@@ -343,7 +343,7 @@ class Checkpoints:
         if len(trees) < self._n_done * booster.trees_per_iteration or state == self._written:
             return
         model = Booster(booster.to_model())
-        model.trees, model.best_iteration = trees, 0
+        model.trees, model.n_best = trees, 0
         evaluations = [
             [iteration, [_evaluation_to_list(result) for result in results]]
             for iteration, results in self._evaluations[: self._n_evaluations]

@@ -198,7 +198,7 @@ class History:
         result = self._result
         result.best_iteration = stop.best_iteration + 1
         for booster in result.boosters:
-            booster.best_iteration = min(result.best_iteration, booster.n_iterations)
+            booster.n_best = min(result.best_iteration, booster.n_iterations)
         n_kept = sum(iteration < result.best_iteration for iteration in loop.evaluated)
         self.values = {key: values[:n_kept] for key, values in self.values.items()}
 

@@ -165,10 +165,10 @@ class LiveTraining:
 
     def _restart(self, model: Booster) -> None:
         """Begin anew on a model; without trees it is the empty one, which has a start of its own."""
-        kept = self.booster.best_iteration, self.booster.best_score, self.booster.eval_history
+        kept = self.booster.n_best, self.booster.best_score, self.booster.eval_history
         whole = Booster(replace(model.to_model(), best_iteration=0)) if model.trees else None
         self.attach(self.booster, self.start(whole))
-        self.booster.best_iteration, self.booster.best_score, self.booster.eval_history = kept
+        self.booster.n_best, self.booster.best_score, self.booster.eval_history = kept
 
     def update(self, train_set: Any, function: Any) -> bool:
         """Run an iteration; returns whether the training has ended: no tree was added."""
@@ -201,7 +201,7 @@ class LiveTraining:
         if booster.n_iterations == 0:
             return
         self._restart(booster[:-1])
-        booster.best_iteration = 0
+        booster.n_best = 0
 
     def add_valid(self, data: Any, name: str) -> EvaluatedSet:
         """Add a data set to evaluate; one that is there already is not added again."""

@@ -16,14 +16,13 @@ from hornbeam.params.params import whole_number
 from hornbeam.training.callbacks import (
     CallbackEnv,
     EarlyStopException,
-    LogEvaluation,
     ResetParameter,
     early_stopping,
     log_evaluation,
     record_evaluation,
     reset_parameter,
 )
-from hornbeam.training.xgboost_arguments import LastMetricStopping, evaluation_of, set_name
+from hornbeam.training.xgboost_arguments import EvaluationMonitor, LastMetricStopping, evaluation_of, set_name
 
 __all__ = [
     "CallbackEnv",
@@ -226,11 +225,6 @@ class TrainingCheckPoint(TrainingCallback):
             else:
                 model.save_model(path.with_name(path.name + ".ubj"))
         return False
-
-
-def EvaluationMonitor(rank: int = 0, period: int = 1, show_stdv: bool = False) -> LogEvaluation:  # noqa: N802
-    """Log the evaluations every `period` iterations: `log_evaluation` by XGBoost's name; `rank` is of no concern."""
-    return log_evaluation(period, show_stdv)
 
 
 def LearningRateScheduler(learning_rates: Sequence[float] | Callable[[int], float]) -> ResetParameter:  # noqa: N802

@@ -186,7 +186,7 @@ class ModelHook:
     def stopped(self, loop: Loop, stop: EarlyStopException) -> None:
         """Enter what early stopping found best."""
         booster = loop.members[0].state.booster
-        booster.best_iteration = min(stop.best_iteration + 1, booster.n_iterations)
+        booster.n_best = min(stop.best_iteration + 1, booster.n_iterations)
         if booster.is_xgboosts and stop.best_score:
             booster.best_score = stop.best_score[-1].value
             return

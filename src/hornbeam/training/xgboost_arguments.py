@@ -2,7 +2,7 @@
 
 early_stopping_rounds, maximize     a callback that looks at the last metric on the last set, as XGBoost does
 evals_result                        `record_evaluation`
-verbose_eval, show_stdv             `log_evaluation`
+verbose_eval, show_stdv             `log_evaluation`; on a DMatrix `EvaluationMonitor`, in `train` unless it is False
 obj, fobj                           the parameter objective
 
 Where a DMatrix is trained on, what could mean two things has XGBoost's meaning: arguments by place come in its order
@@ -21,7 +21,7 @@ from hornbeam.core.errors import ParameterError
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.dataset.dmatrix import DMatrix
 from hornbeam.params.params import BY_NAME, Params, whole_number
-from hornbeam.training.callbacks import CallbackEnv, EarlyStopping, LogEvaluation, RecordEvaluation
+from hornbeam.training.callbacks import CallbackEnv, EarlyStopping, LogEvaluation, RecordEvaluation, deviation
 
 METRIC_NAMES = {
     "binary_logloss": "logloss", "binary_error": "error", "multi_logloss": "mlogloss", "multi_error": "merror",
@@ -48,6 +48,9 @@ def set_name(name: str) -> str:
     number = name.removeprefix("valid_")
     return f"validation_{number}" if number != name and number.isdecimal() else name
 
+
+IN_FOLDS = {"valid": "test"}
+"""What XGBoost calls the sets of `cv`."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -96,6 +99,31 @@ class LastMetricStopping(EarlyStopping):
             super().__call__(env)
         finally:
             env.evaluation_result_list = every
+
+
+class EvaluationMonitor(LogEvaluation):
+    """Prints the evaluations as XGBoost does, every `period` iterations and after the last: "[3]  eval-rmse:0.50000".
+
+    In `cv` these are means over the folds, with their standard deviations if `show_stdv` is true.
+    """
+
+    def __init__(self, rank: int = 0, period: int = 1, show_stdv: bool = False) -> None:
+        super().__init__(period, show_stdv)
+        self.rank = rank
+
+    def __call__(self, env: CallbackEnv) -> None:
+        """Print a line, if it is time."""
+        is_time = self.period > 0 and (env.iteration % self.period == 0 or env.iteration + 1 == env.end_iteration)
+        if not is_time or not env.evaluation_result_list:
+            return
+        texts = [f"[{env.iteration}]"]
+        for result in env.evaluation_result_list:
+            stdv = deviation(result)
+            metric, value = evaluation_of(result.metric, result.value)
+            name = result.dataset if stdv is None else IN_FOLDS.get(result.dataset, result.dataset)
+            spread = "" if stdv is None or not self.show_stdv else f"+{stdv:.5f}"
+            texts.append(f"{set_name(name)}-{metric}:{value:.5f}{spread}")
+        print("\t".join(texts), flush=True)  # noqa: T201
 
 
 def as_xgboosts(params: Any, train_set: Any) -> Any:
@@ -210,7 +238,7 @@ def as_xgboosts_history(history: dict[str, Any], as_pandas: bool) -> Any:
             continue
         name, _, rest = key.partition(" ")
         metric, _, kind = rest.rpartition("-")
-        place, of_folds = {"valid": "test"}.get(name, name), {"stdv": "std"}.get(kind, kind)
+        place, of_folds = IN_FOLDS.get(name, name), {"stdv": "std"}.get(kind, kind)
         made[f"{place}-{xgboosts_name(metric)}-{of_folds}"] = values
     if not as_pandas:
         return made
@@ -227,7 +255,12 @@ def takes_xgboost_arguments(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def call(*arguments: P.args, **keywords: P.kwargs) -> R:
         places, named = _in_xgboosts_order(function.__name__, arguments, keywords)
+        data = places[1] if len(places) > 1 else named.get("dtrain", named.get("train_set"))
+        is_xgboosts = isinstance(data, DMatrix)
         given: dict[str, Any] = {name: named.pop(name) for name in NAMES if name in named}
+        is_users = not isinstance(places[0] if places else named.get("params"), Params)  # and not an estimator's
+        if is_xgboosts and is_users and function.__name__ == "train":
+            given.setdefault("verbose_eval", True)
         if not any(value is not None for value in given.values()):
             return function(*places, **named)
         objective = given.get("obj") if given.get("obj") is not None else given.get("fobj")
@@ -236,7 +269,7 @@ def takes_xgboost_arguments(function: Callable[P, R]) -> Callable[P, R]:
                 raise ParameterError(f"obj={objective!r}: must be a function of scores and dataset")
             params = places.pop(0) if places else named.pop("params", None)
             places.insert(0, _with_objective(params, objective))
-        made = _callbacks(given)
+        made = _callbacks(given, is_xgboosts)
         if made:
             named["callbacks"] = [*(named.get("callbacks") or []), *made]
         return function(*places, **named)
@@ -277,16 +310,18 @@ def _with_objective(params: Any, objective: Any) -> Any:
 _OBJECTIVE_NAMES = ("objective", "objective_type", "app", "application", "loss")
 
 
-def _callbacks(given: dict[str, Any]) -> list[Any]:
+def _callbacks(given: dict[str, Any], is_xgboosts: bool) -> list[Any]:
     made: list[Any] = []
     if given.get("evals_result") is not None:
         made.append(RecordEvaluation(given["evals_result"]))
     period = given.get("verbose_eval")
     if period is not None and period is not False:
-        made.append(LogEvaluation(1 if period is True else period, given.get("show_stdv") is not False))
+        every, show_stdv = 1 if period is True else period, given.get("show_stdv") is not False
+        log = EvaluationMonitor(0, every, show_stdv) if is_xgboosts else LogEvaluation(every, show_stdv)
+        made.append(log)
     rounds = given.get("early_stopping_rounds")
     if rounds is not None:
-        made.append(LastMetricStopping(rounds, given.get("maximize"), verbose=bool(period)))
+        made.append(LastMetricStopping(rounds, given.get("maximize"), verbose=bool(period) and not is_xgboosts))
     elif given.get("maximize") is not None:
         raise ParameterError(
             "maximize= belongs to early_stopping_rounds=; a metric function says (name, value, higher)"

@@ -66,7 +66,7 @@ def compare(first: Any, second: Any) -> dict[str, Any]:
             "same_order": first.feature_names == second.feature_names,
         },
         "init_scores": [first.init_scores.tolist(), second.init_scores.tolist()],
-        "best_iteration": [first.best_iteration, second.best_iteration],
+        "best_iteration": [first.n_best, second.n_best],
         "trees": {
             "numbers": [len(first.trees), len(second.trees)],
             "same": sum(alike),

@@ -58,7 +58,7 @@ def describe(booster: Any) -> dict[str, Any]:
         "categorical": sum(own is not None for own in booster.levels or []),
         "outputs": booster.n_outputs,
         "iterations": booster.n_iterations,
-        "best_iteration": booster.best_iteration,
+        "best_iteration": booster.n_best,
         "trees": len(booster.trees),
         "leaves": sum(leaves),
         "most_leaves": max(leaves, default=0),

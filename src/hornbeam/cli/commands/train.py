@@ -126,7 +126,7 @@ def _show(booster: Any, train_set: Any, output: str, seconds: float, json: bool)
         "rows": train_set.n_rows,
         "features": train_set.n_features,
         "iterations": booster.n_iterations,
-        "best_iteration": booster.best_iteration or None,
+        "best_iteration": booster.n_best or None,
         "seconds": round(seconds, 3),
     }
     if json:

@@ -88,8 +88,8 @@ class RunWatch:
     def _log_outcome(self, booster: Booster) -> None:
         self._client.set_tag(self._run_id, "hornbeam.fingerprint", booster.fingerprint())
         self._client.log_metric(self._run_id, "n_iterations", booster.n_iterations)
-        if booster.best_iteration > 0:
-            self._client.log_metric(self._run_id, "best_iteration", booster.best_iteration)
+        if booster.n_best > 0:
+            self._client.log_metric(self._run_id, "best_iteration", booster.n_best)
 
     def _send(self) -> None:
         for begin in range(0, len(self._waiting), MOST_METRICS):

@@ -232,7 +232,7 @@ class HornbeamTuner(_Tuner[Booster]):
         super().__init__(params, train_set, arguments, callbacks, steps, time_budget, study, seed)
 
     def _score(self, params: dict[str, Any], callbacks: list[Callback], watch: Watch) -> tuple[float, Booster]:
-        booster = train(params, self._train_set, callbacks=callbacks, **self._arguments)
+        booster = train(params, self._train_set, callbacks=callbacks, verbose_eval=False, **self._arguments)  # type: ignore[call-arg]
         if booster.interrupted:
             raise KeyboardInterrupt
         steering = watch.evaluation

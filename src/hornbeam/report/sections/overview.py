@@ -52,7 +52,7 @@ def interval_text(figure: Figure) -> str:
 def _model(material: Material) -> Markup:
     booster = material.booster
     n_leaves = [tree.n_leaves for tree in booster.trees]
-    used = booster.best_iteration or booster.n_iterations
+    used = booster.n_best or booster.n_iterations
     facts: list[tuple[str, Content]] = [
         ("Task", f"{TASKS[material.task]} ({booster.objective.name})"),
         (
@@ -93,8 +93,8 @@ def reproducing_code(material: Material) -> str:
         shown = _literal(params)
     lines.append(f"params = {shown}")
     lines.append(f"booster = hb.train(params, train, num_boost_round={booster.n_iterations})")
-    if booster.best_iteration:
-        lines.append(f"booster.best_iteration = {booster.best_iteration}  # what early stopping chose")
+    if booster.n_best:
+        lines.append(f"booster.n_best = {booster.n_best}  # what early stopping chose")
     lines.append(f'assert booster.fingerprint() == "{booster.fingerprint()}"')
     return "\n".join(lines)
 
