@@ -10,7 +10,9 @@ Importing touches no device and compiles nothing; a name brings in its module wh
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -168,15 +170,29 @@ _NAMES = {
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
 _PEERS = {f"{peer}{kind}" for peer in ("LGBM", "XGB") for kind in ("Classifier", "Ranker", "Regressor")}
-_PEERS |= {"XGBRFClassifier", "XGBRFRegressor"}
+_PEERS |= {"LGBMModel", "XGBModel", "XGBRFClassifier", "XGBRFRegressor"}
 """What LightGBM and XGBoost call the estimators, so that their scripts run unchanged."""
+
+_MODULES = ("basic", "compat", "engine")
+"""LightGBM's modules, from which its scripts import: they have every name that is here."""
+
+
+class _PeerModule(ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        return getattr(sys.modules[__name__], name)
+
+
+sys.modules.update((f"{__name__}.{name}", _PeerModule(f"{__name__}.{name}")) for name in _MODULES)
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for, or find what other libraries call it."""
-    if name in ("basic", "LightGBMError", "XGBoostError"):
-        errors = import_module("hornbeam.core.errors")
-        return errors if name == "basic" else getattr(errors, name)
+    if name in ("LightGBMError", "XGBoostError"):
+        return getattr(import_module("hornbeam.core.errors"), name)
+    if name in _MODULES:
+        return sys.modules[f"{__name__}.{name}"]
     if name not in _HOMES and name not in _PEERS:
         from hornbeam.params.peer_arguments import MODULE_ATTRIBUTES
 

@@ -373,3 +373,27 @@ def test_messages_go_to_an_object_of_the_users_own():
             hb.register_logger(book)
     finally:
         log.handlers[:], log.propagate = before
+
+
+def test_scripts_import_from_lightgbms_modules():
+    from hornbeam.basic import Booster, Dataset, LightGBMError
+    from hornbeam.engine import cv, train
+
+    from hornbeam import basic
+    from hornbeam.callback import early_stopping
+    from hornbeam.sklearn import LGBMClassifier, LGBMModel
+
+    assert (Booster, Dataset, LightGBMError) == (hb.Booster, hb.Dataset, hb.HornbeamError) and hb.basic is basic
+    assert (cv, train, early_stopping) == (hb.cv, hb.train, hb.early_stopping)
+    assert issubclass(LGBMClassifier, LGBMModel) and hb.LGBMModel is LGBMModel
+    with pytest.raises(ImportError, match="no_such_name"):
+        from hornbeam.basic import no_such_name  # noqa: F401
+
+
+def test_an_empty_cvbooster_becomes_what_a_text_holds():
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(200, 3))
+    data = hb.Dataset(table, label=table[:, 0])
+    found = hb.cv({"verbosity": -1}, data, 3, nfold=2, stratified=False, return_cvbooster=True)["cvbooster"]
+    read = hb.CVBooster().model_from_string(found.model_to_string())
+    assert [one.fingerprint() for one in read.boosters] == [one.fingerprint() for one in found.boosters]

@@ -355,7 +355,7 @@ def test_attributes_that_are_not_there_name_those_that_are(booster):
         (booster, "num_class", "n_outputs"),
         (hb.HornbeamClassifier(), "train_score_", "evals_result_"),
         (hb, "DeviceQuantileDMatrix", "QuantileDMatrix"),
-        (hb, "LGBMModel", "HornbeamClassifier"),
+        (hb, "HornbeamRFRegressor", "XGBRFRegressor"),
     ):
         with pytest.raises(AttributeError, match=word):
             getattr(thing, name)

@@ -20,6 +20,7 @@ CLASSES = np.clip(np.floor(NUMBER + 1.5), 0, 2).astype(int)
 SMALL = {
     "num_leaves": 5, "verbosity": -1, "device": "reference", "learning_rate": 0.2, "max_depth": 5, "max_bin": 63,
     "grow_policy": "leafwise", "lambda_l2": 0.0, "min_data_in_leaf": 20, "min_sum_hessian_in_leaf": 1e-3,
+    "min_data_in_bin": 3,
 }  # fmt: skip
 """With everything whose default is another one for a DMatrix."""
 BINARY = {**SMALL, "objective": "binary:logistic"}
@@ -153,7 +154,7 @@ def test_higher_is_better_if_that_is_said(data):
     )  # fmt: skip
     assert model.n_iterations == 6
     with pytest.raises(hb.ParameterError, match="maximize"):
-        hb.train(BINARY, data[0], 2, maximize=True)
+        hb.train(BINARY, hb.Dataset(X, label=LABEL), 2, maximize=True)
 
 
 def test_objective_and_metric_functions(data):
@@ -197,14 +198,15 @@ def test_the_best_iteration_is_counted_as_the_data_are_made(data, caplog, tmp_pa
     """From 0 for a DMatrix, in copies and files too; as LightGBM counts for a Dataset, where XGBoost's range warns."""
     model = hb.train({**BINARY, "learning_rate": 0.9}, data[0], 60, evals=[(data[1], "eval")], early_stopping_rounds=4)
     up_to_best = model.predict(data[1], iteration_range=(0, model.best_iteration + 1))
-    assert np.array_equal(up_to_best, model.predict(data[1])) and "counts iterations" not in caplog.text
+    assert np.array_equal(up_to_best, model.predict(data[1], num_iteration=model.n_best))
+    assert "counts iterations" not in caplog.text
     model.save_model(tmp_path / "m.json")
     read = hb.Booster()
     read.load_model(tmp_path / "m.json")
     for other in (read, pickle.loads(pickle.dumps(model))):
         assert other.best_iteration == model.best_iteration == model.n_best - 1
     model.best_iteration = 1
-    assert np.array_equal(model.predict(data[1]), model.predict(data[1], iteration_range=(0, 2)))
+    assert model.n_best == 2
     with pytest.raises(AttributeError, match="early stopping"):
         _ = hb.train(BINARY, data[0], 2).best_iteration
     train_set = hb.Dataset(X, label=LABEL)
@@ -557,3 +559,102 @@ def test_errors_at_a_threshold(device, weighted, tmp_path):
     theirs.set_param({"eval_metric": "error@0.3"})
     line = theirs.eval(xgboost.DMatrix(x, label=y, weight=weight))
     assert float(line.rpartition(":")[2]) == pytest.approx(found["own"]["error@0.3"][-1], abs=0.01)
+
+
+# --- ways that scripts count on --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("library", [xgboost, hb])
+def test_few_rows_are_learned_by_heart(library):
+    x = np.arange(10.0)[:, None]
+    model = library.XGBRegressor(n_estimators=50, n_jobs=1).fit(x, x[:, 0] ** 2)
+    assert np.round(model.predict(x)).tolist() == (x[:, 0] ** 2).tolist()
+
+
+@pytest.mark.parametrize("library", [xgboost, hb])
+def test_a_booster_predicts_by_all_trees_and_an_estimator_by_the_best(library):
+    params, rounds = {"objective": "binary:logistic", "eta": 1.0, "nthread": 1}, 40
+    train, valid = library.DMatrix(X[:250], LABEL[:250]), library.DMatrix(X[250:], LABEL[250:])
+    model = library.train(params, train, rounds, evals=[(valid, "v")], early_stopping_rounds=4, verbose_eval=False)
+    n_trained = model.num_boosted_rounds()
+    assert n_trained == model.best_iteration + 5
+    assert np.array_equal(model.predict(valid), model.predict(valid, iteration_range=(0, n_trained)))
+    assert model.predict(valid, pred_leaf=True).shape == (150, n_trained)
+    stopping = library.callback.EarlyStopping(rounds=4, save_best=True)
+    best = library.train(params, train, rounds, evals=[(valid, "v")], callbacks=[stopping], verbose_eval=False)
+    assert best.num_boosted_rounds() == best.best_iteration + 1 == model.best_iteration + 1
+    up_to_best = model.predict(valid, iteration_range=(0, model.best_iteration + 1))
+    assert np.array_equal(best.predict(valid), up_to_best)
+    estimator = library.XGBClassifier(n_estimators=rounds, learning_rate=1.0, n_jobs=1, early_stopping_rounds=4)
+    estimator.fit(X[:250], LABEL[:250].astype(int), eval_set=[(X[250:], LABEL[250:].astype(int))], verbose=False)
+    assert estimator.best_iteration == model.best_iteration
+    assert np.array_equal(estimator.predict_proba(X[250:])[:, 1], up_to_best)
+    assert estimator.best_score == pytest.approx(model.best_score)
+
+
+def test_a_model_that_predicts_by_all_trees_is_written_with_all_of_them(tmp_path):
+    model = hb.train(
+        {**BINARY, "eta": 0.9}, hb.DMatrix(X, LABEL), 20, evals=[(hb.DMatrix(X[:50], 1 - LABEL[:50]), "v")],
+        early_stopping_rounds=3, verbose_eval=False,
+    )  # fmt: skip
+    assert model.n_best < model.n_iterations == model.n_used
+    model.save(tmp_path / "m.txt", "lightgbm")
+    assert np.allclose(hb.load(tmp_path / "m.txt").predict(X), model.predict(X))
+    assert sum(model.get_score().values()) == sum(tree.n_leaves - 1 for tree in model.trees)
+
+
+OF_LISTS = {"objective": "rank:ndcg"}
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"objective": "reg:gamma"}, {"objective": "reg:tweedie"}, {"objective": "count:poisson"}, {},
+        {"objective": "reg:tweedie", "tweedie_variance_power": 1.3}, {"objective": "reg:logistic"}, OF_LISTS,
+        {**OF_LISTS, "eval_metric": ["ndcg@5", "ndcg"]}, {**OF_LISTS, "eval_metric": "ndcg@3"},
+        {**OF_LISTS, "lambdarank_num_pair_per_sample": 8}, {"objective": "rank:pairwise"},
+        {**OF_LISTS, "lambdarank_pair_method": "mean"}, {"objective": "rank:map"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_evaluations_bear_xgboosts_names(params):
+    names = []
+    label = (NUMBER > 0.5).astype(float) if "rank" in params.get("objective", "") else LABEL * 0.5 + 0.25
+    for library in (xgboost, hb):
+        data, record = library.DMatrix(X, label, group=[40] * 10), {}
+        quiet = {"nthread": 1, "verbosity": 0 if library is xgboost else -1}
+        library.train({**params, **quiet}, data, 1, evals=[(data, "t")], evals_result=record, verbose_eval=False)
+        names.append(list(record["t"]))
+    assert names[0] == names[1]
+
+
+def test_ndcg_without_a_rank_is_that_of_whole_lists():
+    values = []
+    for library in (xgboost, hb):
+        data, record = library.DMatrix(X, CLASSES, group=[40] * 10, base_margin=NUMBER), {}
+        params = {"objective": "rank:ndcg", "eval_metric": "ndcg", "eta": 1e-9, "nthread": 1}
+        library.train(params, data, 1, evals=[(data, "t")], evals_result=record, verbose_eval=False)
+        values.append(record["t"]["ndcg"][0])
+    assert values[0] == pytest.approx(values[1], rel=1e-5)
+
+
+def test_a_dmatrix_is_made_and_asked_as_xgboosts():
+    weight = RANDOM.random(400)
+    by_place, by_name = hb.DMatrix(X, LABEL, weight), hb.DMatrix(X, label=LABEL, weight=weight)
+    assert hb.train(BINARY, by_place, 2).fingerprint() == hb.train(BINARY, by_name, 2).fingerprint()
+    bare = hb.DMatrix(X)
+    assert all(field().shape == (0,) for field in (bare.get_label, bare.get_weight, bare.get_base_margin))
+    assert np.array_equal(by_place.get_weight(), weight)
+
+
+def test_constraints_of_the_first_features_leave_the_others_free():
+    of_two = hb.train({**BINARY, "monotone_constraints": (1, -1)}, hb.DMatrix(X, LABEL), 3)
+    of_all = hb.train({**BINARY, "monotone_constraints": (1, -1, 0, 0)}, hb.DMatrix(X, LABEL), 3)
+    assert of_two.fingerprint() == of_all.fingerprint()
+
+
+def test_an_estimator_reads_the_bytes_of_a_model():
+    model = hb.train(BINARY, hb.DMatrix(X, LABEL), 3)
+    read = hb.XGBClassifier()
+    read.load_model(model.save_raw())
+    assert np.array_equal(read.predict_proba(X)[:, 1], model.predict(hb.DMatrix(X)))

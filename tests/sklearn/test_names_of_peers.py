@@ -26,7 +26,7 @@ def data():
 
 SAME = {
     "num_leaves": 7, "learning_rate": 0.2, "max_depth": 5, "max_bin": 63, "grow_policy": "leafwise", "reg_lambda": 0.0,
-    "min_child_samples": 20, "min_child_weight": 1e-3,
+    "min_child_samples": 20, "min_child_weight": 1e-3, "min_data_in_bin": 3,
 }  # fmt: skip
 """Everything whose default is another one for XGBoost's estimators."""
 

@@ -166,7 +166,7 @@ def test_models_of_the_folds_are_asked_together(tmp_path):
     with pytest.raises(hb.ModelFormatError, match="models of cv"):
         hb.CVBooster(model_str="{}")
     with pytest.raises(hb.ParameterError, match="one of boosters, model_file and model_str"):
-        hb.CVBooster()
+        hb.CVBooster(models.boosters, model_str="{}")
 
 
 def test_early_stopping_cuts_the_results_at_the_best_mean():

@@ -48,6 +48,7 @@ def test_parameters_may_be_a_list_of_pairs_with_several_metrics(dtrain):
 DEFAULTS = {
     "learning_rate": 0.3, "max_depth": 6, "num_leaves": 64, "grow_policy": "depthwise", "lambda_l2": 1.0,
     "min_data_in_leaf": 1, "min_sum_hessian_in_leaf": 1.0, "max_bin": 256,
+    "min_data_in_bin": 1,
 }  # fmt: skip
 """XGBoost's, by our names."""
 

@@ -60,20 +60,25 @@ class DMatrix(Dataset):
         Taken, and without effect: threads are chosen by training, and categories of frames are known.
     """
 
+    is_estimators: bool = False
+    """Whether an estimator made it, and no user."""
+
     def __init__(
         self,
         data: Any,
         label: Any = None,
-        *,
         weight: Any = None,
         base_margin: Any = None,
         missing: float | None = None,
+        silent: bool = False,
         feature_names: Sequence[str] | None = None,
         feature_types: Sequence[str] | None = None,
+        nthread: int | None = None,
         group: Any = None,
         qid: Any = None,
         label_lower_bound: Any = None,
         label_upper_bound: Any = None,
+        *,
         ref: Dataset | None = None,
         max_bin: int | None = None,
         **others: Any,
@@ -90,7 +95,7 @@ class DMatrix(Dataset):
         if missing is not None and not np.isnan(missing):
             data = without_marker(load_table(data), missing)
         for name, value in others.items():
-            if name not in ("nthread", "silent", "enable_categorical", "max_quantile_batches", "data_split_mode"):
+            if name not in ("enable_categorical", "max_quantile_batches", "data_split_mode"):
                 _refuse(name, value)
         super().__init__(
             data,
@@ -126,6 +131,18 @@ class DMatrix(Dataset):
         if reference is not None:
             self.set_reference(reference)
 
+    def get_label(self) -> Any:
+        """Return the labels; an empty array where there are none, as XGBoost."""
+        return _or_empty(super().get_label())
+
+    def get_weight(self) -> Any:
+        """Return the weights; an empty array where there are none, as XGBoost."""
+        return _or_empty(super().get_weight())
+
+    def get_base_margin(self) -> Any:
+        """Return the initial scores; an empty array where there are none, as XGBoost."""
+        return _or_empty(super().get_base_margin())
+
     @property
     def feature_types(self) -> list[str] | None:
         """The types that were given, or those of a frame's columns: "c", "float", "int", "i" (booleans); else None."""
@@ -138,6 +155,11 @@ class DMatrix(Dataset):
             self.forget_bins(self.reference)
         self.set_categorical_feature(_categories(feature_types))
         self._types = None if feature_types is None else [str(kind) for kind in feature_types]
+
+
+def _or_empty(field: Any) -> Any:
+    """Return a field, or an empty array in its place."""
+    return np.zeros(0) if field is None else field
 
 
 def _types_of(table: Any, categorical: Sequence[int]) -> list[str] | None:

@@ -58,8 +58,8 @@ def importance_of_trees(
     booster: Booster, importance_type: str, iteration: int | None
 ) -> NDArray[np.int64] | NDArray[np.float64]:
     """Return what the trees tell, (n_features,): the number of splits, int64, or the sum of gains or covers."""
-    n_iterations = iteration if iteration is not None and iteration > 0 else booster.n_best
-    trees = booster.trees[: n_iterations * booster.trees_per_iteration] if n_iterations > 0 else booster.trees
+    n_iterations = iteration if iteration is not None and iteration > 0 else booster.n_used
+    trees = booster.trees[: n_iterations * booster.trees_per_iteration]
     splits = np.zeros(booster.n_features, np.int64)
     sums = np.zeros(booster.n_features)
     for tree in trees:

@@ -207,6 +207,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
         trees = [tree for i in chosen for tree in self.trees[i * size : (i + 1) * size]]
         made = Booster(replace(self.to_model(), trees=trees, best_iteration=0))
         made.num_threads, made.is_xgboosts = self.num_threads, self.is_xgboosts
+        made.stops_at_best = self.stops_at_best
         return made
 
     def __iter__(self) -> Iterator[Booster]:
@@ -273,7 +274,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
         """Return the model of some iterations, which are named as for `predict`; of all: this one."""
         start = whole_number(start_iteration, "start_iteration", 0)
         if num_iteration is None:
-            return self if start == 0 else self[start : self.n_best or None]
+            return self if start == 0 else self[start : self.n_used]
         count = whole_number(num_iteration, "num_iteration", -sys.maxsize)
         if count <= 0:
             return self if start == 0 else self[start:]

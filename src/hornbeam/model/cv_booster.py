@@ -52,7 +52,7 @@ class CVBooster(PeerAttributes):
         model_file: str | os.PathLike[str] | None = None,
         model_str: str | None = None,
     ) -> None:
-        if sum(given is not None for given in (boosters, model_file, model_str)) != 1:
+        if sum(given is not None for given in (boosters, model_file, model_str)) > 1:
             raise ParameterError(
                 "a CVBooster is made from one of boosters, model_file and model_str; hornbeam.cv makes new ones"
             )
@@ -76,6 +76,11 @@ class CVBooster(PeerAttributes):
             return [getattr(booster, name)(*arguments, **keywords) for booster in self.boosters]
 
         return of_each
+
+    def model_from_string(self, model_str: str) -> CVBooster:
+        """Become what `model_to_string` returned; returns self."""
+        self._read(model_str.encode())
+        return self
 
     @takes_peer_arguments(SAVE)
     def model_to_string(self, num_iteration: int | None = None, start_iteration: int = 0) -> str:

@@ -204,16 +204,14 @@ class PredictingModel:
     def chosen_iterations(self, start: int, number: int | None) -> tuple[int, int | None]:
         """Return start_iteration and num_iteration as `Forest.tree_range` takes them, checked.
 
-        number  None: up to the best iteration if early stopping found one, else all
+        number  None: `n_used`
         """
         start = whole_number(start, "start_iteration", 0)
         if number is not None:
             return start, whole_number(number, "num_iteration", -sys.maxsize)
-        if self.n_best <= 0:
-            return start, None
-        if start >= self.n_best:
+        if start >= self.n_used:
             return self.n_iterations, None  # nothing is left up to the best iteration
-        return start, self.n_best - start
+        return start, self.n_used - start
 
     def _predict(
         self,
@@ -305,6 +303,7 @@ class PredictingModel:
         n_outputs: int
         init_scores: NDArray[np.float64]
         n_best: int
+        n_used: int
         is_xgboosts: bool
         num_threads: int
         _objective: Objective

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hornbeam.model.file import ModelData, fingerprint, model_to_bytes, write_atomically
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 class SavedModel:
     """Files, reports and the fingerprint of a model; `Booster` is one."""
+
+    n_best: int
+    stops_at_best: bool
 
     def to_model(self) -> ModelData:
         """Return what its file holds."""
@@ -45,7 +49,10 @@ class SavedModel:
             Otherwise that is a ConversionError. docs/exchange.md has what each format can say.
         """
         named = format_of_name(path) if format is None else format
-        write_atomically(path, write_as(self.to_model(), named, approximate))
+        model = self.to_model()
+        if named != "hornbeam":
+            model = replace(model, best_iteration=self.n_best if self.stops_at_best else 0)
+        write_atomically(path, write_as(model, named, approximate))
 
     def report(self, path: str | os.PathLike[str], valid: Any = None, **choices: Any) -> None:
         """Write a report on the model as one HTML file; `hornbeam.report.write_report` has the choices.

@@ -32,7 +32,15 @@ class XGBoostFace:
     is_xgboosts: bool = False
     """Whether a DMatrix was trained on, or `load_model` read the model: what could be said in two ways is XGBoost's."""
 
+    stops_at_best: bool = True
+    """Whether predictions use the iterations up to the best one; XGBoost's Booster uses all, its estimators do not."""
+
     _attributes: Mapping[str, str] = MappingProxyType({})
+
+    @property
+    def n_used(self) -> int:
+        """Number of iterations that predictions use, where nothing else is asked for."""
+        return self.n_best if self.n_best > 0 and self.stops_at_best else self.n_iterations
 
     @property
     def best_iteration(self) -> int:
@@ -118,7 +126,7 @@ class XGBoostFace:
     def load_model(self, fname: str | os.PathLike[str] | bytes | bytearray) -> None:
         """Become the model of a file, or of the bytes of one, of any format that is read."""
         self._become(model_of(bytes(fname)) if isinstance(fname, (bytes, bytearray)) else read_file(fname))
-        self.is_xgboosts = True
+        self.is_xgboosts, self.stops_at_best = True, False
 
     def save_raw(self, raw_format: str = "ubj") -> bytearray:
         """Return the bytes of a model file of Hornbeam's format, whatever format is named."""
@@ -184,6 +192,10 @@ class XGBoostFace:
         evaluate: Callable[..., list[Any]]
         to_bytes: Callable[[], bytes]
         _become: Callable[..., Any]
+
+        @property
+        def n_iterations(self) -> int:
+            """Number of boosting iterations."""
 
         @property
         def objective(self) -> Any:

@@ -102,13 +102,11 @@ ESTIMATOR_ATTRIBUTES = {
 }
 MODULE_ATTRIBUTES = {
     **dict.fromkeys(("DeviceQuantileDMatrix", "ExtMemQuantileDMatrix"), "QuantileDMatrix"),
-    **dict.fromkeys(("LGBMModel", "XGBModel"), "HornbeamClassifier, HornbeamRegressor or HornbeamRanker"),
     **dict.fromkeys(
         ("HornbeamRFClassifier", "HornbeamRFRegressor"),
         "an estimator with boosting_type='rf', subsample=0.8 and subsample_freq=1, or XGBRFClassifier, XGBRFRegressor",
     ),
     "build_info": "devices, or __version__",
-    "engine": "hornbeam.train and hornbeam.cv",
 }
 
 

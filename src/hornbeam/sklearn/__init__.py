@@ -7,6 +7,7 @@ from hornbeam.sklearn.estimators import HornbeamClassifier, HornbeamRegressor
 from hornbeam.sklearn.ranker import HornbeamRanker
 from hornbeam.sklearn.xgboost_estimators import (
     XGBClassifier,
+    XGBoostModel,
     XGBRanker,
     XGBRegressor,
     XGBRFClassifier,
@@ -19,14 +20,24 @@ __all__ = [
     "HornbeamRanker",
     "HornbeamRegressor",
     "LGBMClassifier",
+    "LGBMModel",
     "LGBMRanker",
     "LGBMRegressor",
     "XGBClassifier",
+    "XGBModel",
     "XGBRFClassifier",
     "XGBRFRegressor",
     "XGBRanker",
     "XGBRegressor",
 ]
 
-LGBMClassifier, LGBMRegressor, LGBMRanker = HornbeamClassifier, HornbeamRegressor, HornbeamRanker
+LGBMModel, LGBMClassifier, LGBMRegressor, LGBMRanker = (
+    HornbeamModel,
+    HornbeamClassifier,
+    HornbeamRegressor,
+    HornbeamRanker,
+)
 """LightGBM's names, whose defaults are Hornbeam's."""
+
+XGBModel = XGBoostModel
+"""What XGBoost calls the class of all of its estimators."""

@@ -135,9 +135,9 @@ class FittedAttributes:
             )
         self._fitted.save_model(fname)
 
-    def load_model(self, fname: str | os.PathLike[str]) -> None:
-        """Become the fitted estimator of a model file, of any format that is read; classes are 0, 1, ..."""
-        booster = load(fname)
+    def load_model(self, fname: str | os.PathLike[str] | bytes | bytearray) -> None:
+        """Become the fitted estimator of a model file, or its bytes, of any format that is read; classes 0, 1, ..."""
+        booster = Booster.from_bytes(bytes(fname)) if isinstance(fname, (bytes, bytearray)) else load(fname)
         if is_classifier(self):
             if booster.objective.name not in CLASSIFYING:
                 raise ParameterError(
@@ -164,6 +164,8 @@ class FittedAttributes:
         scores = self._fitted.best_score
         if self._fitted.n_best == 0 or not scores:
             raise AttributeError("best_score is there after early stopping alone")
+        if isinstance(scores, float):  # XGBoost's own estimators have it already
+            return scores
         return evaluation_of(*list(list(scores.values())[-1].items())[-1])[1]
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -69,7 +69,9 @@ class XGBoostModel(FittedAttributes):
 
     def _make_data(self, table: Any, label: Any, init_score: Any = None, **others: Any) -> Dataset:
         """Return the data as a DMatrix."""
-        return DMatrix(table, label, base_margin=init_score, ref=others.pop("reference", None), **others)
+        data = DMatrix(table, label, base_margin=init_score, ref=others.pop("reference", None), **others)
+        data.is_estimators = True
+        return data
 
     @property
     def feature_importances_(self) -> NDArray[Any]:

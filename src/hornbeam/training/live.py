@@ -77,7 +77,9 @@ def evaluate_model(booster: Booster, data: Any, name: str, feval: Any) -> list[E
     for metric in metrics:
         metric.check(data, name)
         pairs = metric.evaluate(data, raw, objective)
-        results += [Evaluation(name, metric_name(own, data), value, metric.higher_is_better) for own, value in pairs]
+        results += [
+            Evaluation(name, metric_name(own, metric, data), value, metric.higher_is_better) for own, value in pairs
+        ]
     for function in metric_functions(feval):
         found = call_metric(function, objective.transform(raw), data)
         results += [Evaluation(name, *one) for one in found]
@@ -138,7 +140,7 @@ class LiveTraining:
         if made is not booster:
             booster.take(made.to_model())
             booster.num_threads, booster.metric = made.num_threads, made.metric
-            booster.is_xgboosts = made.is_xgboosts
+            booster.is_xgboosts, booster.stops_at_best = made.is_xgboosts, made.stops_at_best
         self._booster = weakref.ref(booster)
         run.state.booster = weakref.proxy(booster)  # a strong one were a circle: data would wait for the collector
         self._run, self._member, self.is_stale = run, Member(run, is_eager=True), False

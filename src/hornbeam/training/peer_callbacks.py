@@ -145,14 +145,13 @@ class EarlyStopping(LastMetricStopping):
     maximize
         Whether higher values are better; None: what the metric says.
     save_best
-        Taken, and without effect: `predict` uses the iterations up to the best one anyway.
+        Whether the model keeps the iterations up to the best one alone.
     min_delta
         Improvement that counts.
     """
 
     def __init__(
         self,
-        *,
         rounds: int,
         metric_name: str | None = None,
         data_name: str | None = None,
@@ -163,7 +162,7 @@ class EarlyStopping(LastMetricStopping):
         super().__init__(rounds, maximize)
         if not min_delta >= 0.0:
             raise ParameterError(f"min_delta={min_delta!r}: must be >= 0")
-        self.metric_name, self.data_name, self.min_delta = metric_name, data_name, min_delta
+        self.metric_name, self.data_name, self.min_delta, self.save_best = metric_name, data_name, min_delta, save_best
 
     def __call__(self, env: CallbackEnv) -> None:
         """Look at the chosen evaluation."""

@@ -138,7 +138,7 @@ class TrainingRun:
             if values is None:
                 values = metric.evaluate(dataset, scores(), state.objective, arithmetic)
             results += [
-                Evaluation(entry.name, metric_name(name, state.train_set), value, metric.higher_is_better)
+                Evaluation(entry.name, metric_name(name, metric, state.train_set), value, metric.higher_is_better)
                 for name, value in values
             ]
         for function in functions:

@@ -251,6 +251,7 @@ class TrainingState:
         )
         booster.num_threads, booster.metric = self.params.num_threads, self.params.metric
         booster.is_xgboosts = isinstance(self.train_set, DMatrix)
+        booster.stops_at_best = not isinstance(self.train_set, DMatrix) or self.train_set.is_estimators
         return booster
 
     def first_scores(self) -> NDArray[np.float64]:

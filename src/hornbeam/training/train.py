@@ -151,6 +151,8 @@ def train_with(
         if keep_training_booster:
             engine.pop_all()
             keep(booster, run)
+        elif booster.n_best > 0 and any(getattr(callback, "save_best", False) for callback in callbacks or ()):
+            del booster.trees[booster.n_best * booster.trees_per_iteration :]
     return booster
 
 

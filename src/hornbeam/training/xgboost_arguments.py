@@ -32,10 +32,14 @@ METRIC_NAMES = {
 """What XGBoost calls metrics, which evaluations of a training on a DMatrix bear; others have one name in both."""
 
 
+EVERY_RANK = 2**31 - 1
+"""The rank that XGBoost's metrics of ranked lists have where none is named: lists are judged as a whole."""
+
+
 def xgboosts_name(metric: str) -> str:
     """Return what XGBoost calls a metric; what comes after @ stays: error@0.3."""
     name, at_sign, rest = metric.partition("@")
-    return METRIC_NAMES.get(name, name) + at_sign + rest
+    return METRIC_NAMES.get(name, name) + (at_sign + rest if rest != str(EVERY_RANK) else "")
 
 
 def evaluation_of(metric: str, value: float) -> tuple[str, float]:
@@ -109,12 +113,11 @@ class EvaluationMonitor(LogEvaluation):
 
     def __init__(self, rank: int = 0, period: int = 1, show_stdv: bool = False) -> None:
         super().__init__(period, show_stdv)
-        self.rank = rank
+        self.rank, self._latest = rank, ""
 
     def __call__(self, env: CallbackEnv) -> None:
         """Print a line, if it is time."""
-        is_time = self.period > 0 and (env.iteration % self.period == 0 or env.iteration + 1 == env.end_iteration)
-        if not is_time or not env.evaluation_result_list:
+        if self.period <= 0 or not env.evaluation_result_list:
             return
         texts = [f"[{env.iteration}]"]
         for result in env.evaluation_result_list:
@@ -123,7 +126,15 @@ class EvaluationMonitor(LogEvaluation):
             name = result.dataset if stdv is None else IN_FOLDS.get(result.dataset, result.dataset)
             spread = "" if stdv is None or not self.show_stdv else f"+{stdv:.5f}"
             texts.append(f"{set_name(name)}-{metric}:{value:.5f}{spread}")
-        print("\t".join(texts), flush=True)  # noqa: T201
+        self._latest = "\t".join(texts)
+        if env.iteration % self.period == 0:
+            self.close()
+
+    def close(self) -> None:
+        """Print the last line, if it is not printed."""
+        if self._latest:
+            print(self._latest, flush=True)  # noqa: T201
+        self._latest = ""
 
 
 def as_xgboosts(params: Any, train_set: Any) -> Any:
@@ -132,6 +143,7 @@ def as_xgboosts(params: Any, train_set: Any) -> Any:
     alpha       the L1 penalty on leaf values, `lambda_l1`
     subsample   rows are drawn anew for every tree, unless `subsample_freq` says otherwise
     num_target  the number of columns of the labels, which must be that many
+    monotone_constraints  a list of the first features'; the others have none
 
     What is not given has XGBoost's default, not LightGBM's (`DEFAULTS`), and trees have as many leaves as their depth
     allows.
@@ -143,6 +155,9 @@ def as_xgboosts(params: Any, train_set: Any) -> Any:
     made = _dict_of(params)
     if made.get("num_target") == train_set.n_targets:
         del made["num_target"]
+    signs = made.get("monotone_constraints")
+    if isinstance(signs, (list, tuple)) and len(signs) < train_set.n_features:
+        made["monotone_constraints"] = [*signs, *[0] * (train_set.n_features - len(signs))]
     of_data = train_set.get_params()  # a QuantileDMatrix may have its own max_bin
     return {name: value for name, value in as_xgboost_means(made).items() if name in made or name not in of_data}
 
@@ -174,9 +189,12 @@ def with_stopping(
 
 DEFAULTS = {
     "learning_rate": 0.3, "max_depth": 6, "grow_policy": "depthwise", "lambda_l2": 1.0, "min_data_in_leaf": 1,
-    "min_sum_hessian_in_leaf": 1.0, "max_bin": 256,
+    "min_sum_hessian_in_leaf": 1.0, "max_bin": 256, "min_data_in_bin": 1,
 }  # fmt: skip
 """XGBoost's defaults, where they are others than LightGBM's."""
+
+MOST_PAIRS = 32
+"""The rank up to which XGBoost's ranking objectives learn."""
 
 DART = {"drop_rate": 0.0, "skip_drop": 0.0, "max_drop": -1, "uniform_drop": True, "xgboost_dart_mode": True}
 """The same for boosting="dart"."""
@@ -188,6 +206,8 @@ def _with_defaults(params: dict[Any, Any]) -> dict[Any, Any]:
     is_dart = params.get(given.get("boosting")) == "dart"
     meant = {"uniform_drop": "sample_type", "xgboost_dart_mode": "normalize_type"}
     defaults = {name: value for name, value in DART.items() if meant.get(name) not in params} if is_dart else {}
+    if str(params.get(given.get("objective"))).startswith("rank:") and params.get("lambdarank_pair_method") != "mean":
+        defaults["lambdarank_truncation_level"] = MOST_PAIRS
     made = {name: value for name, value in {**DEFAULTS, **defaults}.items() if name not in given}
     if params.get(given.get("num_leaves")) in (None, 0, "0"):
         params.pop(given.get("num_leaves"), None)
@@ -214,20 +234,42 @@ def _dict_of(params: Any) -> dict[Any, Any]:
     return {**dict(params), **({"eval_metric": metrics} if len(metrics) > 1 else {})}
 
 
-DEFAULT_METRICS = {"regression": "rmse", "cross_entropy": "rmse"}
+DEFAULT_METRICS = {"regression": "rmse", "cross_entropy": "rmse", "gamma": "gamma_deviance"}
 """XGBoost's metrics of objectives, where they are others than ours."""
+
+OF_LISTS = {"lambdarank": "ndcg", "pairwise": "ndcg", "rank_map": "map"}
+"""The same of ranking objectives, at the rank up to which they learn."""
 
 
 def with_default_metric(params: Params, train_set: Dataset) -> Params:
-    """Return the parameters with XGBoost's metric of the objective, where a DMatrix comes without a metric."""
-    if isinstance(train_set, DMatrix) and params.metric is None and params.objective in DEFAULT_METRICS:
-        return params.replace(metric=DEFAULT_METRICS[str(params.objective)])
-    return params
+    """Return the parameters of a training on a DMatrix with XGBoost's metric of the objective, where none is given.
+
+    Metrics of ranked lists judge whole lists, unless `eval_at` or the metric's name says otherwise.
+    """
+    if not isinstance(train_set, DMatrix):
+        return params
+    changes: dict[str, Any] = {}
+    objective = str(params.objective)
+    if params.metric is None and objective in DEFAULT_METRICS:
+        changes["metric"] = DEFAULT_METRICS[objective]
+    if objective in OF_LISTS:
+        at = "" if params.lambdarank_sampled_pairs else f"@{params.lambdarank_truncation_level}"
+        changes["metric"] = OF_LISTS[objective] + at if params.metric is None else params.metric
+        if params.eval_at == BY_NAME["eval_at"].default and any("@" not in name for name in _names(changes["metric"])):
+            changes["eval_at"] = (EVERY_RANK,)
+    return params.replace(**changes) if changes else params
 
 
-def metric_name(metric: str, train_set: Dataset) -> str:
-    """Return what evaluations call a metric: by XGBoost's name for a DMatrix."""
-    return xgboosts_name(metric) if isinstance(train_set, DMatrix) else metric
+def _names(metric: str | Sequence[str]) -> Sequence[str]:
+    """Return names of metrics as a sequence."""
+    return (metric,) if isinstance(metric, str) else metric
+
+
+def metric_name(name: str, metric: Any, train_set: Dataset) -> str:
+    """Return what evaluations call a value of a metric: by XGBoost's name for a DMatrix."""
+    if not isinstance(train_set, DMatrix):
+        return name
+    return xgboosts_name(f"{name}@{metric.variance_power:g}" if name == "tweedie" else name)
 
 
 def as_xgboosts_history(history: dict[str, Any], as_pandas: bool) -> Any:
@@ -258,8 +300,7 @@ def takes_xgboost_arguments(function: Callable[P, R]) -> Callable[P, R]:
         data = places[1] if len(places) > 1 else named.get("dtrain", named.get("train_set"))
         is_xgboosts = isinstance(data, DMatrix)
         given: dict[str, Any] = {name: named.pop(name) for name in NAMES if name in named}
-        is_users = not isinstance(places[0] if places else named.get("params"), Params)  # and not an estimator's
-        if is_xgboosts and is_users and function.__name__ == "train":
+        if isinstance(data, DMatrix) and not data.is_estimators and function.__name__ == "train":
             given.setdefault("verbose_eval", True)
         if not any(value is not None for value in given.values()):
             return function(*places, **named)
@@ -322,7 +363,7 @@ def _callbacks(given: dict[str, Any], is_xgboosts: bool) -> list[Any]:
     rounds = given.get("early_stopping_rounds")
     if rounds is not None:
         made.append(LastMetricStopping(rounds, given.get("maximize"), verbose=bool(period) and not is_xgboosts))
-    elif given.get("maximize") is not None:
+    elif given.get("maximize") is not None and not is_xgboosts:
         raise ParameterError(
             "maximize= belongs to early_stopping_rounds=; a metric function says (name, value, higher)"
         )

@@ -52,7 +52,7 @@ def interval_text(figure: Figure) -> str:
 def _model(material: Material) -> Markup:
     booster = material.booster
     n_leaves = [tree.n_leaves for tree in booster.trees]
-    used = booster.n_best or booster.n_iterations
+    used = booster.n_used
     facts: list[tuple[str, Content]] = [
         ("Task", f"{TASKS[material.task]} ({booster.objective.name})"),
         (
