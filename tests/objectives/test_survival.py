@@ -194,7 +194,7 @@ def test_bounds_come_by_every_way(tmp_path):
     X, _, lower, upper = make_times(200)
     given = {
         **SMALL, "learning_rate": 0.2, "max_depth": 5, "max_bin": 63, "grow_policy": "leafwise", "lambda_l2": 0.0,
-        "min_data_in_leaf": 20, "min_sum_hessian_in_leaf": 1e-3,
+        "min_data_in_leaf": 20, "min_sum_hessian_in_leaf": 1e-3, "min_data_in_bin": 3,
     }  # fmt: skip
     expected = hb.train(given, hb.Dataset(X, label_lower_bound=lower, label_upper_bound=upper), 2).fingerprint()
     by_setting = hb.DMatrix(X)

@@ -397,3 +397,20 @@ def test_an_empty_cvbooster_becomes_what_a_text_holds():
     found = hb.cv({"verbosity": -1}, data, 3, nfold=2, stratified=False, return_cvbooster=True)["cvbooster"]
     read = hb.CVBooster().model_from_string(found.model_to_string())
     assert [one.fingerprint() for one in read.boosters] == [one.fingerprint() for one in found.boosters]
+
+
+@pytest.mark.parametrize("kind", ["Regressor", "Ranker"])
+def test_an_objective_function_of_an_estimator_has_the_metric_of_its_task(kind):
+    rng = np.random.default_rng(1)
+    table, label = rng.normal(size=(200, 3)), rng.integers(0, 3, 200).astype(float)
+    queries = {"group": [20] * 10, "eval_group": [[20] * 10]} if kind == "Ranker" else {}
+    found = []
+    for library in (lightgbm, hb):
+        model = getattr(library, f"LGBM{kind}")(
+            n_estimators=3, objective=lambda y, score: (score - y, np.ones_like(y)), verbosity=-1, n_jobs=1
+        )
+        model.fit(
+            table, label, eval_set=[(table, label)], callbacks=[library.early_stopping(2, verbose=False)], **queries
+        )
+        found.append({name: list(values) for name, values in model.evals_result_.items()})
+    assert found[0] == found[1] and any(found[0].values())

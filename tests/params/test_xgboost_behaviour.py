@@ -658,3 +658,31 @@ def test_an_estimator_reads_the_bytes_of_a_model():
     read = hb.XGBClassifier()
     read.load_model(model.save_raw())
     assert np.array_equal(read.predict_proba(X)[:, 1], model.predict(hb.DMatrix(X)))
+
+
+def test_metrics_beside_functions_are_xgboosts():
+    """A function as objective has the metric of squared errors, beside that of the user's own."""
+    names = []
+    for library in (xgboost, hb):
+        data, record = library.DMatrix(X, LABEL), {}
+        library.train(
+            {"nthread": 1}, data, 2, evals=[(data, "t")], obj=logistic, evals_result=record, verbose_eval=False,
+            custom_metric=lambda scores, dtrain: ("own", float(np.mean((scores > 0) != dtrain.get_label()))),
+        )  # fmt: skip
+        names.append({name: len(values) for name, values in record["t"].items()})
+    assert names[0] == names[1] == {"rmse": 2, "own": 2}
+
+
+def test_sets_of_estimators_bear_xgboosts_names():
+    seen = {}
+
+    class Seen(hb.callback.TrainingCallback):
+        def after_iteration(self, model, epoch, evals_log):
+            seen.update(evals_log)
+            return False
+
+    target = LABEL.astype(int)
+    model = hb.XGBClassifier(n_estimators=2, callbacks=[Seen()]).fit(
+        X, target, eval_set=[(X, target), (X[:50], target[:50])], verbose=False
+    )
+    assert list(seen) == list(model.evals_result()) == ["validation_0", "validation_1"]

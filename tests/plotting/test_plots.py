@@ -47,6 +47,13 @@ def test_bars_are_the_importances(binary, kind):
     assert len(ax.get_yticklabels()) == 3
 
 
+def test_importances_may_be_given_by_name():
+    ax = hb.plot_importance({"a": 1.5, "b": 0.25, "c": 0.0}, values_format="{v:.1f}")
+    assert [bar.get_width() for bar in ax.patches] == [0.25, 1.5]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["b", "a"]
+    assert [text.get_text() for text in ax.texts] == ["0.2", "1.5"]
+
+
 def test_estimators_choose_their_own_importance(classifier):
     model = classifier[0]
     model.importance_type = "gain"

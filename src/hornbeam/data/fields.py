@@ -104,8 +104,8 @@ class FieldGetters(Generic[Floats, Integers]):
         Their sizes, which `set_field` takes, are `get_group()`.
         """
         getters: dict[str, Callable[[], Floats | Integers | None]] = {
-            "label": self.get_label,
-            "weight": self.get_weight,
+            "label": lambda: self.label,
+            "weight": lambda: self.weight,
             "group": lambda: self.query_boundaries,
             "init_score": self.get_init_score,
             **{name: lambda name=name: self.row_field(name) for name in ROW_FIELDS},  # type: ignore[misc]

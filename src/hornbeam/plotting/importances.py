@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ def plot_importance(
     Parameters
     ----------
     booster
-        Booster or fitted estimator.
+        Booster or fitted estimator, or a dict of importances by the names of features.
     ax
         Axes to draw on; None: those of a new figure.
     height
@@ -73,10 +74,13 @@ def plot_importance(
     -------
     The axes.
     """
-    model = booster_of(booster)
-    if importance_type == "auto":
-        importance_type = getattr(booster, "importance_type", None) or "split"
-    values = importance(model, importance_type)
+    if isinstance(booster, Mapping):
+        names, values, importance_type = list(booster), np.array(list(booster.values()), np.float64), "given"
+    else:
+        if importance_type == "auto":
+            importance_type = getattr(booster, "importance_type", None) or "split"
+        model = booster_of(booster)
+        names, values = model.feature_names, importance(model, importance_type)
     order = np.argsort(values, kind="stable")
     if ignore_zero:
         order = order[values[order] > 0]
@@ -92,7 +96,7 @@ def plot_importance(
         text = str(int(value)) if is_count else str(value) if precision is None else f"{value:.{precision}f}"
         text = text if values_format is None else values_format.format(v=value)
         ax.annotate(text, (value, place), (3, 0), textcoords="offset points", va="center", fontsize=8, color=INK)
-    ax.set_yticks(places, [shortened(model.feature_names[feature]) for feature in order])
+    ax.set_yticks(places, [shortened(str(names[feature])) for feature in order])
     sides = (0.0, float(shown.max()) * 1.2 or 1.0) if xlim is None else xlim
     ends = (-0.75, len(order) - 0.25) if ylim is None else ylim
     return dress(ax, title=title, xlabel=xlabel, ylabel=ylabel, xlim=sides, ylim=ends, grid="x" if grid else False)

@@ -16,7 +16,10 @@ from numpy.typing import NDArray
 from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.data.device_arrays import host_array
 from hornbeam.dataset.dataset import Dataset
+from hornbeam.metrics import NO_METRIC
+from hornbeam.objectives import get_objective
 from hornbeam.objectives.device_functions import DeviceData, is_on_device, on_device
+from hornbeam.params.params import Params
 from hornbeam.training.function_calls import MetricFunction
 
 FloatArray = NDArray[np.float64]
@@ -80,6 +83,21 @@ def split_metrics(eval_metric: Any) -> tuple[list[str], list[MetricFunction]]:
     given = [eval_metric] if isinstance(eval_metric, str) or callable(eval_metric) else list(eval_metric)
     names = [name.strip() for metric in given if isinstance(metric, str) for name in metric.split(",")]
     return names, [adapt_metric(metric) for metric in given if not isinstance(metric, str)]
+
+
+def with_metrics(params: Params, names: list[str], beside_function: str) -> Params:
+    """Return parameters with the metrics that are given to `fit` before their own, or those of the objective.
+
+    beside_function  the metric of an objective that is a function
+    """
+    is_function = params.metric is None and callable(params.objective)
+    if not names and not is_function:
+        return params
+    if not names or names[0] not in NO_METRIC:
+        own = get_objective(params).default_metric if params.metric is None else params.metric
+        own = beside_function if is_function else own
+        names = names + [name for name in ([own] if isinstance(own, str) else own) if name not in NO_METRIC]
+    return params.replace(metric=names)
 
 
 ORDER = ("raw_score", "start_iteration", "num_iteration", "pred_leaf", "pred_contrib", "validate_features")

@@ -27,9 +27,7 @@ from hornbeam.data.sources.markers import without_marker
 from hornbeam.data.sources.objects import holds_objects
 from hornbeam.data.sources.opening import open_table
 from hornbeam.dataset.dataset import Dataset
-from hornbeam.metrics import NO_METRIC
 from hornbeam.model.booster import Booster
-from hornbeam.objectives import get_objective
 from hornbeam.params.params import BY_NAME, Params, canonical_names, refuse_two_strategies
 from hornbeam.params.peer_arguments import ESTIMATOR_ATTRIBUTES, FIT, PREDICT, takes_peer_arguments
 from hornbeam.params.peer_parameters import idle_names
@@ -44,6 +42,7 @@ from hornbeam.sklearn.arguments import (
     seed_of,
     split_metrics,
     threads_of,
+    with_metrics,
 )
 from hornbeam.sklearn.device_targets import read_target
 from hornbeam.sklearn.explained import ExplainedEstimator
@@ -236,12 +235,7 @@ class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, Tag
 
     def _with_metrics(self, params: Params, names: list[str]) -> Params:
         """Put the metrics that are given to `fit` before those of the parameters, or of the objective."""
-        if not names:
-            return params
-        if names[0] not in NO_METRIC:
-            own = get_objective(params).default_metric if params.metric is None else params.metric
-            names = names + [name for name in ([own] if isinstance(own, str) else own) if name not in NO_METRIC]
-        return params.replace(metric=names)
+        return with_metrics(params, names, self._beside_functions)
 
     def _check_table(self, X: Any, reset: bool) -> Any:
         """Check features as scikit-learn does, and note or compare their number and names; frames stay frames."""
@@ -457,7 +451,7 @@ class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, Tag
             params,
             train_set,
             valid_sets=valid_sets,
-            valid_names=eval_names,
+            valid_names=self._names_of_sets(eval_names, len(pairs)),
             feval=functions,
             init_model=init_model.booster_ if isinstance(init_model, HornbeamModel) else init_model,
             callbacks=task.joined_to(callbacks),

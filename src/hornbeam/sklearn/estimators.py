@@ -67,6 +67,7 @@ class HornbeamClassifier(StagedClassifier, ClassifierMixin, HornbeamModel):
     classes_: NDArray[Any]
     n_classes_: int
     _takes_columns = True
+    _beside_functions = "binary_logloss"
 
     @takes_peer_arguments(PREDICT)
     def predict(self, X: Any, *places: Any, **choices: Any) -> NDArray[Any]:

@@ -39,6 +39,8 @@ class HornbeamRanker(HornbeamModel):
     keeps queries whole, such as GroupKFold) need no more than X and y.
     """
 
+    _beside_functions = "ndcg"
+
     @takes_verbose
     @takes_peer_arguments(FIT)
     def fit(  # type: ignore[override]

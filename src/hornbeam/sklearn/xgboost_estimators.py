@@ -62,6 +62,12 @@ class XGBoostModel(FittedAttributes):
         """Return the parameters of a training as XGBoost means them."""
         return as_xgboost_means(values)
 
+    _beside_functions = "rmse"
+
+    def _names_of_sets(self, names: Any, n_sets: int) -> Any:
+        """Return the names of validation sets; None: XGBoost's, of the training data too."""
+        return [f"validation_{number}" for number in range(n_sets)] if names is None else names
+
     def _log_of(self, verbose: bool | int | None) -> EvaluationMonitor | None:
         """Return the callback that prints evaluations, each one where nothing else is asked for."""
         period = 1 if verbose is None else int(verbose)

@@ -252,6 +252,8 @@ def with_default_metric(params: Params, train_set: Dataset) -> Params:
     objective = str(params.objective)
     if params.metric is None and objective in DEFAULT_METRICS:
         changes["metric"] = DEFAULT_METRICS[objective]
+    elif params.metric is None and callable(params.objective) and max(params.num_class, train_set.n_targets) == 1:
+        changes["metric"] = DEFAULT_METRICS["regression"]  # XGBoost's objective where no name is given
     if objective in OF_LISTS:
         at = "" if params.lambdarank_sampled_pairs else f"@{params.lambdarank_truncation_level}"
         changes["metric"] = OF_LISTS[objective] + at if params.metric is None else params.metric
