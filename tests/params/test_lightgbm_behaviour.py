@@ -414,3 +414,24 @@ def test_an_objective_function_of_an_estimator_has_the_metric_of_its_task(kind):
         )
         found.append({name: list(values) for name, values in model.evals_result_.items()})
     assert found[0] == found[1] and any(found[0].values())
+
+
+def test_importances_of_a_dump_are_those_of_its_iterations():
+    rng = np.random.default_rng(2)
+    table = rng.normal(size=(300, 4))
+    found = []
+    for library in (lightgbm, hb):
+        data = library.Dataset(table, table[:, 0] + 0.1 * table[:, 1])
+        model = library.train({"verbosity": -1, "num_leaves": 4, "num_threads": 1}, data, 10)
+        found.append([sum(model.dump_model(n)["feature_importances"].values()) for n in (2, 5, None)])
+    assert found[0] == found[1] == [6, 15, 30]
+
+
+def test_the_training_set_is_known_among_the_sets_though_it_has_weights():
+    rng = np.random.default_rng(3)
+    table, weight = rng.normal(size=(200, 3)), rng.random(200) + 0.1
+    label, other = table[:, 0], np.ones(200)
+    for eval_weight, name in ((weight, "training"), (None, "training"), (other, "valid_0")):
+        model = hb.LGBMRegressor(n_estimators=2, verbosity=-1)
+        model.fit(table, label, weight, eval_set=[(table, label)], eval_sample_weight=[eval_weight])
+        assert list(model.evals_result_) == [name]

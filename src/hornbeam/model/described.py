@@ -117,7 +117,7 @@ class DescribedModel:
             return None
         start, number = self.chosen_iterations(start_iteration, num_iteration)
         last = self.n_iterations if number is None or number <= 0 else min(start + number, self.n_iterations)
-        importances = self.feature_importance(importance_type)
+        importances = self.feature_importance(importance_type, num_iteration)
         return room("convert.lightgbm.dump").dump(self[:].to_model(), start, last, importances, object_hook)
 
     def trees_to_dataframe(self, fmap: str = "") -> Any:

@@ -440,7 +440,11 @@ class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, Tag
         pair_queries = [{}] * len(pairs) if eval_queries is None else eval_queries
         valid_sets = [
             train_set
-            if pair[0] is X and pair[1] is y and pair_weight is None and class_weight is None and pair_score is None
+            if pair[0] is X
+            and pair[1] is y
+            and class_weight is None
+            and (pair_weight is None or pair_weight is sample_weight)
+            and (pair_score is None or pair_score is init_score)
             else self._valid_set(pair, pair_weight, class_weight, pair_score, train_set, own)
             for pair, pair_weight, class_weight, pair_score, own in zip(
                 pairs, weights, class_weights, scores, pair_queries, strict=True
