@@ -203,7 +203,9 @@ def test_the_best_iteration_is_counted_as_the_data_are_made(data, caplog, tmp_pa
     model.save_model(tmp_path / "m.json")
     read = hb.Booster()
     read.load_model(tmp_path / "m.json")
-    for other in (read, pickle.loads(pickle.dumps(model))):
+    refitted = model.refit(X, LABEL)
+    assert refitted.n_used == model.n_used == model.n_iterations
+    for other in (read, pickle.loads(pickle.dumps(model)), refitted):
         assert other.best_iteration == model.best_iteration == model.n_best - 1
     model.best_iteration = 1
     assert model.n_best == 2

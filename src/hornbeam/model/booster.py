@@ -205,7 +205,10 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
             chosen = range(place, place + 1)
         size = self.trees_per_iteration
         trees = [tree for i in chosen for tree in self.trees[i * size : (i + 1) * size]]
-        made = Booster(replace(self.to_model(), trees=trees, best_iteration=0))
+        return self._with_ways(Booster(replace(self.to_model(), trees=trees, best_iteration=0)))
+
+    def _with_ways(self, made: Booster) -> Booster:
+        """Let a Booster that was made of this one predict and count as this one does."""
         made.num_threads, made.is_xgboosts = self.num_threads, self.is_xgboosts
         made.stops_at_best = self.stops_at_best
         return made
@@ -253,8 +256,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
         n_threads = resolve_threads(self.num_threads)
         with default_mode():
             made = Booster(refit(self.to_model(), self.forest, dataset, decay_rate, objective, n_threads))
-        made.num_threads = self.num_threads
-        return made
+        return self._with_ways(made)
 
     def to_model(self) -> ModelData:
         """Return what its file holds; lists and trees are those of the Booster, not copies."""
