@@ -688,3 +688,16 @@ def test_sets_of_estimators_bear_xgboosts_names():
         X, target, eval_set=[(X, target), (X[:50], target[:50])], verbose=False
     )
     assert list(seen) == list(model.evals_result()) == ["validation_0", "validation_1"]
+
+
+def test_values_that_are_there_are_counted_as_by_xgboost():
+    import pandas as pd
+    import scipy.sparse
+
+    table = np.where(RANDOM.random((40, 3)) < 0.3, np.nan, RANDOM.normal(size=(40, 3)))
+    sparse = scipy.sparse.random(30, 4, 0.4, format="csr", random_state=1)
+    frame = pd.DataFrame(table, columns=list("abc")).assign(d=np.arange(40))
+    polars = pytest.importorskip("polars").DataFrame({"a": [1.0, None, float("nan")], "b": [None, 2, 3]})
+    assert hb.DMatrix(polars).num_nonmissing() == 3
+    for data in (table, sparse, frame, table.astype(np.float32)):
+        assert hb.DMatrix(data).num_nonmissing() == xgboost.DMatrix(data).num_nonmissing()

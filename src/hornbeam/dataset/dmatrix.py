@@ -143,6 +143,21 @@ class DMatrix(Dataset):
         """Return the initial scores; an empty array where there are none, as XGBoost."""
         return _or_empty(super().get_base_margin())
 
+    def num_nonmissing(self) -> int:
+        """Return the number of values that are not missing; of a sparse table, of those that it stores."""
+        if self.data is None:
+            raise DataError("num_nonmissing: the table is not kept once it is binned; count before training")
+        table = load_table(self.data)
+        frame = as_frame(table)
+        if frame is None:
+            values = np.asarray(table.data if hasattr(table, "nnz") else table)
+            return int(values.size - np.count_nonzero(values != values))  # NaN alone differs from itself
+        missing = 0
+        for column in frame.iter_columns():
+            is_missing = column.is_null()
+            missing += int((is_missing | column.is_nan() if column.dtype.is_float() else is_missing).sum())
+        return int(frame.shape[0] * frame.shape[1] - missing)
+
     @property
     def feature_types(self) -> list[str] | None:
         """The types that were given, or those of a frame's columns: "c", "float", "int", "i" (booleans); else None."""

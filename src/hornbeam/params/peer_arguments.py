@@ -94,7 +94,6 @@ CV_BOOSTER_ATTRIBUTES = {
 }
 DATASET_ATTRIBUTES = {
     "get_quantile_cut": "mapper.upper_bounds[feature], once it is binned",
-    "num_nonmissing": "a count of the table itself",
 }
 ESTIMATOR_ATTRIBUTES = {
     "coef_": "feature_importances_; there is no linear booster",
