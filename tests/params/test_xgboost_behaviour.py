@@ -635,9 +635,26 @@ def test_ndcg_without_a_rank_is_that_of_whole_lists():
     for library in (xgboost, hb):
         data, record = library.DMatrix(X, CLASSES, group=[40] * 10, base_margin=NUMBER), {}
         params = {"objective": "rank:ndcg", "eval_metric": "ndcg", "eta": 1e-9, "nthread": 1}
-        library.train(params, data, 1, evals=[(data, "t")], evals_result=record, verbose_eval=False)
+        model = library.train(params, data, 1, evals=[(data, "t")], evals_result=record, verbose_eval=False)
+        name, value = re.fullmatch(r"\[0\]\te-(.+):(.+)", model.eval(data, "e")).groups()
+        assert name == "ndcg" and float(value) == pytest.approx(record["t"]["ndcg"][0], rel=1e-5)
         values.append(record["t"]["ndcg"][0])
     assert values[0] == pytest.approx(values[1], rel=1e-5)
+
+
+def test_lists_are_judged_as_a_whole_on_every_device(device):
+    data, record = hb.DMatrix(X, CLASSES, group=[40] * 10), {}
+    params = {"objective": "rank:ndcg", "eval_metric": ["ndcg@3", "ndcg", "map"], "device": device, "verbosity": -1}
+    hb.train(params, data, 2, evals=[(data, "t")], evals_result=record, verbose_eval=False)
+    ranks = {**params, "eval_metric": ["ndcg@3", "ndcg@40", "map@40"]}
+    named = hb.train(ranks, data, 2, evals=[(data, "t")], verbose_eval=False).eval_history["t"]
+    assert [record["t"][name] for name in ("ndcg@3", "ndcg", "map")] == list(named.values())
+
+
+def test_dropping_trees_does_not_go_with_a_training_that_goes_on(data):
+    stopping = hb.callback.EarlyStopping(2, save_best=True)
+    with pytest.raises(hb.ParameterError, match="keep_training_booster"):
+        hb.train(BINARY, data[0], 3, evals=[(data[1], "v")], callbacks=[stopping], keep_training_booster=True)
 
 
 def test_a_dmatrix_is_made_and_asked_as_xgboosts():

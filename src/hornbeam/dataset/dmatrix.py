@@ -70,15 +70,13 @@ class DMatrix(Dataset):
         weight: Any = None,
         base_margin: Any = None,
         missing: float | None = None,
-        silent: bool = False,
+        *,
         feature_names: Sequence[str] | None = None,
         feature_types: Sequence[str] | None = None,
-        nthread: int | None = None,
         group: Any = None,
         qid: Any = None,
         label_lower_bound: Any = None,
         label_upper_bound: Any = None,
-        *,
         ref: Dataset | None = None,
         max_bin: int | None = None,
         **others: Any,
@@ -95,7 +93,7 @@ class DMatrix(Dataset):
         if missing is not None and not np.isnan(missing):
             data = without_marker(load_table(data), missing)
         for name, value in others.items():
-            if name not in ("enable_categorical", "max_quantile_batches", "data_split_mode"):
+            if name not in ("nthread", "silent", "enable_categorical", "max_quantile_batches", "data_split_mode"):
                 _refuse(name, value)
         super().__init__(
             data,

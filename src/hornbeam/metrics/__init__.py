@@ -156,10 +156,11 @@ NO_METRICS: dict[str, str] = {
 """Metrics that users ask for and that are not here, and what to do instead; those that end in @ take a number there."""
 
 
-def get_metric(name: str, params: Params | None = None) -> Metric:
+def get_metric(name: str, params: Params | None = None, ranks: tuple[int, ...] | None = None) -> Metric:
     """Build one metric from its name or an alias; it may name a rank, as in ndcg@10, a threshold or a power: error@0.3.
 
     params  where the metric's constants come from; None: their defaults
+    ranks   of a metric of lists that names none; None: `eval_at`
     """
     base, at_sign, rank = name.partition("@")
     canonical = ALIASES.get(base, base)
@@ -182,7 +183,7 @@ def get_metric(name: str, params: Params | None = None) -> Metric:
             "relevant document count as 1)"
         )
     eval_at = (1, 2, 3, 4, 5) if params is None else params.eval_at
-    at = (int(rank),) if at_sign else kind.default_at or eval_at
+    at = (int(rank),) if at_sign else kind.default_at or ranks or eval_at
     return kind(at, None if params is None else params.label_gain)
 
 
@@ -209,8 +210,10 @@ def fit_to_outputs(name: str, n_outputs: int) -> str:
     return name
 
 
-def get_metrics(params: Params, objective: Objective) -> list[Metric]:
+def get_metrics(params: Params, objective: Objective, ranks: tuple[int, ...] | None = None) -> list[Metric]:
     """Build the metrics that the parameters name, each once, in their order; None means the objective's own metric.
+
+    ranks  as in `get_metric`
 
     Raises ParameterError for an unknown name and for a metric that does not fit the number of outputs.
     """
@@ -221,7 +224,7 @@ def get_metrics(params: Params, objective: Objective) -> list[Metric]:
             raise ParameterError(f"metric={list(names)!r} asks for a metric and for none; leave one of them out")
         return []
     metrics: dict[str, Metric] = {}
-    for metric in (get_metric(name, params) for name in names):
+    for metric in (get_metric(name, params, ranks) for name in names):
         seen = metrics.setdefault(metric.name, metric)
         if isinstance(seen, QueryMetric) and isinstance(metric, QueryMetric):
             metrics[metric.name] = type(seen)((*seen.at, *metric.at), params.label_gain)

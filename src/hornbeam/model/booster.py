@@ -73,7 +73,9 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
     params
         Training parameters that can change the model and differ from their default.
     n_best
-        Number of iterations that early stopping found best; 0 if it did not run. `predict` uses that many.
+        Number of iterations that early stopping found best; 0 if it did not run.
+    n_used
+        Number of iterations that `predict` uses: the best ones, or all, as by XGBoost where a DMatrix was trained on.
     best_iteration
         The same; where a DMatrix was trained on, the number of the best one as XGBoost counts them, from 0.
     best_score
@@ -205,10 +207,10 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
             chosen = range(place, place + 1)
         size = self.trees_per_iteration
         trees = [tree for i in chosen for tree in self.trees[i * size : (i + 1) * size]]
-        return self._with_ways(Booster(replace(self.to_model(), trees=trees, best_iteration=0)))
+        return self.hand_ways_to(Booster(replace(self.to_model(), trees=trees, best_iteration=0)))
 
-    def _with_ways(self, made: Booster) -> Booster:
-        """Let a Booster that was made of this one predict and count as this one does."""
+    def hand_ways_to(self, made: Booster) -> Booster:
+        """Let a Booster that was made of this one predict and count as this one does; returns it."""
         made.num_threads, made.is_xgboosts = self.num_threads, self.is_xgboosts
         made.stops_at_best = self.stops_at_best
         return made
@@ -256,7 +258,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
         n_threads = resolve_threads(self.num_threads)
         with default_mode():
             made = Booster(refit(self.to_model(), self.forest, dataset, decay_rate, objective, n_threads))
-        return self._with_ways(made)
+        return self.hand_ways_to(made)
 
     def to_model(self) -> ModelData:
         """Return what its file holds; lists and trees are those of the Booster, not copies."""

@@ -85,19 +85,26 @@ def split_metrics(eval_metric: Any) -> tuple[list[str], list[MetricFunction]]:
     return names, [adapt_metric(metric) for metric in given if not isinstance(metric, str)]
 
 
-def with_metrics(params: Params, names: list[str], beside_function: str) -> Params:
-    """Return parameters with the metrics that are given to `fit` before their own, or those of the objective.
+class NamesEvaluations:
+    """How an estimator names what it evaluates: metrics, and validation sets."""
 
-    beside_function  the metric of an objective that is a function
-    """
-    is_function = params.metric is None and callable(params.objective)
-    if not names and not is_function:
-        return params
-    if not names or names[0] not in NO_METRIC:
-        own = get_objective(params).default_metric if params.metric is None else params.metric
-        own = beside_function if is_function else own
-        names = names + [name for name in ([own] if isinstance(own, str) else own) if name not in NO_METRIC]
-    return params.replace(metric=names)
+    _beside_functions = "l2"
+    """The metric of an objective that is a function, as in LightGBM's estimators."""
+
+    def _with_metrics(self, params: Params, names: list[str]) -> Params:
+        """Put the metrics that are given to `fit` before those of the parameters, or of the objective."""
+        is_function = params.metric is None and callable(params.objective)
+        if not names and not is_function:
+            return params
+        if not names or names[0] not in NO_METRIC:
+            own = get_objective(params).default_metric if params.metric is None else params.metric
+            own = self._beside_functions if is_function else own
+            names = names + [name for name in ([own] if isinstance(own, str) else own) if name not in NO_METRIC]
+        return params.replace(metric=names)
+
+    def _names_of_sets(self, names: Any, n_sets: int) -> Any:
+        """Return the names of validation sets, those that are given; None: by number."""
+        return names
 
 
 ORDER = ("raw_score", "start_iteration", "num_iteration", "pred_leaf", "pred_contrib", "validate_features")

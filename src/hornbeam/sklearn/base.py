@@ -33,6 +33,7 @@ from hornbeam.params.peer_arguments import ESTIMATOR_ATTRIBUTES, FIT, PREDICT, t
 from hornbeam.params.peer_parameters import idle_names
 from hornbeam.sklearn import held_out
 from hornbeam.sklearn.arguments import (
+    NamesEvaluations,
     UserFunction,
     adapt_objective,
     eval_pairs,
@@ -42,7 +43,6 @@ from hornbeam.sklearn.arguments import (
     seed_of,
     split_metrics,
     threads_of,
-    with_metrics,
 )
 from hornbeam.sklearn.device_targets import read_target
 from hornbeam.sklearn.explained import ExplainedEstimator
@@ -74,7 +74,9 @@ FloatArray = NDArray[np.float64]
 SelfModel = TypeVar("SelfModel", bound="HornbeamModel")
 
 
-class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, Tagged, BaseEstimator, NamedParameters):
+class HornbeamModel(
+    FittedAttributes, ExplainedEstimator, NamesEvaluations, TakesFitCallbacks, Tagged, BaseEstimator, NamedParameters
+):
     """What the estimators share; use `HornbeamClassifier`, `HornbeamRegressor` or `HornbeamRanker`.
 
     Parameters
@@ -232,10 +234,6 @@ class HornbeamModel(FittedAttributes, ExplainedEstimator, TakesFitCallbacks, Tag
         """Complete canonical parameters by objective and num_class, as the target learned in `fit` asks for."""
         objective = values.get("objective", "regression")
         return {**values, "objective": adapt_objective(objective) if callable(objective) else objective}
-
-    def _with_metrics(self, params: Params, names: list[str]) -> Params:
-        """Put the metrics that are given to `fit` before those of the parameters, or of the objective."""
-        return with_metrics(params, names, self._beside_functions)
 
     def _check_table(self, X: Any, reset: bool) -> Any:
         """Check features as scikit-learn does, and note or compare their number and names; frames stay frames."""

@@ -42,13 +42,6 @@ def takes_verbose(method: Method) -> Method:
 class TakesFitCallbacks(CallbackSupportMixin):
     """What makes an estimator take callbacks of scikit-learn, where it has them, and `verbose`."""
 
-    _beside_functions = "l2"
-    """The metric of an objective that is a function, as in LightGBM's estimators."""
-
-    def _names_of_sets(self, names: Any, n_sets: int) -> Any:
-        """Return the names of validation sets, those that are given; None: by number."""
-        return names
-
     def _log_of(self, verbose: bool | int | None) -> LogEvaluation | None:
         """Return the callback that logs evaluations every `verbose` iterations; None: nothing is logged."""
         return log_evaluation(1 if verbose is True else verbose) if verbose else None

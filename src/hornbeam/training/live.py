@@ -32,7 +32,7 @@ from hornbeam.training.idle_parameters import Situation, warn_of_situation
 from hornbeam.training.loop import Member
 from hornbeam.training.run import TrainingRun
 from hornbeam.training.state import TrainingState
-from hornbeam.training.xgboost_arguments import as_xgboosts, metric_name
+from hornbeam.training.xgboost_arguments import as_xgboosts, metric_name, ranks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +71,8 @@ def evaluate_model(booster: Booster, data: Any, name: str, feval: Any) -> list[E
     if not isinstance(data, Dataset):
         raise DataError(f"data must be a hornbeam.Dataset, not {type(data).__name__}; wrap it: Dataset(X, label=y)")
     objective = booster.objective
-    metrics = get_metrics(Params(metric=booster.metric, num_class=1), objective)
+    params = Params(metric=booster.metric, num_class=1)
+    metrics = get_metrics(params, objective, ranks_of(params, data))
     raw = np.atleast_2d(np.ascontiguousarray(booster.predict(data, raw_score=True).T))
     results = []
     for metric in metrics:
@@ -139,8 +140,8 @@ class LiveTraining:
         made = run.state.booster
         if made is not booster:
             booster.take(made.to_model())
-            booster.num_threads, booster.metric = made.num_threads, made.metric
-            booster.is_xgboosts, booster.stops_at_best = made.is_xgboosts, made.stops_at_best
+            booster.metric = made.metric
+            made.hand_ways_to(booster)
         self._booster = weakref.ref(booster)
         run.state.booster = weakref.proxy(booster)  # a strong one were a circle: data would wait for the collector
         self._run, self._member, self.is_stale = run, Member(run, is_eager=True), False

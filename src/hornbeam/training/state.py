@@ -43,7 +43,7 @@ from hornbeam.training.function_calls import compute_gradients
 from hornbeam.training.init_model import check_reading, check_start
 from hornbeam.training.linear_leaves import LeafFitting, check_values
 from hornbeam.training.row_sampling import RowSampler
-from hornbeam.training.xgboost_arguments import with_default_metric
+from hornbeam.training.xgboost_arguments import ranks_of, with_default_metric
 from hornbeam.trees.contexts.forced_splits import forced_splits
 from hornbeam.trees.contexts.tree_contexts import ContextPlan
 from hornbeam.trees.engine import Engine
@@ -118,7 +118,7 @@ class TrainingState:
             )
         params = self.params = self._settled(params)
         params = self.params = with_default_metric(params, train_set)
-        self.metrics: list[Metric] = get_metrics(params, self.objective)
+        self.metrics: list[Metric] = get_metrics(params, self.objective, ranks_of(params, train_set))
         if start is not None:
             check_start(start, train_set, params, self.objective)
         train_set.construct(params, None if start is None else start.levels)

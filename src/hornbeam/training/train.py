@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing
 from typing import Any
 
 from hornbeam.backends.engines import EngineMaker, make_engine
-from hornbeam.core.errors import DataError
+from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.core.float_mode import default_mode
 from hornbeam.core.log import speaking, warn
 from hornbeam.dataset.dataset import Dataset
@@ -146,25 +146,32 @@ def train_with(
         run = TrainingRun(state, named)
         warn_of_idle(state, bool(functions))
         state.inform_of_encoding()
-        _boost(run, n_rounds, functions, callbacks)
+        _boost(run, n_rounds, functions, callbacks, keep_training_booster)
         booster = state.booster
         if keep_training_booster:
             engine.pop_all()
             keep(booster, run)
-        elif booster.n_best > 0 and any(getattr(callback, "save_best", False) for callback in callbacks or ()):
-            del booster.trees[booster.n_best * booster.trees_per_iteration :]
     return booster
 
 
 def _boost(
-    run: TrainingRun, n_rounds: int, functions: list[MetricFunction], callbacks: Sequence[Callback] | None
+    run: TrainingRun,
+    n_rounds: int,
+    functions: list[MetricFunction],
+    callbacks: Sequence[Callback] | None,
+    goes_on: bool,
 ) -> None:
-    """Run the iterations of one training."""
+    """Run the iterations of one training, which may go on later."""
     state, booster = run.state, run.state.booster
     others = [entry.name for entry in state.evaluated if not entry.is_training]
     only_training = bool(state.evaluated) and not others
     params, callbacks = with_stopping(state.params, state.train_set, callbacks)
     prepared = prepare(adapted(callbacks), params, others, bool(state.metrics or functions), only_training)
+    saves_best = any(getattr(callback, "save_best", False) for callback in prepared)
+    if saves_best and goes_on:
+        raise ParameterError(
+            "save_best=True drops trees, on which keep_training_booster=True would train; leave one out"
+        )
     hooks: list[Hook] = [CheckpointHook(), ModelHook()]
     with watched(state.params, n_rounds) as watches:
         called: list[Callback] = [*watches, *prepared]  # first, so that they see what ends the training
@@ -175,6 +182,8 @@ def _boost(
                 name: {metric: values[-1] for metric, values in metrics.items()}
                 for name, metrics in booster.eval_history.items()
             }
+        if saves_best and booster.n_best > 0:
+            del booster.trees[booster.n_best * booster.trees_per_iteration :]
         for watch in watches:
             watch.finished(booster)
 

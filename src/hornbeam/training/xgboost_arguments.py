@@ -20,6 +20,7 @@ from hornbeam.core.dtypes import MAX_LEAVES
 from hornbeam.core.errors import ParameterError
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.dataset.dmatrix import DMatrix
+from hornbeam.metrics.ranked_lists import WHOLE_LIST
 from hornbeam.params.params import BY_NAME, Params, whole_number
 from hornbeam.training.callbacks import CallbackEnv, EarlyStopping, LogEvaluation, RecordEvaluation, deviation
 
@@ -32,14 +33,10 @@ METRIC_NAMES = {
 """What XGBoost calls metrics, which evaluations of a training on a DMatrix bear; others have one name in both."""
 
 
-EVERY_RANK = 2**31 - 1
-"""The rank that XGBoost's metrics of ranked lists have where none is named: lists are judged as a whole."""
-
-
 def xgboosts_name(metric: str) -> str:
     """Return what XGBoost calls a metric; what comes after @ stays: error@0.3."""
     name, at_sign, rest = metric.partition("@")
-    return METRIC_NAMES.get(name, name) + (at_sign + rest if rest != str(EVERY_RANK) else "")
+    return METRIC_NAMES.get(name, name) + at_sign + rest
 
 
 def evaluation_of(metric: str, value: float) -> tuple[str, float]:
@@ -242,29 +239,22 @@ OF_LISTS = {"lambdarank": "ndcg", "pairwise": "ndcg", "rank_map": "map"}
 
 
 def with_default_metric(params: Params, train_set: Dataset) -> Params:
-    """Return the parameters of a training on a DMatrix with XGBoost's metric of the objective, where none is given.
-
-    Metrics of ranked lists judge whole lists, unless `eval_at` or the metric's name says otherwise.
-    """
-    if not isinstance(train_set, DMatrix):
+    """Return the parameters of a training on a DMatrix with XGBoost's metric of the objective, where none is given."""
+    if not isinstance(train_set, DMatrix) or params.metric is not None:
         return params
-    changes: dict[str, Any] = {}
     objective = str(params.objective)
-    if params.metric is None and objective in DEFAULT_METRICS:
-        changes["metric"] = DEFAULT_METRICS[objective]
-    elif params.metric is None and callable(params.objective) and max(params.num_class, train_set.n_targets) == 1:
-        changes["metric"] = DEFAULT_METRICS["regression"]  # XGBoost's objective where no name is given
     if objective in OF_LISTS:
         at = "" if params.lambdarank_sampled_pairs else f"@{params.lambdarank_truncation_level}"
-        changes["metric"] = OF_LISTS[objective] + at if params.metric is None else params.metric
-        if params.eval_at == BY_NAME["eval_at"].default and any("@" not in name for name in _names(changes["metric"])):
-            changes["eval_at"] = (EVERY_RANK,)
-    return params.replace(**changes) if changes else params
+        return params.replace(metric=OF_LISTS[objective] + at)
+    if callable(params.objective) and max(params.num_class, train_set.n_targets) == 1:
+        objective = "regression"  # XGBoost's where none is named
+    return params.replace(metric=DEFAULT_METRICS[objective]) if objective in DEFAULT_METRICS else params
 
 
-def _names(metric: str | Sequence[str]) -> Sequence[str]:
-    """Return names of metrics as a sequence."""
-    return (metric,) if isinstance(metric, str) else metric
+def ranks_of(params: Params, data: Dataset) -> tuple[int, ...]:
+    """Return the ranks of metrics of lists that name none: `eval_at`, or, where a DMatrix has none, whole lists."""
+    is_default = params.eval_at == BY_NAME["eval_at"].default
+    return (WHOLE_LIST,) if isinstance(data, DMatrix) and is_default else params.eval_at
 
 
 def metric_name(name: str, metric: Any, train_set: Dataset) -> str:
@@ -299,8 +289,7 @@ def takes_xgboost_arguments(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def call(*arguments: P.args, **keywords: P.kwargs) -> R:
         places, named = _in_xgboosts_order(function.__name__, arguments, keywords)
-        data = places[1] if len(places) > 1 else named.get("dtrain", named.get("train_set"))
-        is_xgboosts = isinstance(data, DMatrix)
+        data = _trained_on(places, named)
         given: dict[str, Any] = {name: named.pop(name) for name in NAMES if name in named}
         if isinstance(data, DMatrix) and not data.is_estimators and function.__name__ == "train":
             given.setdefault("verbose_eval", True)
@@ -312,7 +301,7 @@ def takes_xgboost_arguments(function: Callable[P, R]) -> Callable[P, R]:
                 raise ParameterError(f"obj={objective!r}: must be a function of scores and dataset")
             params = places.pop(0) if places else named.pop("params", None)
             places.insert(0, _with_objective(params, objective))
-        made = _callbacks(given, is_xgboosts)
+        made = _callbacks(given, isinstance(data, DMatrix))
         if made:
             named["callbacks"] = [*(named.get("callbacks") or []), *made]
         return function(*places, **named)
@@ -320,12 +309,17 @@ def takes_xgboost_arguments(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
+def _trained_on(places: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    """Return the training data among the arguments of `train` or `cv`."""
+    return places[1] if len(places) > 1 else named.get("dtrain", named.get("train_set"))
+
+
 def _in_xgboosts_order(
     name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
     """Return arguments by place and by name; where a DMatrix is trained on, places are those of XGBoost's."""
     places, named = list(arguments), dict(keywords)
-    data = places[1] if len(places) > 1 else named.get("dtrain", named.get("train_set"))
+    data = _trained_on(places, named)
     if not isinstance(data, DMatrix):
         return places, named
     order = ORDER[name]

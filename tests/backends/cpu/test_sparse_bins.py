@@ -323,7 +323,7 @@ def test_every_device_and_every_storage_give_the_model_of_the_dense_form(objecti
 
 @pytest.mark.sampled(size=2)
 @pytest.mark.parametrize("thin", [1e9, 4, 0], ids=["never thin", "some thin", "always thin"])
-@pytest.mark.parametrize("num_threads", [1, 3])
+@pytest.mark.parametrize("num_threads", [1, 2, 5])
 @pytest.mark.parametrize(
     "params",
     [{"min_data_in_leaf": 20}, {"min_data_in_leaf": 1, "precision": "high"}, {"feature_fraction_bynode": 0.6}],
@@ -419,7 +419,7 @@ def test_a_team_of_any_size_grows_the_trees_of_one_thread(choice, sparse_teams, 
         X = X[:, (X == 0.0).mean(axis=0) > 0.8]
     params = {**QUIET, "num_leaves": 15, "min_data_in_leaf": 5, **TEAMS[choice], "device": "cpu"}
     expected = hb.train(params, hb.Dataset(X, label=abs(y)), 3).fingerprint()
-    for size in (1, 2, 3):
+    for size in (1, 2, 3, 5):
         sizes = sparse_teams(size)
         data = hb.Dataset(sparse.csr_matrix(X), label=abs(y))
         assert hb.train({**params, "num_threads": size}, data, 3).fingerprint() == expected
