@@ -53,6 +53,14 @@ from hornbeam.trees.records import ContextsAhead, GrownAhead, Segments
 from hornbeam.trees.splitting import SplitRules
 
 
+def even_cuts(cost: NDArray[np.float64], n_parts: int) -> NDArray[np.int64]:
+    """Cut columns into parts that cost about as much as each other: their bounds, int64 (n_parts + 1,)."""
+    done = np.concatenate([[0.0], np.cumsum(cost)])
+    cuts = np.searchsorted(done, done[-1] * np.arange(n_parts + 1) / n_parts).astype(np.int64)
+    cuts[-1] = len(cost)  # the last bound is the sum, which may be rounded to more than that
+    return cuts
+
+
 def deal(work: list[float], n_threads: int, steps_ns: float, tuning: Tuning) -> list[int] | None:
     """Deal nodes to threads by their work, in nanoseconds: n + 1 bounds for n threads.
 

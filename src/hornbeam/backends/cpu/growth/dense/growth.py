@@ -14,7 +14,7 @@ from hornbeam.backends.cpu.growth.dense.histograms import Layout, sum_in_round
 from hornbeam.backends.cpu.growth.dense.partition import DenseRows, count_dense, divide_dense, partition
 from hornbeam.backends.cpu.growth.dense.running_sums import Planes
 from hornbeam.backends.cpu.growth.dense.tree import Shares, search_in_tree, search_tree_in_context, sum_in_tree
-from hornbeam.backends.cpu.growth.growth import Growth
+from hornbeam.backends.cpu.growth.growth import Growth, even_cuts
 from hornbeam.backends.cpu.growth.rows.rounding import Rounded
 from hornbeam.backends.cpu.growth.search import NO_THIN, Conditions
 from hornbeam.backends.cpu.growth.splits.levels import Categories
@@ -223,9 +223,7 @@ class DenseGrowth(Growth):
             is_number = np.arange(len(columns.numbers)) < columns.n_numeric
             of_bin = np.where(is_number, tuning.dense_bin_ns, tuning.dense_level_ns)
             cost = rows * tuning.dense_update_ns + (columns.n_value_bins + 1.0) * of_bin
-            done = np.concatenate([[0.0], np.cumsum(cost)])
-            cuts = np.searchsorted(done, done[-1] * np.arange(n_threads + 1) / n_threads)
-            columns.shares[n_threads] = make_shares(columns, cuts.astype(np.int64), tuning)
+            columns.shares[n_threads] = make_shares(columns, even_cuts(cost, n_threads), tuning)
         return columns.shares[n_threads]
 
     def _make_planes(self, limits: GrowthLimits) -> Planes:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.growth.growth import Growth
+from hornbeam.backends.cpu.growth.growth import Growth, even_cuts
 from hornbeam.backends.cpu.growth.rows.counters import PACKED_ROWS, blocks_of
 from hornbeam.backends.cpu.growth.search import NO_MASK, Conditions
 from hornbeam.backends.cpu.growth.slots import Slots
@@ -206,8 +206,7 @@ class SparseGrowth(Growth):
             stored, n_bins, tuning = self.stored, np.diff(self.stored.offsets), self.tuning
             is_number = np.arange(len(n_bins)) < self.space.n_numeric
             cost = tuning.share_feature_ns + n_bins * np.where(is_number, tuning.share_bin_ns, tuning.share_level_ns)
-            done = np.concatenate([[0.0], np.cumsum(cost)])
-            cuts = np.searchsorted(done, done[-1] * np.arange(n_threads + 1) / n_threads)
+            cuts = even_cuts(cost, n_threads)
             first = np.asarray(stored.offsets[:-1], np.int64).copy()
             last = first + n_bins
             coded, bundled = stored.column >= 0, stored.first_code > 0
