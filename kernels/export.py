@@ -164,6 +164,7 @@ def export(entries: Iterable[tuple[str, str]], say: Any) -> Exported:
         kernel.is_cached = False
     context = cpu_target.target_context
     context._internal_codegen = _RawCodegen("hornbeam")
+    context.create_cpython_wrapper = lambda *_, **__: None  # an entry is not called by Python: a tenth of the work
     wrapper = context.codegen()._create_empty_module("hornbeam_kernels")
     parts, symbols, results_of = [], set(), {}
     for name, signature in entries:

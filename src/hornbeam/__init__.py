@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from hornbeam.data.sources.sequences import Sequence
     from hornbeam.data.streams.stream import Stream
     from hornbeam.dataset.dataset import Dataset
-    from hornbeam.dataset.dmatrix import DataIter, DMatrix, QuantileDMatrix
+    from hornbeam.dataset.dmatrix import DataIter, DMatrix, ExtMemQuantileDMatrix, QuantileDMatrix
     from hornbeam.model.booster import Booster, load
     from hornbeam.model.cv_booster import CVBooster
     from hornbeam.model.merging import merge
@@ -84,6 +85,7 @@ __all__ = [
     "DeviceError",
     "DeviceInfo",
     "EarlyStopException",
+    "ExtMemQuantileDMatrix",
     "HornbeamClassifier",
     "HornbeamError",
     "HornbeamRanker",
@@ -145,7 +147,7 @@ _NAMES = {
     "data.sources.sequences": ("Sequence",),
     "data.streams.stream": ("Stream",),
     "dataset.dataset": ("Dataset",),
-    "dataset.dmatrix": ("DMatrix", "DataIter", "QuantileDMatrix"),
+    "dataset.dmatrix": ("DMatrix", "DataIter", "ExtMemQuantileDMatrix", "QuantileDMatrix"),
     "model.booster": ("Booster", "load"),
     "model.cv_booster": ("CVBooster",),
     "model.merging": ("merge",),
@@ -173,6 +175,9 @@ _PEERS = {f"{peer}{kind}" for peer in ("LGBM", "XGB") for kind in ("Classifier",
 _PEERS |= {"LGBMModel", "XGBModel", "XGBRFClassifier", "XGBRFRegressor"}
 """What LightGBM and XGBoost call the estimators, so that their scripts run unchanged."""
 
+_PEERS_ON_DASK = {f"DaskLGBM{kind}" for kind in ("Classifier", "Ranker", "Regressor")}
+"""LightGBM's names of those of `hornbeam.dask`, which it has here."""
+
 _MODULES = ("basic", "compat", "engine")
 """LightGBM's modules, from which its scripts import: they have every name that is here."""
 
@@ -181,6 +186,8 @@ class _PeerModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        if name.endswith("_INSTALLED"):  # what LightGBM's scripts ask its `compat`
+            return find_spec(name.removesuffix("_INSTALLED").lower()) is not None
         return getattr(sys.modules[__name__], name)
 
 
@@ -193,6 +200,10 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module("hornbeam.core.errors"), name)
     if name in _MODULES:
         return sys.modules[f"{__name__}.{name}"]
+    if name == "core":  # XGBoost's scripts know it as a module of classes
+        return import_module("hornbeam.core")
+    if name in _PEERS_ON_DASK:
+        return getattr(import_module("hornbeam.dask"), name)
     if name not in _HOMES and name not in _PEERS:
         from hornbeam.params.peer_arguments import MODULE_ATTRIBUTES
 

@@ -179,8 +179,7 @@ def test_xgboost_model_comes_to_the_same_leaves_and_scores(name, kind, X, y):
         assert np.array_equal(in_float32(ours, rows), margins)
     assert np.allclose(scores, margins, rtol=1e-5, atol=1e-5)
     predicted = theirs.predict(their_matrix(rows)).reshape(margins.shape)
-    if name != "logitraw":
-        assert np.allclose(ours.predict(rows).reshape(margins.shape), predicted, rtol=1e-5, atol=1e-6)
+    assert np.allclose(ours.predict(rows).reshape(margins.shape), predicted, rtol=1e-5, atol=1e-6)
     theirs_leaf = theirs.predict(their_matrix(rows), pred_leaf=True).reshape(len(rows), -1)
     ours_leaf = ours.predict(rows, pred_leaf=True)
     for a, b in zip(theirs_leaf.T, ours_leaf.T, strict=True):

@@ -148,12 +148,11 @@ def test_bad_parameter_is_refused():
             Params.from_dict({"categorical_feature": bad})
 
 
-@pytest.mark.parametrize("value", [1.5, np.inf])
-def test_numbers_that_are_no_integers_are_refused(value):
+def test_infinities_are_no_levels():
     with pytest.raises(DataError, match="no integer"):
-        Dataset(np.array([[0.0], [value]]), categorical_features=[0]).construct()
+        Dataset(np.array([[0.0], [np.inf]]), categorical_features=[0]).construct()
     with pytest.raises(DataError, match="no integer"):
-        open_table(np.array([[value]])).with_levels([Levels((0, 1))])
+        open_table(np.array([[np.inf]])).with_levels([Levels((0, 1))])
 
 
 def test_levels_of_other_kinds_are_refused():

@@ -178,6 +178,59 @@ def test_regressor_and_ranker_are_those_of_one_process(client):
     assert several.booster_.fingerprint() == one.booster_.fingerprint()
 
 
+def mean_miss(labels, predictions):
+    return "miss", float(np.mean(np.abs(labels - predictions))), False
+
+
+def large_share(labels, predictions, weight):
+    return "share", float(np.average(predictions > 0.5, weights=weight)), True
+
+
+SETS = {
+    "metrics": {"eval_metric": ["l1", mean_miss, "rmse"]},
+    "function": {"eval_metric": mean_miss},
+    "weights": {"eval_metric": large_share, "eval_sample_weight": [WEIGHT, WEIGHT[::-1]]},
+    "starts": {"eval_init_score": [WEIGHT, -WEIGHT]},
+    "xgboosts names": {"sample_weight_eval_set": [WEIGHT, None], "base_margin_eval_set": [None, WEIGHT]},
+}
+
+
+@pytest.mark.parametrize("kind", SETS)
+def test_evaluations_of_an_estimator_are_those_of_one_process(client, kind):
+    options = {"n_estimators": 3, "num_leaves": 7, "device": "reference", "verbosity": -1}
+    given, names = SETS[kind], {"eval_names": ["same", "other"]}
+    chunked = {
+        name: value if name == "eval_metric" else [None if each is None else in_chunks(each) for each in value]
+        for name, value in given.items()
+    }
+    one = hb.LGBMRegressor(**options).fit(X, Y, eval_set=[(X, Y), (X[::-1], Y[::-1])], **given, **names)
+    several, table, label = hbd.DaskLGBMRegressor(**options), in_chunks(X), in_chunks(Y)
+    several.client = client
+    sets = [(table, label), (in_chunks(X[::-1]), in_chunks(Y[::-1]))]
+    several.fit(table, label, eval_set=sets, verbose=False, **chunked, **names)
+    assert several.booster_.fingerprint() == one.booster_.fingerprint()
+    assert several.evals_result_ == one.evals_result_
+    several.fit(table, label, eval_set=sets, verbose=False, **chunked)
+    assert list(several.evals_result_) == ["valid_0", "valid_1"]  # LightGBM's on a cluster, of the training set too
+
+
+def test_arguments_of_fit_have_the_peers_names(client):
+    options = {"n_estimators": 2, "num_leaves": 7, "device": "reference", "verbosity": -1}
+    start = hb.LGBMRegressor(**options).fit(X, Y)
+    one = hb.LGBMRegressor(**options).fit(X, Y, base_margin=WEIGHT)
+    several = hbd.DaskLGBMRegressor(**options).fit(in_chunks(X), in_chunks(Y), base_margin=in_chunks(WEIGHT))
+    assert several.booster_.fingerprint() == one.booster_.fingerprint()
+    longer = hb.LGBMRegressor(**options).fit(X, Y, xgb_model=start.booster_)
+    several = hbd.DaskLGBMRegressor(**options).fit(in_chunks(X), in_chunks(Y), xgb_model=start.booster_)
+    assert several.booster_.fingerprint() == longer.booster_.fingerprint()
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
+        hbd.DaskLGBMRegressor(**options).fit(in_chunks(X), in_chunks(Y), nonsense=1)
+    with pytest.raises(hb.HornbeamError, match="eval_sample_weight"):
+        hbd.DaskLGBMRegressor(**options).fit(
+            in_chunks(X), in_chunks(Y), eval_set=[(in_chunks(X), in_chunks(Y))], eval_sample_weight=[None, None]
+        )
+
+
 def test_labels_of_several_columns_are_those_of_one_process(client):
     columns = X[:, :2] * X[:, 1:3]
     options = {"n_estimators": 2, "num_leaves": 7, "device": "reference", "verbosity": -1}
@@ -314,5 +367,5 @@ def test_what_a_cluster_has_not_is_an_error(client):
     several.client = client
     with pytest.raises(hb.ParameterError, match=r"missing=-999.0 is not available on a cluster"):
         several.fit(in_chunks(X), in_chunks(Y))
-    with pytest.raises(AttributeError, match="use DaskHornbeamClassifier, whose defaults are LightGBM's"):
-        hbd.DaskXGBClassifier  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'DaskLGBMNothing'"):
+        hbd.DaskLGBMNothing  # noqa: B018

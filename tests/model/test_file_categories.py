@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,20 @@ def test_models_and_trees_without_categories_have_no_such_keys():
     assert "levels" not in made
     assert "left_codes" not in made["trees"][0]
     assert "left_codes" not in document()["trees"][1]
+    assert "cut_features" not in document()
+
+
+def test_features_that_are_cut_are_named_in_the_file():
+    levels = [own and replace(own, is_cut=place == 2) for place, own in enumerate(LEVELS)]
+    data = model_to_bytes(replace(make_model(), levels=levels))
+    assert json.loads(data)["cut_features"] == [2]
+    model = model_from_bytes(data)
+    assert [own is not None and own.is_cut for own in model.levels] == [False, False, True, False]
+    assert model_to_bytes(model) == data
+    whole, numbers = ({"a": [0.5], "b": ["red"], "c": [value], "d": [True]} for value in (3.0, 3.9))
+    booster = Booster(model)
+    assert booster.predict(pd.DataFrame(numbers)) == booster.predict(pd.DataFrame(whole))
+    assert booster.fingerprint() != Booster(make_model()).fingerprint()
 
 
 WRONG: list[tuple[list[Any], Any, str]] = [
@@ -107,6 +122,18 @@ WRONG: list[tuple[list[Any], Any, str]] = [
     (["trees", 0, "left_codes", "set"], [9], r"^trees\[0\].left_codes\[\d+\]: 9 is not in"),
     (["trees", 0, "left_codes", "set"], [0.0], r"^trees\[0\].left_codes\[\d+\]\[0\]: 0.0 is not an integer"),
     (["trees", 1, "left_codes"], [], r"^trees\[1\].left_codes: no split has a categorical feature"),
+    (["cut_features"], None, r"^cut_features: None is not a JSON array"),
+    (["cut_features"], {"2": 1}, r"^cut_features: a JSON object"),
+    (["cut_features"], [], r"^cut_features: must be places of categorical features"),
+    (["cut_features"], [2.0], r"^cut_features\[0\]: 2.0 is not an integer"),
+    (["cut_features"], [True], r"^cut_features\[0\]: True is not an integer"),
+    (["cut_features"], ["c"], r"^cut_features\[0\]: 'c' is not an integer"),
+    (["cut_features"], [2, 2], r"^cut_features: must be places of categorical features, ascending"),
+    (["cut_features"], [-1], r"^cut_features: must be places"),
+    (["cut_features"], [4], r"^cut_features: must be places"),
+    (["cut_features"], [10**30], r"^cut_features"),
+    (["cut_features"], [0], r"^cut_features: feature 0 has no levels that are integers"),
+    (["cut_features"], [1, 2], r"^cut_features: feature 1 has no levels that are integers"),
 ]
 
 
@@ -122,6 +149,14 @@ def test_wrong_values_are_refused_with_their_place(path, value, message):
         model_from_bytes(json.dumps(made).encode())
 
 
+def test_features_of_a_model_without_levels_cannot_be_cut():
+    tree = random_tree(np.random.default_rng(0), 4, 1)
+    made = json.loads(model_to_bytes(ModelData(["a"], 1, {"name": "regression"}, {}, [0.0], trees=[tree])))
+    made["cut_features"] = [0]
+    with pytest.raises(ModelFormatError, match="cut_features: must be places of categorical features"):
+        model_from_bytes(json.dumps(made).encode())
+
+
 def test_missing_sets_are_refused():
     made = document()
     del made["trees"][0]["left_codes"]
@@ -134,6 +169,7 @@ PLACES = [
     for tree in (0, 2)
     for path in (
         ["levels"],
+        ["cut_features"],
         *(["levels", feature] for feature in range(4)),
         *(["levels", feature, 1] for feature in range(1, 4)),
         ["trees", tree, "left_codes"],

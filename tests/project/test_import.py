@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -88,3 +89,37 @@ def test_a_module_may_be_a_public_name():
 def test_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         hb.nonsense  # noqa: B018
+
+
+@pytest.mark.parametrize("kind", ["Classifier", "Ranker", "Regressor"])
+def test_estimators_of_dask_are_here_by_lightgbms_names(kind):
+    pytest.importorskip("distributed")
+    import hornbeam.dask as hbd
+
+    assert getattr(hb, f"DaskLGBM{kind}") is getattr(hbd, f"DaskLGBM{kind}") is getattr(hbd, f"DaskHornbeam{kind}")
+
+
+def test_modules_of_lightgbms_say_what_is_installed():
+    from hornbeam.basic import PANDAS_INSTALLED
+
+    compat = hb.compat
+    peer = pytest.importorskip("lightgbm.compat")
+    asked = [name for name in vars(peer) if name.endswith("_INSTALLED")]
+    assert asked
+    assert {name: getattr(compat, name) for name in asked} == {name: getattr(peer, name) for name in asked}
+    assert PANDAS_INSTALLED is True and compat.NO_SUCH_PACKAGE_INSTALLED is False
+    for name in ("MATPLOTLIB_INSTALLED", "GRAPHVIZ_INSTALLED", "DASK_INSTALLED"):
+        package = name.removesuffix("_INSTALLED").lower()
+        assert getattr(compat, name) == (importlib.util.find_spec(package) is not None)
+
+
+def test_to_ask_what_is_installed_imports_nothing():
+    asked = "import hornbeam; from hornbeam.compat import MATPLOTLIB_INSTALLED, PANDAS_INSTALLED, SKLEARN_INSTALLED"
+    assert modules_after(asked).isdisjoint({"matplotlib", "pandas", "sklearn", "numpy"})
+
+
+def test_classes_that_xgboosts_scripts_find_in_its_core():
+    for name in ("Booster", "DMatrix", "QuantileDMatrix", "DataIter", "XGBoostError"):
+        assert getattr(hb.core, name) is getattr(hb, name)
+    with pytest.raises(AttributeError, match="nothing"):
+        hb.core.nothing  # noqa: B018

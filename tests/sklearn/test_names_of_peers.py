@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -152,3 +154,27 @@ def test_types_of_features_without_a_categorical_one_are_numbers(data):
     plain = hb.XGBRegressor(n_estimators=2).fit(X, y)
     typed = hb.XGBRegressor(n_estimators=2, feature_types=["q"] * 4).fit(X, y)
     assert typed.booster_.fingerprint() == plain.booster_.fingerprint()
+
+
+def test_the_class_of_all_estimators_of_xgboosts_can_be_fitted_by_itself(data):
+    peer = pytest.importorskip("xgboost")
+    X, _ = data
+    X = np.where(X == -999.0, np.nan, X)
+    y = np.nan_to_num(X[:, 0]) + np.nan_to_num(X[:, 1]) ** 2
+    model = hb.XGBModel(n_estimators=20, max_depth=3).fit(X, y)
+    assert np.array_equal(model.predict(X), hb.XGBRegressor(n_estimators=20, max_depth=3).fit(X, y).predict(X))
+    theirs = peer.XGBModel(n_estimators=20, max_depth=3).fit(X, y)
+    losses = [np.mean((one.predict(X) - y) ** 2) for one in (model, theirs)]
+    assert losses[0] == pytest.approx(losses[1], rel=0.2)
+    chances = hb.XGBModel(n_estimators=5, objective="binary:logistic").fit(X, y > 1).predict(X)
+    assert chances.shape == y.shape and 0.0 < chances.min() < chances.max() < 1.0
+    assert clone(model).fit(X, y).booster_.fingerprint() == model.booster_.fingerprint()
+    assert pickle.loads(pickle.dumps(model)).predict(X).tolist() == model.predict(X).tolist()
+
+
+def test_every_estimator_is_of_the_class_that_its_library_says():
+    for kind in ("XGBClassifier", "XGBRegressor", "XGBRanker", "XGBRFClassifier", "XGBRFRegressor"):
+        assert isinstance(getattr(hb, kind)(), hb.XGBModel)
+    for kind in ("LGBMClassifier", "LGBMRegressor", "LGBMRanker"):
+        assert isinstance(getattr(hb, kind)(), hb.LGBMModel)
+        assert not isinstance(getattr(hb, kind)(), hb.XGBModel)

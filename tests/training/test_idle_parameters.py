@@ -34,6 +34,7 @@ WARNS = {
     "aft_loss_distribution": {"aft_loss_distribution": "logistic"},
     "aft_loss_distribution_scale": {"aft_loss_distribution_scale": 2.0},
     "predict_classes": {"predict_classes": True},
+    "predict_scores": {"predict_scores": True},
     "lambdarank_sampled_pairs": {"lambdarank_sampled_pairs": 2},
     "lambdarank_unbiased": {"lambdarank_unbiased": True},
     "lambdarank_bias_norm": {"lambdarank_bias_norm": 0.5, **RANKING},

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from typing import get_origin
 
 import numpy as np
 import pytest
@@ -286,18 +287,67 @@ def test_callbacks_can_be_imported_from_their_module():
     assert (TrainingCallback, early_stopping) == (xgb.callback.TrainingCallback, xgb.early_stopping)
 
 
-def test_types_of_features_are_those_given_or_of_a_frame():
+def test_callbacks_have_the_attributes_that_scripts_of_xgboosts_use(dtrain, tmp_path):
+    peer = pytest.importorskip("xgboost")
+    for name in ("TrainingCallback", "EvaluationMonitor", "EarlyStopping"):
+        assert get_origin(getattr(xgb.callback, name).EvalsLog) is dict
+        assert get_origin(getattr(peer.callback, name).EvalsLog) is dict
+    kept = xgb.callback.TrainingCheckPoint
+    assert kept.default_format == peer.callback.TrainingCheckPoint.default_format
+
+    class Json(kept):
+        default_format = "json"
+
+    class Typed(xgb.callback.TrainingCallback):
+        def after_iteration(self, model, epoch, evals_log: xgb.callback.TrainingCallback.EvalsLog) -> bool:
+            return False
+
+    xgb.train({}, dtrain, 3, callbacks=[Json(tmp_path, interval=2), Typed()])
+    assert [path.name for path in tmp_path.iterdir()] == ["model_2.json"]
+
+
+@pytest.mark.parametrize("strategy", ["one_output_per_tree", "multi_output_tree"])
+def test_the_metric_beside_a_function_of_several_targets_is_xgboosts(strategy):
+    peer = pytest.importorskip("xgboost")
+    label = np.column_stack([X[:, 0] * X[:, 1], X[:, 2]])
+    params = {"max_depth": 3, "base_score": 0.0, "multi_strategy": strategy, "tree_method": "hist"}
+
+    def of_columns(scores, matrix):
+        return scores - matrix.get_label().reshape(scores.shape), np.ones_like(scores)
+
+    found = []
+    for library in (xgb, peer):
+        result, matrix = {}, library.DMatrix(X, label)
+        booster = library.train(
+            params, matrix, 3, evals=[(matrix, "train")], obj=of_columns, evals_result=result, verbose_eval=False
+        )
+        assert {name: list(metrics) for name, metrics in result.items()} == {"train": ["rmse"]}
+        expected = np.sqrt(np.mean((booster.predict(matrix) - label) ** 2))
+        assert result["train"]["rmse"][-1] == pytest.approx(expected, rel=1e-5)
+        found.append(result["train"]["rmse"])
+    assert found[0] == pytest.approx(found[1], rel=0.05)
+    params["eval_metric"], matrix = "mae", xgb.DMatrix(X, label)
+    named = xgb.train(params, matrix, 1, evals=[(matrix, "train")], obj=of_columns, verbose_eval=False)
+    assert list(named.eval_history["train"]) == ["mae"]
+
+
+def test_types_of_features_are_those_given_or_of_a_frame(tmp_path):
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(
         {"c": pd.Categorical(list("ab") * 50), "x": np.arange(100.0), "n": range(100), "b": [True] * 100}
     )
     dtrain = xgb.DMatrix(frame, label=np.arange(100), enable_categorical=True)
     assert dtrain.feature_types == ["c", "float", "int", "i"]
-    assert xgb.train({}, dtrain, 2).feature_types == ["c", "float", "float", "float"]
+    booster = xgb.train({}, dtrain, 2)
+    assert booster.feature_types == dtrain.feature_types == booster[:1].feature_types
+    booster.save(tmp_path / "model.json")  # a file says what is categorical alone
+    assert xgb.load(tmp_path / "model.json").feature_types == ["c", "float", "float", "float"]
     plain = xgb.DMatrix(np.column_stack((np.arange(100) % 3, np.arange(100))), label=np.arange(100))
     assert plain.feature_types is None
     plain.feature_types = ["c", "q"]
-    assert xgb.train({}, plain, 2).feature_types == ["c", "float"]
+    assert xgb.train({}, plain, 2).feature_types == ["c", "q"]
+    model = xgb.XGBRegressor(feature_types=["q", "c"], n_estimators=2).fit(np.arange(100).reshape(-1, 2), range(50))
+    assert model.get_booster().feature_types == ["q", "c"]
     model = xgb.HornbeamRegressor(feature_types=["c", "q"], n_estimators=2).fit(plain.get_data(), np.arange(100))
     assert model.get_booster().feature_types == ["c", "float"]
 
@@ -350,6 +400,25 @@ def test_a_base_score_that_no_score_predicts_is_an_error(dtrain):
     for objective, start in (("binary", 1.0), ("cross_entropy", -0.1), ("poisson", 0.0)):
         with pytest.raises(xgb.ParameterError, match=f"base_score={start}: must be"):
             xgb.train({"objective": objective, "base_score": start}, dtrain, 1)
+
+
+@pytest.mark.parametrize("objective", ["multi:softprob", "reg:squarederror", "binary:logistic"])
+def test_every_output_has_a_base_score_of_its_own(objective):
+    starts = [0.2, 0.5, 0.7]
+    label = np.random.default_rng(3).integers(0, 2, size=(len(X), 3)).astype(np.float64)
+    params = {"objective": objective, "eta": 1e-7, "num_class": 3} if objective.startswith("multi") else {}
+    params = params or {"objective": objective, "eta": 1e-7}
+    data = xgb.DMatrix(X, label[:, 0] if "num_class" in params else label)
+    made = xgb.train({**params, "base_score": np.array(starts)}, data, 1, verbose_eval=False)
+    expected = made.objective.transform(np.tile(starts, (1, 1)).T)[:, 0] if "num_class" in params else starts
+    assert made.predict(data) == pytest.approx(np.tile(expected, (len(X), 1)), abs=1e-5)
+    same = xgb.train({**params, "base_score": [0.3] * 3}, data, 2, verbose_eval=False)
+    plain = xgb.train({**params, "base_score": 0.3}, data, 2, verbose_eval=False)
+    assert np.array_equal(same.predict(data, output_margin=True), plain.predict(data, output_margin=True))
+    with pytest.raises(xgb.ParameterError, match="base_score has 2 numbers, and the model 3 outputs"):
+        xgb.train({**params, "base_score": [0.3, 0.4]}, data, 1)
+    with pytest.raises(xgb.ParameterError, match="base_score"):
+        xgb.train({**params, "base_score": []}, data, 1)
 
 
 def test_base_margins_are_the_start_in_the_place_of_the_base_score(caplog):

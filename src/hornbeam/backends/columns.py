@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,10 +32,10 @@ def label_sums(label: Column, weight: Column | None) -> LabelSums:
     return HostSums(host_of(label), host_of(weight))
 
 
-def first_scores(objective: Objective, train_set: Fields, device: str, base_score: float | None) -> NDArray[np.float64]:
+def first_scores(objective: Objective, train_set: Fields, device: str, base_score: Any) -> NDArray[np.float64]:
     """Return the constants that training starts from, float64 (n_outputs,): zeros for data with initial scores.
 
-    base_score  the prediction to start from; None: the best constant
+    base_score  the prediction to start from, or one an output; None: the best constant
     """
     if train_set.given("init_score") is not None:
         return np.zeros(objective.n_outputs)

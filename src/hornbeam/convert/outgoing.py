@@ -116,7 +116,8 @@ class Outgoing:
     columns
         One a feature.
 
-    A format that has no linear leaves is refused models with such: ConversionError. Where models of a format do not
+    A format that is not LightGBM's has no linear leaves, and does not cut numbers of categorical features: models with
+    such are refused, ConversionError. Where models of a format do not
     predict classes, a line says so.
     """
 
@@ -134,6 +135,8 @@ class Outgoing:
         self.objective: Objective = objective_from_dict(model.objective)
         if self.objective.predicts_classes and not holds_classes:
             inform("predict_classes: a model of this format predicts the probabilities of the classes")
+        if self.objective.predicts_scores and not holds_classes:
+            inform("predict_scores: a model of this format predicts probabilities")
         self.averages = model.params.get("boosting") == "rf"
         self.zeros_are_missing = bool(model.params.get("zero_as_missing")) and bool(
             model.params.get("use_missing", True)
@@ -142,6 +145,11 @@ class Outgoing:
         self.columns = [_column(name, own) for name, own in zip(model.feature_names, levels, strict=True)]
         for column in self.columns:
             _check_text(column)
+            if not holds_linear and column.levels is not None and column.levels.is_cut:
+                raise ConversionError(
+                    f"categorical feature {column.name!r} was cut to whole numbers in training, which this format does "
+                    "not do; formats 'hornbeam' and 'lightgbm' hold it, or train on whole numbers"
+                )
 
     @property
     def names(self) -> list[str]:

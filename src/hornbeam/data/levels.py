@@ -13,14 +13,18 @@ levels unseen in training are: missing. Negative integers are missing too.
 A model that comes from another library may tell missing values from unseen levels. Its levels have None in one place,
 and missing values have the code of that place; unseen levels and negative integers have none, as ever.
 
+Of numbers that are no integers, in a column that is named as categorical, training takes the whole part, as LightGBM
+does, and says so. The levels remember it (`Levels.is_cut`), and cut what is predicted, too. Other models take such
+numbers as unseen levels.
+
 Features of very many levels are read as numbers instead of codes (target_encoding.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +38,10 @@ if TYPE_CHECKING:
     import narwhals as nw
 
 Level = str | int | bool | None
+
+Others = Literal["refused", "missing", "cut", "cut or missing"]
+"""What becomes of numbers that are no integers: an error, unseen levels, or their whole part. Infinities, which have
+none, are an error where others are cut, or unseen levels."""
 
 MISSING, NEGATIVE = -1, -2
 """Codes of a column's missing values, and of its negative integers, which most levels read as missing."""
@@ -55,10 +63,12 @@ class CodedColumn:
 
     values   distinct values, all str, all int or all bool, in no particular order; may hold values of no row
     codes    int32 (n_rows,), MISSING or NEGATIVE where there is no value
+    is_cut   whether the column holds numbers that are no integers, of which these are the whole parts
     """
 
     values: list[Any]
     codes: NDArray[np.int32]
+    is_cut: bool = field(default=False, kw_only=True)
 
     @property
     def kind(self) -> type | None:
@@ -77,8 +87,8 @@ class CodedColumn:
 class CountedColumn(CodedColumn):
     """A column of which the numbers of rows are known, and not the rows."""
 
-    def __init__(self, values: list[Any], counts: NDArray[np.int64]) -> None:
-        super().__init__(values, np.empty(0, np.int32))
+    def __init__(self, values: list[Any], counts: NDArray[np.int64], is_cut: bool = False) -> None:
+        super().__init__(values, np.empty(0, np.int32), is_cut=is_cut)
         object.__setattr__(self, "_counts", counts)
 
     def counts(self) -> NDArray[np.int64]:
@@ -89,9 +99,13 @@ class CountedColumn(CodedColumn):
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """The levels of one feature of a model, in the order of their codes; None stands for missing values."""
+    """The levels of one feature of a model, in the order of their codes; None stands for missing values.
+
+    is_cut  whether numbers are cut to their whole parts before they are looked for, as in the training data
+    """
 
     values: tuple[Level, ...]
+    is_cut: bool = field(default=False, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -117,7 +131,7 @@ class Levels:
         return codes
 
     def agrees(self, other: Levels) -> bool:
-        """Say whether both read every table alike."""
+        """Say whether both read every table of integers, or of strings, alike."""
         return other.is_coded and self.values == other.values
 
     def codes_of_values(self, column: CodedColumn, name: str) -> NDArray[np.int32]:
@@ -168,7 +182,7 @@ def choose_levels(column: CodedColumn, max_bin: int, min_data_in_bin: int) -> Le
     wanted = (np.arange(len(order)) < max(max_bin - 1, MIN_LEVELS)) | (100 * covered < COVERAGE * total)
     wanted &= (sizes >= min_data_in_bin) | (np.arange(len(order)) < MIN_LEVELS)
     n_kept = min(int(np.count_nonzero(wanted)), MAX_LEVELS)  # wanted is a run of True, then False
-    return Levels(tuple(column.values[place] for place in order[:n_kept]))
+    return Levels(tuple(column.values[place] for place in order[:n_kept]), is_cut=column.is_cut)
 
 
 def extended_levels(
@@ -191,13 +205,14 @@ def extended_levels(
         if old is None or new is None:
             merged.append(None)
             continue
+        is_cut = old.is_cut or new.is_cut
         if not (old.is_coded and new.is_coded):
             if not old.agrees(new):
                 raise DataError(
                     f"categorical feature {name!r} is binned with another target encoding than that of init_model, "
                     "which has to be kept; pass a Dataset that is not binned yet"
                 )
-            merged.append(old)
+            merged.append(replace(old, is_cut=is_cut))
             continue
         kinds = {isinstance(own.example, str) for own in (old, new) if own.example is not None}
         if len(kinds) > 1:
@@ -206,7 +221,7 @@ def extended_levels(
                 f"{new.example!r} in train_set; pass the values as the model was trained on them"
             )
         more = tuple(value for value in new.values if value not in old.code_of)
-        merged.append(Levels(old.values + more) if more else old)
+        merged.append(Levels(old.values + more, is_cut=is_cut) if more or is_cut != old.is_cut else old)
     return merged
 
 
@@ -278,24 +293,27 @@ def _no_integer(value: Any, name: str) -> DataError:
     )
 
 
-def code_numbers(numbers: NDArray[Any], name: str, others_are_missing: bool = False) -> CodedColumn:
+def code_numbers(numbers: NDArray[Any], name: str, others: Others = "refused") -> CodedColumn:
     """Code a column of numbers: integers, floats that are integers, or booleans; NaN and negative ones are missing.
 
-    numbers             any real dtype (n_rows,)  in
-    others_are_missing  other numbers are levels that a model has not seen, with a warning; else they are an error
+    numbers  any real dtype (n_rows,)  in
+    others   what becomes of other numbers; those that are missing bring a warning
     """
     if numbers.dtype.kind == "b":
         return CodedColumn([False, True], numbers.astype(np.int32))
-    known = np.ones(len(numbers), np.bool_)
+    known, is_cut = np.ones(len(numbers), np.bool_), False
     if numbers.dtype.kind == "f":
         known = ~np.isnan(numbers)
         whole = np.where(known, numbers, 0.0)
         wrong = whole != np.floor(whole)
         wrong |= np.isinf(whole)
+        if others.startswith("cut") and wrong.any():
+            whole = np.trunc(whole)
+            wrong, is_cut = np.isinf(whole), True
         if wrong.any():
-            if not others_are_missing:
-                raise _no_integer(whole[int(np.argmax(wrong))], name)
             first = whole[int(np.argmax(wrong))]
+            if not others.endswith("missing"):
+                raise _no_integer(first, name)
             warn(f"categorical feature {name!r} holds {first}, which is no integer: it counts as an unseen level")
             known &= ~wrong
             whole = np.where(wrong, 0.0, whole)
@@ -303,7 +321,7 @@ def code_numbers(numbers: NDArray[Any], name: str, others_are_missing: bool = Fa
     without_code = np.where(known & (numbers < 0), NEGATIVE, MISSING).astype(np.int32)
     known &= numbers >= 0
     if not known.any():
-        return CodedColumn([], without_code)
+        return CodedColumn([], without_code, is_cut=is_cut)
     highest = numbers[known].max()
     if highest > LARGEST_INTEGER or float(highest) >= 2.0**63:
         raise DataError(f"categorical feature {name!r} has the level {highest}; integers up to 2**63 - 1 can be one")
@@ -319,16 +337,16 @@ def code_numbers(numbers: NDArray[Any], name: str, others_are_missing: bool = Fa
         everywhere = np.zeros(len(levels), np.int64)
         everywhere[known] = codes
         codes = everywhere
-    return CodedColumn(values.tolist(), np.where(known, codes, without_code).astype(np.int32))
+    return CodedColumn(values.tolist(), np.where(known, codes, without_code).astype(np.int32), is_cut=is_cut)
 
 
-def code_series(column: nw.Series[Any], name: str, others_are_missing: bool = False) -> CodedColumn:
+def code_series(column: nw.Series[Any], name: str, others: Others = "refused") -> CodedColumn:
     """Code a column of a pandas, polars or pyarrow table; arguments as of `code_numbers`."""
     import narwhals
 
     if column.dtype.is_numeric() or column.dtype == narwhals.Boolean:
         if column.null_count() == 0 or column.dtype.is_float():
-            return code_numbers(column.to_numpy(), name, others_are_missing)
+            return code_numbers(column.to_numpy(), name, others)
         numbers, is_null = _with_nulls(column)
         coded = CodedColumn([False, True], numbers) if column.dtype == narwhals.Boolean else code_numbers(numbers, name)
         return CodedColumn(coded.values, np.where(is_null, MISSING, coded.codes).astype(np.int32))

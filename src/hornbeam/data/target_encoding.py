@@ -197,6 +197,7 @@ def encode_levels(column: CodedColumn, cells: FoldSums, smooth: float) -> tuple[
         numbers=numbers[np.array(kept, np.int64)],
         missing=float(numbers[-1]),
         other=prior,
+        is_cut=column.is_cut,
     )
     return levels, others
 

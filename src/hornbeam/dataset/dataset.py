@@ -123,6 +123,8 @@ class Dataset(PeerMethods):
     (2000, 28)
     """
 
+    is_xgboosts = False  # whether trainings on it have XGBoost's defaults and ways, as on a DMatrix
+    is_estimators = False  # whether an estimator made it, and no user
     _has_warned_of_categories = False
 
     @takes_peer_arguments(DATASET)
@@ -474,6 +476,7 @@ class Dataset(PeerMethods):
                     f"categorical_features={list(self._categorical)}, but the reference Dataset has "
                     f"{self.reference.categorical_features}; make them equal, or leave them out here"
                 )
+            self._reader.other_numbers = "missing"
             self._reader = self._reader.with_levels(self.reference.levels)
             own = self._bin_params = self.reference.bin_params
             self._reader.zero_as_missing = own.zeros_are_missing

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hornbeam.core.errors import DataError, ParameterError
+from hornbeam.data.device_arrays import device_of, host_array
 from hornbeam.data.fields import Fields
 from hornbeam.data.sources.frame import as_frame
 from hornbeam.data.sources.loading import load_table
 from hornbeam.data.sources.markers import without_marker
+from hornbeam.data.streams.stream import Stream
 from hornbeam.dataset.agreement import check_agreement
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.dataset.kept import KeptTable
@@ -60,8 +63,7 @@ class DMatrix(Dataset):
         Taken, and without effect: threads are chosen by training, and categories of frames are known.
     """
 
-    is_estimators: bool = False
-    """Whether an estimator made it, and no user."""
+    is_xgboosts = True
 
     def __init__(
         self,
@@ -92,9 +94,9 @@ class DMatrix(Dataset):
         data, roles = _without_format(data)
         if missing is not None and not np.isnan(missing):
             data = without_marker(load_table(data), missing)
+        cache = others.pop("cache", None)  # of ExtMemQuantileDMatrix
         for name, value in others.items():
-            if name not in ("nthread", "silent", "enable_categorical", "max_quantile_batches", "data_split_mode"):
-                _refuse(name, value)
+            refuse_argument(name, value)
         super().__init__(
             data,
             label,
@@ -103,14 +105,15 @@ class DMatrix(Dataset):
             group,
             base_margin,
             feature_names if feature_names is not None else "auto",
-            _categories(feature_types),
+            categories_of(feature_types),
             qid=qid,
             label_lower_bound=label_lower_bound,
             label_upper_bound=label_upper_bound,
             max_bin=max_bin,
+            cache=cache,
             params=roles,
         )
-        self._types = None if feature_types is None else [str(kind) for kind in feature_types]
+        self.types = None if feature_types is None else [str(kind) for kind in feature_types]
         self._whole = self._reader
 
     def construct(self, params: Params | None = None, init_levels: Any = None) -> Dataset:
@@ -160,14 +163,14 @@ class DMatrix(Dataset):
     def feature_types(self) -> list[str] | None:
         """The types that were given, or those of a frame's columns: "c", "float", "int", "i" (booleans); else None."""
         categorical = self._whole.level_columns if self._categorical is None else self._categorical
-        return self._types if self._types is not None else _types_of(self.data, categorical)
+        return self.types if self.types is not None else _types_of(self.data, categorical)
 
     @feature_types.setter
     def feature_types(self, feature_types: Sequence[str] | None) -> None:
         if self.is_binned:
             self.forget_bins(self.reference)
-        self.set_categorical_feature(_categories(feature_types))
-        self._types = None if feature_types is None else [str(kind) for kind in feature_types]
+        self.set_categorical_feature(categories_of(feature_types))
+        self.types = None if feature_types is None else [str(kind) for kind in feature_types]
 
 
 def _or_empty(field: Any) -> Any:
@@ -185,8 +188,14 @@ def _types_of(table: Any, categorical: Sequence[int]) -> list[str] | None:
     return [CATEGORY if place in categorical else kind for place, kind in enumerate(plain)]
 
 
-def _refuse(name: str, value: Any) -> None:
+IDLE = ("nthread", "silent", "enable_categorical", "max_quantile_batches", "data_split_mode")
+"""Arguments of XGBoost's without effect here."""
+
+
+def refuse_argument(name: str, value: Any) -> None:
     """Raise for arguments of XGBoost's that would change something."""
+    if name in IDLE:
+        return
     instead = {
         "feature_weights": "set feature_contri in the parameters",
     }
@@ -196,7 +205,8 @@ def _refuse(name: str, value: Any) -> None:
         raise ParameterError(f"{name}= is not taken by DMatrix; {instead[name]}")
 
 
-def _categories(feature_types: Sequence[str] | None) -> Any:
+def categories_of(feature_types: Sequence[str] | None) -> Any:
+    """Return the places of categorical features among types as XGBoost writes them; None: those of a frame."""
     if feature_types is None:
         return "auto"
     if isinstance(feature_types, str):
@@ -222,10 +232,10 @@ def _gathered(batches: DataIter) -> tuple[Any, dict[str, Any]]:
     fields: dict[str, list[Any]] = {}
 
     def take(data: Any = None, **given: Any) -> None:
-        tables.append(np.asarray(data))
+        tables.append(data if device_of(data, "data") is not None else np.asarray(data))
         for name, value in given.items():
             if value is not None and name not in ("feature_names", "feature_types"):
-                fields.setdefault(name, []).append(np.asarray(value))
+                fields.setdefault(name, []).append(host_array(value))
 
     batches.reset()
     while batches.next(take):
@@ -235,8 +245,74 @@ def _gathered(batches: DataIter) -> tuple[Any, dict[str, Any]]:
     wrong = [name for name, parts in fields.items() if len(parts) != len(tables)]
     if wrong:
         raise DataError(f"the DataIter has {wrong[0]} in some batches and not in others; pass it in all")
-    return np.concatenate(tables), {name: np.concatenate(parts) for name, parts in fields.items()}
+    return _joined(tables), {name: np.concatenate(parts) for name, parts in fields.items()}
+
+
+def _joined(tables: list[Any]) -> Any:
+    """Return one table of all; those on a device are joined there."""
+    device = device_of(tables[0], "data")
+    if device is None:
+        return np.concatenate([host_array(table) for table in tables])
+    import cupy
+
+    with cupy.cuda.Device(int(device.rpartition(":")[2])):
+        return cupy.concatenate([cupy.asarray(table) for table in tables])
 
 
 class QuantileDMatrix(DMatrix):
     """The same by its other name: every Dataset is binned once."""
+
+
+class ExtMemQuantileDMatrix(QuantileDMatrix):
+    """The same of data beyond memory: a `Stream` of the batches of a `DataIter`, whose bins are in a file.
+
+    Parameters
+    ----------
+    data
+        The batches. The file is in the folder of its `cache_prefix`; None: bins are in memory.
+    missing, max_bin, ref
+        As for `DMatrix`.
+    others
+        Arguments of XGBoost's about threads, devices and pages of its cache: taken, and without effect.
+    """
+
+    def __init__(
+        self,
+        data: DataIter,
+        *,
+        missing: float | None = None,
+        max_bin: int | None = None,
+        ref: Dataset | None = None,
+        **others: Any,
+    ) -> None:
+        if not isinstance(data, DataIter):
+            raise DataError(
+                f"ExtMemQuantileDMatrix takes a DataIter, not {type(data).__name__}; or use QuantileDMatrix"
+            )
+        for name, value in others.items():
+            if name not in ABOUT_PAGES:
+                refuse_argument(name, value)
+        folder = None if data.cache_prefix is None else Path(data.cache_prefix).parent
+        stream = Stream(lambda: _batches(data, missing))
+        super().__init__(stream, ref=ref, max_bin=max_bin, cache=folder)
+
+
+ABOUT_PAGES = ("max_num_device_pages", "min_cache_page_bytes", "cache_host_ratio", "on_host")
+
+
+def _batches(source: DataIter, missing: float | None) -> Iterator[dict[str, Any]]:
+    """Yield the batches of a DataIter as a Stream takes them."""
+    found: list[dict[str, Any]] = []
+
+    def take(data: Any = None, **given: Any) -> None:
+        names = {"base_margin": "init_score"}
+        fields = {names.get(name, name): value for name, value in given.items() if value is not None}
+        plain = {name: value for name, value in fields.items() if name not in ("feature_names", "feature_types")}
+        on_host = {name: host_array(value) for name, value in plain.items()}
+        table = data if device_of(data, "data") is None else host_array(data)
+        found.append({"data": without_marker(table, missing), **on_host})
+
+    source.reset()
+    while source.next(take):
+        yield from found
+        found.clear()

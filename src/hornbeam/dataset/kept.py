@@ -131,14 +131,15 @@ def _facts_of(levels: list[Levels | None] | None) -> list[Any] | None:
 
 
 def _fact_of(own: Levels) -> dict[str, Any]:
-    facts: dict[str, Any] = {"values": list(own.values)}
+    facts: dict[str, Any] = {"values": list(own.values), **({"is_cut": True} if own.is_cut else {})}
     if isinstance(own, EncodedLevels):
         facts |= {"numbers": own.numbers.tolist(), "missing": own.missing, "other": own.other}
     return facts
 
 
 def _levels_of(facts: dict[str, Any]) -> Levels:
-    values = tuple(facts["values"])
+    values, is_cut = tuple(facts["values"]), "is_cut" in facts
     if "numbers" not in facts:
-        return Levels(values)
-    return EncodedLevels(values, np.array(facts["numbers"], np.float64), facts["missing"], facts["other"])
+        return Levels(values, is_cut=is_cut)
+    numbers = np.array(facts["numbers"], np.float64)
+    return EncodedLevels(values, numbers, facts["missing"], facts["other"], is_cut=is_cut)

@@ -201,6 +201,8 @@ class PartDataset(Dataset):
         table: SharedTable = self._reader  # type: ignore[assignment]
         if isinstance(self.reference, PartDataset):
             own = self._bin_params = self.reference.bin_params
+            for reader in table.parts:
+                reader.other_numbers = "missing"
             table.read_as(self.reference.levels, own)
             mapper = self.reference.mapper
             self._binned = BinnedData(mapper, self._codes(mapper, own, params))

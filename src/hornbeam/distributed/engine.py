@@ -39,6 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.evaluation import arithmetic_on
+from hornbeam.core.errors import ParameterError
 from hornbeam.core.fixed_point import Quantization, exact_exponent, exact_sum
 from hornbeam.core.lazy import lazy
 from hornbeam.data.binning import BinnedData
@@ -175,6 +176,8 @@ class DistributedEngine:
 
     def add_valid(self, binned: BinnedData, scores: FloatArray) -> int:
         """Keep this worker's rows of a validation set."""
+        if id(binned) not in self._row_maps:
+            raise ParameterError("add_valid in a training on workers: all must know the sets; pass it in valid_sets=")
         self._valid.append(self._row_maps[id(binned)])
         return self._local.add_valid(binned, self._valid[-1].take(scores))
 

@@ -19,6 +19,7 @@ from hornbeam.data.fields import Fields
 from hornbeam.data.levels import CountedColumn, Levels, choose_levels, count_levels
 from hornbeam.data.sources.reader import TableReader
 from hornbeam.data.target_encoding import FOLDS, EncodedLevels, FoldSums, deal_folds, encode_levels, fold_cells
+from hornbeam.dataset.own_levels import cut_as, warn_of_cutting
 from hornbeam.distributed.collective import Collective
 
 Fitted = list[dict[int, NDArray[np.float64]]]
@@ -59,22 +60,26 @@ class SharedLevels:
             return None, fitted
         levels: dict[int, Levels | None] = {}
         for _, reader in self._pieces:
+            reader.other_numbers = "cut"
             reader.prepare_coding(list(categorical))
         for position, name in categorical.items():
             column = self._count(position, name)
+            if column.is_cut and self._collective.rank == 0:
+                warn_of_cutting(name)
             before = None if init_levels is None else init_levels[position]
             limit = self._params.target_encoding_levels
             is_encoded = self._fields is not None and 0 <= limit < count_levels(column)
             if before is not None:
                 is_encoded = isinstance(before, EncodedLevels)
             if not is_encoded:
-                levels[position] = choose_levels(column, self._params.max_bin, self._params.min_data_in_bin)
+                made_levels = choose_levels(column, self._params.max_bin, self._params.min_data_in_bin)
+                levels[position] = cut_as(made_levels, before, column)
                 continue
-            levels[position] = before
+            levels[position] = cut_as(before, None, column)
             if self._fields is not None:
                 made, of_parts = self._encode(position, column, self._fields)
                 if before is None or before.agrees(made):
-                    levels[position] = made
+                    levels[position] = cut_as(made, before, column)
                     for own, values in zip(fitted, of_parts, strict=True):
                         own[position] = values
         return [levels.get(position) for position in range(self._n_features)], fitted
@@ -82,15 +87,20 @@ class SharedLevels:
     def _count(self, position: int, name: str) -> CountedColumn:
         """Return the values of a column that rows of any worker have, and their numbers of rows."""
         mine: dict[Any, int] = {}
+        is_cut = False
         for _, reader in self._pieces:
             column = reader.coded(position)
+            is_cut |= column.is_cut
             for value, n_rows in zip(column.values, column.counts().tolist(), strict=True):
                 if n_rows > 0:
                     mine[value] = mine.get(value, 0) + n_rows
         whole: dict[Any, int] = {}
         kinds: set[str] = set()
-        for message in self._collective.all_gather(json.dumps(list(mine.items())).encode(), f"levels of {name}"):
-            for value, n_rows in json.loads(bytes(message)):
+        message = json.dumps({"levels": list(mine.items()), "is_cut": is_cut}).encode()
+        for received in self._collective.all_gather(message, f"levels of {name}"):
+            of_worker = json.loads(bytes(received))
+            is_cut |= of_worker["is_cut"]
+            for value, n_rows in of_worker["levels"]:
                 whole[value] = whole.get(value, 0) + n_rows
                 kinds.add(type(value).__name__)
         if len(kinds) > 1:
@@ -98,7 +108,7 @@ class SharedLevels:
                 f"categorical feature {name!r} has levels of several kinds in its parts ({', '.join(sorted(kinds))}); "
                 "make all levels one kind, such as strings"
             )
-        return CountedColumn(list(whole), np.array(list(whole.values()), np.int64))
+        return CountedColumn(list(whole), np.array(list(whole.values()), np.int64), is_cut)
 
     @lazy
     def _fold(self) -> NDArray[np.int8]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import Any
@@ -18,6 +19,7 @@ from hornbeam.distributed.engine import DistributedEngine
 from hornbeam.distributed.voting import VotingEngine
 from hornbeam.model.booster import Booster
 from hornbeam.params.params import Params
+from hornbeam.training.callbacks import EarlyStopping, LogEvaluation
 from hornbeam.training.checkpoints import Checkpoints, KeptState
 from hornbeam.training.train import train_with
 from hornbeam.trees.engine import Engine
@@ -46,6 +48,8 @@ def train(
     if collective.rank > 0:
         checked = checked.replace(verbosity=-1)  # the first worker speaks for all
     given = [train_set, *_sets(valid_sets)]
+    if collective.rank > 0:
+        options["callbacks"] = [_quiet(call) for call in options.get("callbacks") or () if not is_log(call)]
 
     def engine_maker(binned: BinnedData, params: Params, demand: Demand | None) -> Engine:
         if collective.is_alone and params.tree_learner != "voting":
@@ -66,6 +70,20 @@ def train(
             opened = _open_checkpoint(collective, checkpoint, options.get("checkpoint_freq", 10))
             options["checkpoint"] = stack.enter_context(closing(opened))
         return train_with(engine_maker, checked, train_set, num_boost_round, valid_sets, **options)
+
+
+def is_log(callback: Any) -> bool:
+    """Say whether a callback writes the evaluations, which the first worker does for all."""
+    return isinstance(callback, LogEvaluation)
+
+
+def _quiet(callback: Any) -> Any:
+    """Return a callback that does the same and says nothing."""
+    if not isinstance(callback, EarlyStopping):
+        return callback
+    made = copy.copy(callback)
+    made.verbose = False
+    return made
 
 
 def refuse_methods(params: Params) -> None:

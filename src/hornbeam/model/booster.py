@@ -212,7 +212,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
     def hand_ways_to(self, made: Booster) -> Booster:
         """Let a Booster that was made of this one predict and count as this one does; returns it."""
         made.num_threads, made.is_xgboosts = self.num_threads, self.is_xgboosts
-        made.stops_at_best = self.stops_at_best
+        made.stops_at_best, made.types = self.stops_at_best, self.types
         return made
 
     def __iter__(self) -> Iterator[Booster]:

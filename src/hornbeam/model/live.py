@@ -83,8 +83,8 @@ class LiveModel:
         return self
 
     def add_valid(self, data: Any, name: str) -> Self:
-        """Add a Dataset that `eval_valid` evaluates; returns self."""
-        self._under_way.add_valid(data, name)
+        """Add a Dataset that `eval_valid` evaluates, or, in a callback of `train`, that training does; returns self."""
+        (self._under_way if self._loop is None else self._loop).add_valid(data, name)
         return self
 
     def set_train_data_name(self, name: str) -> Self:

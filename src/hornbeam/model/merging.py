@@ -13,7 +13,9 @@ from hornbeam.model.file.tree_checks import show
 
 
 def _levels(booster: Booster) -> Any:
-    return None if booster.levels is None else [None if own is None else own.values for own in booster.levels]
+    if booster.levels is None:
+        return None
+    return [None if own is None else (own.values, own.is_cut) for own in booster.levels]
 
 
 def _encodings(booster: Booster) -> Any:

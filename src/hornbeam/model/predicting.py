@@ -32,6 +32,7 @@ from hornbeam.data.sources.reader import TableReader
 from hornbeam.data.sources.wanted_columns import Wanted
 from hornbeam.dataset.dmatrix import DMatrix
 from hornbeam.model.early_stopped import EarlyStop, can_stop, early_stopped_scores
+from hornbeam.model.stream_prediction import takes_streams
 from hornbeam.model.xgboost_shapes import takes_xgboosts_shapes
 from hornbeam.params.params import BY_NAME, whole_number
 from hornbeam.params.peer_arguments import PREDICT, takes_peer_arguments
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 class PredictingModel:
     """Predictions; `Booster` is one."""
 
+    @takes_streams
     @takes_xgboosts_shapes
     @takes_peer_arguments(PREDICT)
     def predict(
@@ -75,7 +77,7 @@ class PredictingModel:
         data
             Table with the columns that the model was trained on, in the same order; sparse ones are not made dense.
             Categorical features are matched by value, whatever holds them; unseen levels count as missing, and so do
-            numbers that are no integers, with a warning. Or a Dataset, whose table is predicted for.
+            numbers that are no integers, with a warning. Or a Dataset, whose table is predicted for, or a Stream.
         raw_score
             Return raw scores instead of predictions (probabilities, means).
         pred_leaf
@@ -248,7 +250,8 @@ class PredictingModel:
         if self._objective.predicts_classes and not raw_score:
             classes: NDArray[np.float64] = np.argmax(scores, axis=0).astype(np.float64)  # the first of equals
             return classes
-        result = scores if raw_score else transform(self._objective, scores, n_threads, device)
+        is_raw = raw_score or self._objective.predicts_scores
+        result = scores if is_raw else transform(self._objective, scores, n_threads, device)
         return result[0] if self.n_outputs == 1 else np.ascontiguousarray(result.T)
 
     def _predict_in_place(
@@ -260,7 +263,8 @@ class PredictingModel:
             return predict_leaf_in_place(self.forest, reader, trees)
         init = checked_init(self.forest, self.init_scores)
         of_classes = self._objective.predicts_classes and not raw_score
-        objective = None if raw_score or of_classes else self._objective
+        is_raw = raw_score or self._objective.predicts_scores
+        objective = None if is_raw or of_classes else self._objective
         found = predict_in_place(self.forest, reader, init, trees, objective, self.averages_trees)
         return found.argmax(axis=0).astype(np.float64) if of_classes else rows_first(found)
 
@@ -285,7 +289,7 @@ class PredictingModel:
                 f"{name} has {reader.n_features} features, but the model was trained on {self.n_features}{which}; pass "
                 "the same columns in the same order"
             )
-        reader.unknown_levels_are_missing = True
+        reader.other_numbers = "missing"
         named = reader.names if validate else None
         if named is not None and named != self.column_names and not same_columns(named, self.feature_names):
             position = next(i for i, name in enumerate(named) if name != self.feature_names[i])

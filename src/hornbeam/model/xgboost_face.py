@@ -58,9 +58,14 @@ class XGBoostFace:
     def best_iteration(self, number: int) -> None:
         self.n_best = number + self.is_xgboosts
 
+    types: list[str] | None = None
+    """Types of features as XGBoost writes them, where a DMatrix that has them was trained on; not saved."""
+
     @property
     def feature_types(self) -> list[str]:
-        """The type of each feature: "c" for a categorical one, else "float"."""
+        """The type of each feature: that of the DMatrix, or "c" for a categorical one, else "float"."""
+        if self.types is not None:
+            return list(self.types)
         levels = self.levels or [None] * len(self.feature_names)
         return ["float" if one is None else "c" for one in levels]
 

@@ -157,6 +157,7 @@ def objective_from_dict(state: Mapping[str, Any]) -> Objective:
         "regression": {"reg_sqrt"},
         "quantile": {"n_quantiles"},
         "multiclass": {"predicts_classes"},
+        "binary": {"predicts_scores"},
     }.get(name, set())
     if not expected <= set(state) <= expected | optional:
         raise ModelFormatError(
@@ -178,11 +179,12 @@ def objective_from_dict(state: Mapping[str, Any]) -> Objective:
     num_class = state.get("num_class", smallest)
     if type(num_class) is not int or not smallest <= num_class <= MAX_CLASSES:
         raise ModelFormatError(f"num_class: {num_class!r} is not a whole number from {smallest} to {MAX_CLASSES}")
+    for way in ("predicts_classes", "predicts_scores"):
+        if state.get(way, True) is not True:
+            raise ModelFormatError(f"{way}: {state[way]!r} is not True; it is left out then")
     if name == "binary":
-        return BinaryObjective(sigmoid)
+        return BinaryObjective(sigmoid, predicts_scores="predicts_scores" in state)
     if name == "multiclass":
-        if state.get("predicts_classes", True) is not True:
-            raise ModelFormatError(f"predicts_classes: {state['predicts_classes']!r} is not True; it is left out then")
         return MulticlassObjective(num_class, predicts_classes="predicts_classes" in state)
     if name == "multiclassova":
         return OneVsAllObjective(num_class, sigmoid)

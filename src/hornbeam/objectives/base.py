@@ -47,6 +47,8 @@ class Objective(ABC):
         Columns of the labels; 1: one label a row.
     predicts_classes
         Whether `Booster.predict` returns classes instead of what `transform` returns.
+    predicts_scores
+        Whether it returns raw scores.
     renews_to_logcosh
         Whether the values of leaves go on from `renewal_percentile` to the minimum of log(cosh): see logcosh_leaves.py.
     """
@@ -59,6 +61,7 @@ class Objective(ABC):
     renewal_weights_by_label: ClassVar[bool] = False
     renews_to_logcosh: ClassVar[bool] = False
     predicts_classes: bool = False
+    predicts_scores: bool = False
 
     def __init__(self, n_outputs: int = 1, boost_from_average: bool = True) -> None:
         self.n_outputs = n_outputs
@@ -127,20 +130,28 @@ class Objective(ABC):
         assert found is not None  # else it is defined here
         return found
 
-    def scores_at(self, prediction: float) -> FloatArray:
-        """Return the raw scores that predict a number for every output, float64 (n_outputs,); softmax: that score."""
-        value, scale = np.array([prediction]), getattr(self, "sigmoid", 1.0)
-        if self.link == "sigmoid" and not 0.0 < prediction < 1.0:
+    def scores_at(self, prediction: float | tuple[float, ...]) -> FloatArray:
+        """Return the raw scores that predict a number, float64 (n_outputs,); softmax: that score.
+
+        prediction  for every output, or one for each
+        """
+        link = "identity" if self.predicts_scores else self.link
+        value, scale = np.atleast_1d(np.array(prediction, np.float64)), getattr(self, "sigmoid", 1.0)
+        if len(value) not in (1, self.n_outputs):
+            raise ParameterError(
+                f"base_score has {len(value)} numbers, and the model {self.n_outputs} outputs; pass one each, or one"
+            )
+        if link == "sigmoid" and not (value.min() > 0.0 and value.max() < 1.0):
             raise ParameterError(f"base_score={prediction}: must be between 0 and 1 for objective {self.name!r}")
-        if self.link == "exp" and not prediction > 0.0:
+        if link == "exp" and not value.min() > 0.0:
             raise ParameterError(f"base_score={prediction}: must be above 0 for objective {self.name!r}")
-        if self.link == "sigmoid":
+        if link == "sigmoid":
             value = numerics.log(value / (1.0 - value)) / scale
-        elif self.link == "exp":
+        elif link == "exp":
             value = numerics.log(value)
-        elif self.link == "square":
+        elif link == "square":
             value = np.sign(value) * np.sqrt(np.abs(value))
-        return np.repeat(value, self.n_outputs)
+        return np.array(np.broadcast_to(value, self.n_outputs))
 
     def scores_of_sums(self, sums: LabelSums) -> FloatArray | None:
         """Return `init_scores` from sums over the labels; None: they take the labels themselves."""

@@ -42,8 +42,11 @@ class BinaryObjective(Objective):
         boost_from_average: bool = True,
         scale_pos_weight: float = 1.0,
         is_unbalance: bool = False,
+        predicts_scores: bool = False,
     ) -> None:
         super().__init__(1, boost_from_average)
+        if predicts_scores:
+            self.predicts_scores = True
         self.sigmoid = float(sigmoid)
         self.scale_pos_weight = scale_pos_weight
         self.is_unbalance = is_unbalance
@@ -55,8 +58,9 @@ class BinaryObjective(Objective):
 
     @classmethod
     def from_params(cls, params: Params) -> BinaryObjective:
-        """Take sigmoid and the weights of classes."""
-        return cls(params.sigmoid, params.boost_from_average, params.scale_pos_weight, params.is_unbalance)
+        """Take sigmoid, the weights of classes, and what is predicted."""
+        weights = params.scale_pos_weight, params.is_unbalance
+        return cls(params.sigmoid, params.boost_from_average, *weights, params.predict_scores)
 
     def check_labels(self, label: FloatArray | None) -> None:
         """Labels must be 0 or 1."""
@@ -118,8 +122,9 @@ class BinaryObjective(Objective):
         return numerics.sigmoid(self.sigmoid * raw)
 
     def to_dict(self) -> dict[str, str | int | float]:
-        """Return name and sigmoid."""
-        return {"name": self.name, "sigmoid": self.sigmoid}
+        """Return name and sigmoid, and whether scores are predicted."""
+        state: dict[str, str | int | float] = {"name": self.name, "sigmoid": self.sigmoid}
+        return {**state, "predicts_scores": True} if self.predicts_scores else state
 
 
 class CrossEntropyObjective(BinaryObjective):

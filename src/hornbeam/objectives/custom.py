@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.errors import DataError, ParameterError
+from hornbeam.core.log import warn
 from hornbeam.data.device_arrays import host_array
 from hornbeam.data.fields import Fields
 from hornbeam.objectives.base import FloatArray, Objective
@@ -24,7 +25,8 @@ class CustomObjective(Objective):
 
     Scores and both results have shape (n_rows,), or (n_rows, num_class) with several outputs. Scores are NumPy arrays,
     or arrays of the device that trains if the function is marked by `on_device`; the results may be arrays on a CUDA
-    device (CuPy's, PyTorch's) in any case. The function applies the weights of the dataset itself, as in LightGBM.
+    device (CuPy's, PyTorch's) in any case. The function applies the weights of the dataset itself, as in LightGBM;
+    negative hessians count as 0.
     Training starts from zero. A model from a file has no function: it predicts, but needs `objective` anew to train on.
     """
 
@@ -34,6 +36,7 @@ class CustomObjective(Objective):
     def __init__(self, function: ObjectiveFunction | None = None, n_outputs: int = 1) -> None:
         super().__init__(n_outputs, boost_from_average=False)
         self.function = function
+        self._has_warned = False
 
     @classmethod
     def from_params(cls, params: Params, n_targets: int = 1) -> CustomObjective:
@@ -97,6 +100,7 @@ class CustomObjective(Objective):
         finite = arrays.xp.isfinite
         if not bool(finite(gradient).all() & finite(hessian).all() & (hessian >= 0.0).all()):  # a device answers once
             self._explain(host_array(gradient), host_array(hessian))
+            hessian = arrays.xp.maximum(hessian, 0.0)
         return gradient, hessian
 
     @staticmethod
@@ -118,9 +122,8 @@ class CustomObjective(Objective):
             )
         return array
 
-    @staticmethod
-    def _explain(gradient: FloatArray, hessian: FloatArray) -> None:
-        """Say what is wrong with the function's results, which are not all as they must be."""
+    def _explain(self, gradient: FloatArray, hessian: FloatArray) -> None:
+        """Say what is wrong with the function's results: raises, but for negative hessians, which count as 0."""
         for what, values in (("gradient", gradient), ("hessian", hessian)):
             finite = np.isfinite(values)
             if not finite.all():
@@ -128,10 +131,14 @@ class CustomObjective(Objective):
                     f"the custom objective returned a {what} that is NaN or infinite in row {_first_row(~finite)}; "
                     "all values must be finite: check the function for overflow, division by zero and log(0)"
                 )
-        raise DataError(
-            f"the custom objective returned a negative hessian in row {_first_row(hessian < 0.0)}; "
-            "hessians must be >= 0: return an upper bound of the curvature, or ones"
-        )
+        if not (hessian > 0.0).any():
+            raise DataError("the custom objective returned no hessian above 0 but negative ones; hessians must be >= 0")
+        if not self._has_warned:
+            warn(
+                f"the custom objective returned a negative hessian in row {_first_row(hessian < 0.0)}; it counts as 0: "
+                "return an upper bound of the curvature, or ones"
+            )
+        self._has_warned = True
 
     def transform(self, raw: FloatArray) -> FloatArray:
         """Return the raw scores themselves."""

@@ -37,7 +37,7 @@ class TargetsObjective(Objective):
         self.labels = first.labels  # type: ignore[misc]
         self.renewal_weights_by_label = first.renewal_weights_by_label  # type: ignore[misc]
         self.renews_to_logcosh = first.renews_to_logcosh  # type: ignore[misc]
-        self.link = first.link
+        self.link, self.predicts_scores = first.link, first.predicts_scores
         self.sigmoid = getattr(first, "sigmoid", 1.0)
 
     @classmethod

@@ -115,8 +115,14 @@ def _check_float(parameter: Parameter, value: Any) -> float:
     return float(_check_number(parameter, number, "a number")) + 0.0  # + 0.0 turns -0.0 into 0.0: one zero, one model
 
 
-def _check_start(parameter: Parameter, value: Any) -> float | None:
-    return None if value is None else _check_float(parameter, value)
+def _check_start(parameter: Parameter, value: Any) -> float | tuple[float, ...] | None:
+    """Check a number, or a list of numbers, one an output; a list of one is that number."""
+    if value is None or not isinstance(value, (list, tuple, np.ndarray)):
+        return None if value is None else _check_float(parameter, value)
+    numbers = tuple(_check_float(parameter, one) for one in value)
+    if not numbers:
+        raise parameter.error(value, "a number, or a list of numbers, one an output")
+    return numbers[0] if len(numbers) == 1 else numbers
 
 
 def _check_alpha(parameter: Parameter, value: Any) -> float | tuple[float, ...]:

@@ -39,7 +39,6 @@ SPELLINGS = {
 """Canonical name of every spelling."""
 
 NOT_HERE = {
-    "binary:logitraw": "use 'binary' and predict(raw_score=True)",
     "binary:hinge": "use 'binary'",
     "cross_entropy_lambda": "use 'cross_entropy' with weights",
     "xentlambda": "use 'cross_entropy' with weights",
@@ -57,6 +56,7 @@ USED_BY: dict[str, frozenset[str]] = {
     "focal_alpha": frozenset(("focal",)),
     "sigmoid": frozenset(("binary", "multiclassova", "lambdarank", "pairwise", "rank_map")),
     "predict_classes": frozenset(("multiclass",)),
+    "predict_scores": frozenset(("binary",)),
     "scale_pos_weight": frozenset(("binary", "multiclassova")),
     "is_unbalance": frozenset(("binary", "multiclassova")),
     "lambdarank_truncation_level": frozenset({"lambdarank", "pairwise", "rank_map"}),

@@ -100,7 +100,7 @@ ESTIMATOR_ATTRIBUTES = {
     "train_score_": "evals_result_, with eval_set=[(X, y)] in fit",
 }
 MODULE_ATTRIBUTES = {
-    **dict.fromkeys(("DeviceQuantileDMatrix", "ExtMemQuantileDMatrix"), "QuantileDMatrix"),
+    "DeviceQuantileDMatrix": "QuantileDMatrix",
     **dict.fromkeys(
         ("HornbeamRFClassifier", "HornbeamRFRegressor"),
         "an estimator with boosting_type='rf', subsample=0.8 and subsample_freq=1, or XGBRFClassifier, XGBRFRegressor",

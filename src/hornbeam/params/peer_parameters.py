@@ -143,6 +143,10 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
 """By the names that users type; a name that Hornbeam has, or has as an alias, is not among them."""
 
 
+_OBJECTIVES = {"multi:softmax": ("multiclass", "predict_classes"), "binary:logitraw": ("binary", "predict_scores")}
+"""Objectives of XGBoost's that are ours but for what they predict."""
+
+
 def without_peer_parameters(params: Mapping[Any, Any]) -> dict[Any, Any]:
     """Return the parameters without those that change nothing here; raise for values that would."""
     kept = {}
@@ -150,8 +154,9 @@ def without_peer_parameters(params: Mapping[Any, Any]) -> dict[Any, Any]:
         if name == "ndcg_exp_gain" and value is not None:
             kept.update(_gains(value, params))
             continue
-        if name in OBJECTIVE_NAMES and value == "multi:softmax":
-            kept.update({name: "multiclass", "predict_classes": True})
+        if name in OBJECTIVE_NAMES and value in _OBJECTIVES:
+            objective, way = _OBJECTIVES[value]
+            kept.update({name: objective, way: True})
             continue
         if name == "lambdarank_pair_method" and value == "mean":
             kept["lambdarank_sampled_pairs"] = params.get("lambdarank_num_pair_per_sample") or 1

@@ -67,8 +67,8 @@ try:
 except ImportError:  # scikit-learn before 1.6: a method of BaseEstimator
     validate_data = None
 
-CLASSES_OF_XGBOOST = {"multi:softmax": "multiclass"}
-"""Objectives of XGBoost whose predictions are classes, as those of a classifier are."""
+CLASSES_OF_XGBOOST = {"multi:softmax": "multiclass", "binary:logitraw": "binary"}
+"""Objectives of XGBoost whose predictions are others, where those of a classifier are classes."""
 
 FloatArray = NDArray[np.float64]
 SelfModel = TypeVar("SelfModel", bound="HornbeamModel")

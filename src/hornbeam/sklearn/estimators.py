@@ -144,8 +144,9 @@ class HornbeamClassifier(StagedClassifier, ClassifierMixin, HornbeamModel):
                 f"objective={objective!r}: must be {' or '.join(allowed)} for {n_classes} classes, or a function; "
                 "None chooses by the number of classes"
             )
-        if values.get("predict_classes"):
-            raise ParameterError("predict_classes=True: predict of a classifier returns classes anyway; leave it out")
+        for way in ("predict_classes", "predict_scores"):
+            if values.get(way):
+                raise ParameterError(f"{way}=True: predict of a classifier returns classes anyway; leave it out")
         if values.get("num_class", num_class) != num_class:
             raise ParameterError(
                 f"num_class={values['num_class']}: y has {n_classes} classes, which makes it {num_class}; leave it out"

@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.dataset.dmatrix import DMatrix
 from hornbeam.model.xgboost_face import names_of
+from hornbeam.sklearn.base import HornbeamModel
 from hornbeam.sklearn.estimators import HornbeamClassifier, HornbeamRegressor
-from hornbeam.sklearn.fitted_attributes import FittedAttributes
 from hornbeam.sklearn.ranker import HornbeamRanker
 from hornbeam.training.xgboost_arguments import EvaluationMonitor, as_xgboost_means
 
 __all__ = ["XGBClassifier", "XGBRFClassifier", "XGBRFRegressor", "XGBRanker", "XGBRegressor"]
 
 
-class XGBoostModel(FittedAttributes):
+class XGBoostModel(HornbeamModel):
     """What makes an estimator one of XGBoost's; None: XGBoost's default."""
 
     def __init__(
@@ -44,19 +44,19 @@ class XGBoostModel(FittedAttributes):
         importance_type: str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(  # type: ignore[call-arg]
-            max_depth=max_depth,
-            num_leaves=num_leaves,
-            learning_rate=learning_rate,
-            min_child_weight=min_child_weight,
-            min_child_samples=min_child_samples,
-            subsample_freq=subsample_freq,
-            reg_lambda=reg_lambda,
-            max_bin=max_bin,
-            grow_policy=grow_policy,
-            importance_type=importance_type,
-            **kwargs,
-        )
+        given: dict[str, Any] = {
+            "max_depth": max_depth,
+            "num_leaves": num_leaves,
+            "learning_rate": learning_rate,
+            "min_child_weight": min_child_weight,
+            "min_child_samples": min_child_samples,
+            "subsample_freq": subsample_freq,
+            "reg_lambda": reg_lambda,
+            "max_bin": max_bin,
+            "grow_policy": grow_policy,
+            "importance_type": importance_type,
+        }
+        super().__init__(**given, **kwargs)
 
     def _completed(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return the parameters of a training as XGBoost means them."""
@@ -77,6 +77,9 @@ class XGBoostModel(FittedAttributes):
         """Return the data as a DMatrix."""
         data = DMatrix(table, label, base_margin=init_score, ref=others.pop("reference", None), **others)
         data.is_estimators = True
+        types = self._other_params.get("feature_types")
+        if types is not None:
+            data.types = list(map(str, types))
         return data
 
     @property

@@ -46,6 +46,7 @@ CASES: dict[str, GoldenCase] = {
     "multiclass, classes": GoldenCase(
         {"objective": "multiclass", "num_class": 3, "predict_classes": True}, n_rows=500, n_rounds=2
     ),
+    "binary, scores": GoldenCase({"objective": "binary", "predict_scores": True}, n_rows=500, n_rounds=2),
     "binary, sparse": GoldenCase({"objective": "binary", "num_leaves": 15}, zeros=0.9, missing=True, n_features=9),
     "binary, rare class": GoldenCase({"objective": "binary"}, rare=0.02, missing=True),
     "multiclass, rare class": GoldenCase({"objective": "multiclass", "num_class": 3}, rare=0.02, n_rounds=3),

@@ -229,6 +229,7 @@ def _lightgbm(ours: Params) -> dict[str, Any]:
         "aft_loss_distribution_scale",
         "lambdarank_bias_norm",
         "predict_classes",
+        "predict_scores",
         "base_score",
         *_CHOSEN_PAIRS,
         *_FORCED,

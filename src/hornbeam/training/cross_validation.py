@@ -13,7 +13,6 @@ from hornbeam.core.errors import ParameterError
 from hornbeam.core.float_mode import default_mode
 from hornbeam.core.log import speaking
 from hornbeam.dataset.dataset import Dataset
-from hornbeam.dataset.dmatrix import DMatrix
 from hornbeam.model.booster import Booster
 from hornbeam.model.cv_booster import CVBooster
 from hornbeam.params.params import Params
@@ -32,6 +31,7 @@ from hornbeam.training.state import TrainingState
 from hornbeam.training.train import number_of_rounds
 from hornbeam.training.xgboost_arguments import (
     as_xgboosts_history,
+    has_xgboosts_ways,
     takes_xgboost_arguments,
     with_default_metric,
     with_stopping,
@@ -110,7 +110,7 @@ def cv(
     ['valid auc-mean', 'valid auc-stdv']
     """
     params = params if isinstance(params, Params) else Params.from_dict(params)
-    is_xgboosts = isinstance(train_set, DMatrix)
+    is_xgboosts = has_xgboosts_ways(train_set)
     if as_pandas and not is_xgboosts:
         raise ParameterError("as_pandas=True: make a table of the result: pandas.DataFrame(result)")
     if metrics is not None:

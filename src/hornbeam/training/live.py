@@ -208,21 +208,10 @@ class LiveTraining:
 
     def add_valid(self, data: Any, name: str) -> EvaluatedSet:
         """Add a data set to evaluate; one that is there already is not added again."""
-        if not isinstance(data, Dataset):
-            raise DataError(f"a validation set must be a hornbeam.Dataset, not {type(data).__name__}")
-        run = self.run
-        if data is self.train_set:
-            there = [entry for entry in run.state.evaluated if entry.is_training]
-        else:
-            there = [entry for entry in run.state.evaluated if entry.dataset is data]
-        if there:
-            return there[0]
-        if any(entry.name == name for entry in run.state.evaluated):
-            raise ParameterError(f"there is a validation set {name!r} already; give every set a name of its own")
         with self._setting():
-            entry = run.add_valid_set(name, data)
+            entry = self.run.add_new_set(name, data)
         if not entry.is_training:
-            self.valid_sets[name] = data
+            self.valid_sets[entry.name] = data
         return entry
 
     def evaluate(self, data: Any, name: str, feval: Any) -> list[Evaluation]:

@@ -239,6 +239,19 @@ class Loop:
             for hook in self.hooks:
                 hook.after_iteration(self)
 
+    def add_valid(self, data: Any, name: str) -> None:
+        """Evaluate another data set from this iteration on."""
+        if len(self.members) > 1 or self.members[0].state.checkpoints is not None:
+            raise ParameterError(
+                "add_valid in a callback of cv, or beside checkpoint=: all evaluations must be known when it begins; "
+                "pass the set in valid_sets="
+            )
+        with default_mode():
+            self.members[0].state.finish_trees()
+            entry = self.members[0].run.add_new_set(name, data)
+        if entry.is_training:
+            self.env.training_names |= {entry.name}
+
     def reset_parameter(self, params: Mapping[str, Any]) -> None:
         """Take other values of parameters for the iterations to come, and for this one, if it has not begun."""
         changed = canonical_names(params)

@@ -22,7 +22,13 @@ from hornbeam.training.callbacks import (
     record_evaluation,
     reset_parameter,
 )
-from hornbeam.training.xgboost_arguments import EvaluationMonitor, LastMetricStopping, evaluation_of, set_name
+from hornbeam.training.xgboost_arguments import (
+    EvaluationMonitor,
+    LastMetricStopping,
+    Log,
+    evaluation_of,
+    set_name,
+)
 
 __all__ = [
     "CallbackEnv",
@@ -45,6 +51,8 @@ class TrainingCallback:
     `evals_log[set][metric]` is a list, one value an evaluated iteration; sets and metrics bear XGBoost's names.
     """
 
+    EvalsLog = Log
+
     def before_training(self, model: Any) -> Any:
         """Follow the start; returns the model."""
         return model
@@ -53,11 +61,11 @@ class TrainingCallback:
         """Follow the end; returns the model."""
         return model
 
-    def before_iteration(self, model: Any, epoch: int, evals_log: dict[str, dict[str, list[float]]]) -> bool:
+    def before_iteration(self, model: Any, epoch: int, evals_log: Log) -> bool:
         """Come before an iteration; True ends the training."""
         return False
 
-    def after_iteration(self, model: Any, epoch: int, evals_log: dict[str, dict[str, list[float]]]) -> bool:
+    def after_iteration(self, model: Any, epoch: int, evals_log: Log) -> bool:
         """Follow an iteration; True ends the training."""
         return False
 
@@ -67,7 +75,7 @@ class _Watch:
 
     def __init__(self, callback: Any) -> None:
         self.callback = callback
-        self.log: dict[str, dict[str, list[float]]] = {}
+        self.log: Log = {}
         self.model: Any = None
         self.has_begun = False
 
@@ -150,6 +158,8 @@ class EarlyStopping(LastMetricStopping):
         Improvement that counts.
     """
 
+    EvalsLog = Log
+
     def __init__(
         self,
         rounds: int,
@@ -200,6 +210,8 @@ class TrainingCheckPoint(TrainingCallback):
         Iterations from one file to the next.
     """
 
+    default_format = "ubj"
+
     def __init__(
         self,
         directory: str | os.PathLike[str],
@@ -215,14 +227,14 @@ class TrainingCheckPoint(TrainingCallback):
         self.directory.mkdir(parents=True, exist_ok=True)
         return model
 
-    def after_iteration(self, model: Any, epoch: int, evals_log: dict[str, dict[str, list[float]]]) -> bool:
+    def after_iteration(self, model: Any, epoch: int, evals_log: Log) -> bool:
         """Write the file when it is time."""
         if epoch > 0 and epoch % self.interval == 0:
             path = self.directory / f"{self.name}_{epoch}"
             if self.as_pickle:
                 path.with_name(path.name + ".pkl").write_bytes(pickle.dumps(model))
             else:
-                model.save_model(path.with_name(path.name + ".ubj"))
+                model.save_model(path.with_name(f"{path.name}.{self.default_format}"))
         return False
 
 

@@ -13,6 +13,7 @@ from functools import cache, partial
 from typing import Any
 
 from hornbeam.backends.evaluation import arithmetic_on
+from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.training.boosting import make_boosting
 from hornbeam.training.callbacks import Evaluation
@@ -51,6 +52,19 @@ class TrainingRun:
         entry = EvaluatedSet(name, dataset, valid, dataset is state.train_set)
         state.evaluated.append(entry)
         return entry
+
+    def add_new_set(self, name: str, dataset: Any) -> EvaluatedSet:
+        """Enter a data set in the middle of a training; one that is there already is not entered again."""
+        if not isinstance(dataset, Dataset):
+            raise DataError(f"a validation set must be a hornbeam.Dataset, not {type(dataset).__name__}")
+        every = self.state.evaluated
+        is_training = dataset is self.state.train_set
+        there = [one for one in every if (one.is_training if is_training else one.dataset is dataset)]
+        if there:
+            return there[0]
+        if any(one.name == name for one in every):
+            raise ParameterError(f"there is a validation set {name!r} already; give every set a name of its own")
+        return self.add_valid_set(name, dataset)
 
     def boost_once(self, learning_rate: float) -> list[GrownTree]:
         """Grow the trees of an iteration and update all scores."""

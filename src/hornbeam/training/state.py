@@ -26,7 +26,6 @@ from hornbeam.data.columns import column_on
 from hornbeam.data.levels import extended_levels, level_codes
 from hornbeam.data.target_encoding import describe_encoding
 from hornbeam.dataset.dataset import Dataset
-from hornbeam.dataset.dmatrix import DMatrix
 from hornbeam.metrics import Metric, get_metrics
 from hornbeam.model.booster import Booster
 from hornbeam.model.file import ModelData
@@ -250,8 +249,9 @@ class TrainingState:
             )
         )
         booster.num_threads, booster.metric = self.params.num_threads, self.params.metric
-        booster.is_xgboosts = isinstance(self.train_set, DMatrix)
-        booster.stops_at_best = not isinstance(self.train_set, DMatrix) or self.train_set.is_estimators
+        booster.is_xgboosts = self.train_set.is_xgboosts
+        booster.types = getattr(self.train_set, "feature_types", None)
+        booster.stops_at_best = not self.train_set.is_xgboosts or self.train_set.is_estimators
         return booster
 
     def first_scores(self) -> NDArray[np.float64]:

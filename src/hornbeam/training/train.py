@@ -12,7 +12,6 @@ from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.core.float_mode import default_mode
 from hornbeam.core.log import speaking, warn
 from hornbeam.dataset.dataset import Dataset
-from hornbeam.dataset.dmatrix import DMatrix
 from hornbeam.model.booster import Booster
 from hornbeam.params.params import Params, whole_number
 from hornbeam.params.peer_arguments import TRAIN, takes_peer_arguments
@@ -128,7 +127,7 @@ def train_with(
         raise DataError(
             f"train_set must be a hornbeam.Dataset, not {type(train_set).__name__}; wrap it: Dataset(X, label=y)"
         )
-    n_rounds = number_of_rounds(params, num_boost_round, 0, isinstance(train_set, DMatrix))
+    n_rounds = number_of_rounds(params, num_boost_round, 0, train_set.is_xgboosts)
     start = model_to_train_on(init_model)
     check_boosting(params)
     named = named_sets(valid_sets, valid_names, train_set)

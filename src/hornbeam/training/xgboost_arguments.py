@@ -19,7 +19,6 @@ from typing import Any, ParamSpec, TypeVar
 from hornbeam.core.dtypes import MAX_LEAVES
 from hornbeam.core.errors import ParameterError
 from hornbeam.dataset.dataset import Dataset
-from hornbeam.dataset.dmatrix import DMatrix
 from hornbeam.metrics.ranked_lists import WHOLE_LIST
 from hornbeam.params.params import BY_NAME, Params, whole_number
 from hornbeam.training.callbacks import CallbackEnv, EarlyStopping, LogEvaluation, RecordEvaluation, deviation
@@ -102,11 +101,18 @@ class LastMetricStopping(EarlyStopping):
             env.evaluation_result_list = every
 
 
+Log = dict[str, dict[str, list[float]]]
+"""Evaluations by set and metric, one value an iteration: what XGBoost's callbacks are given, and call so."""
+
+
 class EvaluationMonitor(LogEvaluation):
     """Prints the evaluations as XGBoost does, every `period` iterations and after the last: "[3]  eval-rmse:0.50000".
 
-    In `cv` these are means over the folds, with their standard deviations if `show_stdv` is true.
+    In `cv` these are means over the folds, with their standard deviations if `show_stdv` is true. Of several workers
+    the first one prints.
     """
+
+    EvalsLog = Log
 
     def __init__(self, rank: int = 0, period: int = 1, show_stdv: bool = False) -> None:
         super().__init__(period, show_stdv)
@@ -147,7 +153,7 @@ def as_xgboosts(params: Any, train_set: Any) -> Any:
 
     A list of pairs is a dict, too, with the metrics of all pairs "eval_metric".
     """
-    if not isinstance(train_set, DMatrix) or not isinstance(params, (Mapping, list, tuple)):
+    if not has_xgboosts_ways(train_set) or not isinstance(params, (Mapping, list, tuple)):
         return params
     made = _dict_of(params)
     if made.get("num_target") == train_set.n_targets:
@@ -177,7 +183,7 @@ def with_stopping(
 
     With first_metric_only, which is LightGBM's, it is LightGBM's.
     """
-    if not isinstance(train_set, DMatrix) or params.early_stopping_round <= 0 or params.first_metric_only:
+    if not train_set.is_xgboosts or params.early_stopping_round <= 0 or params.first_metric_only:
         return params, callbacks
     stopping = LastMetricStopping(params.early_stopping_round, verbose=False)
     stopping.min_delta = params.early_stopping_min_delta
@@ -240,13 +246,13 @@ OF_LISTS = {"lambdarank": "ndcg", "pairwise": "ndcg", "rank_map": "map"}
 
 def with_default_metric(params: Params, train_set: Dataset) -> Params:
     """Return the parameters of a training on a DMatrix with XGBoost's metric of the objective, where none is given."""
-    if not isinstance(train_set, DMatrix) or params.metric is not None:
+    if not train_set.is_xgboosts or params.metric is not None:
         return params
     objective = str(params.objective)
     if objective in OF_LISTS:
         at = "" if params.lambdarank_sampled_pairs else f"@{params.lambdarank_truncation_level}"
         return params.replace(metric=OF_LISTS[objective] + at)
-    if callable(params.objective) and max(params.num_class, train_set.n_targets) == 1:
+    if callable(params.objective) and params.num_class == 1:
         objective = "regression"  # XGBoost's where none is named
     return params.replace(metric=DEFAULT_METRICS[objective]) if objective in DEFAULT_METRICS else params
 
@@ -254,12 +260,12 @@ def with_default_metric(params: Params, train_set: Dataset) -> Params:
 def ranks_of(params: Params, data: Dataset) -> tuple[int, ...]:
     """Return the ranks of metrics of lists that name none: `eval_at`, or, where a DMatrix has none, whole lists."""
     is_default = params.eval_at == BY_NAME["eval_at"].default
-    return (WHOLE_LIST,) if isinstance(data, DMatrix) and is_default else params.eval_at
+    return (WHOLE_LIST,) if data.is_xgboosts and is_default else params.eval_at
 
 
 def metric_name(name: str, metric: Any, train_set: Dataset) -> str:
     """Return what evaluations call a value of a metric: by XGBoost's name for a DMatrix."""
-    if not isinstance(train_set, DMatrix):
+    if not train_set.is_xgboosts:
         return name
     return xgboosts_name(f"{name}@{metric.variance_power:g}" if name == "tweedie" else name)
 
@@ -291,7 +297,7 @@ def takes_xgboost_arguments(function: Callable[P, R]) -> Callable[P, R]:
         places, named = _in_xgboosts_order(function.__name__, arguments, keywords)
         data = _trained_on(places, named)
         given: dict[str, Any] = {name: named.pop(name) for name in NAMES if name in named}
-        if isinstance(data, DMatrix) and not data.is_estimators and function.__name__ == "train":
+        if has_xgboosts_ways(data) and not data.is_estimators and function.__name__ == "train":
             given.setdefault("verbose_eval", True)
         if not any(value is not None for value in given.values()):
             return function(*places, **named)
@@ -301,12 +307,17 @@ def takes_xgboost_arguments(function: Callable[P, R]) -> Callable[P, R]:
                 raise ParameterError(f"obj={objective!r}: must be a function of scores and dataset")
             params = places.pop(0) if places else named.pop("params", None)
             places.insert(0, _with_objective(params, objective))
-        made = _callbacks(given, isinstance(data, DMatrix))
+        made = _callbacks(given, has_xgboosts_ways(data))
         if made:
             named["callbacks"] = [*(named.get("callbacks") or []), *made]
         return function(*places, **named)
 
     return call
+
+
+def has_xgboosts_ways(data: Any) -> bool:
+    """Say whether trainings on data have XGBoost's ways; what is no data is refused later."""
+    return bool(getattr(data, "is_xgboosts", False))
 
 
 def _trained_on(places: Sequence[Any], named: Mapping[str, Any]) -> Any:
@@ -320,7 +331,7 @@ def _in_xgboosts_order(
     """Return arguments by place and by name; where a DMatrix is trained on, places are those of XGBoost's."""
     places, named = list(arguments), dict(keywords)
     data = _trained_on(places, named)
-    if not isinstance(data, DMatrix):
+    if not has_xgboosts_ways(data):
         return places, named
     order = ORDER[name]
     if len(places) > len(order):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -21,7 +23,7 @@ def test_every_column_is_in_one_part(cost, n_parts):
 def test_parts_cost_about_as_much_as_each_other():
     cost = np.random.default_rng(0).random(1000)
     cuts = even_cuts(cost, 7)
-    parts = [cost[first:last].sum() for first, last in zip(cuts[:-1], cuts[1:], strict=True)]
+    parts = [cost[first:last].sum() for first, last in pairwise(cuts)]
     assert np.ptp(parts) < 2.0
 
 

@@ -49,6 +49,7 @@ KNOWN = {
     "reg:squaredlogerror": Known("squared_log_error", IDENTITY, {}),
     "reg:logistic": Known("cross_entropy", LOGIT, {}),
     "binary:logistic": Known("binary", LOGIT, {"scale_pos_weight": ("reg_loss_param", "scale_pos_weight")}),
+    "binary:logitraw": Known("binary", IDENTITY, {"scale_pos_weight": ("reg_loss_param", "scale_pos_weight")}),
     "count:poisson": Known("poisson", LOG, {"poisson_max_delta_step": ("poisson_regression_param", "max_delta_step")}),
     "reg:gamma": Known("gamma", LOG, {}),
     "reg:tweedie": Known(
@@ -69,9 +70,6 @@ POINTWISE = ("regression", "regression_l1", "binary", "cross_entropy", "poisson"
              "expectile", "pseudohuber", "squared_log_error")  # fmt: skip
 """Objectives of one number a row and output: those of labels of several columns."""
 
-SCORES_ALONE = ("binary:logitraw",)
-"""Objectives that are not here and whose predictions are scores: their models are those of an objective function."""
-
 INSTEAD = {
     "binary:hinge": "its predictions are 0 and 1, not scores",
 }
@@ -91,25 +89,24 @@ def read_objective(learner: dict[str, Any], n_outputs: int) -> tuple[dict[str, A
             "(booster.set_param({'objective': 'reg:squarederror', 'base_score': 0})) and save the model again",
         )
     known = KNOWN.get(name)
-    if known is None and name not in SCORES_ALONE:
-        fail(place, f"{show(name)} is not an objective that is known; known are {', '.join((*KNOWN, *SCORES_ALONE))}")
-    takes_many = known is not None and known.name == "multiclass"
-    if known is not None and known.name == "quantile" and n_outputs > 1:
+    if known is None:
+        fail(place, f"{show(name)} is not an objective that is known; known are {', '.join(KNOWN)}")
+    takes_many = known.name == "multiclass"
+    if known.name == "quantile" and n_outputs > 1:
         alphas = _quantiles(document, place)
         if len(alphas) == n_outputs:
             state: dict[str, Any] = {"name": "quantile", "n_quantiles": n_outputs}
             return state, _model_params(state, {"alpha": alphas}), known.start
-    several = known is not None and not takes_many and n_outputs > 1 and known.name in POINTWISE
-    if known is None or (takes_many != (n_outputs > 1) and not several):
-        start = IDENTITY if known is None else known.start
-        if start != IDENTITY or takes_many:
+    several = not takes_many and n_outputs > 1 and known.name in POINTWISE and name != "binary:logitraw"
+    if takes_many != (n_outputs > 1) and not several:
+        if known.start != IDENTITY or takes_many:
             fail(place, f"{name!r} with {n_outputs} outputs is not offered here; train a model for each")
         inform(
             f"{name!r} with {n_outputs} outputs is not an objective of Hornbeam: the model predicts scores, and to "
             "refit it or train on it takes an objective function"
         )
         state = {"name": "custom", "num_class": n_outputs}
-        return state, _model_params(state, {}), start
+        return state, _model_params(state, {}), known.start
     state = {"name": known.name}
     if known.name in ("binary", "multiclassova"):
         state["sigmoid"] = 1.0
@@ -120,6 +117,8 @@ def read_objective(learner: dict[str, Any], n_outputs: int) -> tuple[dict[str, A
     found: dict[str, Any] = {own: _parameter(document, *where, place) for own, where in known.params.items()}
     if name == "multi:softmax":
         state["predicts_classes"] = found["predict_classes"] = True
+    if name == "binary:logitraw":
+        state["predicts_scores"] = found["predict_scores"] = True
     if known.name == "survival:aft" and "aft_loss_param" in document:
         found["aft_loss_distribution"] = inner(document, "aft_loss_param", place).get("aft_loss_distribution")
     return state, _model_params(state, {own: value for own, value in found.items() if value is not None}), known.start
@@ -235,9 +234,10 @@ def write_objective(out: Outgoing, exactness: Exactness) -> Written:
             f"all scores are multiplied by {scale}, which leaves the predictions as they are",
         )
     own = "multi:softmax" if objective.predicts_classes else NAMES.get(name) or STAND_INS[name]
+    own = "binary:logitraw" if objective.predicts_scores else own
     document: dict[str, Any] = {"name": own}
-    if own in ("reg:squarederror", "reg:squaredlogerror", "reg:logistic", "binary:logistic", "reg:gamma"):
-        weight = params.get("scale_pos_weight", 1.0) if own == "binary:logistic" else 1.0
+    if own in ("reg:squarederror", "reg:squaredlogerror", "reg:logistic", "reg:gamma") or own.startswith("binary:"):
+        weight = params.get("scale_pos_weight", 1.0) if own.startswith("binary:") else 1.0
         document["reg_loss_param"] = {"scale_pos_weight": repr(float(weight))}
     elif own == "reg:quantileerror":
         alphas = ", ".join(map(repr, np.atleast_1d(params.get("alpha", 0.9)).tolist()))
@@ -258,7 +258,7 @@ def write_objective(out: Outgoing, exactness: Exactness) -> Written:
         document["softmax_multiclass_param"] = {"num_class": str(n_outputs)}
     elif own.startswith("rank:"):
         document["lambdarank_param"] = {"lambdarank_pair_method": "topk"}
-    base = {"sigmoid": "5E-1", "exp": "1E0"}.get(objective.link, "0E0")
+    base = {"sigmoid": "5E-1", "exp": "1E0"}.get("" if objective.predicts_scores else objective.link, "0E0")
     if own in ("multi:softprob", "multi:softmax"):
         return Written(document, base, num_class=n_outputs)
     return Written(document, base, num_target=n_outputs, scale=scale)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import sys
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -57,7 +58,7 @@ class ArrowReader(TableReader):
         import narwhals
 
         series = narwhals.from_native(self._columns[position], series_only=True)
-        return code_series(series, self.column_name(position))
+        return code_series(series, self.column_name(position), self.others_in(position))
 
     def take(self, rows: NDArray[Any]) -> Any:
         """Return some rows: an array where all columns are floats, else a reader, where integers keep their digits."""
@@ -66,6 +67,6 @@ class ArrowReader(TableReader):
             return super().take(rows)
         part = copy.copy(self)
         part.n_rows, part.levels, part._codes, part._fitted = len(rows), None, {}, {}
-        part._coded = {place: CodedColumn(coded.values, coded.codes[rows]) for place, coded in self._coded.items()}
+        part._coded = {place: replace(coded, codes=coded.codes[rows]) for place, coded in self._coded.items()}
         part._columns = [column.take(rows) for column in self._columns]
         return part

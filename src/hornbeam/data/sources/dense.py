@@ -45,7 +45,7 @@ class DenseReader(TableReader):
         return part if rows is None else part[rows]
 
     def _code_column(self, position: int) -> CodedColumn:
-        return code_numbers(self._array[:, position], self.column_name(position), self.unknown_levels_are_missing)
+        return code_numbers(self._array[:, position], self.column_name(position), self.others_in(position))
 
     def _view(self, start: int, stop: int) -> NDArray[Any] | None:
         view = self._array[start:stop]

@@ -46,7 +46,7 @@ class DeviceReader(TableReader):
 
     def _code_column(self, position: int) -> CodedColumn:
         values = self._sample_values(None, position, position + 1)[:, 0]
-        return code_numbers(values, self.column_name(position), self.unknown_levels_are_missing)
+        return code_numbers(values, self.column_name(position), self.others_in(position))
 
     def device_blocks(self) -> Iterator[tuple[int, Any]]:
         """Yield (first row, CuPy block of `block_dtype`): one view where the dtype is right.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -54,7 +55,7 @@ class FrameReader(TableReader):
         return out
 
     def _code_column(self, position: int) -> CodedColumn:
-        return code_series(self._columns[position], self.column_name(position), self.unknown_levels_are_missing)
+        return code_series(self._columns[position], self.column_name(position), self.others_in(position))
 
     def _column_type(self, position: int) -> str:
         return str(self._columns[position].dtype)
@@ -74,7 +75,7 @@ class FrameReader(TableReader):
             return super().take(rows)
         part = copy.copy(self)
         part.n_rows, part.levels, part._codes, part._fitted = len(rows), None, {}, {}
-        part._coded = {place: CodedColumn(coded.values, coded.codes[rows]) for place, coded in self._coded.items()}
+        part._coded = {place: replace(coded, codes=coded.codes[rows]) for place, coded in self._coded.items()}
         numbers = rows.tolist()
         part._columns = [column[numbers] for column in self._columns]
         return part

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.errors import DataError
-from hornbeam.data.levels import CodedColumn, Levels
+from hornbeam.data.levels import CodedColumn, Levels, Others
 from hornbeam.data.sources.sparse_table import SparseTable
 
 REAL_KINDS = "fiub"
@@ -49,6 +49,8 @@ class TableReader(ABC):
         dtype of what `block` returns: float32 where the table holds float32, else float64.
     zero_as_missing
         Whether zeros are read as NaN; False at first.
+    other_numbers
+        What becomes of numbers that are no integers where a column is read as levels; "refused" at first.
     level_columns
         Positions of the columns that are categorical by their type: strings and categories.
     levels
@@ -70,7 +72,8 @@ class TableReader(ABC):
         self.n_rows, self.n_features = (int(size) for size in shape)
         self.names = names
         self.zero_as_missing = False
-        self.unknown_levels_are_missing = False
+        self.other_numbers: Others = "refused"
+        self._cut_columns: set[int] = set()
         self.level_columns: list[int] = list(levels)
         self.levels: list[Levels | None] | None = None
         self.block_dtype: np.dtype[Any] = np.dtype(np.float32 if dtype == np.float32 else np.float64)
@@ -133,6 +136,12 @@ class TableReader(ABC):
             self._coded[position] = self._code_column(position)
         return self._coded[position]
 
+    def others_in(self, position: int) -> Others:
+        """Return what becomes of numbers in a column of levels that are no integers."""
+        if position not in self._cut_columns:
+            return self.other_numbers
+        return "cut or missing" if self.other_numbers == "missing" else "cut"
+
     @property
     def n_levels(self) -> dict[int, int]:
         """Number of levels of every column that is read as codes, by position."""
@@ -161,6 +170,7 @@ class TableReader(ABC):
             pairs = ((place, named[place]) for place in fitted)
             reader._fitted = {place: (own, fitted[place]) for place, own in pairs if own is not None}
         chosen = {position: own for position, own in enumerate(named) if own is not None}
+        self._cut_columns.update(position for position, own in chosen.items() if own.is_cut)
         self.prepare_coding(list(chosen))
         whole = {position: reader._fitted_values(position, own) for position, own in chosen.items()}
         fitted_now = {position: values for position, values in whole.items() if values is not None}

@@ -36,7 +36,7 @@ class SparseReader(TableReader):
         raise AssertionError("a sparse table is sampled by column: SparseTable.by_column")
 
     def _code_column(self, position: int) -> CodedColumn:
-        return self.sparse.coded(position, self.column_name(position), self.unknown_levels_are_missing)
+        return self.sparse.coded(position, self.column_name(position), self.others_in(position))
 
     def _take_codes(self, codes: dict[int, NDArray[Any]], fitted: dict[int, NDArray[np.float64]]) -> None:
         if not codes and not fitted:

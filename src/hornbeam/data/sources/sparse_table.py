@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.errors import DataError
-from hornbeam.data.levels import code_numbers
+from hornbeam.data.levels import Others, code_numbers
 from hornbeam.data.sources.sparse_levels import SparseCodes, SparseColumn
 
 _REAL_KINDS = "fiub"
@@ -115,11 +115,11 @@ class SparseTable:
                 self._entries[column] = places[ends[column - 1] if column > 0 else 0 : ends[column]]
         return {column: self._entries[column] for column in columns}
 
-    def coded(self, column: int, name: str, others_are_missing: bool = False) -> SparseColumn:
+    def coded(self, column: int, name: str, others: Others = "refused") -> SparseColumn:
         """Return a column as places in its distinct values: integers or booleans; as `code_numbers` does."""
         places = self.list_entries([column])[column]
-        found = code_numbers(np.append(self.values[places], self.values.dtype.type(0)), name, others_are_missing)
-        return SparseColumn(found.values, found.codes, self._rows(places), self.n_rows)
+        found = code_numbers(np.append(self.values[places], self.values.dtype.type(0)), name, others)
+        return SparseColumn(found.values, found.codes, self._rows(places), self.n_rows, is_cut=found.is_cut)
 
     def _rows(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the rows of entries."""

@@ -90,9 +90,11 @@ class LevelCounts:
         self._place_of: dict[Any, int] = {}
         self._counts: list[int] = []
         self._kind: type | None = None
+        self._is_cut = False
 
     def add(self, column: CodedColumn) -> None:
         """Count the rows of a batch."""
+        self._is_cut |= column.is_cut
         for value, n_rows in zip(column.values, column.counts().tolist(), strict=True):
             if n_rows == 0:
                 continue
@@ -121,7 +123,7 @@ class LevelCounts:
 
     def counted(self) -> CountedColumn:
         """Return the column as far as its numbers of rows."""
-        return CountedColumn(self.values, np.array(self._counts, np.int64))
+        return CountedColumn(self.values, np.array(self._counts, np.int64), self._is_cut)
 
 
 class Identity:
@@ -184,6 +186,7 @@ class FirstReading:
     def add(self, reader: TableReader, fields: Mapping[str, Any]) -> None:
         """Take a batch, and what belongs to its rows."""
         first, n_rows = self.n_rows, reader.n_rows
+        reader.other_numbers = "cut"
         block = reader.block(0, n_rows)
         self.block_dtype = np.result_type(self.block_dtype, block.dtype)
         self._look_for_missing(block)

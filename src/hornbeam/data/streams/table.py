@@ -100,6 +100,7 @@ class StreamTable(UnheldTable):
         """Yield the batches, whose categorical columns are read as `levels` says."""
         for rows, reader in self._read():
             fitted = {place: values[rows] for place, (_, values) in self._fitted.items()}
+            reader.other_numbers = "missing"  # in a training set they are cut, as the levels say
             coded = reader if self.levels is None else reader.with_levels(self.levels, fitted)
             coded.zero_as_missing = self.zero_as_missing
             yield rows, coded
@@ -139,6 +140,7 @@ class StreamTable(UnheldTable):
         """Return the place of every row's value among the column's values, by another reading; int32 (n_rows,)."""
         places = np.empty(self.n_rows, np.int32)
         for rows, reader in self._read():
+            reader.other_numbers = "cut"
             places[rows] = self._first.levels[position].places(reader.coded(position))
         return places
 
@@ -231,7 +233,7 @@ class StreamedColumn(CountedColumn):
 
     def __init__(self, table: StreamTable, position: int) -> None:
         counted = table.counted(position)
-        super().__init__(counted.values, counted.counts())
+        super().__init__(counted.values, counted.counts(), counted.is_cut)
         object.__setattr__(self, "_where", (table, position))
 
     def row_codes(self) -> NDArray[np.int32]:

@@ -43,6 +43,9 @@ class DaskDataset:
         `feature_names`, `categorical_features` and data parameters, as for `hornbeam.Dataset`.
     """
 
+    is_xgboosts = False  # as of `hornbeam.Dataset`
+    is_estimators = False
+
     def __init__(
         self,
         client: Any,

@@ -13,10 +13,21 @@ from hornbeam.distributed.dask.dataset import DaskDataset, partitions_of, wait_f
 from hornbeam.distributed.dask.packages import require_dask
 from hornbeam.distributed.dask.prediction import predict_parts
 from hornbeam.distributed.dask.training import train
+from hornbeam.params.peer_arguments import FIT, takes_peer_arguments
+from hornbeam.sklearn.arguments import UserFunction, one_each, split_metrics
 from hornbeam.sklearn.base import HornbeamModel
 from hornbeam.sklearn.estimators import HornbeamClassifier, HornbeamRegressor
+from hornbeam.sklearn.fit_tasks import takes_verbose
+from hornbeam.sklearn.held_out import joined_functions
 from hornbeam.sklearn.ranker import HornbeamRanker
 from hornbeam.sklearn.target_columns import has_columns
+from hornbeam.sklearn.xgboost_estimators import (
+    XGBClassifier,
+    XGBRanker,
+    XGBRegressor,
+    XGBRFClassifier,
+    XGBRFRegressor,
+)
 
 SelfEstimator = TypeVar("SelfEstimator", bound="DaskEstimator")
 
@@ -53,6 +64,8 @@ class DaskEstimator(HornbeamModel):
         state = super().__getstate__()
         return {name: value for name, value in state.items() if name != "client"}
 
+    @takes_verbose
+    @takes_peer_arguments(FIT)
     def fit(  # type: ignore[override]
         self: SelfEstimator,
         X: Any,
@@ -62,6 +75,8 @@ class DaskEstimator(HornbeamModel):
         eval_set: Sequence[tuple[Any, Any]] | None = None,
         eval_names: Sequence[str] | None = None,
         eval_sample_weight: Sequence[Any] | None = None,
+        eval_init_score: Sequence[Any] | None = None,
+        eval_metric: str | UserFunction | Sequence[str | UserFunction] | None = None,
         feature_name: Sequence[str] | str = "auto",
         categorical_feature: Sequence[Any] | str = "auto",
         callbacks: Sequence[Any] | None = None,
@@ -76,9 +91,9 @@ class DaskEstimator(HornbeamModel):
         ----------
         X, y, sample_weight, init_score
             Dask collections with the same partitions, or lists of delayed objects, as for `hornbeam.dask.Dataset`.
-        eval_set, eval_names, eval_sample_weight
-            Pairs (X, y) of such, to evaluate after every iteration; names and weights, one a pair.
-        feature_name, categorical_feature, callbacks, init_model
+        eval_set, eval_names, eval_sample_weight, eval_init_score
+            Pairs (X, y) of such, to evaluate after every iteration; names, weights and scores, one a pair.
+        eval_metric, feature_name, categorical_feature, callbacks, init_model
             As for the estimators of one machine.
         retries
             See `hornbeam.dask.train`.
@@ -91,34 +106,42 @@ class DaskEstimator(HornbeamModel):
         if marker is not None and not np.isnan(marker):
             raise ParameterError(f"missing={marker} is not available on a cluster; put NaN into the partitions")
         client, pairs = self._client(), list(eval_set or [])
-        weights = list(eval_sample_weight or [None] * len(pairs))
+        weights = one_each(eval_sample_weight, "eval_sample_weight", len(pairs))
+        scores = one_each(eval_init_score, "eval_init_score", len(pairs))
+        metrics, calls = joined_functions(self._other_params, eval_metric, callbacks)
+        named_metrics, functions = split_metrics(metrics)
         options: dict[str, Any] = {"feature_names": feature_name, "categorical_features": categorical_feature}
         kept = {name: queries.pop(name) for name in ("group", "qid") if name in queries}
         of_sets = {name: queries.pop(f"eval_{name}") for name in ("group", "qid") if f"eval_{name}" in queries}
         if queries:
             raise TypeError(f"fit() got an unexpected keyword argument {next(iter(queries))!r}")
         label = self._learn_partitions(client, y)
-        params = self._train_params()
-        train_set = DaskDataset(client, X, label, weight=sample_weight, init_score=init_score, **kept, **options)
+        params = self._with_metrics(self._train_params(), named_metrics)
+        train_set = self._make_partitions(
+            client, X, label, weight=sample_weight, init_score=init_score, **kept, **options
+        )  # fmt: skip
+        names = self._names_of_sets(eval_names, len(pairs)) or [f"valid_{i}" for i in range(len(pairs))]
         valid: dict[str, DaskDataset] = {}
         for i, (table, target) in enumerate(pairs):
             own = {name: every[i] for name, every in of_sets.items()}
-            name = eval_names[i] if eval_names is not None else f"valid_{i}"
-            if table is X and target is y:
-                valid[name] = train_set
+            if table is X and target is y and weights[i] is None and scores[i] is None:
+                valid[names[i]] = train_set
                 continue
             coded = self._code_partitions(target)
-            valid[name] = DaskDataset(
-                client, table, coded, weight=weights[i], reference=train_set, **own, **options
-            )  # fmt: skip
+            more = {"weight": weights[i], "init_score": scores[i], "reference": train_set, **own, **options}
+            valid[names[i]] = self._make_partitions(client, table, coded, **more)
         start = getattr(init_model, "booster_", init_model)
         self.booster_ = train(
-            client, params, train_set, None, valid, callbacks=callbacks, init_model=start, retries=retries
+            client, params, train_set, None, valid, callbacks=calls, feval=functions, init_model=start, retries=retries
         )  # fmt: skip
         self.n_features_in_ = self.booster_.n_features
         if hasattr(X, "columns"):
             self.feature_names_in_ = np.array(list(map(str, X.columns)), object)
         return self
+
+    def _make_partitions(self, client: Any, table: Any, label: Any, **others: Any) -> DaskDataset:
+        """Return the data of a training."""
+        return DaskDataset(client, table, label, **others)
 
     def _learn_partitions(self, client: Any, y: Any) -> Any:
         """Return the labels of the training set; a classifier learns its classes."""
@@ -179,6 +202,35 @@ class DaskHornbeamClassifier(DaskEstimator, HornbeamClassifier):
 
         parts = partitions_of(y, "y")
         return [delayed(_codes_of)(part, self.classes_) for part in parts or []]
+
+
+class DaskXGBoostModel(DaskEstimator):
+    """What makes an estimator one of XGBoost's on Dask."""
+
+    def _make_partitions(self, client: Any, table: Any, label: Any, **others: Any) -> DaskDataset:
+        data = super()._make_partitions(client, table, label, **others)
+        data.is_xgboosts = data.is_estimators = True
+        return data
+
+
+class DaskXGBRegressor(DaskXGBoostModel, XGBRegressor):
+    """`DaskHornbeamRegressor` as XGBoost's users know it."""
+
+
+class DaskXGBRFRegressor(DaskXGBoostModel, XGBRFRegressor):
+    """A random forest of XGBoost's kind for numbers, on a Dask cluster."""
+
+
+class DaskXGBRanker(DaskXGBoostModel, XGBRanker):  # type: ignore[misc]  # fit takes other data
+    """`DaskHornbeamRanker` as XGBoost's users know it."""
+
+
+class DaskXGBClassifier(DaskXGBoostModel, DaskHornbeamClassifier, XGBClassifier):
+    """`DaskHornbeamClassifier` as XGBoost's users know it."""
+
+
+class DaskXGBRFClassifier(DaskXGBoostModel, DaskHornbeamClassifier, XGBRFClassifier):
+    """A random forest of XGBoost's kind for classes, on a Dask cluster."""
 
 
 def _classes_of(part: Any) -> NDArray[Any]:

@@ -184,6 +184,7 @@ def _train_once(
     described = {name: each.options for name, each in sets.items()}
     same = [name for name, each in sets.items() if name != "train_set" and each is train_set]
     kept = None if elastic is None else elastic.for_worker()
+    ways = train_set.is_xgboosts, train_set.is_estimators
     group, ranks = uuid.uuid4().hex, {address: rank for rank, address in enumerate(addresses)}
     with client.as_current():
         turn = Semaphore(max_leases=1, name=TURN)  # a client that goes away loses it after some seconds
@@ -194,7 +195,7 @@ def _train_once(
             tasks = [
                 client.submit(
                     train_in_task, group, addresses, timeout, params, work[rank], described, same, n_rounds,
-                    dict(options), kept, workers=[address], allow_other_workers=False, pure=False, retries=0,
+                    dict(options), kept, ways, workers=[address], allow_other_workers=False, pure=False, retries=0,
                     key=task_key(group, rank),
                 )
                 for address, rank in ranks.items()
@@ -260,6 +261,7 @@ def train_in_task(
     n_rounds: int | None,
     options: Mapping[str, Any],
     kept: tuple[str, int, bytes | None] | None,
+    ways: tuple[bool, bool],
 ) -> Booster | None:
     """Train on one worker; returns the model on the first one.
 
@@ -267,6 +269,7 @@ def train_in_task(
     described  options of the data sets
     same       names under which the training set is evaluated
     kept       name of the training, how often to keep its state, and the state to go on from; None: keep nothing
+    ways       whether the training has XGBoost's ways, and whether those of an estimator
     """
     from distributed import get_worker
 
@@ -283,6 +286,7 @@ def train_in_task(
             there = [part for part in parts if part is not None]
             data[name] = PartDataset(collective, there, data.get("train_set"), name)
         train_set = data.pop("train_set")
+        train_set.is_xgboosts, train_set.is_estimators = ways
         valid = {**dict.fromkeys(same, train_set), **data}
         ordered = {name: valid[name] for name in described if name != "train_set"}
         more = dict(options)

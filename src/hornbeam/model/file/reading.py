@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ KEYS = (
     "version",
 )
 
-OPTIONAL_KEYS = ("column_names", "encodings", "fingerprint", "levels")
+OPTIONAL_KEYS = ("column_names", "cut_features", "encodings", "fingerprint", "levels")
 
 ENCODING_KEYS = ("missing", "numbers", "other")
 
@@ -133,6 +134,8 @@ def model_from_document(document: Any, trees: Iterable[Any] = ()) -> ModelData:
     levels = _check_levels(document["levels"], len(feature_names)) if "levels" in document else None
     if "encodings" in document:
         levels = _check_encodings(document["encodings"], levels)
+    if "cut_features" in document:
+        levels = _check_cut_features(document["cut_features"], levels)
     n_levels = [len(own) if own is not None and own.is_coded else None for own in levels or [None] * len(feature_names)]
     objective = document["objective"]
     n_outputs = check_int(document["n_outputs"], "n_outputs", 1, 2**31 - 1)
@@ -223,6 +226,20 @@ def _check_encodings(value: object, levels: list[Levels | None] | None) -> list[
         numbers = check_floats(entries["numbers"], f"{place}.numbers", len(of_feature))
         missing, other = check_floats([entries["missing"], entries["other"]], place).tolist()
         found.append(EncodedLevels(of_feature.values, numbers, missing, other))
+    return found
+
+
+def _check_cut_features(value: object, levels: list[Levels | None] | None) -> list[Levels | None]:
+    """Return levels of which some cut numbers to whole ones: at least one feature's, or the key is not there."""
+    features = check_list(value, int, "cut_features")
+    found = list(levels or [])
+    if not features or features != sorted(set(features)) or features[0] < 0 or features[-1] >= len(found):
+        fail("cut_features", "must be places of categorical features, ascending, at least one")
+    for feature in features:
+        own = found[feature]
+        if own is None or type(own.example) not in (int, type(None)):
+            fail("cut_features", f"feature {feature} has no levels that are integers")
+        found[feature] = replace(own, is_cut=True)
     return found
 
 

@@ -27,6 +27,10 @@ levels do. Models from other libraries have it where they tell the two apart.
 
     "levels":[null,[1,4,null]]
 
+Where numbers of a categorical feature are cut to whole ones, "cut_features" has its place among the features.
+
+    "cut_features":[1]
+
 Where a categorical feature is read as numbers (target_encoding.py), "encodings" has one entry a feature: null, or the
 number of each level in the order of "levels", of what is missing, and of all other levels. Splits of such a feature
 have a threshold.
@@ -119,6 +123,9 @@ def content_of(model: ModelData) -> bytes:
         document["levels"] = [None if own is None else list(own.values) for own in model.levels]
         if any(isinstance(own, EncodedLevels) for own in model.levels):
             document["encodings"] = [_encoding_to_dict(own) for own in model.levels]
+        cut = [feature for feature, own in enumerate(model.levels) if own is not None and own.is_cut]
+        if cut:
+            document["cut_features"] = cut
     try:
         with default_mode():  # in another one, Python's conversion of numbers to text goes wrong
             text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)

@@ -45,12 +45,13 @@ class ObjectiveRows:
     boost_from_average: bool = parameter(
         "bool", True, "Objective", "Start from the best constant (mean, log-odds, class priors) instead of zero."
     )
-    base_score: float | None = parameter(
+    base_score: float | tuple[float, ...] | None = parameter(
         "start",
         None,
         "Objective",
         "The prediction that training starts from, instead of the best constant: a mean, a probability (`binary`, "
-        "`cross_entropy`), a count. `multiclass` and ranking take it as the raw score of every row.",
+        "`cross_entropy`), a count. `multiclass` and ranking take it as the raw score of every row. A list has a "
+        "number for each output.",
     )
     predict_classes: bool = parameter(
         "bool",
@@ -58,6 +59,13 @@ class ObjectiveRows:
         "Objective",
         "`multiclass`: `predict` returns the class of the highest score instead of probabilities. XGBoost's objective "
         "`multi:softmax` is `multiclass` with it. Metrics, and functions, see probabilities as ever.",
+    )
+    predict_scores: bool = parameter(
+        "bool",
+        False,
+        "Objective",
+        "`binary`: `predict` returns raw scores instead of probabilities. XGBoost's objective `binary:logitraw` is "
+        "`binary` with it. Metrics, and functions, see probabilities as ever.",
     )
     sigmoid: float = parameter(
         "float",

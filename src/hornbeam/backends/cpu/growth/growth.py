@@ -53,7 +53,7 @@ from hornbeam.trees.records import ContextsAhead, GrownAhead, Segments
 from hornbeam.trees.splitting import SplitRules
 
 
-def even_cuts(cost: NDArray[np.float64], n_parts: int) -> NDArray[np.int64]:
+def even_cuts(cost: NDArray[Any], n_parts: int) -> NDArray[np.int64]:
     """Cut columns into parts that cost about as much as each other: their bounds, int64 (n_parts + 1,)."""
     done = np.concatenate([[0.0], np.cumsum(cost)])
     cuts = np.searchsorted(done, done[-1] * np.arange(n_parts + 1) / n_parts).astype(np.int64)
