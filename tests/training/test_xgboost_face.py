@@ -331,6 +331,16 @@ def test_the_metric_beside_a_function_of_several_targets_is_xgboosts(strategy):
     assert list(named.eval_history["train"]) == ["mae"]
 
 
+def test_ten_rounds_are_trained_where_nothing_says_how_many(dtrain):
+    peer = pytest.importorskip("xgboost")
+    assert xgb.train({}, dtrain, verbose_eval=False).num_boosted_rounds() == 10
+    assert len(xgb.cv({}, dtrain, as_pandas=False)["test-rmse-mean"]) == 10
+    assert peer.train({}, peer.DMatrix(X, Y)).num_boosted_rounds() == 10
+    for params in ({"n_estimators": 3}, [("num_round", 3)], xgb.Params(num_iterations=3)):
+        assert xgb.train(params, dtrain, verbose_eval=False).num_boosted_rounds() == 3
+    assert xgb.train(None, dtrain, 2, verbose_eval=False).num_boosted_rounds() == 2
+
+
 def test_types_of_features_are_those_given_or_of_a_frame(tmp_path):
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(

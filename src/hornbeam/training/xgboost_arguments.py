@@ -69,6 +69,9 @@ ORDER = {
 }  # fmt: skip
 """XGBoost's order of the arguments of `train` and `cv`."""
 
+ROUNDS = 10
+"""Iterations of `train` and `cv` where nothing says how many."""
+
 MOST_LEVELS = 16
 """Levels of a tree that has more leaves than a tree may have."""
 
@@ -341,11 +344,23 @@ def _in_xgboosts_order(
             raise TypeError(f"{name} got two values for {argument!r}")
         named[argument] = value
     del places[FIRST:]
+    if len(places) < FIRST and named.get("num_boost_round") is None and not data.is_estimators:
+        params = places[0] if places else named.get("params")
+        if not _says_rounds(params):
+            named["num_boost_round"] = ROUNDS
     if places:
         places[0] = as_xgboosts(places[0], data)
     elif "params" in named:
         named["params"] = as_xgboosts(named["params"], data)
     return places, named
+
+
+def _says_rounds(params: Any) -> bool:
+    """Say whether parameters have the number of iterations, by any of its names."""
+    if isinstance(params, Params):
+        return "num_iterations" in params.given or params.num_iterations != BY_NAME["num_iterations"].default
+    names = _dict_of({} if params is None else params)
+    return any(name in BY_NAME and BY_NAME[name].name == "num_iterations" for name in names)
 
 
 def _with_objective(params: Any, objective: Any) -> Any:

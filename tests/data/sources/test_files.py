@@ -16,6 +16,7 @@ from hornbeam.data.sources.files import format_of_name
 from hornbeam.data.sources.opening import open_table
 
 pd, pa = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+feather = pytest.importorskip("pyarrow.feather")
 
 PARAMS = {"objective": "binary", "device": "reference", "verbosity": -1, "num_leaves": 5, "min_data_in_leaf": 5}
 
@@ -158,7 +159,7 @@ def test_the_index_of_pandas_is_no_feature(tmp_path, caplog):
     expected = fingerprint(shuffled.drop(columns="y"), label=shuffled["y"])
     for name in ("t.parquet", "t.feather"):
         path = tmp_path / name
-        shuffled.to_parquet(path) if name.endswith("t") else pa.feather.write_feather(
+        shuffled.to_parquet(path) if name.endswith("t") else feather.write_feather(
             pa.Table.from_pandas(shuffled, preserve_index=True), str(path)
         )
         with caplog.at_level("INFO", logger="hornbeam"):
