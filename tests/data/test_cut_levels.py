@@ -298,3 +298,48 @@ def test_every_device_makes_one_model(device, model):
     made = trained_on(X, device=device)
     assert made.fingerprint() == model.fingerprint()
     assert np.array_equal(made.predict(X), model.predict(X))
+
+
+def test_a_validation_set_of_a_training_on_integers_is_read_as_predict_reads_it():
+    train_set = made_of(WHOLE)
+    model = hb.train(PARAMS, train_set, 3, {"v": hb.Dataset(X, label=Y, reference=train_set)})
+    assert model.eval_history["v"]["l2"][-1] == pytest.approx(np.mean((model.predict(X) - Y) ** 2))
+
+
+def test_a_fold_may_lack_the_only_number_that_is_no_integer():
+    table = WHOLE.copy()
+    table[3, 0] += 0.5
+    assert len(hb.cv(PARAMS, made_of(table), 2, nfold=3)["valid l2-mean"]) == 2
+
+
+def test_infinities_are_unseen_levels_of_a_model_that_cuts():
+    model = hb.train(PARAMS, made_of(X), 3)
+    infinite, unseen = X.copy(), X.copy()
+    infinite[0, 0], unseen[0, 0] = np.inf, 77.0
+    assert np.array_equal(model.predict(infinite), model.predict(unseen))
+
+
+@pytest.mark.parametrize("encoding", [{}, {"target_encoding_levels": 0}])
+@pytest.mark.parametrize("tables", [(WHOLE, X), (X, WHOLE)])
+def test_a_model_that_is_trained_on_cuts_as_one_of_its_data_did(tables, encoding):
+    params = {**PARAMS, **encoding}
+    start = hb.train(params, made_of(tables[0]), 2)
+    train_set = made_of(tables[1])
+    model = hb.train(params, train_set, 2, {"v": hb.Dataset(X, label=Y, reference=train_set)}, init_model=start)
+    assert np.array_equal(model.predict(X), model.predict(WHOLE))
+    assert model.eval_history["v"]["l2"][-1] == pytest.approx(np.mean((model.predict(X) - Y) ** 2))
+
+
+def test_models_of_which_one_cuts_are_not_merged():
+    cut, plain = hb.train(PARAMS, made_of(X), 4), hb.train(PARAMS, made_of(WHOLE), 4)
+    with pytest.raises(hb.HornbeamError, match="levels of the categorical features"):
+        hb.merge([cut[:2], plain[2:]])
+
+
+def test_boolean_levels_are_not_cut():
+    model = hb.train(PARAMS, made_of(pd.DataFrame({"c": X[:, 0] > 4, "x": X[:, 1]})), 2)
+    document = json.loads(model.to_bytes())
+    document.pop("fingerprint", None)
+    document["cut_features"] = [0]
+    with pytest.raises(hb.ModelFormatError, match="cut_features"):
+        hb.Booster.from_bytes(json.dumps(document).encode())

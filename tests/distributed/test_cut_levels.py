@@ -1,11 +1,8 @@
-"""Numbers that are no integers in a categorical feature, beyond one table in memory: cut as they are there."""
+"""Numbers that are no integers in a categorical feature: workers and streams cut them as one process does."""
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
-import pandas as pd
 import pytest
 
 import hornbeam as hb
@@ -57,48 +54,3 @@ def test_streams_cut_as_tables_in_memory(encoding):
     found = hb.train(params, hb.Dataset(stream, categorical_features=[0]), 3)
     assert found.fingerprint() == hb.train(params, dataset(X), 3).fingerprint()
     assert np.array_equal(found.predict(stream), found.predict(WHOLE))
-
-
-def test_a_validation_set_of_a_training_on_integers_is_read_as_predict_reads_it():
-    train_set = dataset(WHOLE)
-    model = hb.train(PARAMS, train_set, 3, {"v": hb.Dataset(X, label=Y, reference=train_set)})
-    assert model.eval_history["v"]["l2"][-1] == pytest.approx(np.mean((model.predict(X) - Y) ** 2))
-
-
-def test_a_fold_may_lack_the_only_number_that_is_no_integer():
-    table = WHOLE.copy()
-    table[3, 0] += 0.5
-    assert len(hb.cv(PARAMS, dataset(table), 2, nfold=3)["valid l2-mean"]) == 2
-
-
-def test_infinities_are_unseen_levels_of_a_model_that_cuts():
-    model = hb.train(PARAMS, dataset(X), 3)
-    infinite, unseen = X.copy(), X.copy()
-    infinite[0, 0], unseen[0, 0] = np.inf, 77.0
-    assert np.array_equal(model.predict(infinite), model.predict(unseen))
-
-
-@pytest.mark.parametrize("encoding", [{}, {"target_encoding_levels": 0}])
-@pytest.mark.parametrize("tables", [(WHOLE, X), (X, WHOLE)])
-def test_a_model_that_is_trained_on_cuts_as_one_of_its_data_did(tables, encoding):
-    params = {**PARAMS, **encoding}
-    start = hb.train(params, dataset(tables[0]), 2)
-    train_set = dataset(tables[1])
-    model = hb.train(params, train_set, 2, {"v": hb.Dataset(X, label=Y, reference=train_set)}, init_model=start)
-    assert np.array_equal(model.predict(X), model.predict(WHOLE))
-    assert model.eval_history["v"]["l2"][-1] == pytest.approx(np.mean((model.predict(X) - Y) ** 2))
-
-
-def test_models_of_which_one_cuts_are_not_merged():
-    cut, plain = hb.train(PARAMS, dataset(X), 4), hb.train(PARAMS, dataset(WHOLE), 4)
-    with pytest.raises(hb.HornbeamError, match="levels of the categorical features"):
-        hb.merge([cut[:2], plain[2:]])
-
-
-def test_boolean_levels_are_not_cut():
-    model = hb.train(PARAMS, dataset(pd.DataFrame({"c": LEVEL > 4, "x": X[:, 1]})), 2)
-    document = json.loads(model.to_bytes())
-    document.pop("fingerprint", None)
-    document["cut_features"] = [0]
-    with pytest.raises(hb.ModelFormatError, match="cut_features"):
-        hb.Booster.from_bytes(json.dumps(document).encode())

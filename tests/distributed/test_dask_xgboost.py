@@ -342,7 +342,7 @@ def test_the_default_client_is_taken(client):
 
 def test_evals_are_pairs_with_names_of_their_own(client, dtrain):
     other = hbd.DaskDMatrix(client, in_chunks(X), in_chunks(Y))
-    with pytest.raises(ParameterError, match="two sets of the name 'v'"):
+    with pytest.raises(ParameterError, match=r"\['v', 'v'\] are not unique"):
         hbd.train(client, PARAMS, dtrain, 2, evals=[(dtrain, "v"), (other, "v")], **QUIET)
     with pytest.raises(ParameterError, match="evals must be a list of pairs"):
         hbd.train(client, PARAMS, dtrain, 2, evals=[dtrain], **QUIET)

@@ -116,15 +116,14 @@ class Outgoing:
     columns
         One a feature.
 
-    A format that is not LightGBM's has no linear leaves, and does not cut numbers of categorical features: models with
-    such are refused, ConversionError. Where models of a format do not
-    predict classes, a line says so.
+    Formats but LightGBM's have no linear leaves, and do not cut numbers of categorical features: models with such are
+    refused there, ConversionError. Where models of a format do not predict classes, or scores, a line says so.
     """
 
-    def __init__(self, model: ModelData, holds_linear: bool = False, holds_classes: bool = False) -> None:
+    def __init__(self, model: ModelData, is_lightgbms: bool = False, is_like_predict: bool = False) -> None:
         n_trees = (model.best_iteration or model.n_iterations) * model.trees_per_iteration
         self.trees: list[Tree] = model.trees[:n_trees]
-        if not holds_linear and any(tree.linear is not None for tree in self.trees):
+        if not is_lightgbms and any(tree.linear is not None for tree in self.trees):
             raise ConversionError(
                 "the model has linear leaves (linear_tree=True), and this format has constants in leaves; formats "
                 "'hornbeam' and 'lightgbm' hold it, or train without linear_tree"
@@ -133,9 +132,9 @@ class Outgoing:
         self.init_scores: NDArray[np.float64] = np.array(model.init_scores, np.float64)
         self.params: dict[str, Any] = model.params
         self.objective: Objective = objective_from_dict(model.objective)
-        if self.objective.predicts_classes and not holds_classes:
+        if self.objective.predicts_classes and not is_like_predict:
             inform("predict_classes: a model of this format predicts the probabilities of the classes")
-        if self.objective.predicts_scores and not holds_classes:
+        if self.objective.predicts_scores and not is_like_predict:
             inform("predict_scores: a model of this format predicts probabilities")
         self.averages = model.params.get("boosting") == "rf"
         self.zeros_are_missing = bool(model.params.get("zero_as_missing")) and bool(
@@ -145,7 +144,7 @@ class Outgoing:
         self.columns = [_column(name, own) for name, own in zip(model.feature_names, levels, strict=True)]
         for column in self.columns:
             _check_text(column)
-            if not holds_linear and column.levels is not None and column.levels.is_cut:
+            if not is_lightgbms and column.levels is not None and column.levels.is_cut:
                 raise ConversionError(
                     f"categorical feature {column.name!r} was cut to whole numbers in training, which this format does "
                     "not do; formats 'hornbeam' and 'lightgbm' hold it, or train on whole numbers"

@@ -230,22 +230,37 @@ def _gathered(batches: DataIter) -> tuple[Any, dict[str, Any]]:
     """Return the table and the fields of all batches."""
     tables: list[Any] = []
     fields: dict[str, list[Any]] = {}
-
-    def take(data: Any = None, **given: Any) -> None:
-        tables.append(data if device_of(data, "data") is not None else np.asarray(data))
+    for table, given in _batches(batches):
+        tables.append(table)
         for name, value in given.items():
-            if value is not None and name not in ("feature_names", "feature_types"):
-                fields.setdefault(name, []).append(host_array(value))
-
-    batches.reset()
-    while batches.next(take):
-        pass
+            fields.setdefault(name, []).append(value)
     if not tables:
         raise DataError("the DataIter has no batches; next() hands one to its argument and returns True")
     wrong = [name for name, parts in fields.items() if len(parts) != len(tables)]
     if wrong:
         raise DataError(f"the DataIter has {wrong[0]} in some batches and not in others; pass it in all")
     return _joined(tables), {name: np.concatenate(parts) for name, parts in fields.items()}
+
+
+def _batches(source: DataIter) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Yield the batches of a DataIter: tables where they are, and their fields in host memory, by XGBoost's names."""
+    found: list[tuple[Any, dict[str, Any]]] = []
+
+    def take(data: Any = None, **given: Any) -> None:
+        names = [name for name, value in given.items() if value is not None]
+        fields = {name: host_array(given[name]) for name in names if name not in ("feature_names", "feature_types")}
+        found.append((data if device_of(data, "data") is not None else np.asarray(data), fields))
+
+    source.reset()
+    while source.next(take):
+        yield from found
+        found.clear()
+
+
+def _for_stream(table: Any, fields: dict[str, Any], missing: float | None) -> dict[str, Any]:
+    """Return a batch as a Stream takes it, in host memory."""
+    names = {"base_margin": "init_score"}
+    return {"data": without_marker(host_array(table), missing), **{names.get(k, k): v for k, v in fields.items()}}
 
 
 def _joined(tables: list[Any]) -> Any:
@@ -293,26 +308,8 @@ class ExtMemQuantileDMatrix(QuantileDMatrix):
             if name not in ABOUT_PAGES:
                 refuse_argument(name, value)
         folder = None if data.cache_prefix is None else Path(data.cache_prefix).parent
-        stream = Stream(lambda: _batches(data, missing))
+        stream = Stream(lambda: (_for_stream(*batch, missing) for batch in _batches(data)))
         super().__init__(stream, ref=ref, max_bin=max_bin, cache=folder)
 
 
 ABOUT_PAGES = ("max_num_device_pages", "min_cache_page_bytes", "cache_host_ratio", "on_host")
-
-
-def _batches(source: DataIter, missing: float | None) -> Iterator[dict[str, Any]]:
-    """Yield the batches of a DataIter as a Stream takes them."""
-    found: list[dict[str, Any]] = []
-
-    def take(data: Any = None, **given: Any) -> None:
-        names = {"base_margin": "init_score"}
-        fields = {names.get(name, name): value for name, value in given.items() if value is not None}
-        plain = {name: value for name, value in fields.items() if name not in ("feature_names", "feature_types")}
-        on_host = {name: host_array(value) for name, value in plain.items()}
-        table = data if device_of(data, "data") is None else host_array(data)
-        found.append({"data": without_marker(table, missing), **on_host})
-
-    source.reset()
-    while source.next(take):
-        yield from found
-        found.clear()

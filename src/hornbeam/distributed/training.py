@@ -48,8 +48,9 @@ def train(
     if collective.rank > 0:
         checked = checked.replace(verbosity=-1)  # the first worker speaks for all
     given = [train_set, *_sets(valid_sets)]
-    if collective.rank > 0:
-        options["callbacks"] = [_quiet(call) for call in options.get("callbacks") or () if not is_log(call)]
+    if collective.rank > 0:  # nor does it log what the first one logs
+        calls = [call for call in options.get("callbacks") or () if not isinstance(call, LogEvaluation)]
+        options["callbacks"] = list(map(_quiet, calls))
 
     def engine_maker(binned: BinnedData, params: Params, demand: Demand | None) -> Engine:
         if collective.is_alone and params.tree_learner != "voting":
@@ -70,11 +71,6 @@ def train(
             opened = _open_checkpoint(collective, checkpoint, options.get("checkpoint_freq", 10))
             options["checkpoint"] = stack.enter_context(closing(opened))
         return train_with(engine_maker, checked, train_set, num_boost_round, valid_sets, **options)
-
-
-def is_log(callback: Any) -> bool:
-    """Say whether a callback writes the evaluations, which the first worker does for all."""
-    return isinstance(callback, LogEvaluation)
 
 
 def _quiet(callback: Any) -> Any:

@@ -26,8 +26,8 @@ class CustomObjective(Objective):
     Scores and both results have shape (n_rows,), or (n_rows, num_class) with several outputs. Scores are NumPy arrays,
     or arrays of the device that trains if the function is marked by `on_device`; the results may be arrays on a CUDA
     device (CuPy's, PyTorch's) in any case. The function applies the weights of the dataset itself, as in LightGBM;
-    negative hessians count as 0.
-    Training starts from zero. A model from a file has no function: it predicts, but needs `objective` anew to train on.
+    negative hessians count as 0. Training starts from zero. A model from a file has no function: it predicts, but needs
+    `objective` anew to train on.
     """
 
     name: ClassVar[str] = "custom"

@@ -39,7 +39,7 @@ def dump(
     object_hook
         What becomes of every dictionary of a tree, as for `json.loads`; None: it stays.
     """
-    out = Outgoing(model, holds_linear=True, holds_classes=True)
+    out = Outgoing(model, is_lightgbms=True, is_like_predict=True)
     hook = object_hook or (lambda made: made)
     n_trees = len(out.trees)
     size = model.trees_per_iteration

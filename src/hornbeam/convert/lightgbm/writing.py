@@ -38,7 +38,7 @@ FORBIDDEN = re.compile(r'[\s",:\[\]{}]')
 def write(model: ModelData, approximate: bool) -> bytes:
     """Return the bytes of a LightGBM model file, or raise ConversionError."""
     exactness = Exactness("LightGBM's format", approximate)
-    out = Outgoing(model, holds_linear=True)
+    out = Outgoing(model, is_lightgbms=True)
     _check_linear(out, exactness)
     out.refuse_encodings(exactness)
     out.refuse_large_numbers(exactness, LARGEST_CATEGORY)

@@ -24,7 +24,7 @@ def dump(model: ModelData, with_stats: bool, dump_format: str) -> list[str]:
         raise ParameterError(
             f"dump_format={dump_format!r}: must be 'text' or 'json'; hornbeam.create_tree_digraph makes pictures"
         )
-    out = Outgoing(model, holds_classes=True)
+    out = Outgoing(model, is_like_predict=True)
     trees = [_nested(tree, out, with_stats) for tree in out.trees]
     return [json.dumps(tree) if dump_format == "json" else "".join(_lines(tree, with_stats)) for tree in trees]
 

@@ -42,7 +42,7 @@ def write_ubj(model: ModelData, approximate: bool) -> bytes:
 def make_document(model: ModelData, approximate: bool) -> dict[str, Any]:
     """Return the document of a model; keys are in the order in which XGBoost writes them."""
     exactness = Exactness("XGBoost's format", approximate)
-    out = Outgoing(model, holds_classes=True)
+    out = Outgoing(model, is_like_predict=True)
     out.refuse_encodings(exactness)
     out.refuse_large_numbers(exactness, LARGEST_CATEGORY)
     out.codes_for_strings(exactness, "not ASCII")  # XGBoost 3.2 mixes them up, in files of its own too

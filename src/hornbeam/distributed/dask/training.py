@@ -154,7 +154,10 @@ def _named(valid_sets: Any, names: Sequence[str] | None) -> dict[str, DaskDatase
     every = list(valid_sets or [])
     if names is not None and len(names) != len(every):
         raise ParameterError(f"valid_names has {len(names)} names for {len(every)} valid_sets; give one each")
-    return dict(zip(names or [f"valid_{i}" for i in range(len(every))], every, strict=True))
+    named = dict(zip(names or [f"valid_{i}" for i in range(len(every))], every, strict=True))
+    if len(named) < len(every):
+        raise ParameterError(f"valid_names {list(names or ())} are not unique; give every set a name of its own")
+    return named
 
 
 def _train_once(

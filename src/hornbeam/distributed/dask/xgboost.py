@@ -126,24 +126,22 @@ def takes_dmatrices(train: Callable[..., Booster]) -> Callable[..., Any]:
         return {"booster": booster, "history": history}
 
     def in_process(params: Any, train_set: Any, *places: Any, valid_sets: Any = None, **options: Any) -> Booster:
-        sets = _named(valid_sets)
-        return train(train_set.client, params, train_set, *places, valid_sets=sets, **options)
+        sets = _sets_and_names(valid_sets)
+        return train(train_set.client, params, train_set, *places, **sets, **options)
 
     in_process.__name__ = "train"  # the order of whose arguments is known
     as_in_process = takes_xgboost_arguments(takes_peer_arguments(TRAIN)(in_process))
     return call
 
 
-def _named(evals: Any) -> dict[str, DaskDMatrix]:
-    """Return validation sets by name; ParameterError for what are no pairs, and for two of one name."""
-    pairs = [(one, name) for name, one in evals.items()] if isinstance(evals, Mapping) else list(evals or ())
+def _sets_and_names(evals: Any) -> dict[str, Any]:
+    """Return validation sets, pairs with their names or by name, as `train` takes them; ParameterError for others."""
+    if evals is None or isinstance(evals, Mapping):
+        return {"valid_sets": evals}
+    pairs = list(evals)
     if not all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in pairs):
         raise ParameterError("evals must be a list of pairs: evals=[(dtrain, 'train')]")
-    names = [name for _, name in pairs]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise ParameterError(f"evals has two sets of the name {twice[0]!r}; give every set a name of its own")
-    return {name: one for one, name in pairs}
+    return {"valid_sets": [one for one, _ in pairs], "valid_names": [name for _, name in pairs]}
 
 
 def predict_dmatrix(client: Any, model: Any, data: Any, **options: Any) -> Any:
