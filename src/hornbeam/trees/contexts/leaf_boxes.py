@@ -139,12 +139,14 @@ class LeafBoxes:
         valued = (low <= high) & (low[place] <= high[place])
         parted = (high < low[place]) | (low > high[place])  # by the constrained feature
         whole = parted | ~valued | (self._missing & self._missing[place])
+        bounding = []
+        for others, sign in zip(self._ordered(place), (1.0, -1.0), strict=True):
+            some = [other for other in np.flatnonzero(others) if self.leaves[other] not in silent]
+            bounding.append((sign, some, np.array([sign * outputs[self.leaves[other]] for other in some])))
         for feature, column in self._column.items():
             n = int(self._n_value_bins[feature])
             table = np.full((4, n), -math.inf)
-            for row, (others, sign) in enumerate(zip(self._ordered(place), (1.0, -1.0), strict=True)):
-                some = [other for other in np.flatnonzero(others) if self.leaves[other] not in silent]
-                values = np.array([sign * outputs[self.leaves[other]] for other in some])
+            for row, (sign, some, values) in enumerate(bounding):
                 first = np.where(whole[some, column], 0, low[some, column])
                 last = np.where(whole[some, column], n, high[some, column])
                 left, right = np.full((2, n + 1), -math.inf)
