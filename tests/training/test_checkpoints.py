@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import random
+import select
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -226,44 +228,60 @@ def test_bad_arguments_are_refused_before_training(arguments, tmp_path):
         run({}, **{"checkpoint": tmp_path / "x", **arguments})
 
 
-CHILD = """
-import sys
+STARTER = """
+import json, os, sys
 sys.path.insert(0, {tests!r})
 import test_checkpoints as own
-own.run({params!r}, {n_rounds}, checkpoint={path!r}, checkpoint_freq={freq})
+for line in sys.stdin:  # a child for every line; it has one thread, and so may be forked
+    child = os.fork()
+    if child == 0:
+        own.run(**json.loads(line))
+        os._exit(0)
+    print(child, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 
+@pytest.fixture(scope="module")
+def starter():
+    """Return a process that has imported what trainings need, and starts a process for each that it is told of."""
+    code = STARTER.format(tests=str(Path(__file__).parent))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    arguments = [sys.executable, "-c", code]
+    with subprocess.Popen(
+        arguments, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    ) as process:
+        yield process
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="processes cannot be forked there")
 @pytest.mark.parametrize("name", ["gbdt", "dart"])
-def test_kill_at_any_moment_and_resume(name, tmp_path):
+def test_kill_at_any_moment_and_resume(name, tmp_path, starter):
     path, n_rounds, rng = tmp_path / "run.ckpt", 60, random.Random(name)
     expected, n_killed = run(CASES[name], n_rounds), 0
     for freq in (1, 3):  # the same file: every child goes on where the one before was killed
-        code = CHILD.format(
-            tests=str(Path(__file__).parent), params=CASES[name], n_rounds=n_rounds, path=str(path), freq=freq
-        )
-        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-        child = subprocess.Popen([sys.executable, "-c", code], env=environment)
-        try:
-            seen, n_changes, wanted = path.stat().st_mtime_ns if path.exists() else 0, 0, rng.randint(1, 8)
-            while child.poll() is None and n_changes < wanted:
-                now = path.stat().st_mtime_ns if path.exists() else 0
-                n_changes, seen = n_changes + (now != seen), now
-                time.sleep(0.001)
-            time.sleep(rng.random() * 0.02)
-        finally:
-            child.kill()
-            n_killed += child.wait() == -signal.SIGKILL
+        arguments = {"params": CASES[name], "n_rounds": n_rounds, "checkpoint": str(path), "checkpoint_freq": freq}
+        starter.stdin.write(json.dumps(arguments).encode() + b"\n")
+        child = int(starter.stdout.readline())
+        seen, n_changes, wanted = path.stat().st_mtime_ns if path.exists() else 0, 0, rng.randint(1, 8)
+        while n_changes < wanted and not select.select([starter.stdout], [], [], 0.001)[0]:  # there once it has ended
+            now = path.stat().st_mtime_ns if path.exists() else 0
+            n_changes, seen = n_changes + (now != seen), now
+        time.sleep(rng.random() * 0.02)
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        n_killed += int(starter.stdout.readline()) == -signal.SIGKILL
         assert path.exists()
     assert n_killed > 0  # none: all were faster than the kill
     assert_same(run(CASES[name], n_rounds, checkpoint=path), expected)
 
 
-@pytest.mark.parametrize("estimator", [hb.HornbeamRegressor, hb.HornbeamClassifier, hb.HornbeamRanker])
+# by their names: processes that import this module need no scikit-learn
+@pytest.mark.parametrize("estimator", ["HornbeamRegressor", "HornbeamClassifier", "HornbeamRanker"])
 def test_estimators_go_on_from_a_checkpoint(tmp_path, estimator):
-    model = estimator(n_estimators=12, num_leaves=5, n_jobs=1, verbosity=-1)
-    label = SCORE if estimator is hb.HornbeamRegressor else np.digitize(SCORE, [-1.0, 1.0])
-    queries = {"group": [20] * 15} if estimator is hb.HornbeamRanker else {}
+    model = getattr(hb, estimator)(n_estimators=12, num_leaves=5, n_jobs=1, verbosity=-1)
+    label = SCORE if estimator == "HornbeamRegressor" else np.digitize(SCORE, [-1.0, 1.0])
+    queries = {"group": [20] * 15} if estimator == "HornbeamRanker" else {}
     expected = model.fit(TABLE, label, **queries).booster_.fingerprint()
     path = tmp_path / "run.ckpt"
     with pytest.raises(PowerCut):
