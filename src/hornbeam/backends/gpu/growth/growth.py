@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.gpu.growth.histograms import ONE, DeviceHistograms
+from hornbeam.backends.gpu.growth.memory import lefts_bytes
 from hornbeam.backends.gpu.growth.outputs import OutputsAhead
 from hornbeam.backends.gpu.growth.split_search import SplitSearch, check_rules, min_rows
 from hornbeam.backends.gpu.runtime.runtime import Buffer, u32
@@ -16,6 +17,7 @@ from hornbeam.backends.gpu.workspace.tree_kernels import (
     CAPACITY,
     MOST_ORDERED,
     GrowingTree,
+    OrderedPartition,
     SummedTree,
     TreeKernels,
 )
@@ -82,7 +84,7 @@ class DeviceGrowth:
         first_tile = upload[batch.nbytes :].view(np.uint32)[: n_nodes + 1]
         np.cumsum((batch["end"] - batch["begin"] + (tile - 1)) // tile, out=first_tile[1:])
         on_device, count = own.upload("batch", upload), own.upload_count(n_nodes, first_set)
-        self._launch_partition(tree, min(own.groups, max(1, int(first_tile[-1]))), on_device, count)
+        self._launch_partition(tree, min(own.groups, max(1, int(first_tile[-1]))), on_device, count, n_nodes)
         return on_device, count
 
     def divide(self, tree: SummedTree, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:
@@ -96,13 +98,22 @@ class DeviceGrowth:
         self._runtime.download(on_device, placed, offset=rows_placed(len(splits)))
         return placed[:, 0].astype(np.int64)
 
-    def _launch_partition(self, tree: SummedTree, groups: int, batch: Buffer, count: Buffer) -> None:
-        own, categories = self._workspace, self._search.categories
-        self._runtime.launch(
-            tree.kernels.partition, groups, self._bins.by_feature, *self._histograms.row_buffers(),
-            own.buffer("features"), batch, count, u32(own.n_rows),
+    def _launch_partition(self, tree: SummedTree, groups: int, batch: Buffer, count: Buffer, most_nodes: int) -> None:
+        """Move the rows of a batch of at most so many nodes."""
+        own, categories, partition = self._workspace, self._search.categories, tree.kernels.partition
+        rows = self._histograms.row_buffers()
+        arguments = (
+            self._bins.by_feature, *rows, own.buffer("features"), batch, count, u32(own.n_rows),
             *(() if categories is None else categories.partition_arguments), *self._bins.bundle_arguments,
         )  # fmt: skip
+        if not isinstance(partition, OrderedPartition):
+            self._runtime.launch(partition, groups, *arguments)
+            return
+        marks = own.room("marks", own.n_rows)
+        lefts = own.room("lefts", lefts_bytes(own.n_rows, most_nodes, tree.kernels.partition_tile))
+        self._runtime.launch(partition.mark, groups, *arguments, marks, lefts)
+        self._runtime.launch(partition.place, min(own.groups, most_nodes), batch, count, lefts)
+        self._runtime.launch(partition.move, groups, *rows, batch, count, marks, lefts)
 
     def _launch_plan(
         self, tree: GrowingTree, batch: Buffer, count: Buffer, rules: SplitRules, max_depth: int, *out: Buffer,
@@ -220,7 +231,7 @@ class DeviceGrowth:
             select()
 
         def do_round() -> None:
-            self._launch_partition(tree, own.groups, batch, on_device)
+            self._launch_partition(tree, own.groups, batch, on_device, most_batch)
             self._launch_plan(tree, batch, on_device, rules, limits.max_depth, work, search, best, outputs=outputs)
             make_contexts(most_batch, chosen)
             if outputs is None:

@@ -22,7 +22,7 @@ from hornbeam.backends.gpu.growth.contexts import context_bytes
 from hornbeam.backends.gpu.growth.outputs import output_bytes
 from hornbeam.backends.gpu.growth.renewal import COUNTS_BYTES, LEAVES_AT_ONCE, filled
 from hornbeam.backends.gpu.runtime.runtime import DeviceFacts
-from hornbeam.backends.gpu.workspace.tree_kernels import CAPACITY
+from hornbeam.backends.gpu.workspace.tree_kernels import CAPACITY, PARTITION_EACH, WARP
 from hornbeam.core.dtypes import NODE, SPLIT
 from hornbeam.core.errors import DeviceMemoryError
 from hornbeam.data.binning import BinnedData
@@ -55,12 +55,24 @@ def growth_bytes(layout: Layout, demand: Demand) -> int:
     counts = COUNTS_BYTES * min(filled(demand.n_leaves), LEAVES_AT_ONCE) if demand.renewed else 0
     shared = output_bytes(layout, demand.n_outputs, demand.n_leaves) if demand.n_histograms > 1 else 0
     tables = table_bytes(layout, demand.n_leaves) + shared
-    return tables + _context_bytes(layout, demand) + _level_bytes(demand) + counts
+    in_order = order_bytes(layout, demand.n_leaves)
+    return tables + _context_bytes(layout, demand) + _level_bytes(demand) + counts + in_order
 
 
 def table_bytes(layout: Layout, n_leaves: int) -> int:
     """Return the bytes of the tables of a growing tree: its nodes, and the best split of each piece of a round."""
     return SPLIT.itemsize * 2 * n_leaves * layout.n_pieces + 2 * NODE.itemsize * CAPACITY + SMALL_BUFFERS
+
+
+def lefts_bytes(n_rows: int, n_nodes: int, tile: int) -> int:
+    """Return the bytes of a number for each tile of the rows of so many nodes, see kernels/growth/partition.cl."""
+    return 4 * (n_rows // tile + n_nodes)
+
+
+def order_bytes(layout: Layout, n_leaves: int) -> int:
+    """Return the bytes by which rows keep their order, which they do where bins are in host memory."""
+    least_tile = WARP * PARTITION_EACH
+    return layout.n_rows + lefts_bytes(layout.n_rows, n_leaves, least_tile) if layout.on_host else 0
 
 
 def estimate(layout: Layout, demand: Demand, stats: int = 3) -> dict[str, int]:
@@ -73,6 +85,7 @@ def estimate(layout: Layout, demand: Demand, stats: int = 3) -> dict[str, int]:
         "scores, gradients and hessians": n_rows * demand.n_outputs * 8 * (3 if demand.stores_gradients else 1),
         "labels, weights and queries": demand.given_bytes,
         "validation sets": sum(_valid_bytes(binned, demand.n_outputs, layout.on_host) for binned in demand.valid_sets),
+        "marks of the rows that go left": order_bytes(layout, demand.n_leaves),
         "samples of the rows": n_rows * (4 + 2 * 8 + 2 + (8 if demand.goss else 0)) if demand.sampled else 0,
         "residuals of the leaves": _renewal_bytes(demand, n_rows),
         "sets of levels": _level_bytes(demand),

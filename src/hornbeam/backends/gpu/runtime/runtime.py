@@ -51,6 +51,7 @@ class Variant:
     bin_bits   4, 8, 16 or 32, see kernels/shared/bins.h
     tile_words  of a row in a tile: 8, 4, 3, 2 or 1
     columns    whether bins of one feature are read from columns, else from tiles
+    in_order   whether rows keep their order, see kernels/growth/partition.cl
     bundled    whether columns are bundles of features, see kernels/shared/bins.h
     context    whether nodes have one, see kernels/growth/split_bundles.cl, split.cl and leaf_numbers.cl
     wide       records of 64 bits, see kernels/growth/quantize.cl; rows with weights, see kernels/growth/renewal.cl
@@ -81,6 +82,7 @@ class Variant:
     bin_bits: int = 8
     tile_words: int = 8
     columns: bool = False
+    in_order: bool = False
     bundled: bool = False
     context: bool = False
     wide: bool = False

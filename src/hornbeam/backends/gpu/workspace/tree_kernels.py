@@ -115,11 +115,25 @@ def partition_variant(facts: DeviceFacts, layout: Layout, kind: TreeKind) -> Var
         PARTITION_THREADS,
         **layout.options,
         columns=kind.columns,
+        in_order=layout.on_host,
         bundled=layout.is_bundled,
         wide=kind.wide,
         each=PARTITION_EACH,
         categorical=kind.categorical,
     )
+
+
+class OrderedPartition(NamedTuple):
+    """The kernels that move rows where they keep their order: one after the other."""
+
+    mark: Kernel
+    place: Kernel
+    move: Kernel
+
+    @classmethod
+    def load(cls, runtime: Runtime, variant: Variant) -> OrderedPartition:
+        """Compile them, or find them compiled."""
+        return cls(*(runtime.kernel(f"{name}_kernel", variant) for name in cls._fields))
 
 
 class TreeVariants(NamedTuple):
@@ -156,7 +170,7 @@ class RowKernels:
 
     zero: Kernel
     histogram: Kernel
-    partition: Kernel
+    partition: Kernel | OrderedPartition
     partition_tile: int
     n_passes: int  # of the histogram kernel over the rows
     groups_a_pass: int
@@ -176,7 +190,9 @@ class RowKernels:
         return {
             "zero": kernel("zero_kernel", summing),
             "histogram": kernel("histogram_kernel", summing, local_bytes),
-            "partition": kernel("partition_kernel", moving),
+            "partition": (
+                OrderedPartition.load(runtime, moving) if moving.in_order else kernel("partition_kernel", moving)
+            ),
             "partition_tile": moving.threads * moving.each,
             "n_passes": n_passes,
             "groups_a_pass": groups_a_pass(facts.compute_units * summing.resident, n_passes),
