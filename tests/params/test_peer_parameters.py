@@ -126,7 +126,7 @@ SCHEDULES = {
 }
 
 
-def test_schedules_give_the_same_model_on_every_device(device):
+def test_schedules_give_the_model_of_the_reference_on_every_device(device):
     base = {"bagging_fraction": 0.9, "bagging_freq": 2, "min_data_in_leaf": 5}
     schedules = hb.reset_parameter(**SCHEDULES)
     found = train({**base, "device": device}, 6, callbacks=[schedules])

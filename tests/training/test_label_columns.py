@@ -51,7 +51,7 @@ def test_outputs_are_those_of_a_model_for_each_column(rows, objective, weighted)
 
 
 @pytest.mark.parametrize("objective", ["regression", "quantile", "binary"])
-def test_every_device_makes_one_model(rows, objective, device):
+def test_every_device_makes_the_model_of_the_reference(rows, objective, device):
     X, Y = rows[0][:300], LABELS[objective](rows[1][:300])
     models = []
     for where in ("reference", device):

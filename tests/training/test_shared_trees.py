@@ -91,7 +91,7 @@ def test_first_split_has_the_highest_sum_of_gains(rows):
 
 
 @pytest.mark.parametrize("name", SITUATIONS)
-def test_every_device_and_any_threads_make_one_model(rows, name, device):
+def test_every_device_and_any_threads_make_the_model_of_the_reference(rows, name, device):
     X, Y = rows
     params = {**SHARED, **SITUATIONS[name]}
     label = labels_of(Y, params)
@@ -111,7 +111,7 @@ def test_every_device_and_any_threads_make_one_model(rows, name, device):
 @pytest.mark.parametrize(
     "rules", [{"lambda_l2": 0.0, "min_sum_hessian_in_leaf": 0.0}, {"lambda_l1": 2.0}, {"max_delta_step": 0.3}]
 )
-def test_outputs_of_any_size_and_equal_gains(rows, sizes, rules, weight, device):
+def test_outputs_of_any_size_and_equal_gains_are_split_as_by_the_reference(rows, sizes, rules, weight, device):
     """Columns that divide the rows alike have equal gains: the lower one is split, whatever was looked at first."""
     X, Y = rows
     X = np.column_stack([-X, X, np.isnan(X[:, 0]), X[:, 1] > 0.4])
