@@ -374,9 +374,9 @@ from hornbeam.dataset.dataset import Dataset
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 order, dtype = sys.argv[1:]
 Dataset(np.random.default_rng(0).standard_normal((300, 4)).astype(dtype)).construct()
-table = np.zeros((1_000_000, 28), dtype, order)
+table = np.zeros((500_000, 28), dtype, order)
 for column in range(28):
-    table[:, column] = np.random.default_rng(column).integers(0, 120, 1_000_000)
+    table[:, column] = np.random.default_rng(column).integers(0, 120, 500_000)
 before = peak()
 dataset = Dataset(table).construct()
 print((peak() - before - dataset.binned.bins.nbytes) / table.nbytes)

@@ -61,24 +61,29 @@ def cut(whole, rows):
     return batches
 
 
-def train_case(name, rows, cache, **machine):
+def train_case(name, rows, cache, bins_by=None, **machine):
+    """Train a golden case on a stream; `bins_by` is the device that makes its bins, if it is another."""
     case = CASES[name]
     whole = case.dataset()
     named = list(case.levels) if case.levels else "auto"
     data = hb.Dataset(hb.Stream(cut(whole, rows)), categorical_features=named, cache=cache)
-    return hb.train({**case.params, **case.callables, **machine, "verbosity": -1}, data, case.n_rounds)
+    params = {**case.params, **case.callables, **machine, "verbosity": -1}
+    if bins_by is not None:
+        data.construct(Params.from_dict({**params, "device": bins_by}))
+    return hb.train(params, data, case.n_rounds)
 
 
 @pytest.mark.parametrize("name", CUTS)
 def test_model_is_that_of_rows_in_memory(name, tmp_path):
-    model = train_case(name, CUTS[name], tmp_path, device="reference")
+    model = train_case(name, CUTS[name], tmp_path, bins_by="reference", device="cpu")
     assert model.fingerprint() == expected_fingerprints()[name]
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
 @pytest.mark.parametrize("name", ["binary, missing, weights", "binary, categories, weights", "goss"])
-def test_kernels_read_the_mapped_file(name, tmp_path):
-    assert train_case(name, 700, tmp_path, device="cpu").fingerprint() == expected_fingerprints()[name]
+def test_engines_read_the_mapped_file(name, engine, tmp_path):
+    assert train_case(name, 700, tmp_path, device=engine).fingerprint() == expected_fingerprints()[name]
 
 
 @pytest.mark.large
@@ -307,26 +312,29 @@ def test_file_that_is_cut_off_later_is_an_error_before_training(kept, tmp_path):
 
 FULL = """
 import resource, sys, numpy as np, hornbeam as hb
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), -1))  # a write beyond it fails, as on a full disk
 table = np.arange(60000.0).reshape(-1, 4)
-data = hb.Dataset(hb.Stream(table, chunk_rows=1000), label=table[:, 0], cache=None if sys.argv[3] else sys.argv[1])
-try:
-    data.construct(hb.Params.from_dict({"device": "reference"}))
-    data.save_binary(sys.argv[1] + "/kept")
-except hb.DataError as error:
-    print(error)
+for case in sys.argv[1:]:
+    keep, limit, folder = case.split(":")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), -1))  # a write beyond it fails, as on a full disk
+    data = hb.Dataset(hb.Stream(table, chunk_rows=1000), label=table[:, 0], cache=None if keep == "keep" else folder)
+    try:
+        data.construct(hb.Params.from_dict({"device": "reference"}))
+        data.save_binary(folder + "/kept")
+    except hb.DataError as error:
+        print(error)
 """
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits of file sizes")
-@pytest.mark.parametrize("limit", [2000, 50_000])
-@pytest.mark.parametrize("keep", ["", "keep"])
-def test_full_disk_leaves_nothing(tmp_path, limit, keep):
-    arguments = [sys.executable, "-c", FULL, str(tmp_path), str(limit), keep]
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, check=True)
-    assert "the bins do not fit" in done.stdout
-    assert "nothing was left there" in done.stdout
-    assert list(tmp_path.iterdir()) == []
+def test_full_disk_leaves_nothing(tmp_path):
+    folders = {(keep, limit): tmp_path / f"{keep}{limit}" for keep in ("", "keep") for limit in (2000, 50_000)}
+    for folder in folders.values():
+        folder.mkdir()
+    cases = [f"{keep}:{limit}:{folder}" for (keep, limit), folder in folders.items()]
+    done = subprocess.run([sys.executable, "-c", FULL, *cases], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.count("the bins do not fit") == len(cases)
+    assert done.stdout.count("nothing was left there") == len(cases)
+    assert [file for folder in folders.values() for file in folder.iterdir()] == []
 
 
 def test_too_little_room_is_an_error_before_bins_are_written(problem, tmp_path, monkeypatch):
