@@ -1,8 +1,19 @@
-"""What test_mpi.py lets every process do: trainings, and errors in all of them or in one."""
+"""What test_mpi.py lets every process do: trainings, errors in all of them or in one, and commands.
+
+    mpi_script.py FOLDER [WORDS OF A COMMAND AS JSON] ...
+
+The commands run one after the other, each in a folder of its own, FOLDER/0 being that of the first one. Each process
+writes what it found into FOLDER/found-<rank>.json.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
+import os
 import sys
+from pathlib import Path
 
 import numpy as np
 
@@ -29,13 +40,35 @@ def error_of(label: np.ndarray) -> str:
     return "none"
 
 
+def run_command(words: list[str]) -> dict[str, object]:
+    """Run a command of `hornbeam`; returns its exit code and what it prints."""
+    from hornbeam.cli.app import app
+
+    output, errors, code = io.StringIO(), io.StringIO(), 0
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+        try:
+            app(words, prog_name="hornbeam")
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+    return {"code": code, "output": output.getvalue(), "errors": errors.getvalue()}
+
+
+folder = Path(sys.argv[1])
 train_set = hbm.Dataset(own(X[:500]), label=own(Y[:500]))
 valid_set = hbm.Dataset(own(X[500:]), label=own(Y[500:]), reference=train_set)
 several = hbm.train(PARAMS, train_set, 5, {"valid": valid_set})
 whole = hb.Dataset(X[:500], label=Y[:500])
 one = hb.train(PARAMS, whole, 5, {"valid": hb.Dataset(X[500:], label=Y[500:], reference=whole)})
-is_same = several.fingerprint() == one.fingerprint() and several.eval_history == one.eval_history
-everywhere = error_of(own(Y) + 0.5)
-alone = error_of(own(Y)[: 3 if hbm.rank() == hbm.size() - 1 else None])
-again = hbm.train(PARAMS, hbm.Dataset(own(X[:500]), label=own(Y[:500])), 5).fingerprint() == one.fingerprint()
-sys.stdout.write(f"{hbm.rank()} of {hbm.size()}|same: {is_same}|{everywhere}|{alone}|again: {again}\n")
+found = {
+    "who": [hbm.rank(), hbm.size()],
+    "is_same": several.fingerprint() == one.fingerprint() and several.eval_history == one.eval_history,
+    "everywhere": error_of(own(Y) + 0.5),
+    "alone": error_of(own(Y)[: 3 if hbm.rank() == hbm.size() - 1 else None]),
+}
+again = hbm.train(PARAMS, hbm.Dataset(own(X[:500]), label=own(Y[:500])), 5)
+found["is_same_again"] = again.fingerprint() == one.fingerprint()
+found["commands"] = []
+for number, command in enumerate(sys.argv[2:]):
+    os.chdir(folder / str(number))
+    found["commands"].append(run_command(json.loads(command)))
+(folder / f"found-{hbm.rank()}.json").write_text(json.dumps(found))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
+import runpy
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -18,33 +17,16 @@ pytest.importorskip("distributed")
 
 import dask
 import dask.array as da
-from distributed import Client, LocalCluster
 
 import hornbeam.dask as hbd
 from hornbeam.distributed.dask import mailbox
 from hornbeam.distributed.host_memory import this_host
 
 SCRIPT = Path(__file__).with_name("client_script.py")
-LEASES = {
-    "distributed.scheduler.locks.lease-timeout": "3s",
-    "distributed.scheduler.locks.lease-validation-interval": "500ms",
-}
-"""A client that is gone loses its turn after three seconds instead of thirty."""
-
 PARAMS = {"objective": "binary", "device": "reference", "verbosity": -1, "num_leaves": 7}
 X = np.random.default_rng(0).normal(size=(600, 4))
 Y = (X[:, 0] * X[:, 1] > 0.0).astype(float)
 MOST_SECONDS = 60.0
-
-
-@pytest.fixture(scope="module")
-def client():
-    with (
-        dask.config.set(LEASES),
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
-        Client(cluster) as made,
-    ):
-        yield made
 
 
 def held():
@@ -61,32 +43,45 @@ def held():
     return len(mailbox.MAILBOXES), len(mailbox.STATES), n_segments
 
 
+def iterations_done(dask_worker):
+    return getattr(dask_worker, "iterations_done", 0)
+
+
+def forget_iterations(dask_worker):
+    dask_worker.iterations_done = 0
+
+
 def wait_for(condition):
     """Wait until something is so."""
     stop_at = time.monotonic() + MOST_SECONDS
     while not condition():
         assert time.monotonic() < stop_at
-        time.sleep(0.1)
+        time.sleep(0.02)
 
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("retries", [0, 1])
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill"])
-def test_workers_stop_when_their_client_does_and_train_for_others(client, ending, retries):
-    names = {name.replace(".", "__").replace("-", "_").upper(): value for name, value in LEASES.items()}
-    env = {**os.environ, **{f"DASK_{name}": value for name, value in names.items()}}
-    command = [sys.executable, SCRIPT, client.scheduler.address, str(retries)]
-    with subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as other:
-        n_segments = 2 if this_host() else 0
+def test_workers_stop_when_their_client_does_and_train_for_others(cluster, client, processes, ending, retries):
+    given = {"address": cluster.scheduler_address, "security": cluster.security, "retries": retries}
+    given["locks"] = dask.config.get("distributed.scheduler.locks")
+    client.run(forget_iterations)
+    other = processes.Process(target=runpy.run_path, args=(str(SCRIPT), {"given": given}, "__main__"))
+    other.start()
+    n_segments = 2 if this_host() else 0
 
-        def is_training():
-            assert other.poll() is None, other.stderr.read()
-            return all(boxes == 1 and n >= n_segments for boxes, _, n in client.run(held).values())
+    def is_training():
+        assert other.is_alive()
+        begun = all(n > 2 for n in client.run(iterations_done).values())
+        return begun and all(boxes == 1 and n >= n_segments for boxes, _, n in client.run(held).values())
 
+    try:
         wait_for(is_training)
-        time.sleep(1.0)
-        other.send_signal(ending)
-        assert other.wait(MOST_SECONDS) != 0
+        os.kill(other.pid, ending)
+        other.join(MOST_SECONDS)
+        assert other.exitcode not in (0, None)
+    finally:
+        other.kill()
     wait_for(lambda: not any(key for keys in client.processing().values() for key in keys))
     wait_for(lambda: all(boxes == n == 0 for boxes, _, n in client.run(held).values()))
     data = hbd.Dataset(client, da.from_array(X, (150, 4)), label=da.from_array(Y, 150))

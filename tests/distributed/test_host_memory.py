@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import multiprocessing
 import os
 import signal
 import threading
@@ -287,13 +286,12 @@ def in_process(rank, pipes, victim, results):
 
 
 @pytest.mark.parametrize("victim", [-1, 1])
-def test_processes_share_memory_and_notice_at_once_that_one_is_killed(victim):
-    context = multiprocessing.get_context("spawn")
-    ends = {(i, j): context.Pipe() for i in range(3) for j in range(i)}
+def test_processes_share_memory_and_notice_at_once_that_one_is_killed(processes, victim):
+    ends = {(i, j): processes.Pipe() for i in range(3) for j in range(i)}
     pipes = [[None if i == j else ends[max(i, j), min(i, j)][i > j] for j in range(3)] for i in range(3)]
-    answers = [context.Pipe() for _ in range(3)]
+    answers = [processes.Pipe() for _ in range(3)]
     workers = [
-        context.Process(target=in_process, args=(rank, pipes[rank], victim, answers[rank][1])) for rank in range(3)
+        processes.Process(target=in_process, args=(rank, pipes[rank], victim, answers[rank][1])) for rank in range(3)
     ]
     for worker in workers:
         worker.start()

@@ -1,0 +1,94 @@
+"""Processes of the tests: a cluster that they share, and a server that forks its workers and other processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PRELOADED = [
+    "pytest",
+    "pandas",
+    "dask.array",
+    "dask.dataframe",
+    "distributed.nanny",
+    "distributed.http.worker",
+    "hornbeam.distributed.dask.estimators",
+]
+"""What the processes import, and the server before it forks them: one process needs the time for that in place of all.
+
+What is not installed is left out.
+"""
+
+CONFIG = {
+    "distributed.worker.multiprocessing-method": "forkserver",
+    "distributed.scheduler.locks.lease-timeout": "3s",
+    "distributed.scheduler.locks.lease-validation-interval": "500ms",
+    "distributed.scheduler.work-stealing-interval": "1s",
+    "distributed.admin.tick.interval": "500ms",
+    "distributed.worker.memory.monitor-interval": "1s",
+    "distributed.worker.profile.enabled": False,
+}
+"""A client that is gone loses its turn after three seconds instead of thirty; Dask looks less often after itself."""
+
+
+@pytest.fixture(scope="session")
+def processes() -> Any:
+    """Context of multiprocessing whose processes know nothing of this one, and start in a moment."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    return context
+
+
+def _compile_as_here(conftest: str) -> None:
+    """Let kernels of OpenCL be compiled in a worker as in all tests, which takes a tenth of the time."""
+    import importlib.util
+
+    place = importlib.util.spec_from_file_location("conftest_of_all", conftest)
+    assert place is not None and place.loader is not None
+    place.loader.exec_module(importlib.util.module_from_spec(place))
+
+
+@pytest.fixture(scope="session")
+def cluster(processes: Any) -> Iterator[Any]:
+    """A Dask cluster of two worker processes that talk by TLS."""
+    distributed = pytest.importorskip("distributed")
+    pytest.importorskip("cryptography")
+    import dask
+    from distributed.utils import get_mp_context
+
+    given = dict(CONFIG)
+    if processes.get_start_method() != "forkserver":
+        given["distributed.worker.multiprocessing-method"] = processes.get_start_method()
+    with dask.config.set(given):
+        get_mp_context().set_forkserver_preload(PRELOADED)  # Dask has set its own
+        options = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
+        with distributed.LocalCluster(n_workers=2, security=distributed.Security.temporary(), **options) as made:
+            yield made
+
+
+@pytest.fixture(scope="session")
+def the_client(cluster: Any) -> Iterator[Any]:
+    from distributed import Client
+
+    with Client(cluster) as made:
+        yield made
+
+
+@pytest.fixture
+def client(the_client: Any) -> Any:
+    """A client of the cluster, whose workers are all there: a test before may have killed one."""
+    the_client.wait_for_workers(2, timeout=60)
+    return the_client
+
+
+@pytest.fixture
+def opencl_client(client: Any) -> Any:
+    """The same, for a training whose workers compile kernels of OpenCL."""
+    client.run(_compile_as_here, str(Path(__file__).parents[1] / "conftest.py"))
+    return client
