@@ -89,6 +89,7 @@ def test_the_training_data_give_the_model_again(name):
     assert booster.refit(X, label[::-1], decay_rate=0.0).fingerprint() != booster.fingerprint()
 
 
+@pytest.mark.sampled(size=2)
 @pytest.mark.parametrize("name", MONOTONE)
 @pytest.mark.parametrize("n_rows", [500, 40])  # of few rows, many leaves have none
 @pytest.mark.parametrize("decay", [0.0, 0.5])

@@ -318,10 +318,10 @@ def test_zeros_that_are_missing_take_no_part():
 def sparse_problem():
     """Return a table of many zeros, with missing values, and labels."""
     rng = np.random.default_rng(7)
-    X = rng.standard_normal((3000, 60))
-    X[:, 3:][rng.random((3000, 57)) < 0.99] = 0.0
-    X[:, :3][rng.random((3000, 3)) < 0.7] = 0.0
-    y = X[:, 0] * 2.0 + X[:, 1] ** 2 + X[:, 2:].sum(axis=1) + 0.1 * rng.standard_normal(3000)
+    X = rng.standard_normal((1500, 60))
+    X[:, 3:][rng.random((1500, 57)) < 0.99] = 0.0
+    X[:, :3][rng.random((1500, 3)) < 0.7] = 0.0
+    y = X[:, 0] * 2.0 + X[:, 1] ** 2 + X[:, 2:].sum(axis=1) + 0.1 * rng.standard_normal(1500)
     X[rng.random(X.shape) < 0.002] = np.nan
     return X, y
 
@@ -354,7 +354,7 @@ def test_sparse_and_dense_parts_of_workers_have_the_model_of_one_process():
     params = {**LINEAR, "device": "cpu", "num_threads": 1}
     expected = hb.train(params, hb.Dataset(X, label=y), 3).fingerprint()
     kinds = sparse.csr_array, np.asarray, sparse.csr_array
-    pieces = [(slice(0, 800), kinds[0]), (slice(800, 2500), kinds[1]), (slice(2500, 3000), kinds[2])]
+    pieces = [(slice(0, 400), kinds[0]), (slice(400, 1250), kinds[1]), (slice(1250, 1500), kinds[2])]
 
     def work(collective):
         parts = [

@@ -50,17 +50,18 @@ def random_tree(rng, n_bins, n_leaves, categorical=()):
 def ordered_with(boxes, points, leaf_of, sign, leaf):
     """Return the leaves below and above a leaf, by moving every one of its points along every constrained feature."""
     below, above = set(), set()
+    values = [{point[feature] for point in points} - {MISSING} for feature in range(len(sign))]
     for point in points:
         if leaf_of[point] != leaf:
             continue
         for feature in np.flatnonzero(sign):
             if point[feature] == MISSING:
                 continue
-            for other in points:
-                same = all(a == b for f, (a, b) in enumerate(zip(point, other, strict=True)) if f != feature)
-                if not same or other[feature] == MISSING or leaf_of[other] == leaf:
+            for value in values[feature]:
+                other = (*point[:feature], value, *point[feature + 1 :])
+                if leaf_of[other] == leaf:
                     continue
-                rises = (other[feature] > point[feature]) == (sign[feature] > 0)
+                rises = (value > point[feature]) == (sign[feature] > 0)
                 (above if rises else below).add(leaf_of[other])
     return below, above
 
