@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
-import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -172,7 +172,7 @@ def test_no_garbage_is_collected_while_kernels_are_compiled_and_then_as_before(c
 
 
 TOGETHER = """
-import time, sys
+import sys
 import numpy as np
 from hornbeam.backends.cpu.host.jit import event
 from hornbeam.backends.cpu.losses.pointwise import focal_kernel
@@ -184,7 +184,8 @@ class Count(event.Listener):
 
 count = Count()
 event.register("numba:compile", count)
-time.sleep(max(0.0, float(sys.argv[1]) - time.time()))
+print("ready", flush=True)
+sys.stdin.readline()
 values = np.full(3, 0.5)
 focal_kernel(2.0, 0.25, values, values, np.empty(3), np.empty(3))
 print(count.n)
@@ -193,11 +194,16 @@ print(count.n)
 
 def test_processes_that_start_together_compile_a_kernel_once(folder):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder), "HORNBEAM_KERNELS": "jit"}
-    command = [sys.executable, "-c", TOGETHER, str(time.time() + 3.0)]
-    processes = [
-        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for _ in range(4)
-    ]
-    outcomes = [process.communicate() for process in processes]
-    assert [process.returncode for process in processes] == [0] * 4, outcomes
+    with ExitStack() as stack:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        processes = [
+            stack.enter_context(subprocess.Popen([sys.executable, "-c", TOGETHER], env=environment, **pipes))
+            for _ in range(3)
+        ]
+        assert [process.stdout.readline() for process in processes] == ["ready\n"] * 3
+        for process in processes:
+            process.stdin.write("\n")
+            process.stdin.flush()
+        outcomes = [process.communicate() for process in processes]
+    assert [process.returncode for process in processes] == [0] * 3, outcomes
     assert sum(int(out) for out, _ in outcomes) == 1
