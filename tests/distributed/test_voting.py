@@ -10,7 +10,7 @@ from hornbeam.core.errors import HornbeamError
 from hornbeam.core.fixed_point import Quantization
 from hornbeam.distributed import Part, PartDataset, run_workers, train
 from hornbeam.distributed.search import SectionSearch
-from hornbeam.distributed.voting import own_gains
+from hornbeam.distributed.voting import CANDIDATES_AT_ONCE, own_gains
 from hornbeam.testing.golden import CASES, expected_fingerprints
 from hornbeam.testing.workers import train_on_workers
 from hornbeam.trees.categorical_splits import best_level_set
@@ -83,7 +83,9 @@ def test_wide_tables_send_less_and_learn_as_much():
     assert losses["voting"] < 1.03 * losses["data"] < 0.66
 
 
-def test_votes_follow_the_gains_of_the_definition():
+@pytest.mark.parametrize("at_once", [1, 40, CANDIDATES_AT_ONCE])
+def test_votes_follow_the_gains_of_the_definition(monkeypatch, at_once):
+    monkeypatch.setattr("hornbeam.distributed.voting.CANDIDATES_AT_ONCE", at_once)
     rng = np.random.default_rng(2)
     table = rng.normal(size=(500, 6))
     table[:, :4][rng.random((500, 4)) < 0.1] = np.nan

@@ -30,6 +30,9 @@ from hornbeam.trees.splitting import NodeContext, SplitRules, candidate_gains, l
 JOINT_BYTES = 1 << 26
 """Histograms of nodes that are searched at once, with room for all features."""
 
+CANDIDATES_AT_ONCE = 1 << 18
+"""Bins of some nodes that a vote looks at together."""
+
 SUMS = 3
 """Of a bin: gradients, hessians, rows."""
 
@@ -192,22 +195,48 @@ def own_gains(
 
     Returns float64 (n_nodes, n_features); -inf: there is no split.
     """
-    units = np.array([quantization.gradient_unit, quantization.hessian_unit])
     gains = np.full((len(slots), len(features)), -np.inf)
-    for place, feature in enumerate(features.tolist()):
-        own = search.bins_of(feature)
-        sums, rows = search.pairs[slots, own], search.rows[slots, own]
-        if feature >= search.n_numeric:
-            sets = (best_level_set(*of_node, quantization, rules) for of_node in zip(sums, rows, strict=True))
-            gains[:, place] = [found.gain for found in sets]
-            continue
-        table = np.concatenate([sums, rows[..., None]], axis=2)
-        total, before = table.sum(axis=1, keepdims=True), np.cumsum(table, axis=1)[:, :-1]
-        parent = leaf_score(total[..., 0] * units[0], total[..., 1] * units[1], rules)
-        for left in (before, before + table[:, -1:]) if has_missing[feature] else (before,):
-            right = total - left
-            found = candidate_gains(
-                left[..., :2], right[..., :2], left[..., 2], right[..., 2], parent, units, rules
-            )  # fmt: skip
-            gains[:, place] = np.maximum(gains[:, place], found.max(axis=1, initial=-np.inf))
+    n_numeric = int(np.count_nonzero(features < search.n_numeric))  # categorical ones come last
+    bins = [search.bins_of(feature) for feature in features.tolist()]
+    most = max(1, len(slots) * max((own.stop - own.start for own in bins[:n_numeric]), default=1))
+    step = max(1, CANDIDATES_AT_ONCE // most)
+    for first in range(0, n_numeric, step):
+        some = slice(first, min(first + step, n_numeric))
+        gains[:, some] = _numeric_gains(search, slots, bins[some], has_missing[features[some]], quantization, rules)
+    for place, own in enumerate(bins[n_numeric:], n_numeric):
+        of_nodes = zip(search.pairs[slots, own], search.rows[slots, own], strict=True)
+        gains[:, place] = [best_level_set(*of_node, quantization, rules).gain for of_node in of_nodes]
     return gains
+
+
+def _numeric_gains(
+    search: SectionSearch,
+    slots: NDArray[np.int32],
+    bins: list[slice],
+    has_missing: NDArray[np.bool_],
+    quantization: Quantization,
+    rules: SplitRules,
+) -> NDArray[np.float64]:
+    """Return the gains by some numeric features at once: bins of each, and whether its last one is that of missing."""
+    units = np.array([quantization.gradient_unit, quantization.hessian_unit])
+    n_bins = np.array([own.stop - own.start for own in bins])
+    last = np.cumsum(n_bins) - 1
+    begin = last - n_bins + 1
+    here = slots[:, None], np.concatenate([np.arange(own.start, own.stop) for own in bins])
+    table = np.concatenate([search.pairs[here], search.rows[here][..., None]], axis=2)
+    left = np.cumsum(table, axis=1)
+    left -= np.repeat(left[:, begin] - table[:, begin], n_bins, axis=1)  # what features before have
+    total = left[:, last]
+    parent = np.repeat(leaf_score(total[..., 0] * units[0], total[..., 1] * units[1], rules), n_bins, axis=1)
+    total, missing = (np.repeat(sums, n_bins, axis=1) for sums in (total, table[:, last]))
+    gains = np.full(left.shape[:2], -np.inf)
+    is_candidate = np.ones(left.shape[1], bool)
+    is_candidate[last] = False
+    for is_one, with_missing in ((is_candidate, False), (is_candidate & np.repeat(has_missing, n_bins), True)):
+        own = left[:, is_one] + missing[:, is_one] if with_missing else left[:, is_one]
+        others = total[:, is_one] - own
+        found = candidate_gains(
+            own[..., :2], others[..., :2], own[..., 2], others[..., 2], parent[:, is_one], units, rules
+        )
+        gains[:, is_one] = np.maximum(gains[:, is_one], found)
+    return np.maximum.reduceat(gains, begin, axis=1)
