@@ -35,7 +35,15 @@ from hornbeam.testing.worker_checks import (
     some_gradients,
     sums_of_messages,
 )
-from hornbeam.testing.workers import cases_of_workers, cut, parts_of_worker, train_on_workers, uneven_bounds
+from hornbeam.testing.workers import (
+    cases_of_workers,
+    cut,
+    expected_of_short,
+    parts_of_worker,
+    short_case,
+    train_on_workers,
+    uneven_bounds,
+)
 from hornbeam.trees.bagging import Bag, Draw, draw_bag
 
 GPUS = [name for name in ("opencl:0", "cuda:0") if name in usable_devices()]
@@ -165,15 +173,15 @@ SPREAD = {
     "dart": 2,
     "multiclassova, shared trees, bagging, depthwise": 3,
 }
-"""Golden cases and how many workers train them here; with three the last one has no rows. `test_every_golden_case` has
-all of them.
+"""Golden cases, and how many workers train some rounds of them here; with three the last one has no rows.
+`test_every_golden_case` has all, of all rounds.
 """
 
 
 @pytest.mark.parametrize("name", SPREAD)
 def test_model_is_that_of_one_process(gpu, name):
-    models = train_on_workers(CASES[name], SPREAD[name], device=gpu, num_threads=1)
-    assert [model.fingerprint() for model in models] == [expected_fingerprints()[name]] * SPREAD[name]
+    models = train_on_workers(short_case(name), SPREAD[name], device=gpu, num_threads=1)
+    assert [model.fingerprint() for model in models] == [expected_of_short(name)] * SPREAD[name]
 
 
 @pytest.mark.sampled
@@ -350,12 +358,14 @@ OF_THEIR_OWN = {
     "goss, multiclass": 2,
     "regression, 1000 bins": 2,
 }
-"""Golden cases and how many devices train them here; `test_every_golden_case_on_devices_of_their_own` has all."""
+"""Golden cases, and how many devices train some rounds of them; `test_every_golden_case_on_devices_of_their_own` has
+all.
+"""
 
 
-def assert_golden_on_devices(stand_in, name, n_workers):
-    """Train a golden case on workers with a device each: they add up by NCCL, if all have rows and trees one output."""
-    driver, case = stand_in(n_devices=n_workers), CASES[name]
+def assert_model_on_devices(stand_in, case, n_workers, expected):
+    """Train a case on workers with a device each: they add up by NCCL, if all have rows and trees one output."""
+    driver = stand_in(n_devices=n_workers)
     dataset = case.dataset()
     parts = cut(dataset, uneven_bounds(dataset.n_rows, n_workers))
     params = {**case.params, **case.callables, "verbosity": -1, "device": "cuda", "num_threads": 1}
@@ -365,15 +375,15 @@ def assert_golden_on_devices(stand_in, name, n_workers):
     def work(collective):
         return train(params, PartDataset(collective, of_workers[collective.rank]), case.n_rounds)
 
-    assert fingerprints(run_workers(n_workers, work, timeout=60)) == {expected_fingerprints()[name]}
+    assert fingerprints(run_workers(n_workers, work, timeout=60)) == {expected}
     adds_up = "multi_strategy" not in case.params and all(of_workers)
     assert any(group.n_reduced > 0 for group in driver.groups.values()) == adds_up
 
 
 @needs_opencl
 @pytest.mark.parametrize("name", OF_THEIR_OWN)
-def test_golden_models_on_devices_of_their_own(stand_in, name):
-    assert_golden_on_devices(stand_in, name, OF_THEIR_OWN[name])
+def test_model_on_devices_of_their_own_is_that_of_one_process(stand_in, name):
+    assert_model_on_devices(stand_in, short_case(name), OF_THEIR_OWN[name], expected_of_short(name))
 
 
 @needs_opencl
@@ -381,7 +391,7 @@ def test_golden_models_on_devices_of_their_own(stand_in, name):
 @pytest.mark.parametrize("n_workers", [2, 3])
 @pytest.mark.parametrize("name", cases_of_workers())
 def test_every_golden_case_on_devices_of_their_own(stand_in, name, n_workers):
-    assert_golden_on_devices(stand_in, name, n_workers)
+    assert_model_on_devices(stand_in, CASES[name], n_workers, expected_fingerprints()[name])
 
 
 @needs_opencl

@@ -11,8 +11,7 @@ from hornbeam.core.fixed_point import Quantization
 from hornbeam.distributed import Part, PartDataset, run_workers, train
 from hornbeam.distributed.search import SectionSearch
 from hornbeam.distributed.voting import CANDIDATES_AT_ONCE, own_gains
-from hornbeam.testing.golden import CASES, expected_fingerprints
-from hornbeam.testing.workers import train_on_workers
+from hornbeam.testing.workers import expected_of_short, short_case, train_on_workers
 from hornbeam.trees.categorical_splits import best_level_set
 from hornbeam.trees.splitting import SplitRules, best_split
 
@@ -32,10 +31,9 @@ ALL_CHOSEN = [
 
 @pytest.mark.parametrize(("name", "n_workers", "device"), ALL_CHOSEN)
 def test_model_is_that_of_one_process_where_all_features_are_chosen(name, n_workers, device):
-    models = train_on_workers(
-        CASES[name], n_workers, device=device, num_threads=1, tree_learner="voting_parallel", topk=500
-    )
-    assert [model.fingerprint() for model in models] == [expected_fingerprints()[name]] * n_workers
+    voting = {"tree_learner": "voting_parallel", "topk": 500}
+    models = train_on_workers(short_case(name), n_workers, device=device, num_threads=1, **voting)
+    assert [model.fingerprint() for model in models] == [expected_of_short(name)] * n_workers
 
 
 def on_workers(tables, labels, n_rounds=1, **params):

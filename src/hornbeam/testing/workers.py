@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -47,6 +49,20 @@ def parts_of_worker(parts: Sequence[Part], rank: int, n_workers: int) -> list[Pa
 def cases_of_workers() -> list[str]:
     """Return the names of the golden cases that workers train; they refuse the others."""
     return [name for name, case in CASES.items() if "tree_method" not in case.params]
+
+
+def short_case(name: str) -> GoldenCase:
+    """Return a golden case with as many rounds as each of its ways takes to begin: sampling, and dropping of trees."""
+    case = CASES[name]
+    is_sampled = case.params.get("data_sample_strategy") == "goss" or case.params.get("bagging_freq", 1) > 1
+    most = 5 if case.params.get("boosting") == "dart" else 3 if is_sampled else 2
+    return replace(case, n_rounds=min(case.n_rounds, most))
+
+
+@cache
+def expected_of_short(name: str) -> str:
+    """Return the fingerprint that one process gives a short case."""
+    return short_case(name).train(device="cpu", num_threads=1).fingerprint()
 
 
 def train_on_workers(case: GoldenCase, n_workers: int, **machine: Any) -> list[Booster]:
