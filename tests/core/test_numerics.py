@@ -9,6 +9,7 @@ import pytest
 from numba import njit
 from numpy.typing import NDArray
 
+from hornbeam.backends.cpu.host.jit import tell_numba
 from hornbeam.backends.cpu.losses.numerics import bits_from_float, exp_, float_from_bits, log_, sigmoid_
 from hornbeam.core import numerics
 
@@ -79,6 +80,7 @@ def test_numba_twin_equals_numpy_bit_for_bit(loop, scalar, definition, inputs):
 def test_bit_casts_go_back_and_forth():
     x = exponents()
     bits, back = np.empty(len(x), np.int64), np.empty_like(x)
+    tell_numba()  # which else happens when a kernel of ours is first compiled
     bits_loop(x, bits, back)
     assert (bits == x.view(np.int64)).all()
     assert (back.view(np.int64) == bits).all()
