@@ -16,6 +16,8 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from hornbeam import core, training  # empty packages: what is in them is imported when it is asked for
+
 if TYPE_CHECKING:
     from hornbeam import callback
     from hornbeam.backends.cpu.host.warming import warmup
@@ -68,7 +70,7 @@ if TYPE_CHECKING:
     )
     from hornbeam.training.cross_validation import cv
     from hornbeam.training.progress import progress
-    from hornbeam.training.train import train
+    from hornbeam.training.training import train
     from hornbeam.trees.tree import Tree
 
 __version__ = "0.2.0"
@@ -164,7 +166,7 @@ _NAMES = {
     ),
     "training.cross_validation": ("cv",),
     "training.progress": ("progress",),
-    "training.train": ("train",),
+    "training.training": ("train",),
     "trees.tree": ("Tree",),
 }  # fmt: skip
 """Public names by the module that has them: the imports above, for when the program runs; `callback` is one itself."""
@@ -181,6 +183,12 @@ _PEERS_ON_DASK = {f"DaskLGBM{kind}" for kind in ("Classifier", "Ranker", "Regres
 _MODULES = ("basic", "compat", "engine")
 """LightGBM's modules, from which its scripts import: they have every name that is here."""
 
+_LENT = {
+    "core": ("Booster", "DMatrix", "DataIter", "ExtMemQuantileDMatrix", "QuantileDMatrix", "XGBoostError"),
+    "training": ("cv", "train"),
+}
+"""XGBoost's modules that are packages here, and the public names that its scripts import from them."""
+
 
 class _PeerModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
@@ -191,7 +199,17 @@ class _PeerModule(ModuleType):
         return getattr(sys.modules[__name__], name)
 
 
+class _LendingPackage(ModuleType):
+    """A package of ours that lends public names: it does not know them, which stand above it."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _LENT[self.__name__.rpartition(".")[2]]:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        return getattr(sys.modules[__name__], name)
+
+
 sys.modules.update((f"{__name__}.{name}", _PeerModule(f"{__name__}.{name}")) for name in _MODULES)
+core.__class__ = training.__class__ = _LendingPackage
 
 
 def __getattr__(name: str) -> Any:
@@ -200,8 +218,6 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module("hornbeam.core.errors"), name)
     if name in _MODULES:
         return sys.modules[f"{__name__}.{name}"]
-    if name == "core":  # XGBoost's scripts know it as a module of classes
-        return import_module("hornbeam.core")
     if name in _PEERS_ON_DASK:
         return getattr(import_module("hornbeam.dask"), name)
     if name not in _HOMES and name not in _PEERS:

@@ -23,7 +23,7 @@ from hornbeam.model.booster import Booster
 from hornbeam.objectives import CustomObjective
 from hornbeam.sklearn.arguments import adapt_objective
 from hornbeam.testing.checks import assert_same_bits, usable_devices
-from hornbeam.training.train import train
+from hornbeam.training.training import train
 
 _place = importlib.util.spec_from_file_location("pretend_cupy", Path(__file__).with_name("pretend_cupy.py"))
 pretend_cupy = importlib.util.module_from_spec(_place)
@@ -112,14 +112,14 @@ def test_model_is_that_of_host_data(cupy, dtype, device, monkeypatch):
     monkeypatch.setattr(table_module, "DEVICE_BLOCK_CELLS", 600)
     if device == "cuda":
         engine = lambda binned, params, _: GpuEngine(cupy.runtime, binned, params.min_data_in_leaf)  # noqa: E731
-        monkeypatch.setattr("hornbeam.training.train.make_engine", engine)
+        monkeypatch.setattr("hornbeam.training.training.make_engine", engine)
     X, y = make_data(dtype)
     found, expected = [], []
     for wrap, into, where in ((Array, found, device), (np.asarray, expected, "cpu")):
         dataset = Dataset(wrap(X), label=wrap(y))
         valid = Dataset(wrap(X[:100]), label=wrap(y[:100]), reference=dataset)
         if where == "cpu":
-            monkeypatch.setattr("hornbeam.training.train.make_engine", engines.make_engine)
+            monkeypatch.setattr("hornbeam.training.training.make_engine", engines.make_engine)
         booster = train({**PARAMS, "device": where}, dataset, 4, {"valid": valid})
         into += [booster.fingerprint(), booster.eval_history]
         if where != "cpu":

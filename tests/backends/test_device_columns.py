@@ -22,7 +22,7 @@ from hornbeam.objectives.device_functions import on_device
 from hornbeam.objectives.label_sums import HostSums
 from hornbeam.params.params import Params
 from hornbeam.testing.checks import assert_same_bits, usable_devices
-from hornbeam.training.train import train
+from hornbeam.training.training import train
 
 _place = importlib.util.spec_from_file_location("pretend_cupy", Path(__file__).with_name("pretend_cupy.py"))
 pretend_cupy = importlib.util.module_from_spec(_place)

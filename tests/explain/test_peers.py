@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import hornbeam as hb
+from hornbeam.explain import TreeExplainer
 from hornbeam.testing.peer_trees import booster_of, lightgbm_trees, xgboost_trees
 
 RNG = np.random.default_rng(0)
@@ -54,6 +55,68 @@ def test_shap_explains_the_dictionary_of_trees_alike(objective):
     background = np.nan_to_num(X[60:90]).astype(np.float64)
     against = shap.TreeExplainer(booster.to_shap(), background, feature_perturbation="interventional")
     np.testing.assert_allclose(against.shap_values(rows), booster.explain(rows, background).values, atol=1e-6)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_tree_explainer_of_a_script_returns_what_shap_returns(classes):
+    shap = pytest.importorskip("shap")
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame(X, columns=list("abcdef"))
+    label = np.digitize(Y, [0.0, 1.0][: classes - 1])
+    model = hb.LGBMClassifier(n_estimators=3, num_leaves=7, verbosity=-1, n_jobs=1).fit(table, label)
+    ours, theirs = TreeExplainer(model), shap.TreeExplainer(model.booster_.to_shap())
+    rows = table[:40]
+    values, expected = ours.shap_values(rows), theirs.shap_values(rows.astype(float))
+    assert values.shape == expected.shape
+    np.testing.assert_allclose(values, expected, atol=1e-10)
+    np.testing.assert_allclose(np.ravel(ours.expected_value), np.ravel(theirs.expected_value), atol=1e-10)
+    called = ours(rows)
+    assert type(called) is shap.Explanation
+    assert called.feature_names == list("abcdef")
+    np.testing.assert_array_equal(called.values, values)
+    np.testing.assert_allclose(called.base_values, theirs(rows.astype(float)).base_values, atol=1e-10)
+    pairs, theirs_pairs = ours.shap_interaction_values(rows), theirs.shap_interaction_values(rows.astype(float))
+    assert pairs.shape == theirs_pairs.shape
+    np.testing.assert_allclose(pairs, theirs_pairs, atol=1e-8)
+    background = table[50:60].fillna(0.0)
+    against = TreeExplainer(model, background)
+    np.testing.assert_allclose(against.shap_values(rows), model.explain(rows, background).values, atol=1e-12)
+    shares = values.sum(axis=1) + ours.expected_value
+    np.testing.assert_allclose(shares, model.predict(rows, raw_score=True), atol=1e-10)
+    first = ours.shap_values(rows, tree_limit=1 if classes == 2 else 3).sum(axis=1) + ours.expected_value
+    np.testing.assert_allclose(first, model.predict(rows, raw_score=True, num_iteration=1), atol=1e-10)
+
+
+def test_the_tree_explainer_takes_categories_and_datasets():
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({"a": X[:, 2], "b": pd.Categorical(np.where(X[:, 3] > 0, "x", "y"))})
+    train_set = hb.DMatrix(table, Y, enable_categorical=True)
+    booster = hb.train({"objective": "reg:squarederror", "nthread": 1}, train_set, 2)
+    explainer = TreeExplainer(booster)
+    values = explainer.shap_values(train_set)
+    np.testing.assert_allclose(values.sum(axis=1) + explainer.expected_value, booster.predict(train_set), atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("choices", "word"),
+    [
+        ({"model_output": "probability"}, "to_shap"),
+        ({"feature_perturbation": "interventional"}, "data="),
+        ({"feature_perturbation": "other"}, "auto"),
+        ({"feature_perturbation": "tree_path_dependent", "data": X[:3]}, "leave out data="),
+    ],
+)
+def test_what_the_tree_explainer_does_not_do_is_an_error_that_says_what_does(choices, word):
+    booster = hb.train({"objective": "regression", "verbosity": -1, "num_threads": 1}, hb.Dataset(X, label=Y), 1)
+    with pytest.raises(hb.ParameterError, match=word):
+        TreeExplainer(booster, **choices)
+    explainer = TreeExplainer(booster)
+    with pytest.raises(hb.ParameterError, match="exact"):
+        explainer.shap_values(X, approximate=True)
+    with pytest.raises(hb.ParameterError, match="loss"):
+        explainer.shap_values(X, Y)
+    with pytest.raises(hb.ParameterError, match="background"):
+        TreeExplainer(booster, X[:3]).shap_interaction_values(X)
 
 
 def test_shap_plots_take_an_explanation():

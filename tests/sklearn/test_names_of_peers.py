@@ -47,6 +47,23 @@ def test_names_of_peers_can_be_imported():
     assert XGBClassifier is hb.XGBClassifier
 
 
+def test_modules_of_peers_have_what_their_scripts_import():
+    from hornbeam.basic import Booster as LightGBMs
+    from hornbeam.engine import train as of_engine
+
+    from hornbeam.core import Booster, DataIter, DMatrix, QuantileDMatrix, XGBoostError
+    from hornbeam.training import cv, train
+
+    assert Booster is LightGBMs is hb.Booster
+    assert (DataIter, DMatrix, QuantileDMatrix) == (hb.DataIter, hb.DMatrix, hb.QuantileDMatrix)
+    assert XGBoostError is hb.HornbeamError
+    assert train is of_engine is hb.train
+    assert cv is hb.cv
+    for package in (hb.core, hb.training):
+        with pytest.raises(AttributeError, match=r"has no attribute 'Dataset'"):
+            package.Dataset  # noqa: B018  (it is asked for)
+
+
 @pytest.mark.parametrize(
     "given", [{}, {"max_depth": 9, "eta": 0.1}, {"subsample": 0.6, "colsample_bytree": 0.5}, {"booster": "dart"}]
 )

@@ -21,7 +21,7 @@ from hornbeam.model.booster import Booster
 from hornbeam.params.params import Params
 from hornbeam.training.callbacks import EarlyStopping, LogEvaluation
 from hornbeam.training.checkpoints import Checkpoints, KeptState
-from hornbeam.training.train import train_with
+from hornbeam.training.training import train_with
 from hornbeam.trees.engine import Engine
 
 

@@ -5,6 +5,7 @@
     importance             how much each feature was used
     permutation            how much worse a metric becomes when a feature is shuffled
     shap_format            the model as `shap.TreeExplainer` reads it
+    tree_explainer         what scripts do with `shap.TreeExplainer`, for any model
 
 Methods of `Booster` (`predict(pred_contrib=True)`, `explain`, `feature_importance`, `to_shap`) lead here.
 """
@@ -14,10 +15,12 @@ from hornbeam.explain.explanation import Explanation, explain
 from hornbeam.explain.importance import importance_of
 from hornbeam.explain.permutation import PermutationImportance, permutation_importance
 from hornbeam.explain.shap_format import to_shap
+from hornbeam.explain.tree_explainer import TreeExplainer
 
 __all__ = [
     "Explanation",
     "PermutationImportance",
+    "TreeExplainer",
     "explain",
     "explained",
     "importance_of",

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.data.device_arrays import device_of, host_array
+from hornbeam.data.fields import Fields
 from hornbeam.data.sources.reader import TableReader
 from hornbeam.explain.contributions import Explained, background_expected
 
@@ -61,16 +62,17 @@ def explain(task: Explained, table: Any, background: TableReader | None) -> Any:
         values, base_values = values[:, 0], base_values[:, 0]
     else:
         values = np.ascontiguousarray(values.transpose(0, 2, 1))
-    kind = _explanation_class()
+    kind = explanation_class()
     return kind(
         values=np.ascontiguousarray(values),
         base_values=np.ascontiguousarray(base_values),
-        data=_shown(table),
+        data=shown(table),
         feature_names=list(task.booster.feature_names),
     )
 
 
-def _explanation_class() -> Any:
+def explanation_class() -> Any:
+    """Return `shap.Explanation`, or ours where SHAP is not installed."""
     try:
         from shap import Explanation as OfShap
     except ImportError:
@@ -78,8 +80,9 @@ def _explanation_class() -> Any:
     return OfShap
 
 
-def _shown(table: Any) -> Any:
+def shown(table: Any) -> Any:
     """Return a table as an array in host memory, dense; plots read its rows and columns."""
+    table = table.data if isinstance(table, Fields) else table
     if isinstance(table, TableReader):
         return table.read(0, table.n_rows)
     if device_of(table) is not None:

@@ -60,7 +60,7 @@ from hornbeam.sklearn.tags import Tagged
 from hornbeam.sklearn.target_columns import has_columns, read_columns
 from hornbeam.training.callbacks import Callback
 from hornbeam.training.init_model import check_classes
-from hornbeam.training.train import train
+from hornbeam.training.training import train
 
 try:
     from sklearn.utils.validation import validate_data

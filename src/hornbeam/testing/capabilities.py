@@ -22,7 +22,7 @@ from hornbeam.objectives.device_functions import is_on_device
 from hornbeam.params.params import GROUPS, PARAMETERS, Params
 from hornbeam.testing.golden import CASES
 from hornbeam.testing.golden_case import GoldenCase, golden_score, golden_table
-from hornbeam.training.train import train
+from hornbeam.training.training import train
 
 DEVICES = ("reference", "cpu", "opencl", "cuda")
 

@@ -23,7 +23,7 @@ from hornbeam.params.params import Params
 from hornbeam.testing.data import BinnedSample
 from hornbeam.testing.growth_checks import assert_same_growth
 from hornbeam.testing.same_bits import assert_same_bits
-from hornbeam.training.train import train
+from hornbeam.training.training import train
 from hornbeam.trees.bagging import Draw, Goss
 from hornbeam.trees.engine import Engine
 from hornbeam.trees.records import BinnedTree, Segments

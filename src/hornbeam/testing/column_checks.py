@@ -15,7 +15,7 @@ from hornbeam.data.device_arrays import host_array
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.testing.checks import assert_same_bits
 from hornbeam.testing.data import make_higgs_like
-from hornbeam.training.train import train
+from hornbeam.training.training import train
 
 CASES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("float32", "binary", {"metric": "auc,binary_logloss"}),

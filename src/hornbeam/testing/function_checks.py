@@ -24,7 +24,7 @@ from hornbeam.testing.data import make_with_missing
 from hornbeam.testing.labels import labels_for, params_for
 from hornbeam.training.callbacks import early_stopping
 from hornbeam.training.cross_validation import cv
-from hornbeam.training.train import train
+from hornbeam.training.training import train
 
 Check = Callable[[], str]
 

@@ -14,7 +14,7 @@ from hornbeam.dataset.dataset import Dataset
 from hornbeam.model.booster import Booster
 from hornbeam.objectives.device_functions import on_device
 from hornbeam.testing.labels import labels_for
-from hornbeam.training.train import train
+from hornbeam.training.training import train
 
 
 def uniform(n_rows: int, column: int) -> NDArray[np.float64]:

@@ -59,7 +59,7 @@ from hornbeam.testing.labels import labels_for, params_for
 from hornbeam.testing.metric_checks import assert_same_metrics
 from hornbeam.testing.trees import random_tree
 from hornbeam.testing.workers import train_on_workers
-from hornbeam.training.train import train
+from hornbeam.training.training import train
 from hornbeam.trees.forest import Forest
 
 FEWEST_ROWS = 400

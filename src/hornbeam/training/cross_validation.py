@@ -28,7 +28,7 @@ from hornbeam.training.loop import CheckpointHook, Hook, Loop, Member
 from hornbeam.training.peer_callbacks import adapted
 from hornbeam.training.run import TrainingRun
 from hornbeam.training.state import TrainingState
-from hornbeam.training.train import number_of_rounds
+from hornbeam.training.training import number_of_rounds
 from hornbeam.training.xgboost_arguments import (
     as_xgboosts_history,
     has_xgboosts_ways,

@@ -31,7 +31,7 @@ from hornbeam.data.sources.opening import open_table
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.params.params import Params
 from hornbeam.testing.checks import PLAIN_RULES, assert_same_bits, assert_same_operations, usable_devices
-from hornbeam.training.train import train
+from hornbeam.training.training import train
 
 DEVICE = "opencl:0"
 SPECIAL = np.array([-np.inf, -0.0, 0.0, 1e-40, 5e-324, 0.1, 3e38, np.inf, np.nan])

@@ -24,7 +24,7 @@ from hornbeam.testing.checks import assert_same_bits, usable_devices
 from hornbeam.testing.column_checks import was_copied
 from hornbeam.testing.function_checks import function_checks, stream_checks
 from hornbeam.testing.trees import random_tree
-from hornbeam.training.train import train
+from hornbeam.training.training import train
 from hornbeam.trees.forest import Forest
 
 pytestmark = pytest.mark.skipif("cuda:0" not in usable_devices(), reason="no usable CUDA device")

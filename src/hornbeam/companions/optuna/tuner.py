@@ -24,7 +24,7 @@ from hornbeam.training.callbacks import Callback, CallbackEnv, Evaluation
 from hornbeam.training.cross_validation import cv
 from hornbeam.training.evaluated_sets import ValidSets
 from hornbeam.training.function_calls import MetricFunction
-from hornbeam.training.train import train
+from hornbeam.training.training import train
 
 Model = TypeVar("Model", Booster, CVBooster)
 
