@@ -388,7 +388,7 @@ def test_models_are_loaded_saved_and_copied(tmp_path, booster):
         empty.load_model(source)
         assert empty.fingerprint() == booster.fingerprint()
     assert booster.copy().fingerprint() == booster.fingerprint() and booster.copy() is not booster
-    assert json.loads(booster.save_config())["objective"]["name"] == "binary"
+    assert json.loads(booster.save_config())["learner"]["objective"]["name"] == "binary:logistic"
     theirs = xgboost.train({"max_depth": 2}, xgboost.DMatrix(X, NUMBER), 2)
     theirs.save_model(tmp_path / "theirs.json")
     ours = hb.Booster()

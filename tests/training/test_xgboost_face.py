@@ -196,6 +196,13 @@ def test_set_param_sets_threads_and_parameters_of_a_training_under_way(booster, 
 
 def test_load_config_takes_that_of_the_model_alone(booster, dtrain):
     booster.load_config(booster.save_config())
+    other = booster.copy()
+    other.set_param("nthread", 2)
+    booster.load_config(other.save_config())
+    assert booster.num_threads == 2
+    booster.set_param("nthread", 1)
+    with pytest.raises(xgb.ParameterError, match="no text that save_config returned"):
+        booster.load_config("{}")
     with pytest.raises(xgb.ParameterError, match="another model"):
         booster.load_config(xgb.train({"eta": 0.7}, dtrain, 1).save_config())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NoReturn
 
 from hornbeam.core.errors import ConversionError
@@ -36,7 +37,7 @@ class Exactness:
         """Raise ConversionError for what cannot even be approximated."""
         raise ConversionError(f"{self.title} cannot say this: {what}; {remedy}")
 
-    def report(self) -> None:
-        """Warn of everything that is approximated, if anything is."""
+    def report(self, say: Callable[[str], None] = warn) -> None:
+        """Say what is approximated, if anything is: a warning, or what `say` makes of it."""
         if self._approximated:
-            warn(f"{self.title}, approximated: {'; '.join(self._approximated)}")
+            say(f"{self.title}, approximated: {'; '.join(self._approximated)}")

@@ -21,7 +21,7 @@ from hornbeam.dataset.dataset import Dataset
 from hornbeam.model.described import DescribedModel
 from hornbeam.model.explained import ExplainedModel
 from hornbeam.model.file import ModelData
-from hornbeam.model.formats import model_of, read_file
+from hornbeam.model.formats import HORNBEAM, format_of_name, model_of, read_file
 from hornbeam.model.live import LiveModel
 from hornbeam.model.predicting import PredictingModel
 from hornbeam.model.refitting import refit
@@ -136,6 +136,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
         self.params = dict(model.params)
         self.n_best = model.best_iteration
         self.best_score: Any = {}
+        self.take_attributes(model.attributes)
         self.eval_history: dict[str, dict[str, list[float]]] = {}
         self.interrupted = False
         self.num_threads = 0
@@ -272,6 +273,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
             trees=self.trees,
             levels=self.levels,
             column_names=self.column_names,
+            attributes=self._attributes,
         )
 
     def _part(self, num_iteration: int | None, start_iteration: int) -> Booster:
@@ -288,11 +290,16 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
     def save_model(
         self, filename: str | os.PathLike[str], num_iteration: int | None = None, start_iteration: int = 0
     ) -> Booster:
-        """Write the model to a file of Hornbeam's format, or some iterations of it alone; returns self.
+        """Write the model to a file, or some iterations of it alone; returns self.
 
-        Iterations are named as for `predict`. Some of them are a model without a best iteration: `booster[2:5]`.
+        Iterations are named as for `predict`. Some of them are a model without a best iteration: `booster[2:5]`. The
+        file has Hornbeam's format; where a DMatrix was trained on it is one that XGBoost reads, too (docs/exchange.md).
         """
-        self._part(num_iteration, start_iteration).save(filename)
+        part = self._part(num_iteration, start_iteration)
+        if self.is_xgboosts and format_of_name(filename) == HORNBEAM:
+            part.save_as_xgboost(filename)
+        else:
+            part.save(filename)
         return self
 
     @takes_peer_arguments(SAVE)

@@ -29,6 +29,9 @@ that end in .txt, .json and .ubj, and load what they have saved: those have Horn
 _IS_HORNBEAM = re.compile(rb'"format"\s*:\s*"' + FORMAT_NAME.encode() + b'"')
 """What no JSON string can hold: there, quotes have a backslash."""
 
+_IS_BINARY = re.compile(rb"\{[^\s\"}]")
+"""How an object begins in UBJ, whose strings may hold a file of Hornbeam's."""
+
 
 @dataclass(frozen=True)
 class Format:
@@ -85,7 +88,7 @@ def model_of(data: bytes, fingerprint: str | None = None) -> ModelData:
 
     fingerprint  what the model must have; None: any
     """
-    if _IS_HORNBEAM.search(data) is None:
+    if _IS_HORNBEAM.search(data) is None or _IS_BINARY.match(data) is not None:
         for own in _formats().values():
             if own.recognises is not None and own.read is not None and own.recognises(data):
                 with default_mode():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.errors import ParameterError
+from hornbeam.model.file import write_atomically
 from hornbeam.model.formats import model_of, read_file
 from hornbeam.model.rooms import room
 from hornbeam.params.params import canonical_names
@@ -83,12 +83,21 @@ class XGBoostFace:
         return self.attributes().get(key)
 
     def set_attr(self, **attributes: Any) -> None:
-        """Set texts that the Booster carries, in pickles and copies too, but not in model files; None removes one."""
+        """Set texts that the Booster carries, in pickles, copies and files that XGBoost reads; None removes one."""
         wrong = [name for name, value in attributes.items() if not isinstance(value, (str, type(None)))]
         if wrong:
             raise ParameterError(f"set_attr({wrong[0]}={attributes[wrong[0]]!r}): must be a text; pass str(value)")
         made = {**self._attributes, **attributes}
         self._attributes = {name: value for name, value in made.items() if value is not None}
+
+    def take_attributes(self, attributes: Mapping[str, str]) -> None:
+        """Take the texts of a file."""
+        self._attributes = {name: text for name, text in attributes.items() if name != "best_score"}
+        try:
+            if "best_score" in attributes:
+                self.best_score = float(attributes["best_score"])
+        except ValueError:
+            self._attributes = dict(attributes)  # it is no number, so somebody else has set it
 
     def set_param(self, params: Any, value: Any = None) -> None:
         """Set parameters, a dict or a name and its value: the number of threads, and those of a training under way."""
@@ -134,17 +143,28 @@ class XGBoostFace:
         self.is_xgboosts, self.stops_at_best = True, False
 
     def save_raw(self, raw_format: str = "ubj") -> bytearray:
-        """Return the bytes of a model file of Hornbeam's format, whatever format is named."""
-        return bytearray(self.to_bytes())
+        """Return the bytes of a model file that XGBoost reads, "json" or "ubj", and that holds the model as it is."""
+        if raw_format not in ("json", "ubj"):
+            raise ParameterError(f"raw_format={raw_format!r}: must be 'json' or 'ubj'")
+        return bytearray(self._bytes_for_xgboost(raw_format))
+
+    def save_as_xgboost(self, path: str | os.PathLike[str]) -> None:
+        """Write what `save_raw` returns to a file, JSON where its name ends in .json, else UBJ, as XGBoost does."""
+        kind = "json" if str(os.fspath(path)).lower().endswith(".json") else "ubj"
+        write_atomically(path, self._bytes_for_xgboost(kind))
+
+    def _bytes_for_xgboost(self, kind: str) -> bytes:
+        model = self.to_model()
+        every = replace(model, best_iteration=0)  # XGBoost itself looks for the best one
+        return room("convert.xgboost.carrying").write(model, every, kind, self.attributes())  # type: ignore[no-any-return]
 
     def save_config(self) -> str:
-        """Return parameters and objective as JSON; a model keeps them itself."""
-        return json.dumps({"params": _plain(self.params), "objective": self.objective.to_dict()}, default=list)
+        """Return parameters and objective as XGBoost's JSON, whose values are texts; a model keeps them itself."""
+        return room("convert.xgboost.configuration").save_config(self)  # type: ignore[no-any-return]
 
     def load_config(self, config: str) -> None:
         """Take what `save_config` returned; it must be that of this model, which keeps its parameters itself."""
-        if json.loads(config) != json.loads(self.save_config()):
-            raise ParameterError("load_config: this is the configuration of another model; load that one by load_model")
+        room("convert.xgboost.configuration").load_config(self, config)
 
     def copy(self) -> Self:
         """Return the same model, with its best iteration and its attributes, without a training."""
@@ -195,7 +215,7 @@ class XGBoostFace:
         feature_importance: Callable[..., NDArray[Any]]
         predict: Callable[..., Any]
         evaluate: Callable[..., list[Any]]
-        to_bytes: Callable[[], bytes]
+        to_model: Callable[[], Any]
         _become: Callable[..., Any]
 
         @property
@@ -229,7 +249,3 @@ def names_of(fmap: str | os.PathLike[str], names: list[str]) -> list[str]:
         raise ParameterError(f"fmap={os.fspath(fmap)!r}: lines must be 'number name type', numbers from 0")
     made = {int(number): name for number, name, _ in found}
     return [made.get(place, name) for place, name in enumerate(names)]
-
-
-def _plain(params: dict[str, Any]) -> dict[str, Any]:
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in params.items()}

@@ -7,4 +7,5 @@ categories   names of categories, both ways
 objectives   names, parameters and starts of objectives, both ways
 reading      document -> model
 writing      model -> document
+carrying     files that XGBoost reads, with the model as it is in a key of its own
 """

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from hornbeam.convert.foreign import ForeignModel, ForeignTree, to_hornbeam
+from hornbeam.convert.xgboost import carrying
 from hornbeam.convert.xgboost.categories import CATEGORICAL, read_names
 from hornbeam.convert.xgboost.document import ROOT, child, entries, finite, inner, integers, parse_json, strings, whole
 from hornbeam.convert.xgboost.objectives import read_objective, read_start
@@ -29,12 +31,19 @@ MADE_UP = "Column_{}"
 
 def read_json(data: bytes) -> ModelData:
     """Rebuild a model from JSON text, or raise ModelFormatError."""
-    return read_document(parse_json(data))
+    return _read(parse_json(data), data, "json")
 
 
 def read_ubj(data: bytes) -> ModelData:
     """Rebuild a model from UBJ, or raise ModelFormatError."""
-    return read_document(decode(data))
+    return _read(decode(data), data, "ubj")
+
+
+def _read(document: Any, data: bytes, kind: str) -> ModelData:
+    """Rebuild the model that a document carries as it is, or else that of XGBoost."""
+    carried = carrying.read(document, data, kind)
+    model = read_document(document) if carried is None else carried
+    return replace(model, attributes=_attributes(inner(document, "learner", ROOT)))
 
 
 def read_document(document: Any) -> ModelData:
@@ -130,6 +139,13 @@ def _by_iteration(groups: Any, n_outputs: int) -> list[int]:
     if sum(map(len, of_output)) < len(groups) or len(set(map(len, of_output))) > 1:
         fail(f"{ROOT}, tree_info", f"does not deal the trees evenly to the {n_outputs} outputs")
     return [tree for trees in zip(*of_output, strict=True) for tree in trees]
+
+
+def _attributes(learner: dict[str, Any]) -> dict[str, str]:
+    """Return the texts that XGBoost keeps beside a model, without the best iteration, which the model itself has."""
+    found = learner.get("attributes")
+    pairs = found.items() if type(found) is dict else ()
+    return {name: text for name, text in pairs if type(text) is str and name != "best_iteration"}
 
 
 def _best_iteration(learner: dict[str, Any], n_iterations: int, model: dict[str, Any]) -> int:

@@ -6,6 +6,7 @@ exact for every row of float32 numbers; see float32.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from hornbeam.convert.xgboost.document import to_json
 from hornbeam.convert.xgboost.objectives import write_objective
 from hornbeam.convert.xgboost.trees import LARGEST_CATEGORY, write_tree
 from hornbeam.convert.xgboost.ubj import encode
+from hornbeam.core.log import warn
 from hornbeam.model.file import ModelData
 from hornbeam.trees.tree import Tree
 
@@ -39,8 +41,11 @@ def write_ubj(model: ModelData, approximate: bool) -> bytes:
     return encode(make_document(model, approximate))
 
 
-def make_document(model: ModelData, approximate: bool) -> dict[str, Any]:
-    """Return the document of a model; keys are in the order in which XGBoost writes them."""
+def make_document(model: ModelData, approximate: bool, say: Callable[[str], None] = warn) -> dict[str, Any]:
+    """Return the document of a model; keys are in the order in which XGBoost writes them.
+
+    say  what a line on approximations goes to
+    """
     exactness = Exactness("XGBoost's format", approximate)
     out = Outgoing(model, is_like_predict=True)
     out.refuse_encodings(exactness)
@@ -54,7 +59,7 @@ def make_document(model: ModelData, approximate: bool) -> dict[str, Any]:
     n_iterations = len(trees) // out.n_outputs
     document = {
         "learner": {
-            "attributes": {},
+            "attributes": dict(model.attributes),
             "feature_names": _names(out, exactness),
             "feature_types": [CATEGORICAL if column.is_set else "float" for column in out.columns] if has_sets else [],
             "gradient_booster": {
@@ -78,7 +83,7 @@ def make_document(model: ModelData, approximate: bool) -> dict[str, Any]:
         },
         "version": VERSION,
     }
-    exactness.report()
+    exactness.report(say)
     return document
 
 

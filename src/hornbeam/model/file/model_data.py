@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +46,8 @@ class ModelData:
         Levels of each categorical feature, None for the others; None: no feature is categorical.
     column_names
         Names that the columns of the training table had, where the features were given others; None: the same.
+    attributes
+        Texts that XGBoost keeps beside a model; Hornbeam's files do not have them.
     """
 
     feature_names: list[str]
@@ -56,6 +59,7 @@ class ModelData:
     trees: list[Tree] = field(default_factory=list)
     levels: list[Levels | None] | None = None
     column_names: list[str] | None = None
+    attributes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def version(self) -> int:
