@@ -353,7 +353,7 @@ def test_other_functions_say_what_to_type(booster):
 def test_attributes_that_are_not_there_name_those_that_are(booster):
     for thing, name, word in (
         (booster, "num_class", "n_outputs"),
-        (hb.HornbeamClassifier(), "train_score_", "evals_result_"),
+        (hb.HornbeamClassifier(), "coef_", "feature_importances_"),
         (hb, "DeviceQuantileDMatrix", "QuantileDMatrix"),
         (hb, "HornbeamRFRegressor", "XGBRFRegressor"),
     ):

@@ -82,14 +82,18 @@ def test_rows_are_held_out_and_end_the_training():
         )
         assert ours.do_early_stopping_ and theirs.do_early_stopping_
         assert 4 <= ours.n_iter_ < 30 and theirs.n_iter_ < 30
-        assert len(ours.validation_score_) == ours.n_iter_ == ours.best_iteration_
+        assert ours.n_iter_ == ours.best_iteration_
+        for model in (ours, theirs):
+            assert len(model.validation_score_) == len(model.train_score_) == model.n_iter_ + 1
+        # the loss of the peer is half of the square; its rows are others
+        np.testing.assert_allclose(ours.train_score_[0], 2 * theirs.train_score_[0], rtol=0.2)
     again = HornbeamRegressor(max_iter=200, **SMALL, **stopping).fit(X, noise)
     assert prints(again) == prints(ours)
 
 
 def test_training_ends_by_scikit_learns_rule():
     model = HornbeamRegressor(max_iter=100, early_stopping=True, n_iter_no_change=4, tol=0.01, **SMALL).fit(X, NUMBER)
-    scores = model.validation_score_.tolist()
+    scores = model.validation_score_.tolist()[1:]
     for length in range(1, len(scores) + 1):
         seen = scores[:length]
         stops = length > 4 and not any(score > seen[-5] + 0.01 for score in seen[-4:])
@@ -102,7 +106,7 @@ def test_classes_are_held_out_in_their_shares():
         max_iter=3, early_stopping=True, validation_fraction=40, scoring=None, **SMALL
     ).fit(X, target, sample_weight=np.ones(400))  # fmt: skip
     assert model.booster_.trees[0].split_count[0] == 360
-    assert (model.validation_score_ >= 0.9).all()  # two of forty rows are of the rare class
+    assert (model.validation_score_[1:] >= 0.9).all()  # two of forty rows are of the rare class
 
 
 @pytest.mark.parametrize("scoring", ["accuracy", None, lambda model, X, y: accuracy_score(y, model.predict(X))])
@@ -120,6 +124,7 @@ def test_the_training_rows_may_decide():
     assert model.n_iter_ == 5
     np.testing.assert_array_equal(model.predict(X), plain.predict(X))
     np.testing.assert_allclose(-model.validation_score_[-1], np.mean((model.predict(X) - NUMBER) ** 2))
+    np.testing.assert_allclose(model.validation_score_, model.train_score_)
 
 
 def test_few_rows_are_not_held_out_unless_asked_for():
@@ -230,7 +235,25 @@ def test_parameters_are_attributes_by_any_of_their_names():
 
 def test_class_weights_go_with_rows_held_out():
     model = HornbeamClassifier(max_iter=3, class_weight="balanced", early_stopping=True, **SMALL).fit(X, LABEL)
-    assert len(model.validation_score_) == model.n_iter_
+    assert len(model.validation_score_) == model.n_iter_ + 1
+
+
+@pytest.mark.parametrize("scoring", ["loss", "roc_auc"])
+def test_scores_of_training_and_validation_begin_before_the_first_iteration(scoring):
+    keep = {"early_stopping": True, "n_iter_no_change": 50, "scoring": scoring, "random_state": 0, **SMALL}
+    model = HornbeamClassifier(max_iter=3, warm_start=True, **keep).fit(X, LABEL)
+    first = model.validation_score_
+    assert first.shape == model.train_score_.shape == (4,)
+    if scoring == "roc_auc":
+        assert first[0] == model.train_score_[0] == 0.5
+    else:
+        share = np.mean(LABEL == "yes")  # which is kept among the rows held out
+        entropy = share * np.log(share) + (1 - share) * np.log(1 - share)
+        np.testing.assert_allclose([first[0], model.train_score_[0]], entropy, rtol=0.02)
+    model.set_params(max_iter=5).fit(X, LABEL)
+    assert model.validation_score_.shape == model.train_score_.shape == (6,)
+    np.testing.assert_array_equal(model.validation_score_[:4], first)
+    assert model.train_score_[-1] > model.train_score_[0]
 
 
 def test_fitted_attributes_are_those_of_the_peer():

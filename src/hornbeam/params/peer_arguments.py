@@ -97,7 +97,6 @@ DATASET_ATTRIBUTES = {
 }
 ESTIMATOR_ATTRIBUTES = {
     "coef_": "feature_importances_; there is no linear booster",
-    "train_score_": "evals_result_, with eval_set=[(X, y)] in fit",
 }
 MODULE_ATTRIBUTES = {
     "DeviceQuantileDMatrix": "QuantileDMatrix",

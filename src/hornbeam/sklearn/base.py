@@ -363,13 +363,14 @@ class HornbeamModel(
         data, stopping = held_out.hold_out(self, given)
         metrics, calls = held_out.joined_functions(self._other_params, eval_metric, callbacks)
         calls = calls if stopping is None else [*(calls or []), stopping]
+        before = held_out.scores_so_far(self)
         self._fit(
             data.X, data.y, data.sample_weight, data.init_score, data.pairs, eval_names, data.eval_sample_weight,
             data.eval_init_score, metrics, calls, init_model, (checkpoint, checkpoint_freq),
             eval_class_weight=eval_class_weight, feature_name=feature_name, **named_categories(categorical_feature),
         )  # fmt: skip
         self.do_early_stopping_ = stopping is not None or self._train_params().early_stopping_round > 0
-        self.validation_score_ = np.array([] if stopping is None else stopping.scores)
+        self.train_score_, self.validation_score_ = held_out.scores_of_fit(self, data, stopping, before)
         return self
 
     @is_fit_task

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import train_test_split
@@ -25,6 +26,7 @@ from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.model.booster import Booster
 from hornbeam.params.params import Params, whole_number
 from hornbeam.sklearn.arguments import seed_of
+from hornbeam.sklearn.stage_scores import ScoredRows, first_score, training_scores
 from hornbeam.sklearn.target_columns import has_columns
 from hornbeam.training.callbacks import CallbackEnv, EarlyStopException
 
@@ -132,6 +134,30 @@ def hold_out(estimator: Any, data: FitData) -> tuple[FitData, ScoreStopping | No
     return data, ScoreStopping(rounds, float(tol), estimator, scorer, data.pairs[-1], len(data.pairs) - 1)
 
 
+def scores_so_far(estimator: Any) -> list[float]:
+    """Return the validation scores that a warm start goes on from, before `fit`."""
+    if not wants_warm_start(estimator._other_params) or not hasattr(estimator, "booster_"):
+        return []
+    return list(getattr(estimator, "validation_score_", ()))
+
+
+def scores_of_fit(
+    estimator: Any, data: FitData, stopping: ScoreStopping | None, before: list[float]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return train_score_ and validation_score_, float64 (n_iter_ + 1,); (0,) where no rows are held out.
+
+    before  validation scores of earlier iterations
+    """
+    if stopping is None:
+        return np.empty(0), np.empty(0)
+    rows = ScoredRows(data.X, data.y, data.sample_weight, data.init_score)
+    given = [
+        one[-1] if isinstance(one, (list, tuple)) else one for one in (data.eval_sample_weight, data.eval_init_score)
+    ]  # an array alone is that of the only set
+    first = before or first_score(estimator, stopping.scorer, ScoredRows(*stopping.pair, *given))
+    return training_scores(estimator, stopping.scorer, rows), np.array([*first, *stopping.scores])
+
+
 def _count_rows(X: Any) -> int:
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
@@ -205,14 +231,14 @@ class ScoreStopping:
 
     def __init__(self, rounds: int, tol: float, estimator: Any, scorer: Any, pair: tuple[Any, Any], place: int) -> None:
         self.rounds, self.tol, self.place = rounds, tol, place
-        self._estimator, self._scorer, self._pair = estimator, scorer, pair
+        self._estimator, self.scorer, self.pair = estimator, scorer, pair
         self.scores: list[float] = []
 
     def __call__(self, env: CallbackEnv) -> None:
         """Judge the model so far, and raise EarlyStopException when it is time."""
         if env.iteration == env.begin_iteration:
             self.scores = []
-        self.scores.append(self._loss(env) if self._scorer is None else self._score(env))
+        self.scores.append(self._loss(env) if self.scorer is None else self._score(env))
         recent = self.scores[-self.rounds :]
         if len(self.scores) > self.rounds and not any(
             score > self.scores[-self.rounds - 1] + self.tol for score in recent
@@ -229,4 +255,4 @@ class ScoreStopping:
     def _score(self, env: CallbackEnv) -> float:
         shell = copy.copy(self._estimator)
         shell.booster_ = env.model
-        return float(self._scorer(shell, *self._pair))
+        return float(self.scorer(shell, *self.pair))
