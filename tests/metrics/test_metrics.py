@@ -416,7 +416,7 @@ def test_importing_objectives_and_metrics_does_not_import_numba():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.parametrize(("name", "instead"), [("accuracy", "binary_error"), ("f1", "feval="), ("pre@3", "ndcg@k")])
+@pytest.mark.parametrize(("name", "instead"), [("accuracy", "binary_error"), ("f1", "feval=")])
 def test_metrics_that_are_not_here_name_what_to_do_instead(name, instead):
     with pytest.raises(ParameterError, match=instead):
         get_metric(name)

@@ -11,11 +11,12 @@ import hornbeam as hb
 from hornbeam.backends.cpu.losses.arithmetic import CompiledArithmetic
 from hornbeam.data.queries import boundaries_of
 from hornbeam.metrics import get_metric, get_metrics
-from hornbeam.metrics.ranked_lists import WHOLE_LIST, MeanAveragePrecision, NormalizedGain, ReciprocalRank
+from hornbeam.metrics.arithmetic import NUMPY
+from hornbeam.metrics.ranked_lists import WHOLE_LIST, MeanAveragePrecision, NormalizedGain, Precision, ReciprocalRank
 from hornbeam.objectives import RegressionObjective
 from hornbeam.testing.data import make_ranking
 
-KINDS = (NormalizedGain, MeanAveragePrecision, ReciprocalRank)
+KINDS = (NormalizedGain, MeanAveragePrecision, ReciprocalRank, Precision)
 RANKS = (1, 2, 3, 10, 40, 1000, WHOLE_LIST)
 
 
@@ -28,13 +29,14 @@ def sample(seed=0, sizes=(1, 2, 30, 1, 7, 200, 25, 24, 23)):
     return label, scores, rng.exponential(size=n_rows), boundaries_of(sizes)
 
 
+@pytest.mark.parametrize("minus", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_kernels_equal_the_definition_for_any_thread_count(kind, weighted, tune):
+def test_kernels_equal_the_definition_for_any_thread_count(kind, weighted, minus, tune):
     tune(metric_queries_per_thread=1)
     for seed in range(3):
         label, scores, weight, boundaries = sample(seed)
-        metric = kind(RANKS)
+        metric = kind(RANKS, None, minus)
         expected = metric.at_ranks(label, scores, weight if weighted else None, boundaries)
         for n_threads in (1, 2, 5):
             found = metric.at_ranks(
@@ -55,6 +57,48 @@ def test_ndcg_equals_scikit_learn_where_scores_differ(at):
         alone = stop - start == 1 or not gain.any()
         values.append(1.0 if alone else ndcg_score([gain], [scores[start:stop]], k=at))
     assert NormalizedGain((at,)).at_ranks(label, scores, None, boundaries)[0] == pytest.approx(np.mean(values))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    "name", ["ndcg@3-", "map@4-", "ndcg@30-", "map@30-", "ndcg@5", "map@5", "pre@1", "pre@5", "pre@50"]
+)
+def test_metrics_of_lists_are_xgboosts(name, weighted):
+    xgboost = pytest.importorskip("xgboost")
+    rng = np.random.default_rng(5)
+    sizes = rng.integers(1, 20, 40)
+    n_rows = int(sizes.sum())
+    label = (rng.random(n_rows) < 0.15).astype(np.float64)  # some queries have no relevant document
+    scores = rng.permutation(n_rows) / 8.0
+    has_ones = weighted and name == "ndcg@5"  # XGBoost does not weigh the 1 of a query without a relevant document
+    of_query = rng.exponential(size=len(sizes)).astype(np.float32) if weighted and not has_ones else None
+    data = xgboost.DMatrix(np.zeros((n_rows, 1)), label, base_margin=scores, group=sizes, weight=of_query)
+    peer = xgboost.train({"objective": "rank:pairwise", "eval_metric": name, "base_score": 0.0}, data, 0)
+    expected = peer.eval(data).split("eval-")[1].split(":")
+    metric = get_metric(name)
+    weight = None if of_query is None else np.repeat(of_query, sizes).astype(np.float64)
+    found = metric.at_ranks(label, scores, weight, boundaries_of(sizes))
+    assert metric.names == [expected[0]]
+    assert found[0] == pytest.approx(float(expected[1]), rel=1e-6)
+
+
+def test_precision_vectorised_is_its_definition_query_by_query():
+    label, scores, _, boundaries = sample(2)
+    label = np.minimum(label, 1.0)
+    metric = Precision(RANKS)
+    values = metric._values(label, scores, boundaries, NUMPY)
+    np.testing.assert_array_equal(values, NUMPY.list_values(metric, label, scores, boundaries))
+
+
+def test_precision_and_minus_evaluate_a_training_by_xgboosts_names():
+    X, y, group = make_ranking(20, 10, seed=0)
+    data = hb.DMatrix(X, np.minimum(y, 1), group=group)
+    found = {}
+    params = {"objective": "rank:ndcg", "eval_metric": ["pre@3", "ndcg@3-", "map-", "ndcg@3", "ndcg@5-"], "nthread": 1}
+    hb.train(params, data, 2, evals=[(data, "train")], evals_result=found, verbose_eval=False)
+    assert sorted(found["train"]) == ["map-", "ndcg@3", "ndcg@3-", "ndcg@5-", "pre@3"]
+    with pytest.raises(hb.DataError, match="labels 0 and 1"):
+        hb.train(params, hb.DMatrix(X, y, group=group), 2, evals=[(hb.DMatrix(X, y, group=group), "train")])
 
 
 def test_map_and_mrr_by_hand():

@@ -87,7 +87,7 @@ def test_what_is_taken_without_effect_is_named(caplog):
         ({"objective": "binary", "metric": ["auc", "error@30%"]}, ["error@30%", "error@0.3"]),
         ({"objective": "binary", "metric": "binary_error@1.5"}, ["binary_error@1.5", "from 0 to 1"]),
         ({"metric": "tweedie-nloglik@2"}, ["tweedie-nloglik@2", "from 1 to 2"]),
-        ({"metric": "pre@3"}, ["map@k"]),
+        ({"metric": "pre@0"}, ["pre@0", "pre@10-"]),
     ],
 )
 def test_what_would_change_something_says_what_to_type(params, words):

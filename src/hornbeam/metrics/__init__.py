@@ -20,7 +20,7 @@ from hornbeam.metrics.classes import (
     MultiLogLoss,
 )
 from hornbeam.metrics.one_against_rest import OneAgainstRest
-from hornbeam.metrics.ranked_lists import MeanAveragePrecision, NormalizedGain, QueryMetric, ReciprocalRank
+from hornbeam.metrics.ranked_lists import MeanAveragePrecision, NormalizedGain, Precision, QueryMetric, ReciprocalRank
 from hornbeam.metrics.regression import (
     ExpectileLoss,
     FairLoss,
@@ -76,6 +76,7 @@ METRICS: dict[str, type[Metric]] = {
         NormalizedGain,
         MeanAveragePrecision,
         ReciprocalRank,
+        Precision,
         AftLikelihood,
         IntervalAccuracy,
         CoxLikelihood,
@@ -150,10 +151,8 @@ NO_METRICS: dict[str, str] = {
     **dict.fromkeys(
         ("f1", "f1_score", "precision", "recall", "mcc"), "pass a function: feval= of train, eval_metric= of fit"
     ),
-    "pre": "use 'map' or 'ndcg', or pass a function as feval",
-    "pre@": "use 'map@k' or 'ndcg@k', or pass a function as feval",
 }
-"""Metrics that users ask for and that are not here, and what to do instead; those that end in @ take a number there."""
+"""Metrics that users ask for and that are not here, and what to do instead."""
 
 
 def get_metric(name: str, params: Params | None = None, ranks: tuple[int, ...] | None = None) -> Metric:
@@ -163,10 +162,13 @@ def get_metric(name: str, params: Params | None = None, ranks: tuple[int, ...] |
     ranks   of a metric of lists that names none; None: `eval_at`
     """
     base, at_sign, rank = name.partition("@")
-    canonical = ALIASES.get(base, base)
-    kind = METRICS.get(canonical)
-    if base + at_sign in NO_METRICS:
-        raise ParameterError(f"metric={name!r} is not available here; {NO_METRICS[base + at_sign]}")
+    if base in NO_METRICS:
+        raise ParameterError(f"metric={name!r} is not available here; {NO_METRICS[base]}")
+    kind = METRICS.get(ALIASES.get(base, base))
+    minus = name.endswith("-")
+    if minus and issubclass(METRICS.get(ALIASES.get(base[:-1], base[:-1]), kind or Metric), QueryMetric):
+        base, rank = base.removesuffix("-"), rank.removesuffix("-")
+        kind = METRICS[ALIASES.get(base, base)]
     if at_sign and kind is BinaryError:
         return BinaryError(_number(name, rank, "threshold", 0.0, 1.0))
     if at_sign and kind is TweedieLoss:
@@ -179,12 +181,12 @@ def get_metric(name: str, params: Params | None = None, ranks: tuple[int, ...] |
         return kind() if params is None else kind.from_params(params)
     if at_sign and (not (rank.isascii() and rank.isdigit()) or int(rank) < 1):
         raise ParameterError(
-            f"metric={name!r}: the rank after @ must be an integer of at least 1, as in {base}@10 (queries without a "
-            "relevant document count as 1)"
+            f"metric={name!r}: the rank after @ must be an integer of at least 1, as in {base}@10, or in {base}@10-, to "
+            "which queries without a relevant document count as 0"
         )
     eval_at = (1, 2, 3, 4, 5) if params is None else params.eval_at
     at = (int(rank),) if at_sign else kind.default_at or ranks or eval_at
-    return kind(at, None if params is None else params.label_gain)
+    return kind(at, None if params is None else params.label_gain, minus)
 
 
 def _number(name: str, text: str, what: str, low: float, high: float) -> float:
@@ -227,7 +229,7 @@ def get_metrics(params: Params, objective: Objective, ranks: tuple[int, ...] | N
     for metric in (get_metric(name, params, ranks) for name in names):
         seen = metrics.setdefault(metric.name, metric)
         if isinstance(seen, QueryMetric) and isinstance(metric, QueryMetric):
-            metrics[metric.name] = type(seen)((*seen.at, *metric.at), params.label_gain)
+            metrics[metric.name] = seen.at_more(metric.at)
     if objective.n_targets > 1:
         return [TargetsMetric(metric) for metric in metrics.values()]
     for name, metric in metrics.items():

@@ -1,8 +1,9 @@
-"""Metrics of ranked lists: ndcg, map, mrr, each at some ranks; the mean over the queries.
+"""Metrics of ranked lists: ndcg, map, mrr, pre, each at some ranks; the mean over the queries.
 
 The documents of a query are ranked by falling raw score, equal scores in row order (as LightGBM). A query without a
-relevant document counts as 1, for no order of it could be better. Queries are weighted by the mean weight of their
-rows. A document is relevant to `map` and `mrr` where its label is above 0.
+relevant document counts as 1, for no order of it could be better, or as 0 where the name ends in a minus: ndcg@5-
+(as XGBoost); to `pre` it always counts as 0. Queries are weighted by the mean weight of their rows. A document is
+relevant to `map`, `mrr` and `pre` where its label is above 0.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from abc import abstractmethod
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hornbeam.core.errors import DataError
 from hornbeam.core.fixed_point import exact_sum
 from hornbeam.data.fields import Fields
-from hornbeam.data.queries import DEFAULT_LABEL_GAIN, IntArray, check_relevance, query_weights
+from hornbeam.data.queries import DEFAULT_LABEL_GAIN, IntArray, check_relevance, query_of_row, query_weights
 from hornbeam.metrics.arithmetic import NUMPY, Arithmetic
 from hornbeam.metrics.base import Metric
 from hornbeam.objectives.base import FloatArray, Objective
@@ -34,20 +36,35 @@ class QueryMetric(Metric):
         Ranks at which lists are cut; 0: not at all.
     label_gain
         Gain by label; None: 2**label - 1.
+    minus
+        Whether a query without a relevant document counts as 0; the name ends in a minus then.
     """
 
     higher_is_better: ClassVar[bool] = True
     default_at: ClassVar[tuple[int, ...] | None] = None
     """Ranks where none are named; None: the parameter `eval_at`."""
 
-    def __init__(self, at: tuple[int, ...] = (1, 2, 3, 4, 5), label_gain: tuple[float, ...] | None = None) -> None:
+    def __init__(
+        self,
+        at: tuple[int, ...] = (1, 2, 3, 4, 5),
+        label_gain: tuple[float, ...] | None = None,
+        minus: bool = False,
+    ) -> None:
         self.at = tuple(sorted(set(at), key=lambda rank: rank or math.inf))
         self.gains = np.array(label_gain or DEFAULT_LABEL_GAIN, np.float64)
+        self.minus = minus
+        if minus:  # kernels go by the name, and do not have this
+            self.name = f"{type(self).name}-"  # type: ignore[misc]
 
     @property
     def names(self) -> list[str]:
         """Names of the values: ndcg@1, ndcg@2, ..."""
-        return [f"{self.name}@{at}" if at != WHOLE_LIST else self.name for at in self.at]
+        base, minus = type(self).name, "-" if self.minus else ""
+        return [f"{base}@{at}{minus}" if at != WHOLE_LIST else f"{base}{minus}" for at in self.at]
+
+    def at_more(self, at: tuple[int, ...]) -> QueryMetric:
+        """Return the same metric at these ranks, too."""
+        return type(self)((*self.at, *at), tuple(self.gains.tolist()), self.minus)
 
     def check(self, dataset: Fields, where: str) -> None:
         """Raise DataError unless the data set has queries, and labels that have gains."""
@@ -96,8 +113,21 @@ class QueryMetric(Metric):
         """
         if np.isnan(scores).any():
             return [float("nan")] * len(self.at)
-        values = arithmetic.list_values(self, label, scores, boundaries)
-        return self._means(values, boundaries, weight)
+        return self._means(self._values(label, scores, boundaries, arithmetic), boundaries, weight)
+
+    def _values(
+        self, label: FloatArray, scores: FloatArray, boundaries: IntArray, arithmetic: Arithmetic
+    ) -> FloatArray:
+        """Return the metric of every query at every rank, float64 (n_ranks, n_queries)."""
+        if not self.minus:
+            return arithmetic.list_values(self, label, scores, boundaries)
+        plain = type(self)(self.at, tuple(self.gains.tolist()))
+        n_relevant = np.bincount(query_of_row(boundaries), self.relevant(label), len(boundaries) - 1)
+        return np.where(n_relevant > 0, plain._values(label, scores, boundaries, arithmetic), 0.0)
+
+    def relevant(self, label: FloatArray) -> NDArray[np.bool_]:
+        """Say which documents are relevant, bool (n_rows,)."""
+        return label > 0.0
 
     @staticmethod
     def _means(values: FloatArray, boundaries: IntArray, weight: FloatArray | None) -> list[float]:
@@ -123,6 +153,10 @@ class NormalizedGain(QueryMetric):
     """NDCG: sum of gain * discount over the first ranks, divided by the same of the best order."""
 
     name: ClassVar[str] = "ndcg"
+
+    def relevant(self, label: FloatArray) -> NDArray[np.bool_]:
+        """Say which documents have a gain."""
+        return self.gains[label.astype(np.int64)] > 0.0
 
     def of_query(self, label: FloatArray, at: int, table: FloatArray) -> float:
         """Add up in rank order; the best order is that of falling labels."""
@@ -166,3 +200,34 @@ class ReciprocalRank(QueryMetric):
         if len(found) == 0:
             return 1.0
         return 1.0 / (float(found[0]) + 1.0) if found[0] < at else 0.0
+
+
+class Precision(QueryMetric):
+    """Precision: share of relevant documents among the first ranks, or in a list that is shorter, as XGBoost's `pre`.
+
+    There is no kernel: NumPy counts, for every device.
+    """
+
+    name: ClassVar[str] = "pre"
+
+    def check(self, dataset: Fields, where: str) -> None:
+        """Raise DataError unless the data set has queries, and labels 0 and 1."""
+        super().check(dataset, where)
+        assert dataset.label is not None
+        if ((dataset.label != 0.0) & (dataset.label != 1.0)).any():
+            raise DataError(f"metric {self.name!r} takes labels 0 and 1, and {where} has others; use 'ndcg' or 'map'")
+
+    def of_query(self, label: FloatArray, at: int, table: FloatArray) -> float:
+        """Count the relevant documents."""
+        at = min(at, len(label))
+        return int((label[:at] > 0.0).sum()) / at
+
+    def _values(
+        self, label: FloatArray, scores: FloatArray, boundaries: IntArray, arithmetic: Arithmetic
+    ) -> FloatArray:
+        """Sort all queries at once, and count in running sums."""
+        order = np.lexsort((-scores, query_of_row(boundaries)))  # equal scores stay in row order
+        counts = np.concatenate(([0], np.cumsum(label[order] > 0.0)))
+        starts, sizes = boundaries[:-1], np.diff(boundaries)
+        lengths = [np.minimum(at or int(sizes.max()), sizes) for at in self.at]
+        return np.stack([(counts[starts + length] - counts[starts]) / length for length in lengths])

@@ -1,4 +1,4 @@
-"""Files that XGBoost reads, and that hold the model as it is besides: what `save_model` writes after a DMatrix.
+r"""Files that XGBoost reads, and that hold the model as it is besides: what `save_model` writes after a DMatrix.
 
 XGBoost computes in float32 and keeps no counts of rows, so that its format alone would bring back another model. It
 passes over keys of a document that it does not know, and one of them holds Hornbeam's own file:

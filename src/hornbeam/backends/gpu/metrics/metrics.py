@@ -16,7 +16,7 @@ import numpy as np
 
 from hornbeam.backends.gpu.metrics.order_metrics import DeviceOrder
 from hornbeam.backends.gpu.metrics.pair_metrics import DevicePairs
-from hornbeam.backends.gpu.metrics.query_metrics import DeviceLists
+from hornbeam.backends.gpu.metrics.query_metrics import CODES, DeviceLists
 from hornbeam.backends.gpu.metrics.scored_sets import REPORT, DeviceSets, ScoredSet, sum_of
 from hornbeam.backends.gpu.runtime.runtime import Buffer, u32, u64
 from hornbeam.backends.gpu.workspace.workspace import Workspace
@@ -99,6 +99,8 @@ class DeviceMetrics:
         of_losses = isinstance(metric, RSquared) or (isinstance(metric, MeanLoss) and metric.name in LOSSES)
         of_scores = isinstance(metric, (AreaUnderCurve, AveragePrecision, QueryMetric, AucMu))
         if isinstance(metric, AucMu) and metric.weights is not None:
+            return None
+        if isinstance(metric, QueryMetric) and metric.name not in CODES:
             return None
         if not of_scores and not (of_losses and objective.link in LINKS):
             return None
