@@ -435,3 +435,32 @@ def test_the_training_set_is_known_among_the_sets_though_it_has_weights():
         model = hb.LGBMRegressor(n_estimators=2, verbosity=-1)
         model.fit(table, label, weight, eval_set=[(table, label)], eval_sample_weight=[eval_weight])
         assert list(model.evals_result_) == [name]
+
+
+def test_a_booster_tells_what_scripts_ask_it():
+    lightgbm = pytest.importorskip("lightgbm")
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"a": np.arange(60.0), "b": pd.Categorical(["x", "y", "z"] * 20)})
+    label = np.arange(60) % 2
+    found = {}
+    for name, library in (("ours", hb), ("theirs", lightgbm)):
+        params = {"objective": "binary", "num_leaves": 7, "learning_rate": 0.2, "verbosity": -1, "num_threads": 1}
+        booster = library.train(params, library.Dataset(frame, label), 2)
+        found[name] = booster.pandas_categorical, booster.params["num_leaves"], booster.params["learning_rate"]
+        assert getattr(booster, "train_set", None) is None
+    assert found["ours"] == found["theirs"]
+    ours = hb.train({"verbosity": -1}, hb.Dataset(np.arange(60.0)[:, None], label), 1, keep_training_booster=True)
+    assert (ours.params["num_leaves"], ours.params["eta"], ours.pandas_categorical) == (31, 0.1, None)
+    assert ours.train_set.num_data() == 60
+    with pytest.raises(KeyError):
+        ours.params["verbosity"]
+
+
+def test_objective_of_an_estimator_is_the_function_that_was_given():
+    def squares(y_true, y_pred):
+        return y_pred - y_true, np.ones(len(y_true))
+
+    X, y = np.arange(80.0)[:, None], np.arange(80.0)
+    model = hb.LGBMRegressor(objective=squares, n_estimators=2, verbose=-1).fit(X, y)
+    assert model.objective_ is squares
+    assert hb.LGBMRegressor(n_estimators=2, verbose=-1).fit(X, y).objective_ == "regression"

@@ -75,7 +75,7 @@ def test_lines_of_a_metric_are_the_evaluations(binary, classifier):
 def test_histogram_holds_every_split(binary):
     ax = hb.plot_split_value_histogram(binary[0], "age")
     assert sum(bar.get_height() for bar in ax.patches) == binary[0].feature_importance("split", iteration=10**6)[0]
-    assert hb.plot_split_value_histogram(binary[0], 0, bins=5).get_title(loc="left").endswith("index 0")
+    assert hb.plot_split_value_histogram(binary[0], 0, bins=5).get_title().endswith("index 0")
 
 
 def test_given_axes_are_drawn_on(binary):

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.metrics import accuracy_score
 
@@ -280,3 +281,14 @@ def test_contributions_of_a_classifier_come_in_xgboosts_shape():
     model = HornbeamClassifier(max_iter=2, **SMALL).fit(X, CLASSES)
     flat = model.predict(X, pred_contrib=True)
     assert np.array_equal(model.predict(X, pred_contribs=True), flat.reshape(400, 3, 5))
+
+
+def test_parameters_are_set_as_attributes_by_any_name():
+    model = HornbeamRegressor(max_iter=3, warm_start=True, **SMALL).fit(X, NUMBER)
+    model.max_iter = 5
+    assert model.fit(X, NUMBER).n_iter_ == 5
+    model.l2_regularization = 2.0
+    assert model.get_params()["l2_regularization"] == 2.0
+    assert clone(model).l2_regularization == 2.0
+    model.note = "mine"  # no parameter
+    assert "note" not in model.get_params()

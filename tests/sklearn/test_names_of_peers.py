@@ -195,3 +195,24 @@ def test_every_estimator_is_of_the_class_that_its_library_says():
     for kind in ("LGBMClassifier", "LGBMRegressor", "LGBMRanker"):
         assert isinstance(getattr(hb, kind)(), hb.LGBMModel)
         assert not isinstance(getattr(hb, kind)(), hb.XGBModel)
+
+
+def test_parameters_for_train_have_xgboosts_names_though_they_are_not_given(data):
+    peer = pytest.importorskip("xgboost")
+    X, y = data
+    ours, theirs = (library.XGBRegressor(n_estimators=3, max_depth=2).get_xgb_params() for library in (hb, peer))
+    assert ours["max_depth"] == theirs["max_depth"] == 2
+    assert theirs["gamma"] is None and ours["gamma"] == 0.0
+    assert "min_split_gain" not in ours
+    found = hb.train(ours, hb.DMatrix(X, y), 3)
+    assert found.fingerprint() == hb.XGBRegressor(n_estimators=3, max_depth=2).fit(X, y).booster_.fingerprint()
+
+
+def test_predict_takes_training_but_for_dart(data):
+    X, y = data
+    train_set = hb.DMatrix(X, y)
+    booster = hb.train({"nthread": 1}, train_set, 2)
+    assert np.array_equal(booster.predict(train_set, output_margin=True, training=True), booster.predict(train_set))
+    dart = hb.train({"nthread": 1, "booster": "dart"}, train_set, 2)
+    with pytest.raises(hb.ParameterError, match="all trees predict"):
+        dart.predict(train_set, training=True)

@@ -80,7 +80,7 @@ def test_explanations_bear_the_names_of_classes():
         (hb.plot_beeswarm(model, X, output="low", style="own"), "low"),
         (hb.plot_waterfall(model, X, output=2, style="own"), "middle"),
     ):
-        assert drawn.get_title(loc="left").endswith(f"class {name}")
+        assert drawn.get_title().endswith(f"class {name}")
         plt.close(drawn.figure)
     with pytest.raises(hb.ParameterError, match="output"):
         hb.plot_beeswarm(model, X, output="lower", style="own")

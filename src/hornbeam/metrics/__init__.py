@@ -181,8 +181,8 @@ def get_metric(name: str, params: Params | None = None, ranks: tuple[int, ...] |
         return kind() if params is None else kind.from_params(params)
     if at_sign and (not (rank.isascii() and rank.isdigit()) or int(rank) < 1):
         raise ParameterError(
-            f"metric={name!r}: the rank after @ must be an integer of at least 1, as in {base}@10, or in {base}@10-, to "
-            "which queries without a relevant document count as 0"
+            f"metric={name!r}: the rank after @ must be an integer of at least 1, as in {base}@10 (queries without a "
+            f"relevant document count as 1, and as 0 to {base}@10-)"
         )
     eval_at = (1, 2, 3, 4, 5) if params is None else params.eval_at
     at = (int(rank),) if at_sign else kind.default_at or ranks or eval_at

@@ -28,6 +28,7 @@ from hornbeam.model.refitting import refit
 from hornbeam.model.saved import SavedModel
 from hornbeam.model.xgboost_face import XGBoostFace
 from hornbeam.objectives import Objective, objective_from_dict
+from hornbeam.params.given import GivenParams
 from hornbeam.params.params import Params, whole_number
 from hornbeam.params.peer_arguments import (
     BOOSTER,
@@ -71,7 +72,8 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
     trees
         list of Tree, in boosting order; tree i adds to output i % n_outputs.
     params
-        Training parameters that can change the model and differ from their default.
+        Training parameters that can change the model and differ from their default; `params["num_leaves"]`, by any name
+        of a parameter, is its default where it is not among them.
     n_best
         Number of iterations that early stopping found best; 0 if it did not run.
     n_used
@@ -133,7 +135,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
         self.n_outputs = model.n_outputs
         self.init_scores: NDArray[np.float64] = np.array(model.init_scores, np.float64)
         self.trees: list[Tree] = list(model.trees)
-        self.params = dict(model.params)
+        self.params = GivenParams(model.params)
         self.n_best = model.best_iteration
         self.best_score: Any = {}
         self.take_attributes(model.attributes)

@@ -51,6 +51,13 @@ class DescribedModel:
         """Return the number of trees of an iteration: one an output, or so many side by side."""
         return self.trees_per_iteration
 
+    @property
+    def pandas_categorical(self) -> list[list[Any]] | None:
+        """The levels of each categorical feature, as LightGBM keeps those of pandas columns; None: there is none."""
+        if self.levels is None:
+            return None
+        return [[level for level in one.values if level is not None] for one in self.levels if one is not None]
+
     def feature_name(self) -> list[str]:
         """Return the names of the features."""
         return list(self.feature_names)
@@ -198,6 +205,7 @@ class DescribedModel:
         return pd.DataFrame(pairs, columns=["SplitValue", "Count"])
 
     if TYPE_CHECKING:  # what Booster has
+        levels: list[Any] | None
         trees: list[Tree]
         feature_names: list[str]
         n_outputs: int

@@ -44,6 +44,11 @@ class LiveModel:
             )
         return self._training
 
+    @property
+    def train_set(self) -> Any:
+        """The Dataset of a live Booster; None for any other one."""
+        return None if self._training is None else self._training.train_set
+
     def update(self, train_set: Any = None, iteration: Any = None, fobj: Any = None) -> bool:
         """Train one iteration more.
 

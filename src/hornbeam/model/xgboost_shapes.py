@@ -15,25 +15,28 @@ R = TypeVar("R")
 
 
 def takes_xgboosts_shapes(function: Callable[P, R]) -> Callable[P, R]:
-    """Make `predict` take two arguments of XGBoost's.
+    """Make `predict` take three arguments of XGBoost's.
 
     pred_contribs  `pred_contrib` in XGBoost's shape: (n_rows, n_features + 1), with several outputs (n_rows, n_outputs,
                    n_features + 1); a dense array for sparse data too
     strict_shape   as many dimensions whatever the model is: values (n_rows, n_outputs), contributions (n_rows,
                    n_outputs, n_features + 1), interactions likewise, leaves (n_rows,
                    n_iterations, n_outputs, n_parallel_trees)
+    training       whether XGBoost drops trees, of DART alone: an error there, and nothing for other models
     """
 
     @wraps(function)
     def call(*arguments: P.args, **keywords: P.kwargs) -> R:
         contribs, strict = bool(keywords.pop("pred_contribs", False)), bool(keywords.pop("strict_shape", False))
+        booster: Any = arguments[0]
+        if keywords.pop("training", False) and booster.params.get("boosting") == "dart":
+            raise ParameterError("training=True drops trees of DART at random; leave it out, all trees predict")
         if not contribs and not strict:
             return function(*arguments, **keywords)
         if contribs and keywords.get("pred_contrib"):
             raise ParameterError("pred_contribs= and pred_contrib= are two names of one argument; give one of them")
         if contribs:
             keywords["pred_contrib"] = True
-        booster: Any = arguments[0]
         return _shaped(booster, function(*arguments, **keywords), keywords, strict)  # type: ignore[no-any-return]
 
     return call

@@ -46,7 +46,6 @@ CV: Table = {name: row for name, row in TRAIN.items() if name != "evals"}
 PREDICT: Table = {
     "output_margin": "raw_score",
     "approx_contribs": PeerParameter((False,), "contributions are exact; leave it out"),
-    "training": PeerParameter((False,), "predict has no such mode; leave it out"),
     "n_jobs": "num_threads",
     **dict.fromkeys(("verbose", "verbosity"), PeerParameter((-1, 0, 1, 2), "predict prints nothing; leave it out")),
     "predict_disable_shape_check": PeerParameter((False,), "pass the columns that the model was trained on"),
@@ -86,7 +85,7 @@ BOOSTER_ATTRIBUTES = {
     "num_class": "n_outputs",
     "best_ntree_limit": "best_iteration",
     "shuffle_models": "merge([booster[i] for i in order]), or leave it out: the order of trees changes no prediction",
-    **dict.fromkeys(("get_categories", "pandas_categorical"), "levels"),
+    "get_categories": "levels",
 }
 CV_BOOSTER_ATTRIBUTES = {
     **BOOSTER_ATTRIBUTES,

@@ -49,7 +49,7 @@ def dress(
     if ylim is not None:
         ax.set_ylim(pair(ylim, "ylim"))
     if title is not None:
-        ax.set_title(title, fontsize=11, color=INK, loc="left", pad=10)
+        ax.set_title(title, fontsize=11, color=INK, pad=10)
     if xlabel is not None:
         ax.set_xlabel(xlabel, color=INK)
     if ylabel is not None:

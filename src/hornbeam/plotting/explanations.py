@@ -145,7 +145,7 @@ def plot_waterfall(
 
 def dress_title(ax: Any, title: str) -> Any:
     """Write a title over axes that shap has drawn."""
-    ax.set_title(title, fontsize=11, color=INK, loc="left", pad=10)
+    ax.set_title(title, fontsize=11, color=INK, pad=10)
     return ax
 
 

@@ -72,9 +72,10 @@ class FittedAttributes:
         return self._fitted.n_features
 
     @property
-    def objective_(self) -> str:
-        """Name of the objective; "custom" for a function."""
-        return self._fitted.objective.name
+    def objective_(self) -> str | Callable[..., Any]:
+        """Name of the objective, or the function that it is."""
+        name, given = self._fitted.objective.name, vars(self).get("objective")
+        return given if callable(given) and name == "custom" else name
 
     @property
     def feature_importances_(self) -> NDArray[np.int64] | NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Parameters of an estimator as attributes, by any name that they have: `model.max_iter`, `model.gamma`."""
+"""Parameters of an estimator as attributes, by any name that they have: `model.max_iter`, `model.gamma = 1`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MODES = ("early_stopping", "n_iter_no_change")
 
 
 class NamedParameters(PeerAttributes):
-    """Reads what is no attribute among the parameters.
+    """Reads what is no attribute among the parameters, and sets parameters by any of their names.
 
     A further keyword of the constructor is read by the name that it was given by. Any other name of a parameter reads
     that parameter, whatever it was called in the constructor, or its default.
@@ -32,6 +32,15 @@ class NamedParameters(PeerAttributes):
             """Return the parameters of the constructor."""
 
     else:
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            """Set a parameter as `set_params` does, and any other attribute."""
+            given = vars(self).get("_other_params")
+            is_other = given is not None and (name in given or name in BY_NAME) and name not in vars(self)
+            if is_other and name not in self._get_param_names():
+                self.set_params(**{name: value})
+            else:
+                super().__setattr__(name, value)
 
         def __getattr__(self, name: str) -> Any:
             """Return a parameter; AttributeError for every other name that is not there."""

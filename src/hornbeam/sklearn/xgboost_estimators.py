@@ -18,12 +18,22 @@ from numpy.typing import NDArray
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.dataset.dmatrix import DMatrix
 from hornbeam.model.xgboost_face import names_of
+from hornbeam.params.params import BY_NAME
 from hornbeam.sklearn.base import HornbeamModel
 from hornbeam.sklearn.estimators import HornbeamClassifier, HornbeamRegressor
 from hornbeam.sklearn.ranker import HornbeamRanker
 from hornbeam.training.xgboost_arguments import EvaluationMonitor, as_xgboost_means
 
 __all__ = ["XGBClassifier", "XGBRFClassifier", "XGBRFRegressor", "XGBRanker", "XGBRegressor"]
+
+NAMES = (
+    "objective", "base_score", "booster", "colsample_bylevel", "colsample_bynode", "colsample_bytree", "device", "gamma",
+    "eval_metric", "grow_policy", "interaction_constraints", "learning_rate", "max_bin", "max_cat_threshold",
+    "max_cat_to_onehot", "max_delta_step", "max_depth", "max_leaves", "min_child_weight", "monotone_constraints",
+    "multi_strategy", "n_jobs", "num_parallel_tree", "random_state", "reg_alpha", "reg_lambda", "scale_pos_weight",
+    "subsample", "tree_method", "verbosity",
+)  # fmt: skip
+"""Parameters that `get_xgb_params` of XGBoost's estimators has, whether they are given or not."""
 
 
 class XGBoostModel(HornbeamModel):
@@ -81,6 +91,17 @@ class XGBoostModel(HornbeamModel):
         if types is not None:
             data.types = list(map(str, types))
         return data
+
+    def get_xgb_params(self) -> dict[str, Any]:
+        """Return the parameters that `train` takes, by XGBoost's names where it has such; None: its default."""
+        found = super().get_xgb_params()
+        values = {BY_NAME[name].name: value for name, value in found.items()}
+        made = {name: values.pop(BY_NAME[name].name, None) for name in NAMES}
+        return {**made, **{name: value for name, value in found.items() if BY_NAME[name].name in values}}
+
+    def get_num_boosting_rounds(self) -> int:
+        """Return the number of iterations asked for."""
+        return int(self._train_params().num_iterations)
 
     @property
     def feature_importances_(self) -> NDArray[Any]:
