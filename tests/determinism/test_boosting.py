@@ -25,6 +25,13 @@ MODES = {
     "dart, multiclass": {**DART, **MULTICLASS},
     "dart, uniform": {**DART, "uniform_drop": True, "max_drop": 2},
     "dart, as in XGBoost": {**DART, "xgboost_dart_mode": True},
+    "dart, forest, one_drop": {
+        **DART,
+        "drop_rate": 0.0,
+        "xgboost_dart_mode": True,
+        "xgboost_dart_forest": True,
+        "one_drop": True,
+    },
     "dart, bagging": {**DART, "bagging_fraction": 0.6, "bagging_freq": 2},
     "dart, goss": {**DART, "data_sample_strategy": "goss", "learning_rate": 0.5},
     "rf": RF,

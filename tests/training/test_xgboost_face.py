@@ -147,8 +147,24 @@ def test_dart_is_told_how_to_drop_by_xgboosts_names(dtrain):
     expected = xgb.train(ours, xgb.Dataset(X, Y), 5).fingerprint()
     assert xgb.train(given, dtrain, 5).fingerprint() == expected
     assert xgb.train({"booster": "dart", "rate_drop": 0.5}, dtrain, 5).fingerprint() == expected
-    with pytest.raises(xgb.ParameterError, match="'forest' is not offered"):
-        xgb.train({**given, "normalize_type": "forest"}, dtrain, 5)
+    forest = xgb.train({**given, "normalize_type": "forest", "one_drop": 1}, dtrain, 5)
+    expected = xgb.train({**ours, "xgboost_dart_forest": True, "one_drop": True}, xgb.Dataset(X, Y), 5)
+    assert forest.fingerprint() == expected.fingerprint()
+    with pytest.raises(xgb.ParameterError, match="'tree' or 'forest'"):
+        xgb.train({**given, "normalize_type": "leaf"}, dtrain, 5)
+
+
+@pytest.mark.parametrize("kind", ["tree", "forest"])
+@pytest.mark.parametrize("rate", [0.0, 1.0])
+def test_weights_of_dropped_trees_are_xgboosts(kind, rate, dtrain):
+    """With a rate of 1 all trees are dropped, with 0 and one_drop a single one: choices that leave nothing to chance."""
+    peer = pytest.importorskip("xgboost")
+    params = {"booster": "dart", "rate_drop": rate, "normalize_type": kind, "one_drop": 1, "eta": 0.4, "max_depth": 2}
+    n_rounds = 4 if rate else 2
+    data = peer.DMatrix(X, Y)
+    theirs = peer.train({**params, "base_score": 0.25, "nthread": 1}, data, n_rounds).predict(data)
+    ours = xgb.train({**params, "base_score": 0.25, "nthread": 1}, dtrain, n_rounds).predict(dtrain)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-3)
 
 
 def test_a_dmatrix_is_binned_anew_for_other_bins_and_evaluated_by_any_training(dtrain):

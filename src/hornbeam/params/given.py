@@ -18,4 +18,4 @@ class GivenParams(dict[str, Any]):
         row = BY_NAME.get(name)
         if row is None or not row.in_model:
             raise KeyError(name)
-        return self[row.name] if row.name in self else row.default
+        return self.get(row.name, row.default)

@@ -129,9 +129,8 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
     "num_target": PeerParameter((1,), "it is the number of columns of the labels; leave it out"),
     "sampling_method": PeerParameter(("uniform",), "for sampling by gradient set data_sample_strategy='goss'"),
     "disable_default_eval_metric": PeerParameter((False, 0), "it is True or False"),
-    "one_drop": PeerParameter((False, 0), "dart may drop nothing; set skip_drop=0 and a higher drop_rate"),
     "sample_type": PeerParameter((), "it is 'uniform' or 'weighted'"),
-    "normalize_type": PeerParameter((), "it is 'tree', which is xgboost_dart_mode=True; 'forest' is not offered"),
+    "normalize_type": PeerParameter((), "it is 'tree' or 'forest'"),
     "lambdarank_pair_method": PeerParameter(("topk",), "it is 'topk' or 'mean'"),
     "lambdarank_score_normalization": PeerParameter(
         (True, 1), "lambdarank_norm=False leaves out the normalization by scores, and that of queries"
@@ -224,8 +223,9 @@ def _categories(types: Any, params: Mapping[Any, Any]) -> dict[str, Any]:
 _MEANINGS: dict[str, Callable[[Any, Mapping[Any, Any]], dict[str, Any]]] = {
     "disable_default_eval_metric": _no_default_metric,
     "sample_type": lambda value, params: {"uniform_drop": value == "uniform"},
-    "normalize_type": lambda value, params: {"xgboost_dart_mode": True},
+    "normalize_type": lambda value, params: {"xgboost_dart_mode": True, "xgboost_dart_forest": value == "forest"},
     "feature_types": _categories,
+    "one_drop": lambda value, params: {"one_drop": bool(value)},
 }
 """What some of XGBoost's parameters stand for here."""
 
@@ -236,7 +236,9 @@ def _is_meaning(name: str, value: Any) -> bool:
         return bool(value in (True, 1, "true", "True", "1"))
     if name == "feature_types":
         return isinstance(value, (list, tuple)) and len(value) > 0
-    return value in {"sample_type": ("uniform", "weighted"), "normalize_type": ("tree",)}[name]
+    if name == "one_drop":  # XGBoost takes numbers where LightGBM does not
+        return value in (0, 1)
+    return value in {"sample_type": ("uniform", "weighted"), "normalize_type": ("tree", "forest")}[name]
 
 
 def idle_names(params: Mapping[Any, Any]) -> tuple[str, ...]:

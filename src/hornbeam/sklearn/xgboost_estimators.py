@@ -27,8 +27,8 @@ from hornbeam.training.xgboost_arguments import EvaluationMonitor, as_xgboost_me
 __all__ = ["XGBClassifier", "XGBRFClassifier", "XGBRFRegressor", "XGBRanker", "XGBRegressor"]
 
 NAMES = (
-    "objective", "base_score", "booster", "colsample_bylevel", "colsample_bynode", "colsample_bytree", "device", "gamma",
-    "eval_metric", "grow_policy", "interaction_constraints", "learning_rate", "max_bin", "max_cat_threshold",
+    "objective", "base_score", "booster", "colsample_bylevel", "colsample_bynode", "colsample_bytree", "device",
+    "eval_metric", "gamma", "grow_policy", "interaction_constraints", "learning_rate", "max_bin", "max_cat_threshold",
     "max_cat_to_onehot", "max_delta_step", "max_depth", "max_leaves", "min_child_weight", "monotone_constraints",
     "multi_strategy", "n_jobs", "num_parallel_tree", "random_state", "reg_alpha", "reg_lambda", "scale_pos_weight",
     "subsample", "tree_method", "verbosity",

@@ -362,6 +362,17 @@ CASES |= {  # what the cases above leave at its default: every parameter has a c
         "poisson, small steps": GoldenCase({"objective": "poisson", "poisson_max_delta_step": 0.2}),
         "tweedie, power": GoldenCase({"objective": "tweedie", "tweedie_variance_power": 1.2}),
         "focal, gamma and alpha": GoldenCase({"objective": "focal", "focal_gamma": 1.0, "focal_alpha": 0.6}),
+        "dart, one_drop, forest": GoldenCase(
+            {
+                "boosting": "dart",
+                "drop_rate": 0.05,
+                "skip_drop": 0.1,
+                "one_drop": True,
+                "xgboost_dart_mode": True,
+                "xgboost_dart_forest": True,
+            },
+            n_rounds=9,
+        ),
         "dart, drop_seed": GoldenCase({"boosting": "dart", "drop_rate": 0.5, "drop_seed": 11}, n_rounds=9),
         "bagging, bagging_seed": GoldenCase({"bagging_fraction": 0.6, "bagging_freq": 1, "bagging_seed": 11}),
         "goss, rates": GoldenCase(

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import replace
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -246,14 +247,15 @@ class Dart(Boosting):
         state.compute_gradients(iteration)
         n_dropped = len(self._dropped)
         if params.xgboost_dart_mode:
-            return learning_rate / (learning_rate + n_dropped) if n_dropped else learning_rate
+            others = 1 if params.xgboost_dart_forest else n_dropped
+            return learning_rate / (learning_rate + others) if n_dropped else learning_rate
         return learning_rate / (1.0 + n_dropped)
 
     def choose(self, iteration: int) -> list[int]:
         """Choose the iterations to drop, with LightGBM's chances."""
         state, params = self.state, self.state.params
         n_before = state.booster.n_iterations
-        chance = uniform(random_key(params.seed, Purpose.DROP, iteration, params.drop_seed), np.arange(n_before + 1))
+        chance = uniform(random_key(params.seed, Purpose.DROP, iteration, params.drop_seed), np.arange(n_before + 2))
         if n_before == 0 or chance[0] < params.skip_drop:
             return []
         rate, weights = params.drop_rate, [1.0] * n_before
@@ -267,6 +269,9 @@ class Dart(Boosting):
                 rate = min(rate, params.max_drop * (n_before / total) / total)
             weights = [weight * (n_before / total) for weight in weights]
         dropped = [i for i, weight in enumerate(weights) if chance[i + 1] < rate * weight]
+        if params.one_drop and not dropped:
+            reach, passed = chance[n_before + 1] * sum(weights), list(accumulate(weights))
+            return [next((i for i, so_far in enumerate(passed) if reach < so_far), n_before - 1)]
         return dropped[: params.max_drop] if params.max_drop > 0 else dropped
 
     def _tree_numbers(self) -> list[int]:
@@ -283,7 +288,8 @@ class Dart(Boosting):
     def end(self, trees: list[GrownTree]) -> None:
         """Bring the dropped trees back, with less weight if the new trees take any."""
         state, k = self.state, len(self._dropped)
-        factor = k / (k + (self._learning_rate if state.params.xgboost_dart_mode else 1.0))
+        others = 1 if state.params.xgboost_dart_mode and state.params.xgboost_dart_forest else k
+        factor = others / (others + (self._learning_rate if state.params.xgboost_dart_mode else 1.0))
         if not any(grown.n_splits for grown in trees):
             factor = 1.0  # nothing was learned that could stand in for them
         weakened: dict[int, Tree] = {}

@@ -180,8 +180,12 @@ IDLE: dict[str, Rule] = {
     "learning_rate": _where(lambda s: s.params.boosting == "rf", "with boosting='rf': trees are averaged"),
     **{
         name: _dart(name)
-        for name in ("drop_rate", "max_drop", "skip_drop", "uniform_drop", "xgboost_dart_mode", "drop_seed")
+        for name in ("drop_rate", "max_drop", "skip_drop", "uniform_drop", "one_drop", "xgboost_dart_mode", "drop_seed")
     },
+    "xgboost_dart_forest": _where(
+        lambda s: s.params.boosting != "dart" or not s.params.xgboost_dart_mode,
+        "without boosting='dart' and xgboost_dart_mode",
+    ),
     "bagging_fraction": _bagging_fraction,
     "pos_bagging_fraction": _where(lambda s: s.params.bagging_freq == 0, "while bagging_freq (subsample_freq) is 0"),
     "neg_bagging_fraction": _where(lambda s: s.params.bagging_freq == 0, "while bagging_freq (subsample_freq) is 0"),

@@ -102,7 +102,21 @@ class BoostingRows:
         "float", 0.5, "Boosting", "`dart`: chance that an iteration drops nothing.", low=0.0, high=1.0
     )
     uniform_drop: bool = parameter("bool", False, "Boosting", "`dart`: every tree has the same chance to be dropped.")
+    one_drop: bool = parameter(
+        "bool",
+        False,
+        "Boosting",
+        "`dart`: an iteration in which chance drops nothing drops one earlier iteration, unless `skip_drop` passes it "
+        "over.",
+    )
     xgboost_dart_mode: bool = parameter("bool", False, "Boosting", "`dart`: weights as in XGBoost.")
+    xgboost_dart_forest: bool = parameter(
+        "bool",
+        False,
+        "Boosting",
+        "`dart` with `xgboost_dart_mode`: an iteration weighs as much as all those that it drops together, which keep "
+        '1 / (1 + learning_rate) of their weight (XGBoost\'s `normalize_type="forest"`).',
+    )
     drop_seed: int = parameter("int", 4, "Boosting", "Key of what `dart` drops, besides `seed`.", low=0, high=2**63 - 1)
 
     data_sample_strategy: str = parameter(
