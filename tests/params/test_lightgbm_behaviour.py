@@ -464,3 +464,12 @@ def test_objective_of_an_estimator_is_the_function_that_was_given():
     model = hb.LGBMRegressor(objective=squares, n_estimators=2, verbose=-1).fit(X, y)
     assert model.objective_ is squares
     assert hb.LGBMRegressor(n_estimators=2, verbose=-1).fit(X, y).objective_ == "regression"
+
+
+def test_what_is_off_logs_nothing_and_setters_return_the_dataset(caplog):
+    caplog.set_level("INFO", "hornbeam")
+    train_set = hb.Dataset(np.arange(60.0)[:, None], np.arange(60) % 2)
+    valid = hb.Dataset(np.arange(60.0)[:, None], np.arange(60) % 2).set_reference(train_set)
+    assert valid.reference is train_set
+    hb.train({"verbosity": 1}, train_set, 2, valid_sets=[valid], callbacks=[hb.log_evaluation(period=False)])
+    assert "valid_0" not in caplog.text

@@ -208,6 +208,19 @@ def test_parameters_for_train_have_xgboosts_names_though_they_are_not_given(data
     assert found.fingerprint() == hb.XGBRegressor(n_estimators=3, max_depth=2).fit(X, y).booster_.fingerprint()
 
 
+def test_alpha_and_lambda_are_penalties_for_xgboosts_estimators(data):
+    X, y = data
+    given = {"alpha": 0.5, "lambda": 2.0, "gamma": 0.1, "max_depth": 2}
+    model = hb.XGBRegressor(n_estimators=3, **given).fit(X, y)
+    assert model.booster_.params["lambda_l1"] == 0.5
+    expected = hb.XGBRegressor(n_estimators=3, reg_alpha=0.5, reg_lambda=2.0, gamma=0.1, max_depth=2).fit(X, y)
+    assert model.booster_.fingerprint() == expected.booster_.fingerprint()
+    assert model.booster_.fingerprint() == hb.train(given, hb.DMatrix(X, y), 3).fingerprint()
+    quantile = hb.HornbeamRegressor(objective="quantile", **SMALL)
+    quantile.alpha = 0.2
+    assert quantile.fit(X, y).booster_.params["alpha"] == 0.2
+
+
 def test_predict_takes_training_but_for_dart(data):
     X, y = data
     train_set = hb.DMatrix(X, y)

@@ -157,7 +157,7 @@ def test_dart_is_told_how_to_drop_by_xgboosts_names(dtrain):
 @pytest.mark.parametrize("kind", ["tree", "forest"])
 @pytest.mark.parametrize("rate", [0.0, 1.0])
 def test_weights_of_dropped_trees_are_xgboosts(kind, rate, dtrain):
-    """With a rate of 1 all trees are dropped, with 0 and one_drop a single one: choices that leave nothing to chance."""
+    """With a rate of 1 all trees are dropped, with 0 and one_drop a single one: chance has no part in it."""
     peer = pytest.importorskip("xgboost")
     params = {"booster": "dart", "rate_drop": rate, "normalize_type": kind, "one_drop": 1, "eta": 0.4, "max_depth": 2}
     n_rounds = 4 if rate else 2

@@ -249,12 +249,13 @@ class Dataset(PeerMethods):
                     f"{name}={value!r} together with reference: the reference's bins are taken; set {name} there"
                 )
 
-    def set_reference(self, reference: Dataset) -> None:
-        """Take the bins of another Dataset; only before `construct`."""
+    def set_reference(self, reference: Dataset) -> Dataset:
+        """Take the bins of another Dataset, only before `construct`; returns self."""
         if self.is_binned:
             raise DataError("reference: the Dataset is binned already; pass reference= when making it")
         self._check_reference(reference, self.feature_names if self.has_names else None)
         self.reference = reference
+        return self
 
     def _positions(self, given: Sequence[Any] | str, what: str) -> tuple[int, ...] | None:
         """Return the positions of categorical features given by name or position, ascending; None for "auto".

@@ -226,7 +226,7 @@ class HornbeamModel(
         refuse_two_strategies(given)
         params = Params(**self._with_objective(given))
         object.__setattr__(params, "idle", idle_names(held_out.without_fit_parameters(self._other_params)))
-        if "alpha" in renamed:
+        if "alpha" in renamed and "alpha" in given:
             params.refuse_idle_alpha()
         return params
 

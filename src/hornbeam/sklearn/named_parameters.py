@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from hornbeam.params.objective_names import USED_BY
 from hornbeam.params.params import BY_NAME
 from hornbeam.params.peer_arguments import PeerAttributes
 
@@ -35,8 +36,10 @@ class NamedParameters(PeerAttributes):
 
         def __setattr__(self, name: str, value: Any) -> None:
             """Set a parameter as `set_params` does, and any other attribute."""
-            given = vars(self).get("_other_params")
-            is_other = given is not None and (name in given or name in BY_NAME) and name not in vars(self)
+            given = self._other_params
+            is_other = (name in given or name in BY_NAME) and name not in vars(self)
+            if name == "alpha":  # which checks of scikit-learn set where it is read, though no loss looks at it
+                is_other = is_other and (name in given or vars(self).get("objective") in USED_BY["alpha"])
             if is_other and name not in self._get_param_names():
                 self.set_params(**{name: value})
             else:

@@ -351,7 +351,7 @@ class LogEvaluation:
     order = 10
 
     def __init__(self, period: int, show_stdv: bool) -> None:
-        self.period = whole_number(period, "period", low=-sys.maxsize)
+        self.period = int(period) if isinstance(period, bool) else whole_number(period, "period", low=-sys.maxsize)
         self.show_stdv = show_stdv
 
     def __call__(self, env: CallbackEnv) -> None:
@@ -367,7 +367,7 @@ class LogEvaluation:
 
 
 def log_evaluation(period: int = 1, show_stdv: bool = True) -> LogEvaluation:
-    """Log the evaluations every `period` iterations; 0 or less: never.
+    """Log the evaluations every `period` iterations; 0 or less, and False: never.
 
     In `cv` these are means over the folds, with their standard deviations if `show_stdv` is true.
     """
