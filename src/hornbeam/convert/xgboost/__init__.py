@@ -7,5 +7,6 @@ categories   names of categories, both ways
 objectives   names, parameters and starts of objectives, both ways
 reading      document -> model
 writing      model -> document
+configuration  what `Booster.save_config` returns
 carrying     files that XGBoost reads, with the model as it is in a key of its own
 """
