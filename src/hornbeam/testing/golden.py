@@ -365,13 +365,13 @@ CASES |= {  # what the cases above leave at its default: every parameter has a c
         "dart, one_drop, forest": GoldenCase(
             {
                 "boosting": "dart",
-                "drop_rate": 0.05,
-                "skip_drop": 0.1,
+                "drop_rate": 0.25,
+                "skip_drop": 0.0,
                 "one_drop": True,
                 "xgboost_dart_mode": True,
                 "xgboost_dart_forest": True,
             },
-            n_rounds=9,
+            n_rounds=12,
         ),
         "dart, drop_seed": GoldenCase({"boosting": "dart", "drop_rate": 0.5, "drop_seed": 11}, n_rounds=9),
         "bagging, bagging_seed": GoldenCase({"bagging_fraction": 0.6, "bagging_freq": 1, "bagging_seed": 11}),
