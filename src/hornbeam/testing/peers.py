@@ -36,10 +36,11 @@ Peer = Literal["lightgbm", "xgboost", "catboost", "sklearn"]
 
 _PRICES = ("cegb_penalty_split", "cegb_penalty_feature_coupled", "cegb_penalty_feature_lazy")
 _CHOSEN_PAIRS = ("lambdarank_sampled_pairs", "lambdarank_unbiased")
+_DROPS_OF_XGBOOST = ("one_drop", "xgboost_dart_forest")
 
 _OWN_PARAMETERS = {
     "xgboost": ("fair_c", "huber_slope", "reg_sqrt", "is_unbalance", "linear_tree", *_PRICES),
-    "lightgbm": ("tree_method", "multi_strategy", "huber_slope", "base_score", *_CHOSEN_PAIRS),
+    "lightgbm": ("tree_method", "multi_strategy", "huber_slope", "base_score", *_CHOSEN_PAIRS, *_DROPS_OF_XGBOOST),
     "catboost": (
         "base_score",
         "fair_c",
@@ -232,6 +233,7 @@ def _lightgbm(ours: Params) -> dict[str, Any]:
         "predict_scores",
         "base_score",
         *_CHOSEN_PAIRS,
+        *_DROPS_OF_XGBOOST,
         *_FORCED,
         *TARGET_ENCODING,
     )
