@@ -53,13 +53,16 @@ if WORKER.endswith(("0", "2", "4", "6", "8")):
         os.environ.setdefault(variable, "1")
 
 # PoCL takes a fifth of the time to compile kernels as they are written, and these take four times as long to run. So
-# those alone are optimised that run thousands of times in a run of the tests: the kernels of most rounds, in the variants
-# of the tiles that NARROW_WORDS leaves (below). `make test-large` lets PoCL optimise all of them.
+# those alone are optimised that run thousands of times in a run of the tests: the kernels of most rounds, in the
+# variants that NARROW_WORDS and FEW_BINS leave (below). `make test-large` lets PoCL optimise all of them.
 OPTIMISED = {
-    "histogram.cl": {"tile_words": 4, "n_bins": 256, "words": 4, "wide": False, "outputs": False},
-    "split.cl": {"tile_words": 4, "n_bins": 256, "threads": 128, "context": False},
-    "plan.cl": {"words": 4, "threads": 512},
+    "histogram.cl": {"n_bins": [256], "tile_words": [4, 8], "words": [4, 8], "wide": [False], "outputs": [False]},
+    "split.cl": {"n_bins": [256, 65536], "tile_words": [4, 8], "threads": [128], "context": [False]},
+    "plan.cl": {"words": [4], "threads": [512]},
+    "sort.cl": {"value_bytes": [8]},
+    "renewal.cl": {"wide": [False], "threads": [256]},
 }
+"""By kernel file, the values of Variant's fields."""
 
 
 def _is_optimised(variant: Any, is_old: bool) -> bool:
@@ -69,8 +72,8 @@ def _is_optimised(variant: Any, is_old: bool) -> bool:
     """
     if variant.source == "split_categorical.cl":
         return not is_old
-    usual = OPTIMISED.get(variant.source, {"source": None})
-    return all(getattr(variant, name) == value for name, value in usual.items())
+    usual = OPTIMISED.get(variant.source, {"source": []})
+    return all(getattr(variant, name) in values for name, values in usual.items())
 
 
 def _compile_quickly() -> None:
@@ -255,9 +258,15 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.exitstatus = 1
 
 
-# Every width of a tile has kernels of its own, which take most of the tests' time to compile. One narrow width must do,
-# but where the widths are tested (backends/gpu/test_engine.py).
+# Every width of a tile and every number of bins has kernels of its own, which take most of the tests' time to compile.
+# One narrow width must do, and one number of bins more than a few, but where these are tested (`every_size` in
+# backends/conftest.py) and in `make test-large`.
 layout.NARROW_WORDS = (4,)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not config.getoption("--every-device"):
+        layout.FEW_BINS = (16,)
 
 
 @pytest.fixture(scope="session", params=usable_devices())  # the scope that Hypothesis allows

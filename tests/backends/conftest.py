@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hornbeam.backends.gpu.data import layout
 from hornbeam.backends.gpu.growth.leaves import DeviceLeaves
 from hornbeam.testing.checks import usable_devices
 
@@ -26,3 +27,15 @@ def assigned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         DeviceLeaves, "finish_ahead", lambda self, *given: calls.append("device") or ahead(self, *given)
     )
     return calls
+
+
+@pytest.fixture
+def few_bins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let GPUs have histograms of 64 bins, as they do where users train."""
+    monkeypatch.setattr(layout, "FEW_BINS", (16, 64))
+
+
+@pytest.fixture
+def every_size(few_bins: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let GPUs have tiles of every width besides."""
+    monkeypatch.setattr(layout, "NARROW_WORDS", (1, 2, 4))

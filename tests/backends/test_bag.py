@@ -38,11 +38,11 @@ def draws(n_rows: int) -> dict[str, Draw | Goss]:
 @pytest.mark.parametrize("what", draws(10))
 @pytest.mark.parametrize("n_bins", [31, 300])
 def test_operations_on_a_bag_equal_the_reference(device, what, n_bins):
-    binned = binned_data(make_binned(900, 6, n_bins, 0.2, seed=1))
-    samples = [make_binned(900, 6, n_bins, 0.2, seed=seed) for seed in (1, 2)]
+    binned = binned_data(make_binned(600, 6, n_bins, 0.2, seed=1))
+    samples = [make_binned(600, 6, n_bins, 0.2, seed=seed) for seed in (1, 2)]
     gradient, hessian = (np.stack([getattr(one, name) for one in samples]) for name in ("gradient", "hessian"))
     engine = engine_on(device, binned)
-    assert_same_operations(binned, gradient, hessian, engine, rules=RULES, draw=draws(900)[what])
+    assert_same_operations(binned, gradient, hessian, engine, rules=RULES, draw=draws(600)[what])
 
 
 @pytest.mark.sampled(size=2)
@@ -60,9 +60,9 @@ def test_operations_on_a_bag_equal_the_reference_with_constant_hessians(device, 
 @pytest.mark.parametrize("num_threads", [1, 3, 8])
 def test_operations_on_a_bag_equal_the_reference_for_bins_that_travel(num_threads, tune):
     tune(ordered_smallest_bytes=0, drawn_rows_per_thread=10)
-    sample = make_binned(1000, 9, 63, 0.1, seed=5)
+    sample = make_binned(500, 5, 31, 0.1, seed=5)
     binned = binned_data(sample)
-    for draw in draws(1000).values():
+    for draw in draws(500).values():
         assert_same_operations(
             binned, sample.gradient[None], sample.hessian[None], engine_on("cpu", binned, num_threads), rules=RULES,
             draw=draw,

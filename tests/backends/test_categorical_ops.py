@@ -88,6 +88,7 @@ def test_operations_equal_the_reference_in_any_precision_and_on_a_bag(device, hi
     check(device, sample, 2, rules=RULES, draw=Draw(key=7, limit=int(0.6 * 2**53)))
 
 
+@pytest.mark.usefixtures("few_bins")
 def test_only_categorical_features(device):
     sample = sample_of(900, (30, 6, 3), 2)
     only = sample._replace(bins=np.ascontiguousarray(sample.bins[:, 2:]), n_value_bins=sample.n_value_bins[2:])

@@ -313,9 +313,9 @@ def test_nodes_of_more_rows_than_a_packed_counter_holds(tune, ordered, n_threads
     bins = np.zeros((n_rows, 2), np.uint8)
     bins[:300, 1] = 1
     bins[-3:, 0] = 2
-    gradient = np.full(n_rows, -1.0)
-    gradient[:300] = 1.0
-    hessian = np.ones(n_rows)
+    gradient = np.full(n_rows, -0.99999)  # no power of two: rounded to 16 bits, not to 15
+    gradient[:300] = 0.99999
+    hessian = np.full(n_rows, 0.99999)
     hessian[0] = 0.5  # not constant
     sample = BinnedSample(bins, np.array([2, 2], np.int32), np.array([True, False]), gradient, hessian)
     check("cpu", sample, num_threads=n_threads, rules=RULES, n_levels=2)

@@ -70,6 +70,14 @@ def test_operations_are_those_of_the_reference(device, name, missing):
     assert_same_output_operations(binned, gradient, hessian, engine_on(device, binned), rules=rules, **options)
 
 
+@pytest.mark.usefixtures("few_bins")
+def test_histograms_of_64_bins(device):
+    rng = np.random.default_rng(2)
+    binned = make_binned(rng, 500, (20, 3, 7, 2), True)
+    gradient, hessian = make_gradients(rng, 3, 500, "real")
+    assert_same_output_operations(binned, gradient, hessian, engine_on(device, binned), rules=REGULAR)
+
+
 def test_features_of_many_bins(device):
     rng = np.random.default_rng(1)
     binned = make_binned(rng, 900, (700, 5, 260), True)

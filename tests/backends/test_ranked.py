@@ -116,10 +116,10 @@ def test_lists_that_do_not_fit_are_taken_in_blocks(device, bagging, monkeypatch)
     rng = np.random.default_rng(8)
     table = np.column_stack([rng.normal(size=(20_000, 6)), rng.integers(0, 9, 20_000)])
     data = table, table[:, 0] * table[:, 4] + table[:, 5] + (table[:, 6] == 2)
-    how = {"tree_method": "exact", "objective": "regression", **bagging_of(bagging)}
+    how = {"tree_method": "exact", "objective": "regression", "num_leaves": 6, **bagging_of(bagging)}
     expected = train("cpu", data, **how).fingerprint()
     refused = ""
-    for megabytes in np.arange(8.0, 1.0, -0.75):
+    for megabytes in np.arange(7.25, 1.0, -0.75):
         try:
             assert train(device, data, device_memory_limit=megabytes, **how).fingerprint() == expected
         except DeviceMemoryError as error:

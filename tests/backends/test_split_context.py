@@ -71,6 +71,11 @@ def test_splits_by_the_features_of_a_mask_equal_the_reference(device, n_bins, ch
     check(device, sample, replace(RULES, **changes), share=0.4, factors=False)
 
 
+@pytest.mark.usefixtures("few_bins")
+def test_splits_in_context_equal_the_reference_where_histograms_have_64_bins(device):
+    check(device, make_binned(500, 5, 40, 0.2, seed=2), replace(RULES, monotone=True, path_smooth=1.0), n_levels=2)
+
+
 def test_node_without_an_allowed_feature_has_no_split(device):
     sample = make_binned(300, 4, 15, 0.1, seed=1)
     check(device, sample, RULES, share=-1.0)

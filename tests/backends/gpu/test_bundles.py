@@ -153,6 +153,7 @@ def test_operations_on_some_rows_and_without_columns(monkeypatch):
     )
 
 
+@pytest.mark.usefixtures("few_bins")
 def test_equal_gains_are_won_by_the_lower_feature_whatever_its_column():
     rng = np.random.default_rng(0)
     n_rows, n_levels = 400, 25

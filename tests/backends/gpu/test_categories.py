@@ -16,7 +16,7 @@ PARAMS = {
 }  # fmt: skip
 
 
-def made(n_rows=1500):
+def made(n_rows=900):
     """Two numbers between categorical features of 40 and of 3 levels."""
     rng = np.random.default_rng(3)
     level, few = rng.integers(0, 40, n_rows), rng.integers(0, 3, n_rows)
@@ -27,7 +27,7 @@ def made(n_rows=1500):
 
 def trained(device, **changes):
     X, y = made()
-    return hb.train({**PARAMS, **changes, "device": device}, hb.Dataset(X, label=y), 3)
+    return hb.train({**PARAMS, **changes, "device": device}, hb.Dataset(X, label=y), 2)
 
 
 @pytest.mark.parametrize("policy", ["leafwise", "depthwise"])

@@ -155,7 +155,7 @@ def test_tree_in_context_is_the_same_however_it_is_finished(gpu, monkeypatch, as
             assert bundles_of(data.construct(hb.Params.from_dict(params)).binned) is not None
         if "num_class" in params:
             data = hb.Dataset(data.data, label=np.digitize(data.label, [-1.0, 1.0]))
-        return hb.train({**params, "device": device}, data, 3)
+        return hb.train({**params, "device": device}, data, 2)
 
     found = train(gpu).fingerprint()
     by_whom = {"few slots": {"device", "host"}, "levels": {"host"}, "many leaves": {"host"}}.get(option, {"device"})

@@ -148,11 +148,11 @@ def test_bins_that_do_not_fit_are_read_from_page_locked_memory(stand_in, monkeyp
     monkeypatch.setattr(binning_choice, "CELLS_TO_BIN_ON_A_GPU", 0)
     X, y = make_higgs_like(40_000, 28, seed=0)
     params = {**PARAMS, "objective": "binary", "metric": "auc", "verbosity": -1}
-    expected = hb.train({**params, "device": "cpu"}, hb.Dataset(X, label=y), 4)
+    expected = hb.train({**params, "device": "cpu"}, hb.Dataset(X, label=y), 2)
     driver = stand_in(memory_bytes=5_000_000)  # 1.3 MB are bins
     data = hb.Dataset(X, label=y)
     valid = {"valid": hb.Dataset(X, label=y, reference=data)}
-    found = hb.train({**params, "device": "cuda"}, data, 4, valid)
+    found = hb.train({**params, "device": "cuda"}, data, 2, valid)
     assert data.binned.on_device is None  # where they were made, they have left
     assert found.fingerprint() == expected.fingerprint()
     driver.fail("pinned", driver.runtime_error(2, "cudaErrorMemoryAllocation: out of memory"))
@@ -164,11 +164,11 @@ def test_bins_leave_the_device_for_a_training_that_does_not_fit_beside_them(cuda
     monkeypatch.setattr(binning_choice, "CELLS_TO_BIN_ON_A_GPU", 0)
     X, y = make_higgs_like(40_000, 28, seed=0)
     data, params = hb.Dataset(X, label=y), {**PARAMS, "objective": "binary", "verbosity": -1, "device": "cuda"}
-    expected = hb.train(params, data, 3)
+    expected = hb.train(params, data, 2)
     assert data.binned.on_device is not None
-    limited = hb.train({**params, "device_memory_limit": 4.0}, data, 3)  # 1.2 MB are bins, 3.4 the rest
+    limited = hb.train({**params, "device_memory_limit": 4.0}, data, 2)  # 1.2 MB are bins, 3.4 the rest
     assert data.binned.on_device is None
-    assert limited.fingerprint() == expected.fingerprint() == hb.train(params, data, 3).fingerprint()
+    assert limited.fingerprint() == expected.fingerprint() == hb.train(params, data, 2).fingerprint()
 
 
 def test_bins_that_do_not_fit_are_refused_with_the_figures(stand_in):

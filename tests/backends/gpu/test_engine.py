@@ -20,6 +20,7 @@ from hornbeam.backends.gpu.growth import growth as growth_module
 from hornbeam.backends.gpu.losses.gradients import DeviceGradients
 from hornbeam.backends.gpu.runtime import opencl, tables
 from hornbeam.backends.gpu.runtime.runtime import Variant
+from hornbeam.backends.gpu.workspace import tree_kernels
 from hornbeam.backends.gpu.workspace.tree_kernels import histogram_variant
 from hornbeam.core.dtypes import EXPANSION
 from hornbeam.core.errors import DeviceError
@@ -82,6 +83,7 @@ def check(runtime, sample: BinnedSample, **options) -> None:
         large(63, 2, True),
     ],
 )
+@pytest.mark.usefixtures("few_bins")
 def test_histograms_do_not_depend_on_local_memory(runtime, n_bins, words, high_precision):
     sample = make_binned(500, 37, n_bins, 0.2, seed=words)
     plan = Layout.of(binned_data(sample))
@@ -95,9 +97,9 @@ def test_histograms_do_not_depend_on_local_memory(runtime, n_bins, words, high_p
     ("n_features", "n_bins", "words", "copies", "high_precision"),
     [(4, 255, 1, 8, False), (7, 63, 2, 4, False), (3, 15, 1, 4, False), (8, 300, 4, 4, True)],
 )
-def test_few_features_lie_in_narrow_tiles(runtime, monkeypatch, n_features, n_bins, words, copies, high_precision):
+@pytest.mark.usefixtures("every_size")
+def test_few_features_lie_in_narrow_tiles(runtime, n_features, n_bins, words, copies, high_precision):
     """The free lanes hold copies of the counters, which are added up."""
-    monkeypatch.setattr(layout_module, "NARROW_WORDS", (1, 2, 4))
     sample = make_binned(900, n_features, n_bins, 0.2, seed=n_features)
     plan = Layout.of(binned_data(sample))
     there_is = runtime.facts.local_bytes
@@ -116,10 +118,11 @@ def test_sums_in_halves_equal_64_bit_sums(sums_in_halves, high_precision, words,
     """What devices without 64-bit atomics do."""
     if words == 0:
         monkeypatch.setattr(sums_in_halves, "facts", replace(sums_in_halves.facts, local_bytes=64))
-    check(sums_in_halves, make_binned(900, 9, 63, 0.2, seed=1), rules=RULES, high_precision=high_precision)
+    check(sums_in_halves, make_binned(900, 9, 255, 0.2, seed=1), rules=RULES, high_precision=high_precision)
 
 
 @pytest.mark.parametrize("high_precision", [False, True], ids=["narrow", "wide"])
+@pytest.mark.usefixtures("few_bins")
 def test_operations_without_row_counts(runtime, high_precision):
     """With min_data_in_leaf=1 histograms hold two sums, also where hessians differ."""
     sample = make_binned(900, 9, 63, 0.2, seed=5)
@@ -146,18 +149,18 @@ def test_small_groups(runtime):
     check(runtime, make_binned(900, 9, 63, 0.2, seed=3), rules=RULES)
 
 
-def test_nodes_of_more_rows_than_a_counter_holds(runtime):
-    """The largest gradients and hessians in one bin: more than 2**16 rows would overflow a 32-bit counter."""
-    n_rows = 3 * 65_536 + 5000
+def test_nodes_of_more_rows_than_a_counter_holds(runtime, monkeypatch):
+    """The largest gradients and hessians in one bin: more than 2**16 rows of one group would overflow its counter."""
+    n_rows = 65_536 + 5000
     bins = np.zeros((n_rows, 2), np.uint8)
     bins[:300, 1] = 1
     bins[-3:, 0] = 2
-    gradient = np.full(n_rows, -1.0)
-    gradient[:300] = 1.0
-    hessian = np.ones(n_rows)
+    gradient = np.full(n_rows, -0.99999)  # no power of two: rounded to 16 bits, not to 15
+    gradient[:300] = 0.99999
+    hessian = np.full(n_rows, 0.99999)
     hessian[0] = 0.5  # not constant
     sample = BinnedSample(bins, np.array([2, 2], np.int32), np.array([True, False]), gradient, hessian)
-    runtime.facts = replace(runtime.facts, compute_units=1)
+    monkeypatch.setattr(tree_kernels, "groups_a_pass", lambda *_: 1)
     check(runtime, sample, rules=RULES, n_levels=2)
 
 
@@ -308,6 +311,7 @@ def test_number_of_a_device_that_is_not_there():
 # --- sizes ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("few_bins")
 def test_bins_are_padded_to_few_sizes():
     assert [padded_bins(n) for n in (2, 16, 17, 64, 256, 257, 1001, 65_536)] == [16, 16, 64, 64, 256, 512, 1024, 65_536]
 

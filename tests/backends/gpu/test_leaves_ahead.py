@@ -22,7 +22,7 @@ def equal_gains(seed: int, n_rows: int = 600, n_levels: int = 40):
     return rng.integers(0, n_levels, size=(n_rows, 2)).astype(float), rng.integers(0, 2, n_rows).astype(float)
 
 
-def train(device: str, X, y, **params):
+def train(device: str, X, y, rounds=3, **params):
     settings = {
         "objective": "regression",
         "boost_from_average": False,
@@ -31,7 +31,7 @@ def train(device: str, X, y, **params):
         "verbosity": -1,
         **params,
     }
-    return hb.train({**settings, "device": device}, hb.Dataset(X, label=y), 3)
+    return hb.train({**settings, "device": device}, hb.Dataset(X, label=y), rounds)
 
 
 @pytest.mark.sampled
@@ -75,19 +75,19 @@ def test_renewed_leaves_are_those_of_the_definition(gpu, assigned):
 def test_leaves_of_the_device_are_those_that_the_host_would_assign(gpu, monkeypatch, options):
     """Every row's leaf, the values and the sums, with `==`, and a tree whose rounds end before it is finished."""
     rng = np.random.default_rng(1)
-    X = rng.normal(size=(1200, 5))
-    y = np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2] + rng.normal(size=1200)
+    X = rng.normal(size=(800, 5))
+    y = np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2] + rng.normal(size=800)
     monkeypatch.setattr(growth_module, "FIRST_ROUNDS_AHEAD", 3)
     monkeypatch.setattr(growth_module, "MORE_ROUNDS", 2)
-    params = {"num_leaves": 60, **options}
-    on_device = train(gpu, X, y, **params)
+    params = {"num_leaves": 40, **options}
+    on_device = train(gpu, X, y, 2, **params)
     grow_ahead = GpuEngine.grow_ahead
 
     def without_leaves(self, root, rules, limits, learning_rate=None, *given):
         return grow_ahead(self, root, rules, limits, None, *given)
 
     monkeypatch.setattr(GpuEngine, "grow_ahead", without_leaves)
-    assert on_device.fingerprint() == train(gpu, X, y, **params).fingerprint()
+    assert on_device.fingerprint() == train(gpu, X, y, 2, **params).fingerprint()
 
 
 def test_tree_that_does_not_fit_is_left_to_the_host(gpu, assigned):

@@ -158,7 +158,7 @@ def heavy_tailed(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     return X, y
 
 
-HEAVY = {"objective": "regression", "num_leaves": 15, "max_bin": 15, "min_data_in_leaf": 1, "verbosity": -1}
+HEAVY = {"objective": "regression", "num_leaves": 4, "max_bin": 15, "min_data_in_leaf": 1, "verbosity": -1}
 
 
 def needed_by(train: hb.Dataset, valid: hb.Dataset | None, params: dict, monkeypatch, on_host: bool = False) -> float:

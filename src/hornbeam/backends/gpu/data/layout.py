@@ -44,8 +44,11 @@ SEARCHED_LANES = 4
 NARROW_WORDS = (1, 2, 4)
 """The same where so many hold all columns: the smallest number that does."""
 
+FEW_BINS = (16, 64)
+"""Bins of a feature in the kernels, where so few hold those of all features: the smallest number that does."""
+
 SMALL_TILE_WORDS = 3
-"""The same where the codes of all bundles fit, and memory is short: rows of 12 bytes lie across sectors."""
+"""Words of a row in a tile where all bundles' codes fit, and memory is short: rows of 12 bytes lie across sectors."""
 
 MOST_ROWS = 2**32 - 2**16
 """Row places are 32-bit numbers with some room above the last."""
@@ -60,8 +63,8 @@ def words_of_tile(n_columns: int, bin_bits: int) -> int:
 
 
 def padded_bins(n_bins: int) -> int:
-    """Round a number of bins up, so that few variants of the kernels are compiled: 16, 64, or 256 times k."""
-    return 16 if n_bins <= 16 else 64 if n_bins <= 64 else -(-n_bins // 256) * 256
+    """Round a number of bins up, so that few variants of the kernels are compiled: FEW_BINS, or 256 times k."""
+    return next((few for few in FEW_BINS if n_bins <= few), -(-n_bins // 256) * 256)
 
 
 @dataclass(frozen=True, slots=True)
