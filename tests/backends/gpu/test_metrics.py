@@ -17,8 +17,8 @@ from hornbeam.testing.metric_checks import assert_same_metrics
 GPUS = [device for device in usable_devices() if device not in ("reference", "cpu")]
 
 
-ON_HOST = ("cox-nloglik", "concordance")
-"""Metrics of the order of times, which the host computes from scores that it asks the device for."""
+ON_HOST = ("cox-nloglik", "concordance", "pre")
+"""Metrics that the host computes from scores that it asks the device for: of the order of times, and counts."""
 
 OF_ORDER = ("auc", "auc_mu", "average_precision")
 """Metrics that sort all rows, often; test_sort.py sorts more of them."""
