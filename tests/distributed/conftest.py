@@ -74,17 +74,20 @@ def cluster(processes: Any) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def the_client(cluster: Any) -> Iterator[Any]:
+    """A client that computes what asks for it alone: tests elsewhere have clusters of their own."""
     from distributed import Client
 
-    with Client(cluster) as made:
-        yield made
+    made = Client(cluster, set_as_default=False)
+    yield made
+    made.close()
 
 
 @pytest.fixture
-def client(the_client: Any) -> Any:
-    """A client of the cluster, whose workers are all there: a test before may have killed one."""
+def client(the_client: Any) -> Iterator[Any]:
+    """The client of the cluster, for all that a test computes; a test before may have killed a worker."""
     the_client.wait_for_workers(2, timeout=60)
-    return the_client
+    with the_client.as_current():
+        yield the_client
 
 
 @pytest.fixture

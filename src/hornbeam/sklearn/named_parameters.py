@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from hornbeam.params.objective_names import USED_BY
@@ -40,7 +42,7 @@ class NamedParameters(PeerAttributes):
             is_other = (name in given or name in BY_NAME) and name not in vars(self)
             if name == "alpha":  # which checks of scikit-learn set where it is read, though no loss looks at it
                 is_other = is_other and (name in given or vars(self).get("objective") in USED_BY["alpha"])
-            if is_other and name not in self._get_param_names():
+            if is_other and name not in _named_in_constructors(type(self)):
                 self.set_params(**{name: value})
             else:
                 super().__setattr__(name, value)
@@ -56,6 +58,13 @@ class NamedParameters(PeerAttributes):
             values = [others[other] for other in others if BY_NAME.get(other) is row]
             values += [vars(self)[own] for own in self._get_param_names() if BY_NAME.get(own) is row]
             return values[0] if values else row.default
+
+
+@cache
+def _named_in_constructors(kind: type) -> frozenset[str]:
+    """Return the arguments of all constructors of a class, which set attributes by these names."""
+    constructors = [vars(each)["__init__"] for each in kind.__mro__ if "__init__" in vars(each)]
+    return frozenset(name for constructor in constructors for name in signature(constructor).parameters)
 
 
 def without_other_names(given: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:

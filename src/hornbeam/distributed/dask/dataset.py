@@ -95,7 +95,7 @@ def wait_for(client: Any, futures: list[Any]) -> list[Any]:
 
     last_seen = time.monotonic()
     while any(not future.done() for future in futures):
-        with suppress(TimeoutError):
+        with suppress(TimeoutError), client.as_current():
             wait(futures, timeout=LOOK_SECONDS)
         if client.nthreads():
             last_seen = time.monotonic()

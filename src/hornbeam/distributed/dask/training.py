@@ -189,9 +189,7 @@ def _train_once(
     kept = None if elastic is None else elastic.for_worker()
     ways = train_set.is_xgboosts, train_set.is_estimators
     group, ranks = uuid.uuid4().hex, {address: rank for rank, address in enumerate(addresses)}
-    with client.as_current():
-        turn = Semaphore(max_leases=1, name=TURN)  # a client that goes away loses it after some seconds
-    with turn:
+    with client.as_current(), Semaphore(max_leases=1, name=TURN):  # a client that goes away loses it after some seconds
         reason: str | None = "the client has ended the training"
         try:
             _open(client, group, ranks, None if kept is None else kept[0])
