@@ -9,7 +9,7 @@ public face, so a build asks for one version of it (pyproject.toml).
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -19,7 +19,6 @@ from emit import SYMBOLS
 from numba import types
 from numba.core import cgutils
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
-from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 from numba.np import numpy_support
 from numba.np.arrayobj import populate_array
@@ -31,16 +30,28 @@ WORD = ir.IntType(64)
 
 
 class _RawLibrary(JITCodeLibrary):
-    """Code that stays as Numba wrote it."""
+    """Code of one function that stays as Numba wrote it, apart from the code of what it calls.
 
-    def _optimize_functions(self, ll_module: Any) -> None:
-        ll_module.data_layout = self._codegen._data_layout
+    code     LLVM's modules
+    callees  the libraries of what is called
+    """
 
-    def _optimize_final_module(self) -> None:
-        pass
+    def __init__(self, codegen: Any, name: str) -> None:
+        super().__init__(codegen, name)
+        self.code: list[Any] = []
 
-    def _finalize_specific(self) -> None:
-        pass
+    @property
+    def callees(self) -> list[_RawLibrary]:
+        callees: list[_RawLibrary] = self._linking_libraries
+        return callees
+
+    def add_ir_module(self, ir_module: Any) -> None:
+        module = llvm.parse_assembly(cgutils.normalize_ir_text(str(ir_module)))
+        module.data_layout = self._codegen._data_layout
+        self.code.append(module)
+
+    def finalize(self) -> None:
+        self._finalized = True
 
     def get_pointer_to_function(self, name: str) -> int:
         return 1  # it is never called here
@@ -158,6 +169,31 @@ def symbol_of(name: str, signature: str) -> str:
     return SYMBOLS + blake2b(f"{name} {signature}".encode(), digest_size=8).hexdigest()
 
 
+def _code_of(libraries: list[_RawLibrary]) -> Iterator[Any]:
+    """Return LLVM's modules of libraries and of all that they call, each once."""
+    waiting, seen = list(libraries), set[int]()
+    while waiting:
+        library = waiting.pop()
+        if id(library) in seen:
+            continue
+        seen.add(id(library))
+        waiting += library.callees
+        for module in library.code:
+            for function in module.functions:
+                if not function.is_declaration and function.linkage == llvm.Linkage.external:
+                    function.linkage = "weak_odr"  # what is made for each caller anew is there twice
+            yield module
+
+
+def _linked(modules: list[Any]) -> Any:
+    """Return one module of all, neighbours joined first: LLVM looks through what it links into as a whole."""
+    while len(modules) > 1:
+        for module, other in zip(modules[::2], modules[1::2], strict=False):
+            module.link_in(other)
+        modules = modules[::2]
+    return modules[0]
+
+
 def export(entries: Iterable[tuple[str, str]], say: Any) -> Exported:
     """Compile entries, given by kernel and signature."""
     for kernel in all_kernels():
@@ -166,7 +202,7 @@ def export(entries: Iterable[tuple[str, str]], say: Any) -> Exported:
     context._internal_codegen = _RawCodegen("hornbeam")
     context.create_cpython_wrapper = lambda *_, **__: None  # an entry is not called by Python: a tenth of the work
     wrapper = context.codegen()._create_empty_module("hornbeam_kernels")
-    parts, symbols, results_of = [], set(), {}
+    libraries, symbols, results_of = [], set(), {}
     for name, signature in entries:
         start = time.process_time()
         kernel = kernel_named(name)
@@ -186,12 +222,9 @@ def export(entries: Iterable[tuple[str, str]], say: Any) -> Exported:
             results.write(result, value)
         builder.ret(status.code)
         results_of[name, signature] = _name_of(result)
-        with global_compiler_lock:
-            parts.append(compiled.library._get_module_for_linking())
+        libraries.append(compiled.library)
         say(f"{time.process_time() - start:5.1f} s  {name}  {signature[:80]}")
-    module = llvm.parse_assembly(cgutils.normalize_ir_text(str(wrapper)))
-    for part in parts:
-        module.link_in(part, preserve=True)
+    module = _linked([llvm.parse_assembly(cgutils.normalize_ir_text(str(wrapper))), *_code_of(libraries)])
     for value in (*module.functions, *module.global_variables):
         if not value.is_declaration and value.name not in symbols:
             value.linkage = "internal"
