@@ -103,7 +103,7 @@ class TrainingState:
         self.evaluated: list[EvaluatedSet] = []
         self.changes: dict[str, Any] = {}
         self._unfinished: list[GrownTree] = []
-        self._n_unfinished = 0  # nodes of these
+        self._n_unfinished = self._n_fetched = 0  # nodes of these; how many of them need nothing of the engine
         self._checked: list[Dataset] = []
         self.objective: Objective = get_objective(params, train_set.n_targets)
         self.objective.check_data(train_set)
@@ -309,15 +309,20 @@ class TrainingState:
 
     def finish_trees(self) -> None:
         """Enter the trees grown so far into the Booster; their arrays are made now, at the latest."""
-        trees, self._unfinished, self._n_unfinished = self._unfinished, [], 0
+        trees, self._unfinished, self._n_unfinished, self._n_fetched = self._unfinished, [], 0, 0
         with default_mode():
             for _, alike in groupby(trees, lambda grown: id(grown.setting.rules)):
                 self.booster.trees.extend(trees_of(list(alike)))
 
     def finish_some_trees(self) -> None:
         """Do that if it is worth while: many small trees are made together. What a device keeps is fetched at once."""
-        if self.engine.has_own_memory or self._n_unfinished >= MADE_TOGETHER:
+        if self._n_unfinished >= MADE_TOGETHER:
             self.finish_trees()
+        elif self.engine.has_own_memory:
+            with default_mode():
+                for grown in self._unfinished[self._n_fetched :]:
+                    grown.fetch()
+            self._n_fetched = len(self._unfinished)
 
     def keep(self, trees: list[GrownTree]) -> None:
         """Keep the trees of an iteration, whose arrays are made later: see `finish_trees`."""

@@ -99,6 +99,13 @@ class GrownTree:
     def _fetched(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         return self._leaves()
 
+    def fetch(self) -> None:
+        """Take over what the engine keeps of the tree until it grows the next one."""
+        _ = self._numbers, self._fetched
+        if self.sums is not None:
+            sums = self.sums()
+            self.sums = lambda: sums
+
     @lazy
     def leaf_value(self) -> NDArray[np.float64]:
         """Values of the leaves, float64 (n_leaves,); may be replaced."""
