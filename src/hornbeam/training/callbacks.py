@@ -87,9 +87,11 @@ class CallbackEnv:
         Every parameter of the training, by canonical name.
     changes
         Values of other parameters for this iteration (those in RESETTABLE); may be set before it.
+    complete_model
+        What enters the trees grown so far into the Booster.
     """
 
-    model: Booster
+    _model: Booster
     iteration: int
     begin_iteration: int
     end_iteration: int
@@ -98,6 +100,13 @@ class CallbackEnv:
     training_names: frozenset[str] = frozenset()
     params: dict[str, Any] = field(default_factory=dict)
     changes: dict[str, Any] = field(default_factory=dict)
+    complete_model: Callable[[], None] = field(default=lambda: None, repr=False)
+
+    @property
+    def model(self) -> Booster:
+        """The Booster so far. Its trees are made when it is looked at first, and after every iteration from then on."""
+        self.complete_model()
+        return self._model
 
     def begin(self, iteration: int, learning_rate: float) -> None:
         """Forget what belongs to the iteration before."""

@@ -173,7 +173,7 @@ def _boost_together(
     own_params, called = with_stopping(params, state.train_set, callbacks)
     prepared = prepare(adapted(called), own_params, [VALID], bool(state.metrics or functions))
     history = History(result)
-    members = [Member(run, is_eager=True) for run in runs]
+    members = [Member(run) for run in runs]
     hooks: list[Hook] = [CheckpointHook(), history]
     Loop(members, result, n_rounds, prepared, functions, history.enter, hooks).run()
     return history.values

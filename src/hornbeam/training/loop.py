@@ -48,10 +48,11 @@ class Member:
     n_there
         Iterations of the model at the start: those of an init_model, and those that a checkpoint holds already.
     is_eager
-        Whether trees are entered into the model at once, for callbacks to see, and not while a device grows the next.
+        Whether trees are entered into the model at once, since somebody looks at it, and not while a device grows the
+        next.
     """
 
-    def __init__(self, run: TrainingRun, is_eager: bool) -> None:
+    def __init__(self, run: TrainingRun, is_eager: bool = False) -> None:
         self.run = run
         self.has_ended = False
         self.is_eager = is_eager
@@ -174,7 +175,7 @@ class Loop:
         self.params = state.params
         self.env = CallbackEnv(
             model, begin, begin, begin + n_rounds, state.params.learning_rate, training_names=training,
-            params=state.params.to_dict(),
+            params=state.params.to_dict(), complete_model=self._complete_model,
         )  # fmt: skip
         self._before = [callback for callback in callbacks if getattr(callback, "before_iteration", False)]
         self.after = [callback for callback in callbacks if not getattr(callback, "before_iteration", False)]
@@ -238,6 +239,13 @@ class Loop:
             self._call(self.after, is_there)
             for hook in self.hooks:
                 hook.after_iteration(self)
+
+    def _complete_model(self) -> None:
+        """Enter all trees into the models now, and from now on at once: a callback looks at them."""
+        for member in self.members:
+            if not member.is_eager:
+                member.is_eager = True
+                member.state.finish_trees()
 
     def add_valid(self, data: Any, name: str) -> None:
         """Evaluate another data set from this iteration on."""

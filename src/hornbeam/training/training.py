@@ -174,8 +174,7 @@ def _boost(
     hooks: list[Hook] = [CheckpointHook(), ModelHook()]
     with watched(state.params, n_rounds) as watches:
         called: list[Callback] = [*watches, *prepared]  # first, so that they see what ends the training
-        is_eager = any(not getattr(callback, "before_iteration", False) for callback in called)
-        Loop([Member(run, is_eager)], booster, n_rounds, called, functions, lambda found: found[0], hooks).run()
+        Loop([Member(run)], booster, n_rounds, called, functions, lambda found: found[0], hooks).run()
         if booster.best_score == {}:
             booster.best_score = {
                 name: {metric: values[-1] for metric, values in metrics.items()}
