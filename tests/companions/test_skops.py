@@ -16,12 +16,17 @@ from hornbeam.companions.packages import MissingPackageError
 from hornbeam.companions.skops import TRUSTED, load
 from hornbeam.testing.data import make_higgs_like
 
-sio = pytest.importorskip("skops.io", reason="skops is not installed")
 X, Y = make_higgs_like(300, 6)
 SMALL = {"n_estimators": 3, "num_leaves": 7, "verbosity": -1}
 
 
-def test_a_booster_comes_back_and_is_the_only_type_to_trust(tmp_path):
+@pytest.fixture
+def sio():
+    """skops.io, which takes seconds to import: where its tests run alone."""
+    return pytest.importorskip("skops.io", reason="skops is not installed")
+
+
+def test_a_booster_comes_back_and_is_the_only_type_to_trust(tmp_path, sio):
     booster = hb.train({"objective": "binary", "num_leaves": 7, "verbosity": -1}, hb.Dataset(X, label=Y), 3)
     sio.dump(booster, tmp_path / "model.skops")
     assert sio.get_untrusted_types(file=tmp_path / "model.skops") == ["hornbeam.model.booster.Booster"]
@@ -35,7 +40,7 @@ def test_the_listed_types_are_those_of_the_estimators():
 
 
 @pytest.mark.parametrize("kind", ["HornbeamClassifier", "HornbeamRegressor", "HornbeamRanker"])
-def test_estimators_come_back_without_a_list(kind, tmp_path):
+def test_estimators_come_back_without_a_list(kind, tmp_path, sio):
     model = getattr(hb, kind)(**SMALL)
     model.fit(X, Y, group=[100, 200]) if kind == "HornbeamRanker" else model.fit(X, Y)
     sio.dump(model, tmp_path / "model.skops")
@@ -46,7 +51,7 @@ def test_estimators_come_back_without_a_list(kind, tmp_path):
     assert back.predict(X).tobytes() == model.predict(X).tobytes()
 
 
-def test_categories_and_a_pipeline_come_back(tmp_path):
+def test_categories_and_a_pipeline_come_back(tmp_path, sio):
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"a": X[:, 0], "b": pd.Categorical(np.where(X[:, 1] > 0, "high", "low"))})
     model = hb.HornbeamClassifier(**SMALL).fit(frame, np.where(Y > 0, "yes", "no"))
@@ -56,7 +61,7 @@ def test_categories_and_a_pipeline_come_back(tmp_path):
         assert np.array_equal(load(tmp_path / name).predict(data), fitted.predict(data))
 
 
-def test_a_file_whose_model_was_changed_is_refused(tmp_path):
+def test_a_file_whose_model_was_changed_is_refused(tmp_path, sio):
     booster = hb.train({"num_leaves": 7, "verbosity": -1}, hb.Dataset(X, label=Y), 2)
     sio.dump(booster, tmp_path / "model.skops")
     with zipfile.ZipFile(tmp_path / "model.skops") as old, zipfile.ZipFile(tmp_path / "bad.skops", "w") as new:
@@ -66,7 +71,7 @@ def test_a_file_whose_model_was_changed_is_refused(tmp_path):
         load(tmp_path / "bad.skops")
 
 
-def test_an_objective_function_must_be_named_by_the_user(tmp_path):
+def test_an_objective_function_must_be_named_by_the_user(tmp_path, sio):
     model = hb.HornbeamRegressor(objective=squared_error, **SMALL).fit(X, Y)
     sio.dump(model, tmp_path / "model.skops")
     with pytest.raises(Exception, match="squared_error"):
