@@ -107,7 +107,7 @@ def test_bins_that_differ_from_tree_to_tree_beside_bins_that_do_not(device):
 
 @pytest.mark.parametrize("bagging", [False, True])
 def test_lists_that_do_not_fit_are_taken_in_blocks(device, bagging, monkeypatch):
-    """Until not even one feature's fit, which is refused before training."""
+    """What is counted for blocks of one feature is enough, and less is refused before training."""
     if device in ("cpu", "reference"):
         pytest.skip("its lists are in host memory")
     n_blocks = []
@@ -118,15 +118,30 @@ def test_lists_that_do_not_fit_are_taken_in_blocks(device, bagging, monkeypatch)
     data = table, table[:, 0] * table[:, 4] + table[:, 5] + (table[:, 6] == 2)
     how = {"tree_method": "exact", "objective": "regression", "num_leaves": 6, **bagging_of(bagging)}
     expected = train("cpu", data, **how).fingerprint()
-    refused = ""
-    for megabytes in np.arange(7.25, 1.0, -0.75):
-        try:
-            assert train(device, data, device_memory_limit=megabytes, **how).fingerprint() == expected
-        except DeviceMemoryError as error:
-            refused = str(error)
-            break
-    assert sorted(set(n_blocks)) == [1, 2, 6]
-    assert re.search(r"ranks of 20,000 rows x 7 features.*tree_method='hist'", refused)
+    least = least_megabytes(device, data, **how)
+    assert not n_blocks
+    for more in (0.01, 0.5, 1.5, 3.5):
+        assert train(device, data, device_memory_limit=least + more, **how).fingerprint() == expected
+    assert list(dict.fromkeys(n_blocks)) == [6, 3, 2, 1]
+
+
+def least_megabytes(device, data, **how):
+    """Return what a training is told that it needs."""
+    with pytest.raises(DeviceMemoryError) as refused:
+        train(device, data, device_memory_limit=1.0, **how)
+    needed = re.search(r"need ([0-9.]+) MB", str(refused.value))
+    assert needed
+    return float(needed[1])
+
+
+def test_ranks_that_do_not_fit_are_refused_before_training(device):
+    if device in ("cpu", "reference"):
+        pytest.skip("they are in host memory")
+    table = np.random.default_rng(3).normal(size=(30_000, 30))
+    data, how = (table, table[:, 0]), {"tree_method": "exact", "objective": "regression", "num_leaves": 6}
+    least = least_megabytes(device, data, **how)
+    with pytest.raises(DeviceMemoryError, match=r"ranks of 30,000 rows x 30 features need.*tree_method='hist'"):
+        train(device, data, device_memory_limit=least + 0.01, **how)
 
 
 @pytest.mark.parametrize("max_bin", [15, 40, 500])

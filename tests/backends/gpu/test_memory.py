@@ -223,6 +223,19 @@ def test_what_was_counted_is_enough_for_what_comes_later(params, monkeypatch):
     assert found.eval_history == expected.eval_history
 
 
+@pytest.mark.parametrize("n_rows", [500, 5_000, 9_000, 40_000])
+def test_what_was_counted_is_enough_for_any_number_of_rows(n_rows, monkeypatch):
+    """Small buffers are made larger than asked."""
+    X, y = heavy_tailed(n_rows)
+    train = hb.Dataset(X, label=y)
+    valid = hb.Dataset(X[: n_rows // 4], label=y[: n_rows // 4], reference=train)
+    params = {**HEAVY, "num_leaves": 15}
+    needed = needed_by(train, valid, params, monkeypatch)
+    limited = {**params, "device": "opencl", "device_memory_limit": needed * (1 + 1e-9)}
+    found = hb.train(limited, train, 2, {"valid": valid})
+    assert found.fingerprint() == hb.train({**params, "device": "cpu"}, train, 2).fingerprint()
+
+
 @pytest.mark.parametrize("megabytes", [0.5, 2.0])
 def test_histogram_pool_keeps_to_its_limit(closed, megabytes):
     train, _ = make_sets(1000, 40)

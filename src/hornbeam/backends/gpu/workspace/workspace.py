@@ -17,8 +17,9 @@ from hornbeam.core.errors import DeviceMemoryError
 from hornbeam.core.host_memory import check_host_memory
 from hornbeam.data.columns import DeviceColumn
 
-SMALL_BUFFER = 1 << 20
-"""Buffers below this many bytes are made larger than asked, so that they seldom have to be made anew."""
+SMALL_BUFFER = 1 << 16
+"""Buffers below this many bytes are made larger than asked, so that they seldom have to be made anew: tables of nodes.
+Larger ones have the size of the rows, which does not change, and which memory.py counts."""
 
 GROUPS_A_UNIT = 8
 """Groups for each compute unit of kernels that stride over the rows: as many threads as it can hold."""
