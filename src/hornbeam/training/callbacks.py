@@ -88,7 +88,7 @@ class CallbackEnv:
     changes
         Values of other parameters for this iteration (those in RESETTABLE); may be set before it.
     complete_model
-        What enters the trees grown so far into the Booster.
+        What enters the trees grown so far into the Booster; None: they are there.
     """
 
     _model: Booster
@@ -100,12 +100,13 @@ class CallbackEnv:
     training_names: frozenset[str] = frozenset()
     params: dict[str, Any] = field(default_factory=dict)
     changes: dict[str, Any] = field(default_factory=dict)
-    complete_model: Callable[[], None] = field(default=lambda: None, repr=False)
+    complete_model: Callable[[], None] | None = field(default=None, repr=False)
 
     @property
     def model(self) -> Booster:
         """The Booster so far. Its trees are made when it is looked at first, and after every iteration from then on."""
-        self.complete_model()
+        if self.complete_model is not None:
+            self.complete_model()
         return self._model
 
     def begin(self, iteration: int, learning_rate: float) -> None:

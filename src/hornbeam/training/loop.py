@@ -207,6 +207,7 @@ class Loop:
                 state.booster._loop = None
                 state.grower.while_waiting = None
                 state.finish_trees()
+            self.env.complete_model = None  # so that nothing of the training waits for the collection of garbage
             close(self.callbacks)
 
     def _iterate(self) -> None:

@@ -269,7 +269,7 @@ def test_too_little_memory_is_refused_with_the_figures(runtime):
 def test_too_large_a_buffer_is_refused(runtime):
     sample = make_binned(500, 4, 15)
     engine = GpuEngine(runtime, binned_data(sample))
-    engine.workspace.facts = replace(runtime.facts, max_buffer_bytes=100_000)
+    engine.workspace.facts = replace(runtime.facts, max_buffer_bytes=50_000)
     engine.set_gradients(sample.gradient[None], sample.hessian[None])
     engine.quantize(0, False)
     with pytest.raises(DeviceError, match="histogram_pool_size"):
