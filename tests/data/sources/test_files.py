@@ -151,7 +151,7 @@ def test_files_without_names_have_columns_by_position(tmp_path):
     assert forced.n_rows == 79
     (tmp_path / "x.csv").write_text("x,y\n1,2\n")
     with pytest.raises(hb.DataError, match="'Column_0'"):
-        hb.Dataset(tmp_path / "x.csv", params={"header": False}, categorical_features=[])
+        hb.Dataset(tmp_path / "x.csv", [0, 1], params={"header": False}, categorical_features=[])
 
 
 def test_the_index_of_pandas_is_no_feature(tmp_path, caplog):

@@ -21,6 +21,7 @@ from hornbeam.core.errors import DataError
 from hornbeam.core.log import inform
 from hornbeam.data.sources.delimited import read_delimited
 from hornbeam.data.sources.libsvm import MIXED_QUERIES, read_libsvm
+from hornbeam.data.sources.side_files import fields_beside, with_fields
 from hornbeam.data.sources.wanted_columns import Loaded, Wanted
 
 FORMATS = {
@@ -42,6 +43,11 @@ def holds_files(data: Any) -> bool:
     if isinstance(data, (list, tuple)):
         return bool(data) and all(isinstance(entry, (str, os.PathLike)) for entry in data)
     return isinstance(data, (str, os.PathLike)) or (hasattr(data, "read") and hasattr(data, "readable"))
+
+
+def is_delimited(data: Any) -> bool:
+    """Say whether data names one file of lines with separators."""
+    return isinstance(data, (str, os.PathLike)) and Path(data).is_file() and format_of(os.fspath(data)) == "csv"
 
 
 def read_files(data: Any, wanted: Wanted) -> Loaded:
@@ -143,13 +149,15 @@ def _read_open(file: BinaryIO, wanted: Wanted) -> Loaded:
 
 def _read(source: str | BinaryIO, name: str, kind: str, wanted: Wanted) -> Loaded:
     """Read one file; whatever is wrong with it is a DataError."""
+    beside = fields_beside(source) if isinstance(source, str) and kind in ("csv", "libsvm") else {}
     if kind == "libsvm":
-        return read_libsvm(source, name, wanted)
+        read = read_libsvm(source, name, wanted)
+        return Loaded(read.table, with_fields(read.fields, beside))
     readers: dict[str, Callable[[Any, str, Wanted], Any]] = {
         "parquet": _read_parquet, "arrow": _read_arrow, "csv": read_delimited,
     }  # fmt: skip
     with errors_of_file(name, kind):
-        return Loaded(readers[kind](source, name, wanted))
+        return Loaded(readers[kind](source, name, wanted), beside)
 
 
 @contextmanager
@@ -206,8 +214,9 @@ def without_index(schema: Any, name: str) -> list[str]:
 
 def _together(parts: Sequence[Loaded], files: Sequence[str]) -> Loaded:
     """Return the tables of several files as one."""
-    if parts[0].fields:
-        return _rows_of_libsvm(parts, files)
+    fields = _fields_together(parts, files)
+    if not hasattr(parts[0].table, "column_names"):
+        return Loaded(_rows_of_libsvm(parts), fields)
     import pyarrow as pa
 
     first = parts[0].table.column_names
@@ -219,26 +228,34 @@ def _together(parts: Sequence[Loaded], files: Sequence[str]) -> Loaded:
                 "have the same columns"
             )
     try:
-        return Loaded(pa.concat_tables([part.table.select(first) for part in parts], promote_options="permissive"))
+        table = pa.concat_tables([part.table.select(first) for part in parts], promote_options="permissive")
     except pa.ArrowException as error:
         raise DataError(
             f"{files[0]!r} and the files after it hold columns of other types ({str(error).splitlines()[0]}); write "
             "them with the same types"
         ) from None
+    return Loaded(table, fields)
 
 
-def _rows_of_libsvm(parts: Sequence[Loaded], files: Sequence[str]) -> Loaded:
+def _fields_together(parts: Sequence[Loaded], files: Sequence[str]) -> dict[str, Any]:
+    """Return what several files say of their rows."""
     import numpy as np
-    from scipy import sparse
 
     for part, file in zip(parts, files, strict=True):
-        if part.fields.keys() != parts[0].fields.keys():
-            raise DataError(f"{files[0]!r} and {file!r} cannot be read as one table ({MIXED_QUERIES})")
+        odd = part.fields.keys() ^ parts[0].fields.keys()
+        if odd:
+            reason = MIXED_QUERIES if "qid" in odd else f"one has {min(odd)} beside it, the other has not"
+            raise DataError(f"{files[0]!r} and {file!r} cannot be read as one table ({reason})")
+    return {name: np.concatenate([part.fields[name] for part in parts]) for name in parts[0].fields}
+
+
+def _rows_of_libsvm(parts: Sequence[Loaded]) -> Any:
+    from scipy import sparse
+
     n_features = max(part.table.shape[1] for part in parts)
     for part in parts:
         part.table.resize(part.table.shape[0], n_features)
-    fields = {name: np.concatenate([part.fields[name] for part in parts]) for name in parts[0].fields}
-    return Loaded(sparse.vstack([part.table for part in parts], format="csr"), fields)
+    return sparse.vstack([part.table for part in parts], format="csr")
 
 
 def _shown(data: Any) -> str:

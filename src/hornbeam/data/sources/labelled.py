@@ -9,7 +9,10 @@ from typing import Any
 from numpy.typing import NDArray
 
 from hornbeam.core.errors import DataError
+from hornbeam.core.log import inform
+from hornbeam.data.column_names import are_made_up
 from hornbeam.data.sources.arrow import is_arrow_table
+from hornbeam.data.sources.files import is_delimited
 from hornbeam.data.sources.frame import as_frame
 from hornbeam.data.sources.loading import load
 from hornbeam.data.sources.series_values import arrow_values, series_values
@@ -96,12 +99,19 @@ def load_labelled(
         named[name] = column
     columns = (*named.values(), *roles.ignore)
     by_name = tuple(column for column in columns if isinstance(column, str))
-    early = len(by_name) == len(columns)  # positions are those among all columns, so all have to be read
+    may_lead = "label" in fields and fields["label"] is None and "label" not in named and is_delimited(data)
+    early = len(by_name) == len(columns) and not may_lead  # positions are those among all columns: all must be read
     wanted = Wanted(features, by_name, n_features, roles.header)
     read = load(data, "data", wanted if early else replace(wanted, features=()))
     loaded = read or Loaded(data)
-    values = {name: loaded.fields.get(name) if value is None else value for name, value in fields.items()}
-    if not named and not roles.ignore:
+    of_file = dict(loaded.fields)
+    if fields.get("qid") is not None or "qid" in named:
+        of_file.pop("group", None)
+    values = {name: of_file.get(name) if value is None else value for name, value in fields.items()}
+    if may_lead and loaded.fields.get("label") is None and are_made_up(loaded.table.column_names):
+        inform(f"{data}: no column has a name, and none is said to be the label: the first one is")
+        named["label"] = 0
+    if not named and not roles.ignore and not may_lead:
         return loaded.table, values
     opened = _columns_of(loaded.table)
     if opened is None:
