@@ -252,8 +252,6 @@ def test_what_a_cluster_does_not_take_says_what_to_do(client, dtrain, one):
         hbd.DaskDMatrix(client, X, in_chunks(Y), missing=-999.0)
     with pytest.raises(DataError, match="pass a list, one type a feature"):
         hbd.DaskDMatrix(client, in_chunks(X), in_chunks(Y), feature_types="c")
-    with pytest.raises(ParameterError, match="feature_contri"):
-        hbd.DaskDMatrix(client, in_chunks(X), in_chunks(Y), feature_weights=np.ones(4))
     with pytest.raises(TypeError, match="unexpected argument 'nonsense'"):
         hbd.DaskDMatrix(client, in_chunks(X), in_chunks(Y), nonsense=in_chunks(WEIGHT))
     with pytest.raises(DataError, match=r"pass objects of hornbeam\.dask\.Dataset"):

@@ -15,6 +15,7 @@ from hornbeam.data.fields import Fields
 from hornbeam.data.sources.frame import as_frame
 from hornbeam.data.sources.loading import load_table
 from hornbeam.data.sources.markers import without_marker
+from hornbeam.data.sources.series_tables import as_column, is_series
 from hornbeam.data.streams.stream import Stream
 from hornbeam.dataset.agreement import check_agreement
 from hornbeam.dataset.dataset import Dataset
@@ -46,7 +47,8 @@ class DMatrix(Dataset):
     Parameters
     ----------
     data
-        What `Dataset` takes, or a `DataIter`. A path may end in "?format=csv&label_column=0".
+        What `Dataset` takes, a `DataIter`, or a Series, which is a column. A path may end in
+        "?format=csv&label_column=0".
     label, weight, group, qid, label_lower_bound, label_upper_bound, feature_names, feature_weights
         As for `Dataset`.
     base_margin
@@ -92,7 +94,7 @@ class DMatrix(Dataset):
             label_lower_bound = fields.get("label_lower_bound", label_lower_bound)
             label_upper_bound = fields.get("label_upper_bound", label_upper_bound)
         data = data.data if isinstance(data, Fields) else data
-        data, roles = _without_format(data)
+        data, roles = _without_format(as_column(data) if is_series(data) else data)
         if missing is not None and not np.isnan(missing):
             data = without_marker(load_table(data), missing)
         cache = others.pop("cache", None)  # of ExtMemQuantileDMatrix
