@@ -74,7 +74,7 @@ def test_others_say_what_to_pass(frame, label):
     with pytest.raises(hb.DataError, match="feature 0 of data is 'n', but the model was trained on 'a'"):
         model.predict(frame.iloc[0][::-1])
     assert model.predict(frame.iloc[0][::-1], validate_features=False).shape == (1,)
-    with pytest.raises(hb.DataError, match=r"to_frame\(\) of a Series"):
+    with pytest.raises(hb.DataError, match=r"data is a Series; pass a table: df\[\['a'\]\]"):
         hb.Dataset(frame["a"], label)
     estimator = hb.HornbeamRegressor(n_estimators=2, **QUIET).fit(frame, label)
     for series in (frame.iloc[0], frame["a"]):

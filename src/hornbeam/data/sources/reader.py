@@ -279,11 +279,7 @@ def check_array(array: Any, name: str) -> Any:
     if array.ndim != 2 and array.size == 0:
         raise DataError(f"{name} is empty (shape {array.shape}); at least one row and one column are needed")
     if array.ndim != 2:
-        remedy = (
-            "use reshape(-1, 1), or to_frame() of a Series, for a single feature"
-            if array.ndim == 1
-            else "pass rows x features"
-        )
+        remedy = "use reshape(-1, 1) for a single feature" if array.ndim == 1 else "pass rows x features"
         raise DataError(f"{name} must have 2 dimensions (rows, features), not shape {array.shape}; {remedy}")
     if array.dtype.kind not in REAL_KINDS and array.size > 0:
         raise DataError(
