@@ -51,6 +51,25 @@ def test_a_column_is_predicted_by_a_model_of_one_feature_as_xgboost_does(frame, 
         assert np.corrcoef(expected, found)[0, 1] > 0.95
 
 
+def test_xgboosts_estimators_take_a_column_too(frame, label):
+    xgb = pytest.importorskip("xgboost")
+    column = frame["a"]
+    for module in (hb, xgb):
+        model = module.XGBRegressor(n_estimators=3, verbosity=0).fit(frame[["a"]], label)
+        assert np.array_equal(model.predict(column), model.predict(frame[["a"]]))
+    assert np.array_equal(
+        hb.XGBRegressor(n_estimators=3, verbosity=0).fit(frame[["a"]].to_numpy(), label).predict(column.rename(None)),
+        hb.XGBRegressor(n_estimators=3, verbosity=0)
+        .fit(frame[["a"]].to_numpy(), label)
+        .predict(frame[["a"]].to_numpy()),
+    )
+    classifier = hb.XGBClassifier(n_estimators=3, verbosity=0).fit(frame[["a"]], label > 0)
+    assert classifier.predict_proba(column).shape == (300, 2)
+    wide = hb.XGBRegressor(n_estimators=3, verbosity=0).fit(frame, label)
+    with pytest.raises(ValueError, match="single row"):
+        wide.predict(frame.iloc[0])
+
+
 def test_a_series_of_polars_is_one_too(frame, label):
     pl = pytest.importorskip("polars")
     one = hb.train(QUIET, hb.Dataset(frame[["a"]], label), 3)
