@@ -7,7 +7,8 @@ import pytest
 
 import hornbeam as hb
 from hornbeam.testing.checks import assert_same_model, usable_devices
-from hornbeam.trees.contexts.tree_contexts import choose_share, monotone_factor, share_of
+from hornbeam.trees.contexts.feature_shares import choose_share, share_of
+from hornbeam.trees.contexts.tree_contexts import monotone_factor
 
 QUIET = {"verbosity": -1}
 N_FEATURES = 8

@@ -82,6 +82,18 @@ def test_the_model_is_near_xgboosts(client):
     assert np.corrcoef(result["booster"].predict(X), booster.predict(theirs))[0, 1] > 0.98
 
 
+def test_weights_of_features_are_those_of_a_dmatrix(client):
+    params, weights = {"colsample_bynode": 0.5, "device": "reference"}, [1.0, 0.0, 9.0, 2.0]
+    expected = hb.train(params, hb.DMatrix(X, NUMBER, feature_weights=weights), 3, **QUIET).fingerprint()
+    dtrain = hbd.DaskDMatrix(client, in_chunks(X), in_chunks(NUMBER), feature_weights=np.array(weights))
+    assert hbd.train(client, params, dtrain, 3, **QUIET)["booster"].fingerprint() == expected
+    for given, fitted in (({"feature_weights": weights}, {}), ({}, {"feature_weights": weights})):
+        model = hbd.DaskXGBRegressor(**params, n_estimators=3, **given)
+        model.client = client
+        model.fit(in_chunks(X), in_chunks(NUMBER), **fitted)
+        assert model.booster_.fingerprint() == expected
+
+
 CASES = {
     "defaults": ({}, Y, {}),
     "pairs": ([("objective", "binary:logistic"), ("eval_metric", "auc"), ("eval_metric", "error")], Y, {}),
@@ -252,8 +264,6 @@ def test_what_a_cluster_does_not_take_says_what_to_do(client, dtrain, one):
         hbd.DaskDMatrix(client, X, in_chunks(Y), missing=-999.0)
     with pytest.raises(DataError, match="pass a list, one type a feature"):
         hbd.DaskDMatrix(client, in_chunks(X), in_chunks(Y), feature_types="c")
-    with pytest.raises(ParameterError, match="feature_contri"):
-        hbd.DaskDMatrix(client, in_chunks(X), in_chunks(Y), feature_weights=np.ones(4))
     with pytest.raises(TypeError, match="unexpected argument 'nonsense'"):
         hbd.DaskDMatrix(client, in_chunks(X), in_chunks(Y), nonsense=in_chunks(WEIGHT))
     with pytest.raises(DataError, match=r"pass objects of hornbeam\.dask\.Dataset"):

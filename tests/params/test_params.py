@@ -45,6 +45,7 @@ EXAMPLES = {
     "interaction_constraints": '[[0, 1], ["a"]]',
     "forcedsplits_filename": '{"feature": 0, "threshold": 0.5}',
     "feature_contri": (1.0, 0.5),
+    "feature_weights": (1.0, 0.5),
     "lambdarank_norm": False,
     "eval_at": (3, 10),
     "label_gain": (0.0, 2.0, 3.0),
@@ -87,6 +88,9 @@ def values():
         ),
         "feature_contri": st.one_of(
             st.lists(st.floats(0.0, 9.0)), st.dictionaries(st.text(), st.floats(0.0, 9.0), max_size=3)
+        ),
+        "feature_weights": st.one_of(
+            st.lists(st.floats(0.5, 9.0)), st.dictionaries(st.text(), st.floats(0.0, 9.0), max_size=3)
         ),
         "interaction_constraints": st.lists(st.lists(st.one_of(st.integers(0, 9), st.text()), min_size=1), max_size=3),
     }

@@ -106,8 +106,8 @@ def test_data_come_in_batches():
 
 
 def test_what_a_dmatrix_cannot_hold_is_refused():
-    with pytest.raises(hb.ParameterError, match="feature_contri"):
-        hb.DMatrix(X, feature_weights=NUMBER)
+    with pytest.raises(hb.ParameterError, match="feature_weights has 200 entries and the data"):
+        hb.DMatrix(X, feature_weights=np.ones(200))
     with pytest.raises(TypeError, match="no_such"):
         hb.DMatrix(X, no_such=1)
 

@@ -60,6 +60,7 @@ WARNS = {
     "top_rate": {"top_rate": 0.5},
     "other_rate": {"other_rate": 0.5},
     "feature_fraction_seed": {"feature_fraction_seed": 9},
+    "feature_weights": {"feature_weights": [1.0, 2.0, 0.5]},
     "linear_lambda": {"linear_lambda": 0.1},
     "extra_seed": {"extra_seed": 9},
     "monotone_constraints_method": {"monotone_constraints_method": "intermediate"},
@@ -156,6 +157,7 @@ def test_defaults_are_never_named(caplog):
 
 def test_what_has_an_effect_is_not_named(caplog):
     params = {**QUIET, "extra_trees": True, "extra_seed": 9, "feature_fraction": 0.5, "feature_fraction_seed": 9}
+    params |= {"feature_weights": [1.0, 2.0, 0.5]}
     params |= {"bagging_fraction": 0.5, "bagging_freq": 1, "bagging_seed": 9, "cat_smooth": 2.0, "metric_freq": 2}
     params |= {"categorical_feature": [2], "monotone_constraints": [1, 0, 0], "monotone_penalty": 1.0}
     params |= {"early_stopping_round": 2, "first_metric_only": True, "boosting": "gbdt"}

@@ -188,6 +188,8 @@ def test_functions_of_the_user(rows):
         ({"extra_trees": True}, "extra_trees"),
         ({"path_smooth": 2.0}, "path_smooth"),
         ({"feature_fraction_bynode": 0.5}, "by level or node"),
+        ({"feature_fraction_bylevel": 0.5}, "by level or node"),
+        ({"cegb_penalty_split": 0.1}, "prices of splits"),
         ({"feature_contri": [0.5] * 6}, "feature_contri"),
         ({"tree_method": "exact"}, "tree_method='exact'"),
         ({"tree_method": "approx"}, "tree_method='approx'"),

@@ -1,11 +1,11 @@
-"""What belongs to the rows of a data set: labels, weights, queries, initial scores.
+"""What belongs to the rows of a data set: labels, weights, queries, initial scores; and weights of its features.
 
 Objective and metric functions written for these libraries ask the Dataset for its labels by `get_label()`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
@@ -24,7 +24,9 @@ from hornbeam.data.columns import (
     host_of,
     query_sizes,
 )
+from hornbeam.data.device_arrays import device_of, host_array
 from hornbeam.data.queries import boundaries_of
+from hornbeam.params.constraints import WEIGHTS, parse_weights, resolve_weights
 from hornbeam.params.peer_arguments import DATASET_ATTRIBUTES, PeerAttributes
 
 SelfFields = TypeVar("SelfFields", bound="Fields")
@@ -38,7 +40,7 @@ BOUNDS = ("label_lower_bound", "label_upper_bound")
 ROW_FIELDS = (*BOUNDS, "position")
 """Fields of one number a row that only some objectives look at; positions: see objectives/position_bias.py."""
 
-SETTABLE = ("label", "weight", "group", "init_score", *ROW_FIELDS)
+SETTABLE = ("label", "weight", "group", "init_score", *ROW_FIELDS, "feature_weights")
 """Fields that `set_field` takes."""
 
 
@@ -47,6 +49,9 @@ class FieldGetters(Generic[Floats, Integers]):
 
     _holder = "a Dataset"
     """Who has the fields, for errors."""
+
+    feature_weights: Floats | None = None
+    """Weights of the features in random choices of them, float64 (n_features,), or None; see docs/parameters.md."""
 
     if TYPE_CHECKING:
 
@@ -98,7 +103,7 @@ class FieldGetters(Generic[Floats, Integers]):
         return self.row_field("position")
 
     def get_field(self, field_name: str) -> Floats | Integers | None:
-        """Return "label", "weight", "group", "init_score", "position", "label_lower_bound" or "label_upper_bound".
+        """Return a field: "label", "weight", "group", "init_score", "position", "feature_weights" or a bound of times.
 
         Of the queries it returns where they begin, `query_boundaries`, as LightGBM's does: functions walk through them.
         Their sizes, which `set_field` takes, are `get_group()`.
@@ -109,6 +114,7 @@ class FieldGetters(Generic[Floats, Integers]):
             "group": lambda: self.query_boundaries,
             "init_score": self.get_init_score,
             **{name: lambda name=name: self.row_field(name) for name in ROW_FIELDS},  # type: ignore[misc]
+            "feature_weights": lambda: self.feature_weights,
         }
         if field_name not in getters:
             raise DataError(f"field {field_name!r}: {self._holder} has {', '.join(getters)}")
@@ -266,7 +272,18 @@ class Fields(FieldGetters[NDArray[np.float64], NDArray[np.int64]], PeerAttribute
         for name, check in checks.items():
             if name in given:
                 self._columns[name] = None if given[name] is None else check(given[name])
+        if "feature_weights" in given:
+            self.feature_weights = check_feature_weights(given["feature_weights"], self.feature_names)
         return self
+
+
+def check_feature_weights(weights: Any, feature_names: Sequence[str]) -> NDArray[np.float64] | None:
+    """Return weights of features, given as the parameter may be, float64 (n_features,); None: there are none."""
+    try:
+        value = parse_weights(host_array(weights) if device_of(weights, "feature_weights") is not None else weights)
+    except (ValueError, TypeError):
+        raise DataError(f"feature_weights={weights!r}: must be {WEIGHTS}") from None
+    return None if value is None else resolve_weights(value, feature_names)
 
 
 def _ordered(lower: NDArray[np.float64], upper: NDArray[np.float64]) -> NDArray[np.float64]:

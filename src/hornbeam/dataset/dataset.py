@@ -73,6 +73,9 @@ class Dataset(PeerMethods):
         infinity is a right-censored one, a lower bound of 0 a left-censored one. `label` may then be left out.
     position
         For ranking by clicks: the position at which each row was shown, (n_rows,) whole numbers; its bias is learned.
+    feature_weights
+        For each feature a number >= 0, its weight in random choices of features (`feature_fraction...`), as the
+        parameter `feature_weights` may be given.
     feature_names
         One name a feature; "auto" or None: the column names of a frame, else Column_0, Column_1, ...
     categorical_features
@@ -144,6 +147,7 @@ class Dataset(PeerMethods):
         label_lower_bound: Any = None,
         label_upper_bound: Any = None,
         position: Any = None,
+        feature_weights: Any = None,
         max_bin: int | None = None,
         min_data_in_bin: int | None = None,
         bin_construct_sample_cnt: int | None = None,
@@ -158,9 +162,11 @@ class Dataset(PeerMethods):
     ) -> None:
         given = {"label": label, "weight": weight, "group": group, "qid": qid, "init_score": init_score}
         given |= dict(zip(ROW_FIELDS, (label_lower_bound, label_upper_bound, position), strict=True))
+        given["feature_weights"] = feature_weights
         data, given, params, feature_names, categorical_features = with_saved(
             data, given, params, feature_names, categorical_features
         )
+        feature_weights = given.pop("feature_weights")
         params, roles = column_roles(params or {})
         own_params = {} if bin_construct_sample_cnt is None else {"bin_construct_sample_cnt": bin_construct_sample_cnt}
         hints = {**params, **own_params, "categories": categorical_features}
@@ -189,6 +195,7 @@ class Dataset(PeerMethods):
             self._check_reference(reference, named)
             named = reference.feature_names
         self.feature_names: list[str] = named if named is not None else [f"Column_{i}" for i in range(self.n_features)]
+        self._set_fields(feature_weights=feature_weights)
         self._categorical = self._positions(chosen, "categorical_features")
         if self._categorical is not None:
             self._check_categorical(self._categorical)
@@ -426,7 +433,7 @@ class Dataset(PeerMethods):
         """Make a Dataset of some rows, with data parameters of its own; its queries are the whole ones among them."""
         boundaries, label, weight, init_score = self.query_boundaries, self.label, self.weight, self.init_score
         named = self.has_names or self.reference is not None
-        others = (None if field is None else field[rows] for field in map(self.row_field, ROW_FIELDS))
+        others: dict[str, Any] = {name: self.row_field(name) for name in ROW_FIELDS}
         return Dataset(
             self.reader.take(rows),
             label=None if label is None else label[rows],
@@ -437,9 +444,8 @@ class Dataset(PeerMethods):
             categorical_features="auto" if self._categorical is None else list(self._categorical),
             reference=reference,
             params=params,
-            label_lower_bound=next(others),
-            label_upper_bound=next(others),
-            position=next(others),
+            **{name: None if field is None else field[rows] for name, field in others.items()},
+            feature_weights=self.feature_weights,
             **({} if reference is not None else self._own_params),
         )
 

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from hornbeam.core.errors import DataError, ParameterError
+from hornbeam.core.errors import DataError
 from hornbeam.data.device_arrays import device_of, host_array
 from hornbeam.data.fields import Fields
 from hornbeam.data.sources.frame import as_frame
 from hornbeam.data.sources.loading import load_table
 from hornbeam.data.sources.markers import without_marker
+from hornbeam.data.sources.series_tables import as_column, is_series
 from hornbeam.data.streams.stream import Stream
 from hornbeam.dataset.agreement import check_agreement
 from hornbeam.dataset.dataset import Dataset
@@ -46,8 +47,9 @@ class DMatrix(Dataset):
     Parameters
     ----------
     data
-        What `Dataset` takes, or a `DataIter`. A path may end in "?format=csv&label_column=0".
-    label, weight, group, qid, label_lower_bound, label_upper_bound, feature_names
+        What `Dataset` takes, a `DataIter`, or a Series, which is a column. A path may end in
+        "?format=csv&label_column=0".
+    label, weight, group, qid, label_lower_bound, label_upper_bound, feature_names, feature_weights
         As for `Dataset`.
     base_margin
         `init_score` of `Dataset`. `predict` adds it to the scores of the rows.
@@ -79,6 +81,7 @@ class DMatrix(Dataset):
         qid: Any = None,
         label_lower_bound: Any = None,
         label_upper_bound: Any = None,
+        feature_weights: Any = None,
         ref: Dataset | None = None,
         max_bin: int | None = None,
         **others: Any,
@@ -91,12 +94,12 @@ class DMatrix(Dataset):
             label_lower_bound = fields.get("label_lower_bound", label_lower_bound)
             label_upper_bound = fields.get("label_upper_bound", label_upper_bound)
         data = data.data if isinstance(data, Fields) else data
-        data, roles = _without_format(data)
+        data, roles = _without_format(as_column(data) if is_series(data) else data)
         if missing is not None and not np.isnan(missing):
             data = without_marker(load_table(data), missing)
         cache = others.pop("cache", None)  # of ExtMemQuantileDMatrix
-        for name, value in others.items():
-            refuse_argument(name, value)
+        for name in others:
+            refuse_argument(name)
         super().__init__(
             data,
             label,
@@ -109,6 +112,7 @@ class DMatrix(Dataset):
             qid=qid,
             label_lower_bound=label_lower_bound,
             label_upper_bound=label_upper_bound,
+            feature_weights=feature_weights,
             max_bin=max_bin,
             cache=cache,
             params=roles,
@@ -192,17 +196,10 @@ IDLE = ("nthread", "silent", "enable_categorical", "max_quantile_batches", "data
 """Arguments of XGBoost's without effect here."""
 
 
-def refuse_argument(name: str, value: Any) -> None:
-    """Raise for arguments of XGBoost's that would change something."""
-    if name in IDLE:
-        return
-    instead = {
-        "feature_weights": "set feature_contri in the parameters",
-    }
-    if name not in instead:
+def refuse_argument(name: str) -> None:
+    """Raise for arguments that XGBoost's has not."""
+    if name not in IDLE:
         raise TypeError(f"DMatrix got an unexpected argument {name!r}")
-    if value is not None:
-        raise ParameterError(f"{name}= is not taken by DMatrix; {instead[name]}")
 
 
 def categories_of(feature_types: Sequence[str] | None) -> Any:
@@ -248,6 +245,10 @@ def _batches(source: DataIter) -> Iterator[tuple[Any, dict[str, Any]]]:
 
     def take(data: Any = None, **given: Any) -> None:
         names = [name for name, value in given.items() if value is not None]
+        if "feature_weights" in names:
+            raise DataError(
+                "feature_weights belong to no batch of a DataIter; pass them where it goes: feature_weights="
+            )
         fields = {name: host_array(given[name]) for name in names if name not in ("feature_names", "feature_types")}
         found.append((data if device_of(data, "data") is not None else np.asarray(data), fields))
 
@@ -285,7 +286,7 @@ class ExtMemQuantileDMatrix(QuantileDMatrix):
     ----------
     data
         The batches. The file is in the folder of its `cache_prefix`; None: bins are in memory.
-    missing, max_bin, ref
+    missing, max_bin, ref, feature_weights
         As for `DMatrix`.
     others
         Arguments of XGBoost's about threads, devices and pages of its cache: taken, and without effect.
@@ -298,18 +299,19 @@ class ExtMemQuantileDMatrix(QuantileDMatrix):
         missing: float | None = None,
         max_bin: int | None = None,
         ref: Dataset | None = None,
+        feature_weights: Any = None,
         **others: Any,
     ) -> None:
         if not isinstance(data, DataIter):
             raise DataError(
                 f"ExtMemQuantileDMatrix takes a DataIter, not {type(data).__name__}; or use QuantileDMatrix"
             )
-        for name, value in others.items():
+        for name in others:
             if name not in ABOUT_PAGES:
-                refuse_argument(name, value)
+                refuse_argument(name)
         folder = None if data.cache_prefix is None else Path(data.cache_prefix).parent
         stream = Stream(lambda: (_for_stream(*batch, missing) for batch in _batches(data)))
-        super().__init__(stream, ref=ref, max_bin=max_bin, cache=folder)
+        super().__init__(stream, ref=ref, max_bin=max_bin, feature_weights=feature_weights, cache=folder)
 
 
 ABOUT_PAGES = ("max_num_device_pages", "min_cache_page_bytes", "cache_host_ratio", "on_host")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hornbeam.core.errors import DataError
 from hornbeam.data.binning import BinnedData
 from hornbeam.data.column_names import are_made_up
-from hornbeam.data.fields import ROW_FIELDS, Fields
+from hornbeam.data.fields import ROW_FIELDS, SETTABLE, Fields
 from hornbeam.data.streams.table import UnheldTable
 from hornbeam.dataset.joined_tables import side_by_side
 from hornbeam.dataset.kept import write_kept
@@ -86,6 +86,8 @@ class PeerMethods(Fields):
             raise DataError(
                 f"the Dataset has {self.n_rows} rows and the other one {other.n_rows}; they must be as many"
             )
+        if self.feature_weights is not None or other.feature_weights is not None:
+            raise DataError("add_features_from: set feature_weights afterwards, for all features, not before")
         table = side_by_side(self.data, other.data)
         names: Sequence[str] | str = "auto"
         if self.has_names or other.has_names:
@@ -134,18 +136,18 @@ class PeerMethods(Fields):
         return self.subset(rindex)
 
     def set_info(self, **fields: Any) -> None:
-        """Set fields by XGBoost's names: label, weight, base_margin, group, qid, bounds of times, feature_names."""
+        """Set fields by XGBoost's names: label, weight, base_margin, group, qid, feature_weights, feature_names, ..."""
         names = fields.pop("feature_names", None)
         if "base_margin" in fields:
             fields["init_score"] = fields.pop("base_margin")
         if "qid" in fields:
             fields.setdefault("group", None)
-        known = ("label", "weight", "init_score", "group", "qid", *ROW_FIELDS)
+        known = (*SETTABLE, "qid")
         wrong = [name for name in fields if name not in known]
         if wrong:
             raise DataError(
                 f"set_info({wrong[0]}=): a Dataset has label, weight, base_margin, group, qid, "
-                f"{', '.join(ROW_FIELDS)}, feature_names"
+                f"{', '.join(ROW_FIELDS)}, feature_weights, feature_names"
             )
         self._set_fields(**fields)
         if names is not None:
@@ -160,13 +162,13 @@ class PeerMethods(Fields):
         self._set_fields(init_score=margin)
 
     def set_float_info(self, field: str, data: Any) -> None:
-        """Set label, weight, base_margin, label_lower_bound or label_upper_bound, as XGBoost's does."""
+        """Set label, weight, base_margin, feature_weights or a bound of times, as XGBoost's does."""
         if field == "group":
             raise DataError("set_float_info('group'): sizes of queries are no floats; call set_group(sizes)")
         self.set_field("init_score" if field == "base_margin" else field, data)
 
     def get_float_info(self, field: str) -> Any:
-        """Return label, weight, base_margin, label_lower_bound or label_upper_bound by XGBoost's names."""
+        """Return label, weight, base_margin, feature_weights or a bound of times by XGBoost's names."""
         return self.get_field("init_score" if field == "base_margin" else field)
 
     def get_uint_info(self, field: str) -> Any:

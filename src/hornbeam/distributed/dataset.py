@@ -70,6 +70,7 @@ class Part:
             "columns with types": bool(data.reader.has_types),
             "categorical_features": None if data._categorical is None else list(data._categorical),
             "data parameters": data._own_params,
+            "feature_weights": None if data.feature_weights is None else data.feature_weights.tolist(),
             "labels": given["label"],
             "columns of labels": data.n_targets if given["label"] else 0,
             "weights": given["weight"] or self.zero_weight,
@@ -144,7 +145,7 @@ class PartDataset(Dataset):
 
     def _gather_fields(self, schema: dict[str, Any]) -> None:
         """Bring together the labels, weights, queries and initial scores of all rows."""
-        given: dict[str, Any] = {}
+        given: dict[str, Any] = {"feature_weights": schema["feature_weights"]}
         if schema["columns of labels"]:
             columns = [np.transpose(part.dataset.label) for part in self.parts]  # type: ignore[arg-type]
             given["label"] = self._all_rows(columns, schema["columns of labels"], "labels").T

@@ -29,6 +29,7 @@ from hornbeam.data.device_arrays import check_device, in_library_of
 from hornbeam.data.fields import Fields
 from hornbeam.data.sources.opening import open_numbers, open_table
 from hornbeam.data.sources.reader import TableReader
+from hornbeam.data.sources.series_tables import as_table, is_series
 from hornbeam.data.sources.wanted_columns import Wanted
 from hornbeam.dataset.dmatrix import DMatrix
 from hornbeam.model.early_stopped import EarlyStop, can_stop, early_stopped_scores
@@ -77,7 +78,8 @@ class PredictingModel:
         data
             Table with the columns that the model was trained on, in the same order; sparse ones are not made dense.
             Categorical features are matched by value, whatever holds them; unseen levels count as missing, and so do
-            numbers that are no integers, with a warning. Or a Dataset, whose table is predicted for, or a Stream.
+            numbers that are no integers, with a warning. Or a Dataset, whose table is predicted for, or a Stream. A
+            Series is one row, `df.iloc[0]`, or the column of a model of one feature.
         raw_score
             Return raw scores instead of predictions (probabilities, means).
         pred_leaf
@@ -278,6 +280,8 @@ class PredictingModel:
         """
         data = data.data if isinstance(data, Fields) else data
         names = (self.feature_names, self.column_names or self.feature_names)
+        if is_series(data):
+            data = as_table(data, names[1], name)
         wanted = Wanted(names, n_features=self.n_features, header=header)
         reader = open_numbers(data, name, wanted) if self.levels is None else open_table(data, name, wanted)
         reader.zero_as_missing = bool(self.params.get("zero_as_missing")) and bool(self.params.get("use_missing", True))

@@ -19,7 +19,13 @@ import numpy as np
 
 from hornbeam.core.dtypes import MAX_BIN
 from hornbeam.core.errors import ParameterError
-from hornbeam.params.constraints import numbers_of, parse_contributions, parse_interactions, parse_monotone
+from hornbeam.params.constraints import (
+    numbers_of,
+    parse_contributions,
+    parse_interactions,
+    parse_monotone,
+    parse_weights,
+)
 from hornbeam.params.forced_bins import parse_forced_bins
 from hornbeam.params.forced_splits import parse_forced_splits
 
@@ -281,6 +287,7 @@ _CHECKS: dict[str, Callable[[Parameter, Any], Any]] = {
     "columns": _check_columns,
     "signs": _parsed(parse_monotone),
     "factors": _parsed(parse_contributions),
+    "weights": _parsed(parse_weights),
     "groups": _parsed(parse_interactions),
     "ranks": _check_ranks,
     "gains": _check_gains,

@@ -4,6 +4,7 @@
     interaction_constraints   [["a", "b"], [2, 3]]   "[0,1],[2,3]"   '[["a","b"]]'  groups that may share a branch
                               "no_interactions"   "pairwise"                        groups of one feature, or of two
     feature_contri            [1.0, 0.5]   "1.0,0.5"   {"age": 0.5}                 factors on gains
+    feature_weights           the same                                              weights in choices of features
 
 The parsers bring a value to its one canonical form, which can be hashed and written as JSON; what names and numbers
 refer to is found out when the data are known (`resolve_...`). Dictionaries, and groups, become JSON text.
@@ -85,6 +86,24 @@ def parse_contributions(value: Any) -> str | tuple[float, ...] | None:
     return _per_feature(value, one, float, FACTORS)
 
 
+WEIGHTS = (
+    "a number >= 0 for each feature, one above 0 at least: a list, a string such as '1.0,0.5', or a dict {name: number}"
+)
+
+
+def parse_weights(value: Any) -> str | tuple[float, ...] | None:
+    """Bring `feature_weights` to its canonical form; ValueError says what is allowed."""
+    if value is not None and not isinstance(value, (str, Mapping, Sequence)):
+        value = np.asarray(value)
+    try:
+        found = parse_contributions(value)
+    except ValueError:
+        raise ValueError(WEIGHTS) from None
+    if isinstance(found, tuple) and not any(found):
+        raise ValueError(WEIGHTS)
+    return found
+
+
 GROUPS = (
     "groups of features that may be used together: a list of lists of names or numbers, or a string such as "
     "'[0,1,2],[2,3]'"
@@ -147,6 +166,14 @@ def resolve_per_feature(
                 "a dict by feature name"
             )
         found[:] = value
+    return found
+
+
+def resolve_weights(value: str | tuple[float, ...], feature_names: Sequence[str]) -> NDArray[np.float64]:
+    """Return the weight of each feature, float64 (n_features,), from a canonical value; 1 where there is none."""
+    found = resolve_per_feature(value, 1.0, feature_names, "feature_weights")
+    if not found.any():
+        raise ParameterError("feature_weights is 0 for every feature; give one that may be chosen a weight above 0")
     return found
 
 

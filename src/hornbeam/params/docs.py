@@ -14,6 +14,7 @@ _TYPE_TEXT = {
     "columns": "str or list",
     "signs": "list, str, dict or None",
     "factors": "list, str, dict or None",
+    "weights": "list, str, dict or None",
     "groups": "list of lists, str or None",
     "ranks": "int, list of int or str",
     "gains": "list of float or None",

@@ -30,7 +30,6 @@ DATASET: Table = {
     **dict.fromkeys(("free_raw_data", "silent", "nthread", "enable_categorical"), _ANY),
     "missing": PeerParameter((float("nan"),), "NaN is missing; replace other markers by NaN in the data"),
     "feature_types": PeerParameter((), "name categorical columns in categorical_features="),
-    "feature_weights": PeerParameter((), "set feature_contri in the parameters"),
 }
 CREATE_VALID: Table = {}
 TRAIN: Table = {
@@ -61,7 +60,6 @@ FIT: Table = {
     "early_stopping_rounds": PeerParameter(
         (), "set it in the constructor, or pass callbacks=[hornbeam.early_stopping(rounds)]"
     ),
-    "feature_weights": PeerParameter((), "set feature_contri in the constructor"),
 }
 PLOT_TREE: Table = {
     **dict.fromkeys(("num_trees", "tree_idx"), "tree_index"),

@@ -136,7 +136,6 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
         (True, 1), "lambdarank_norm=False leaves out the normalization by scores, and that of queries"
     ),
     "feature_selector": PeerParameter((), "there is no linear booster; use trees"),
-    "feature_weights": PeerParameter((), "feature_contri weighs the gains of features"),
     "feature_types": PeerParameter((), "pass a list, one type a feature, or name columns in categorical_feature"),
 }
 """By the names that users type; a name that Hornbeam has, or has as an alias, is not among them."""

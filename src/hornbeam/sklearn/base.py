@@ -320,6 +320,7 @@ class HornbeamModel(
         *,
         eval_X: Any = None,
         eval_y: Any = None,
+        feature_weights: Any = None,
     ) -> SelfModel:
         """Train the model.
 
@@ -345,8 +346,8 @@ class HornbeamModel(
             One entry for each pair of `eval_set`.
         eval_class_weight
             Classifier only: weights by class label or "balanced", or None, for each pair of `eval_set`.
-        feature_name, categorical_feature
-            As `feature_names` and `categorical_features` of hornbeam.Dataset.
+        feature_name, categorical_feature, feature_weights
+            As `feature_names`, `categorical_features` and `feature_weights` of hornbeam.Dataset.
         eval_metric
             Metrics besides the objective's own (or those of the parameter `metric`): names, and functions
             (y_true, y_pred) -> (name, value, higher_is_better), which may take the weights as a third argument and
@@ -367,7 +368,8 @@ class HornbeamModel(
         self._fit(
             data.X, data.y, data.sample_weight, data.init_score, data.pairs, eval_names, data.eval_sample_weight,
             data.eval_init_score, metrics, calls, init_model, (checkpoint, checkpoint_freq),
-            eval_class_weight=eval_class_weight, feature_name=feature_name, **named_categories(categorical_feature),
+            eval_class_weight=eval_class_weight, feature_name=feature_name, feature_weights=feature_weights,
+            **named_categories(categorical_feature),
         )  # fmt: skip
         self.do_early_stopping_ = stopping is not None or self._train_params().early_stopping_round > 0
         self.train_score_, self.validation_score_ = held_out.scores_of_fit(self, data, stopping, before)
@@ -392,6 +394,7 @@ class HornbeamModel(
         eval_queries: Sequence[Mapping[str, Any]] | None = None,
         eval_class_weight: Sequence[dict[Any, float] | str | None] | None = None,
         feature_name: Sequence[str] | str = "auto",
+        feature_weights: Any = None,
         **changes: Any,
     ) -> SelfModel:
         """Train the model; arguments as in `fit`.
@@ -413,8 +416,7 @@ class HornbeamModel(
         known = getattr(init_model, "classes_", None)  # init_model may be this estimator, which learns anew now
         label = self._learn_target(target)
         check_classes(known, getattr(self, "classes_", None))
-        on_host = device_of(weight, "sample_weight") is None
-        if weight is not None and on_host and not queries:  # a query may have one weight, which Dataset checks
+        if weight is not None and device_of(weight, "sample_weight") is None and not queries:  # Dataset checks those
             rows = label if device_of(label, "y") is None else np.empty((len(label), 0))
             weight = _check_sample_weight(weight, rows, dtype=np.float64)
         params = self._train_params().replace(**changes)
@@ -429,7 +431,7 @@ class HornbeamModel(
         if self.class_weight is not None:  # made on the host
             given = None if weight is None else host_array(weight, "sample_weight").astype(np.float64)
             weight = self._row_weights(host_array(label, "y"), given, self.class_weight)
-        more = {"feature_names": feature_name, **queries}
+        more = {"feature_names": feature_name, "feature_weights": feature_weights, **queries}
         train_set = self._make_data(table, label, weight=weight, init_score=init_score, **more)
         if not queries and has_rows_of_no_weight(train_set):
             train_set = without_rows_of_no_weight(train_set)

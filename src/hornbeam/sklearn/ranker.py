@@ -68,13 +68,14 @@ class HornbeamRanker(HornbeamModel):
         *,
         eval_X: Any = None,
         eval_y: Any = None,
+        feature_weights: Any = None,
     ) -> HornbeamRanker:
         """Train the model.
 
         Parameters
         ----------
         X, y, init_score, eval_set, eval_X, eval_y, eval_names, eval_sample_weight, eval_init_score, eval_metric,
-        callbacks, feature_name, categorical_feature
+        callbacks, feature_name, categorical_feature, feature_weights
             As in `HornbeamRegressor.fit`; labels are 0, 1, ... by relevance.
         init_model, checkpoint, checkpoint_freq
             As there.
@@ -102,7 +103,7 @@ class HornbeamRanker(HornbeamModel):
         return self._fit(
             X, y, sample_weight, init_score, tables, eval_names, eval_sample_weight, eval_init_score, eval_metric,
             callbacks, init_model, (checkpoint, checkpoint_freq), queries, eval_queries,
-            feature_name=feature_name, **changes,
+            feature_name=feature_name, feature_weights=feature_weights, **changes,
         )  # fmt: skip
 
     @takes_peer_arguments(PREDICT)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.data.sources.series_tables import as_column, is_series
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.dataset.dmatrix import DMatrix
 from hornbeam.model.xgboost_face import names_of
@@ -93,6 +94,12 @@ class XGBoostModel(HornbeamModel):
         if types is not None:
             data.types = list(map(str, types))
         return data
+
+    def _check_table(self, X: Any, reset: bool) -> Any:
+        """Check features; a Series is the column of a model of one feature."""
+        is_column = not reset and is_series(X) and getattr(self, "n_features_in_", 0) == 1
+        names = getattr(self, "feature_names_in_", [None])
+        return super()._check_table(as_column(X, names[0]) if is_column else X, reset)
 
     def get_xgb_params(self) -> dict[str, Any]:
         """Return the parameters that `train` takes, by XGBoost's names where it has such; None: its default."""

@@ -113,6 +113,15 @@ REFUSALS = (
         {"objective": "quantile", "alpha": [0.1, 0.9], "multi_strategy": "multi_output_tree", "extra_trees": True},
     ),
     Refusal(
+        "trees that all outputs share, with constraints",
+        {"objective": "quantile", "alpha": [0.1, 0.9], "multi_strategy": "multi_output_tree"}
+        | {"interaction_constraints": [[0, 1], [2, 3]]},
+    ),
+    Refusal(
+        "trees that all outputs share, of every distinct value",
+        {"objective": "quantile", "alpha": [0.1, 0.9], "multi_strategy": "multi_output_tree", "tree_method": "exact"},
+    ),
+    Refusal(
         "trees that all outputs share, of categorical features",
         {"objective": "quantile", "alpha": [0.1, 0.9], "multi_strategy": "multi_output_tree"},
         {"categorical_features": [2], "target_encoding_levels": -1},

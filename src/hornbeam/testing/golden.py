@@ -100,6 +100,25 @@ CASES: dict[str, GoldenCase] = {
         {"objective": "binary", "feature_fraction": 0.8, "colsample_bylevel": 0.7, "feature_fraction_bynode": 0.5},
         n_features=9,
     ),
+    "binary, weights of features": GoldenCase(
+        {
+            "objective": "binary",
+            "feature_fraction": 0.8,
+            "feature_fraction_bylevel": 0.7,
+            "feature_fraction_bynode": 0.5,
+        }
+        | {"feature_weights": [1.0, 0.0, 3.0, 0.5, 20.0, 1.0, 0.1, 2.0, 1.0]},
+        n_rows=700,
+        n_rounds=3,
+        n_features=9,
+        missing=True,
+    ),
+    "regression, weights of features by tree": GoldenCase(
+        {"feature_fraction": 0.5, "feature_weights": [1.0, 0.0, 3.0, 0.5, 20.0, 1.0, 0.1, 2.0, 1.0]},
+        n_rows=700,
+        n_rounds=3,
+        n_features=9,
+    ),
     "regression, extra trees": GoldenCase({"extra_trees": True, "seed": 5}, missing=True),
     "regression, monotone": GoldenCase({"monotone_constraints": [0, 1, 0, -1, 1, 0], "monotone_penalty": 1.3}),
     "binary, monotone, missing, smooth": GoldenCase(

@@ -39,10 +39,19 @@ _CHOSEN_PAIRS = ("lambdarank_sampled_pairs", "lambdarank_unbiased")
 _DROPS_OF_XGBOOST = ("one_drop", "xgboost_dart_forest")
 
 _OWN_PARAMETERS = {
-    "xgboost": ("fair_c", "huber_slope", "reg_sqrt", "is_unbalance", "linear_tree", *_PRICES),
-    "lightgbm": ("tree_method", "multi_strategy", "huber_slope", "base_score", *_CHOSEN_PAIRS, *_DROPS_OF_XGBOOST),
+    "xgboost": ("fair_c", "huber_slope", "reg_sqrt", "is_unbalance", "linear_tree", "feature_weights", *_PRICES),
+    "lightgbm": (
+        "tree_method",
+        "multi_strategy",
+        "huber_slope",
+        "base_score",
+        "feature_weights",
+        *_CHOSEN_PAIRS,
+        *_DROPS_OF_XGBOOST,
+    ),
     "catboost": (
         "base_score",
+        "feature_weights",
         "fair_c",
         "huber_slope",
         "reg_sqrt",
@@ -56,6 +65,7 @@ _OWN_PARAMETERS = {
     "sklearn": (
         *_PRICES,
         "base_score",
+        "feature_weights",
         "fair_c",
         "huber_slope",
         "reg_sqrt",
@@ -220,6 +230,7 @@ def _lightgbm(ours: Params) -> dict[str, Any]:
         "sparse_threshold",
         "device_memory_limit",
         "feature_fraction_bylevel",
+        "feature_weights",
         "focal_gamma",
         "focal_alpha",
         "num_parallel_tree",

@@ -51,6 +51,7 @@ TABLE: dict[str, tuple[Any, ...]] = {
     "feature_fraction": (1.0, 0.6),
     "feature_fraction_bylevel": (1.0, 0.7),
     "feature_fraction_bynode": (1.0, 0.5),
+    "feature_weights": (None, (1.0, 0.0, 5.0, 0.2, 1.0)),
     "extra_trees": (False, True),
     "path_smooth": (0.0, 4.0),
     "linear_tree": (False, True),

@@ -155,6 +155,9 @@ _NO_CATEGORIES = _where(
 )
 _NO_SIGNS = _where(lambda s: not s.state.plan.features.sign.any(), "without monotone_constraints")
 _NO_TRADEOFF = _where(lambda s: s.params.cegb_tradeoff == 0.0, "with cegb_tradeoff=0")
+_NO_FRACTION = _where(
+    lambda s: min(getattr(s.params, name) for name in FEATURE_FRACTIONS) >= 1.0, "without a feature_fraction below 1"
+)
 _NO_GOSS = _where(lambda s: s.params.data_sample_strategy != "goss", "without data_sample_strategy='goss'")
 _EXACT = _where(
     lambda s: s.params.tree_method == "exact" and not s.has_level_sets,
@@ -194,10 +197,8 @@ IDLE: dict[str, Rule] = {
     "bagging_seed": _where(lambda s: not samples_rows(s.params), "without bagging or GOSS"),
     "top_rate": _NO_GOSS,
     "other_rate": _NO_GOSS,
-    "feature_fraction_seed": _where(
-        lambda s: min(getattr(s.params, name) for name in FEATURE_FRACTIONS) >= 1.0,
-        "without a feature_fraction below 1",
-    ),
+    "feature_fraction_seed": _NO_FRACTION,
+    "feature_weights": _NO_FRACTION,
     "linear_lambda": _where(lambda s: not s.params.linear_tree, "without linear_tree"),
     "extra_seed": _where(lambda s: not s.params.extra_trees, "without extra_trees"),
     "monotone_constraints_method": _NO_SIGNS,

@@ -25,6 +25,7 @@ from hornbeam.core.log import inform
 from hornbeam.data.columns import column_on
 from hornbeam.data.levels import extended_levels, level_codes
 from hornbeam.data.target_encoding import describe_encoding
+from hornbeam.dataset.agreement import with_feature_weights
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.metrics import Metric, get_metrics
 from hornbeam.model.booster import Booster
@@ -123,6 +124,7 @@ class TrainingState:
         train_set.construct(params, None if start is None else start.levels)
         self._check_encoding()
         params = self.params = params.replace(**vars(train_set.bin_params))  # the model keeps what the bins came from
+        params = self.params = with_feature_weights(params, train_set)
         if start is not None:
             check_reading(start, train_set, params)
         if checkpoints is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hornbeam.core.errors import DataError
 from hornbeam.data.sources.arrow import ArrowReader
 from hornbeam.data.sources.dense import DenseReader
 from hornbeam.data.sources.device import DeviceReader
@@ -11,6 +12,7 @@ from hornbeam.data.sources.frame import FrameReader, few_numbers
 from hornbeam.data.sources.loading import load_table
 from hornbeam.data.sources.objects import ObjectReader
 from hornbeam.data.sources.reader import TableReader
+from hornbeam.data.sources.series_tables import is_series
 from hornbeam.data.sources.sparse import SparseReader
 from hornbeam.data.sources.wanted_columns import Wanted
 
@@ -40,6 +42,8 @@ def open_table(data: Any, name: str = "data", wanted: Wanted | None = None) -> T
     if isinstance(data, TableReader):
         return data
     data = load_table(data, name, wanted)
+    if is_series(data):
+        raise DataError(f"{name} is a Series; pass a table: df[['a']] for a column of df, df.iloc[[0]] for a row")
     for kind in READERS:
         reader = kind.open(data, name)
         if reader is not None:

@@ -40,7 +40,7 @@ class DaskDataset:
     reference
         Training set whose bins a validation set takes.
     options
-        `feature_names`, `categorical_features` and data parameters, as for `hornbeam.Dataset`.
+        `feature_names`, `categorical_features`, `feature_weights` and data parameters, as for `hornbeam.Dataset`.
     """
 
     is_xgboosts = False  # as of `hornbeam.Dataset`

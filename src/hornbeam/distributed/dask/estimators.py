@@ -82,6 +82,7 @@ class DaskEstimator(HornbeamModel):
         callbacks: Sequence[Any] | None = None,
         init_model: Any = None,
         *,
+        feature_weights: Any = None,
         retries: int = 0,
         **queries: Any,
     ) -> SelfEstimator:
@@ -93,7 +94,7 @@ class DaskEstimator(HornbeamModel):
             Dask collections with the same partitions, or lists of delayed objects, as for `hornbeam.dask.Dataset`.
         eval_set, eval_names, eval_sample_weight, eval_init_score
             Pairs (X, y) of such, to evaluate after every iteration; names, weights and scores, one a pair.
-        eval_metric, feature_name, categorical_feature, callbacks, init_model
+        eval_metric, feature_name, categorical_feature, feature_weights, callbacks, init_model
             As for the estimators of one machine.
         retries
             See `hornbeam.dask.train`.
@@ -118,7 +119,8 @@ class DaskEstimator(HornbeamModel):
         label = self._learn_partitions(client, y)
         params = self._with_metrics(self._train_params(), named_metrics)
         train_set = self._make_partitions(
-            client, X, label, weight=sample_weight, init_score=init_score, **kept, **options
+            client, X, label, weight=sample_weight, init_score=init_score, feature_weights=feature_weights, **kept,
+            **options,
         )  # fmt: skip
         names = self._names_of_sets(eval_names, len(pairs)) or [f"valid_{i}" for i in range(len(pairs))]
         valid: dict[str, DaskDataset] = {}

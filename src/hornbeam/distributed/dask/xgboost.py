@@ -36,7 +36,7 @@ class DaskDMatrix(DaskDataset):
         Its `init_score`.
     missing
         A number that marks missing values, besides NaN; None: NaN alone.
-    feature_names, feature_types, max_bin
+    feature_names, feature_types, feature_weights, max_bin
         As for `hornbeam.DMatrix`.
     ref
         The training data whose bins a validation set takes.
@@ -57,13 +57,14 @@ class DaskDMatrix(DaskDataset):
         missing: float | None = None,
         feature_names: Sequence[str] | None = None,
         feature_types: Sequence[str] | None = None,
+        feature_weights: Any = None,
         max_bin: int | None = None,
         ref: DaskDataset | None = None,
         **others: Any,
     ) -> None:
         fields = {name: others.pop(name) for name in FIELDS if name in others}
-        for name, value in others.items():
-            refuse_argument(name, value)
+        for name in others:
+            refuse_argument(name)
         if client is None:
             from distributed import default_client
 
@@ -78,6 +79,7 @@ class DaskDMatrix(DaskDataset):
             reference=ref,
             feature_names="auto" if feature_names is None else feature_names,
             categorical_features=categories_of(feature_types),
+            feature_weights=feature_weights,
             max_bin=max_bin,
             **fields,
         )

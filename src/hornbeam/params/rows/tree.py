@@ -131,6 +131,15 @@ class TreeRows:
         low_open=True,
         high=1.0,
     )
+    feature_weights: str | tuple[float, ...] | None = parameter(
+        "weights",
+        None,
+        "Tree",
+        "Weight of each feature where the fractions above choose features: one after the other is drawn from those "
+        "left, with a chance in proportion to its weight; those of weight 0 when no others are left. A list, a string, "
+        "or a dict by feature name (1 for the others). Data may have it too: `Dataset(feature_weights=)`. By level or "
+        "node the host leads the growth of every device, which takes time.",
+    )
     feature_fraction_seed: int = parameter(
         "int", 2, "Tree", "Key of the choice of features, together with `seed`.", low=0, high=2**63 - 1
     )

@@ -29,10 +29,11 @@ from hornbeam.core.hashing import hash_rows
 from hornbeam.core.numerics import LN2, exp
 from hornbeam.core.random_choices import Purpose, derived_key, random_bits, random_key
 from hornbeam.data.binning import BinnedData
-from hornbeam.params.constraints import resolve_groups, resolve_per_feature
+from hornbeam.params.constraints import resolve_groups, resolve_per_feature, resolve_weights
 from hornbeam.params.params import Params
 from hornbeam.trees.categorical_splits import l2_of_children
 from hornbeam.trees.contexts.feature_costs import FeatureCosts, has_costs
+from hornbeam.trees.contexts.feature_shares import choose_share
 from hornbeam.trees.contexts.forced_splits import NO_FEATURE, ForcedSplit
 from hornbeam.trees.contexts.leaf_boxes import LeafBoxes
 from hornbeam.trees.node_table import NodeTable
@@ -47,22 +48,6 @@ from hornbeam.trees.splitting import (
     node_score,
     pack_mask,
 )
-
-
-def share_of(n: int, fraction: float) -> int:
-    """Return how many of n features a fraction is: the nearest whole number, one at least, all for a fraction of 1."""
-    return min(n, max(1, math.floor(fraction * n + 0.5)))
-
-
-def choose_share(key: int, features: NDArray[np.intp], fraction: float) -> NDArray[np.intp]:
-    """Return the share of the features with the smallest hashes under a key, ascending.
-
-    features  intp (n,)  in  positions among the used features
-    """
-    if fraction >= 1.0 or len(features) == 0:
-        return features
-    best = np.argsort(random_bits(key, features), kind="stable")[: share_of(len(features), fraction)]
-    return np.sort(features[best])
 
 
 def monotone_factor(depth: int, penalty: float) -> float:
@@ -126,6 +111,9 @@ class ContextPlan:
         self.by_tree = params.feature_fraction
         self.by_level = params.feature_fraction_bylevel
         self.by_node = params.feature_fraction_bynode
+        given = params.feature_weights
+        self.weights = None if given is None else resolve_weights(given, feature_names)[used]
+        """Of the used features, float64 (n_used,), in choices of them; None: all have the same chance."""
         self.seeds = params.seed, params.feature_fraction_seed, params.extra_seed
         self.penalty = params.monotone_penalty
         self.costs = FeatureCosts(params, feature_names, used, contribution[used]) if has_costs(params) else None
@@ -158,7 +146,8 @@ class ContextPlan:
     @property
     def by_host(self) -> bool:
         """Whether the host leads growth step by step: nodes are told what no engine makes by itself."""
-        return self.forced is not None or self.costs is not None or self.bounds_sides
+        weighs = self.weights is not None and min(self.by_level, self.by_node) < 1.0
+        return weighs or self.forced is not None or self.costs is not None or self.bounds_sides
 
     @property
     def in_turn(self) -> bool:
@@ -173,7 +162,7 @@ class ContextPlan:
         if self.by_tree >= 1.0:
             return None
         key = self._key(Purpose.FEATURES_BY_TREE, self.seeds[1], iteration, output)
-        share = choose_share(key, np.arange(self.n_used), self.by_tree)
+        share = choose_share(key, np.arange(self.n_used), self.by_tree, self.weights)
         return np.union1d(share, self.forced_features).astype(np.int32)
 
     def _key(self, purpose: Purpose, own_seed: int, iteration: int, output: int) -> int:
@@ -421,12 +410,13 @@ class TreeContexts:
         among = self._own
         if plan.by_level < 1.0:
             if depth not in self._by_level:
-                self._by_level[depth] = choose_share(derived_key(self._keys[2], depth), among, plan.by_level)
+                key = derived_key(self._keys[2], depth)
+                self._by_level[depth] = choose_share(key, among, plan.by_level, plan.weights)
             among = self._by_level[depth]
         if plan.groups:
             among = among[self._in_groups(self.alive[node])[among]]
         if plan.by_node < 1.0:
-            among = choose_share(derived_key(self._keys[0], self.path[node]), among, plan.by_node)
+            among = choose_share(derived_key(self._keys[0], self.path[node]), among, plan.by_node, plan.weights)
         allowed = np.zeros(plan.n_used, bool)
         allowed[among] = True
         return allowed
