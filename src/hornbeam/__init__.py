@@ -180,8 +180,8 @@ _PEERS |= {"LGBMModel", "XGBModel", "XGBRFClassifier", "XGBRFRegressor"}
 _PEERS_ON_DASK = {f"DaskLGBM{kind}" for kind in ("Classifier", "Ranker", "Regressor")}
 """LightGBM's names of those of `hornbeam.dask`, which it has here."""
 
-_MODULES = ("basic", "compat", "engine")
-"""LightGBM's modules, from which its scripts import: they have every name that is here."""
+_MODULES = ("basic", "compat", "config", "engine")
+"""Modules of the peers, from which their scripts import: they have every name that is here."""
 
 _LENT = {
     "core": ("Booster", "DMatrix", "DataIter", "ExtMemQuantileDMatrix", "QuantileDMatrix", "XGBoostError"),

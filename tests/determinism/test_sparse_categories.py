@@ -285,17 +285,20 @@ def test_frames_of_sparse_columns():
 
 
 @pytest.mark.parametrize(
-    ("columns", "message"),
+    "columns",
     [
-        ({"a": pd.arrays.SparseArray([1.0, 0.0, 2.0], fill_value=0.0), "b": [1, 2, 3]}, "column 'b' is not sparse"),
-        ({"a": pd.arrays.SparseArray([1.0, np.nan, 2.0])}, "fill value 0"),
-        ({"a": pd.arrays.SparseArray([3, 3, 1], fill_value=3)}, "fill value 0"),
-        ({"a": pd.arrays.SparseArray(["x", "x", "y"], fill_value="x")}, "sparse"),
+        {"a": pd.arrays.SparseArray([1.0, 0.0, 2.0], fill_value=0.0), "b": [1, 2, 3]},
+        {"a": pd.arrays.SparseArray([1.0, np.nan, 2.0])},
+        {"a": pd.arrays.SparseArray([3, 3, 1], fill_value=3), "b": pd.arrays.SparseArray([True, False, True])},
+        {"a": pd.arrays.SparseArray(["x", "x", "y"], fill_value="x")},
     ],
 )
-def test_sparse_columns_that_cannot_be_read_are_refused(columns, message):
-    with pytest.raises(hb.DataError, match=message):
-        hb.Dataset(pd.DataFrame(columns), label=[0.0, 1.0, 2.0], categorical_features=["a"])
+def test_sparse_columns_that_are_not_alike_are_read_as_dense_ones(columns):
+    frame, y = pd.DataFrame(columns).iloc[[0, 1, 2] * 9].reset_index(drop=True), np.arange(27.0)
+    dense = pd.DataFrame({name: np.asarray(frame[name]) for name in frame})
+    found, expected = (hb.train(LOOSE, hb.Dataset(one, y, categorical_features=["a"]), 3) for one in (frame, dense))
+    assert found.fingerprint() == expected.fingerprint()
+    assert (found.predict(frame) == expected.predict(dense)).all()
 
 
 def test_the_table_is_never_spelled_out(stored):

@@ -482,3 +482,44 @@ def test_the_first_metric_alone_decides_where_that_is_asked_for(dtrain):
         model = xgb.train({**params, "early_stopping_rounds": 4, **more}, dtrain, 60, evals=[(held_out, "a")])
         values = model.eval_history["a"][metric]
         assert model.best_iteration == int(np.argmin(values))
+
+
+def test_cv_ends_its_lists_where_patience_came_to_its_end():
+    """With all rounds done they are whole, as XGBoost's."""
+    peer = pytest.importorskip("xgboost")
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(120, 3))
+    label = (table[:, 0] > 0).astype(float)
+    params = {"max_depth": 2, "eta": 1.0, "objective": "binary:logistic", "eval_metric": "error"}
+    for rounds, all_there in ((10, True), (2, False)):
+        ours, theirs = (
+            len(one.cv(params, one.DMatrix(table, label=label), 8, nfold=3, early_stopping_rounds=rounds))
+            for one in (xgb, peer)
+        )
+        assert (ours == 8) == (theirs == 8) == all_there
+
+
+def test_small_ways_of_xgboost():
+    peer = pytest.importorskip("xgboost")
+    rng = np.random.default_rng(1)
+    table, targets = rng.normal(size=(90, 3)), np.abs(rng.normal(size=(90, 2)))
+    for one in (xgb, peer):
+        data = one.DMatrix(table, label=targets, feature_weights=np.ones((3, 1)))
+        evaluated = {}
+        model = one.train(
+            {"objective": "reg:tweedie", "debug_synchronize": True}, data, 2, evals=[(data, "t")],
+            evals_result=evaluated, verbose_eval=False,
+        )  # fmt: skip
+        assert list(evaluated["t"]) == ["tweedie-nloglik@1.5"]
+        assert data.feature_types is model.feature_types is None
+        assert data.get_float_info("label_lower_bound").shape == (0,)
+        with one.config_context(verbosity=0):
+            assert one.config.get_config()["verbosity"] == 0
+
+
+def test_a_path_may_say_that_features_are_counted_from_one(tmp_path):
+    path = tmp_path / "rows.txt"
+    path.write_text("1 1:0.5 3:2\n0 2:1.5\n" * 20)
+    data = xgb.DMatrix(f"{path}?indexing_mode=1&format=libsvm")
+    assert data.num_row() == 40
+    assert xgb.train({"objective": "binary:logistic"}, data, 2).predict(data).shape == (40,)

@@ -144,6 +144,10 @@ class DMatrix(Dataset):
         """Return the weights; an empty array where there are none, as XGBoost."""
         return _or_empty(super().get_weight())
 
+    def get_float_info(self, field: str) -> Any:
+        """Return a field by XGBoost's name; an empty array where it is not set, as XGBoost."""
+        return _or_empty(super().get_float_info(field))
+
     def get_base_margin(self) -> Any:
         """Return the initial scores; an empty array where there are none, as XGBoost."""
         return _or_empty(super().get_base_margin())
@@ -214,13 +218,14 @@ def categories_of(feature_types: Sequence[str] | None) -> Any:
 def _without_format(data: Any) -> tuple[Any, dict[str, str] | None]:
     """Return a path without what XGBoost's users write behind it, and the parameters that this stands for.
 
-    "train.txt?format=libsvm", "train.csv?format=csv&label_column=0"; the content of the file tells its format.
+    "train.txt?format=libsvm", "train.csv?format=csv&label_column=0"; the content of the file tells its format, and a
+    column that no line names is empty, from wherever features are counted ("indexing_mode=1").
     """
-    path, mark, query = data.partition("?format=") if isinstance(data, str) else ("", "", "")
-    if not mark:
+    path, _, query = data.partition("?") if isinstance(data, str) else ("", "", "")
+    said = dict(part.split("=", 1) for part in query.split("&") if "=" in part)
+    if "format" not in said:
         return data, None
-    label = [part.removeprefix("label_column=") for part in query.split("&") if part.startswith("label_column=")]
-    return path, {"label_column": label[0]} if label else None
+    return path, {"label_column": said["label_column"]} if "label_column" in said else None
 
 
 def _gathered(batches: DataIter) -> tuple[Any, dict[str, Any]]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.errors import ParameterError
+from hornbeam.data.column_names import are_made_up
 from hornbeam.model.file import write_atomically
 from hornbeam.model.formats import model_of, read_file
 from hornbeam.model.rooms import room
@@ -62,11 +63,16 @@ class XGBoostFace:
     """Types of features as XGBoost writes them, where a DMatrix that has them was trained on; not saved."""
 
     @property
-    def feature_types(self) -> list[str]:
-        """The type of each feature: that of the DMatrix, or "c" for a categorical one, else "float"."""
+    def feature_types(self) -> list[str] | None:
+        """The type of each feature: that of the DMatrix, or "c" for a categorical one, else "float".
+
+        None: an array of numbers in a DMatrix was trained on, which has no types either.
+        """
         if self.types is not None:
             return list(self.types)
         levels = self.levels or [None] * len(self.feature_names)
+        if self.is_xgboosts and are_made_up(self.feature_names) and not any(levels):
+            return None
         return ["float" if one is None else "c" for one in levels]
 
     def attributes(self) -> dict[str, str]:

@@ -95,6 +95,7 @@ def parse_weights(value: Any) -> str | tuple[float, ...] | None:
     """Bring `feature_weights` to its canonical form; ValueError says what is allowed."""
     if value is not None and not isinstance(value, (str, Mapping, Sequence)):
         value = np.asarray(value)
+        value = value.ravel() if value.shape[1:] == (1,) else value
     try:
         found = parse_contributions(value)
     except ValueError:

@@ -449,7 +449,7 @@ class ResetParameter:
                 f"reset_parameter can change {', '.join(RESETTABLE)}, got {', '.join(wrong) or 'nothing'}; for other "
                 "changes train on with init_model="
             )
-        self.schedules = named
+        self.schedules = self.kwargs = named
 
     def __call__(self, env: CallbackEnv) -> None:
         """Set the values of the iteration that comes."""

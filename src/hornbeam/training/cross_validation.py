@@ -143,7 +143,8 @@ def cv(
         warn_of_idle(runs[0].state, bool(functions))  # once, not once a fold
         runs[0].state.inform_of_encoding()
         result = CVBooster([run.state.booster for run in runs])
-        history = _boost_together(params, runs, result, n_rounds, functions, list(callbacks or []))
+        kept = History(result, is_xgboosts)
+        history = _boost_together(params, runs, kept, n_rounds, functions, list(callbacks or []))
     if is_xgboosts and not return_cvbooster:
         return as_xgboosts_history(history, as_pandas is not False)  # type: ignore[no-any-return]
     if return_cvbooster:
@@ -163,7 +164,7 @@ def _prepared(fpreproc: Preparation, part: Dataset, valid: Dataset, params: Para
 def _boost_together(
     params: Params,
     runs: list[TrainingRun],
-    result: CVBooster,
+    history: History,
     n_rounds: int,
     functions: list[MetricFunction],
     callbacks: list[Callback],
@@ -172,19 +173,21 @@ def _boost_together(
     state = runs[0].state
     own_params, called = with_stopping(params, state.train_set, callbacks)
     prepared = prepare(adapted(called), own_params, [VALID], bool(state.metrics or functions))
-    history = History(result)
     members = [Member(run) for run in runs]
     hooks: list[Hook] = [CheckpointHook(), history]
-    Loop(members, result, n_rounds, prepared, functions, history.enter, hooks).run()
+    Loop(members, history.result, n_rounds, prepared, functions, history.enter, hooks).run()
     return history.values
 
 
 class History:
-    """Means and deviations over the folds, by set and metric; ends at the best iteration if there is one."""
+    """Means and deviations over the folds, by set and metric; ends at the best iteration if there is one.
 
-    def __init__(self, result: CVBooster) -> None:
+    is_xgboosts  whether it ends there only if patience came to its end
+    """
+
+    def __init__(self, result: CVBooster, is_xgboosts: bool) -> None:
         self.values: dict[str, Any] = {}
-        self._result = result
+        self.result, self._is_xgboosts = result, is_xgboosts
 
     def enter(self, found: list[list[Evaluation]]) -> list[MeanEvaluation]:
         """Enter the evaluations of all folds after an iteration; returns their means."""
@@ -195,11 +198,15 @@ class History:
 
     def stopped(self, loop: Loop, stop: EarlyStopException) -> None:
         """End the history, and name the best iteration of each fold."""
-        result = self._result
+        result = self.result
         result.best_iteration = stop.best_iteration + 1
         for booster in result.boosters:
             booster.n_best = min(result.best_iteration, booster.n_iterations)
-        n_kept = sum(iteration < result.best_iteration for iteration in loop.evaluated)
+        last = stop.best_iteration
+        waited = loop.env.iteration - last
+        if self._is_xgboosts and waited < getattr(loop.calling, "stopping_rounds", 0):
+            last = loop.env.iteration
+        n_kept = sum(iteration <= last for iteration in loop.evaluated)
         self.values = {key: values[:n_kept] for key, values in self.values.items()}
 
     def interrupted(self, loop: Loop) -> bool:

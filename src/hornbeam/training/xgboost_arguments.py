@@ -257,7 +257,8 @@ def metric_name(name: str, metric: Any, train_set: Dataset) -> str:
     """Return what evaluations call a value of a metric: by XGBoost's name for a DMatrix."""
     if not train_set.is_xgboosts:
         return name
-    return xgboosts_name(f"{name}@{metric.variance_power:g}" if name == "tweedie" else name)
+    own = getattr(metric, "metric", metric)  # of one column, where labels have several
+    return xgboosts_name(f"{name}@{own.variance_power:g}" if name == "tweedie" else name)
 
 
 def as_xgboosts_history(history: dict[str, Any], as_pandas: bool) -> Any:

@@ -8,6 +8,7 @@ A reader (opening.py) knows tables in memory. What becomes such a table by a cal
     lazy frames       polars' LazyFrame, pyarrow's Dataset, what narwhals calls lazy           polars, pyarrow
     Arrow streams     RecordBatchReader, anything with `__arrow_c_stream__`                    pyarrow Table
     tensors           of PyTorch, JAX and whatever else speaks DLPack, in host memory          NumPy, not copied
+    half sparse       pandas frames of some sparse columns, or whose gaps are no zeros         pandas, dense
 
 Where only some columns are wanted, those of a model for example, they are chosen by name, and a line of information
 says which are left out. (Tables that the user holds are taken as they are: their columns have to be the model's.)
@@ -26,6 +27,7 @@ from hornbeam.core.log import inform
 from hornbeam.data.device_arrays import device_of, from_tensor
 from hornbeam.data.sources.files import holds_files, read_files
 from hornbeam.data.sources.sequences import load_parts
+from hornbeam.data.sources.sparse_table import as_dense
 from hornbeam.data.sources.wanted_columns import Loaded, Wanted
 
 Loader = Callable[[Any, str, Wanted], "Loaded | None"]
@@ -116,5 +118,13 @@ def load_dlpack(data: Any, name: str, wanted: Wanted) -> Loaded | None:
     return Loaded(from_tensor(data, name))
 
 
-LOADERS: tuple[Loader, ...] = (load_files, load_parts, load_dask, load_lazy, load_stream, load_dlpack)
+def load_half_sparse(data: Any, name: str, wanted: Wanted) -> Loaded | None:
+    """Make all columns of a pandas frame dense, unless they are sparse alike."""
+    dense = as_dense(data)
+    return None if dense is None else Loaded(dense)
+
+
+LOADERS: tuple[Loader, ...] = (
+    load_files, load_parts, load_dask, load_lazy, load_stream, load_dlpack, load_half_sparse,
+)  # fmt: skip
 """In the order in which they are asked."""

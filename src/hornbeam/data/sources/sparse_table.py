@@ -195,22 +195,27 @@ class SparseTable:
 
 def sparse_frame(data: Any, name: str) -> tuple[Any, list[str]] | None:
     """Return matrix and column names of a pandas frame of sparse columns; None for anything else."""
+    if not _sparse_columns(data):
+        return None
+    return data.sparse.to_coo(), [str(column) for column in data.columns]
+
+
+def as_dense(data: Any) -> Any | None:
+    """Return a pandas frame without sparse columns if only some of its columns are sparse, or not for zeros' sake.
+
+    None: it is no such frame.
+    """
+    sparse = _sparse_columns(data)
+    if len(sparse) == len(data.columns if sparse else ()) and all(data.dtypes.iloc[i].fill_value == 0 for i in sparse):
+        return None
+    kinds = [dtype.subtype if place in sparse else dtype for place, dtype in enumerate(data.dtypes)]
+    dense = [data.iloc[:, place].astype(kind) for place, kind in enumerate(kinds)]
+    return sys.modules["pandas"].concat(dense, axis=1)
+
+
+def _sparse_columns(data: Any) -> set[int]:
+    """Return the positions of the sparse columns of a pandas frame; none for anything else."""
     pandas = sys.modules.get("pandas")
     if pandas is None or not isinstance(data, pandas.DataFrame):
-        return None
-    kinds = [isinstance(dtype, pandas.SparseDtype) for dtype in data.dtypes]
-    if not any(kinds):
-        return None
-    try:
-        if not all(kinds):
-            raise ValueError(f"column {data.columns[kinds.index(False)]!r} is not sparse")
-        for column, dtype in zip(data.columns, data.dtypes, strict=True):  # old versions of pandas do not look
-            if dtype.fill_value != 0:
-                raise ValueError(f"column {column!r} has fill value {dtype.fill_value!r}")
-        matrix = data.sparse.to_coo()
-    except ValueError as error:
-        raise DataError(
-            f"{name} has sparse columns that cannot be read together ({error}); all columns must be sparse with fill "
-            "value 0, or none: see pandas' .sparse.to_dense()"
-        ) from None
-    return matrix, [str(column) for column in data.columns]
+        return set()
+    return {place for place, dtype in enumerate(data.dtypes) if isinstance(dtype, pandas.SparseDtype)}
