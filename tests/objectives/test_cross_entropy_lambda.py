@@ -11,9 +11,13 @@ import pytest
 import hornbeam as hb
 from hornbeam.core import numerics
 from hornbeam.core.errors import ConversionError, DataError, ParameterError
+from hornbeam.distributed import PartDataset, run_workers, train
 from hornbeam.metrics import get_metric
 from hornbeam.objectives import CrossEntropyLambdaObjective, CrossEntropyObjective
+from hornbeam.plotting.models import judge
+from hornbeam.report.intervals import figures
 from hornbeam.testing.checks import usable_devices
+from hornbeam.testing.workers import cut, parts_of_worker
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(800, 4))
@@ -163,3 +167,19 @@ def test_weights_are_counts_of_trials():
     once = objective.gradients(raw, none, None)
     assert gradient == pytest.approx(once[0][0] * times, rel=1e-13)
     assert hessian == pytest.approx(once[1][0] * times, rel=1e-13)
+
+
+def test_workers_and_reports_find_the_value_of_one_process():
+    data = hb.Dataset(X, label=Y, weight=WEIGHT)
+    params, pieces = {**QUIET, "device": "reference"}, cut(data, [100, 500])
+
+    def work(collective):
+        own = PartDataset(collective, parts_of_worker(pieces, collective.rank, 2))
+        return train(params, own, 3, {"own": own})
+
+    one = hb.train(params, hb.Dataset(X, label=Y, weight=WEIGHT), 3, {"own": data})
+    for model in run_workers(2, work, timeout=60):
+        assert model.eval_history == one.eval_history and model.fingerprint() == one.fingerprint()
+    (figure,) = figures(judge(one, data), [get_metric("xentlambda")], 50)
+    assert figure.value == one.eval_history["own"]["cross_entropy_lambda"][-1]
+    assert figure.low < figure.value < figure.high
