@@ -35,7 +35,7 @@ CASES = {
     "damaged model of XGBoost": (("predict", "cut_xgboost.json", "test.csv"), "cut_xgboost.json"),
     "model of an unknown version": (("inspect", "future.json"), "version"),
     "foreign model of an unknown version": (("inspect", "future.txt"), "'v9' is not known"),
-    "foreign model with what is not here": (("convert", "unknown.txt", "-o", "c.json"), "cross_entropy_lambda"),
+    "foreign model with what is not here": (("convert", "unknown.txt", "-o", "c.json"), "mystery"),
     "columns missing": (("predict", "m.json", "narrow.csv"), "no column 'income', 'city'"),
     "columns of a validation set missing": (("train", "train.csv", *MANY, "-v", "narrow.csv"), "no column"),
     "labels that are missing": (("train", "unlabelled.csv", "-l", "y"), "label"),
@@ -84,7 +84,7 @@ def bad_files(source: Path) -> None:
     for name, content in {
         "cut.txt": text[: text.index("leaf_value")],
         "future.txt": text.replace("version=v4", "version=v9"),
-        "unknown.txt": re.sub(r"objective=\w+", "objective=cross_entropy_lambda", text),
+        "unknown.txt": re.sub(r"objective=\w+", "objective=mystery", text),
         "cut_xgboost.json": xgboost[:-300],
         "future.json": re.sub(r'"version":1\b', '"version":99', model),
         "damaged.json": model[:500],

@@ -70,6 +70,8 @@ MODELS = {
     "binary": lambda: make_model({"name": "binary", "sigmoid": 1.0}, NUMBERS, thresholds=FLOAT32, seed=1),
     "slope": lambda: make_model({"name": "binary", "sigmoid": 0.7}, NUMBERS, params={"sigmoid": 0.7}, seed=2),
     "square": lambda: make_model({"name": "regression", "reg_sqrt": True}, NUMBERS, params={"reg_sqrt": True}, seed=3),
+    "step": lambda: make_model({"name": "hinge"}, NUMBERS, thresholds=FLOAT32, seed=20),
+    "softplus": lambda: make_model({"name": "cross_entropy_lambda"}, NUMBERS, thresholds=FLOAT32, seed=21),
     "poisson": lambda: make_model({"name": "poisson"}, NUMBERS, thresholds=FLOAT32, seed=4),
     "classes": lambda: make_model(
         {"name": "multiclass", "num_class": 3}, NUMBERS, 3, 4, FLOAT32, params={"num_class": 3}, seed=5

@@ -41,6 +41,10 @@ def test_lightgbm_scores_have_the_same_bits(any_model, rows_of, table_of, expect
         with pytest.raises(ConversionError, match="'column0' is target encoded; formats 'c' and 'python' hold it"):
             writing.write(model, True)
         return
+    if name == "step":
+        with pytest.raises(ConversionError, match="predictions of objective 'hinge', 1 where the score is above 0"):
+            writing.write(model, True)
+        return
     if name == "columns":
         with pytest.raises(ConversionError, match="several outputs of objective 'poisson'"):
             writing.write(model, True)
@@ -60,7 +64,7 @@ def test_lightgbm_scores_have_the_same_bits(any_model, rows_of, table_of, expect
 
 def test_what_is_written_reads_back_to_the_same_scores(any_model, rows_of, table_of, expected):
     name, model = any_model
-    if name in ("encoded", "columns"):
+    if name in ("encoded", "columns", "step"):
         return
     text = writing.write(model, approximate=name in APPROXIMATE)
     again = hb.Booster.from_bytes(text)

@@ -112,6 +112,10 @@ def test_every_objective_is_written_exactly_or_as_one_of_the_same_link(format, n
     model = replace(models["classes" if several else "float32"](), objective=objective_of(name), params=params)
     booster = hb.Booster(model)
     path = tmp_path / "model"
+    if (format, name) in (("lightgbm", "hinge"), ("xgboost-json", "cross_entropy_lambda")):  # of links of their own
+        with pytest.raises(ConversionError, match=f"cannot say this: predictions of objective '{name}'"):
+            booster.save(path, format=format, approximate=True)
+        return
     is_exact = name not in STAND_INS[format]
     if not is_exact:
         with pytest.raises(ConversionError, match=f"the objective '{name}', which .* does not have"):

@@ -82,6 +82,13 @@ def test_exp_of_python_has_the_bits_of_the_definition():
     assert [links.exp(value) for value in x.tolist()] == numerics.exp(x).tolist()
 
 
+def test_softplus_of_python_has_the_bits_of_the_definition():
+    x = np.concatenate([np.linspace(-800, 800, 4001), np.random.default_rng(0).standard_normal(2000) * 20.0])
+    assert links.softplus(x.tolist(), 1.0) == numerics.softplus(x).tolist()
+    u = np.linspace(1.0, 2.0, 4001)
+    assert [links.log(value) for value in u.tolist()] == numerics.log(u).tolist()
+
+
 def test_python_takes_only_rows_of_the_right_length(models):
     module = {}
     exec(python.write(models["numbers"](), False).decode(), module)

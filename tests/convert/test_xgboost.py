@@ -24,6 +24,7 @@ WRITERS = {"json": writing.write_json, "ubj": writing.write_ubj}
 REFUSED = {
     "encoded": "'column0' is target encoded; formats 'c' and 'python' hold it",
     "square": "reg_sqrt: predictions are squares of scores",
+    "softplus": r"predictions of objective 'cross_entropy_lambda', log\(1 \+ exp\(score\)\)",
 }
 APPROXIMATE = {
     "numbers": "thresholds of feature 'column0' and 2 more that float32 numbers do not tell apart",

@@ -37,7 +37,8 @@ def rows(params, n_rows=300, weighted=False, seed=0):
     X, _ = make_with_missing(n_rows, 8, seed=seed)
     rng = np.random.default_rng(seed)
     signal = np.where(np.isnan(X[:, 0]), 2.0, X[:, 0]) * 3.0 + X[:, 7] ** 2 + rng.normal(size=n_rows)
-    weight = rng.choice([0.0, 0.5, 1.0, 3.7], n_rows) if weighted else None
+    least = 0.25 if params.get("objective") == "cross_entropy_lambda" else 0.0
+    weight = rng.choice([least, 0.5, 1.0, 3.7], n_rows) if weighted else None
     return X, labels_for(params.get("objective", "regression"), signal), weight
 
 
@@ -64,7 +65,8 @@ def test_model_and_evaluations_are_identical_on_every_device(params, weighted, t
     )
     assert sum(tree.n_splits for tree in booster.trees) > 0
     (history,) = booster.eval_history["valid"].values()
-    assert history[-1] < history[0] or len(params) > 2  # plain cases learn
+    is_hinge = booster.objective.name == "hinge"  # whose first steps are alike, until rows pass the margin
+    assert history[-1] < history[0] or len(params) > 2 or is_hinge  # plain cases learn
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
@@ -92,7 +94,11 @@ def test_two_and_two_rounds_equal_four_and_files_keep_the_model(params, tmp_path
     assert hb.train(params, make(), 2, init_model=loaded).fingerprint() == whole.fingerprint()
 
 
-@pytest.mark.parametrize("name", [name for name, kind in OBJECTIVES.items() if kind.labels != "classes"])
+WEIGHED = [name for name, kind in OBJECTIVES.items() if kind.labels != "classes" and name != "cross_entropy_lambda"]
+"""Objectives whose weights multiply; those of the last are exponents."""
+
+
+@pytest.mark.parametrize("name", WEIGHED)
 def test_duplicated_rows_equal_doubled_weights(name):
     params = {**QUIET, **params_for(name), "min_data_in_leaf": 1, "min_data_in_bin": 1, "num_leaves": 8}
     X, y, _ = rows(params, n_rows=250)

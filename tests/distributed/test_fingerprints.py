@@ -42,6 +42,8 @@ SPREAD = {
     "mape, weights, missing": 3,
     "logcosh, weights, missing": 3,
     "survival:aft, extreme, weights": 3,
+    "cross_entropy_lambda, weights, missing": 3,
+    "hinge, beyond the margin": 2,
     "quantiles, weights, bagging": 2,
     "regression, 3 columns of labels": 3,
     "trees side by side": 2,

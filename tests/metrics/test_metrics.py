@@ -21,6 +21,7 @@ from hornbeam.metrics.ranked_lists import QueryMetric
 from hornbeam.objectives import (
     OBJECTIVES,
     BinaryObjective,
+    CrossEntropyLambdaObjective,
     CrossEntropyObjective,
     CustomObjective,
     FocalObjective,
@@ -63,6 +64,7 @@ OBJECTIVE = {
     "tweedie_deviance": TweedieObjective(),
     "cross_entropy": CrossEntropyObjective(),
     "kullback_leibler": CrossEntropyObjective(),
+    "cross_entropy_lambda": CrossEntropyLambdaObjective(),
     "focal": FocalObjective(),
 }
 
@@ -121,6 +123,9 @@ def scikit_learn(name, label, raw, weight):
         return sk.mean_squared_error(label, p[0], sample_weight=weight)
     if name == "rmse":
         return math.sqrt(sk.mean_squared_error(label, p[0], sample_weight=weight))
+    if name == "cross_entropy_lambda":  # the mean of the rows, whose weights are exponents
+        z = 1.0 - (1.0 - special.expit(raw[0])) ** (1.0 if weight is None else weight)
+        return np.mean(-special.xlogy(label, z) - special.xlogy(1.0 - label, 1.0 - z))
     if name == "rmsle":
         errors = np.log1p(np.maximum(p[0], 1e-6 - 1.0)) - np.log1p(label)
         return math.sqrt(np.average(errors**2, weights=weight))
@@ -208,7 +213,7 @@ def test_unit_weights_change_nothing(name):
     assert metric(label, raw, np.ones(3000), OBJECTIVE[name]) == pytest.approx(plain, rel=1e-14)
 
 
-@pytest.mark.parametrize("name", OF_ROWS)
+@pytest.mark.parametrize("name", [name for name in OF_ROWS if name != "cross_entropy_lambda"])  # exponents there
 def test_whole_weights_are_repeated_rows(name):
     label, raw, _ = make_rows(name, 500, ties=True)
     times = np.random.default_rng(2).integers(0, 4, 500)

@@ -297,8 +297,8 @@ def test_unknown_name_suggests_the_nearest():
 
 
 def test_unknown_choice_suggests_the_nearest():
-    with pytest.raises(ParameterError, match="use 'binary'"):
-        Params.from_dict({"objective": "binary:hinge"})
+    with pytest.raises(ParameterError, match="use 'gbtree'"):
+        Params.from_dict({"booster": "gblinear"})
     with pytest.raises(ParameterError, match="'leafwise', 'depthwise'"):
         Params.from_dict({"grow_policy": "best"})
 

@@ -81,7 +81,6 @@ def test_what_is_taken_without_effect_is_named(caplog):
         ({"is_training_metric": True}, ["valid_sets"]),
         ({"sampling_method": "gradient_based"}, ["goss"]),
         ({"data": "train.txt"}, ["Dataset"]),
-        ({"objective": "binary:hinge"}, ["use 'binary'"]),
         ({"booster": "gblinear"}, ["linear", "gbtree"]),
         ({"max_leaves": 0}, ["2 to the power of max_depth"]),
         ({"objective": "binary", "metric": ["auc", "error@30%"]}, ["error@30%", "error@0.3"]),

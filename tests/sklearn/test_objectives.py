@@ -35,7 +35,7 @@ def test_scores_are_of_predictions_not_of_raw_scores():
     assert model.fit(X, y).score(X, y) > 0.5
 
 
-@pytest.mark.parametrize("objective", ["focal", "cross_entropy", "binary", "multiclassova", "multiclass"])
+@pytest.mark.parametrize("objective", ["focal", "cross_entropy", "hinge", "binary", "multiclassova", "multiclass"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_classifier_of_two_classes(objective, weighted):
     y = np.where(SIGNAL > 1.0, "yes", "no")

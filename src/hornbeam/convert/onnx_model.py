@@ -183,6 +183,11 @@ def _link(graph: _Graph, raw: str, out: Outgoing) -> str:
         return str(graph.node("Mul", raw, graph.node("Abs", raw)))
     if link == "exp":
         return _exp(graph, raw)
+    if link == "step":
+        is_above = graph.node("Greater", raw, graph.scalar(0.0))
+        return str(graph.node("Where", is_above, graph.scalar(1.0), graph.scalar(0.0)))
+    if link == "softplus":
+        return _softplus(graph, raw)
     if link == "sigmoid":
         scaled = graph.node("Neg", graph.node("Mul", graph.scalar(out.slope), raw))
         one = graph.scalar(1.0)
@@ -213,3 +218,32 @@ def _exp(graph: _Graph, x: str) -> str:
     place = graph.node("Add", k, graph.scalar(float(LARGEST_EXPONENT)))
     power = graph.node("Gather", graph.constant(powers), graph.node("Cast", place, to=INT64))
     return str(graph.node("Mul", p, power))
+
+
+def _softplus(graph: _Graph, x: str) -> str:
+    """Add `numerics.softplus`, operation by operation."""
+    one, zero = graph.scalar(1.0), graph.scalar(0.0)
+    e = _exp(graph, graph.node("Neg", graph.node("Abs", x)))
+    u = graph.node("Add", one, e)
+    d = graph.node("Sub", u, one)
+    is_lost = graph.node("Equal", d, zero)
+    ratio = graph.node("Div", e, graph.node("Where", is_lost, one, d))
+    part = graph.node("Where", is_lost, e, graph.node("Mul", _log(graph, u), ratio))
+    return str(graph.node("Add", graph.node("Max", x, zero), part))
+
+
+def _log(graph: _Graph, x: str) -> str:
+    """Add `numerics.log` of numbers from 1 to 2, whose exponent is known."""
+    half = graph.node("Mul", graph.scalar(0.5), x)
+    is_low = graph.node("Less", half, graph.scalar(numerics.SQRT_HALF))
+    m = graph.node("Where", is_low, x, half)
+    k = graph.node("Where", is_low, graph.scalar(0.0), graph.scalar(1.0))
+    one = graph.scalar(1.0)
+    s = graph.node("Div", graph.node("Sub", m, one), graph.node("Add", m, one))
+    z = graph.node("Mul", s, s)
+    p = graph.scalar(numerics.LOG_COEFFICIENTS[0])
+    for coefficient in numerics.LOG_COEFFICIENTS[1:]:
+        p = graph.node("Add", graph.node("Mul", p, z), graph.scalar(coefficient))
+    low = graph.node("Mul", graph.node("Mul", graph.scalar(2.0), s), p)
+    low = graph.node("Add", graph.node("Mul", k, graph.scalar(numerics.LN2_LOW)), low)
+    return str(graph.node("Add", graph.node("Mul", k, graph.scalar(numerics.LN2_HIGH)), low))

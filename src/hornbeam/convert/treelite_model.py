@@ -21,7 +21,10 @@ from hornbeam.trees.tree import Tree
 LARGEST_CATEGORY = 2**24
 """Categories beyond are refused: treelite compares them after rounding to float32 where the data are float32."""
 
-POSTPROCESSORS = {"identity": "identity", "square": "signed_square", "exp": "exponential", "sigmoid": "sigmoid"}
+POSTPROCESSORS = {
+    "identity": "identity", "square": "signed_square", "exp": "exponential", "sigmoid": "sigmoid",
+    "softplus": "logarithm_one_plus_exp",
+}  # fmt: skip
 
 
 def write(model: ModelData, approximate: bool) -> bytes:
@@ -58,8 +61,13 @@ def _builder(model_builder: Any, trees: list[Tree], out: Outgoing, exactness: Ex
     n_outputs, link = out.n_outputs, out.objective.link
     name = POSTPROCESSORS.get(link, link)
     task = "kRegressor"
+    if link == "step":
+        exactness.refuse(
+            f"predictions of objective {out.objective.name!r}, 1 where the score is above 0",
+            "use format 'onnx', 'c', 'python' or 'xgboost-json'",
+        )
     if n_outputs > 1:
-        if link in ("exp", "square"):
+        if link in ("exp", "square", "softplus"):
             exactness.refuse(f"several outputs of objective {out.objective.name!r}", "use another format")
         task = "kMultiClf"
         name = {"identity": "identity_multiclass", "sigmoid": "multiclass_ova"}.get(link, link)

@@ -152,6 +152,32 @@ def sigmoid(x: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(1.0 / (1.0 + exp(-np.asarray(x, np.float64))))
 
 
+def softplus(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return log(1 + exp(x)); relative error below 1e-15.
+
+    x  float64 (...)  in
+
+    e = exp(-|x|); u = 1 + e; d = u - 1; max(x, 0) + (e where d is 0, else log(u) * (e / d)): what u has lost of e by
+    rounding is lost in d, too.
+    """
+    x = np.asarray(x, np.float64)
+    e = exp(-np.abs(x))
+    u = 1.0 + e
+    d = u - 1.0
+    return np.asarray(np.maximum(x, 0.0) + np.where(d == 0.0, e, log(u) * (e / np.where(d == 0.0, 1.0, d))))
+
+
+def softplus_inverse(y: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return log(exp(y) - 1) for y > 0: y + log(1 - exp(-y)).
+
+    y  float64 (...)  in
+    """
+    q = exp(-np.asarray(y, np.float64))
+    d = 1.0 - q
+    exact = np.where(d == 0.0, y, np.where(d == 1.0, 1.0, d * (y / np.where(d == 0.0, 1.0, -log(q)))))
+    return np.asarray(y + log(exact))
+
+
 def log2(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the logarithm of x >= 0 to the base 2: log(x) * LOG2_E."""
     return np.asarray(log(x) * LOG2_E)

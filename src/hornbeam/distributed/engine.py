@@ -473,7 +473,7 @@ class DistributedEngine:
         """Add up means of losses over workers; leave other metrics to the caller, who asks for all scores."""
         if not isinstance(metric, MeanLoss):
             return None
-        label, weight, rows = metric.targets(dataset), dataset.weight, self._map_of(valid)
+        (label, weight), rows = metric.with_weights(metric.targets(dataset), dataset.weight), self._map_of(valid)
         scores = self._local.scores() if valid < 0 else self._local.valid_scores(valid)
         if forest is not None:
             scores = scores.copy()

@@ -100,6 +100,8 @@ class MeanLoss(Metric):
 
     uses_raw_scores: ClassVar[bool] = False
     """Whether the loss looks at raw scores instead of predictions."""
+    weight_in_loss: ClassVar[bool] = False
+    """Whether the weight of a row is part of its loss, and does not multiply it."""
     has_kernel: bool = True
     """Whether kernels know the loss; where they do not, NumPy runs."""
 
@@ -107,6 +109,18 @@ class MeanLoss(Metric):
     def constants(self) -> tuple[float, float] | None:
         """The constants a and b that the kernel takes first; None: it takes none."""
         return None
+
+    def with_weights(self, label: FloatArray, weight: FloatArray | None) -> tuple[FloatArray, FloatArray | None]:
+        """Return what `losses` takes as labels, and the weights that multiply its result.
+
+        label   float64 (n_rows,)  in   or as `targets` returns it
+        weight  float64 (n_rows,)  in   or None
+
+        Weights that are part of a loss come behind the labels, float64 (2, n_rows).
+        """
+        if not self.weight_in_loss:
+            return label, weight
+        return np.array([label, np.ones(len(label)) if weight is None else weight]), None
 
     def targets(self, dataset: Fields) -> FloatArray:
         """Return what `losses` takes as labels: those of a data set, float64 (n_rows,)."""
@@ -140,6 +154,7 @@ class MeanLoss(Metric):
             check_classes(label, len(raw_scores))
         predictions = raw_scores if self.uses_raw_scores else arithmetic.transform(objective, raw_scores)
         of_losses = arithmetic if self.has_kernel else NUMPY
+        label, weight = self.with_weights(label, weight)
         return self.finish(of_losses.mean_loss(self, label, predictions, weight))
 
     def finish(self, mean: float) -> float:

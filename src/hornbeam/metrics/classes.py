@@ -7,8 +7,10 @@ from typing import ClassVar
 import numpy as np
 
 from hornbeam.core import numerics
+from hornbeam.data.fields import Fields
 from hornbeam.metrics.base import MeanLoss, is_positive
 from hornbeam.objectives.base import FloatArray
+from hornbeam.objectives.cross_entropy_lambda import require_weights
 from hornbeam.params.params import Params
 
 SMALLEST_PROBABILITY = 1e-15
@@ -75,6 +77,30 @@ class KullbackLeibler(CrossEntropy):
     def losses(self, label: FloatArray, predictions: FloatArray) -> FloatArray:
         """Cross entropy - (y * -log(y) + (1 - y) * -log(1 - y)); a label of 0 or 1 has no entropy."""
         return super().losses(label, predictions) - super().losses(label, label[None])
+
+
+class CrossEntropyLambda(MeanLoss):
+    """Mean of -(y * log(z) + (1 - y) * log(1 - z)), where z = 1 - exp(-w * log(1 + exp(score))) and w is the weight.
+
+    Weights must be positive, and do not multiply (LightGBM).
+    """
+
+    name: ClassVar[str] = "cross_entropy_lambda"
+    labels: ClassVar[str] = "unit"
+    uses_raw_scores: ClassVar[bool] = True
+    weight_in_loss: ClassVar[bool] = True
+    constants: ClassVar[tuple[float, float]] = (0.0, 0.0)
+
+    def check(self, dataset: Fields, where: str) -> None:
+        """Raise DataError unless labels lie from 0 to 1, and weights above 0."""
+        super().check(dataset, where)
+        require_weights(dataset, f"metric {self.name!r} on {where}")
+
+    def losses(self, label: FloatArray, predictions: FloatArray) -> FloatArray:
+        """Y * -log(1 - q) + (1 - y) * -log(q), q = exp(-(w * softplus(score))), clipped; label is (y, w)."""
+        y, weight = label
+        q = numerics.exp(-(weight * numerics.softplus(predictions[0])))
+        return np.asarray(y * log_losses(1.0 - q) + (1.0 - y) * log_losses(q))
 
 
 class FocalLoss(MeanLoss):

@@ -11,8 +11,10 @@ from hornbeam.objectives.aft import AftObjective
 from hornbeam.objectives.base import Objective
 from hornbeam.objectives.binary import BinaryObjective, CrossEntropyObjective
 from hornbeam.objectives.cox import CoxObjective
+from hornbeam.objectives.cross_entropy_lambda import CrossEntropyLambdaObjective
 from hornbeam.objectives.custom import CustomObjective
 from hornbeam.objectives.focal import FocalObjective
+from hornbeam.objectives.hinge import HingeObjective
 from hornbeam.objectives.log_link import GammaObjective, PoissonObjective, TweedieObjective
 from hornbeam.objectives.multiclass import MulticlassObjective
 from hornbeam.objectives.one_vs_all import OneVsAllObjective
@@ -45,12 +47,14 @@ __all__ = [
     "AftObjective",
     "BinaryObjective",
     "CoxObjective",
+    "CrossEntropyLambdaObjective",
     "CrossEntropyObjective",
     "CustomObjective",
     "ExpectileObjective",
     "FairObjective",
     "FocalObjective",
     "GammaObjective",
+    "HingeObjective",
     "HuberObjective",
     "LambdarankObjective",
     "LogCoshObjective",
@@ -93,7 +97,9 @@ OBJECTIVES: dict[str, type[Objective]] = {
         ExpectileObjective,
         BinaryObjective,
         CrossEntropyObjective,
+        CrossEntropyLambdaObjective,
         FocalObjective,
+        HingeObjective,
         MulticlassObjective,
         OneVsAllObjective,
     )

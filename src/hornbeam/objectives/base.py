@@ -33,8 +33,8 @@ class Objective(ABC):
     default_metric
         Name of the metric used when the parameter `metric` is not given; "none" if there is none.
     link
-        What `transform` does, for backends that have it as a kernel: "identity", "exp", "sigmoid", "softmax", "square";
-        "own": see `transform`.
+        What `transform` does, for backends that have it as a kernel: "identity", "exp", "sigmoid", "softmax", "square",
+        "softplus", "step"; "own": see `transform`.
     labels
         Domain of the labels: "real", "positive", "nonnegative", "unit" (0 to 1), "binary" (0 and 1) or "classes".
     boost_from_average
@@ -90,6 +90,10 @@ class Objective(ABC):
         if label is not None and label.ndim == 2 and self.n_targets == 1:
             raise DataError(f"objective {self.name!r} takes one label a row, but label has {label.shape[1]} columns")
         check_domain(self, label)
+        self.check_weights(dataset)
+
+    def check_weights(self, dataset: Fields) -> None:  # noqa: B027  (most objectives take any)
+        """Raise DataError unless the weights of a data set are such as the objective takes."""
 
     def accepts(self, facts: Facts) -> bool:
         """Say whether labels of which these facts are known lie in the domain; else `check_labels` has to see them."""
@@ -131,7 +135,7 @@ class Objective(ABC):
         return found
 
     def scores_at(self, prediction: float | tuple[float, ...]) -> FloatArray:
-        """Return the raw scores that predict a number, float64 (n_outputs,); softmax: that score.
+        """Return the raw scores that predict a number, float64 (n_outputs,); of softmax and step that score.
 
         prediction  for every output, or one for each
         """
@@ -143,12 +147,14 @@ class Objective(ABC):
             )
         if link == "sigmoid" and not (value.min() > 0.0 and value.max() < 1.0):
             raise ParameterError(f"base_score={prediction}: must be between 0 and 1 for objective {self.name!r}")
-        if link == "exp" and not value.min() > 0.0:
+        if link in ("exp", "softplus") and not value.min() > 0.0:
             raise ParameterError(f"base_score={prediction}: must be above 0 for objective {self.name!r}")
         if link == "sigmoid":
             value = numerics.log(value / (1.0 - value)) / scale
         elif link == "exp":
             value = numerics.log(value)
+        elif link == "softplus":
+            value = numerics.softplus_inverse(value)
         elif link == "square":
             value = np.sign(value) * np.sqrt(np.abs(value))
         return np.array(np.broadcast_to(value, self.n_outputs))

@@ -68,8 +68,9 @@ class TargetsObjective(Objective):
                 raise DataError(f"column {k} of label: {error}") from None
 
     def check_data(self, dataset: Fields) -> None:
-        """Check the labels of a data set."""
+        """Check labels and weights of a data set."""
         self.check_labels(dataset.label)
+        self.parts[0].check_weights(dataset)
 
     def bind(self, dataset: Fields) -> TargetsObjective:
         """Bind the objective of every output to its column."""

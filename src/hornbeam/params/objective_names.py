@@ -1,4 +1,4 @@
-"""Names of objectives: every spelling, those of the peers that are not here, and the parameters that each looks at."""
+"""Names of objectives: every spelling, and the parameters that each looks at."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ SPELLINGS = {
         "expectile": ("reg:expectileerror",),
         "binary": ("binary:logistic", "log_loss"),
         "cross_entropy": ("xentropy", "reg:logistic"),
+        "cross_entropy_lambda": ("xentlambda",),
         "focal": ("binary_focal", "focal_loss"),
+        "hinge": ("binary:hinge",),
         "multiclass": ("softmax", "multi:softprob"),
         "multiclassova": ("multiclass_ova", "ova", "ovr"),
         "lambdarank": ("rank:ndcg",),
@@ -37,13 +39,6 @@ SPELLINGS = {
     for spelling in (name, *spellings)
 }  # fmt: skip
 """Canonical name of every spelling."""
-
-NOT_HERE = {
-    "binary:hinge": "use 'binary'",
-    "cross_entropy_lambda": "use 'cross_entropy' with weights",
-    "xentlambda": "use 'cross_entropy' with weights",
-}
-"""Objectives of the peers that are not here, and what to do instead."""
 
 USED_BY: dict[str, frozenset[str]] = {
     "alpha": frozenset(("huber", "quantile", "expectile")),

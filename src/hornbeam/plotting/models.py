@@ -18,7 +18,7 @@ from hornbeam.model.booster import Booster
 FloatArray = NDArray[np.float64]
 
 RANKING = ("lambdarank", "rank_xendcg")
-ONE_CLASS = ("binary", "focal", "cross_entropy")
+ONE_CLASS = ("binary", "focal", "cross_entropy", "hinge")
 SEVERAL_CLASSES = ("multiclass", "multiclassova")
 
 

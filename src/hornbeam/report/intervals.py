@@ -131,8 +131,7 @@ def _measures(judged: Judged, metric: Metric) -> list[tuple[str, float, Measure 
 
 def _measure(judged: Judged, metric: Metric) -> Measure | None:
     if isinstance(metric, MeanLoss):
-        losses = row_losses(judged, metric)
-        mean = _mean_of(losses, judged.weights)
+        mean = _mean_of(row_losses(judged, metric), np.ones(judged.n_rows) if metric.weight_in_loss else judged.weights)
         return lambda drawn: metric.finish(mean(drawn))
     if isinstance(metric, (AreaUnderCurve, AveragePrecision)):
         return _order_measure(judged, isinstance(metric, AreaUnderCurve))
@@ -143,7 +142,8 @@ def _measure(judged: Judged, metric: Metric) -> Measure | None:
 
 def row_losses(judged: Judged, metric: MeanLoss) -> FloatArray:
     """Return the loss of every row, float64 (n_rows,)."""
-    return metric.losses(judged.label, judged.raw if metric.uses_raw_scores else judged.predictions)
+    label, _ = metric.with_weights(judged.label, judged.weight)
+    return metric.losses(label, judged.raw if metric.uses_raw_scores else judged.predictions)
 
 
 def dot(a: FloatArray, b: FloatArray) -> float:

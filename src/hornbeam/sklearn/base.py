@@ -90,7 +90,7 @@ class HornbeamModel(
         argument and the sizes of queries as a fourth; weights are applied to what a function of two arguments returns.
         Marked by `hornbeam.on_device` it works on arrays of the device that trains. None: "regression" for the
         regressor, "binary" or "multiclass" for the classifier, by the number of classes. The classifier also takes
-        "multiclassova", and for two classes "focal" and "cross_entropy".
+        "multiclassova", and for two classes "focal", "cross_entropy" and "hinge", whose probabilities are 0 and 1.
     class_weight
         Classifier only. Weights by class label, or "balanced": inversely proportional to the weight of a class in the
         training data. They multiply `sample_weight`.

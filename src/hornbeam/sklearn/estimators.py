@@ -138,7 +138,7 @@ class HornbeamClassifier(StagedClassifier, ClassifierMixin, HornbeamModel):
         of_classes = ("multiclass", "multiclassova")
         several = objective in of_classes or (callable(objective) and n_classes > 2)
         num_class = max(n_classes, 2) if several else 1
-        allowed = ("binary", "cross_entropy", "focal", *of_classes) if n_classes <= 2 else of_classes
+        allowed = ("binary", "cross_entropy", "focal", "hinge", *of_classes) if n_classes <= 2 else of_classes
         if not callable(objective) and objective not in allowed:
             raise ParameterError(
                 f"objective={objective!r}: must be {' or '.join(allowed)} for {n_classes} classes, or a function; "

@@ -17,8 +17,8 @@ from hornbeam.params.params import BY_NAME
 from hornbeam.sklearn.named_parameters import without_other_names
 from hornbeam.training.xgboost_arguments import evaluation_of
 
-CLASSIFYING = ("binary", "cross_entropy", "focal", "multiclass", "multiclassova")
-"""Objectives whose predictions are probabilities of classes."""
+CLASSIFYING = ("binary", "cross_entropy", "focal", "hinge", "multiclass", "multiclassova")
+"""Objectives whose predictions are probabilities of classes, which may be 0 and 1."""
 
 
 class FittedAttributes:

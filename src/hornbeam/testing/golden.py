@@ -381,6 +381,7 @@ CASES |= {  # what the cases above leave at its default: every parameter has a c
         "poisson, small steps": GoldenCase({"objective": "poisson", "poisson_max_delta_step": 0.2}),
         "tweedie, power": GoldenCase({"objective": "tweedie", "tweedie_variance_power": 1.2}),
         "focal, gamma and alpha": GoldenCase({"objective": "focal", "focal_gamma": 1.0, "focal_alpha": 0.6}),
+        "hinge, beyond the margin": GoldenCase({"objective": "hinge", "learning_rate": 0.8}),
         "dart, one_drop, forest": GoldenCase(
             {
                 "boosting": "dart",

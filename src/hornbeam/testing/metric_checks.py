@@ -46,9 +46,9 @@ def objectives_of(metric: str) -> list[dict[str, Any]]:
     if metric in AMOUNTS:
         return [params_for("gamma"), {**params_for("tweedie"), "tweedie_variance_power": 1.0}, params_for("tweedie")]
     if metric in OF_TWO:
-        return [{**params_for("binary"), "sigmoid": 0.7}]
-    if metric in ("cross_entropy", "kullback_leibler"):
-        return [params_for("cross_entropy")]
+        return [{**params_for("binary"), "sigmoid": 0.7}, params_for("hinge")]
+    if metric.startswith("cross_entropy") or metric == "kullback_leibler":
+        return [params_for("cross_entropy"), params_for("cross_entropy_lambda")]
     if metric == "focal":
         return [params_for("focal"), {**params_for("focal"), "focal_gamma": 0.5, "focal_alpha": 0.6}]
     plain = params_for("regression")

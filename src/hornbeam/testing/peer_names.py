@@ -51,7 +51,7 @@ SAMPLING = (
 )
 """What no peer but LightGBM does as we do."""
 
-LIGHTGBM_LACKS = ("pseudohuber", "squared_log_error", "logcosh", "expectile", "focal", "pairwise", "rank_map")
+LIGHTGBM_LACKS = ("pseudohuber", "squared_log_error", "logcosh", "expectile", "focal", "pairwise", "rank_map", "hinge")
 PEER_OBJECTIVES: dict[str, dict[str, str]] = {
     "lightgbm": {name: name for name in (*OBJECTIVES, *RANKING) if name not in LIGHTGBM_LACKS},
     "xgboost": {
@@ -63,6 +63,7 @@ PEER_OBJECTIVES: dict[str, dict[str, str]] = {
         "tweedie": "reg:tweedie",
         "binary": "binary:logistic",
         "cross_entropy": "reg:logistic",
+        "hinge": "binary:hinge",
         "multiclass": "multi:softprob",
         "lambdarank": "rank:ndcg",
         "pairwise": "rank:pairwise",

@@ -18,7 +18,7 @@ from hornbeam.dataset.dataset import Dataset
 from hornbeam.dataset.rows import row_numbers
 from hornbeam.params.params import Params, whole_number
 
-WITH_CLASSES = ("binary", "multiclass", "multiclassova", "focal")
+WITH_CLASSES = ("binary", "multiclass", "multiclassova", "focal", "hinge")
 """Objectives whose labels are classes; those of cross_entropy may be."""
 
 

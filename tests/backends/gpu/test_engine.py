@@ -401,7 +401,18 @@ def test_leaf_values_of_the_device_are_those_of_the_host(runtime, options):
 
 @pytest.mark.sampled
 @pytest.mark.parametrize(
-    "objective", ["binary", "regression", "cross_entropy", "poisson", "tweedie", "focal", "quantile"]
+    "objective",
+    [
+        "binary",
+        "regression",
+        "cross_entropy",
+        "poisson",
+        "tweedie",
+        "focal",
+        "quantile",
+        "hinge",
+        "cross_entropy_lambda",
+    ],
 )
 @pytest.mark.parametrize("weighted", [False, True])
 def test_gradients_that_are_computed_at_each_use_are_those_that_could_be_stored(gpu, monkeypatch, objective, weighted):

@@ -275,7 +275,7 @@ def transform(runtime: Runtime, objective: Objective, scores: Buffer, n_outputs:
         launch_over(n_scores, runtime, "gradients.cl", "sigmoid_kernel", scores, u64(n_scores), sigmoid)
     elif objective.link == "softmax":
         launch_over(n_rows, runtime, "gradients.cl", "softmax_kernel", scores, u64(n_rows), u32(n_outputs))
-    elif objective.link in ("exp", "square"):
+    elif objective.link in ("exp", "square", "softplus", "step"):
         launch_over(n_scores, runtime, "gradients.cl", f"{objective.link}_kernel", scores, u64(n_scores))
     elif objective.link != "identity":
         raise DeviceError(f"objective {objective.name!r} has no GPU kernel for its predictions; use device='cpu'")

@@ -15,7 +15,7 @@ from hornbeam.params.params import BY_NAME, Params
 
 SAME_NAME = (
     "regression", "regression_l1", "huber", "fair", "poisson", "quantile", "mape", "gamma", "tweedie", "binary",
-    "cross_entropy", "multiclass", "multiclassova", "lambdarank", "rank_xendcg",
+    "cross_entropy", "cross_entropy_lambda", "multiclass", "multiclassova", "lambdarank", "rank_xendcg",
 )  # fmt: skip
 """Objectives that have one name in both libraries."""
 
@@ -42,10 +42,9 @@ def read_objective(text: str | None, n_outputs: int) -> dict[str, Any]:
     if name == "custom":
         state["num_class"] = n_outputs
     elif name not in SAME_NAME:
-        hint = "" if name != "cross_entropy_lambda" else ": its predictions, log(1 + exp(score)), are not offered here"
         fail(
             f"{ROOT}, objective",
-            f"{show(name)} is not an objective of Hornbeam{hint}; known are {', '.join(SAME_NAME)}",
+            f"{show(name)} is not an objective of Hornbeam; known are {', '.join(SAME_NAME)}",
         )
     if name == "regression" and "sqrt" in options:
         state["reg_sqrt"] = True
@@ -116,6 +115,10 @@ def _value(parameter: str, text: str) -> Any:
 def write_objective(objective: Objective, exactness: Exactness) -> str | None:
     """Return the objective as the file writes it; None: there is none, the scores are the predictions."""
     name = objective.name
+    if objective.link == "step":
+        exactness.refuse(
+            f"predictions of objective {name!r}, 1 where the score is above 0", "use another format, or train 'binary'"
+        )
     if name in STAND_INS:
         exactness.approximates(
             f"the objective {name!r}, which LightGBM does not have",

@@ -15,7 +15,7 @@ from hornbeam.data.sources.reader import ZERO
 from hornbeam.data.target_encoding import EncodedLevels
 from hornbeam.model.file import ModelData
 
-LINKS = ("identity", "square", "exp", "sigmoid", "softmax")
+LINKS = ("identity", "square", "exp", "sigmoid", "softmax", "softplus", "step")
 
 
 def write(model: ModelData, approximate: bool) -> bytes:

@@ -90,7 +90,7 @@ void JOIN(MODEL_NAME, predict_raw)(const double *row, double *scores) {
 #endif
 }
 
-#if LINK == LINK_EXP || LINK == LINK_SIGMOID || LINK == LINK_SOFTMAX
+#if LINK == LINK_EXP || LINK == LINK_SIGMOID || LINK == LINK_SOFTMAX || LINK == LINK_SOFTPLUS
 /* Return e to the power of x, with Hornbeam's own exp: libraries differ in the last bit. */
 static double exp_of(double x) {
     static const double coefficients[] = {1.6059043836821613e-10,
@@ -125,6 +125,30 @@ static double exp_of(double x) {
 }
 #endif
 
+#if LINK == LINK_SOFTPLUS
+/* Return the natural logarithm of x from 1 to 2, with Hornbeam's own log. */
+static double log_of(double x) {
+    static const double coefficients[] = {0.047619047619047616,
+                                          0.05263157894736842,
+                                          0.058823529411764705,
+                                          0.06666666666666667,
+                                          0.07692307692307693,
+                                          0.09090909090909091,
+                                          0.1111111111111111,
+                                          0.14285714285714285,
+                                          0.2,
+                                          0.3333333333333333,
+                                          1.0};
+    const double k = x < 1.4142135623730951 ? 0.0 : 1.0, m = k == 0.0 ? x : 0.5 * x;
+    const double s = (m - 1.0) / (m + 1.0), z = s * s;
+    double p = coefficients[0];
+    for (int i = 1; i < 11; i++) {
+        p = p * z + coefficients[i];
+    }
+    return k * 6.93147180369123816490e-01 + (k * 1.90821492927058770002e-10 + 2.0 * s * p);
+}
+#endif
+
 /* row          as above
  * predictions  N_OUTPUTS numbers  out  probabilities, means: what Booster.predict returns */
 void JOIN(MODEL_NAME, predict)(const double *row, double *predictions) {
@@ -140,6 +164,16 @@ void JOIN(MODEL_NAME, predict)(const double *row, double *predictions) {
 #elif LINK == LINK_SIGMOID
     for (int32_t output = 0; output < N_OUTPUTS; output++) {
         predictions[output] = 1.0 / (1.0 + exp_of(-(SLOPE * predictions[output])));
+    }
+#elif LINK == LINK_SOFTPLUS
+    for (int32_t output = 0; output < N_OUTPUTS; output++) {
+        const double score = predictions[output], e = exp_of(score < 0.0 ? score : -score);
+        const double u = 1.0 + e, d = u - 1.0;
+        predictions[output] = (score > 0.0 ? score : 0.0) + (d == 0.0 ? e : log_of(u) * (e / d));
+    }
+#elif LINK == LINK_STEP
+    for (int32_t output = 0; output < N_OUTPUTS; output++) {
+        predictions[output] = predictions[output] > 0.0 ? 1.0 : 0.0;
     }
 #elif LINK == LINK_SOFTMAX
     double largest = predictions[0], total = 0.0;

@@ -26,7 +26,11 @@ NESTED = 12
 SHORT_SET = 8
 """Members of a set that stands in the line of its split."""
 
-LINKS = {"identity": "identity", "square": "square", "exp": "exponential", "sigmoid": "sigmoid", "softmax": "softmax"}
+LINKS = {
+    "identity": "identity", "square": "square", "exp": "exponential", "sigmoid": "sigmoid", "softmax": "softmax",
+    "softplus": "softplus", "step": "step",
+}  # fmt: skip
+"""The function of links.py of each link."""
 
 FIRST_LINE = "import math"
 """Where the part of links.py begins that goes into a module."""

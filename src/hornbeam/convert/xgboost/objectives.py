@@ -50,6 +50,7 @@ KNOWN = {
     "reg:logistic": Known("cross_entropy", LOGIT, {}),
     "binary:logistic": Known("binary", LOGIT, {"scale_pos_weight": ("reg_loss_param", "scale_pos_weight")}),
     "binary:logitraw": Known("binary", IDENTITY, {"scale_pos_weight": ("reg_loss_param", "scale_pos_weight")}),
+    "binary:hinge": Known("hinge", IDENTITY, {}),
     "count:poisson": Known("poisson", LOG, {"poisson_max_delta_step": ("poisson_regression_param", "max_delta_step")}),
     "reg:gamma": Known("gamma", LOG, {}),
     "reg:tweedie": Known(
@@ -67,12 +68,8 @@ KNOWN = {
 }
 
 POINTWISE = ("regression", "regression_l1", "binary", "cross_entropy", "poisson", "gamma", "tweedie", "quantile",
-             "expectile", "pseudohuber", "squared_log_error")  # fmt: skip
+             "expectile", "pseudohuber", "squared_log_error", "hinge")  # fmt: skip
 """Objectives of one number a row and output: those of labels of several columns."""
-
-INSTEAD = {
-    "binary:hinge": "its predictions are 0 and 1, not scores",
-}
 
 
 def read_objective(learner: dict[str, Any], n_outputs: int) -> tuple[dict[str, Any], dict[str, Any], str]:
@@ -82,12 +79,6 @@ def read_objective(learner: dict[str, Any], n_outputs: int) -> tuple[dict[str, A
     name = child(document, "name", place)
     if type(name) is not str:
         fail(f"{place}.name", f"{show(name)} is not a string")
-    if name in INSTEAD:
-        fail(
-            place,
-            f"{name!r} is not an objective of Hornbeam, and {INSTEAD[name]}; to have the scores, set another objective "
-            "(booster.set_param({'objective': 'reg:squarederror', 'base_score': 0})) and save the model again",
-        )
     known = KNOWN.get(name)
     if known is None:
         fail(place, f"{show(name)} is not an objective that is known; known are {', '.join(KNOWN)}")
@@ -207,8 +198,8 @@ STAND_INS = {
 
 NAMES = {
     "regression": "reg:squarederror", "regression_l1": "reg:absoluteerror", "quantile": "reg:quantileerror",
-    "cross_entropy": "reg:logistic", "binary": "binary:logistic", "poisson": "count:poisson", "gamma": "reg:gamma",
-    "tweedie": "reg:tweedie", "pseudohuber": "reg:pseudohubererror",
+    "cross_entropy": "reg:logistic", "binary": "binary:logistic", "hinge": "binary:hinge",
+    "poisson": "count:poisson", "gamma": "reg:gamma", "tweedie": "reg:tweedie", "pseudohuber": "reg:pseudohubererror",
     "squared_log_error": "reg:squaredlogerror", "multiclass": "multi:softprob",
     "lambdarank": "rank:ndcg", "pairwise": "rank:pairwise",
     "survival:aft": "survival:aft", "survival:cox": "survival:cox", "rank_map": "rank:map",
@@ -223,6 +214,8 @@ def write_objective(out: Outgoing, exactness: Exactness) -> Written:
     name, n_outputs, scale = objective.name, objective.n_outputs, out.slope
     if objective.link == "square":
         exactness.refuse("reg_sqrt: predictions are squares of scores", "use another format, or train without reg_sqrt")
+    if objective.link == "softplus":
+        exactness.refuse(f"predictions of objective {name!r}, log(1 + exp(score))", "use another format")
     if name in STAND_INS:
         exactness.approximates(
             f"the objective {name!r}, which XGBoost does not have",
@@ -236,7 +229,7 @@ def write_objective(out: Outgoing, exactness: Exactness) -> Written:
     own = "multi:softmax" if objective.predicts_classes else NAMES.get(name) or STAND_INS[name]
     own = "binary:logitraw" if objective.predicts_scores else own
     document: dict[str, Any] = {"name": own}
-    if own in ("reg:squarederror", "reg:squaredlogerror", "reg:logistic", "reg:gamma") or own.startswith("binary:"):
+    if own in ("reg:squarederror", "reg:squaredlogerror", "reg:logistic", "reg:gamma") or own.startswith("binary:log"):
         weight = params.get("scale_pos_weight", 1.0) if own.startswith("binary:") else 1.0
         document["reg_loss_param"] = {"scale_pos_weight": repr(float(weight))}
     elif own == "reg:quantileerror":

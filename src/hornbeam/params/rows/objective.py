@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from hornbeam.params.objective_names import NOT_HERE, SPELLINGS
+from hornbeam.params.objective_names import SPELLINGS
 from hornbeam.params.rows.row import parameter
 
 
@@ -21,8 +21,9 @@ class ObjectiveRows:
         "What to learn. Numbers: `regression` (squared error), `regression_l1` (absolute error), `huber`, `fair`, "
         "`pseudohuber`, `quantile`, `mape`, `logcosh`, `expectile`, `squared_log_error` (labels from 0 on). Counts and "
         "amounts, predicted as exp(score): `poisson`, `gamma`, `tweedie`. Classes: `binary` (log loss, labels 0 and "
-        "1), `cross_entropy` (labels from 0 to 1), `focal`, `multiclass` (softmax, labels 0 to `num_class` - 1), "
-        "`multiclassova` (each class against the others). "
+        "1), `cross_entropy` (labels from 0 to 1), `cross_entropy_lambda` (the same, predicted as log(1 + exp(score)); "
+        "weights are exponents), `focal`, `hinge` (predicts 0 or 1), `multiclass` (softmax, labels 0 to `num_class` - "
+        "1), `multiclassova` (each class against the others). "
         "Ranking (a Dataset with `group` or `qid`, labels 0, 1, ... by relevance): `lambdarank`, `rank_xendcg`, "
         "`pairwise`, `rank_map` (labels 0 and 1). Times that may be censored: `survival:aft` (bounds of the times in "
         "the Dataset, or labels that are observed times), `survival:cox` (labels are times, negative where censored); "
@@ -31,7 +32,6 @@ class ObjectiveRows:
         "shall work on arrays of a GPU; a saved model that was trained with a function says `custom`.",
         aliases=("objective_type", "app", "application", "loss"),
         choices=SPELLINGS,
-        instead=NOT_HERE,
     )
     num_class: int = parameter(
         "int",
@@ -50,8 +50,8 @@ class ObjectiveRows:
         None,
         "Objective",
         "The prediction that training starts from, instead of the best constant: a mean, a probability (`binary`, "
-        "`cross_entropy`), a count. `multiclass` and ranking take it as the raw score of every row. A list has a "
-        "number for each output.",
+        "`cross_entropy`), a count. `multiclass`, `hinge` and ranking take it as the raw score of every row. A list "
+        "has a number for each output.",
     )
     predict_classes: bool = parameter(
         "bool",

@@ -151,8 +151,15 @@ def pointwise_part(
     hessian: FloatArray,
 ) -> None:
     """Compute some rows of a pointwise objective; arrays as those of `regression_kernel`."""
-    from hornbeam.backends.cpu.losses.pointwise import POINTWISE_KERNELS, weigh_kernel
+    from hornbeam.backends.cpu.losses.pointwise import (
+        POINTWISE_KERNELS,
+        cross_entropy_lambda_weighted_kernel,
+        weigh_kernel,
+    )
 
+    if len(weight) and objective.name == "cross_entropy_lambda":
+        cross_entropy_lambda_weighted_kernel(scores, label, weight, gradient, hessian)
+        return
     POINTWISE_KERNELS[objective.name](*objective.constants, scores, label, gradient, hessian)
     if len(weight):
         weigh_kernel(gradient, weight)
@@ -166,9 +173,9 @@ def transform_scores(objective: Objective, raw: FloatArray, n_threads: int) -> F
 
     The result is float64 (n_outputs, n_rows), a new array unless the link is the identity.
     """
-    if objective.link not in ("sigmoid", "softmax", "exp"):
+    if objective.link not in ("sigmoid", "softmax", "exp", "softplus"):
         return objective.transform(raw)
-    from hornbeam.backends.cpu.losses.pointwise import exp_link_kernel
+    from hornbeam.backends.cpu.losses.pointwise import exp_link_kernel, softplus_link_kernel
 
     out, smallest = np.empty_like(raw), in_use().gradient_rows_per_thread
     if objective.link == "softmax":
@@ -180,6 +187,8 @@ def transform_scores(objective: Objective, raw: FloatArray, n_threads: int) -> F
     def part(start: int, stop: int) -> None:
         if objective.link == "exp":
             exp_link_kernel(flat[start:stop], flat_out[start:stop])
+        elif objective.link == "softplus":
+            softplus_link_kernel(flat[start:stop], flat_out[start:stop])
         else:
             probability_kernel(sigmoid, flat[start:stop], flat_out[start:stop])
 

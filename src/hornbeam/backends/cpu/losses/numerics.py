@@ -115,6 +115,16 @@ def sigmoid_(x: float) -> float:
 
 
 @kernel
+def softplus_(x: float) -> float:
+    """Return log(1 + exp(x)): the twin of `hornbeam.core.numerics.softplus`."""
+    e = exp_(-abs(x))
+    u = 1.0 + e
+    d = u - 1.0
+    part = e if d == 0.0 else log_(u) * (e / (1.0 if d == 0.0 else d))
+    return (x if x > 0.0 else 0.0) + part
+
+
+@kernel
 def log2_(x: float) -> float:
     """Return the logarithm of x >= 0 to the base 2: the twin of `hornbeam.core.numerics.log2`."""
     return log_(x) * LOG2_E

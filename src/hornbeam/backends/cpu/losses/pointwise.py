@@ -2,7 +2,7 @@
 
 A kernel has one signature: the constants a and b of the objective, and float64 (n,) arrays: scores and label in,
 gradient and hessian out, overwritten. Only the kernels that are used are compiled. Weights are multiplied in
-afterwards.
+afterwards, but those of cross_entropy_lambda have a kernel.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.host.kernels import kernel
-from hornbeam.backends.cpu.losses.numerics import exp_, log_, sigmoid_, tanh_ratio_
+from hornbeam.backends.cpu.losses.numerics import exp_, log_, sigmoid_, softplus_, tanh_ratio_
 from hornbeam.objectives.log_link import LARGEST_SCORE
 from hornbeam.objectives.robust import FAR_AWAY, SMALLEST_CURVATURE
 
@@ -200,6 +200,50 @@ def focal_kernel(
         hessian[row] = (factor * p) * ((2.0 * a + 1.0) * m + (bend if bend > 0.0 else 0.0))
 
 
+@kernel
+def hinge_kernel(
+    a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
+) -> None:
+    """y = 2 * label - 1; where y * score < 1: g = -y, h = 1; else both are 0."""
+    for row in range(len(scores)):
+        y = 2.0 * label[row] - 1.0
+        is_near = y * scores[row] < 1.0
+        gradient[row] = -y if is_near else 0.0
+        hessian[row] = 1.0 if is_near else 0.0
+
+
+@kernel
+def cross_entropy_lambda_kernel(
+    a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
+) -> None:
+    """p = sigmoid(score); g = p - label; h = p * (1 - p)."""
+    for row in range(len(scores)):
+        p = sigmoid_(scores[row])
+        gradient[row] = p - label[row]
+        hessian[row] = p * (1.0 - p)
+
+
+@kernel
+def cross_entropy_lambda_weighted_kernel(
+    scores: FloatArray, label: FloatArray, weight: FloatArray, gradient: FloatArray, hessian: FloatArray
+) -> None:
+    """See hornbeam.objectives.cross_entropy_lambda."""
+    for row in range(len(scores)):
+        score = bounded_(scores[row])
+        p = sigmoid_(score)
+        m = sigmoid_(-score)
+        prediction = softplus_(score)
+        x = weight[row] * prediction
+        q = exp_(-x)
+        d = 1.0 - q
+        ratio = 1.0 if d == 0.0 else (x if d == 1.0 else -log_(q) / (1.0 if d == 0.0 else d))
+        t = (p / prediction) * ratio
+        a = weight[row] * p
+        h = a * m + label[row] * (t * (t * q - m))
+        gradient[row] = a - label[row] * t
+        hessian[row] = h if h > 0.0 else 0.0
+
+
 POINTWISE_KERNELS: dict[str, Callable[..., None]] = {
     "regression_l1": absolute_error_kernel,
     "mape": percentage_error_kernel,
@@ -214,6 +258,8 @@ POINTWISE_KERNELS: dict[str, Callable[..., None]] = {
     "gamma": gamma_kernel,
     "tweedie": tweedie_kernel,
     "focal": focal_kernel,
+    "hinge": hinge_kernel,
+    "cross_entropy_lambda": cross_entropy_lambda_kernel,
 }
 """The kernel of each pointwise objective."""
 
@@ -223,3 +269,10 @@ def exp_link_kernel(raw: FloatArray, out: FloatArray) -> None:
     """out = exp(raw); both float64 (n,)."""
     for row in range(len(raw)):
         out[row] = exp_(raw[row])
+
+
+@kernel
+def softplus_link_kernel(raw: FloatArray, out: FloatArray) -> None:
+    """out = log(1 + exp(raw)); both float64 (n,)."""
+    for row in range(len(raw)):
+        out[row] = softplus_(raw[row])

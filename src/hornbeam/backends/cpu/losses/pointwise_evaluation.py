@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.host.kernels import kernel
-from hornbeam.backends.cpu.losses.numerics import exp_, log_, log_loss_
+from hornbeam.backends.cpu.losses.numerics import exp_, log_, log_loss_, softplus_
 from hornbeam.backends.cpu.losses.survival import aft_loss_kernel, within_bounds_kernel
 from hornbeam.metrics.amounts import SMALLEST_MEAN
 
@@ -164,6 +164,15 @@ def kullback_leibler_kernel(a: float, b: float, label: FloatArray, predictions: 
 
 
 @kernel
+def cross_entropy_lambda_kernel(a: float, b: float, label: FloatArray, scores: FloatArray, out: FloatArray) -> None:
+    """q = exp(-w * log(1 + exp(score))); out = y * -log(1 - q) + (1 - y) * -log(q), clipped; label is (y, w)."""
+    for row in range(len(scores)):
+        y = label[0, row]
+        q = exp_(-(label[1, row] * softplus_(scores[row])))
+        out[row] = y * log_loss_(1.0 - q) + (1.0 - y) * log_loss_(q)
+
+
+@kernel
 def focal_kernel(a: float, b: float, label: FloatArray, predictions: FloatArray, out: FloatArray) -> None:
     """out = (w * exp(a * log(1 - q))) * -log(q)."""
     for row in range(len(label)):
@@ -189,6 +198,7 @@ POINTWISE_LOSSES: dict[str, Callable[..., None]] = {
     "tweedie_deviance": tweedie_deviance_kernel,
     "cross_entropy": cross_entropy_kernel,
     "kullback_leibler": kullback_leibler_kernel,
+    "cross_entropy_lambda": cross_entropy_lambda_kernel,
     "focal": focal_kernel,
     "aft-nloglik": aft_loss_kernel,
     "interval-regression-accuracy": within_bounds_kernel,

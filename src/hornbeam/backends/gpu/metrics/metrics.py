@@ -53,6 +53,7 @@ LOSSES = {
     "focal": 18,
     "pseudohuber": 19,
     "rmsle": 20,
+    "cross_entropy_lambda": 21,
     "multi_logloss": 25,
     "multi_error": 26,
     "aft-nloglik": 30,
@@ -61,7 +62,7 @@ LOSSES = {
 """METRIC of kernels/losses/metrics.cl by the name of a mean loss; those of several outputs begin at 25, of two
 targets at 30."""
 
-LINKS = {"identity": 0, "sigmoid": 1, "exp": 2, "square": 3, "softmax": 4}
+LINKS = {"identity": 0, "sigmoid": 1, "exp": 2, "square": 3, "softmax": 4, "softplus": 5, "step": 6}
 """`link` of kernels/losses/metrics.cl by the objective's link."""
 
 
@@ -137,6 +138,8 @@ class DeviceMetrics:
         adding = self._runtime.kernel("exact_sum_kernel", own.variant("metrics.cl"))
         own.launch_over(n_rows, adding, losses, u64(n_rows), partial, u32(groups), report)
         total = sum_of(self._sets.read_report(report))
+        if metric.weight_in_loss:
+            return total / n_rows
         return total / held.once("total weight", lambda: self._total_weight(held))
 
     def _total_weight(self, held: ScoredSet) -> float:

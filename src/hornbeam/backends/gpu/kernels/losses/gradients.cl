@@ -60,11 +60,11 @@ KERNEL(THREADS) void targets_kernel(ROW_GRADIENTS, u32 n_rows, GLOBAL f64 *RESTR
                                     GLOBAL f64 *RESTRICT hessian) {
     for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
         const u64 at = offset + row;
-        const f64 w = weighted ? third[weighted == 2 ? at : row] : 1.0;
         f64 g, h;
         pointwise_loss(first[at], (f64)second[at], a, b, &g, &h);
-        gradient[at] = weighted ? g * w : g;
-        hessian[at] = weighted ? h * w : h;
+        if (weighted) weigh_loss(first[at], (f64)second[at], third[weighted == 2 ? at : row], &g, &h);
+        gradient[at] = g;
+        hessian[at] = h;
     }
 }
 #endif
@@ -117,6 +117,18 @@ KERNEL(THREADS) void exp_kernel(GLOBAL f64 *RESTRICT scores, u64 n_rows) {
 KERNEL(THREADS) void square_kernel(GLOBAL f64 *RESTRICT scores, u64 n_rows) {
     for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
         scores[row] = scores[row] * fabs(scores[row]);
+    }
+}
+
+KERNEL(THREADS) void softplus_kernel(GLOBAL f64 *RESTRICT scores, u64 n_rows) {
+    for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
+        scores[row] = softplus_(scores[row]);
+    }
+}
+
+KERNEL(THREADS) void step_kernel(GLOBAL f64 *RESTRICT scores, u64 n_rows) {
+    for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
+        scores[row] = scores[row] > 0.0 ? 1.0 : 0.0;
     }
 }
 

@@ -71,8 +71,31 @@ DEVICE void pointwise_loss(f64 score, f64 y, f64 a, f64 b, f64 *gradient, f64 *h
     const f64 q = 1.0 + (score < a ? a : (score > b ? b : score)), t = log_(q) - log_(1.0 + y);
     g = t / q;
     h = (1.0 - (t < 0.0 ? t : 0.0)) / (q * q);
+#elif OBJECTIVE == 16  // hinge
+    const f64 side = 2.0 * y - 1.0;
+    h = side * score < 1.0 ? 1.0 : 0.0;
+    g = h > 0.0 ? -side : 0.0;
+#elif OBJECTIVE == 17  // cross_entropy_lambda
+    const f64 p = 1.0 / (1.0 + exp_(-score));
+    g = p - y;
+    h = p * (1.0 - p);
 #endif
     *gradient = g;
     *hessian = h;
+}
+
+// The same of a row with a weight, from those without.
+DEVICE void weigh_loss(f64 score, f64 y, f64 weight, f64 *gradient, f64 *hessian) {
+#if OBJECTIVE == 17  // which is an exponent: hornbeam/objectives/cross_entropy_lambda.py
+    const f64 s = bounded_(score), p = 1.0 / (1.0 + exp_(-s)), m = 1.0 / (1.0 + exp_(s)), prediction = softplus_(s);
+    const f64 x = weight * prediction, q = exp_(-x), d = 1.0 - q;
+    const f64 ratio = d == 0.0 ? 1.0 : (d == 1.0 ? x : -log_(q) / (d == 0.0 ? 1.0 : d));
+    const f64 t = (p / prediction) * ratio, a = weight * p, h = a * m + y * (t * (t * q - m));
+    *gradient = a - y * t;
+    *hessian = h > 0.0 ? h : 0.0;
+#else
+    *gradient = *gradient * weight;
+    *hessian = *hessian * weight;
+#endif
 }
 #endif

@@ -11,10 +11,12 @@
 //   partial   u64 (n_groups,)                 bits of the largest |value| of a group
 //   report    sum_report_t                    see fixed_point.h
 
-#define SIGMOID 1
-#define EXP     2
-#define SQUARE  3
-#define SOFTMAX 4
+#define SIGMOID  1
+#define EXP      2
+#define SQUARE   3
+#define SOFTMAX  4
+#define SOFTPLUS 5
+#define STEP     6
 
 // -log(q), where q is clipped to 1e-15 <= q <= 1; NaN stays NaN.
 DEVICE f64 log_loss_(f64 q) {
@@ -40,6 +42,8 @@ DEVICE f64 link_(f64 score, u32 link, f64 sigmoid) {
     if (link == SIGMOID) return 1.0 / (1.0 + exp_(-(sigmoid * score)));
     if (link == EXP) return exp_(score);
     if (link == SQUARE) return score * fabs(score);
+    if (link == SOFTPLUS) return softplus_(score);
+    if (link == STEP) return score > 0.0 ? 1.0 : 0.0;
     return score;
 }
 
@@ -128,6 +132,12 @@ DEVICE f64 loss_of(f64 p, f64 y, f64 a, f64 b) {
 #endif
 }
 
+// The loss of one row whose weight is an exponent: cross_entropy_lambda.
+DEVICE f64 loss_of_trials(f64 score, f64 y, f64 weight) {
+    const f64 q = exp_(-(weight * softplus_(score)));
+    return y * log_loss_(1.0 - q) + (1.0 - y) * log_loss_(q);
+}
+
 // The loss of one row of one output that has two targets: y and z.
 DEVICE f64 loss_of_bounds(f64 score, f64 y, f64 z, f64 a, f64 b) {
 #if METRIC == 30  // aft-nloglik
@@ -149,14 +159,18 @@ KERNEL(THREADS) void loss_kernel(GLOBAL const f64 *RESTRICT scores, GLOBAL const
     u64 largest = 0;
     for (u64 row = (u64)GROUP_ID * THREADS + LOCAL_ID; row < n_rows; row += (u64)GROUP_COUNT * THREADS) {
         const f64 y = label[row];
-#if METRIC >= 30
+#if METRIC == 21
+        const f64 loss = loss_of_trials(scores[row], y, weighted ? weight[row] : 1.0);
+#elif METRIC >= 30
         f64 loss = loss_of_bounds(scores[row], y, label[n_rows + row], a, b);
 #elif METRIC > 24
         f64 loss = loss_of_classes(scores, row, n_rows, n_outputs, (u32)y, link, sigmoid);
 #else
         f64 loss = loss_of(link_(scores[row], link, sigmoid), y, a, b);
 #endif
+#if METRIC != 21
         loss = weighted ? loss * weight[row] : loss;
+#endif
         losses[row] = loss;
         largest = LARGER(SIZE_BITS(loss), largest);
     }

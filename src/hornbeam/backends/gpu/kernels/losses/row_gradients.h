@@ -22,10 +22,7 @@ typedef f64 second_t;
 #define GET_GRADIENT(row, g, h)                                 \
     f64 g, h;                                                   \
     pointwise_loss(first[row], (f64)second[row], a, b, &g, &h); \
-    if (weighted) {                                             \
-        g = g * third[row];                                     \
-        h = h * third[row];                                     \
-    }
+    if (weighted) weigh_loss(first[row], (f64)second[row], third[row], &g, &h)
 #else
 #define GET_GRADIENT(row, g, h) const f64 g = first[offset + (row)], h = second[offset + (row)]
 #endif

@@ -49,6 +49,13 @@ DEVICE f64 log_(f64 x) {
     return k * 6.93147180369123816490e-01 + (k * 1.90821492927058770002e-10 + 2.0 * s * p);
 }
 
+// log(1 + exp(x)): hornbeam/core/numerics.py.
+DEVICE f64 softplus_(f64 x) {
+    const f64 e = exp_(-fabs(x)), u = 1.0 + e, d = u - 1.0;
+    const f64 part = d == 0.0 ? e : log_(u) * (e / (d == 0.0 ? 1.0 : d));
+    return (x > 0.0 ? x : 0.0) + part;
+}
+
 // Logarithm to the base 2 of a normal number x > 0.
 DEVICE f64 log2_(f64 x) {
     return log_(x) * 1.4426950408889634;
