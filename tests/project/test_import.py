@@ -43,7 +43,7 @@ def test_import_alone_brings_in_nothing_else():
     """Not even NumPy: every name brings in its module when it is first asked for."""
     modules = modules_after("import hornbeam; dir(hornbeam)")
     assert "numpy" not in modules
-    names = {f"hornbeam.{name}" for name in ("basic", "compat", "engine")}  # which have no files
+    names = {f"hornbeam.{name}" for name in ("basic", "compat", "config", "engine")}  # which have no files
     names |= {"hornbeam.core", "hornbeam.training"}  # which are empty packages
     assert {name for name in modules if name.startswith("hornbeam")} == {"hornbeam", *names}
 

@@ -238,7 +238,7 @@ def test_dmatrix_takes_them_as_xgboosts_does(rows):
         live.update()
     assert live.trees[3].threshold.tolist() == hb.train(params, given).trees[3].threshold.tolist()
     given.set_info(feature_weights=None)
-    assert given.get_float_info("feature_weights") is None
+    assert given.get_float_info("feature_weights").shape == (0,)
 
 
 class Batches(hb.DataIter):

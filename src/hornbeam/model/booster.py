@@ -20,7 +20,7 @@ from hornbeam.core.log import inform
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.model.described import DescribedModel
 from hornbeam.model.explained import ExplainedModel
-from hornbeam.model.file import ModelData
+from hornbeam.model.file import ModelData, write_atomically
 from hornbeam.model.formats import HORNBEAM, format_of_name, model_of, read_file
 from hornbeam.model.live import LiveModel
 from hornbeam.model.predicting import PredictingModel
@@ -295,19 +295,23 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
         """Write the model to a file, or some iterations of it alone; returns self.
 
         Iterations are named as for `predict`. Some of them are a model without a best iteration: `booster[2:5]`. The
-        file has Hornbeam's format; where a DMatrix was trained on it is one that XGBoost reads, too (docs/exchange.md).
+        file is one that LightGBM reads too, or XGBoost, where a DMatrix was trained on; the model itself is in an entry
+        of its own (docs/exchange.md). `save` writes Hornbeam's format alone.
         """
         part = self._part(num_iteration, start_iteration)
-        if self.is_xgboosts and format_of_name(filename) == HORNBEAM:
+        if format_of_name(filename) != HORNBEAM:
+            part.save(filename)
+        elif self.is_xgboosts:
             part.save_as_xgboost(filename)
         else:
-            part.save(filename)
+            write_atomically(filename, part.text_for_lightgbm())
         return self
 
     @takes_peer_arguments(SAVE)
     def model_to_string(self, num_iteration: int | None = None, start_iteration: int = 0) -> str:
-        """Return the text of the file that `save_model` writes."""
-        return self._part(num_iteration, start_iteration).to_bytes().decode()
+        """Return the text of the file that `save_model` writes; of a model of a DMatrix, Hornbeam's own."""
+        part = self._part(num_iteration, start_iteration)
+        return (part.to_bytes() if self.is_xgboosts else part.text_for_lightgbm()).decode()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Make it from its file. skops asks for this: loading then checks everything, and trusts no other type."""

@@ -80,6 +80,10 @@ class DescribedModel:
             average_scores(scores, self.init_scores, self.n_iterations)
         return float(extreme(scores))
 
+    def text_for_lightgbm(self) -> bytes:
+        """Return the bytes of a file that LightGBM reads, too, and that holds the model as it is besides."""
+        return room("convert.lightgbm.carrying").write(self.to_model())  # type: ignore[no-any-return]
+
     def model_from_string(self, model_str: str) -> Self:
         """Become the model of a text that `model_to_string` returned, of any format that is read; returns self."""
         return self._become(model_of(model_str.encode()))
@@ -216,6 +220,7 @@ class DescribedModel:
         get_dump: Callable[..., list[str]]
         is_xgboosts: bool
         take: Callable[[ModelData], None]
+        to_model: Callable[[], ModelData]
 
         @property
         def n_iterations(self) -> int:

@@ -153,7 +153,7 @@ def without_peer_parameters(params: Mapping[Any, Any]) -> dict[Any, Any]:
         if name == "ndcg_exp_gain" and value is not None:
             kept.update(_gains(value, params))
             continue
-        if name in OBJECTIVE_NAMES and value in _OBJECTIVES:
+        if name in OBJECTIVE_NAMES and isinstance(value, str) and value in _OBJECTIVES:
             objective, way = _OBJECTIVES[value]
             kept.update({name: objective, way: True})
             continue

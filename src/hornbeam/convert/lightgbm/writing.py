@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from hornbeam.convert.lightgbm.reading import CATEGORICAL, DEFAULT_LEFT, MISSING
 from hornbeam.convert.lightgbm.text import END_OF_TREES
 from hornbeam.convert.missing_levels import without_missing_levels
 from hornbeam.convert.outgoing import Column, Outgoing
+from hornbeam.core.log import warn
 from hornbeam.model.file import ModelData
 from hornbeam.trees.tree import Tree, code_bits
 
@@ -35,8 +36,11 @@ FORBIDDEN = re.compile(r'[\s",:\[\]{}]')
 """Characters that LightGBM does not take in names of features."""
 
 
-def write(model: ModelData, approximate: bool) -> bytes:
-    """Return the bytes of a LightGBM model file, or raise ConversionError."""
+def write(model: ModelData, approximate: bool, say: Callable[[str], None] = warn) -> bytes:
+    """Return the bytes of a LightGBM model file, or raise ConversionError.
+
+    say  what a line on approximations goes to
+    """
     exactness = Exactness("LightGBM's format", approximate)
     out = Outgoing(model, is_lightgbms=True)
     _check_linear(out, exactness)
@@ -75,7 +79,7 @@ def write(model: ModelData, approximate: bool) -> bytes:
         f"pandas_categorical:{json.dumps(lists or None)}",
         "",
     ]
-    exactness.report()
+    exactness.report(say)
     return ("\n".join([*header, "", ""]) + "".join(texts) + "\n".join(footer)).encode()
 
 

@@ -1,0 +1,62 @@
+r"""Files that LightGBM reads, and that hold the model as it is besides: what `save_model` writes after a Dataset.
+
+LightGBM's text has no categories of NaN, encodings or fingerprint, so that it alone would bring back another model.
+LightGBM passes over what follows the parameters, and one line there holds Hornbeam's own file:
+
+    end of parameters
+
+    hornbeam:{"sha256": "0ef3...", "text": "{\"best_iteration\":0, ..."}
+
+    pandas_categorical:null
+
+sha256 is that of the file without the line. Where it is another one, something has edited what LightGBM reads; then
+that is the model, with a warning.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from hornbeam.convert.lightgbm.reading import read as read_text
+from hornbeam.convert.lightgbm.writing import write as write_text
+from hornbeam.core.errors import ConversionError, ModelFormatError
+from hornbeam.core.float_mode import default_mode
+from hornbeam.core.log import inform, warn
+from hornbeam.model.file import ModelData, model_from_bytes, model_to_bytes
+
+AFTER, BEFORE = b"\nend of parameters\n\n", b"\nhornbeam:"
+
+PLACE = "LightGBM model, hornbeam"
+"""What messages call the line."""
+
+
+def write(model: ModelData) -> bytes:
+    """Return the bytes of a model's file; Hornbeam's alone, with a line in the log, where LightGBM cannot have it."""
+    own = model_to_bytes(model)
+    try:
+        with default_mode():  # in another one, Python's conversion of numbers to text goes wrong
+            text = write_text(model, True, inform)
+    except ConversionError as error:
+        inform(f"Hornbeam alone reads the file of this model, LightGBM does not: {error}")
+        return own
+    line = json.dumps({"sha256": hashlib.sha256(text).hexdigest(), "text": own.decode("ascii")})
+    begin, _, end = text.rpartition(AFTER)
+    return begin + AFTER + BEFORE[1:] + line.encode() + b"\n\n" + end
+
+
+def read(data: bytes) -> ModelData:
+    """Return the model that a file carries; it carries none, or was edited: that which LightGBM reads."""
+    begin, mark, rest = data.rpartition(BEFORE)
+    if not mark:
+        return read_text(data)
+    line, _, end = rest.partition(b"\n\n")
+    try:
+        entry = json.loads(line)
+        own, seal = entry["text"].encode("ascii"), entry["sha256"]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise ModelFormatError(f"{PLACE}: must be the text of a model and the SHA-256 of the other lines") from None
+    if hashlib.sha256(begin + b"\n" + end).hexdigest() != seal:
+        warn("the model file was edited after Hornbeam had written it: it is read as one of LightGBM")
+        return read_text(data)
+    return model_from_bytes(own)
