@@ -388,8 +388,6 @@ def test_types_of_features_are_those_given_or_of_a_frame(tmp_path):
 def test_inplace_predict_takes_xgboosts_arguments_by_place(booster):
     expected = booster.predict(X, num_iteration=2, raw_score=True)
     assert np.array_equal(booster.inplace_predict(X, (0, 2), "margin", np.nan), expected)
-    with pytest.raises(xgb.ParameterError, match="replace other markers"):
-        booster.inplace_predict(X, missing=-1.0)
 
 
 def test_paths_may_say_their_format(tmp_path):

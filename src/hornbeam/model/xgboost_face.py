@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from hornbeam.core.errors import ParameterError
 from hornbeam.data.column_names import are_made_up
+from hornbeam.data.sources.markers import without_marker
 from hornbeam.model.file import write_atomically
 from hornbeam.model.formats import model_of, read_file
 from hornbeam.model.rooms import room
@@ -184,13 +185,14 @@ class XGBoostFace:
         missing: float = np.nan,
         **choices: Any,
     ) -> Any:
-        """Predict for a table: `predict` by another name; `predict_type="margin"` asks for raw scores."""
-        if not np.isnan(missing):
-            raise ParameterError(f"missing={missing!r}: NaN is missing; replace other markers by NaN in the data")
+        """Predict for a table: `predict` by another name; `predict_type="margin"` asks for raw scores.
+
+        missing  a number that stands for missing values, besides NaN
+        """
         if predict_type not in ("value", "margin"):
             raise ParameterError(f"predict_type={predict_type!r}: must be 'value' or 'margin'")
         asked = {"raw_score": predict_type == "margin", "iteration_range": iteration_range}
-        return self.predict(data, **asked, **choices)
+        return self.predict(without_marker(data, missing), **asked, **choices)
 
     def eval_set(
         self, evals: Sequence[tuple[Any, str]], iteration: int = 0, feval: Any = None, output_margin: bool = True

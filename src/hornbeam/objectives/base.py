@@ -199,6 +199,12 @@ class Objective(ABC):
     def transform(self, raw: FloatArray) -> FloatArray:
         """Turn raw scores into predictions; both float64 (n_outputs, n_rows). The result may be `raw` itself."""
 
+    def predictions(self, raw: FloatArray) -> FloatArray:
+        """Return what `Booster.predict` makes of raw scores, float64 (n_outputs, n_rows), or (1, n_rows) of classes."""
+        if self.predicts_classes:
+            return np.asarray(np.argmax(raw, axis=0)[None], np.float64)  # the first of equals
+        return raw if self.predicts_scores else self.transform(raw)
+
     def to_dict(self) -> dict[str, str | int | float]:
         """Return what the model file keeps: the name and what `transform` needs."""
         return {"name": self.name}

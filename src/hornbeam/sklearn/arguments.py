@@ -63,12 +63,16 @@ def adapt_objective(function: UserFunction) -> Callable[[FloatArray, Dataset], t
     return on_device(objective) if is_on_device(function) else objective
 
 
-def adapt_metric(function: UserFunction) -> MetricFunction:
-    """Make the user's function a metric as `train` calls it, marked by `on_device` if the function is."""
-    n_fields = _count_fields(function, "the metric function")
+def adapt_metric(function: UserFunction, by_name: bool = False) -> MetricFunction:
+    """Make the user's function a metric as `train` calls it, marked by `on_device` if the function is.
+
+    by_name  whether the function takes weights by the name `sample_weight`, as those of scikit-learn do
+    """
+    n_fields = 0 if by_name else _count_fields(function, "the metric function")
 
     def metric(predictions: Any, data: Any) -> Any:
-        found = function(data.label, predictions, *(data.weight, data.group)[:n_fields])
+        weighted = {"sample_weight": data.weight} if by_name and data.weight is not None else {}
+        found = function(data.label, predictions, *(data.weight, data.group)[:n_fields], **weighted)
         if isinstance(found, (tuple, list)):
             return found
         return getattr(function, "__name__", type(function).__name__), found, False  # as XGBoost has it: a loss
@@ -76,13 +80,13 @@ def adapt_metric(function: UserFunction) -> MetricFunction:
     return on_device(metric) if is_on_device(function) else metric
 
 
-def split_metrics(eval_metric: Any) -> tuple[list[str], list[MetricFunction]]:
-    """Return names and functions among the metrics asked for in `fit`."""
+def split_metrics(eval_metric: Any, by_name: bool = False) -> tuple[list[str], list[MetricFunction]]:
+    """Return names and functions among the metrics asked for in `fit`; by_name: see `adapt_metric`."""
     if eval_metric is None:
         return [], []
     given = [eval_metric] if isinstance(eval_metric, str) or callable(eval_metric) else list(eval_metric)
     names = [name.strip() for metric in given if isinstance(metric, str) for name in metric.split(",")]
-    return names, [adapt_metric(metric) for metric in given if not isinstance(metric, str)]
+    return names, [adapt_metric(metric, by_name) for metric in given if not isinstance(metric, str)]
 
 
 class NamesEvaluations:
@@ -90,6 +94,8 @@ class NamesEvaluations:
 
     _beside_functions = "l2"
     """The metric of an objective that is a function, as in LightGBM's estimators."""
+    _weighs_by_name = False
+    """Whether metric functions take weights by the name `sample_weight`, as XGBoost's estimators hand them over."""
 
     def _with_metrics(self, params: Params, names: list[str]) -> Params:
         """Put the metrics that are given to `fit` before those of the parameters, or of the objective."""

@@ -422,7 +422,7 @@ class HornbeamModel(
         params = self._train_params().replace(**changes)
         if init_model is None and held_out.wants_warm_start(self._other_params) and hasattr(self, "booster_"):
             init_model, params = self, held_out.rounds_to_go(params, self.booster_)
-        names, functions = split_metrics(eval_metric)
+        names, functions = split_metrics(eval_metric, self._weighs_by_name)
         params = self._with_metrics(params, names)
         if params.early_stopping_round > 0 and not pairs:
             raise ParameterError(

@@ -15,8 +15,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.core.fixed_point import exact_sum
 from hornbeam.core.log import warn
+from hornbeam.core.numerics import sigmoid
 from hornbeam.data.device_arrays import as_cupy, device_of, host_array, in_library_of
 from hornbeam.metrics import fit_to_outputs
+from hornbeam.objectives import MulticlassObjective
 from hornbeam.params.params import BY_NAME, Params, canonical_names
 from hornbeam.params.peer_arguments import PREDICT, takes_peer_arguments
 from hornbeam.sklearn import held_out
@@ -68,16 +70,20 @@ class HornbeamClassifier(StagedClassifier, ClassifierMixin, HornbeamModel):
     n_classes_: int
     _takes_columns = True
     _beside_functions = "binary_logloss"
+    _links_functions = False
+    """Whether scores of an objective function become probabilities."""
 
     @takes_peer_arguments(PREDICT)
     def predict(self, X: Any, *places: Any, **choices: Any) -> NDArray[Any]:
         """Predict the class of every row; keywords (`raw_score`, `pred_contrib`, ...) are those of `Booster.predict`.
 
-        With an objective function, whose scores have no known link to the classes, raw scores are returned.
+        With an objective function, whose scores have no known link to the classes, raw scores are returned;
+        `XGBClassifier` takes the logistic function for one of two classes, and softmax for one of several.
         """
         choices = in_order(places, choices)
         result = self.predict_proba(X, **choices)
-        if _asks_for_no_classes(choices) or self.booster_.objective.name == "custom":
+        is_custom = self.booster_.objective.name == "custom"
+        if _asks_for_no_classes(choices) or (is_custom and not self._links_functions):
             return result
         if self._has_labels:
             return labels_that_hold(host_array(result))
@@ -104,7 +110,9 @@ class HornbeamClassifier(StagedClassifier, ClassifierMixin, HornbeamModel):
         result = super().predict(X, **choices)
         if _asks_for_no_classes(choices):
             return result
-        if self.booster_.objective.name == "custom":
+        if self.booster_.objective.name == "custom" and self._links_functions:
+            result = linked(host_array(result))
+        elif self.booster_.objective.name == "custom":
             warn("an objective function has no classes and probabilities: returning raw scores", self.verbosity)
             return result
         if self._has_labels:
@@ -233,6 +241,13 @@ class HornbeamClassifier(StagedClassifier, ClassifierMixin, HornbeamModel):
 
 _OF_THE_BOOSTER = ("raw_score", "pred_leaf", "pred_contrib", "pred_contribs", "pred_interactions")
 """Keywords of `predict` that ask for something besides predictions."""
+
+
+def linked(scores: FloatArray) -> FloatArray:
+    """Return the probabilities of raw scores, (n_rows,) of label 1 or (n_rows, n_classes), as XGBoost's links do."""
+    if scores.ndim == 1:
+        return sigmoid(scores)
+    return MulticlassObjective(scores.shape[1]).transform(np.ascontiguousarray(scores.T)).T
 
 
 def _asks_for_no_classes(choices: Mapping[str, Any]) -> bool:

@@ -19,7 +19,7 @@ from hornbeam.data.sources.series_tables import as_column, is_series
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.dataset.dmatrix import DMatrix
 from hornbeam.model.xgboost_face import names_of
-from hornbeam.params.params import BY_NAME
+from hornbeam.params.params import BY_NAME, Params
 from hornbeam.sklearn.base import HornbeamModel
 from hornbeam.sklearn.estimators import HornbeamClassifier, HornbeamRegressor
 from hornbeam.sklearn.ranker import HornbeamRanker
@@ -75,7 +75,7 @@ class XGBoostModel(HornbeamModel):
         """Return the parameters of a training as XGBoost means them."""
         return as_xgboost_means(values)
 
-    _beside_functions = "rmse"
+    _beside_functions, _weighs_by_name = "rmse", True
 
     def _names_of_sets(self, names: Any, n_sets: int) -> Any:
         """Return the names of validation sets; None: XGBoost's, of the training data too."""
@@ -144,6 +144,13 @@ class XGBoostForest(XGBoostModel):
 
 class XGBClassifier(XGBoostModel, HornbeamClassifier):
     """`HornbeamClassifier` as XGBoost's users know it."""
+
+    _links_functions = True
+
+    def _with_metrics(self, params: Params, names: list[str]) -> Params:
+        """Beside an objective function of several classes, count the errors."""
+        several = params.metric is None and callable(params.objective) and params.num_class > 1
+        return super()._with_metrics(params.replace(metric="multi_error") if several else params, names)
 
 
 class XGBRegressor(XGBoostModel, HornbeamRegressor):

@@ -67,7 +67,7 @@ def evaluate_metric(
         with exchange.scope():  # values on the device come to the host in the function's own stream
             return _checked(function(predictions, DeviceData(dataset, exchange, valid)))  # type: ignore[arg-type]
     given = DeviceData(dataset, valid=valid) if marked else dataset
-    return call_metric(function, objective.transform(host_scores()), given)
+    return call_metric(function, objective.predictions(host_scores()), given)
 
 
 def call_metric(function: MetricFunction, made: NDArray[np.float64], given: Any) -> list[tuple[str, float, bool]]:

@@ -82,7 +82,7 @@ def evaluate_model(booster: Booster, data: Any, name: str, feval: Any) -> list[E
             Evaluation(name, metric_name(own, metric, data), value, metric.higher_is_better) for own, value in pairs
         ]
     for function in metric_functions(feval):
-        found = call_metric(function, objective.transform(raw), data)
+        found = call_metric(function, objective.predictions(raw), data)
         results += [Evaluation(name, *one) for one in found]
     return results
 

@@ -1,0 +1,83 @@
+"""Functions of the user's own in `XGBClassifier` and on a DMatrix: what they are given, and what becomes of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hornbeam as hb
+from hornbeam.core.numerics import sigmoid
+
+xgboost = pytest.importorskip("xgboost")
+metrics = pytest.importorskip("sklearn.metrics")
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(300, 4))
+Y = np.digitize(X[:, 0] + 0.3 * RNG.normal(size=300), [-0.5, 0.5])
+WEIGHT = RNG.random(300) + 0.1
+QUIET = {"n_estimators": 3, "verbosity": 0}
+
+
+def softmax_loss(label, scores):
+    odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+    p = odds / odds.sum(axis=1, keepdims=True)
+    return p - np.eye(3)[label.astype(int)], 2.0 * p * (1.0 - p)
+
+
+def logistic_loss(label, scores):
+    p = 1.0 / (1.0 + np.exp(-scores))
+    return p - label, p * (1.0 - p)
+
+
+def test_an_objective_function_of_classes_has_the_links_of_xgboosts():
+    for function, label in ((softmax_loss, Y), (logistic_loss, (Y > 0).astype(int))):
+        theirs, ours = (one.XGBClassifier(objective=function, **QUIET) for one in (xgboost, hb))
+        theirs.fit(X, label)
+        ours.fit(X, label, eval_set=[(X, label)], verbose=False)
+        proba = ours.predict_proba(X)
+        assert proba.shape == theirs.predict_proba(X).shape
+        np.testing.assert_allclose(proba.sum(axis=1), 1.0)
+        assert np.abs(proba - theirs.predict_proba(X)).mean() < 0.03
+        assert np.mean(ours.predict(X) == theirs.predict(X)) > 0.95
+        assert set(ours.predict(X)) <= set(label)
+        raw = ours.predict(X, output_margin=True)
+        expected = sigmoid(raw) if raw.ndim == 1 else None
+        assert expected is None or np.array_equal(proba[:, 1], expected)
+
+
+def test_metric_functions_of_an_estimator_are_given_weights_by_name():
+    for weight in (None, WEIGHT):
+        seen = []
+        for one in (xgboost, hb):
+            model = one.XGBClassifier(eval_metric=metrics.log_loss, **QUIET)
+            given = {} if weight is None else {"sample_weight_eval_set": [weight]}
+            model.fit(X, Y > 0, sample_weight=weight, eval_set=[(X, Y > 0)], verbose=False, **given)
+            found = model.evals_result()["validation_0"]
+            seen.append(found)
+            np.testing.assert_allclose(found["log_loss"], found["logloss"], rtol=1e-5)
+        assert set(seen[0]) == set(seen[1])
+
+
+@pytest.mark.parametrize("objective", ["multi:softmax", "multi:softprob", "binary:logitraw"])
+def test_metric_functions_are_given_what_predict_returns(objective):
+    label, shapes = (Y > 0) if objective.startswith("binary") else Y, {}
+    for one in (xgboost, hb):
+        last = []
+
+        def metric(predictions, data, last=last):
+            last.append(predictions.copy())
+            return "mine", float(np.mean(data.get_label()))
+
+        data = one.DMatrix(X, label=label)
+        params = {"objective": objective, **({} if label is not Y else {"num_class": 3})}
+        model = one.train(params, data, 2, evals=[(data, "t")], custom_metric=metric, verbose_eval=False)
+        np.testing.assert_allclose(last[-1], model.predict(data), rtol=1e-6)
+        shapes[one.__name__] = last[-1].shape
+    assert shapes["xgboost"] == shapes["hornbeam"]
+
+
+def test_inplace_predict_takes_a_marker_of_missing_values():
+    model = hb.train({}, hb.DMatrix(X, label=Y), 2)
+    gaps = np.where(X < -1.0, np.nan, X)
+    marked = np.where(np.isnan(gaps), 11.0, gaps)
+    assert np.array_equal(model.inplace_predict(marked, missing=11.0), model.inplace_predict(gaps))
