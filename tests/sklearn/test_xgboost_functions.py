@@ -81,3 +81,38 @@ def test_inplace_predict_takes_a_marker_of_missing_values():
     gaps = np.where(X < -1.0, np.nan, X)
     marked = np.where(np.isnan(gaps), 11.0, gaps)
     assert np.array_equal(model.inplace_predict(marked, missing=11.0), model.inplace_predict(gaps))
+
+
+@pytest.mark.parametrize("given", [{}, {"base_score": 0.2}, {"num_class": 3}])
+@pytest.mark.parametrize("objective", [None, "binary:logistic", "count:poisson"])
+def test_an_objective_function_begins_where_xgboosts_does(objective, given):
+    if objective and "num_class" in given:
+        given = {}
+    params, first = {**given, **({"objective": objective} if objective else {})}, []
+
+    def function(scores, data):
+        first.append(np.ravel(scores)[:3].astype(float))
+        return np.zeros_like(scores), np.ones_like(scores)
+
+    for one in (xgboost, hb):
+        one.train(params, one.DMatrix(X, label=Y > 0), 1, obj=function)
+    np.testing.assert_allclose(first[1], first[0], atol=1e-6)
+    first.clear()
+    one_output = {"n_estimators": 1, "objective": lambda label, scores: function(scores, label)}
+    for one in (xgboost, hb):
+        one.XGBRegressor(**one_output).fit(X, Y)
+        one.XGBClassifier(**one_output).fit(X, Y > 0)
+    np.testing.assert_allclose(first[2:], first[:2], atol=1e-6)
+
+
+def test_early_stopping_without_anything_to_evaluate_is_refused():
+    data = hb.DMatrix(X, label=Y)
+    with pytest.raises(ValueError, match="needs a validation set"):
+        hb.train({}, data, 5, early_stopping_rounds=3)
+    assert hb.train({}, data, 5, evals=[(data, "t")], early_stopping_rounds=3, verbose_eval=False).n_iterations == 5
+
+
+def test_attributes_of_the_peers_estimators_and_datasets():
+    assert hb.XGBClassifier(feature_types=["q"] * 4).feature_types == ["q"] * 4
+    assert hb.XGBRegressor().feature_types is None
+    assert hb.Dataset(np.abs(X).round(), label=Y, categorical_features=[1]).categorical_feature == [1]

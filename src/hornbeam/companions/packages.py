@@ -5,11 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from hornbeam.core.errors import HornbeamError
-
-
-class MissingPackageError(HornbeamError, ImportError):
-    """A package that a companion is for is not installed."""
+from hornbeam.core.errors import MissingPackageError
 
 
 def require(module: str) -> Any:

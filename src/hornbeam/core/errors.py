@@ -19,6 +19,10 @@ class DataError(HornbeamError, ValueError):
     """Data, labels, weights or scores cannot be used as given."""
 
 
+class MissingPackageError(HornbeamError, ImportError):
+    """A package that does the work is not installed."""
+
+
 class ModelFormatError(HornbeamError, ValueError):
     """A model file is damaged, or is not a model file."""
 

@@ -135,6 +135,11 @@ class PeerMethods(Fields):
         """Make a Dataset of some rows, as `subset`; `allow_groups` asks for whole queries, which are kept anyway."""
         return self.subset(rindex)
 
+    @property
+    def categorical_feature(self) -> list[int]:
+        """`categorical_features` by LightGBM's name."""
+        return self.categorical_features
+
     def set_info(self, **fields: Any) -> None:
         """Set fields by XGBoost's names: label, weight, base_margin, group, qid, feature_weights, feature_names, ..."""
         names = fields.pop("feature_names", None)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from hornbeam.core.errors import HornbeamError, ParameterError
+from hornbeam.core.errors import MissingPackageError, ParameterError
 from hornbeam.params.peer_arguments import PLOT_TREE, takes_peer_arguments
 from hornbeam.plotting.canvas import ACCENT, INK, MUTED, SECOND, new_axes, shortened
 from hornbeam.plotting.models import booster_of
@@ -179,7 +179,7 @@ def create_tree_digraph(
     try:
         from graphviz import Digraph
     except ImportError as error:
-        raise HornbeamError(
+        raise MissingPackageError(
             "create_tree_digraph needs the package graphviz (pip install graphviz); hornbeam.plot_tree and "
             "hornbeam.create_tree_svg draw trees without it"
         ) from error

@@ -108,6 +108,11 @@ class XGBoostModel(HornbeamModel):
         made = {name: values.pop(BY_NAME[name].name, None) for name in NAMES}
         return {**made, **{name: value for name, value in found.items() if BY_NAME[name].name in values}}
 
+    @property
+    def feature_types(self) -> Any:
+        """What was given as `feature_types`, or None."""
+        return self._other_params.get("feature_types")
+
     def get_num_boosting_rounds(self) -> int:
         """Return the number of iterations asked for."""
         return int(self._train_params().num_iterations)
@@ -155,6 +160,11 @@ class XGBClassifier(XGBoostModel, HornbeamClassifier):
 
 class XGBRegressor(XGBoostModel, HornbeamRegressor):
     """`HornbeamRegressor` as XGBoost's users know it."""
+
+    def _completed(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Let training with an objective function begin at 0.5, as XGBoost's does."""
+        begins = callable(values.get("objective")) and values.get("base_score") is None
+        return super()._completed({**values, "base_score": 0.5} if begins else values)
 
 
 class XGBRanker(XGBoostModel, HornbeamRanker):

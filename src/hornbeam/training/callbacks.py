@@ -197,10 +197,10 @@ class EarlyStopping:
     def check(self, validation_sets: Sequence[str], has_metrics: bool) -> None:
         """Refuse before training what could never stop; `train` calls this.
 
-        validation_sets  names of the validation sets, without the training set
+        validation_sets  names of the sets that may stop it
         has_metrics      whether there is any metric or metric function
         """
-        if not validation_sets and not self.watches_training:
+        if not validation_sets:
             raise ParameterError(
                 "early stopping needs a validation set: pass one in valid_sets besides the training set"
             )
@@ -286,7 +286,8 @@ def prepare(
         every = [callback for callback in every if callback not in blind]
     for callback in every:
         if hasattr(callback, "check"):
-            callback.check(validation_sets, has_metrics)
+            watched = only_training and getattr(callback, "watches_training", False)
+            callback.check(["training"] if watched else validation_sets, has_metrics)
     if params.boosting == "dart" and any(isinstance(callback, EarlyStopping) for callback in every):
         warn(
             "early stopping is off with boosting='dart': later rounds change earlier trees, so the best iteration "

@@ -112,6 +112,8 @@ def _boost_from_average(situation: Situation) -> str | None:
 
 
 def _base_score(situation: Situation) -> str | None:
+    if isinstance(situation.state.objective, CustomObjective):  # a DMatrix has given it one
+        return None
     return "beside init_score, from which training starts" if situation.state.train_set.init_score is not None else None
 
 

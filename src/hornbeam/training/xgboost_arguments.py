@@ -16,10 +16,15 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+import numpy as np
+
 from hornbeam.core.dtypes import MAX_LEAVES
 from hornbeam.core.errors import ParameterError
+from hornbeam.core.numerics import log
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.metrics.ranked_lists import WHOLE_LIST
+from hornbeam.objectives import ALL_OBJECTIVES
+from hornbeam.params.objective_names import SPELLINGS
 from hornbeam.params.params import BY_NAME, Params, whole_number
 from hornbeam.params.xgboost_metrics import xgboosts_name
 from hornbeam.training.callbacks import CallbackEnv, EarlyStopping, LogEvaluation, RecordEvaluation, deviation
@@ -297,7 +302,8 @@ def takes_xgboost_arguments(function: Callable[P, R]) -> Callable[P, R]:
             if not callable(objective):
                 raise ParameterError(f"obj={objective!r}: must be a function of scores and dataset")
             params = places.pop(0) if places else named.pop("params", None)
-            places.insert(0, _with_objective(params, objective))
+            is_begun = any(named.get(name) is not None for name in ("xgb_model", "init_model"))
+            places.insert(0, _with_objective(params, objective, has_xgboosts_ways(data) and not is_begun))
         made = _callbacks(given, has_xgboosts_ways(data))
         if made:
             named["callbacks"] = [*(named.get("callbacks") or []), *made]
@@ -351,10 +357,21 @@ def _says_rounds(params: Any) -> bool:
     return any(name in BY_NAME and BY_NAME[name].name == "num_iterations" for name in names)
 
 
-def _with_objective(params: Any, objective: Any) -> Any:
+def _with_objective(params: Any, objective: Any, starts: bool) -> Any:
+    """Return parameters with an objective function; starts: a training on a DMatrix begins, where XGBoost's does.
+
+    That is the score which predicts 0.5, or base_score, by the link of the objective that is named besides.
+    """
     if isinstance(params, Params):
         return params.replace(objective=objective)
-    others = {name: value for name, value in (params or {}).items() if name not in _OBJECTIVE_NAMES}
+    given = _dict_of(params or {})
+    others = {name: value for name, value in given.items() if name not in _OBJECTIVE_NAMES}
+    named = SPELLINGS.get(str(next((given[name] for name in _OBJECTIVE_NAMES if name in given), None)), "")
+    link, base = getattr(ALL_OBJECTIVES.get(named), "link", "identity"), given.get("base_score")
+    if starts and (base is None or (link in ("sigmoid", "exp") and isinstance(base, (int, float)))):
+        value = np.array([0.5 if base is None else base], np.float64)
+        odds = value / (1.0 - value) if link == "sigmoid" else value
+        others["base_score"] = float(log(odds)[0]) if link in ("sigmoid", "exp") else float(value[0])
     return {**others, "objective": objective}
 
 
