@@ -162,7 +162,8 @@ def test_objective_and_metric_functions(data):
     model = hb.train(
         BINARY, data[0], 3, obj=logistic, custom_metric=pair, evals=[(data[1], "eval")], evals_result=record
     )
-    assert model.fingerprint() == hb.train({**BINARY, "objective": logistic}, data[0], 3).fingerprint()
+    start = {"objective": logistic, "base_score": 0.0}  # which predicts 0.5
+    assert model.fingerprint() == hb.train({**BINARY, **start}, data[0], 3).fingerprint()
     assert len(record["eval"]["mine"]) == 3
     with pytest.raises(hb.ParameterError, match="obj="):
         hb.train(BINARY, data[0], 3, obj="logistic")
