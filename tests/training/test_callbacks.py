@@ -407,3 +407,9 @@ def test_what_a_file_would_not_know_of_is_no_change_of_a_callback(tmp_path):
     change = lambda env: env.model.reset_parameter({"learning_rate": 0.01})  # noqa: E731
     with pytest.raises(hb.ParameterError, match=r"learning_rate set by a callback beside checkpoint="):
         hb.train(QUIET, hb.Dataset(X, label=Y), 3, callbacks=[change], checkpoint=tmp_path / "state")
+
+
+def test_an_environment_is_made_by_its_names():
+    model = train(rounds=2)
+    env = hb.callback.CallbackEnv(model=model, iteration=1, begin_iteration=0, end_iteration=2, learning_rate=0.1)
+    assert env.model is model

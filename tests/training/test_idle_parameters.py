@@ -172,3 +172,10 @@ def test_two_strategies_are_refused():
         hb.train(params, data({}), 1)
     with pytest.raises(hb.ParameterError, match="two ways to choose rows"):
         hb.HornbeamRegressor(**params).fit(data({}).data, data({}).label)
+
+
+def test_base_score_beside_initial_scores_is_told_with_an_objective_function_too(caplog):
+    table = np.random.default_rng(0).normal(size=(60, 2))
+    data = hb.Dataset(table, label=table[:, 0], init_score=np.zeros(60))
+    hb.train({"objective": lambda scores, own: (scores - own.label, np.ones(60)), "base_score": 0.2}, data, 1)
+    assert any("base_score" in text and "beside init_score" in text for text in caplog.messages)

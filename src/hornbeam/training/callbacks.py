@@ -87,11 +87,9 @@ class CallbackEnv:
         Every parameter of the training, by canonical name.
     changes
         Values of other parameters for this iteration (those in RESETTABLE); may be set before it.
-    complete_model
-        What enters the trees grown so far into the Booster; None: they are there.
     """
 
-    _model: Booster
+    model: Booster
     iteration: int
     begin_iteration: int
     end_iteration: int
@@ -100,19 +98,26 @@ class CallbackEnv:
     training_names: frozenset[str] = frozenset()
     params: dict[str, Any] = field(default_factory=dict)
     changes: dict[str, Any] = field(default_factory=dict)
-    complete_model: Callable[[], None] | None = field(default=None, repr=False)
-
-    @property
-    def model(self) -> Booster:
-        """The Booster so far. Its trees are made when it is looked at first, and after every iteration from then on."""
-        if self.complete_model is not None:
-            self.complete_model()
-        return self._model
 
     def begin(self, iteration: int, learning_rate: float) -> None:
         """Forget what belongs to the iteration before."""
         self.iteration, self.learning_rate = iteration, learning_rate
         self.evaluation_result_list, self.changes = [], {}
+
+
+class LoopEnv(CallbackEnv):
+    """What a training hands to callbacks: the trees of its model are made when one looks at it, and from then on.
+
+    complete_model  enters the trees grown so far into the model; None: they are there
+    """
+
+    complete_model: Callable[[], None] | None = None
+
+    def __getattribute__(self, name: str) -> Any:
+        """Return an attribute; the model is completed first."""
+        if name == "model" and self.complete_model is not None:
+            self.complete_model()
+        return super().__getattribute__(name)
 
 
 Callback = Callable[[CallbackEnv], None]

@@ -112,9 +112,10 @@ def _boost_from_average(situation: Situation) -> str | None:
 
 
 def _base_score(situation: Situation) -> str | None:
-    if isinstance(situation.state.objective, CustomObjective):  # a DMatrix has given it one
-        return None
-    return "beside init_score, from which training starts" if situation.state.train_set.init_score is not None else None
+    train_set = situation.state.train_set
+    if train_set.is_xgboosts and isinstance(situation.state.objective, CustomObjective):
+        return None  # nobody may have typed it: xgboost_arguments.py
+    return "beside init_score, from which training starts" if train_set.init_score is not None else None
 
 
 def _label_gain(situation: Situation) -> str | None:

@@ -25,6 +25,7 @@ from hornbeam.training.callbacks import (
     CallbackEnv,
     EarlyStopException,
     Evaluation,
+    LoopEnv,
     close,
     finish,
 )
@@ -173,10 +174,11 @@ class Loop:
         training = frozenset(entry.name for entry in state.evaluated if entry.is_training)
         begin, *_ = [member.begin(n_rounds, functions) for member in members]
         self.params = state.params
-        self.env = CallbackEnv(
+        self.env = LoopEnv(
             model, begin, begin, begin + n_rounds, state.params.learning_rate, training_names=training,
-            params=state.params.to_dict(), complete_model=self._complete_model,
+            params=state.params.to_dict(),
         )  # fmt: skip
+        self.env.complete_model = self._complete_model
         self._before = [callback for callback in callbacks if getattr(callback, "before_iteration", False)]
         self.after = [callback for callback in callbacks if not getattr(callback, "before_iteration", False)]
 
