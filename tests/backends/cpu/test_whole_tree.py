@@ -338,7 +338,7 @@ def test_tree_by_depth_is_the_same_each_time():
     sample, limits = make_binned(3000, 7, 30, 0.1, seed=4), GrowthLimits(300, BIG, True)
     binned, rules = binned_data(sample, 2), replace(PLAIN_RULES, min_data_in_leaf=20)
     grown = []
-    for n_threads, n_times in ((1, 1), (5, 12)):
+    for n_threads, n_times in ((1, 1), (5, 20)):
         tuned = Tuning(thread_work_ns=1, waking_ns=1, team_cpus=n_threads, most_leaves=1024, large_share=0.5)
         engine = CpuEngine(binned, n_threads, tuned)
         for _ in range(n_times):

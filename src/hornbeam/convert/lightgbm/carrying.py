@@ -15,14 +15,14 @@ that is the model, with a warning.
 
 from __future__ import annotations
 
-import hashlib
 import json
 
 from hornbeam.convert.lightgbm.reading import read as read_text
 from hornbeam.convert.lightgbm.writing import write as write_text
+from hornbeam.convert.seals import is_whole, say_alone, seal_of
 from hornbeam.core.errors import ConversionError, ModelFormatError
 from hornbeam.core.float_mode import default_mode
-from hornbeam.core.log import inform, warn
+from hornbeam.core.log import inform
 from hornbeam.model.file import ModelData, model_from_bytes, model_to_bytes
 
 AFTER, BEFORE = b"\nend of parameters\n\n", b"\nhornbeam:"
@@ -38,9 +38,9 @@ def write(model: ModelData) -> bytes:
         with default_mode():  # in another one, Python's conversion of numbers to text goes wrong
             text = write_text(model, True, inform)
     except ConversionError as error:
-        inform(f"Hornbeam alone reads the file of this model, LightGBM does not: {error}")
+        say_alone("LightGBM", error)
         return own
-    line = json.dumps({"sha256": hashlib.sha256(text).hexdigest(), "text": own.decode("ascii")})
+    line = json.dumps({"sha256": seal_of(text), "text": own.decode("ascii")})
     begin, _, end = text.rpartition(AFTER)
     return begin + AFTER + BEFORE[1:] + line.encode() + b"\n\n" + end
 
@@ -56,7 +56,4 @@ def read(data: bytes) -> ModelData:
         own, seal = entry["text"].encode("ascii"), entry["sha256"]
     except (ValueError, TypeError, KeyError, AttributeError):
         raise ModelFormatError(f"{PLACE}: must be the text of a model and the SHA-256 of the other lines") from None
-    if hashlib.sha256(begin + b"\n" + end).hexdigest() != seal:
-        warn("the model file was edited after Hornbeam had written it: it is read as one of LightGBM")
-        return read_text(data)
-    return model_from_bytes(own)
+    return model_from_bytes(own) if is_whole(begin + b"\n" + end, seal, "LightGBM") else read_text(data)

@@ -11,16 +11,16 @@ then that part is the model, with a warning.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from hornbeam.convert.seals import is_whole, say_alone, seal_of
 from hornbeam.convert.xgboost.document import child, inner, to_json
 from hornbeam.convert.xgboost.ubj import encode
 from hornbeam.convert.xgboost.writing import make_document
 from hornbeam.core.errors import ConversionError, ModelFormatError
 from hornbeam.core.float_mode import default_mode
-from hornbeam.core.log import inform, warn
+from hornbeam.core.log import inform
 from hornbeam.model.file import ModelData, model_from_bytes, model_to_bytes
 
 KEY = "hornbeam"
@@ -45,9 +45,9 @@ def write(model: ModelData, every: ModelData, kind: str, attributes: Mapping[str
             document["learner"]["attributes"] = _with_best(attributes, model)
             rest = _after(to_bytes, {}, to_bytes(document))
     except ConversionError as error:
-        inform(f"Hornbeam alone reads the file of this model, XGBoost does not: {error}")
+        say_alone("XGBoost", error)
         return own
-    entry = {KEY: {"sha256": hashlib.sha256(rest).hexdigest(), "text": own.decode("ascii")}}
+    entry = {KEY: {"sha256": seal_of(rest), "text": own.decode("ascii")}}
     return to_bytes(entry)[:-1] + rest
 
 
@@ -60,10 +60,7 @@ def read(document: Any, data: bytes, kind: str) -> ModelData | None:
     if type(text) is not str or type(seal) is not str or not text.isascii():
         raise ModelFormatError(f"{PLACE}: must be the text of a model and the SHA-256 of what follows")
     rest = _after(ENCODERS[kind], {KEY: entry}, data)
-    if hashlib.sha256(rest).hexdigest() != seal:
-        warn("the model file was edited after Hornbeam had written it: it is read as one of XGBoost")
-        return None
-    return model_from_bytes(text.encode("ascii"))
+    return model_from_bytes(text.encode("ascii")) if is_whole(rest, seal, "XGBoost") else None
 
 
 def _after(to_bytes: Callable[[Any], bytes], first: dict[str, Any], data: bytes) -> bytes:
