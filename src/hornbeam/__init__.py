@@ -21,7 +21,7 @@ from hornbeam import core, training  # empty packages: what is in them is import
 if TYPE_CHECKING:
     from hornbeam import callback
     from hornbeam.backends.cpu.host.warming import warmup
-    from hornbeam.backends.devices import devices
+    from hornbeam.backends.devices import build_info, devices
     from hornbeam.core.config import config_context, get_config, set_config
     from hornbeam.core.device_info import DeviceInfo
     from hornbeam.core.errors import (
@@ -100,6 +100,7 @@ __all__ = [
     "Stream",
     "Tree",
     "__version__",
+    "build_info",
     "callback",
     "config_context",
     "create_tree_digraph",
@@ -137,7 +138,7 @@ __all__ = [
 
 _NAMES = {
     "backends.cpu.host.warming": ("warmup",),
-    "backends.devices": ("devices",),
+    "backends.devices": ("build_info", "devices"),
     "callback": ("callback",),
     "core.config": ("config_context", "get_config", "set_config"),
     "core.device_info": ("DeviceInfo",),

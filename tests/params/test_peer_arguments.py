@@ -338,9 +338,7 @@ def test_other_functions_say_what_to_type(booster):
     data = hb.Dataset(X, label=Y)
     for call, word in (
         (lambda: hb.cv(PLAIN, data, 2, as_pandas=True), "pandas.DataFrame"),
-        (lambda: booster.predict(X, approx_contribs=True), "exact"),
         (lambda: hb.Dataset(X, missing=-1.0), "NaN"),
-        (lambda: hb.HornbeamClassifier().predict_proba(X, approx_contribs=True), "exact"),
         (lambda: hb.HornbeamClassifier(feature_types="c").fit(X, Y), "categorical_feature"),
         (lambda: hb.HornbeamClassifier(importance_type="much").fit(X, Y).feature_importances_, "'split' (XGBoost"),
         (lambda: hb.HornbeamClassifier().fit(X, Y, early_stopping_rounds=3), "constructor"),
@@ -369,6 +367,17 @@ def test_predict_takes_what_scripts_pass_along(booster):
     assert np.array_equal(booster.predict(X, n_jobs=1, verbose=-1), booster.predict(X))
     with pytest.raises(hb.ParameterError, match="the columns that the model was trained on"):
         booster.predict(X, predict_disable_shape_check=True)
+
+
+def test_contributions_that_may_be_approximate_are_exact(booster, caplog):
+    model = hb.HornbeamRegressor(n_estimators=3).fit(X, Y)
+    for one, exact in ((booster, booster.predict(X, pred_contrib=True)), (model, model.predict(X, pred_contrib=True))):
+        caplog.clear()
+        assert np.array_equal(one.predict(X, pred_contrib=True, approx_contribs=True), exact)
+        assert [record.message.partition(": ")[0] for record in caplog.records] == ["approx_contribs=True"]
+        caplog.clear()
+        one.predict(X, pred_contrib=True, approx_contribs=False)
+        assert not caplog.records
 
 
 def test_the_held_out_part_of_cv_has_xgboosts_name_too():

@@ -116,3 +116,16 @@ def test_attributes_of_the_peers_estimators_and_datasets():
     assert hb.XGBClassifier(feature_types=["q"] * 4).feature_types == ["q"] * 4
     assert hb.XGBRegressor().feature_types is None
     assert hb.Dataset(np.abs(X).round(), label=Y, categorical_features=[1]).categorical_feature == [1]
+
+
+@pytest.mark.parametrize("label", [X[:, 0] + 3.0, (Y > 0).astype(int), Y])
+def test_what_training_starts_from_is_the_intercept(label):
+    kind = "XGBRegressor" if label.dtype == float else "XGBClassifier"
+    theirs, ours = (getattr(one, kind)(**QUIET).fit(X, label).intercept_ for one in (xgboost, hb))
+    assert ours.dtype == theirs.dtype == np.float32
+    assert ours.shape == theirs.shape
+    if label is not Y:  # scores of classes are right but for a number added to all
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+    np.testing.assert_allclose(np.diff(ours), np.diff(theirs), rtol=1e-4)
+    given = getattr(hb, kind)(base_score=0.25, **QUIET).fit(X, label)
+    np.testing.assert_allclose(given.intercept_, 0.25, rtol=1e-6)

@@ -515,6 +515,34 @@ def test_small_ways_of_xgboost():
             assert one.config.get_config()["verbosity"] == 0
 
 
+def test_ends_of_bins_are_told_in_xgboosts_form(dtrain):
+    peer = pytest.importorskip("xgboost")
+    table = np.column_stack([rng.integers(0, 5, 200), rng.normal(size=200), np.repeat(0.0, 200)]).astype(float)
+    table[::9, 1] = np.nan
+    for one in (xgb, peer):
+        starts, values = one.QuantileDMatrix(table, np.ones(200), max_bin=16).get_quantile_cut()
+        assert starts.dtype == np.uint64 and values.dtype == np.float32
+        assert len(starts) == 4 and starts[-1] == len(values)
+        assert starts[1] == 6  # a lower end, and an end for each of five values
+        assert starts[2] - starts[1] in (16, 17)
+        for feature in range(3):
+            ends = values[int(starts[feature]) : int(starts[feature + 1])]
+            found = table[:, feature][~np.isnan(table[:, feature])]
+            assert (np.diff(ends) > 0.0).all()
+            assert ends[0] < found.min() and found.max() <= ends[-1]
+    before = dtrain.get_quantile_cut()[1]
+    xgb.train({"max_bin": 7}, dtrain, 1)
+    after = dtrain.get_quantile_cut()
+    assert len(after[1]) < len(before)
+    assert (np.diff(after[0].astype(int)) == 8).all()
+
+
+def test_what_the_library_can_do_is_asked_by_xgboosts_name():
+    usable = {device.name.partition(":")[0] for device in xgb.devices() if device.usable}
+    assert xgb.build_info()["USE_CUDA"] == ("cuda" in usable)
+    assert xgb.build_info()["USE_OPENCL"] == ("opencl" in usable)
+
+
 def test_a_path_may_say_that_features_are_counted_from_one(tmp_path):
     path = tmp_path / "rows.txt"
     path.write_text("1 1:0.5 3:2\n0 2:1.5\n" * 20)

@@ -32,6 +32,12 @@ def devices() -> list[DeviceInfo]:
     ]
 
 
+def build_info() -> dict[str, bool]:
+    """Return what XGBoost's function of this name tells, as far as it is so here: which devices can be used."""
+    usable = {device.name.partition(":")[0] for device in devices() if device.usable}
+    return {"DEBUG": False, "USE_CUDA": "cuda" in usable, "USE_OPENCL": "opencl" in usable, "USE_OPENMP": True}
+
+
 KINDS = ("cuda", "opencl")
 """Programming interfaces of GPUs, the faster one first."""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hornbeam.core.errors import DataError
 from hornbeam.data.device_arrays import device_of, host_array
@@ -166,6 +167,21 @@ class DMatrix(Dataset):
             is_missing = column.is_null()
             missing += int((is_missing | column.is_nan() if column.dtype.is_float() else is_missing).sum())
         return int(frame.shape[0] * frame.shape[1] - missing)
+
+    def get_quantile_cut(self) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
+        """Return where the bins of every feature end, as XGBoost does; the data are binned now, if they are not yet.
+
+        Returns
+        -------
+        starts
+            uint64 (n_features + 1,): the ends of feature f are values[starts[f]] to values[starts[f + 1] - 1].
+        values
+            float32: ascending for each feature, the first -inf, the last inf; bins have their upper end, not the lower.
+        """
+        self.construct()
+        ends = [np.concatenate([[-np.inf], bounds]) for bounds in self.mapper.upper_bounds]
+        starts = np.cumsum([0, *map(len, ends)]).astype(np.uint64)
+        return starts, np.concatenate(ends).astype(np.float32)
 
     @property
     def feature_types(self) -> list[str] | None:

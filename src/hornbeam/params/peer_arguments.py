@@ -14,6 +14,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from hornbeam.core.errors import ParameterError
+from hornbeam.core.log import warn
 from hornbeam.params.peer_parameters import PeerParameter
 
 Table = Mapping[str, str | PeerParameter]
@@ -44,7 +45,7 @@ TRAIN: Table = {
 CV: Table = {name: row for name, row in TRAIN.items() if name != "evals"}
 PREDICT: Table = {
     "output_margin": "raw_score",
-    "approx_contribs": PeerParameter((False,), "contributions are exact; leave it out"),
+    "approx_contribs": PeerParameter((False,), "contributions are exact all the same", is_taken=True),
     "n_jobs": "num_threads",
     **dict.fromkeys(("verbose", "verbosity"), PeerParameter((-1, 0, 1, 2), "predict prints nothing; leave it out")),
     "predict_disable_shape_check": PeerParameter((False,), "pass the columns that the model was trained on"),
@@ -90,7 +91,7 @@ CV_BOOSTER_ATTRIBUTES = {
     **dict.fromkeys(("load_model", "model_from_string"), "CVBooster(model_file=path) or CVBooster(model_str=text)"),
 }
 DATASET_ATTRIBUTES = {
-    "get_quantile_cut": "mapper.upper_bounds[feature], once it is binned",
+    "get_quantile_cut": "mapper.upper_bounds[feature], once it is binned; a DMatrix has it",
 }
 ESTIMATOR_ATTRIBUTES = {
     "coef_": "feature_importances_; there is no linear booster",
@@ -101,7 +102,6 @@ MODULE_ATTRIBUTES = {
         ("HornbeamRFClassifier", "HornbeamRFRegressor"),
         "an estimator with boosting_type='rf', subsample=0.8 and subsample_freq=1, or XGBRFClassifier, XGBRFRegressor",
     ),
-    "build_info": "devices, or __version__",
 }
 
 
@@ -118,6 +118,8 @@ def takes_peer_arguments(table: Table) -> Callable[[Callable[P, R]], Callable[P,
                     if row in keywords:
                         raise ParameterError(f"{name}= and {row}= are two names of one argument; give one of them")
                     keywords[row] = value
+                elif row.is_taken and not row.is_idle(value):
+                    warn(f"{name}={value!r}: {row.instead}")
                 elif value is not None and not row.is_idle(value):
                     raise ParameterError(f"{name}= is not taken by {_plain_name(function)}; {row.instead}")
             return function(*arguments, **keywords)

@@ -22,10 +22,12 @@ class PeerParameter:
 
     idle     values that change nothing here; None: whatever the value
     instead  what to do where another value is given
+    is_taken whether another value is taken, with a warning that says `instead`; else it is an error
     """
 
     idle: tuple[Any, ...] | None
     instead: str = ""
+    is_taken: bool = False
 
     def is_idle(self, value: Any) -> bool:
         """Say whether a value changes nothing; numbers, texts and booleans of one meaning are the same."""
@@ -80,9 +82,7 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
         ("is_provide_training_metric", "training_metric", "is_training_metric", "train_metric"),
         PeerParameter((False,), "put the training set among valid_sets"),
     ),
-    **dict.fromkeys(
-        ("pred_early_stop", "predict_disable_shape_check"), PeerParameter((False,), "predict has no such mode")
-    ),
+    **dict.fromkeys(("pred_early_stop", "predict_disable_shape_check"), PeerParameter((False,), "pass it to predict")),
     "start_iteration_predict": PeerParameter((0,), "pass start_iteration= to predict"),
     "num_iteration_predict": PeerParameter((-1,), "pass num_iteration= to predict"),
     **dict.fromkeys(
@@ -95,7 +95,7 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
     ),
     **dict.fromkeys(
         ("predict_contrib", "is_predict_contrib", "contrib"),
-        PeerParameter((False,), "contributions of features are not offered"),
+        PeerParameter((False,), "pass pred_contrib=True to predict"),
     ),
     **dict.fromkeys(
         ("save_binary", "is_save_binary", "is_save_binary_file"),

@@ -10,6 +10,7 @@ They train on a `DMatrix`, and everything else is that of the estimators that th
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -116,6 +117,12 @@ class XGBoostModel(HornbeamModel):
     def get_num_boosting_rounds(self) -> int:
         """Return the number of iterations asked for."""
         return int(self._train_params().num_iterations)
+
+    @property
+    def intercept_(self) -> NDArray[np.float32]:
+        """What training started from, `base_score`, float32 (1,) or (n_outputs,); of classes raw scores."""
+        learner = json.loads(self._fitted.save_config())["learner"]
+        return np.array(json.loads(learner["learner_model_param"]["base_score"]), np.float32)
 
     @property
     def feature_importances_(self) -> NDArray[Any]:

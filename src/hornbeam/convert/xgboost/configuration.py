@@ -38,7 +38,7 @@ TREE_PARAMS = {
 
 def save_config(booster: Booster) -> str:
     """Return the configuration of a model, JSON."""
-    own = {name: value for name, value in booster.params.items() if name != "objective"}
+    own = {name: value for name, value in booster.params.items() if name not in ("objective", "num_class")}
     params = Params.from_dict({**own, "verbosity": -1})
     objective, n_classes = _objective(booster)
     seed = str(params.seed)
