@@ -16,7 +16,7 @@ from hornbeam.backends.cpu.engine import CpuEngine
 from hornbeam.backends.cpu.growth import growth
 from hornbeam.backends.cpu.growth.dense import running_sums
 from hornbeam.backends.cpu.growth.dense.partition import DenseRows, count_dense
-from hornbeam.backends.cpu.growth.dense.running_sums import Planes, Scores
+from hornbeam.backends.cpu.growth.dense.running_sums import Planes, Scores, to_float
 from hornbeam.backends.cpu.growth.dense.tree import search_in_tree
 from hornbeam.backends.cpu.growth.operations import CALL, Counting
 from hornbeam.backends.cpu.growth.rows.records import RowStore
@@ -224,6 +224,16 @@ def test_split_of_the_largest_sums_equals_the_definition(sign):
     split = assert_same_split(bins, [7, 8], [True, False], 64 * g, 32 * h, PLAIN_RULES, widths=[8])
     assert abs(64 * g).sum() + 64 * ROWS >= Tuning().most_wide_sums  # next to the largest
     assert split["gain"] > 0
+
+
+def test_sums_of_eight_bytes_are_rounded_to_floats_once():
+    pytest.importorskip("numba")
+    powers = np.array([sign * (2**power + step) for power in range(37) for step in (-1, 0, 1) for sign in (1, -1)])
+    sums = np.concatenate([powers, np.random.default_rng(0).integers(-(2**37), 2**37, 1000)])
+    for kind in (np.int64, np.uint64):
+        taken = sums[sums >= 0].astype(kind) if kind is np.uint64 else sums
+        found = np.array([to_float.dispatcher(value, 8) for value in taken])
+        assert (found == taken.astype(np.float32)).all()
 
 
 def engine_for(gradient, hessian, **tuning) -> CpuEngine:

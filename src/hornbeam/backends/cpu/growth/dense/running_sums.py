@@ -38,7 +38,8 @@ from hornbeam.backends.cpu.host.kernels import inlined, inner_kernel
 BY_SCORE = 16
 """Features of a node that are looked at in the order of their highest scores; each costs a look at all scores."""
 
-LARGEST_FEW = 2**32 - 1
+SHIFT = 1.5 * 2.0**52
+SHIFTED = int(np.float64(SHIFT).view(np.int64))
 
 
 class Planes(NamedTuple):
@@ -110,12 +111,28 @@ def run_up(gradient, hessian):
 
 
 @inlined
-def score_of(left_g, left_h, right_g, right_h, few, extra):
-    """Return gl^2 / (hl + extra) + gr^2 / (hr + extra) in float32; 0 where a side has less than `few`."""
-    left, right = np.float32(left_g), np.float32(right_g)
-    wl, wr = np.float32(left_h) + extra, np.float32(right_h) + extra
+def to_float(value, width):
+    """Return a sum of so many bytes in float32.
+
+    Few processors convert several integers of 64 bits at a time. Sums are less than 2**37, and all can add them to
+    1.5 * 2**52, whose lowest bit is 1.
+    """
+    if width == 8:
+        return np.float32(np.int64(np.int64(value) + SHIFTED).view(np.float64) - SHIFT)
+    return np.float32(value)
+
+
+@inlined
+def score_of(left_g, left_h, right_g, right_h, few, extra, width):
+    """Return gl^2 / (hl + extra) + gr^2 / (hr + extra) in float32; 0 where a side has less than `few`, float32.
+
+    Where that is next to `few` it may be scored all the same: best_candidate looks at the sums themselves.
+    """
+    left, right = to_float(left_g, width), to_float(right_g, width)
+    hl, hr = to_float(left_h, width), to_float(right_h, width)
+    wl, wr = hl + extra, hr + extra
     value = ((left * left) * wr + (right * right) * wl) / (wl * wr)
-    return value if (left_h >= few) & (right_h >= few) else np.float32(0.0)
+    return value if (hl >= few) & (hr >= few) else np.float32(0.0)
 
 
 @inner_kernel
@@ -130,7 +147,7 @@ def score(gradient, hessian, more_g, more_h, total_g, total_h, few, extra, out):
     for b in range(len(gradient)):
         left_g, left_h = gradient.dtype.type(gradient[b] + more_g), hessian.dtype.type(hessian[b] + more_h)
         right_g, right_h = gradient.dtype.type(total_g - left_g), hessian.dtype.type(total_h - left_h)
-        out[b] = score_of(left_g, left_h, right_g, right_h, few, extra)
+        out[b] = score_of(left_g, left_h, right_g, right_h, few, extra, gradient.itemsize)
 
 
 @inner_kernel
@@ -144,7 +161,7 @@ def subtract_score(gradient, hessian, less_g, less_h, total_g, total_h, few, ext
         left_g, left_h = gradient.dtype.type(gradient[b] - less_g[b]), hessian.dtype.type(hessian[b] - less_h[b])
         gradient[b], hessian[b] = left_g, left_h
         right_g, right_h = gradient.dtype.type(total_g - left_g), hessian.dtype.type(total_h - left_h)
-        out[b] = score_of(left_g, left_h, right_g, right_h, few, extra)
+        out[b] = score_of(left_g, left_h, right_g, right_h, few, extra, gradient.itemsize)
 
 
 @inlined
@@ -166,9 +183,11 @@ def score_between(gradient, hessian, more_g, more_h, total_g, total_h, few, extr
     for b in range(len(gradient)):
         left_g, left_h = gradient.dtype.type(gradient[b] + more_g), hessian.dtype.type(hessian[b] + more_h)
         right_g, right_h = gradient.dtype.type(total_g - left_g), hessian.dtype.type(total_h - left_h)
-        value = side_between(np.float32(left_g), np.float32(left_h) + extra, bounds)
-        value += side_between(np.float32(right_g), np.float32(right_h) + extra, bounds)
-        out[b] = value if (left_h >= few) & (right_h >= few) & (value > np.float32(0.0)) else np.float32(0.0)
+        width = gradient.itemsize
+        hl, hr = to_float(left_h, width), to_float(right_h, width)
+        value = side_between(to_float(left_g, width), hl + extra, bounds)
+        value += side_between(to_float(right_g, width), hr + extra, bounds)
+        out[b] = value if (hl >= few) & (hr >= few) & (value > np.float32(0.0)) else np.float32(0.0)
 
 
 @inner_kernel
@@ -199,7 +218,7 @@ def score_features(planes, less, f0, f1, offsets, node, rules, scores):
     gradient, hessian, less_g, less_h = planes.gradient, planes.hessian, less.gradient, less.hessian
     values, bits, upper = scores.scores, scores.bits, scores.upper_bits
     g, h = gradient.dtype.type(node.gradient), hessian.dtype.type(node.hessian)
-    extra, few = np.float32(rules.extra), hessian.dtype.type(min(rules.few, np.int64(LARGEST_FEW)))
+    extra, few = np.float32(rules.extra), np.float32(rules.few)
     zero_g, zero_h, subtracts = gradient.dtype.type(0), hessian.dtype.type(0), len(less_g) > 0
     bounds = bounds_of(node, rules)
     for f in range(f0, f1):
