@@ -7,7 +7,6 @@ is taken.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,7 @@ from hornbeam.backends.cpu.growth.ranked.lists import (
     mark_kernel,
     sort_kernel,
 )
-from hornbeam.backends.cpu.growth.ranked.search import Chunk, search_kernel
+from hornbeam.backends.cpu.growth.ranked.search import Chunk, Ranked, search_kernel
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK
 from hornbeam.backends.cpu.growth.rows.sides import NO_SETS
 from hornbeam.backends.cpu.growth.splits.contexts import NO_CONTEXTS, NO_MARKS, Contexts, marks_of
@@ -175,9 +174,10 @@ class ExactGrowth(DenseGrowth):
         batch = Batch(nodes.begin, nodes.end, nodes.depth, gradient, hessian, slots, contexts)
         found, known = np.empty((n_nodes, len(features)), SPLIT), np.full(n_nodes, -np.inf)
         cuts = self._deal(nodes.end - nodes.begin, len(features))
-        given: tuple[Any, ...] = self.calls, batch, features, self._lists, self._gradients, self._has_missing, marks
+        ranked = Ranked(self._lists, self._gradients, self._has_missing)
+        given = self.calls, batch, features, ranked, marks, self.numbers
         run_threads(
-            lambda t: search_kernel(t, cuts[t], cuts[t + 1], *given, self.numbers, self._chunks[t], known, found),
+            lambda t: search_kernel(t, cuts[t], cuts[t + 1], *given, self._chunks[t], known, found),
             len(cuts) - 1,
         )
         return found[np.arange(n_nodes), np.argmax(found["gain"], axis=1)]  # of equals that of the lower feature

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.growth.operations import node_at_cost
-from hornbeam.backends.cpu.growth.ranked.lists import lists_at
+from hornbeam.backends.cpu.growth.ranked.lists import Lists, lists_at
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK
 from hornbeam.backends.cpu.growth.splits.candidates import MARGIN
 from hornbeam.backends.cpu.growth.splits.contexts import enter_context
@@ -52,6 +52,28 @@ class Chunk(NamedTuple):
     def make(cls) -> Chunk:
         """Make room."""
         return cls(*(np.empty(CHUNK + 1, np.int64) for _ in range(4)))
+
+
+class Ranked(NamedTuple):
+    """Rows in the order of every feature, and what is added up.
+
+    gradients    int32 (n_rows, 2)
+    has_missing  bool (n_numeric,)
+    """
+
+    lists: Lists
+    gradients: NDArray[np.int32]
+    has_missing: NDArray[np.bool_]
+
+
+class Feature(NamedTuple):
+    """A feature in a node; sign and factor as in splitting.NodeContext."""
+
+    number: int
+    n_ranks: int
+    has_missing: bool
+    sign: int
+    factor: float
 
 
 class Missing(NamedTuple):
@@ -99,9 +121,9 @@ def write_chunk(entries, gradients, start, stop, end, sums, begin, least, most, 
 
 
 @inner_kernel
-def try_chunk(chunk, n, missing, feature, sign, factor, node, rules, known, split):
+def try_chunk(chunk, n, missing, feature, node, rules, known, split):
     """Take the best of n candidates that gains `known` or more, if it is better than the split of the feature."""
-    by_products, n_node = rules.by_products and factor == 1.0, node.end - node.begin
+    by_products, n_node = rules.by_products and feature.factor == 1.0, node.end - node.begin
     for side in range(2 if missing.rows > 0 else 1):
         more_g, more_h = (missing.gradient, missing.hessian) if side == 0 else (np.int64(0), np.int64(0))
         more_rows = missing.rows if side == 0 else np.int64(0)
@@ -121,16 +143,16 @@ def try_chunk(chunk, n, missing, feature, sign, factor, node, rules, known, spli
             g, h, rows = chunk.gradient[i] + more_g, chunk.hessian[i] + more_h, chunk.rows[i] + more_rows
             if by_products and not reaches(g, h, node.gradient, node.hessian, rules.extra, bar) > 0.0:
                 continue
-            gain = candidate_gain(g, h, rows, n_node - rows, node, rules, sign, factor, 0.0)
+            gain = candidate_gain(g, h, rows, n_node - rows, node, rules, feature.sign, feature.factor, 0.0)
             rank = chunk.ranks[i]
             if gain > split.gain or (gain == split.gain and gain > -np.inf and rank < split.bin):
-                split.gain, split.feature, split.bin, split.missing_left = gain, feature, rank, side == 0
+                split.gain, split.feature, split.bin, split.missing_left = gain, feature.number, rank, side == 0
                 split.left_gradient, split.left_hessian = g, h
                 bar = (max(rules.min_gain, max(known, gain)) + node.score) * rules.scale * MARGIN
 
 
 @inner_kernel
-def try_one(entries, gradients, begin, end, only, missing, feature, sign, factor, node, rules, chunk, split):
+def try_one(entries, gradients, begin, end, only, missing, feature, node, rules, chunk, split):
     """Try the one threshold after rank `only`; see splitting.random_threshold."""
     stop = first_missing(entries, begin, end, only + 1)
     g, h = np.int64(0), np.int64(0)
@@ -139,21 +161,22 @@ def try_one(entries, gradients, begin, end, only, missing, feature, sign, factor
         g += np.int64(gradients[row, 0])
         h += np.int64(gradients[row, 1])
     chunk.gradient[0], chunk.hessian[0], chunk.rows[0], chunk.ranks[0] = g, h, stop - begin, only
-    try_chunk(chunk, np.int64(1), missing, feature, sign, factor, node, rules, -np.inf, split)
+    try_chunk(chunk, np.int64(1), missing, feature, node, rules, -np.inf, split)
 
 
 @inner_kernel
-def search_list(entries, gradients, n_ranks, has_missing, feature, sign, factor, key, node, rules, known, chunk, split):
+def search_list(entries, gradients, feature, key, node, rules, known, chunk, split):
     """Find the best split of a node by one feature.
 
     entries    uint64 (n_rows,)     in
     gradients  int32 (n_rows, 2)    in
+    key        of the node, see splitting.random_threshold
     known      a gain that the node has for certain; what gains less need not be found
     split      SPLIT ()             out
     """
     clear_split(split)
     begin, end = node.begin, node.end
-    values = first_missing(entries, begin, end, n_ranks) if has_missing else end
+    values = first_missing(entries, begin, end, feature.n_ranks) if feature.has_missing else end
     missing_g, missing_h = np.int64(0), np.int64(0)
     for place in range(np.uint64(values), np.uint64(end)):
         row = entries[place] & ROW_MASK
@@ -161,38 +184,34 @@ def search_list(entries, gradients, n_ranks, has_missing, feature, sign, factor,
         missing_h += np.int64(gradients[row, 1])
     missing = Missing(missing_g, missing_h, end - values)
     if rules.extra_trees:
-        only = random_threshold(key, feature, n_ranks, has_missing)
-        try_one(entries, gradients, begin, values, only, missing, feature, sign, factor, node, rules, chunk, split)
+        only = random_threshold(key, feature.number, feature.n_ranks, feature.has_missing)
+        try_one(entries, gradients, begin, values, only, missing, feature, node, rules, chunk, split)
         return
     if missing.rows > 0 and (values == begin or entries[begin] >> np.uint64(32) > np.uint64(0)):
         chunk.gradient[0], chunk.hessian[0], chunk.rows[0], chunk.ranks[0] = 0, 0, 0, 0
-        try_chunk(chunk, np.int64(1), missing, feature, sign, factor, node, rules, known, split)
+        try_chunk(chunk, np.int64(1), missing, feature, node, rules, known, split)
     sums, least, most = (np.int64(0), np.int64(0)), rules.min_data - missing.rows, end - begin - rules.min_data
     for start in range(begin, values, CHUNK):
         stop = min(start + CHUNK, values)
         n, sums = write_chunk(entries, gradients, start, stop, values, sums, begin, least, most, chunk)
-        try_chunk(chunk, n, missing, feature, sign, factor, node, rules, known, split)
+        try_chunk(chunk, n, missing, feature, node, rules, known, split)
 
 
 @kernel
-def search_kernel(
-    t, start, stop, calls, batch, features, lists, gradients, has_missing, marks, rules, chunk, known, found
-):
+def search_kernel(t, start, stop, calls, batch, features, ranked, marks, rules, chunk, known, found):
     """Search the pairs start:stop of a feature and a node, feature by feature.
 
     t            thread whose call is used
     calls        CALL (n_threads,)             see operations.py
     batch        the nodes, see search.Batch
     features     int64 (n,)                    in
-    gradients    int32 (n_rows, 2)             in
-    has_missing  bool (n_numeric,)             in
     marks        of features, and the masks of nodes; no masks: nodes have no contexts
     rules        RULES (1,)                    in
     known        float64 (n_nodes,)            in out   best gain of each node so far; threads may see it late
     found        SPLIT (n_nodes, n)            out
     """
-    call, batch, lists, marks, rules_of_tree = calls[t], borrowed(batch), borrowed(lists), borrowed(marks), rules[0]
-    n_nodes, in_context, chunk = len(batch.begin), len(marks.masks) > 0, borrowed(chunk)
+    call, batch, ranked, marks, rules_of_tree = calls[t], borrowed(batch), borrowed(ranked), borrowed(marks), rules[0]
+    n_nodes, in_context, chunk, lists = len(batch.begin), len(marks.masks) > 0, borrowed(chunk), ranked.lists
     read = rules_in(rules_of_tree)
     for pair in range(start, stop):
         number, i = pair // n_nodes, pair % n_nodes
@@ -210,7 +229,8 @@ def search_kernel(
                 factor = factor * call.factor
             cost = cost_of(marks.costs, i, f)
         search_list(
-            lists_at(lists, batch.depth[i])[lists.number[f]], gradients, lists.n_ranks[f], has_missing[f], f, sign,
-            factor, call.key, node_at_cost(call, cost), read, known[i], chunk, split,
+            lists_at(lists, batch.depth[i])[lists.number[f]], ranked.gradients,
+            Feature(f, lists.n_ranks[f], ranked.has_missing[f], sign, factor), call.key, node_at_cost(call, cost), read,
+            known[i], chunk, split,
         )  # fmt: skip
         known[i] = max(known[i], split.gain)
