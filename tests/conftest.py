@@ -121,7 +121,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 ON_OPENCL = (
     "backends", "testing", "explain", "test_fingerprints.py", "test_sparse_categories.py", "test_sweep.py",
-    "test_device_workers.py",
+    "test_device_rows.py", "test_device_workers.py",
 )  # fmt: skip
 """Folders and files of tests that run on OpenCL in every run: all of its kernels do. Others repeat on a CPU's OpenCL,
 which compiles each kernel for seconds, what is about the host; they run there with --every-device."""

@@ -1,4 +1,4 @@
-"""Processes of the tests: a cluster that they share, and a server that forks its workers and other processes."""
+"""What tests of workers share: a cluster, a server that forks its workers and other processes, and GPUs in turn."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from hornbeam.testing.checks import usable_devices
 
 PRELOADED = [
     "pytest",
@@ -95,3 +97,11 @@ def opencl_client(client: Any) -> Any:
     """The same, for a training whose workers compile kernels of OpenCL."""
     client.run(_compile_as_here, str(Path(__file__).parents[1] / "conftest.py"))
     return client
+
+
+@pytest.fixture(scope="module", params=["opencl:0", "cuda:0"])
+def gpu(request: pytest.FixtureRequest) -> str:
+    """Every kind of GPU in turn, where there is one."""
+    if request.param not in usable_devices():
+        pytest.skip(f"there is no usable {request.param}")
+    return str(request.param)

@@ -1,8 +1,7 @@
-"""What a script written for XGBoost relies on: DMatrix, arguments of train, methods of its Booster, its estimators."""
+"""What a script written for XGBoost relies on: DMatrix, arguments of train, methods of its Booster."""
 
 import json
 import pickle
-import re
 
 import numpy as np
 import pytest
@@ -115,22 +114,6 @@ def test_what_a_dmatrix_cannot_hold_is_refused():
 # --- train ----------------------------------------------------------------------------------------------------------
 
 
-def test_arguments_of_train_become_callbacks(data, capsys):
-    record, ours = {}, {}
-    params = {**BINARY, "eval_metric": ["error", "logloss"], "learning_rate": 0.9}
-    model = hb.train(
-        params, data[0], 60, evals=[(data[0], "train"), (data[1], "eval")], early_stopping_rounds=4,
-        evals_result=record, verbose_eval=5,
-    )  # fmt: skip
-    assert list(record) == ["train", "eval"] and list(record["eval"]) == ["error", "logloss"]
-    losses = record["eval"]["logloss"]
-    assert model.best_iteration == int(np.argmin(losses)) and model.n_iterations == model.best_iteration + 5
-    printed = capsys.readouterr().out
-    assert "[5]\ttrain-error:" in printed and "[4]" not in printed
-    plain = hb.train(params, data[0], 60, callbacks=[hb.record_evaluation(ours)], evals=[(data[1], "eval")])
-    assert plain.n_iterations == 60 and ours["eval"]["logloss"][: len(losses)] == losses
-
-
 def test_the_best_iteration_is_that_of_xgboost_on_the_same_scores():
     values = [0.5, 0.4, 0.45, 0.3, 0.35, 0.36, 0.2, 0.1]
     best = []
@@ -171,6 +154,19 @@ def test_objective_and_metric_functions(data):
     assert list(history) == ["train-logloss-mean", "train-logloss-std", "test-logloss-mean", "test-logloss-std"]
 
 
+def test_metrics_beside_functions_are_xgboosts():
+    """A function as objective has the metric of squared errors, beside that of the user's own."""
+    names = []
+    for library in (xgboost, hb):
+        data, record = library.DMatrix(X, LABEL), {}
+        library.train(
+            {"nthread": 1}, data, 2, evals=[(data, "t")], obj=logistic, evals_result=record, verbose_eval=False,
+            custom_metric=lambda scores, dtrain: ("own", float(np.mean((scores > 0) != dtrain.get_label()))),
+        )  # fmt: skip
+        names.append({name: len(values) for name, values in record["t"].items()})
+    assert names[0] == names[1] == {"rmse": 2, "own": 2}
+
+
 def test_cross_validation_returns_what_xgboosts_does():
     columns = []
     for library in (xgboost, hb):
@@ -181,18 +177,6 @@ def test_cross_validation_returns_what_xgboosts_does():
         plain = library.cv(params, library.DMatrix(X, LABEL), 2, nfold=3, metrics=("auc",), as_pandas=False)
         assert isinstance(plain, dict) and len(plain["test-auc-mean"]) == 2
     assert columns[0] == columns[1]
-
-
-def test_metrics_bear_xgboosts_names():
-    for objective, target in (("reg:squarederror", NUMBER), ("binary:logistic", LABEL), ("multi:softprob", CLASSES)):
-        names = []
-        for library in (xgboost, hb):
-            data, record = library.DMatrix(X, target), {}
-            params = {"objective": objective, **({"num_class": 3} if objective[0] == "m" else {})}
-            params.update(SMALL if library is hb else {})
-            library.train(params, data, 2, evals=[(data, "t")], evals_result=record, verbose_eval=False)
-            names.append({name: list(metrics) for name, metrics in record.items()})
-        assert names[0] == names[1]
 
 
 def test_the_best_iteration_is_counted_as_the_data_are_made(data, caplog, tmp_path):
@@ -218,82 +202,6 @@ def test_the_best_iteration_is_counted_as_the_data_are_made(data, caplog, tmp_pa
     assert plain.best_iteration == plain.n_best > 0
     plain.predict(X, iteration_range=(0, plain.best_iteration + 1))
     assert "counts iterations" in caplog.text
-
-
-def test_evaluations_are_printed_as_xgboost_prints_them(data, capsys):
-    lines = {}
-    for library in (xgboost, hb):
-        train, valid = library.DMatrix(X, LABEL), library.DMatrix(X[:50], LABEL[:50])
-        params = {"objective": "binary:logistic", "eval_metric": ["error", "auc"], "nthread": 1}
-        library.train(params, train, 5, evals=[(train, "train"), (valid, "eval")])
-        library.train(params, train, 5, evals=[(valid, "eval")], verbose_eval=3)
-        library.train(params, train, 3, evals=[(valid, "eval")], verbose_eval=False)
-        library.train(params, train, 3)
-        library.cv(params, train, 3, nfold=2, verbose_eval=2)
-        library.cv(params, train, 2, nfold=2)
-        model = library.XGBClassifier(n_estimators=3, n_jobs=1)
-        model.fit(X, LABEL, eval_set=[(X[:50], LABEL[:50])])
-        model.fit(X, LABEL, eval_set=[(X[:50], LABEL[:50])], verbose=False)
-        lines[library] = re.sub(r"\d\.\d{5}", "#", capsys.readouterr().out)
-    assert lines[hb] == lines[xgboost]
-    assert lines[hb].count("\n") == 5 + 3 + 2 + 3
-
-
-class Counter(hb.callback.TrainingCallback):
-    def __init__(self, stop_at=None):
-        self.seen, self.stop_at = [], stop_at
-
-    def before_training(self, model):
-        self.seen.append("begin")
-        return model
-
-    def before_iteration(self, model, epoch, evals_log):
-        self.seen.append(("before", epoch, model.num_boosted_rounds()))
-        return False
-
-    def after_iteration(self, model, epoch, evals_log):
-        self.seen.append(("after", epoch, len(evals_log["eval"]["logloss"])))
-        return epoch == self.stop_at
-
-    def after_training(self, model):
-        self.seen.append("end")
-        return model
-
-
-def test_classes_of_callbacks_see_what_they_see_in_xgboost(data):
-    callback = Counter(stop_at=1)
-    model = hb.train({**BINARY, "metric": "logloss"}, data[0], 5, evals=[(data[1], "eval")], callbacks=[callback])
-    assert callback.seen == ["begin", ("before", 0, 0), ("after", 0, 1), ("before", 1, 1), ("after", 1, 2), "end"]
-    assert model.n_iterations == 2
-
-    class Theirs(xgboost.callback.TrainingCallback):
-        after_iteration = Counter.after_iteration
-
-        def __init__(self):
-            self.seen, self.stop_at = [], None
-
-    theirs = Theirs()
-    hb.train({**BINARY, "metric": "logloss"}, data[0], 2, evals=[(data[1], "eval")], callbacks=[theirs])
-    assert [kind for kind, *_ in theirs.seen] == ["after", "after"]
-
-
-def test_callbacks_by_xgboosts_names(data, capsys):
-    callback = hb.callback
-    params, sets = {**BINARY, "metric": ["logloss", "auc"]}, [(data[0], "train"), (data[1], "eval")]
-    stopping = callback.EarlyStopping(rounds=3, metric_name="logloss", data_name="eval", save_best=True)
-    model = hb.train({**params, "eta": 0.9}, data[0], 60, evals=sets, callbacks=[stopping])
-    losses = model.eval_history["eval"]["logloss"]
-    assert model.best_iteration == int(np.argmin(losses))
-    rates = callback.LearningRateScheduler([0.3, 0.2, 0.1])
-    expected = hb.train(BINARY, data[0], 3, callbacks=[hb.reset_parameter(learning_rate=[0.3, 0.2, 0.1])])
-    assert hb.train(BINARY, data[0], 3, callbacks=[rates]).fingerprint() == expected.fingerprint()
-    capsys.readouterr()
-    hb.train(params, data[0], 4, evals=sets, callbacks=[callback.EvaluationMonitor(period=2)], verbose_eval=False)
-    assert [line[:3] for line in capsys.readouterr().out.splitlines()] == ["[0]", "[2]", "[3]"]
-    with pytest.raises(hb.ParameterError, match="there are eval auc"):
-        hb.train(params, data[0], 3, evals=sets[1:], callbacks=[callback.EarlyStopping(rounds=2, metric_name="no")])
-    with pytest.raises(hb.ParameterError, match="min_delta"):
-        callback.EarlyStopping(rounds=2, min_delta=-1.0)
 
 
 # --- Booster --------------------------------------------------------------------------------------------------------
@@ -397,131 +305,6 @@ def test_models_are_loaded_saved_and_copied(tmp_path, booster):
     np.testing.assert_allclose(ours.predict(X), theirs.predict(xgboost.DMatrix(X)), rtol=1e-5)
 
 
-def test_evaluations_are_lines_of_text_for_a_dmatrix(booster, data):
-    line = booster.eval(data[1], "test", 3)
-    assert line == booster.eval_set([(data[1], "test")], 3)
-    begin, *values = line.split("\t")
-    assert begin == "[3]" and [value.split(":")[0] for value in values] == ["test-error", "test-logloss"]
-    assert float(values[1].split(":")[1]) == pytest.approx(log_loss(LABEL[300:], booster.predict(data[1])))
-    both = booster.eval_set([(data[0], "train"), (data[1], "eval")], feval=pair)
-    assert both.startswith("[0]\ttrain-error:") and "eval-mine:" in both
-    tuples = booster.eval(hb.Dataset(X, LABEL), "whole")
-    assert [(name, metric) for name, metric, *_ in tuples] == [("whole", "binary_error"), ("whole", "binary_logloss")]
-    live = hb.Booster({**BINARY, "metric": "logloss"}, [data[0]])
-    live.update(data[0], 0)
-    assert live.eval(data[0]).startswith("[0]\teval-logloss:")
-    with pytest.raises(hb.DataError, match="wrap it"):
-        booster.eval(X)
-
-
-# --- metrics and parameters -----------------------------------------------------------------------------------------
-
-
-def test_errors_have_the_names_that_scripts_catch():
-    for name in ("basic.LightGBMError", "core.XGBoostError", "LightGBMError", "XGBoostError"):
-        home, _, kind = name.rpartition(".")
-        with pytest.raises(getattr(getattr(hb, home) if home else hb, kind)):
-            hb.train({"num_leaves": 1}, hb.DMatrix(np.zeros((9, 1)), label=np.zeros(9)), 1)
-
-
-@pytest.mark.parametrize(
-    ("metric", "objective"), [("tweedie-nloglik@1.3", "reg:tweedie"), ("mphe", "reg:pseudohubererror")]
-)
-def test_metrics_of_amounts_have_xgboosts_names_and_values(device, metric, objective):
-    xgboost = pytest.importorskip("xgboost")
-    X = np.random.default_rng(0).normal(size=(400, 3))
-    y = np.random.default_rng(1).poisson(np.exp(X[:, 0])).astype(float)
-    params = {"objective": objective, "eval_metric": metric, "max_depth": 3, "verbosity": 0}
-    data, found = hb.DMatrix(X, label=y), {}
-    booster = hb.train(
-        {**params, "device": device}, data, 5, evals=[(data, "own")], evals_result=found, verbose_eval=False
-    )
-    theirs = xgboost.DMatrix(X, label=y, base_margin=booster.predict(data, output_margin=True))
-    nothing = xgboost.Booster({**params, "base_score": 1.0}, [theirs])
-    text = nothing.eval(theirs)
-    assert list(found["own"]) == [metric]
-    assert found["own"][metric][-1] == pytest.approx(float(text.rpartition(":")[2]), rel=1e-4)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_auc_of_several_classes_is_xgboosts(weighted):
-    weight = RANDOM.random(400) + 0.5 if weighted else None
-    train = hb.DMatrix(X, CLASSES, weight=weight)
-    model = hb.train(
-        {**SMALL, "objective": "multi:softprob", "num_class": 3, "eval_metric": ["auc", "aucpr"]}, train, 3,
-        evals=[(train, "train")],
-    )  # fmt: skip
-    raw = model.predict(X, raw_score=True)
-    theirs = xgboost.DMatrix(X, CLASSES, weight=weight, base_margin=raw)
-    params = {"objective": "multi:softprob", "num_class": 3, "eval_metric": "auc", "max_depth": 1}
-    record = {}
-    xgboost.train({**params, "eta": 0.0}, theirs, 1, evals=[(theirs, "t")], evals_result=record, verbose_eval=False)
-    assert model.eval_history["train"]["auc"][-1] == pytest.approx(record["t"]["auc"][-1], abs=1e-5)
-    assert 0.3 < model.eval_history["train"]["aucpr"][-1] <= 1.0
-
-
-def test_gains_of_labels_may_be_linear():
-    labels = RANDOM.integers(0, 4, 400)
-    ranked = {**SMALL, "objective": "rank:ndcg", "metric": "ndcg@5"}
-    data = hb.DMatrix(X, labels, group=[40] * 10)
-    linear = hb.train({**ranked, "ndcg_exp_gain": False}, data, 2, evals=[(data, "t")])
-    spelled = hb.train({**ranked, "label_gain": list(range(32))}, data, 2, evals=[(data, "t")])
-    assert linear.fingerprint() == spelled.fingerprint() and linear.eval_history == spelled.eval_history
-    plain = hb.train(ranked, data, 2)
-    assert hb.train({**ranked, "ndcg_exp_gain": True}, data, 2).fingerprint() == plain.fingerprint()
-    with pytest.raises(hb.ParameterError, match="beside label_gain"):
-        hb.train({**ranked, "ndcg_exp_gain": False, "label_gain": [0, 1, 2, 3]}, data, 2)
-    with pytest.raises(hb.ParameterError, match="True or False"):
-        hb.train({**ranked, "ndcg_exp_gain": 2}, data, 2)
-
-
-# --- estimators -----------------------------------------------------------------------------------------------------
-
-
-def test_estimators_as_xgboosts_are_called(caplog):
-    callback = Counter()
-    callback.after_iteration = lambda model, epoch, log: callback.seen.append(epoch)
-
-    def my_loss(y_true, y_pred):
-        return float(np.mean(np.abs(y_true - y_pred)))
-
-    given = {"early_stopping_rounds": 3, "eval_metric": my_loss, "callbacks": [callback]}
-    model = hb.HornbeamRegressor(n_estimators=60, **{**SMALL, "learning_rate": 0.9}, **given)
-    model.fit(X[:300], NUMBER[:300], eval_set=[(X[300:], NUMBER[300:])], verbose=False)
-    assert list(model.evals_result()["validation_0"]) == ["rmse", "my_loss"]
-    assert model.best_iteration == model.best_iteration_ - 1 and model.get_booster() is model.booster_
-    last = list(model.evals_result_["valid_0"].values())[-1]
-    assert model.best_score == last[model.best_iteration]
-    assert callback.seen[0] == "begin" and len(callback.seen) > model.n_iter_
-    assert model.get_num_boosting_rounds() == model.n_iter_
-    plain = hb.HornbeamRegressor(n_estimators=2, **SMALL).fit(X, NUMBER, eval_set=[(X, NUMBER)], verbose=2)
-    assert "[2]" in caplog.text and "[1]" not in caplog.text
-    for name in ("best_iteration", "best_score"):
-        assert not hasattr(plain, name)
-
-
-@pytest.mark.parametrize("target", [LABEL.astype(int), CLASSES, NUMBER], ids=["two", "three", "number"])
-def test_estimators_are_saved_and_loaded(tmp_path, target):
-    kind = hb.HornbeamRegressor if target is NUMBER else hb.HornbeamClassifier
-    fitted = kind(n_estimators=3, **SMALL).fit(X, target)
-    fitted.save_model(tmp_path / "model.json")
-    again = kind()
-    again.load_model(str(tmp_path / "model.json"))
-    np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
-    assert again.n_features_in_ == 4
-    if target is not NUMBER:
-        np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
-
-
-def test_estimators_that_a_model_file_cannot_hold(tmp_path):
-    words = hb.HornbeamClassifier(n_estimators=2, **SMALL).fit(X, np.where(LABEL > 0, "yes", "no"))
-    with pytest.raises(hb.ParameterError, match="pickle the estimator"):
-        words.save_model(tmp_path / "model.json")
-    hb.HornbeamRegressor(n_estimators=2, **SMALL).fit(X, NUMBER).save_model(tmp_path / "number.json")
-    with pytest.raises(hb.ParameterError, match="no objective of a classifier"):
-        hb.HornbeamClassifier().load_model(tmp_path / "number.json")
-
-
 def test_a_copy_has_the_best_iteration_and_goes_its_own_way():
     x = np.random.default_rng(0).normal(size=(400, 5))
     y = x[:, 0] + np.random.default_rng(1).normal(size=400)
@@ -540,38 +323,31 @@ def test_a_copy_has_the_best_iteration_and_goes_its_own_way():
     np.testing.assert_array_equal(booster.predict(valid), expected)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_errors_at_a_threshold(device, weighted, tmp_path):
-    x = np.random.default_rng(0).normal(size=(300, 4))
-    y = (x[:, 0] + np.random.default_rng(1).normal(size=300) > 0.5).astype(float)
-    weight = np.random.default_rng(2).random(300) if weighted else np.ones(300)
-    data, found = hb.DMatrix(x, label=y, weight=weight if weighted else None), {}
-    params = {"objective": "binary:logistic", "max_depth": 3, "verbosity": 0, "device": device}
-    params["eval_metric"] = ["error@0.3", "error", "error@0.5", "error@0.3000001", "error@1"]
-    booster = hb.train(params, data, 4, evals=[(data, "own")], evals_result=found, verbose_eval=False)
-    p = booster.predict(data)
-    assert list(found["own"]) == ["error@0.3", "error", "error@0.3000001", "error@1"]  # 0.5 is the one without a number
-    for name, threshold in (("error@0.3", 0.3), ("error", 0.5)):
-        expected = weight[(p > threshold) != (y > 0)].sum() / weight.sum()
-        assert found["own"][name][-1] == pytest.approx(expected, rel=1e-12)
-    assert found["own"]["error@0.3"] != found["own"]["error"]
-    assert booster.eval(data).split("\t")[1].startswith("eval-error@0.3:")
-    theirs = xgboost.Booster()
-    booster.save(tmp_path / "model.json", format="xgboost-json")
-    theirs.load_model(tmp_path / "model.json")
-    theirs.set_param({"eval_metric": "error@0.3"})
-    line = theirs.eval(xgboost.DMatrix(x, label=y, weight=weight))
-    assert float(line.rpartition(":")[2]) == pytest.approx(found["own"]["error@0.3"][-1], abs=0.01)
+def test_evaluations_are_lines_of_text_for_a_dmatrix(booster, data):
+    line = booster.eval(data[1], "test", 3)
+    assert line == booster.eval_set([(data[1], "test")], 3)
+    begin, *values = line.split("\t")
+    assert begin == "[3]" and [value.split(":")[0] for value in values] == ["test-error", "test-logloss"]
+    assert float(values[1].split(":")[1]) == pytest.approx(log_loss(LABEL[300:], booster.predict(data[1])))
+    both = booster.eval_set([(data[0], "train"), (data[1], "eval")], feval=pair)
+    assert both.startswith("[0]\ttrain-error:") and "eval-mine:" in both
+    tuples = booster.eval(hb.Dataset(X, LABEL), "whole")
+    assert [(name, metric) for name, metric, *_ in tuples] == [("whole", "binary_error"), ("whole", "binary_logloss")]
+    live = hb.Booster({**BINARY, "metric": "logloss"}, [data[0]])
+    live.update(data[0], 0)
+    assert live.eval(data[0]).startswith("[0]\teval-logloss:")
+    with pytest.raises(hb.DataError, match="wrap it"):
+        booster.eval(X)
 
 
 # --- ways that scripts count on --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("library", [xgboost, hb])
-def test_few_rows_are_learned_by_heart(library):
-    x = np.arange(10.0)[:, None]
-    model = library.XGBRegressor(n_estimators=50, n_jobs=1).fit(x, x[:, 0] ** 2)
-    assert np.round(model.predict(x)).tolist() == (x[:, 0] ** 2).tolist()
+def test_errors_have_the_names_that_scripts_catch():
+    for name in ("basic.LightGBMError", "core.XGBoostError", "LightGBMError", "XGBoostError"):
+        home, _, kind = name.rpartition(".")
+        with pytest.raises(getattr(getattr(hb, home) if home else hb, kind)):
+            hb.train({"num_leaves": 1}, hb.DMatrix(np.zeros((9, 1)), label=np.zeros(9)), 1)
 
 
 @pytest.mark.parametrize("library", [xgboost, hb])
@@ -606,58 +382,6 @@ def test_a_model_that_predicts_by_all_trees_is_written_with_all_of_them(tmp_path
     assert sum(model.get_score().values()) == sum(tree.n_leaves - 1 for tree in model.trees)
 
 
-OF_LISTS = {"objective": "rank:ndcg"}
-
-
-@pytest.mark.parametrize(
-    "params",
-    [
-        {"objective": "reg:gamma"}, {"objective": "reg:tweedie"}, {"objective": "count:poisson"}, {},
-        {"objective": "reg:tweedie", "tweedie_variance_power": 1.3}, {"objective": "reg:logistic"}, OF_LISTS,
-        {**OF_LISTS, "eval_metric": ["ndcg@5", "ndcg"]}, {**OF_LISTS, "eval_metric": "ndcg@3"},
-        {**OF_LISTS, "lambdarank_num_pair_per_sample": 8}, {"objective": "rank:pairwise"},
-        {**OF_LISTS, "lambdarank_pair_method": "mean"}, {"objective": "rank:map"},
-    ],
-    ids=str,
-)  # fmt: skip
-def test_evaluations_bear_xgboosts_names(params):
-    names = []
-    label = (NUMBER > 0.5).astype(float) if "rank" in params.get("objective", "") else LABEL * 0.5 + 0.25
-    for library in (xgboost, hb):
-        data, record = library.DMatrix(X, label, group=[40] * 10), {}
-        quiet = {"nthread": 1, "verbosity": 0 if library is xgboost else -1}
-        library.train({**params, **quiet}, data, 1, evals=[(data, "t")], evals_result=record, verbose_eval=False)
-        names.append(list(record["t"]))
-    assert names[0] == names[1]
-
-
-def test_ndcg_without_a_rank_is_that_of_whole_lists():
-    values = []
-    for library in (xgboost, hb):
-        data, record = library.DMatrix(X, CLASSES, group=[40] * 10, base_margin=NUMBER), {}
-        params = {"objective": "rank:ndcg", "eval_metric": "ndcg", "eta": 1e-9, "nthread": 1}
-        model = library.train(params, data, 1, evals=[(data, "t")], evals_result=record, verbose_eval=False)
-        name, value = re.fullmatch(r"\[0\]\te-(.+):(.+)", model.eval(data, "e")).groups()
-        assert name == "ndcg" and float(value) == pytest.approx(record["t"]["ndcg"][0], rel=1e-5)
-        values.append(record["t"]["ndcg"][0])
-    assert values[0] == pytest.approx(values[1], rel=1e-5)
-
-
-def test_lists_are_judged_as_a_whole_on_every_device(device):
-    data, record = hb.DMatrix(X, CLASSES, group=[40] * 10), {}
-    params = {"objective": "rank:ndcg", "eval_metric": ["ndcg@3", "ndcg", "map"], "device": device, "verbosity": -1}
-    hb.train(params, data, 2, evals=[(data, "t")], evals_result=record, verbose_eval=False)
-    ranks = {**params, "eval_metric": ["ndcg@3", "ndcg@40", "map@40"]}
-    named = hb.train(ranks, data, 2, evals=[(data, "t")], verbose_eval=False).eval_history["t"]
-    assert [record["t"][name] for name in ("ndcg@3", "ndcg", "map")] == list(named.values())
-
-
-def test_dropping_trees_does_not_go_with_a_training_that_goes_on(data):
-    stopping = hb.callback.EarlyStopping(2, save_best=True)
-    with pytest.raises(hb.ParameterError, match="keep_training_booster"):
-        hb.train(BINARY, data[0], 3, evals=[(data[1], "v")], callbacks=[stopping], keep_training_booster=True)
-
-
 def test_a_dmatrix_is_made_and_asked_as_xgboosts():
     weight = RANDOM.random(400)
     by_place, by_name = hb.DMatrix(X, LABEL, weight), hb.DMatrix(X, label=LABEL, weight=weight)
@@ -671,41 +395,6 @@ def test_constraints_of_the_first_features_leave_the_others_free():
     of_two = hb.train({**BINARY, "monotone_constraints": (1, -1)}, hb.DMatrix(X, LABEL), 3)
     of_all = hb.train({**BINARY, "monotone_constraints": (1, -1, 0, 0)}, hb.DMatrix(X, LABEL), 3)
     assert of_two.fingerprint() == of_all.fingerprint()
-
-
-def test_an_estimator_reads_the_bytes_of_a_model():
-    model = hb.train(BINARY, hb.DMatrix(X, LABEL), 3)
-    read = hb.XGBClassifier()
-    read.load_model(model.save_raw())
-    assert np.array_equal(read.predict_proba(X)[:, 1], model.predict(hb.DMatrix(X)))
-
-
-def test_metrics_beside_functions_are_xgboosts():
-    """A function as objective has the metric of squared errors, beside that of the user's own."""
-    names = []
-    for library in (xgboost, hb):
-        data, record = library.DMatrix(X, LABEL), {}
-        library.train(
-            {"nthread": 1}, data, 2, evals=[(data, "t")], obj=logistic, evals_result=record, verbose_eval=False,
-            custom_metric=lambda scores, dtrain: ("own", float(np.mean((scores > 0) != dtrain.get_label()))),
-        )  # fmt: skip
-        names.append({name: len(values) for name, values in record["t"].items()})
-    assert names[0] == names[1] == {"rmse": 2, "own": 2}
-
-
-def test_sets_of_estimators_bear_xgboosts_names():
-    seen = {}
-
-    class Seen(hb.callback.TrainingCallback):
-        def after_iteration(self, model, epoch, evals_log):
-            seen.update(evals_log)
-            return False
-
-    target = LABEL.astype(int)
-    model = hb.XGBClassifier(n_estimators=2, callbacks=[Seen()]).fit(
-        X, target, eval_set=[(X, target), (X[:50], target[:50])], verbose=False
-    )
-    assert list(seen) == list(model.evals_result()) == ["validation_0", "validation_1"]
 
 
 def test_values_that_are_there_are_counted_as_by_xgboost():

@@ -1,6 +1,5 @@
-"""What XGBoost's users write: places of arguments, meanings by DMatrix, callbacks, methods of a Booster."""
+"""What XGBoost's users write: places of arguments, meanings by DMatrix, callbacks, where training starts and ends."""
 
-import json
 import pickle
 from typing import get_origin
 
@@ -18,11 +17,6 @@ Y = (X[:, 0] > 0).astype(int)
 @pytest.fixture
 def dtrain():
     return xgb.DMatrix(X, label=Y)
-
-
-@pytest.fixture
-def booster(dtrain):
-    return xgb.train({"objective": "binary:logistic", "max_depth": 2}, dtrain, 4)
 
 
 def squares(scores, dtrain):
@@ -188,99 +182,6 @@ def test_best_score_after_early_stopping_is_a_number(dtrain):
     assert float(booster.attr("best_score")) == booster.best_score
 
 
-def test_attributes_are_texts_that_pickles_and_copies_carry(booster):
-    booster.set_attr(author="me", version="3")
-    booster.set_attr(version=None)
-    assert booster.attributes() == {"author": "me"}
-    assert pickle.loads(pickle.dumps(booster)).attr("author") == booster.copy().attr("author") == "me"
-    assert booster.attr("version") is None
-    with pytest.raises(xgb.ParameterError, match="pass str"):
-        booster.set_attr(version=3)
-
-
-def test_set_param_sets_threads_and_parameters_of_a_training_under_way(booster, dtrain):
-    booster.set_param({"nthread": 1, "verbosity": 0})
-    assert booster.num_threads == 1
-    with pytest.raises(xgb.ParameterError, match="xgb_model=booster"):
-        booster.set_param("eta", 0.5)
-    live, other = xgb.Booster({"eta": 0.1}, [dtrain]), xgb.Booster({"eta": 0.5}, [dtrain])
-    live.set_param("eta", 0.5)
-    live.update(dtrain, 0)
-    other.update(dtrain, 0)
-    assert np.array_equal(live.predict(dtrain), other.predict(dtrain))
-
-
-def test_load_config_takes_that_of_the_model_alone(booster, dtrain):
-    booster.load_config(booster.save_config())
-    other = booster.copy()
-    other.set_param("nthread", 2)
-    booster.load_config(other.save_config())
-    assert booster.num_threads == 2
-    booster.set_param("nthread", 1)
-    with pytest.raises(xgb.ParameterError, match="no text that save_config returned"):
-        booster.load_config("{}")
-    with pytest.raises(xgb.ParameterError, match="another model"):
-        booster.load_config(xgb.train({"eta": 0.7}, dtrain, 1).save_config())
-
-
-def test_features_without_names_are_f0_and_a_file_gives_them_others(booster, tmp_path):
-    assert set(booster.get_score()) <= {"f0", "f1", "f2", "f3"}
-    assert "[f0<" in booster.get_dump()[0]
-    path = tmp_path / "fmap.txt"
-    path.write_text("0 age q\n1 size q\n")
-    assert "age" in booster.get_score(fmap=str(path))
-    booster.dump_model(tmp_path / "dump.txt", str(path))
-    assert "[age<" in (tmp_path / "dump.txt").read_text()
-    path.write_text("no names\n")
-    with pytest.raises(xgb.ParameterError, match="number name type"):
-        booster.get_fscore(str(path))
-
-
-def test_tables_of_a_model_of_a_dmatrix_are_xgboosts(booster):
-    table = booster.trees_to_dataframe()
-    columns = ["Tree", "Node", "ID", "Feature", "Split", "Yes", "No", "Missing", "Gain", "Cover", "Category"]
-    assert list(table.columns) == columns
-    root = json.loads(booster.get_dump(dump_format="json", with_stats=True)[1])
-    first = table[table.Tree == 1].iloc[0]
-    assert (first.ID, first.Split, first.Yes, first.Gain) == ("1-0", root["split_condition"], "1-1", root["gain"])
-    leaves = table[table.Feature == "Leaf"]
-    assert leaves.Yes.isna().all()
-    assert len(leaves) == sum(tree.n_leaves for tree in booster.trees)
-    assert list(booster.get_split_value_histogram(0).columns) == ["SplitValue", "Count"]
-    assert isinstance(booster.get_split_value_histogram(0, as_pandas=False), np.ndarray)
-    counts, edges = xgb.train({}, xgb.Dataset(X, Y), 2).get_split_value_histogram(0)
-    assert len(edges) == len(counts) + 1
-
-
-def test_shapes_are_xgboosts_where_they_are_asked_for():
-    peer = pytest.importorskip("xgboost")
-    frame, classes = X.astype(np.float32), np.digitize(X[:, 0], [-0.5, 0.5])
-    cases = [({"objective": "binary:logistic"}, Y), ({"objective": "multi:softprob", "num_class": 3}, classes)]
-    cases.append(({"objective": "reg:squarederror", "num_parallel_tree": 2}, X[:, 1]))
-    asked = [{}, {"pred_contribs": True}, {"pred_interactions": True}, {"pred_leaf": True}, {"output_margin": True}]
-    for params, label in cases:
-        ours = xgb.train(params, xgb.DMatrix(frame, label=label), 3)
-        theirs = peer.train(params, peer.DMatrix(frame, label=label), 3)
-        for choice in asked:
-            for strict in (False, True):
-                found = ours.predict(xgb.DMatrix(frame), **choice, strict_shape=strict)
-                expected = theirs.predict(peer.DMatrix(frame), **choice, strict_shape=strict)
-                assert found.shape == expected.shape, (params, choice, strict)
-
-
-def test_leaves_of_a_strict_shape_are_by_iteration_output_and_parallel_tree():
-    params = {"objective": "multi:softprob", "num_class": 3, "num_parallel_tree": 2, "colsample_bynode": 0.5}
-    booster = xgb.train(params, xgb.DMatrix(X, label=np.digitize(X[:, 0], [-0.5, 0.5])), 2)
-    leaves = booster.predict(X, pred_leaf=True, strict_shape=True)
-    raw = np.tile(booster.init_scores, (len(X), 1))
-    for iteration in range(2):
-        for parallel in range(2):
-            for output in range(3):
-                tree = booster.trees[iteration * 6 + parallel * 3 + output]
-                raw[:, output] += tree.leaf_value[leaves[:, iteration, output, parallel]]
-    assert np.allclose(raw, booster.predict(X, output_margin=True))
-
-
 def test_callbacks_of_estimators_see_xgboosts_names():
     class Names(xgb.callback.TrainingCallback):
         def after_iteration(self, model, epoch, evals_log):
@@ -362,42 +263,6 @@ def test_ten_rounds_are_trained_where_nothing_says_how_many(dtrain):
     for params in ({"n_estimators": 3}, [("num_round", 3)], xgb.Params(num_iterations=3)):
         assert xgb.train(params, dtrain, verbose_eval=False).num_boosted_rounds() == 3
     assert xgb.train(None, dtrain, 2, verbose_eval=False).num_boosted_rounds() == 2
-
-
-def test_types_of_features_are_those_given_or_of_a_frame(tmp_path):
-    pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame(
-        {"c": pd.Categorical(list("ab") * 50), "x": np.arange(100.0), "n": range(100), "b": [True] * 100}
-    )
-    dtrain = xgb.DMatrix(frame, label=np.arange(100), enable_categorical=True)
-    assert dtrain.feature_types == ["c", "float", "int", "i"]
-    booster = xgb.train({}, dtrain, 2)
-    assert booster.feature_types == dtrain.feature_types == booster[:1].feature_types
-    booster.save(tmp_path / "model.json")  # a file says what is categorical alone
-    assert xgb.load(tmp_path / "model.json").feature_types == ["c", "float", "float", "float"]
-    plain = xgb.DMatrix(np.column_stack((np.arange(100) % 3, np.arange(100))), label=np.arange(100))
-    assert plain.feature_types is None
-    plain.feature_types = ["c", "q"]
-    assert xgb.train({}, plain, 2).feature_types == ["c", "q"]
-    model = xgb.XGBRegressor(feature_types=["q", "c"], n_estimators=2).fit(np.arange(100).reshape(-1, 2), range(50))
-    assert model.get_booster().feature_types == ["q", "c"]
-    model = xgb.HornbeamRegressor(feature_types=["c", "q"], n_estimators=2).fit(plain.get_data(), np.arange(100))
-    assert model.get_booster().feature_types == ["c", "float"]
-
-
-def test_inplace_predict_takes_xgboosts_arguments_by_place(booster):
-    expected = booster.predict(X, num_iteration=2, raw_score=True)
-    assert np.array_equal(booster.inplace_predict(X, (0, 2), "margin", np.nan), expected)
-
-
-def test_paths_may_say_their_format(tmp_path):
-    svm, csv = tmp_path / "data.svm", tmp_path / "data.csv"
-    svm.write_text("".join(f"{y} 0:{row[0]} 1:{row[1]}\n" for row, y in zip(X, Y, strict=True)))
-    np.savetxt(csv, np.column_stack((Y, X[:, :2])), delimiter=",")
-    for path in (f"{svm}?format=libsvm", f"{csv}?format=csv&label_column=0"):
-        data = xgb.DMatrix(path)
-        assert (data.num_row(), data.num_col()) == (300, 2)
-        assert np.array_equal(data.get_label(), Y)
 
 
 STARTS = {
@@ -515,37 +380,7 @@ def test_small_ways_of_xgboost():
             assert one.config.get_config()["verbosity"] == 0
 
 
-def test_ends_of_bins_are_told_in_xgboosts_form(dtrain):
-    peer = pytest.importorskip("xgboost")
-    table = np.column_stack([rng.integers(0, 5, 200), rng.normal(size=200), np.repeat(0.0, 200)]).astype(float)
-    table[::9, 1] = np.nan
-    for one in (xgb, peer):
-        starts, values = one.QuantileDMatrix(table, np.ones(200), max_bin=16).get_quantile_cut()
-        assert starts.dtype == np.uint64 and values.dtype == np.float32
-        assert len(starts) == 4 and starts[-1] == len(values)
-        assert starts[1] == 6  # a lower end, and an end for each of five values
-        assert starts[2] - starts[1] in (16, 17)
-        for feature in range(3):
-            ends = values[int(starts[feature]) : int(starts[feature + 1])]
-            found = table[:, feature][~np.isnan(table[:, feature])]
-            assert (np.diff(ends) > 0.0).all()
-            assert ends[0] < found.min() and found.max() <= ends[-1]
-    before = dtrain.get_quantile_cut()[1]
-    xgb.train({"max_bin": 7}, dtrain, 1)
-    after = dtrain.get_quantile_cut()
-    assert len(after[1]) < len(before)
-    assert (np.diff(after[0].astype(int)) == 8).all()
-
-
 def test_what_the_library_can_do_is_asked_by_xgboosts_name():
     usable = {device.name.partition(":")[0] for device in xgb.devices() if device.usable}
     assert xgb.build_info()["USE_CUDA"] == ("cuda" in usable)
     assert xgb.build_info()["USE_OPENCL"] == ("opencl" in usable)
-
-
-def test_a_path_may_say_that_features_are_counted_from_one(tmp_path):
-    path = tmp_path / "rows.txt"
-    path.write_text("1 1:0.5 3:2\n0 2:1.5\n" * 20)
-    data = xgb.DMatrix(f"{path}?indexing_mode=1&format=libsvm")
-    assert data.num_row() == 40
-    assert xgb.train({"objective": "binary:logistic"}, data, 2).predict(data).shape == (40,)
