@@ -310,7 +310,7 @@ def test_a_helper_starts_no_helper_and_needs_another_cpu_and_python(monkeypatch,
 
 def test_helpers_of_all_processes_that_share_a_cache_compile_each_kernel_once(monkeypatch, tmp_path):
     compiled = []
-    monkeypatch.setattr(warming, "_compile", compiled.extend)
+    monkeypatch.setattr(warming, "_compile", lambda entries, waits: compiled.extend(entries))
     for part in range(3):
         warming.help_out(str(tmp_path), part, 3, 1_000)
     assert sorted(compiled) == sorted(warming.common_entries(1_000))
@@ -320,3 +320,19 @@ def test_helpers_of_all_processes_that_share_a_cache_compile_each_kernel_once(mo
     assert turn.take(patience=0.0)
     warming.help_out(str(tmp_path), 1, 3, 1_000)
     assert len(compiled) == len(warming.HELPED)
+
+
+def test_a_helper_passes_by_what_another_process_compiles(monkeypatch):
+    from hornbeam.backends.cpu.host.turns import Turn
+
+    compiled, entries = [], warming.common_entries(1_000)
+    caches = {name: warming.kernel_named(name).dispatcher._cache for name, _ in entries}
+    monkeypatch.setattr(warming, "_helping", [])
+    monkeypatch.setattr(warming, "compile_entry", lambda name, _: (compiled.append(name), caches[name]._turn.give()))
+    elsewhere = Turn(caches[warming.HELPED[2]]._turn.path)
+    assert elsewhere.take(patience=0.0)
+    warming._compile(entries, waits=False)
+    assert compiled == [name for name in warming.HELPED if name != warming.HELPED[2]]
+    elsewhere.give()
+    warming._compile(entries, waits=False)
+    assert compiled[-len(entries) :] == list(warming.HELPED)

@@ -95,6 +95,10 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
         """Whether other processes will find what is compiled here."""
         return bool(self._enabled)
 
+    def has_turn(self) -> bool:
+        """Take the turn to compile the kernel now, or to read it; False: another process is compiling it."""
+        return self._turn is None or self._turn.take(0.0)
+
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return a compiled kernel, None if there is none; then the caller compiles it, and is waited for."""
         if not self._enabled:

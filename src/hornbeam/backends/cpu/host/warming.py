@@ -101,13 +101,14 @@ HELPED = (
     "growth.dense.tree.search_in_tree",
     "growth.trees.outputs.grow_output",
     "growth.trees.driver.grow_one_at_a_time",
-    "growth.rows.rounding.round_kernel",
+    "prediction.walk.add_trees_kernel",
     "growth.dense.tree.sum_in_tree",
     "growth.replay.replay_kernel",
-    "prediction.walk.add_trees_kernel",
+    "growth.rows.rounding.round_kernel",
 )
 """Large kernels that a training on dense data without categories, and its predictions, need last. One other process has
-as much to do with the first two as this one with the rest of a small training; several take them in turn."""
+as much to do with the first two and predictions as this one with the rest of a small training, in its order; several
+processes take them in turn."""
 
 MOST_HELPERS = 3
 
@@ -157,15 +158,17 @@ def help_out(folder: str, part: int, n_parts: int, n_rows: int) -> None:
 
     turn = Turn(str(Path(folder) / f"hornbeam-helper-{part}.lock"))
     if turn.take(patience=0.0):
-        _compile(common_entries(n_rows)[part::n_parts])
+        _compile(common_entries(n_rows)[part::n_parts], waits=False)
         turn.give()
 
 
-def _compile(entries: list[tuple[str, str]]) -> None:
+def _compile(entries: list[tuple[str, str]], waits: bool = True) -> None:
+    """Compile some entries, and wait for those that another process compiles, or pass them by."""
     _helping.append(True)
     all_kernels()
-    for entry in entries:
-        compile_entry(*entry)
+    for name, signature in entries:
+        if waits or kernel_named(name).dispatcher._cache.has_turn():
+            compile_entry(name, signature)
 
 
 if __name__ == "__main__":
