@@ -221,9 +221,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     _sample(items)
 
 
+# Nearly all that pytest makes while it reads the tests stays: looking through it for garbage takes a fifth of that time.
+gc.disable()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
     """Leave modules and tests out of the collection of garbage, which tests ask for: with them it takes 0.3 seconds."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 
