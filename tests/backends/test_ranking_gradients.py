@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -144,14 +145,23 @@ def test_cpu_equals_the_definition_for_any_thread_count(name, kind, tune):
                 assert_same_bits(found, wanted, name)
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
-def test_every_device_equals_the_definition(device, name):
+@cache
+def definitions(name):
+    """Return a data set, and of each kind of scores the weights, the scores and their gradients."""
     dataset, rng = make_queries([1, 2, 3, 25, 1, 70, 64, 65, 300, 1100, 1], seed=2)
-    bound = OBJECTIVES[name].bind(dataset)
-    engine = engine_on(device, dataset.binned)
+    bound, cases = OBJECTIVES[name].bind(dataset), []
     for kind, weight in (("normal", None), ("ties", dataset.weight), ("zero", None), ("huge", None)):
         scores = SCORES[kind](rng, dataset.n_rows)[None]
-        expected = bound.gradients(scores, dataset.label, weight)
+        cases.append((kind, weight, scores, bound.gradients(scores, dataset.label, weight)))
+    return dataset, cases
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_every_device_equals_the_definition(device, name):
+    dataset, cases = definitions(name)
+    bound = OBJECTIVES[name].bind(dataset)
+    engine = engine_on(device, dataset.binned)
+    for kind, weight, scores, expected in cases:
         engine.set_scores(scores)
         engine.compute_gradients(bound, dataset.label, weight)
         for found, wanted in zip(gradients_of(engine), expected, strict=True):

@@ -138,13 +138,18 @@ def test_arguments_are_read_by_the_library_as_by_python():
     assert (below.tolist(), not_above.tolist()) == ([1, 1], [1, 3])
 
 
+@pytest.fixture(scope="module")
+def models_of_levels():
+    """What each level of the library trains, in a process of its own."""
+    manifest = json.loads((library.FOLDER / library.MANIFEST).read_text())
+    code = "print(hb.train({'verbosity': -1}, hb.Dataset(X, label=X[:, 0]), 5).fingerprint())"
+    return {run_without_numba(code, HORNBEAM_KERNELS=level).stdout for level in manifest["levels"]}
+
+
 @needs_library
 @pytest.mark.parametrize("quick", [True, False])
-def test_every_level_gives_the_same_model(quick, copy, monkeypatch):
-    manifest = json.loads((copy / library.MANIFEST).read_text())
-    code = "print(hb.train({'verbosity': -1}, hb.Dataset(X, label=X[:, 0]), 5).fingerprint())"
-    models = {run_without_numba(code, HORNBEAM_KERNELS=level).stdout for level in manifest["levels"]}
-    assert len(models) == 1 and models != {""}
+def test_every_level_gives_the_same_model(quick, models_of_levels, copy, monkeypatch):
+    assert len(models_of_levels) == 1 and models_of_levels != {""}
     with monkeypatch.context() as patch:
         patch.setattr(library.Library, "_reads_arguments", lambda self: quick)
         assert library._load("ahead").quick is quick

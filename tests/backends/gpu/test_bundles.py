@@ -128,9 +128,11 @@ def test_data_that_do_not_bundle_stay_plain():
     ],
 )
 def test_operations(options, table, high_precision, min_data):
-    X, y = exclusive_table(**table)
+    X, y = exclusive_table(500, **table)
     train = binned_of(X, **options)
-    valid = hb.Dataset(sparse.csr_matrix(exclusive_table(seed=1, **{**table, "missing": 0.05})[0]), reference=train)
+    valid = hb.Dataset(
+        sparse.csr_matrix(exclusive_table(300, seed=1, **{**table, "missing": 0.05})[0]), reference=train
+    )
     assert bundles_of(train.binned) is not None
     rng = np.random.default_rng(0)
     assert_same_operations(

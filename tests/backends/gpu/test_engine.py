@@ -90,7 +90,8 @@ def test_histograms_do_not_depend_on_local_memory(runtime, n_bins, words, high_p
     counters = 3 * plan.n_bins * (32 // plan.bin_bits) * (8 if high_precision else 4)
     runtime.facts = replace(runtime.facts, local_bytes=max(1, words) * counters - (words == 0))
     assert histogram_variant(runtime.facts, plan, high_precision, 3)[0].words == words
-    check(runtime, sample, rules=RULES, high_precision=high_precision, n_levels=2)
+    rules = replace(RULES, min_data_in_leaf=60)  # trees of a few leaves
+    check(runtime, sample, rules=rules, high_precision=high_precision, n_levels=2)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,8 @@ def test_operations_without_row_counts(runtime, high_precision):
 def test_as_many_bins_as_there_can_be(runtime):
     few, many = make_binned(1000, 1, 5, seed=5), make_binned(1000, 1, 65_535, 0.1, seed=6)
     both = [np.concatenate([a, b], axis=-1) for a, b in zip(few[:3], many[:3], strict=True)]
-    check(runtime, BinnedSample(*both, *many[3:]), rules=RULES, n_levels=1)
+    rules = replace(RULES, min_data_in_leaf=150)  # a few leaves of 65,536 bins each are enough
+    check(runtime, BinnedSample(*both, *many[3:]), rules=rules, n_levels=1)
 
 
 def test_groups_as_large_as_those_of_a_gpu(runtime):

@@ -172,7 +172,7 @@ def needed_by(train: hb.Dataset, valid: hb.Dataset | None, params: dict, monkeyp
 
 
 def test_what_was_counted_is_enough_for_trees_that_turn_to_31_bits(monkeypatch):
-    X, y = heavy_tailed(200_000)
+    X, y = heavy_tailed(110_000)
     train = hb.Dataset(X, label=y)
     valid = hb.Dataset(X[:50_000], label=y[:50_000], reference=train)
     needed, least = (needed_by(train, valid, HEAVY, monkeypatch, on_host) for on_host in (False, True))
