@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -114,13 +115,20 @@ def with_explicit_zeros(X):
     return sparse.csr_matrix((X[rows, columns], (rows, columns)), shape=X.shape)
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_any_sparse_form_holds_the_same_levels(form, stored):
+OF_FORMS = {**LOOSE, "categorical_feature": CATEGORICAL}
+
+
+@cache
+def dense_model():
     X, y = mixed_table()
     X = X.astype(np.float32).astype(np.float64)
-    params = {**LOOSE, "categorical_feature": CATEGORICAL}
-    dense = hb.train(params, hb.Dataset(X, label=y), 3)
-    found = hb.train(params, hb.Dataset(FORMS[form](X), label=y), 3)
+    return X, y, hb.train(OF_FORMS, hb.Dataset(X, label=y), 3)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_any_sparse_form_holds_the_same_levels(form, stored):
+    X, y, dense = dense_model()
+    found = hb.train(OF_FORMS, hb.Dataset(FORMS[form](X), label=y), 3)
     assert found.fingerprint() == dense.fingerprint()
     assert (found.predict(FORMS[form](X)) == dense.predict(X)).all()
 

@@ -27,14 +27,14 @@ What is not installed is left out.
 
 CONFIG = {
     "distributed.worker.multiprocessing-method": "forkserver",
-    "distributed.scheduler.locks.lease-timeout": "3s",
-    "distributed.scheduler.locks.lease-validation-interval": "500ms",
+    "distributed.scheduler.locks.lease-timeout": "1500ms",
+    "distributed.scheduler.locks.lease-validation-interval": "250ms",
     "distributed.scheduler.work-stealing-interval": "1s",
     "distributed.admin.tick.interval": "500ms",
     "distributed.worker.memory.monitor-interval": "1s",
     "distributed.worker.profile.enabled": False,
 }
-"""A client that is gone loses its turn after three seconds instead of thirty; Dask looks less often after itself."""
+"""A client that is gone loses its turn after 1.5 seconds instead of 30; Dask looks less often after itself."""
 
 
 @pytest.fixture(scope="session")

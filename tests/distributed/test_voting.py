@@ -66,15 +66,15 @@ def test_only_features_of_most_votes_are_split():
 
 def test_wide_tables_send_less_and_learn_as_much():
     rng = np.random.default_rng(1)
-    table = rng.normal(size=(4_500, 80))
+    table = rng.normal(size=(3_500, 80))
     score = table[:, 3] * table[:, 8] + np.sin(2 * table[:, 20]) + table[:, 70]
-    label = (score + rng.normal(size=4_500) > 0).astype(float)
-    train_rows, test_rows = slice(0, 3_000), slice(3_000, None)
+    label = (score + rng.normal(size=3_500) > 0).astype(float)
+    train_rows, test_rows = slice(0, 2_000), slice(2_000, None)
     tables, labels = np.split(table[train_rows], 4), np.split(label[train_rows], 4)
     losses, sent = {}, {}
     for learner in ("data", "voting"):
         params = {"objective": "binary", "tree_learner": learner, "top_k": 5, "num_leaves": 15, "max_bin": 31}
-        (model, *_), sent[learner] = on_workers(tables, labels, 10, **params)
+        (model, *_), sent[learner] = on_workers(tables, labels, 6, **params)
         chance = model.predict(table[test_rows])
         losses[learner] = -np.mean(np.log(np.where(label[test_rows] > 0, chance, 1.0 - chance)))
     assert sent["voting"] < 0.5 * sent["data"]

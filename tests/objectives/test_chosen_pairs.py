@@ -203,8 +203,8 @@ def test_rankings_are_as_good_as_xgboosts(chosen):
             x, _, clicked = make_clicks(seed)
             params = {**SHARED, **chosen, "objective": objective, "max_leaves": 7, "grow_policy": "lossguide"}
             qid = np.repeat(np.arange(N_QUERIES), SIZE)
-            booster = hb.train(params, hb.DMatrix(x, clicked, qid=qid), 20)
-            peer = xgboost.train(params, xgboost.DMatrix(x, clicked, qid=qid), 20)
+            booster = hb.train(params, hb.DMatrix(x, clicked, qid=qid), 10)
+            peer = xgboost.train(params, xgboost.DMatrix(x, clicked, qid=qid), 10)
             ours.append(ndcg_of(booster.predict))
             theirs.append(ndcg_of(lambda rows, peer=peer: peer.predict(xgboost.DMatrix(rows))))
     assert np.mean(ours) > np.mean(theirs) - 0.005, (np.mean(ours), np.mean(theirs))

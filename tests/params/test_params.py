@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hornbeam.core.errors import HornbeamError, ParameterError
@@ -137,6 +137,7 @@ def test_module_prints_the_documentation():
 # ---- values
 
 
+@settings(max_examples=40)
 @given(values())
 def test_parsing_is_idempotent(given_values):
     params = Params.from_dict(given_values)
@@ -146,6 +147,7 @@ def test_parsing_is_idempotent(given_values):
     assert hash(params) == hash(Params.from_dict(given_values))
 
 
+@settings(max_examples=40)
 @given(values())
 def test_model_dict_is_json_sorted_and_rebuilds_what_is_saved(given_values):
     params = Params.from_dict(given_values)

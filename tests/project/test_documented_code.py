@@ -27,7 +27,7 @@ BLOCK = re.compile(
     r"(?:<!-- (?P<mark>not run|needs): (?P<what>[^>]+(?:>=[^>]+)?) -->\n+)?^```(?P<language>[a-z]+)\n(?P<code>.*?)^```",
     re.DOTALL | re.MULTILINE,
 )
-FEW, make = 2_000, data.make_higgs_like
+FEW, make = 500, data.make_higgs_like
 """Pages show data of a size that gives good models; here their generator makes so many rows at most."""
 RUN_HERE = ("python", "c")
 RUN_ELSEWHERE = ("bash", "console", "text")  # test_documented_commands.py, and pictures

@@ -168,7 +168,7 @@ def test_the_area_under_the_curve_is_that_of_scikit_learn():
         assert trainings.auc(y, score) == pytest.approx(sk.roc_auc_score(y, score), abs=1e-12)
 
 
-FAST = {"device": "reference", "num_leaves": 4}
+FAST = {"device": "reference", "num_leaves": 2}
 
 
 def test_a_run_ends_with_a_page_and_a_second_one_trains_nothing(tmp_path, monkeypatch, capsys):

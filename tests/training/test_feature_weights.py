@@ -33,12 +33,13 @@ def weighted(rows):
 # --- the choice -----------------------------------------------------------------------------------------------------
 
 WEIGHT = np.array([1.0, 2.0, 0.0, 4.0, 0.5, 2.5])
+N_KEYS = 5000
 
 
-def counts(k, n_keys=20_000):
+def counts(k):
     """Return how often each feature is chosen where k of them are, by many keys."""
     times, features = np.zeros(len(WEIGHT)), np.arange(len(WEIGHT))
-    for key in range(n_keys):
+    for key in range(N_KEYS):
         chosen = choose_share(key * 7919, features, k / len(features), WEIGHT)
         assert len(chosen) == k == len(set(chosen.tolist()))
         times[chosen] += 1
@@ -63,7 +64,7 @@ def inclusion(weight, k):
 
 
 def test_the_first_feature_is_chosen_by_weight():
-    times, expected = counts(1), 20_000 * WEIGHT / WEIGHT.sum()
+    times, expected = counts(1), N_KEYS * WEIGHT / WEIGHT.sum()
     assert times[2] == 0
     there = expected > 0
     assert (((times - expected) ** 2)[there] / expected[there]).sum() < 18.5  # chi-square of 4 degrees, 0.001
@@ -72,8 +73,8 @@ def test_the_first_feature_is_chosen_by_weight():
 @pytest.mark.parametrize("k", [2, 3])
 def test_more_are_chosen_without_replacement(k):
     chance = inclusion(WEIGHT, k)
-    spread = np.sqrt(20_000 * chance * (1.0 - chance)) + 1e-9
-    assert (np.abs(counts(k) - 20_000 * chance) < 4.5 * spread).all()
+    spread = np.sqrt(N_KEYS * chance * (1.0 - chance)) + 1e-9
+    assert (np.abs(counts(k) - N_KEYS * chance) < 4.5 * spread).all()
 
 
 def test_features_of_weight_0_come_last_and_then_by_chance():
