@@ -303,12 +303,12 @@ def test_another_version_on_a_worker_is_an_error(client, train_set, monkeypatch)
 
 
 def test_a_cluster_without_workers_is_an_error(monkeypatch):
-    monkeypatch.setattr("hornbeam.distributed.dask.dataset.NO_WORKERS_SECONDS", 0.3)
-    monkeypatch.setattr("hornbeam.distributed.dask.dataset.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("hornbeam.distributed.dask.dataset.NO_WORKERS_SECONDS", 0.1)
+    monkeypatch.setattr("hornbeam.distributed.dask.dataset.LOOK_SECONDS", 0.02)
     options = {"n_workers": 0, "processes": False, "dashboard_address": ":0"}
     with LocalCluster(**options) as empty, Client(empty) as client:
         data = hbd.Dataset(client, in_chunks(X), in_chunks(Y))
-        with pytest.raises(CollectiveError, match=r"the cluster has had no worker for 0\.3 s"):
+        with pytest.raises(CollectiveError, match=r"the cluster has had no worker for 0\.1 s"):
             hbd.train(client, PARAMS, data, 1)
         classifier = hbd.DaskHornbeamClassifier(device="reference")
         classifier.client = client

@@ -83,7 +83,7 @@ def test_the_model_is_near_xgboosts(client):
 
 
 def test_weights_of_features_are_those_of_a_dmatrix(client):
-    params, weights = {"colsample_bynode": 0.5, "device": "reference"}, [1.0, 0.0, 9.0, 2.0]
+    params, weights = {"colsample_bynode": 0.5, "max_depth": 3, "device": "reference"}, [1.0, 0.0, 9.0, 2.0]
     expected = hb.train(params, hb.DMatrix(X, NUMBER, feature_weights=weights), 3, **QUIET).fingerprint()
     dtrain = hbd.DaskDMatrix(client, in_chunks(X), in_chunks(NUMBER), feature_weights=np.array(weights))
     assert hbd.train(client, params, dtrain, 3, **QUIET)["booster"].fingerprint() == expected
@@ -112,7 +112,8 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_every_kind_of_training_is_that_of_a_dmatrix(client, case):
     given, label, fields = CASES[case]
-    params = [*given, ("device", "reference")] if isinstance(given, list) else {**given, "device": "reference"}
+    small = {"device": "reference"} if case == "defaults" else {"device": "reference", "max_depth": 3}
+    params = [*given, *small.items()] if isinstance(given, list) else {**given, **small}
     expected = hb.train(params, hb.DMatrix(X, label, **fields), 2, **QUIET)
     parts = {name: in_chunks(values) for name, values in fields.items()}
     dtrain = hbd.DaskDMatrix(client, in_chunks(X), None if label is None else in_chunks(label), **parts)

@@ -115,12 +115,16 @@ def on_workers(problem, params, n_workers, n_rounds, callbacks, **options):
     return run_workers(n_workers, work, timeout=60)
 
 
-def both(problem, params, n_workers, n_rounds=12, callbacks=list, **options):
-    """Train in one process, then on workers; returns the one model and those of the workers."""
+def in_one_process(problem, params, n_rounds, callbacks=list, **options):
     whole = [hb.Dataset(each.data, label=each.label) for each in problem]
     whole[1].set_reference(whole[0])
     sets = {"training": whole[0], "valid": whole[1]}
-    one = hb.train(in_full(params), whole[0], n_rounds, sets, callbacks=callbacks(), **options)
+    return hb.train(in_full(params), whole[0], n_rounds, sets, callbacks=callbacks(), **options)
+
+
+def both(problem, params, n_workers, n_rounds=8, callbacks=list, **options):
+    """Train in one process, then on workers; returns the one model and those of the workers."""
+    one = in_one_process(problem, params, n_rounds, callbacks, **options)
     return one, on_workers(problem, params, n_workers, n_rounds, callbacks, **options)
 
 
@@ -139,7 +143,7 @@ def test_metrics_and_early_stopping_are_those_of_one_process(problem, boosting):
 
 
 def test_training_goes_on_from_a_model_as_in_one_process(problem):
-    start = both(problem, {"objective": "binary"}, 1, 4)[0]
+    start = in_one_process(problem, {"objective": "binary"}, 4)
     one, several = both(problem, {"objective": "binary"}, 2, 3, init_model=start)
     assert one.n_iterations == 7
     assert {model.fingerprint() for model in several} == {one.fingerprint()}
@@ -149,7 +153,7 @@ def test_training_goes_on_from_a_model_as_in_one_process(problem):
 @pytest.mark.parametrize("boosting", ["gbdt", "dart"])
 def test_a_checkpoint_goes_on_with_other_workers_and_with_one_process(problem, tmp_path, boosting):
     params = {"objective": "binary", "metric": "auc", "boosting": boosting}
-    whole, _ = both(problem, params, 1, 9)
+    whole = in_one_process(problem, params, 6)
     file = tmp_path / "state"
 
     def stop_after(n_iterations):
@@ -161,14 +165,14 @@ def test_a_checkpoint_goes_on_with_other_workers_and_with_one_process(problem, t
 
     def cut_short(n_workers, n_iterations):
         with pytest.raises(RuntimeError, match="power cut"):
-            on_workers(problem, params, n_workers, 9, stop_after(n_iterations), checkpoint=file, checkpoint_freq=2)
+            on_workers(problem, params, n_workers, 6, stop_after(n_iterations), checkpoint=file, checkpoint_freq=2)
 
-    cut_short(3, 5)
-    cut_short(2, 8)
-    several = on_workers(problem, params, 2, 9, list, checkpoint=file)
+    cut_short(3, 3)
+    cut_short(2, 5)
+    several = on_workers(problem, params, 2, 6, list, checkpoint=file)
     assert {model.fingerprint() for model in several} == {whole.fingerprint()}
     assert several[1].eval_history == whole.eval_history
-    again, _ = both(problem, params, 1, 9, checkpoint=file)  # the file of workers is that of one process
+    again = in_one_process(problem, params, 6, checkpoint=file)  # the file of workers is that of one process
     assert again.fingerprint() == whole.fingerprint()
 
 

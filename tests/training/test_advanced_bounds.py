@@ -32,7 +32,7 @@ def train(x, y, sign, n_rounds=8, **params):
 @pytest.mark.parametrize("missing", [False, True])
 def test_side_bounds_are_those_of_the_children(missing):
     """Bounds of a split are those of the boxes that it would make; where boxes share missing values, no wider."""
-    assert sum(count_side_bounds(seed, missing) for seed in (3, 4, 6)) > 100
+    assert sum(count_side_bounds(seed, missing) for seed in (3, 6)) > 100
 
 
 def count_side_bounds(seed, missing):

@@ -118,7 +118,7 @@ def test_outputs_of_any_size_and_equal_gains_are_split_as_by_the_reference(rows,
     given = {**SHARED, **rules, "min_data_in_leaf": 1}
     data = {"label": Y * sizes, "weight": np.full(len(X), weight)}
     found, defined = (
-        hb.train({**given, "device": on}, hb.Dataset(X, **data), 3).fingerprint() for on in (device, "reference")
+        hb.train({**given, "device": on}, hb.Dataset(X, **data), 2).fingerprint() for on in (device, "reference")
     )
     assert found == defined
 
