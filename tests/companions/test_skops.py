@@ -34,12 +34,12 @@ def test_a_booster_comes_back_and_is_the_only_type_to_trust(tmp_path, sio):
 
 
 def test_the_listed_types_are_those_of_the_estimators():
-    names = [f"{kind.__module__}.{kind.__qualname__}" for kind in
-             (hb.Booster, hb.HornbeamClassifier, hb.HornbeamRegressor, hb.HornbeamRanker)]  # fmt: skip
-    assert list(TRUSTED) == names
+    kinds = [f"{peer}{kind}" for peer in ("Hornbeam", "LGBM", "XGB") for kind in ("Classifier", "Regressor", "Ranker")]
+    classes = [getattr(hb, name) for name in ("Booster", *kinds, "XGBRFClassifier", "XGBRFRegressor")]
+    assert set(TRUSTED) == {f"{one.__module__}.{one.__qualname__}" for one in classes}
 
 
-@pytest.mark.parametrize("kind", ["HornbeamClassifier", "HornbeamRegressor", "HornbeamRanker"])
+@pytest.mark.parametrize("kind", ["HornbeamClassifier", "HornbeamRegressor", "HornbeamRanker", "LGBMClassifier", "XGBRegressor"])
 def test_estimators_come_back_without_a_list(kind, tmp_path, sio):
     model = getattr(hb, kind)(**SMALL)
     model.fit(X, Y, group=[100, 200]) if kind == "HornbeamRanker" else model.fit(X, Y)

@@ -11,6 +11,8 @@ import pytest
 import scipy.sparse
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import hornbeam as hb
 from hornbeam.core.errors import DataError
@@ -35,15 +37,29 @@ SAME = {
 
 @pytest.mark.parametrize("kind", ["Classifier", "Regressor", "Ranker"])
 def test_estimators_have_the_names_of_peers(kind):
-    assert getattr(hb, f"LGBM{kind}") is getattr(hb, f"Hornbeam{kind}")
-    assert issubclass(getattr(hb, f"XGB{kind}"), getattr(hb, f"Hornbeam{kind}"))
+    for peer in ("LGBM", "XGB"):
+        named = getattr(hb, f"{peer}{kind}")
+        assert issubclass(named, getattr(hb, f"Hornbeam{kind}"))
+        assert named.__name__ == f"{peer}{kind}"
+        assert repr(named(n_estimators=3)).startswith(f"{peer}{kind}(")
+
+
+def test_steps_of_pipelines_are_named_as_the_peers(data):
+    X, y = data
+    pipeline = make_pipeline(StandardScaler(), hb.LGBMClassifier(n_estimators=3, verbosity=-1, n_jobs=1))
+    search = GridSearchCV(pipeline, {"lgbmclassifier__num_leaves": [2, 4]}, cv=2).fit(X, y)
+    best = search.best_estimator_.named_steps["lgbmclassifier"]
+    plain = hb.HornbeamClassifier(n_estimators=3, num_leaves=best.num_leaves, verbosity=-1, n_jobs=1)
+    expected = plain.fit(StandardScaler().fit_transform(X), y)
+    assert best.booster_.fingerprint() == expected.booster_.fingerprint()
+    assert type(pickle.loads(pickle.dumps(best))) is type(clone(best)) is hb.LGBMClassifier
 
 
 def test_names_of_peers_can_be_imported():
     from hornbeam import LGBMRegressor
     from hornbeam.sklearn import LGBMClassifier, XGBClassifier
 
-    assert (LGBMRegressor, LGBMClassifier) == (hb.HornbeamRegressor, hb.HornbeamClassifier)
+    assert (LGBMRegressor, LGBMClassifier) == (hb.LGBMRegressor, hb.LGBMClassifier)
     assert XGBClassifier is hb.XGBClassifier
 
 

@@ -322,6 +322,19 @@ def test_init_model_with_other_feature_names_is_refused():
         hb.train(BINARY, hb.Dataset(frame[list("fedcba")], label=Y), 2, init_model=start)
 
 
+def test_init_model_and_data_of_which_one_has_no_names_go_by_position():
+    frame = hb.Dataset(pd.DataFrame(X, columns=list("abcdef")), label=Y)
+    by_name, by_place = (hb.train(BINARY, data, 2) for data in (frame, train_set()))
+    expected = hb.train(BINARY, frame, 2, init_model=by_name).predict(X)
+    for data, start, names in ((train_set(), by_name, "Column_0"), (frame, by_place, "a")):
+        more = hb.train(BINARY, data, 2, init_model=start)
+        assert more.feature_name()[0] == names
+        assert np.array_equal(more.predict(X), expected)
+    monotone = {**BINARY, "monotone_constraints": {"a": 1}}
+    started = hb.train({**BINARY, "monotone_constraints": [1] + [0] * 5}, train_set(), 2)
+    assert hb.train(monotone, frame, 2, init_model=started).n_iterations == 4
+
+
 # --- interruption ---------------------------------------------------------------------------------------------------
 
 

@@ -19,7 +19,15 @@ TRUSTED = (
     "hornbeam.model.booster.Booster",
     "hornbeam.sklearn.estimators.HornbeamClassifier",
     "hornbeam.sklearn.estimators.HornbeamRegressor",
+    "hornbeam.sklearn.lightgbm_estimators.LGBMClassifier",
+    "hornbeam.sklearn.lightgbm_estimators.LGBMRanker",
+    "hornbeam.sklearn.lightgbm_estimators.LGBMRegressor",
     "hornbeam.sklearn.ranker.HornbeamRanker",
+    "hornbeam.sklearn.xgboost_estimators.XGBClassifier",
+    "hornbeam.sklearn.xgboost_estimators.XGBRFClassifier",
+    "hornbeam.sklearn.xgboost_estimators.XGBRFRegressor",
+    "hornbeam.sklearn.xgboost_estimators.XGBRanker",
+    "hornbeam.sklearn.xgboost_estimators.XGBRegressor",
 )
 """Every type of Hornbeam that a file of skops may hold, for `skops.io.load(path, trusted=...)`."""
 

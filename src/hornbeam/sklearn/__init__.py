@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hornbeam.sklearn.base import HornbeamModel
 from hornbeam.sklearn.estimators import HornbeamClassifier, HornbeamRegressor
+from hornbeam.sklearn.lightgbm_estimators import LGBMClassifier, LGBMRanker, LGBMRegressor
 from hornbeam.sklearn.ranker import HornbeamRanker
 from hornbeam.sklearn.xgboost_estimators import (
     XGBClassifier,
@@ -31,13 +32,5 @@ __all__ = [
     "XGBRegressor",
 ]
 
-LGBMModel, LGBMClassifier, LGBMRegressor, LGBMRanker = (
-    HornbeamModel,
-    HornbeamClassifier,
-    HornbeamRegressor,
-    HornbeamRanker,
-)
-"""LightGBM's names, whose defaults are Hornbeam's."""
-
-XGBModel = XGBoostModel
-"""What XGBoost calls the class of all of its estimators."""
+LGBMModel, XGBModel = HornbeamModel, XGBoostModel
+"""What LightGBM and XGBoost call the class of all of their estimators."""

@@ -221,11 +221,11 @@ class EarlyStopping:
         It is that of the first metric on the first set (as in LightGBM): nothing else has stopped training.
         """
         if self._best:
-            self._stop(*next(iter(self._best.values()))[1:])
+            self._stop("no early stopping", *next(iter(self._best.values()))[1:])
 
-    def _stop(self, best_iteration: int, results: list[Evaluation]) -> NoReturn:
+    def _stop(self, how: str, best_iteration: int, results: list[Evaluation]) -> NoReturn:
         if self.verbose:  # said by who asked for it, so that it is heard whatever `verbosity` says
-            logger.info(f"best iteration: {best_iteration + 1}")
+            logger.info(f"{how}, best iteration: {_line(best_iteration, results)}")
         raise EarlyStopException(best_iteration, results)
 
     def _update(self, env: CallbackEnv, results: list[Evaluation]) -> None:
@@ -245,7 +245,7 @@ class EarlyStopping:
             if key not in self._best or _is_better(result, self._best[key][0], delta):
                 self._best[key] = (result.value, env.iteration, env.evaluation_result_list)
             elif not is_last and env.iteration - self._best[key][1] >= self.stopping_rounds:
-                self._stop(*self._best[key][1:])
+                self._stop("early stopping", *self._best[key][1:])
 
 
 def _is_better(result: Evaluation, best: float, delta: float) -> bool:
@@ -374,12 +374,17 @@ class LogEvaluation:
         """Log the evaluations, if it is time."""
         if self.period <= 0 or not env.evaluation_result_list or (env.iteration + 1) % self.period != 0:
             return
-        texts = []
-        for result in env.evaluation_result_list:
-            stdv = deviation(result) if self.show_stdv else None
-            text = f"{result.dataset}'s {result.metric}: {result.value:g}"
-            texts.append(text if stdv is None else f"{text} + {stdv:g}")
-        logger.info(f"[{env.iteration + 1}]\t" + "\t".join(texts))
+        logger.info(_line(env.iteration, env.evaluation_result_list, self.show_stdv))
+
+
+def _line(iteration: int, results: Iterable[Any], show_stdv: bool = True) -> str:
+    """Return the evaluations of an iteration as one line, in LightGBM's form."""
+    texts = []
+    for result in results:
+        stdv = deviation(result) if show_stdv else None
+        text = f"{result.dataset}'s {result.metric}: {result.value:g}"
+        texts.append(text if stdv is None else f"{text} + {stdv:g}")
+    return "\t".join([f"[{iteration + 1}]", *texts])
 
 
 def log_evaluation(period: int = 1, show_stdv: bool = True) -> LogEvaluation:

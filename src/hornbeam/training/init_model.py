@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.errors import DataError, ParameterError
+from hornbeam.data.column_names import same_columns
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.model.booster import Booster, load
 from hornbeam.objectives import CustomObjective, Objective
@@ -37,7 +39,7 @@ def check_start(start: Booster, train_set: Dataset, params: Params, objective: O
             f"init_model has {start.n_features} features and train_set {train_set.n_features}; pass the "
             "columns that the model was trained on"
         )
-    if start.feature_names != train_set.feature_names:
+    if not same_columns(start.feature_names, train_set.feature_names):
         raise DataError(
             f"init_model was trained on features {start.feature_names[:3]}..., train_set has "
             f"{train_set.feature_names[:3]}...; pass the same columns in the same order"
@@ -58,14 +60,20 @@ def check_start(start: Booster, train_set: Dataset, params: Params, objective: O
             f"init_model was trained with num_parallel_tree={start.trees_per_iteration // start.n_outputs}, now it is "
             f"{params.num_parallel_tree}: iterations would have other numbers of trees; pass the same"
         )
-    check_constraints(start, params)
+    check_constraints(start, params, train_set.feature_names)
 
 
-def check_constraints(start: Booster, params: Params) -> None:
-    """Check that the trees of a model to train on keep the monotone constraints: they stay as they are."""
+def check_constraints(start: Booster, params: Params, feature_names: Sequence[str]) -> None:
+    """Check that the trees of a model to train on keep the monotone constraints: they stay as they are.
+
+    feature_names  of the data to train on
+    """
     before, now = (
-        resolve_per_feature(given, 0.0, start.feature_names, "monotone_constraints")
-        for given in (start.params.get("monotone_constraints"), params.monotone_constraints)
+        resolve_per_feature(given, 0.0, names, "monotone_constraints")
+        for given, names in (
+            (start.params.get("monotone_constraints"), start.feature_names),
+            (params.monotone_constraints, feature_names),
+        )
     )
     used = {int(feature) for tree in start.trees for feature in tree.feature}
     wrong = [start.feature_names[f] for f in np.flatnonzero((now != 0.0) & (now != before)).tolist() if f in used]
