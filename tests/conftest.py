@@ -221,7 +221,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     _sample(items)
 
 
-# Nearly all that pytest makes while it reads the tests stays: looking through it for garbage takes a fifth of that time.
+# Nearly all that pytest makes while it reads the tests stays: looking through it for garbage takes a fifth of the time.
 gc.disable()
 
 

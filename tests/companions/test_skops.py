@@ -39,7 +39,9 @@ def test_the_listed_types_are_those_of_the_estimators():
     assert set(TRUSTED) == {f"{one.__module__}.{one.__qualname__}" for one in classes}
 
 
-@pytest.mark.parametrize("kind", ["HornbeamClassifier", "HornbeamRegressor", "HornbeamRanker", "LGBMClassifier", "XGBRegressor"])
+@pytest.mark.parametrize(
+    "kind", ["HornbeamClassifier", "HornbeamRegressor", "HornbeamRanker", "LGBMClassifier", "XGBRegressor"]
+)
 def test_estimators_come_back_without_a_list(kind, tmp_path, sio):
     model = getattr(hb, kind)(**SMALL)
     model.fit(X, Y, group=[100, 200]) if kind == "HornbeamRanker" else model.fit(X, Y)
