@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -40,7 +41,6 @@ X = np.random.default_rng(0).standard_normal((300, 4))
 
 
 def run_without_numba(code: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    import os
 
     return subprocess.run(
         [sys.executable, "-c", REFUSED + code], capture_output=True, text=True, env={**os.environ, **settings}
@@ -330,14 +330,25 @@ def test_helpers_of_all_processes_that_share_a_cache_compile_each_kernel_once(mo
 def test_a_helper_passes_by_what_another_process_compiles(monkeypatch):
     from hornbeam.backends.cpu.host.turns import Turn
 
-    compiled, entries = [], warming.common_entries(1_000)
+    compiled, entries, priority = [], warming.common_entries(1_000), []
     caches = {name: warming.kernel_named(name).dispatcher._cache for name, _ in entries}
+
+    def compile_entry(name, _):
+        compiled.append((name, len(priority)))
+        caches[name]._turn.give()
+
     monkeypatch.setattr(warming, "_helping", [])
-    monkeypatch.setattr(warming, "compile_entry", lambda name, _: (compiled.append(name), caches[name]._turn.give()))
+    monkeypatch.setattr(warming, "compile_entry", compile_entry)
+    monkeypatch.setattr(warming, "_give_way", lambda: priority.append(True))
     elsewhere = Turn(caches[warming.HELPED[2]]._turn.path)
     assert elsewhere.take(patience=0.0)
     warming._compile(entries, waits=False)
-    assert compiled == [name for name in warming.HELPED if name != warming.HELPED[2]]
+    of_helper = [(name, int(name in warming.LATER)) for name in warming.HELPED]
+    assert compiled == [pair for pair in of_helper if pair[0] != warming.HELPED[2]]
     elsewhere.give()
+    compiled.clear()
+    priority.clear()
     warming._compile(entries, waits=False)
-    assert compiled[-len(entries) :] == list(warming.HELPED)
+    assert compiled == of_helper
+    warming._compile(entries)
+    assert len(priority) == 1

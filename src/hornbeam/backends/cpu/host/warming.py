@@ -6,10 +6,12 @@ library is built from it, and the tests hold it complete: docs/dev/kernels.md.
 
 from __future__ import annotations
 
+import os
 import pkgutil
 import subprocess
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -97,20 +99,21 @@ def warmup(processes: int | None = None) -> None:
         raise DeviceError("the CPU kernels could not be compiled; what the processes wrote says why")
 
 
-HELPED = (
+AT_ONCE = (
     "growth.dense.tree.search_in_tree",
     "growth.trees.outputs.grow_output",
     "growth.trees.driver.grow_one_at_a_time",
-    "prediction.walk.add_trees_kernel",
     "growth.dense.tree.sum_in_tree",
-    "growth.replay.replay_kernel",
-    "growth.rows.rounding.round_kernel",
 )
-"""Large kernels that a training on dense data without categories, and its predictions, need last. One other process has
-as much to do with the first two and predictions as this one with the rest of a small training, in its order; several
-processes take them in turn."""
+LATER = ("prediction.walk.add_trees_kernel", "growth.replay.replay_kernel", "growth.rows.rounding.round_kernel")
+HELPED = (*AT_ONCE, *LATER)
+"""Large kernels that a training on dense data without categories needs last, and those of predictions and of large
+trainings, which are compiled when a CPU has nothing else to do: a small training may run meanwhile, on all of them. One
+other process has as much to do with them as this one with the rest; several take them in turn."""
 
 MOST_HELPERS = 3
+
+LOW_PRIORITY = 10
 
 RARE = ("DenseRows(u2", "PackedSets(")
 """What is in the signatures of other trainings."""
@@ -166,9 +169,22 @@ def _compile(entries: list[tuple[str, str]], waits: bool = True) -> None:
     """Compile some entries, and wait for those that another process compiles, or pass them by."""
     _helping.append(True)
     all_kernels()
+    gives_way = False
     for name, signature in entries:
+        if not waits and name in LATER and not gives_way:
+            _give_way()
+            gives_way = True
         if waits or kernel_named(name).dispatcher._cache.has_turn():
             compile_entry(name, signature)
+
+
+def _give_way() -> None:
+    """Run from now on when nobody else wants the CPU; where there is no such rank, at a low priority."""
+    if hasattr(os, "SCHED_IDLE"):
+        with suppress(OSError):
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    elif hasattr(os, "nice"):
+        os.nice(LOW_PRIORITY)
 
 
 if __name__ == "__main__":
