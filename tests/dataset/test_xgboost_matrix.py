@@ -6,13 +6,6 @@ import pytest
 import hornbeam as xgb
 
 rng = np.random.default_rng(0)
-X = rng.normal(size=(300, 4))
-Y = (X[:, 0] > 0).astype(int)
-
-
-@pytest.fixture
-def dtrain():
-    return xgb.DMatrix(X, label=Y)
 
 
 def test_types_of_features_are_those_given_or_of_a_frame(tmp_path):
@@ -36,7 +29,7 @@ def test_types_of_features_are_those_given_or_of_a_frame(tmp_path):
     assert model.get_booster().feature_types == ["c", "float"]
 
 
-def test_ends_of_bins_are_told_in_xgboosts_form(dtrain):
+def test_ends_of_bins_are_told_in_xgboosts_form():
     peer = pytest.importorskip("xgboost")
     table = np.column_stack([rng.integers(0, 5, 200), rng.normal(size=200), np.repeat(0.0, 200)]).astype(float)
     table[::9, 1] = np.nan
@@ -51,6 +44,7 @@ def test_ends_of_bins_are_told_in_xgboosts_form(dtrain):
             found = table[:, feature][~np.isnan(table[:, feature])]
             assert (np.diff(ends) > 0.0).all()
             assert ends[0] < found.min() and found.max() <= ends[-1]
+    dtrain = xgb.DMatrix(rng.normal(size=(300, 4)), label=np.ones(300))
     before = dtrain.get_quantile_cut()[1]
     xgb.train({"max_bin": 7}, dtrain, 1)
     after = dtrain.get_quantile_cut()
@@ -60,6 +54,7 @@ def test_ends_of_bins_are_told_in_xgboosts_form(dtrain):
 
 def test_paths_may_say_their_format(tmp_path):
     svm, csv = tmp_path / "data.svm", tmp_path / "data.csv"
+    X, Y = rng.normal(size=(300, 4)), rng.integers(0, 2, 300)
     svm.write_text("".join(f"{y} 0:{row[0]} 1:{row[1]}\n" for row, y in zip(X, Y, strict=True)))
     np.savetxt(csv, np.column_stack((Y, X[:, :2])), delimiter=",")
     for path in (f"{svm}?format=libsvm", f"{csv}?format=csv&label_column=0"):

@@ -6,20 +6,14 @@ import numpy as np
 import pytest
 
 import hornbeam as hb
+from hornbeam.testing.data import make_targets
+from hornbeam.testing.peer_names import AS_A_DATASET
 
 xgboost = pytest.importorskip("xgboost")
 
 RANDOM = np.random.default_rng(6)
-X = RANDOM.normal(size=(400, 4))
-NUMBER = X[:, 0] + np.sin(3 * X[:, 1]) + 0.3 * RANDOM.normal(size=400)
-LABEL = (NUMBER > 0).astype(float)
-CLASSES = np.clip(np.floor(NUMBER + 1.5), 0, 2).astype(int)
-SMALL = {
-    "num_leaves": 5, "verbosity": -1, "device": "reference", "learning_rate": 0.2, "max_depth": 5, "max_bin": 63,
-    "grow_policy": "leafwise", "lambda_l2": 0.0, "min_data_in_leaf": 20, "min_sum_hessian_in_leaf": 1e-3,
-    "min_data_in_bin": 3,
-}  # fmt: skip
-"""With everything whose default is another one for a DMatrix."""
+X, NUMBER, LABEL, CLASSES = make_targets()
+SMALL = {"num_leaves": 5, "verbosity": -1, "device": "reference", **AS_A_DATASET}
 OF_LISTS = {"objective": "rank:ndcg"}
 
 

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 import hornbeam as xgb
+from hornbeam.testing.data import make_targets
 
-rng = np.random.default_rng(0)
-X = rng.normal(size=(300, 4))
-Y = (X[:, 0] > 0).astype(int)
+X, _, Y, _ = make_targets(300)
 
 
 @pytest.fixture

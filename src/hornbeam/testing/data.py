@@ -113,6 +113,16 @@ def make_multiclass(
     return X, y.astype(np.int64)
 
 
+def make_targets(
+    n_rows: int = 400,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    """Make four features, and of one function of two of them a number, its sign (0 or 1) and three classes."""
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(n_rows, 4))
+    number = X[:, 0] + np.sin(3 * X[:, 1]) + 0.3 * rng.normal(size=n_rows)
+    return X, number, (number > 0).astype(float), np.clip(np.floor(number + 1.5), 0, 2).astype(np.int64)
+
+
 def make_with_missing(
     n_rows: int, n_features: int = 10, missing_fraction: float = 0.3, seed: int = 0
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

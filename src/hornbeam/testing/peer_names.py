@@ -23,6 +23,12 @@ XGBOOST_METRICS = {
 }
 
 
+AS_A_DATASET = {
+    "learning_rate": 0.2, "max_depth": 5, "max_bin": 63, "grow_policy": "leafwise", "lambda_l2": 0.0,
+    "min_data_in_leaf": 20, "min_sum_hessian_in_leaf": 1e-3, "min_data_in_bin": 3,
+}  # fmt: skip
+"""Everything whose default is another one for a DMatrix, so that it trains as a Dataset does."""
+
 CATEGORICAL = ("max_cat_to_onehot", "max_cat_threshold", "cat_smooth", "cat_l2", "min_data_per_group")
 """What only LightGBM has besides us."""
 TARGET_ENCODING = ("target_encoding_levels", "target_encoding_smooth")
