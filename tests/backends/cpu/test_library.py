@@ -314,11 +314,13 @@ def test_a_helper_starts_no_helper_and_needs_another_cpu_and_python(monkeypatch,
 
 
 def test_helpers_of_all_processes_that_share_a_cache_compile_each_kernel_once(monkeypatch, tmp_path):
-    compiled = []
+    compiled, given_way = [], []
     monkeypatch.setattr(warming, "_compile", lambda entries, waits: compiled.extend(entries))
+    monkeypatch.setattr(warming, "_give_way", lambda: given_way.append([name for name, _ in compiled]))
     for part in range(3):
         warming.help_out(str(tmp_path), part, 3, 1_000)
     assert sorted(compiled) == sorted(warming.common_entries(1_000))
+    assert len(given_way) == 3 and set(given_way[0]) <= set(warming.AT_ONCE)
     from hornbeam.backends.cpu.host.turns import Turn
 
     turn = Turn(str(tmp_path / "hornbeam-helper-1.lock"))
@@ -330,25 +332,21 @@ def test_helpers_of_all_processes_that_share_a_cache_compile_each_kernel_once(mo
 def test_a_helper_passes_by_what_another_process_compiles(monkeypatch):
     from hornbeam.backends.cpu.host.turns import Turn
 
-    compiled, entries, priority = [], warming.common_entries(1_000), []
+    compiled, entries = [], warming.common_entries(1_000)
     caches = {name: warming.kernel_named(name).dispatcher._cache for name, _ in entries}
-
-    def compile_entry(name, _):
-        compiled.append((name, len(priority)))
-        caches[name]._turn.give()
-
     monkeypatch.setattr(warming, "_helping", [])
-    monkeypatch.setattr(warming, "compile_entry", compile_entry)
-    monkeypatch.setattr(warming, "_give_way", lambda: priority.append(True))
+    monkeypatch.setattr(warming, "compile_entry", lambda name, _: (compiled.append(name), caches[name]._turn.give()))
     elsewhere = Turn(caches[warming.HELPED[2]]._turn.path)
     assert elsewhere.take(patience=0.0)
     warming._compile(entries, waits=False)
-    of_helper = [(name, int(name in warming.LATER)) for name in warming.HELPED]
-    assert compiled == [pair for pair in of_helper if pair[0] != warming.HELPED[2]]
+    assert compiled == [name for name in warming.HELPED if name != warming.HELPED[2]]
     elsewhere.give()
     compiled.clear()
-    priority.clear()
     warming._compile(entries, waits=False)
-    assert compiled == of_helper
-    warming._compile(entries)
-    assert len(priority) == 1
+    assert compiled == list(warming.HELPED)
+
+
+def test_who_gives_way_has_a_lower_rank():
+    code = "import os; from hornbeam.backends.cpu.host.warming import _give_way; _give_way(); "
+    code += "print(os.sched_getscheduler(0) == os.SCHED_IDLE if hasattr(os, 'SCHED_IDLE') else os.nice(0) >= 10)"
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "True\n"

@@ -114,6 +114,7 @@ other process has as much to do with them as this one with the rest; several tak
 MOST_HELPERS = 3
 
 LOW_PRIORITY = 10
+"""By how much a process is nicer that gives way to others."""
 
 RARE = ("DenseRows(u2", "PackedSets(")
 """What is in the signatures of other trainings."""
@@ -161,7 +162,10 @@ def help_out(folder: str, part: int, n_parts: int, n_rows: int) -> None:
 
     turn = Turn(str(Path(folder) / f"hornbeam-helper-{part}.lock"))
     if turn.take(patience=0.0):
-        _compile(common_entries(n_rows)[part::n_parts], waits=False)
+        entries = common_entries(n_rows)[part::n_parts]
+        _compile([entry for entry in entries if entry[0] in AT_ONCE], waits=False)
+        _give_way()
+        _compile([entry for entry in entries if entry[0] in LATER], waits=False)
         turn.give()
 
 
@@ -169,11 +173,7 @@ def _compile(entries: list[tuple[str, str]], waits: bool = True) -> None:
     """Compile some entries, and wait for those that another process compiles, or pass them by."""
     _helping.append(True)
     all_kernels()
-    gives_way = False
     for name, signature in entries:
-        if not waits and name in LATER and not gives_way:
-            _give_way()
-            gives_way = True
         if waits or kernel_named(name).dispatcher._cache.has_turn():
             compile_entry(name, signature)
 
