@@ -78,10 +78,6 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
         ("snapshot_freq", "save_period"),
         PeerParameter((-1, 0), "pass checkpoint='run.ckpt' and checkpoint_freq to train"),
     ),
-    **dict.fromkeys(
-        ("is_provide_training_metric", "training_metric", "is_training_metric", "train_metric"),
-        PeerParameter((False,), "put the training set among valid_sets"),
-    ),
     **dict.fromkeys(("pred_early_stop", "predict_disable_shape_check"), PeerParameter((False,), "pass it to predict")),
     "start_iteration_predict": PeerParameter((0,), "pass start_iteration= to predict"),
     "num_iteration_predict": PeerParameter((-1,), "pass num_iteration= to predict"),

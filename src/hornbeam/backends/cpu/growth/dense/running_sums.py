@@ -40,6 +40,7 @@ BY_SCORE = 16
 
 SHIFT = 1.5 * 2.0**52
 SHIFTED = int(np.float64(SHIFT).view(np.int64))
+"""A number to which float64 adds integers exactly, and the same as the integer of its bits; see to_float."""
 
 
 class Planes(NamedTuple):
