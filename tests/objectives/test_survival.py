@@ -12,6 +12,7 @@ from hornbeam.core import numerics
 from hornbeam.core.running_sums import running_sums
 from hornbeam.objectives import AftObjective, CoxObjective
 from hornbeam.objectives.aft import NO_BOUND, log_bounds
+from hornbeam.testing.peer_names import AS_A_DATASET
 
 SCIPY = {"normal": stats.norm, "logistic": stats.logistic, "extreme": stats.gumbel_l}
 
@@ -192,10 +193,7 @@ SMALL = {"objective": "survival:aft", "num_leaves": 7, "verbosity": -1, "device"
 
 def test_bounds_come_by_every_way(tmp_path):
     X, _, lower, upper = make_times(200)
-    given = {
-        **SMALL, "learning_rate": 0.2, "max_depth": 5, "max_bin": 63, "grow_policy": "leafwise", "lambda_l2": 0.0,
-        "min_data_in_leaf": 20, "min_sum_hessian_in_leaf": 1e-3, "min_data_in_bin": 3,
-    }  # fmt: skip
+    given = {**SMALL, **AS_A_DATASET}
     expected = hb.train(given, hb.Dataset(X, label_lower_bound=lower, label_upper_bound=upper), 2).fingerprint()
     by_setting = hb.DMatrix(X)
     by_setting.set_float_info("label_lower_bound", lower)

@@ -11,7 +11,6 @@ import pkgutil
 import subprocess
 import sys
 from collections.abc import Iterable
-from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -180,11 +179,11 @@ def _compile(entries: list[tuple[str, str]], waits: bool = True) -> None:
 
 def _give_way() -> None:
     """Run from now on when nobody else wants the CPU; where there is no such rank, at a low priority."""
-    if hasattr(os, "SCHED_IDLE"):
-        with suppress(OSError):
-            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    elif hasattr(os, "nice"):
-        os.nice(LOW_PRIORITY)
+    try:
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    except (AttributeError, OSError):
+        if hasattr(os, "nice"):
+            os.nice(LOW_PRIORITY)
 
 
 if __name__ == "__main__":
